@@ -1,0 +1,41 @@
+# make demo   train on real reviews and see the result        make test    the fast tests
+# make check  format, lint, types                             make test-all  the slow ones too
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+EXTRAS := train,paper,bert,minilm,hub,serve,explain,demo,rivals,dev
+
+.PHONY: setup demo check format test test-all test-browser bench clean
+
+setup: $(VENV)/.installed
+
+# Installed again only when what is to be installed has changed.
+$(VENV)/.installed: pyproject.toml constraints.txt
+	@echo "Setting up $(VENV): a few minutes, once."
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[$(EXTRAS)]"
+	@touch $@
+
+demo: setup
+	$(BIN)/lamatext train rotten-tomatoes --out runs/demo --rivals tfidf,avg --html runs/demo/examples.html
+
+check: setup
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+format: setup
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+test: setup
+	$(BIN)/pytest
+
+test-all: setup
+	$(BIN)/pytest -m "not browser" --cov --cov-report=term:skip-covered
+
+bench: setup
+	$(BIN)/lamatext bench all
+
+clean:
+	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache src/*.egg-info

@@ -1,0 +1,1 @@
+"""Benchmarks: ours and the rivals' in one run, as ratios."""

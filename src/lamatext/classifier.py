@@ -1,0 +1,279 @@
+"""TextClassifier: a scikit-learn estimator from texts to labels, with reasons."""
+
+from collections.abc import Iterable, Mapping
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lamatext.config import Recipe, load_recipe
+from lamatext.data.cache import fingerprint
+from lamatext.data.inputs import Labels, Texts, label_array, text_column, text_list
+from lamatext.errors import DataError, require
+from lamatext.explain.explanation import Explanation
+from lamatext.progress import SILENT, Progress
+from lamatext.provenance import versions
+from lamatext.runtime.predictor import Predictor
+from lamatext.runtime.weights import Storage
+from lamatext.store import SavedModel, load_model, load_network, save_model
+
+require("sklearn", extra="train", purpose="TextClassifier")
+from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin  # noqa: E402
+from sklearn.exceptions import NotFittedError  # noqa: E402
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from lamatext.training.checkpoint import EpochRecord
+
+SHORT_NAMES = {
+    "heads": "model.heads",
+    "rank": "model.rank",
+    "hidden": "model.hidden",
+    "dropout": "model.dropout",
+    "min_count": "text.min_count",
+    "vectors": "text.vectors",
+    "epochs": "training.epochs",
+    "batch": "training.batch",
+    "rate": "training.rate",
+    "class_weight": "training.class_weight",
+    "seed": "seed",
+}
+
+
+class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """Trains by a recipe; whatever is None is as the recipe has it.
+
+    Args:
+        model: a system's name; with it the recipe is the paper's for that system.
+        recipe: ``default``, ``paper``, a system's name, or a path to a TOML file.
+        heads, rank, hidden, dropout, min_count, vectors, epochs, batch, rate, class_weight: the
+            settings of that name.
+        seed: fixes the split, the word vectors, the first weights and the order of the texts.
+        device: ``auto`` takes a GPU where there is one.
+        settings: any other settings by dotted name, ``{"training.clip": 1.0}``.
+    """
+
+    def __init__(  # noqa: PLR0913 - an estimator's parameters are its settings
+        self,
+        model: str | None = None,
+        *,
+        recipe: str | None = None,
+        heads: int | None = None,
+        rank: int | None = None,
+        hidden: int | None = None,
+        dropout: float | None = None,
+        min_count: int | None = None,
+        vectors: str | None = None,
+        epochs: int | None = None,
+        batch: int | None = None,
+        rate: float | None = None,
+        class_weight: str | Mapping[str, float] | None = None,
+        seed: int = 0,
+        device: str = "auto",
+        settings: Mapping[str, object] | None = None,
+    ) -> None:
+        self.model = model
+        self.recipe = recipe
+        self.heads = heads
+        self.rank = rank
+        self.hidden = hidden
+        self.dropout = dropout
+        self.min_count = min_count
+        self.vectors = vectors
+        self.epochs = epochs
+        self.batch = batch
+        self.rate = rate
+        self.class_weight = class_weight
+        self.seed = seed
+        self.device = device
+        self.settings = settings
+
+    def fit(
+        self,
+        X: Texts,
+        y: Labels,
+        *,
+        valid: tuple[Texts, Labels] | None = None,
+        checkpoint: str | PathLike[str] | None = None,
+        progress: Progress = SILENT,
+    ) -> Self:
+        """Train on texts and their labels.
+
+        Args:
+            X: texts.
+            y: a label for each text, str or int.
+            valid: texts and labels to stop by; without it a share of X is held out.
+            checkpoint: a file that keeps the state of the run; if it exists, the run goes on there.
+            progress: told what is being done.
+        """
+        from lamatext.training.run import Texts as Labelled
+        from lamatext.training.run import train
+
+        recipe = self.resolve()
+        texts = text_column(X)
+        labels = label_array(y, len(texts))
+        self.classes_, numbers = np.unique(labels, return_inverse=True)
+        if len(self.classes_) < 2:
+            raise DataError(
+                f"all {len(texts)} texts have the label {self.classes_[0]!r}. "
+                "A classifier needs at least two classes."
+            )
+        trained = train(
+            Labelled(texts, numbers),
+            self._valid(valid),
+            recipe,
+            classes=len(self.classes_),
+            device=self.device,
+            checkpoint=None if checkpoint is None else Path(checkpoint),
+            progress=progress,
+        )
+        self.recipe_: Recipe = recipe
+        self.network_: nn.Module = trained.network
+        self.encoder_ = trained.encoder
+        self.history_: list[EpochRecord] = trained.history
+        self.facts_ = {
+            "data": {"texts": len(texts), "fingerprint": fingerprint(texts, labels.astype(str))},
+            "training": {
+                "best_epoch": trained.best_epoch,
+                "validation_accuracy": trained.valid_accuracy,
+                "temperature": trained.temperature,
+                "seconds": sum(record.seconds for record in trained.history),
+            },
+            "versions": versions(),
+        }
+        return self
+
+    def predict(self, X: Iterable[str]) -> NDArray[Any]:
+        """The most probable label of each text."""
+        return self._predictor().predict(text_list(X))
+
+    def predict_proba(self, X: Iterable[str]) -> NDArray[np.float32]:
+        """The probability of each label, columns as ``classes_``."""
+        return self._predictor().predict_proba(text_list(X))
+
+    def transform(self, X: Iterable[str]) -> NDArray[np.float32]:
+        """The flattened embedding of each text: (n, heads * width)."""
+        return self._predictor().transform(text_list(X))
+
+    def explain(self, text: str) -> Explanation:
+        """Why ``text`` gets its label."""
+        return self._predictor().explain(text)
+
+    def save(
+        self,
+        folder: str | PathLike[str],
+        *,
+        metrics: Mapping[str, Any] | None = None,
+        data: Mapping[str, Any] | None = None,
+        storage: Storage = "float32",
+    ) -> Path:
+        """Write the model to a folder that ``load`` and ``Predictor.load`` read.
+
+        Args:
+            folder: made if need be.
+            metrics: scores to keep with the model.
+            data: what is known of the data: where from, counts.
+            storage: how the weights lie on disk.
+        """
+        from lamatext.nn.network import count_parameters
+
+        self._check_fitted()
+        facts = {
+            **self.facts_,
+            "data": {**self.facts_["data"], **(data or {})},
+            "parameters": count_parameters(self.network_),
+        }
+        curve = [
+            {"epoch": r.epoch, "loss": r.loss, "accuracy": r.accuracy, "seconds": r.seconds}
+            for r in self.history_
+        ]
+        return save_model(
+            folder,
+            SavedModel(
+                recipe=self.recipe_,
+                labels=self.classes_.tolist(),
+                tensors={k: v.numpy() for k, v in self.network_.state_dict().items()},
+                encoder=self.encoder_,
+                facts=facts,
+                metrics={"history": curve, **(metrics or {})},
+            ),
+            storage=storage,
+        )
+
+    @classmethod
+    def load(cls, folder: str | PathLike[str]) -> "TextClassifier":
+        """A saved model as a fitted classifier."""
+        from lamatext.training.checkpoint import EpochRecord
+
+        saved = load_model(folder)
+        classifier = cls(
+            model=saved.recipe.model.name,
+            seed=saved.recipe.seed,
+            settings={
+                f"{table}.{name}": value
+                for table, values in saved.recipe.model_dump(exclude={"seed"}).items()
+                for name, value in values.items()
+                if name != "name"
+            },
+        )
+        classifier.recipe_ = saved.recipe
+        classifier.classes_ = np.array(saved.labels)
+        classifier.network_ = load_network(saved)
+        classifier.encoder_ = saved.encoder
+        classifier.facts_ = saved.facts
+        classifier.history_ = [
+            EpochRecord(**record, rate=0.0, words=0) for record in saved.metrics.get("history", [])
+        ]
+        return classifier
+
+    def resolve(self) -> Recipe:
+        """The recipe that these parameters come to."""
+        name = self.recipe or (self.model if self.model is not None else "default")
+        recipe = load_recipe("paper" if name == self.model else name, model=self.model)
+        given = {
+            setting: getattr(self, name)
+            for name, setting in SHORT_NAMES.items()
+            if getattr(self, name) is not None
+        }
+        return recipe.with_values({**given, **(self.settings or {})}, where="TextClassifier")
+
+    def _valid(self, valid: tuple[Texts, Labels] | None) -> Any:
+        from lamatext.training.run import Texts as Labelled
+
+        if valid is None:
+            return None
+        texts = text_column(valid[0])
+        labels = label_array(valid[1], len(texts))
+        unknown = np.setdiff1d(labels, self.classes_)
+        if len(unknown):
+            raise DataError(
+                f"the validation texts have a label that training has not: {unknown[0]!r}."
+            )
+        return Labelled(texts, np.searchsorted(self.classes_, labels))
+
+    def _predictor(self) -> Predictor:
+        from lamatext.explain.head import ClassifierHead
+        from lamatext.runtime.torch_engine import TorchEngine
+
+        self._check_fitted()
+        tensors = {k: v.numpy() for k, v in self.network_.state_dict().items()}
+        head = None if self.recipe_.model.name == "bert" else ClassifierHead.from_tensors(tensors)
+        return Predictor(TorchEngine(self.network_), self.encoder_, self.classes_, head)
+
+    def _check_fitted(self) -> None:
+        if not hasattr(self, "network_"):
+            raise NotFittedError(
+                "this TextClassifier is not fitted. Call fit(texts, labels), or load a saved one."
+            )
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "network_")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.string = True
+        tags.input_tags.two_d_array = False
+        return tags

@@ -1,0 +1,295 @@
+"""Typed settings and the recipes that hold them.
+
+A recipe is a TOML file with the tables ``[text]``, ``[model]`` and ``[training]``; it may start
+from another one (``extends = "paper"``) and then states only what differs.
+"""
+
+import tomllib
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+from importlib.resources import files
+from pathlib import Path
+from re import findall
+from typing import Annotated, Literal, Self, get_args
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from lamatext.errors import ConfigError
+
+ModelName = Literal[
+    "lama", "lama-ctx", "lama-ctx-dp", "lama-ctx-de", "lama-encoder", "bilinear",
+    "san", "bigru", "cnn", "te", "avg", "bert",
+]  # fmt: skip
+MODEL_NAMES: tuple[str, ...] = get_args(ModelName)
+
+Count = Annotated[int, Field(ge=1)]
+Share = Annotated[float, Field(ge=0, lt=1)]
+Positive = Annotated[float, Field(gt=0)]
+NotNegative = Annotated[float, Field(ge=0)]
+
+
+class Settings(BaseModel):
+    """A frozen table of settings that refuses names it does not know."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class TextSettings(Settings):
+    """From characters to word vectors."""
+
+    tokenizer: Literal["words", "spacy"] = "words"
+    lower: bool = True
+    min_count: Count = 5
+    rare: Literal["drop", "unknown"] = "drop"
+    """Words under ``min_count``: left out of the text, or read as one unknown word."""
+    max_words: Count | None = None
+    """Words of a text beyond this many are not read."""
+    vectors: str = "word2vec"
+    """``word2vec`` (trained on the training texts), ``random``, or a GloVe/word2vec text file."""
+    width: Count = 100
+    vector_epochs: Count = 5
+    vector_window: Count = 5
+
+
+class ModelSettings(Settings):
+    """The network: which system, and its sizes."""
+
+    name: ModelName = "lama-ctx"
+    hidden: Count = 50
+    """GRU units in each direction."""
+    heads: Count = 15
+    rank: Count = 1
+    scores: Literal["u", "h"] = "u"
+    """Score the words by uₜ = tanh(W hₜ + b), or by the states hₜ themselves."""
+    tanh: bool = True
+    l2: bool = True
+    temperature: Positive | None = None
+    """Where each head's learned temperature starts; none in the paper."""
+    max_pool: bool = False
+    """One more row beside the heads: the maximum over the words."""
+    attention_width: Count = 350
+    """The inner width of ``san``."""
+    penalty: NotNegative = 0.0
+    """λ: the weight of the disagreement term in the loss."""
+    filters: Count = 100
+    layers: Count = 1
+    feed_forward: Count = 2048
+    positions: Count = 512
+    """Position embeddings of ``te``; words beyond them are not read."""
+    pretrained: str = "bert-base-uncased"
+    classifier: Count = 512
+    dropout: Share = 0.4
+    embedding_dropout: Share = 0.0
+    word_dropout: Share = 0.0
+
+
+class TrainingSettings(Settings):
+    """How the network is fitted."""
+
+    optimizer: Literal["sgd", "adam", "adamw"] = "sgd"
+    rate: Positive = 0.05
+    momentum: Share = 0.9
+    weight_decay: NotNegative = 1e-4
+    schedule: Literal["plateau", "one-cycle", "constant"] = "plateau"
+    epochs: Count = 50
+    patience: Count = 5
+    batch: Count = 32
+    clip: Positive | None = None
+    average: Share = 0.0
+    """Decay of an exponential average of the weights; 0 keeps the weights as they are."""
+    label_smoothing: Share = 0.0
+    class_weight: Literal["balanced"] | dict[str, Positive] | None = None
+    valid: Annotated[float, Field(gt=0, lt=1)] = 0.1
+    """Share of the training texts held out for early stopping."""
+    precision: Literal["float32", "bfloat16"] = "float32"
+
+
+class Recipe(Settings):
+    """All that a training run depends on, apart from its data."""
+
+    text: TextSettings = TextSettings()
+    model: ModelSettings = ModelSettings()
+    training: TrainingSettings = TrainingSettings()
+    seed: Annotated[int, Field(ge=0)] = 0
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        model, width = self.model, self.text.width
+        if model.name == "te" and width % model.heads:
+            raise ValueError(
+                f"text.width ({width}) must be divisible by model.heads ({model.heads}) in te. "
+                "Choose heads that divide the width"
+            )
+        words = self.text.max_words
+        if model.name == "te" and (words is None or words > model.positions):
+            raise ValueError(
+                f"te has {model.positions} positions (model.positions), but text.max_words is "
+                f"{'not set' if words is None else words}. Set text.max_words to {model.positions} "
+                "or less, or raise model.positions"
+            )
+        states = width if model.name == "lama-encoder" else 2 * model.hidden
+        limit = min(states, width) if model.name != "lama" else states
+        if model.name.startswith("lama") and model.rank > limit:
+            raise ValueError(
+                f"model.rank ({model.rank}) must be at most the width of the states ({limit}): "
+                "a higher rank adds nothing"
+            )
+        return self
+
+    def with_values(self, values: Mapping[str, object], *, where: str = "--set") -> "Recipe":
+        """This recipe with some settings replaced; keys are dotted, ``model.heads``."""
+        tree = self.model_dump()
+        for key, value in values.items():
+            _put(tree, key, value, where)
+        return _validated(tree, where)
+
+
+def load_recipe(name: str, *, model: str | None = None) -> Recipe:
+    """The recipe of that name (``default``, ``paper``, a model's) or in that TOML file.
+
+    Where ``model`` is another than the recipe's own, what the model's own recipe states is laid
+    over it: a Transformer brings its width, ``lama-ctx-dp`` its λ, ``bert`` its rate.
+    """
+    if model is not None and model not in MODEL_NAMES:
+        raise ConfigError(
+            f"unknown model {model!r}.{_did_you_mean(model, MODEL_NAMES)} "
+            f"Known: {', '.join(MODEL_NAMES)}."
+        )
+    tree = _read_tree(name)
+    recipe = _validated(tree, f"recipe {name}")
+    if model is None or model == recipe.model.name:
+        return recipe
+    own = _read_toml(model)
+    own.pop("extends", None)
+    return _validated(_merged(tree, own), f"recipe {name} with model {model}")
+
+
+def recipe_names() -> list[str]:
+    """The recipes that ship with lamatext."""
+    return sorted(
+        entry.name.removesuffix(".toml")
+        for entry in files("lamatext").joinpath("recipes").iterdir()
+        if entry.name.endswith(".toml")
+    )
+
+
+def parse_assignments(pairs: Iterable[str]) -> dict[str, object]:
+    """``["model.heads=8"]`` as a mapping, values read as TOML and otherwise as plain text."""
+    values: dict[str, object] = {}
+    for pair in pairs:
+        key, equals, text = pair.partition("=")
+        if not equals or not key.strip():
+            raise ConfigError(f"--set {pair}: expected key=value, for example model.heads=8.")
+        values[key.strip()] = _toml_value(text.strip())
+    return values
+
+
+def _toml_value(text: str) -> object:
+    if text.lower() == "none":
+        return None
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text
+
+
+def _read_tree(name: str, above: tuple[str, ...] = ()) -> dict[str, object]:
+    if name in above:
+        raise ConfigError(f"{name}: extends itself ({' → '.join((*above, name))}).")
+    tree = _read_toml(name)
+    base = tree.pop("extends", None)
+    if base is None:
+        return tree
+    beside = Path(name).parent / str(base)  # a file is looked for beside the one that names it
+    base = str(beside) if beside.suffix == ".toml" else str(base)
+    return _merged(_read_tree(base, (*above, name)), tree)
+
+
+def _read_toml(name: str) -> dict[str, object]:
+    path = Path(name)
+    if path.suffix == ".toml":
+        if not path.is_file():
+            raise ConfigError(f"{name}: no such recipe file.")
+        text = path.read_text(encoding="utf-8", errors="replace")
+    elif name in recipe_names():
+        text = files("lamatext").joinpath(f"recipes/{name}.toml").read_text(encoding="utf-8")
+    else:
+        known = recipe_names()
+        raise ConfigError(
+            f"unknown recipe {name!r}.{_did_you_mean(name, known)} "
+            f"Known: {', '.join(known)}, or a path to a .toml file."
+        )
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{name}: not valid TOML: {error}.") from error
+
+
+def _merged(base: Mapping[str, object], over: Mapping[str, object]) -> dict[str, object]:
+    tree = dict(base)
+    for key, value in over.items():
+        below = tree.get(key)
+        tree[key] = (
+            _merged(below, value)
+            if isinstance(below, Mapping) and isinstance(value, Mapping)
+            else value
+        )
+    return tree
+
+
+def _put(tree: dict[str, object], key: str, value: object, where: str) -> None:
+    *tables, leaf = key.split(".")
+    node: dict[str, object] = tree
+    for table in tables:
+        below = node.get(table)
+        if not isinstance(below, dict):
+            raise ConfigError(_unknown(where, key))
+        node = below
+    if key not in setting_names():
+        raise ConfigError(_unknown(where, key))
+    node[leaf] = value
+
+
+def _validated(tree: Mapping[str, object], where: str) -> Recipe:
+    try:
+        return Recipe.model_validate(tree)
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(str(part) for part in first["loc"])
+        if first["type"] == "extra_forbidden":
+            raise ConfigError(_unknown(where, key)) from None
+        message = first["msg"].removeprefix("Value error, ")
+        if key:
+            message = f"{key} = {first['input']!r}: {message[0].lower()}{message[1:]}"
+        hint = ""
+        if first["type"] == "literal_error":
+            hint = _did_you_mean(
+                str(first["input"]), findall("'([^']+)'", first["ctx"]["expected"])
+            )
+        raise ConfigError(f"{where}: {message}.{hint}") from None
+
+
+def setting_names() -> list[str]:
+    """Every setting by its dotted name."""
+    return [
+        f"{table}.{name}"
+        for table, settings in (
+            ("text", TextSettings),
+            ("model", ModelSettings),
+            ("training", TrainingSettings),
+        )
+        for name in settings.model_fields
+    ] + ["seed"]
+
+
+def _unknown(where: str, key: str) -> str:
+    return f"{where}: unknown setting {key}.{_did_you_mean(key, setting_names())}"
+
+
+def _did_you_mean(word: str, known: Iterable[str]) -> str:
+    known = list(known)
+    close = get_close_matches(word, known, n=1)
+    if not close:
+        leaf = word.rsplit(".", 1)[-1]
+        close = [name for name in known if name.rsplit(".", 1)[-1] == leaf][:1]
+    return f" Did you mean {close[0]}?" if close else ""

@@ -1,0 +1,78 @@
+"""What Python callers hand in, checked: lists, arrays and Series of texts and of labels."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from lamatext.errors import DataError
+
+Texts = Iterable[str] | NDArray[Any] | pa.ChunkedArray
+Labels = Sequence[object] | NDArray[Any] | pa.ChunkedArray
+
+
+def text_list(texts: Texts) -> list[str]:
+    """The texts as a list; anything but one column of str is an error."""
+    if isinstance(texts, str):
+        raise DataError("expected a list of texts, got one text. Wrap it in a list: [text].")
+    if isinstance(texts, pa.ChunkedArray):
+        return list(texts.to_pylist())
+    shape = getattr(texts, "shape", None)
+    if shape is not None and len(shape) == 2 and shape[1] == 1:
+        texts = np.asarray(texts)[:, 0]
+    elif shape is not None and len(shape) != 1:
+        raise DataError(f"expected one column of texts, got an array of shape {shape}.")
+    listed = list(texts)
+    check_texts(listed)
+    return listed
+
+
+def text_column(texts: Texts) -> pa.ChunkedArray:
+    """The texts as one Arrow column; lone surrogates, which no file can hold, become '?'."""
+    if isinstance(texts, pa.ChunkedArray):
+        column = texts
+    else:
+        whole = [text.encode("utf-8", "replace").decode("utf-8") for text in text_list(texts)]
+        column = pa.chunked_array([pa.array(whole, pa.large_string())])
+    if not len(column):
+        raise DataError("there are no texts. Give at least two, with different labels.")
+    return column
+
+
+def check_texts(texts: Sequence[object]) -> None:
+    """Every text must be a str; numpy's are."""
+    for place, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise DataError(
+                f"text {place} is {text!r} ({type(text).__name__}), expected str. "
+                "Turn missing values into empty texts, and numbers into str, first."
+            )
+
+
+def label_array(labels: Labels, texts: int) -> NDArray[Any]:
+    """One label for each text, all str or all int."""
+    listed = labels.to_pylist() if isinstance(labels, pa.ChunkedArray) else list(labels)
+    if len(listed) != texts:
+        raise DataError(f"{texts} texts but {len(listed)} labels. Give one label for each text.")
+    kinds = {_kind(label, place) for place, label in enumerate(listed)}
+    if len(kinds) > 1:
+        raise DataError(f"labels must be all str or all int, got {' and '.join(sorted(kinds))}.")
+    return np.asarray(listed, dtype=np.int64 if kinds == {"int"} else np.str_)
+
+
+def _kind(label: object, place: int) -> str:
+    if isinstance(label, str):
+        return "str"
+    if isinstance(label, (list, tuple, set, frozenset, np.ndarray)):
+        raise DataError(
+            f"label {place} is {label!r}: multi-label is not supported. Give one label a text."
+        )
+    if isinstance(label, (bool, int, np.integer, np.bool_)):
+        return "int"
+    if isinstance(label, (float, np.floating)) and float(label).is_integer():
+        return "int"
+    raise DataError(
+        f"label {place} is {label!r} ({type(label).__name__}), expected a str or an int."
+    )

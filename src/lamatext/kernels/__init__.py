@@ -1,0 +1,1 @@
+"""The fast paths, each beside its plain twin."""

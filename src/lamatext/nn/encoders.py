@@ -1,0 +1,105 @@
+"""Encoders: the embeddings of a text's words in, one state for each word out.
+
+The contract: ``encoder(embedded (B, T, E), lengths (B,)) → states (B, T, D)``, and
+``encoder.width`` is D. Lengths stay on the CPU; states beyond a text's length are never read.
+Shapes: B texts, T words, E embedding width, D state width.
+"""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from lamatext.errors import ConfigError
+from lamatext.kernels.gru import run_gru
+
+
+class NoEncoder(nn.Module):
+    """The embeddings themselves are the states."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.width = width
+
+    def forward(self, embedded: Tensor, lengths: Tensor) -> Tensor:  # noqa: ARG002 - the contract
+        """The embeddings, unchanged."""
+        return embedded
+
+
+class GruEncoder(nn.Module):
+    """A bi-GRU: hₜ joins the state that read up to word t with the one that read down to it."""
+
+    def __init__(self, width: int, *, hidden: int) -> None:
+        super().__init__()
+        self.gru = nn.GRU(width, hidden, batch_first=True, bidirectional=True)
+        self.width = 2 * hidden
+
+    def forward(self, embedded: Tensor, lengths: Tensor) -> Tensor:
+        """States (B, T, 2h), zero beyond each text's length."""
+        return run_gru(self.gru, embedded, lengths)
+
+
+class ConvolutionEncoder(nn.Module):
+    """Kim (2014): ReLU of filters over windows of 3, 4 and 5 words.
+
+    A state for every word: the window of n words starts ⌊(n − 1)/2⌋ words before it, and zeros
+    stand for the words before the first and after the last.
+    """
+
+    def __init__(self, width: int, *, filters: int, windows: Sequence[int] = (3, 4, 5)) -> None:
+        super().__init__()
+        self.windows = nn.ModuleList(nn.Conv1d(width, filters, size) for size in windows)
+        self.sizes = tuple(windows)
+        self.width = len(windows) * filters
+
+    def forward(self, embedded: Tensor, lengths: Tensor) -> Tensor:
+        """States (B, T, windows * filters)."""
+        mask = mask_of(embedded, lengths)
+        words = (embedded * mask[:, :, None]).transpose(1, 2)  # (B, E, T), zeros beyond the text
+        maps = [
+            window(F.pad(words, ((size - 1) // 2, size // 2)))  # (B, filters, T)
+            for window, size in zip(self.windows, self.sizes, strict=True)
+        ]
+        return torch.cat(maps, dim=1).relu().transpose(1, 2)
+
+
+class TransformerEncoder(nn.Module):
+    """TE: Transformer encoder layers (Vaswani et al. 2017) over learned positions."""
+
+    def __init__(
+        self, width: int, *, heads: int, feed_forward: int, positions: int, layers: int = 1
+    ) -> None:
+        super().__init__()
+        if heads < 1 or width % heads:
+            raise ConfigError(
+                f"the width ({width}) must be divisible by heads ({heads}) in a Transformer. "
+                "Choose heads that divide the width."
+            )
+        self.width = width
+        self.positions = nn.Embedding(positions, width)
+        nn.init.normal_(self.positions.weight, std=0.1)  # no louder than the random word vectors
+        self.layers = nn.ModuleList(
+            nn.TransformerEncoderLayer(width, heads, feed_forward, batch_first=True)
+            for _ in range(layers)
+        )
+
+    def forward(self, embedded: Tensor, lengths: Tensor) -> Tensor:
+        """States (B, T, E); T must not exceed the positions."""
+        words = embedded.shape[1]
+        if words > self.positions.num_embeddings:
+            raise ConfigError(
+                f"a text of {words} words is longer than the {self.positions.num_embeddings} "
+                "positions of this Transformer. Set text.max_words, or raise model.positions."
+            )
+        padding = ~mask_of(embedded, lengths)  # (B, T)
+        states = embedded + self.positions.weight[:words]  # (B, T, E)
+        for layer in self.layers:
+            states = layer(states, src_key_padding_mask=padding)
+        return states
+
+
+def mask_of(words: Tensor, lengths: Tensor) -> Tensor:
+    """(B, T) bool, true for words and false for padding, for anything of shape (B, T, …)."""
+    place = torch.arange(words.shape[1], device=words.device)
+    return place < lengths.to(words.device, non_blocking=True)[:, None]

@@ -1,0 +1,1 @@
+"""A saved model at work, without torch."""

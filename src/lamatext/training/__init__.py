@@ -1,0 +1,1 @@
+"""Network and batches → trained network."""

@@ -1,0 +1,111 @@
+"""The state of a training run in one file, written atomically, without pickle."""
+
+import json
+import os
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+from torch.optim import Optimizer
+
+from lamatext.errors import ConfigError, ModelError
+
+Tensors = dict[str, Tensor]
+
+
+@dataclass(frozen=True, slots=True)
+class EpochRecord:
+    """What one epoch came to."""
+
+    epoch: int
+    loss: float
+    accuracy: float  # on the validation texts
+    rate: float
+    seconds: float
+    words: int
+
+
+@dataclass(slots=True)
+class RunState:
+    """Everything that decides how a run goes on."""
+
+    identity: str  # fingerprint of recipe and data: a run resumes only what is its own
+    epoch: int = 0  # epochs done
+    rate: float = 0.0
+    best_accuracy: float = -1.0
+    best_epoch: int = 0
+    history: list[EpochRecord] = field(default_factory=list)
+    weights: Tensors = field(default_factory=dict)
+    average: Tensors = field(default_factory=dict)
+    best: Tensors = field(default_factory=dict)
+    optimizer: Tensors = field(default_factory=dict)
+
+    _PARTS = ("weights", "average", "best", "optimizer")
+
+
+def save_checkpoint(path: Path, state: RunState) -> None:
+    """Write ``state``; a crash at any moment leaves the old file or the new one."""
+    tensors = {
+        f"{part}/{name}": tensor.detach().cpu().contiguous()
+        for part in RunState._PARTS
+        for name, tensor in getattr(state, part).items()
+    }
+    facts = {
+        "identity": state.identity,
+        "epoch": state.epoch,
+        "rate": state.rate,
+        "best_accuracy": state.best_accuracy,
+        "best_epoch": state.best_epoch,
+        "history": [asdict(record) for record in state.history],
+    }
+    path.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = path.with_suffix(".unfinished")
+    save_file(tensors, unfinished, metadata={"run": json.dumps(facts)})
+    with unfinished.open("rb") as written:
+        os.fsync(written.fileno())
+    unfinished.replace(path)
+
+
+def load_checkpoint(path: Path, identity: str) -> RunState:
+    """What ``save_checkpoint`` wrote, if it is of this very run."""
+    try:
+        with safe_open(path, framework="pt") as file:
+            facts = json.loads(file.metadata()["run"])
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except (SafetensorError, KeyError, TypeError, json.JSONDecodeError) as error:
+        raise ModelError(
+            f"{path}: not a checkpoint of lamatext. Train without --resume."
+        ) from error
+    if facts["identity"] != identity:
+        raise ConfigError(
+            f"{path}: the checkpoint is of a run with other data or settings. "
+            "Resume with the same command, or train into another folder."
+        )
+    facts["history"] = [EpochRecord(**record) for record in facts["history"]]
+    parts: dict[str, Tensors] = {part: {} for part in RunState._PARTS}
+    for name, tensor in tensors.items():
+        part, _, key = name.partition("/")
+        parts[part][key] = tensor
+    return RunState(**facts, **parts)
+
+
+def optimizer_tensors(optimizer: Optimizer) -> Tensors:
+    """An optimiser's buffers by parameter number and name."""
+    return {
+        f"{number}.{name}": value
+        for number, buffers in optimizer.state_dict()["state"].items()
+        for name, value in buffers.items()
+        if isinstance(value, Tensor)
+    }
+
+
+def restore_optimizer(optimizer: Optimizer, tensors: Tensors) -> None:
+    """Put the buffers of ``optimizer_tensors`` back."""
+    state: dict[int, Tensors] = {}
+    for key, value in tensors.items():
+        number, _, name = key.partition(".")
+        state.setdefault(int(number), {})[name] = value
+    groups = optimizer.state_dict()["param_groups"]
+    optimizer.load_state_dict({"state": state, "param_groups": groups})

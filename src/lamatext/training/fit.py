@@ -1,0 +1,216 @@
+"""The training loop: a network and encoded texts in, the best weights on validation out."""
+
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from lamatext.config import ModelSettings, TrainingSettings
+from lamatext.data.ragged import Indices, by_length
+from lamatext.nn.network import Output, disagreement
+from lamatext.progress import SILENT, Progress
+from lamatext.training.batches import Examples, bucketed
+from lamatext.training.checkpoint import (
+    EpochRecord,
+    RunState,
+    load_checkpoint,
+    optimizer_tensors,
+    restore_optimizer,
+    save_checkpoint,
+)
+from lamatext.training.optimisers import Average, make_optimizer, one_cycle
+
+VALID_WORDS = 16_384  # words in a batch of validation texts
+
+
+class Plan(NamedTuple):
+    """What a run is asked to do."""
+
+    model: ModelSettings
+    training: TrainingSettings
+    seed: int
+    device: torch.device
+    class_weights: Tensor | None = None
+    checkpoint: Path | None = None
+    identity: str = ""
+
+
+def fit(
+    network: nn.Module,
+    train: Examples,
+    valid: Examples,
+    plan: Plan,
+    progress: Progress = SILENT,
+) -> RunState:
+    """Train until validation stops improving; the network ends with its best weights.
+
+    Every epoch seeds itself by (seed, epoch), so that a run taken up at a checkpoint goes the same
+    way, bit for bit, as one that was never stopped.
+    """
+    settings = plan.training
+    network.to(plan.device)
+    optimizer = make_optimizer(network, settings)
+    average = Average(network, settings.average)
+    state = _begin(network, optimizer, average, plan)
+    while state.epoch < settings.epochs and not _out_of_patience(state, settings):
+        started = time.perf_counter()
+        loss, rate = _train_epoch(network, optimizer, average, train, state, plan, progress)
+        state.epoch += 1
+        with average.applied():
+            accuracy = accuracy_of(network, valid, plan.device)
+            if accuracy > state.best_accuracy:
+                state.best_accuracy, state.best_epoch = accuracy, state.epoch
+                state.best = _copy(network.state_dict())
+        if settings.schedule == "plateau" and state.best_epoch != state.epoch:
+            state.rate /= 2
+        seconds, words = time.perf_counter() - started, len(train.rows.ids)
+        state.history.append(EpochRecord(state.epoch, loss, accuracy, rate, seconds, words))
+        _keep(state, network, optimizer, average, plan)
+        progress.note(
+            f"epoch {state.epoch}/{settings.epochs}  loss {loss:.4f}  "
+            f"validation accuracy {accuracy:.4f}  {seconds:.1f} s"
+        )
+    network.load_state_dict(state.best)
+    return state
+
+
+def _train_epoch(  # noqa: PLR0913 - the parts of the loop's state
+    network: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    average: Average,
+    train: Examples,
+    state: RunState,
+    plan: Plan,
+    progress: Progress,
+) -> tuple[float, float]:
+    """One pass over the training texts: the mean loss, and the last rate."""
+    settings, epoch = plan.training, state.epoch + 1
+    torch.manual_seed(plan.seed * 100_003 + epoch)
+    batches = bucketed(train.rows.lengths, batch=settings.batch, seed=plan.seed, epoch=epoch)
+    progress.stage(f"epoch {epoch}/{settings.epochs}", len(batches))
+    total, rate = torch.zeros((), device=plan.device), 0.0
+    network.train()
+    for number, rows in enumerate(batches):
+        rate = _rate(state, settings, number, len(batches))
+        total += _step(network, optimizer, train, rows, plan, rate).detach() * len(rows)
+        average.update()
+        progress.advance()
+    return float(total) / len(train), rate
+
+
+def accuracy_of(network: nn.Module, examples: Examples, device: torch.device) -> float:
+    """The share of texts whose largest logit is their class's."""
+    logits = logits_of(network, examples, device)
+    return float((logits.argmax(axis=1) == examples.labels).mean())
+
+
+def logits_of(
+    network: nn.Module, examples: Examples, device: torch.device
+) -> np.ndarray[tuple[int, int], np.dtype[np.float32]]:
+    """Logits (n, C) in evaluation mode, in the order of the examples."""
+    network.eval()
+    order: list[Indices] = []
+    found: list[Tensor] = []
+    with torch.inference_mode():
+        for rows in by_length(examples.rows.lengths, words=VALID_WORDS):
+            ids, lengths, _ = _tensors(examples, rows, device)
+            found.append(network(ids, lengths).logits.float())
+            order.append(rows)
+    logits = torch.cat(found).cpu().numpy()
+    return logits[np.argsort(np.concatenate(order))]
+
+
+def _step(
+    network: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    examples: Examples,
+    rows: Indices,
+    plan: Plan,
+    rate: float,
+) -> Tensor:
+    ids, lengths, labels = _tensors(examples, rows, plan.device)
+    for group in optimizer.param_groups:
+        group["lr"] = rate * group.get("scale", 1.0)
+    optimizer.zero_grad()
+    with torch.autocast(
+        plan.device.type, torch.bfloat16, enabled=plan.training.precision == "bfloat16"
+    ):
+        output: Output = network(ids, lengths)
+        loss = objective(output, labels, plan)
+    loss.backward()  # type: ignore[no-untyped-call]
+    if plan.training.clip is not None:
+        nn.utils.clip_grad_norm_(network.parameters(), plan.training.clip)
+    optimizer.step()
+    return loss
+
+
+def objective(output: Output, labels: Tensor, plan: Plan) -> Tensor:
+    """J = L − λ D: cross entropy less λ times the mean disagreement of the heads."""
+    loss = F.cross_entropy(
+        output.logits,
+        labels,
+        weight=plan.class_weights,
+        label_smoothing=plan.training.label_smoothing,
+    )
+    heads_differ = disagreement(plan.model, output)
+    return loss if heads_differ is None else loss - plan.model.penalty * heads_differ.mean()
+
+
+def _tensors(
+    examples: Examples, rows: Indices, device: torch.device
+) -> tuple[Tensor, Tensor, Tensor]:
+    ids, lengths = examples.rows.pad(rows)
+    labels = torch.from_numpy(examples.labels[rows])
+    return (
+        torch.from_numpy(ids).to(device, non_blocking=True),
+        torch.from_numpy(lengths),
+        labels.to(device, non_blocking=True),
+    )
+
+
+def _rate(state: RunState, settings: TrainingSettings, number: int, batches: int) -> float:
+    if settings.schedule != "one-cycle":
+        return state.rate
+    done = (state.epoch * batches + number) / (settings.epochs * batches)
+    return settings.rate * one_cycle(done)
+
+
+def _out_of_patience(state: RunState, settings: TrainingSettings) -> bool:
+    return state.epoch - state.best_epoch >= settings.patience
+
+
+def _begin(
+    network: nn.Module, optimizer: torch.optim.Optimizer, average: Average, plan: Plan
+) -> RunState:
+    if plan.checkpoint is None or not plan.checkpoint.is_file():
+        state = RunState(identity=plan.identity, rate=plan.training.rate)
+        _keep(state, network, optimizer, average, plan)
+        return state
+    state = load_checkpoint(plan.checkpoint, plan.identity)
+    network.load_state_dict(state.weights)
+    average.load(state.average)
+    restore_optimizer(optimizer, state.optimizer)
+    return state
+
+
+def _keep(
+    state: RunState,
+    network: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    average: Average,
+    plan: Plan,
+) -> None:
+    if plan.checkpoint is None:
+        return
+    state.weights = network.state_dict()
+    state.average = average.tensors()
+    state.optimizer = optimizer_tensors(optimizer)
+    save_checkpoint(plan.checkpoint, state)
+
+
+def _copy(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    return {name: tensor.detach().clone() for name, tensor in tensors.items()}

@@ -1,0 +1,41 @@
+"""What reading gives: a table of string columns, and the corpus of texts and labels."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """String columns (nulls where a value is missing) that can be read through once.
+
+    ``batches(names)`` reads those columns and takes only single values in them, no lists;
+    ``batches(None)`` reads all columns.
+    """
+
+    name: str  # for messages
+    columns: tuple[str, ...]
+    batches: Callable[[Sequence[str] | None], Iterator[pa.RecordBatch]]
+
+
+@dataclass(frozen=True, slots=True)
+class Corpus:
+    """Texts and labels as Arrow columns, and what they were read from."""
+
+    texts: pa.ChunkedArray  # large_string, no nulls
+    labels: pa.ChunkedArray | None  # string, no nulls; None where the source has no labels
+    source: str  # what the user named: "reviews.csv", "r8", "-"
+    text_column: str = "text"
+    label_column: str = "label"
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+    def take(self, indices: NDArray[np.int64]) -> "Corpus":
+        """The rows at ``indices``, in that order."""
+        rows = pa.array(indices, pa.int64())
+        labels = None if self.labels is None else self.labels.take(rows)
+        return replace(self, texts=self.texts.take(rows), labels=labels)

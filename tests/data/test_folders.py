@@ -1,0 +1,84 @@
+from pathlib import Path
+
+import pytest
+
+from lamatext.data.sources import find_test, load
+from lamatext.errors import DataError
+
+
+def make(root: Path, files: dict[str, str | bytes]) -> str:
+    for name, content in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return str(root)
+
+
+def rows(source: str, split: str = "train") -> list[tuple[str, str]]:
+    corpus = load(source, split=split)
+    assert corpus.labels is not None
+    return list(zip(corpus.texts.to_pylist(), corpus.labels.to_pylist(), strict=True))
+
+
+def test_a_folder_a_label(tmp_path: Path) -> None:
+    root = make(tmp_path, {"pos/0.txt": "good\nfilm", "neg/0.txt": "bad", "neg/.hidden": "x"})
+
+    assert rows(root) == [("bad", "neg"), ("good\nfilm", "pos")]
+    assert not find_test(root)
+
+
+def test_the_layout_of_aclimdb(tmp_path: Path) -> None:
+    root = make(
+        tmp_path,
+        {
+            "train/pos/0_9.txt": "good",
+            "train/neg/0_1.txt": "bad",
+            "train/unsup/0_0.txt": "who knows",
+            "train/urls_pos.txt": "http://",
+            "test/pos/0_8.txt": "fine",
+            "test/neg/0_2.txt": "poor",
+        },
+    )
+
+    assert rows(root) == [("bad", "neg"), ("good", "pos")]
+    assert rows(root, "test") == [("poor", "neg"), ("fine", "pos")]
+    assert find_test(root)
+
+
+def test_a_file_a_part(tmp_path: Path) -> None:
+    root = make(
+        tmp_path, {"train.csv": "text,label\na,1\n", "test.jsonl": '{"text": "b", "label": 0}'}
+    )
+
+    assert rows(root) == [("a", "1")]
+    assert rows(root, "test") == [("b", "0")]
+    assert find_test(root)
+
+
+def test_wrong_encoding_names_the_file_in_the_folder(tmp_path: Path) -> None:
+    root = make(tmp_path, {"pos/0.txt": b"one\n\xe9"})
+
+    with pytest.raises(DataError, match=r"pos/0.txt:2: not UTF-8"):
+        load(root)
+
+
+def test_an_empty_folder_says_what_was_expected(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"nothing to read. Expected a folder a label"):
+        load(str(tmp_path))
+
+
+def test_a_folder_with_other_files_names_one(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"Name one file: .*reviews.csv"):
+        load(make(tmp_path, {"reviews.csv": "text,label\na,1\n"}))
+
+
+def test_a_missing_part_of_a_folder_is_said(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"the folder has no part 'test'"):
+        load(make(tmp_path, {"pos/0.txt": "good"}), split="test")
+
+
+def test_a_file_has_no_test_part(tmp_path: Path) -> None:
+    root = make(tmp_path, {"reviews.csv": "text,label\na,1\n"})
+
+    with pytest.raises(DataError, match=r"a file has no part 'test'. Name the file"):
+        load(f"{root}/reviews.csv", split="test")

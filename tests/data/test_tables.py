@@ -1,0 +1,257 @@
+import gzip
+import io
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from lamatext.data.sources import load, stream
+from lamatext.errors import DataError
+
+
+def written(folder: Path, name: str, content: bytes | str) -> str:
+    path = folder / name
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return str(path)
+
+
+def pairs(source: str) -> list[tuple[str, str]]:
+    corpus = load(source)
+    assert corpus.labels is not None
+    return list(zip(corpus.texts.to_pylist(), corpus.labels.to_pylist(), strict=True))
+
+
+def stdin(monkeypatch: pytest.MonkeyPatch, content: bytes) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
+
+
+EXPECTED = [("good, very\ngood", "01"), ("NA", "NA"), ("", "x")]
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.csv", b'text,label\n"good, very\ngood",01\nNA,NA\n"",x\n'),
+        ("bom.csv", b'\xef\xbb\xbftext,label\n"good, very\ngood",01\nNA,NA\n,x'),
+        ("a.tsv", b'text\tlabel\n"good, very\ngood"\t01\nNA\tNA\n\tx\n'),
+        ("semicolon.csv", b'text;label\n"good, very\ngood";01\nNA;NA\n;x\n'),
+        (
+            "a.jsonl",
+            b'{"text": "good, very\\ngood", "label": "01"}\n\n'
+            b'{"label": "NA", "text": "NA"}\r\n{"text": null, "label": "x"}',
+        ),
+    ],
+)
+def test_every_value_stays_the_string_it_was(tmp_path: Path, name: str, content: bytes) -> None:
+    assert pairs(written(tmp_path, name, content)) == EXPECTED
+
+
+def test_windows_line_ends_are_not_part_of_a_value(tmp_path: Path) -> None:
+    source = written(tmp_path, "a.csv", b"text,label\r\ngood,1\r\nbad,0\r\n")
+
+    assert pairs(source) == [("good", "1"), ("bad", "0")]
+
+
+@pytest.mark.parametrize("codec", ["gzip", "zstd"])
+def test_compressed_files_are_read_as_the_files_they_hold(tmp_path: Path, codec: str) -> None:
+    content = b"text,label\n" + b"good,1\n" * 100_000
+    suffix = {"gzip": ".gz", "zstd": ".zst"}[codec]
+    source = written(tmp_path, f"a.csv{suffix}", pa.Codec(codec).compress(content, asbytes=True))
+
+    assert pairs(source) == [("good", "1")] * 100_000
+
+
+def test_json_numbers_and_truth_values_keep_their_literal_text(tmp_path: Path) -> None:
+    source = written(
+        tmp_path,
+        "a.jsonl",
+        '{"text": "a", "label": 1}\n{"text": "b", "label": 1.0}\n{"text": 7, "label": true}\n',
+    )
+
+    assert pairs(source) == [("a", "1"), ("b", "1.0"), ("7", "true")]
+
+
+def test_half_a_surrogate_pair_becomes_the_replacement_character(tmp_path: Path) -> None:
+    source = written(tmp_path, "a.jsonl", '{"text": "x\\ud83d", "label": "a"}\n')
+
+    assert pairs(source) == [("x�", "a")]
+
+
+def test_parquet_columns_become_strings(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    table = pa.table({"id": [1, 2], "text": ["a", None], "label": pa.array([3, 4], pa.int8())})
+    pq.write_table(table, path)
+
+    assert pairs(str(path)) == [("a", "3"), ("", "4")]
+    assert next(stream(str(path))).to_pylist()[0] == {"id": "1", "text": "a", "label": "3"}
+
+
+def test_parquet_is_read_from_stdin_and_from_gzip(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"text": ["a"], "label": pa.array(["x"]).dictionary_encode()}), path)
+    packed = written(tmp_path, "b.parquet.gz", gzip.compress(path.read_bytes()))
+    stdin(monkeypatch, path.read_bytes())
+
+    assert pairs(packed) == [("a", "x")]
+    assert load("-", format="parquet").texts.to_pylist() == ["a"]
+
+
+def test_fasttext_lines_are_known_by_their_prefix(tmp_path: Path) -> None:
+    source = written(tmp_path, "a.txt", "__label__pos good film\n\n__label__neg  bad\n")
+
+    assert pairs(source) == [("good film", "pos"), ("bad", "neg")]
+
+
+def test_plain_lines_are_texts_without_labels_and_empty_lines_count(tmp_path: Path) -> None:
+    corpus = load(written(tmp_path, "a.txt", "one\n\nthree, \u2028still\n"), labelled=False)
+
+    assert corpus.texts.to_pylist() == ["one", "", "three, \u2028still"]
+    assert corpus.labels is None
+
+
+def test_stdin_is_one_text_a_line_for_a_stream(monkeypatch: pytest.MonkeyPatch) -> None:
+    stdin(monkeypatch, b"a,b\nc,d\n")
+
+    assert [batch.to_pylist() for batch in stream("-")] == [[{"text": "a,b"}, {"text": "c,d"}]]
+
+
+@pytest.mark.parametrize(
+    ("content", "format"),
+    [
+        (b"text,label\na,1\n", None),
+        (b"text\tlabel\na\t1\n", None),
+        (b'{"text": "a", "label": 1}\n', None),
+        (b"__label__1 a\n", None),
+        (gzip.compress(b"text,label\na,1\n"), "csv"),
+    ],
+)
+def test_stdin_is_sniffed_or_as_told(
+    monkeypatch: pytest.MonkeyPatch, content: bytes, format: str | None
+) -> None:
+    stdin(monkeypatch, content)
+
+    corpus = load("-", format=format)
+
+    assert corpus.texts.to_pylist() == ["a"]
+    assert corpus.labels is not None
+    assert corpus.labels.to_pylist() == ["1"]
+
+
+def test_rows_that_span_many_blocks_are_read_whole(tmp_path: Path) -> None:
+    long = 'a "word" and,\n' * 100_000
+    quoted = long.replace('"', '""')
+    source = written(tmp_path, "a.csv", f'text,label\n"{quoted}",x\n5" pipe,y\n"{quoted}",z\n')
+
+    assert pairs(source) == [(long, "x"), ('5" pipe', "y"), (long, "z")]
+
+
+def test_a_text_of_a_million_words_is_one_text(tmp_path: Path) -> None:
+    text = "word " * 1_000_000
+    source = written(tmp_path, "a.jsonl", f'{{"text": "{text}", "label": "x"}}\n')
+
+    assert pairs(source) == [(text, "x")]
+
+
+def test_any_script_and_control_characters_pass_unchanged(tmp_path: Path) -> None:
+    text = "电影 فيلم 🎬\x07\x0b\x1c\x85"
+    source = written(tmp_path, "a.csv", f"text,label\n{text},x\n" * 1)
+
+    assert pairs(source) == [(text, "x")]
+
+
+def test_a_stream_keeps_all_columns_and_their_order(tmp_path: Path) -> None:
+    csv = written(tmp_path, "a.csv", "id,text,extra\n01,a,\n")
+    jsonl = written(tmp_path, "a.jsonl", '{"id": 1.50, "tags": ["a", 2], "text": "a"}\n')
+
+    assert next(stream(csv)).to_pylist() == [{"id": "01", "text": "a", "extra": ""}]
+    assert next(stream(jsonl)).to_pylist() == [{"id": "1.50", "tags": '["a", 2]', "text": "a"}]
+
+
+def test_a_key_that_turns_up_late_in_a_stream_is_left_out_with_a_warning(tmp_path: Path) -> None:
+    rows = '{"text": "a"}\n' * 50_000 + '{"text": "b", "late": 1}\n'
+    source = written(tmp_path, "a.jsonl", rows)
+
+    with pytest.warns(UserWarning, match=r"a.jsonl:50001: the key 'late'"):
+        last = list(stream(source))[-1]
+
+    assert last.to_pylist()[-1] == {"text": "b"}
+
+
+BAD = {
+    "empty file": ("a.csv", b"", "a.csv: the file is empty"),
+    "empty jsonl": ("a.jsonl", b"\n\n", "a.jsonl: the file is empty"),
+    "header only": ("a.csv", b"text,label\n", "a.csv: no rows"),
+    "no header": ("a.csv", b"great,1\nbad,0\n", "no text column found. Its columns are great, 1"),
+    "ragged": ("a.csv", b'text,label\n"a\nb",1\nq,w,e\n', "a.csv:4: expected 2 fields.*got 3"),
+    "open quote": ("a.csv", b'text,label\na,1\n"b,2\nc,3\n', "a.csv:3: a quote is opened"),
+    "latin-1": ("a.csv", b'text,label\n"a\nb",1\ncaf\xe9,2\n', "a.csv:4: not UTF-8.*0xe9.*iconv"),
+    "latin-1 jsonl": ("a.jsonl", b'{"text": "a"}\n{"text": "\xe9"}\n', "a.jsonl:2: not UTF-8"),
+    "utf-16": ("a.csv", "text,label\na,1\n".encode("utf-16"), "UTF-16 text.*iconv -f UTF-16"),
+    "utf-16 no mark": ("a.csv", "text,label\na,1\n".encode("utf-16-le"), "NUL bytes.*UTF-16"),
+    "binary": ("a.csv", bytes(range(256)) * 9, "a.csv:2: not UTF-8"),
+    "zip": ("a.csv", b"PK\x03\x04abc", "a zip archive.*Save the data as CSV"),
+    "bad json": ("a.jsonl", b'{"text": "a"}\n{"text":\n', "a.jsonl:2: expected a JSON object"),
+    "deep json": ("a.jsonl", b'{"a":' + b"[" * 200_000, "a.jsonl:1: .*nested too deeply"),
+    "not an object": ("a.jsonl", b'{"text": "a"}\n[1]\n', r"a.jsonl:2: .*\[1\].*not an object"),
+    "json array": ("a.json", b'[{"text": "a"}]', "a.json:1: this is one JSON document.*jq"),
+    "json indented": ("a.json", b'{\n"text": "a"}', "a.json:1: this is one JSON document"),
+    "no format": ("a.xlsx", b"PK", "the extension '.xlsx' tells no known format"),
+    "truncated gz": ("a.csv.gz", gzip.compress(b"text,label\na,1\n")[:-9], "cut short or damaged"),
+    "not gz": ("a.csv.gz", b"text,label\n", "its name says gzip, its content does not"),
+    "damaged zst": ("a.csv.zst", b"\x28\xb5\x2f\xfd garbage", "cut short or damaged"),
+    "not parquet": ("a.parquet", b"text,label\na,b\n", "a.parquet: not a readable Parquet file"),
+    "json labels": ("a.jsonl", b'{"text": "a", "labels": ["x", "y"]}', "a.jsonl:1: .*multi-label"),
+    "two labels": ("a.txt", b"__label__a __label__b hi\n", "a.txt:1: several labels.*multi-label"),
+    "no labels": ("a.txt", b"one\ntwo\n", "a.txt: no labels, its only column is text"),
+    "missing label": ("a.csv", b"text,label\na,x\nb, \n", "row 2 has no label in column 'label'"),
+    "null label": ("a.jsonl", b'{"text": "a", "label": null}', "row 1 has no label"),
+    "unlabelled line": ("a.txt", b"__label__x a\nb\n", "row 2 has no label"),
+}
+
+
+@pytest.mark.parametrize(("name", "content", "message"), BAD.values(), ids=BAD)
+def test_bad_files_are_named_with_their_fault(
+    tmp_path: Path, name: str, content: bytes, message: str
+) -> None:
+    with pytest.raises(DataError, match=f"(?s){message}"):
+        load(written(tmp_path, name, content))
+
+
+def test_list_labels_in_parquet_are_several_labels(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"text": ["a"], "label": [["x", "y"]]}), path)
+
+    with pytest.raises(DataError, match=r"column 'label' holds list.*multi-label"):
+        load(str(path))
+
+    assert next(stream(str(path))).to_pylist() == [{"text": "a", "label": '["x", "y"]'}]
+
+
+def test_binary_columns_that_are_no_text_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"text": [b"\xff"], "label": ["x"]}), path)
+
+    with pytest.raises(DataError, match=r"column 'text' of type binary cannot be read as text"):
+        load(str(path))
+
+
+@pytest.mark.parametrize("name", ["reviews.csv", "reviews.parquet", "reviews.odd"])
+def test_a_missing_file_is_said_with_its_neighbour(tmp_path: Path, name: str) -> None:
+    written(tmp_path, "review.csv", "text,label\n")
+
+    with pytest.raises(DataError, match=r"no such file. Did you mean .*review.csv"):
+        load(str(tmp_path / name))
+
+
+def test_a_missing_folder_is_said(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"no such file, nor is there a folder .*nowhere"):
+        load(str(tmp_path / "nowhere" / "a.csv"))
+
+
+def test_an_unknown_format_lists_the_known_ones(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"unknown format 'xml'. Known are csv, tsv"):
+        load(written(tmp_path, "a.csv", "text,label\na,1\n"), format="xml")

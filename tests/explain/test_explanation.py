@@ -1,0 +1,88 @@
+import json
+
+import numpy as np
+import pytest
+from tests.explain.models import make_explanation
+
+from lamatext.errors import ModelError
+from lamatext.explain.explanation import Explanation
+
+
+def test_words_are_what_the_spans_cut_from_the_text() -> None:
+    explanation = make_explanation("Ça <b>va</b>,\nl’été?")
+
+    assert explanation.words == ["Ça", "<", "b", ">", "va", "<", "/", "b", ">", ",", "l’été", "?"]
+
+
+def test_pooled_is_the_mean_of_the_heads_and_adds_up_to_one() -> None:
+    explanation = make_explanation("a fine film", heads=4)
+    assert explanation.weights is not None
+    assert explanation.pooled is not None
+
+    np.testing.assert_allclose(explanation.pooled, explanation.weights.mean(0))
+    assert explanation.pooled.sum() == pytest.approx(1)
+
+
+def test_top_words_are_ordered_by_contribution_to_the_label() -> None:
+    explanation = make_explanation("a fine and quiet film")
+
+    for label in ("bad", "good"):
+        top = explanation.top(3, label)
+        scores = explanation.contributions[explanation.column(label)]
+        assert [word.contribution for word in top] == sorted(scores.tolist(), reverse=True)[:3]
+        assert all(explanation.text[word.start : word.end] == word.word for word in top)
+    assert explanation.top(3) == explanation.top(3, explanation.predicted)
+
+
+def test_an_unknown_label_is_refused_with_those_there_are() -> None:
+    with pytest.raises(ModelError, match=r"no class 'ugly'\. Its classes: bad, good"):
+        make_explanation("a film").top(3, "ugly")
+
+
+def test_json_holds_every_number() -> None:
+    explanation = make_explanation('"quoted" \ud800 \u2028 👩‍👧 </script>')
+
+    told = json.loads(explanation.to_json())
+
+    assert explanation.weights is not None
+    assert told["text"] == explanation.text
+    assert told["words"] == explanation.words
+    assert [tuple(span) for span in told["spans"]] == list(explanation.spans)
+    assert told["predicted"] == explanation.predicted
+    np.testing.assert_allclose(told["weights"], explanation.weights, rtol=1e-5)
+    np.testing.assert_allclose(told["contributions"], explanation.contributions, rtol=1e-5)
+    logits = np.sum(told["contributions"], axis=1) + told["base"]
+    np.testing.assert_allclose(logits, explanation.logits, atol=1e-4)
+    assert explanation.to_json().isascii()
+
+
+def test_json_takes_numpys_labels_and_parts() -> None:
+    shares = np.array([[1.0, 2.0], [0.0, -1.0]], np.float32)
+    explanation = Explanation(
+        text="so it",
+        spans=[(0, 2), (3, 5)],
+        labels=list(np.array([3, 5])),
+        probabilities=np.array([0.9, 0.1], np.float32),
+        contributions=shares,
+        base=np.zeros(2, np.float32),
+        parts={"attention": shares * np.float32(0.5), "wide": shares * np.float32(0.5)},
+    )
+
+    told = json.loads(explanation.to_json())
+
+    assert told["predicted"] == 3
+    assert told["labels"] == [3, 5]
+    assert told["weights"] is None
+    assert told["parts"]["wide"] == [[0.5, 1.0], [0.0, -0.5]]
+
+
+def test_a_notebook_shows_it_escaped() -> None:
+    explanation = make_explanation("<script>alert(1)</script> \x1b[31m", labels=("<i>", '"&'))
+
+    shown = explanation._repr_html_()
+
+    assert "<script" not in shown
+    assert "<i>" not in shown
+    assert "\x1b" not in shown
+    assert "<" in explanation.text
+    assert shown.count("<div") == shown.count("</div>")

@@ -1,0 +1,81 @@
+import json
+
+import numpy as np
+import pyarrow as pa
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lamatext.data.corpus import Corpus
+from lamatext.data.summary import summarise, word_counts
+
+
+def corpus(texts: list[str], labels: list[str] | None = None) -> Corpus:
+    column = None if labels is None else pa.chunked_array([labels], pa.string())
+    return Corpus(pa.chunked_array([texts], pa.large_string()), column, "reviews.csv")
+
+
+TRAIN = corpus(["a b", "a b", " ", "", "one two three four"], ["x", "x", "y", "x", "y"])
+TEST = corpus(["a b", "new", "a b", "a  b"])
+
+
+def test_a_summary_counts_what_matters() -> None:
+    summary = summarise(TRAIN, TEST)
+
+    assert summary.rows == 5
+    assert summary.classes == {"x": 3, "y": 2}
+    assert summary.words[50] == 2
+    assert summary.words[100] == 4
+    assert summary.mean_words == 8 / 5
+    assert summary.empty == 2
+    assert summary.duplicates == 1
+    assert (summary.test_rows, summary.in_both) == (4, 2)
+
+
+def test_the_lines_are_for_a_person() -> None:
+    assert summarise(TRAIN, TEST).lines() == [
+        "reviews.csv: 5 texts",
+        "2 classes: x 60.0 %, y 40.0 %",
+        "words a text: 2 on average; 0 at 5 %, 2 at 50 %, 4 at 95 %, 4 at 99 %, 4 at 100 %",
+        "2 empty texts, 1 exact duplicates",
+        "2 of 4 test texts are in training too",
+    ]
+
+
+def test_many_classes_are_cut() -> None:
+    labels = [f"{number:02}" for number in range(15)]
+
+    assert summarise(corpus(labels, labels)).lines()[1].endswith("09 6.7 % and 5 more")
+
+
+def test_a_summary_without_labels_or_test_is_short_and_fits_json() -> None:
+    summary = summarise(TEST)
+
+    assert len(summary.lines()) == 3
+    assert json.loads(json.dumps(summary.as_dict()))["in_both"] is None
+
+
+@given(st.lists(st.text(alphabet="ab é\t\n电", max_size=12), min_size=1, max_size=20), st.data())
+def test_words_are_counted_as_python_splits_them(texts: list[str], data: st.DataObject) -> None:
+    cut = data.draw(st.integers(0, len(texts)))
+    chunks = pa.chunked_array([texts[:cut], texts[cut:]], pa.large_string()).slice(0)
+    sliced = pa.chunked_array([pa.array(["x y", *texts], pa.large_string()).slice(1)])
+
+    expected = [len(text.split()) for text in texts]
+    assert word_counts(chunks).tolist() == expected
+    assert word_counts(sliced).tolist() == expected
+
+
+def test_rows_are_taken_in_the_order_asked_for() -> None:
+    chunked = Corpus(
+        pa.chunked_array([["p"], [], ["q", "r"]], pa.large_string()), None, "reviews.csv"
+    )
+
+    taken = TRAIN.take(np.array([4, 0]))
+
+    assert chunked.take(np.array([0, 2, 2])).texts.to_pylist() == ["p", "r", "r"]
+    assert len(chunked.take(np.array([], dtype=np.int64))) == 0
+    assert taken.texts.to_pylist() == ["one two three four", "a b"]
+    assert taken.labels is not None
+    assert taken.labels.to_pylist() == ["y", "x"]
+    assert (len(taken), taken.source) == (2, "reviews.csv")
+    assert TEST.take(np.array([1])).labels is None

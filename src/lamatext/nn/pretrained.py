@@ -37,15 +37,16 @@ class PretrainedNetwork(nn.Module):
         self.encoder, self.pooled = encoder, pooled
         config: Any = encoder.config
         if pooled != "pooler" and getattr(encoder, "pooler", None) is not None:
-            encoder.pooler = None  # never read, so neither trained, counted nor saved
+            encoder.register_module(
+                "pooler", None
+            )  # never read, so neither trained, counted nor saved
         self.padding = config.pad_token_id or 0
         self.classifier = nn.Sequential(nn.Dropout(dropout), nn.Linear(config.hidden_size, classes))
 
     @property
     def embedding(self) -> nn.Module:
         """The part of the encoder that looks words and positions up."""
-        module: nn.Module = self.encoder.embeddings
-        return module
+        return self.encoder.get_submodule("embeddings")
 
     def forward(self, ids: Tensor, lengths: Tensor) -> Output:
         """Classify ``ids`` (B, T), of which the first ``lengths`` (B,; on the CPU) are subwords."""

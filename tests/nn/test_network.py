@@ -1,0 +1,382 @@
+"""Every system as a whole: what company a text keeps, what it costs, what its first losses are."""
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from lamatext.config import MODEL_NAMES, ModelSettings, TrainingSettings
+from lamatext.errors import ModelError
+from lamatext.nn import LowRankAttention
+from lamatext.nn.network import ATTENTIVE, Network, build_network, count_parameters
+from lamatext.training.fit import Plan, objective
+
+SYSTEMS = [name for name in MODEL_NAMES if name != "bert"]  # which tests/nn/test_pretrained.py has
+Array = NDArray[np.float64]
+V, E, C = 11, 8, 3  # vocabulary, embedding width, classes
+TEXTS = [[2, 3], [4, 5, 6, 7, 8, 9, 10], [3], [9, 9, 2, 4, 5]]
+
+
+def settings(name: str, **values: object) -> ModelSettings:
+    small = {"hidden": 3, "heads": 2, "classifier": 6, "filters": 4, "attention_width": 5}
+    return ModelSettings.model_validate(
+        {"name": name, **small, "feed_forward": 16, "positions": 12, **values}
+    )
+
+
+def system(name: str, **values: object) -> Network:
+    """A network with weights large enough to tell every path apart, in eval mode."""
+    torch.manual_seed(0)
+    network = build_network(settings(name, **values), vocabulary=V, width=E, classes=C)
+    for key, parameter in network.named_parameters():
+        if "norm" not in key:
+            nn.init.normal_(parameter, std=0.5)
+    return network.eval()
+
+
+def batch(texts: list[list[int]], words: int | None = None, fill: int = 0) -> tuple[Tensor, Tensor]:
+    lengths = [len(text) for text in texts]
+    rows = [text + [fill] * ((words or max(lengths)) - len(text)) for text in texts]
+    return torch.tensor(rows), torch.tensor(lengths)
+
+
+@pytest.mark.parametrize("max_pool", [False, True])
+@pytest.mark.parametrize("with_gradients", [True, False])
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_a_text_alone_in_company_and_in_another_order_is_the_same(
+    name: str, with_gradients: bool, max_pool: bool
+) -> None:
+    network = system(name, max_pool=max_pool)
+
+    with torch.set_grad_enabled(with_gradients):
+        together = network(*batch(TEXTS))
+        turned = network(*batch(TEXTS[::-1]))
+        padded = network(*batch(TEXTS, words=12, fill=5))
+        for place, text in enumerate(TEXTS):
+            alone = network(*batch([text]))
+            for company, row in ((together, place), (padded, place), (turned, 3 - place)):
+                for field in ("logits", "embedding"):
+                    torch.testing.assert_close(
+                        getattr(company, field)[row], getattr(alone, field)[0], rtol=0, atol=1e-5
+                    )
+                if alone.weights is not None:
+                    seen = company.weights[row]
+                    torch.testing.assert_close(
+                        seen[:, : len(text)], alone.weights[0], rtol=0, atol=1e-5
+                    )
+                    assert seen[:, len(text) :].eq(0).all()
+                    torch.testing.assert_close(seen.sum(-1), torch.ones(len(seen)))
+
+
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_other_words_give_other_logits(name: str) -> None:
+    network = system(name)
+    ids, lengths = batch(TEXTS)
+    changed = ids.clone()
+    changed[1, 6] = 2  # the last word of the longest text
+
+    before, after = network(ids, lengths).logits, network(changed, lengths).logits
+
+    assert not torch.allclose(before[1], after[1])
+    torch.testing.assert_close(before[[0, 2, 3]], after[[0, 2, 3]])
+
+
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_only_systems_with_attention_have_weights(name: str) -> None:
+    output = system(name)(*batch(TEXTS))
+
+    assert (output.weights is not None) == (name in ATTENTIVE)
+    assert output.logits.shape == (4, C)
+    assert output.states.shape[:2] == (4, 7)
+
+
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_the_order_of_the_words_matters_to_encoders_alone(name: str) -> None:
+    network = system(name)
+
+    there = network(*batch([[2, 3, 4, 5, 6]])).logits
+    back = network(*batch([[6, 5, 4, 3, 2]])).logits
+
+    assert torch.allclose(there, back, atol=1e-5) == (name in {"avg", "lama-encoder"})
+
+
+@pytest.mark.parametrize("name", ["lama-ctx", "lama-encoder", "bilinear"])
+def test_the_context_is_the_mean_of_the_real_words_embeddings(name: str) -> None:
+    network = system(name)
+    ids, lengths = batch(TEXTS)
+    contexts = torch.stack([network.embedding.weight[text].mean(0) for text in TEXTS])
+    mask = torch.arange(7) < lengths[:, None]
+
+    output = network(ids, lengths)
+
+    _, weights = network.pooling(output.states, mask, contexts)
+    torch.testing.assert_close(output.weights, weights)
+
+
+def test_the_states_of_the_lama_encoder_are_the_embeddings() -> None:
+    network = system("lama-encoder")
+    ids, lengths = batch(TEXTS)
+
+    assert torch.equal(network(ids, lengths).states, network.embedding(ids))
+
+
+def test_without_context_all_texts_share_one_vector() -> None:
+    assert "pooling.context" in system("lama").state_dict()
+    assert "pooling.context" not in system("lama-ctx").state_dict()
+
+
+def gru(h: int) -> int:
+    return 2 * 3 * h * (E + h + 2)  # two directions, three gates: W, U and torch's two biases
+
+
+def low_rank(context: int, states: int, m: int, k: int) -> int:
+    return states * states + states + m * k * (context + states)  # W, b of uₜ; P and Q
+
+
+def attention_of(name: str, h: int, m: int, k: int) -> int:
+    """What pools the words, counted by hand."""
+    match name:
+        case "lama":
+            return low_rank(2 * h, 2 * h, m, k) + 2 * h
+        case "lama-encoder":
+            return low_rank(E, E, m, k)
+        case "bilinear":
+            return 4 * h * h + 2 * h + E * 2 * h
+        case "san":
+            return 5 * 2 * h + m * 5
+        case "bigru" | "cnn" | "te" | "avg":
+            return 0
+        case _:
+            return low_rank(E, 2 * h, m, k)
+
+
+def encoder_of(name: str, h: int) -> int:
+    match name:
+        case "avg" | "lama-encoder":
+            return 0
+        case "cnn":
+            return (3 + 4 + 5) * E * 4 + 3 * 4
+        case "te":
+            return 12 * E + 4 * (E * E + E) + (2 * E * 16 + 16 + E) + 4 * E
+        case _:
+            return gru(h)
+
+
+def rows_of(name: str, h: int, m: int) -> int:
+    """How many numbers the flattened embedding has."""
+    match name:
+        case "avg" | "te":
+            return E
+        case "cnn":
+            return 3 * 4
+        case "bigru" | "bilinear":
+            return 2 * h
+        case "lama-encoder":
+            return m * E
+        case _:
+            return m * 2 * h
+
+
+@pytest.mark.parametrize(("h", "m", "k"), [(3, 1, 1), (3, 4, 1), (4, 2, 3), (5, 8, 2)])
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_parameters_by_component(name: str, h: int, m: int, k: int) -> None:
+    model = settings(name, hidden=h, heads=m, rank=k)
+
+    counts = count_parameters(build_network(model, vocabulary=V, width=E, classes=C))
+
+    assert counts == {
+        "embedding": V * E,
+        "encoder": encoder_of(name, h),
+        "attention": attention_of(name, h, m, k),
+        "classifier": rows_of(name, h, m) * 6 + 6 + 6 * C + C,
+    }
+
+
+@pytest.mark.parametrize("k", [1, 2, 5])
+@pytest.mark.parametrize(("name", "a_head"), [("lama", 2 * 6), ("lama-ctx", E + 6)])
+def test_a_head_of_lama_costs_exactly(name: str, a_head: int, k: int) -> None:
+    def attention(m: int) -> int:
+        model = settings(name, heads=m, rank=k)
+        return count_parameters(build_network(model, vocabulary=V, width=E, classes=C))["attention"]
+
+    assert [attention(m + 1) - attention(m) for m in (1, 2, 15)] == [a_head * k] * 3
+
+
+def test_at_the_papers_sizes_the_parts_are_these() -> None:
+    model = ModelSettings(name="lama", heads=15)
+
+    counts = count_parameters(build_network(model, vocabulary=1000, width=100, classes=2))
+
+    assert counts == {
+        "embedding": 100_000,
+        "encoder": 2 * 3 * 50 * (100 + 50 + 2),
+        "attention": 100 * 100 + 100 + 100 + 2 * 100 * 15,
+        "classifier": 15 * 100 * 512 + 512 + 512 * 2 + 2,
+    }
+
+
+def test_frozen_parameters_are_not_counted() -> None:
+    network = system("lama-ctx")
+    network.embedding.requires_grad_(False)
+
+    assert count_parameters(network)["embedding"] == 0
+
+
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_every_parameter_learns(name: str) -> None:
+    network = system(name)
+
+    total = network(*batch(TEXTS)).logits.square().sum()
+    gradients = torch.autograd.grad(total, list(network.parameters()), allow_unused=True)
+
+    for (key, _), gradient in zip(network.named_parameters(), gradients, strict=True):
+        assert gradient is not None, key
+        assert gradient.abs().sum() > 0, key
+
+
+def test_the_names_of_the_tensors_are_those_that_saved_models_have() -> None:
+    names = set(system("lama-ctx", temperature=2.0).state_dict())
+
+    gru = {f"encoder.gru.{w}_{g}_l0" for w in ("weight", "bias") for g in ("ih", "hh")}
+    assert names == gru | {f"{name}_reverse" for name in gru} | {
+        "embedding.weight",
+        "pooling.project.weight",
+        "pooling.project.bias",
+        "pooling.p.weight",
+        "pooling.q.weight",
+        "pooling.log_temperature",
+        "classifier.0.weight",
+        "classifier.0.bias",
+        "classifier.3.weight",
+        "classifier.3.bias",
+    }
+
+
+def test_the_options_of_the_attention_reach_it() -> None:
+    attention = build_network(
+        settings("lama-ctx", rank=3, scores="h", tanh=False, l2=False, temperature=4.0),
+        vocabulary=V,
+        width=E,
+        classes=C,
+    ).pooling
+
+    assert isinstance(attention, LowRankAttention)
+    assert (attention.heads, attention.rank) == (2, 3)
+    assert (attention.project, attention.tanh, attention.l2) == (None, False, False)
+    assert attention.log_temperature is not None
+    torch.testing.assert_close(attention.log_temperature.detach().exp(), torch.full((2,), 4.0))
+
+
+def test_dropout_acts_in_training_alone() -> None:
+    network = system("lama-ctx", embedding_dropout=0.5, word_dropout=0.5)
+    inputs = batch(TEXTS)
+
+    assert torch.equal(network(*inputs).logits, network(*inputs).logits)
+    network.train()
+    assert not torch.equal(network(*inputs).logits, network(*inputs).logits)
+
+
+def test_word_dropout_takes_whole_words_at_its_rate() -> None:
+    network = system("avg", word_dropout=0.3, dropout=0.0).train()
+    nn.init.ones_(network.embedding.weight)
+    ids = torch.full((40, 50), 2)
+
+    words = network(ids, torch.full((40,), 50)).states  # (B, T, E)
+
+    assert words.eq(words[:, :, :1]).all()
+    assert float(words.detach().eq(0).float().mean()) == pytest.approx(0.3, abs=0.05)
+
+
+def test_bert_is_not_built_here() -> None:
+    with pytest.raises(ModelError, match=r"bert is built by lamatext\.nn\.pretrained"):
+        build_network(settings("bert"), vocabulary=V, width=E, classes=C)
+
+
+def deterministic(model: ModelSettings) -> Network:
+    """Weights by a formula, so that no generator stands between the code and the numbers."""
+    network = build_network(model, vocabulary=V, width=E, classes=C)
+    with torch.no_grad():
+        for number, parameter in enumerate(network.parameters()):
+            steps = torch.arange(parameter.numel(), dtype=torch.float32)
+            parameter.copy_((0.7 * (1.3 * steps + number).sin()).view_as(parameter))
+    return network
+
+
+FIRST_LOSSES = {
+    "lama-ctx": (1.444638, 1.377956, 1.265275),
+    "lama-ctx-dp": (1.719675, 1.653896, 1.541968),
+    "lama-ctx-de": (1.637793, 1.571307, 1.458766),
+}
+
+
+def read(x: Array, w: Array, u: Array, b: Array, d: Array) -> Array:
+    """A GRU in torch's order r, z, n over the words of one text: (T, E) → (T, h)."""
+    h, states = np.zeros(u.shape[1]), []
+    for word in x:
+        (xr, xz, xn), (hr, hz, hn) = np.split(w @ word + b, 3), np.split(u @ h + d, 3)
+        r, z = 1 / (1 + np.exp(-xr - hr)), 1 / (1 + np.exp(-xz - hz))
+        h = (1 - z) * np.tanh(xn + r * hn) + z * h
+        states.append(h)
+    return np.array(states)
+
+
+def logits_by_the_book(network: Network, text: list[int]) -> Array:
+    """LAMA+ctx from the words to the logits, with numpy alone: the whole way of one text."""
+    p = {k: v.detach().double().numpy() for k, v in network.state_dict().items()}
+    x = p["embedding.weight"][text]  # (T, E)
+    names = [f"encoder.gru.{name}_l0" for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")]
+    up = read(x, *(p[name] for name in names))
+    down = read(x[::-1], *(p[f"{name}_reverse"] for name in names))[::-1]
+    h = np.hstack([up, down])  # (T, 2h)
+    u = np.tanh(h @ p["pooling.project.weight"].T + p["pooling.project.bias"])
+    f = np.tanh((p["pooling.p.weight"] @ x.mean(0)) * (u @ p["pooling.q.weight"].T))  # (T, m)
+    f = np.exp(f / np.linalg.norm(f, axis=1, keepdims=True))
+    s = (f / f.sum(0)).T @ h  # (m, 2h)
+    inner = np.maximum(p["classifier.0.weight"] @ s.ravel() + p["classifier.0.bias"], 0)
+    logits: Array = p["classifier.3.weight"] @ inner + p["classifier.3.bias"]
+    return logits
+
+
+def test_the_whole_way_of_a_text_is_the_papers() -> None:
+    network = deterministic(settings("lama-ctx")).eval()
+
+    logits = network(*batch(TEXTS)).logits.detach().numpy()
+
+    expected = [logits_by_the_book(network, text) for text in TEXTS]
+    np.testing.assert_allclose(logits, expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", FIRST_LOSSES)
+def test_the_first_three_losses_are_pinned(name: str) -> None:
+    model = settings(name, dropout=0.0, penalty=0.2)
+    plan = Plan(model, TrainingSettings(), seed=0, device=torch.device("cpu"))
+    network, labels = deterministic(model), torch.tensor([0, 1, 2, 0])
+    optimizer = torch.optim.SGD(network.parameters(), lr=0.05, momentum=0.9, weight_decay=1e-4)
+
+    losses = []
+    for _ in range(3):
+        loss = objective(network(*batch(TEXTS)), labels, plan)
+        optimizer.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+        losses.append(loss.item())
+
+    assert losses == pytest.approx(FIRST_LOSSES[name], abs=1e-4)
+
+
+def test_the_loss_adds_what_the_paper_subtracts_as_disagreement() -> None:
+    inputs, labels = batch(TEXTS), torch.tensor([0, 1, 2, 0])
+    network = system("lama-ctx-dp")
+    output = network(*inputs)
+    assert output.weights is not None
+
+    def loss(penalty: float) -> Tensor:
+        model = settings("lama-ctx-dp", penalty=penalty)
+        plan = Plan(model, TrainingSettings(), seed=0, device=torch.device("cpu"))
+        return objective(output, labels, plan)
+
+    overlap = output.weights @ output.weights.mT - torch.eye(2)
+    penal = overlap.square().sum((1, 2)).mean()  # ‖AAᵀ − I‖², the mean over the texts
+    torch.testing.assert_close(loss(0.2) - loss(0.0), 0.2 * penal)
+    torch.testing.assert_close(loss(0.0), nn.functional.cross_entropy(output.logits, labels))

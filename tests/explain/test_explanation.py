@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -23,12 +24,20 @@ def test_pooled_is_the_mean_of_the_heads_and_adds_up_to_one() -> None:
     assert explanation.pooled.sum() == pytest.approx(1)
 
 
+def test_relative_contributions_leave_out_what_lifts_every_class_alike() -> None:
+    explanation = make_explanation("a fine film", labels=("a", "b", "c"))
+    raised = replace(explanation, contributions=explanation.contributions + np.float32(5))
+
+    np.testing.assert_allclose(raised.relative, explanation.relative, atol=1e-5)
+    np.testing.assert_allclose(explanation.relative.sum(axis=0), 0, atol=1e-6)
+
+
 def test_top_words_are_ordered_by_contribution_to_the_label() -> None:
     explanation = make_explanation("a fine and quiet film")
 
     for label in ("bad", "good"):
         top = explanation.top(3, label)
-        scores = explanation.contributions[explanation.column(label)]
+        scores = explanation.relative[explanation.column(label)]
         assert [word.contribution for word in top] == sorted(scores.tolist(), reverse=True)[:3]
         assert all(explanation.text[word.start : word.end] == word.word for word in top)
     assert explanation.top(3) == explanation.top(3, explanation.predicted)

@@ -2,6 +2,7 @@ import base64
 import hashlib
 import json
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import numpy as np
@@ -9,7 +10,6 @@ import pytest
 from tests.explain.models import make_explanation
 
 from lamatext.explain.display import share, signed
-from lamatext.explain.explanation import Explanation
 from lamatext.explain.html import page
 from lamatext.explain.notebook import fragment
 
@@ -106,7 +106,7 @@ def test_the_page_holds_the_same_numbers() -> None:
     [text] = numbers(html)["texts"]
     assert explanation.weights is not None
     assert explanation.pooled is not None
-    rows = np.vstack([explanation.contributions, explanation.pooled, explanation.weights])
+    rows = np.vstack([explanation.relative, explanation.pooled, explanation.weights])
     np.testing.assert_allclose(np.array(text["rows"]), rows, rtol=1e-3)
     assert share(explanation.probability) in html
     assert signed(explanation.top(1)[0].contribution) in html
@@ -136,13 +136,12 @@ def test_many_classes_are_chosen_from_a_list_and_the_improbable_ones_left_out() 
 
 
 def test_texts_without_attention_or_words_or_at_all_are_shown() -> None:
-    assert "Attention head" not in page([make_explanation("a film", heads=None)], "T")
+    assert 'aria-label="Attention"' not in page([make_explanation("a film", heads=None)], "T")
     assert "No word of this text is known" in page([make_explanation("")], "T")
     assert page([], "Nothing")
 
 
 def test_a_long_text_says_how_many_words_were_left_out_together() -> None:
-    words = make_explanation("a film", heads=None)
-    long = Explanation(**{**words.__dict__, "window": 40})
+    long = replace(make_explanation("a film", heads=None), window=40)
 
     assert "40 words were left out at a time" in page([long], "T")

@@ -32,7 +32,7 @@ def test_the_plain_view_has_each_words_figures() -> None:
 
     assert lines[0] == f"predicted: {explanation.predicted} ({share(explanation.probability)})"
     for t, word in enumerate(explanation.words):
-        figure = signed(float(explanation.contributions[explanation.best, t]))
+        figure = signed(float(explanation.relative[explanation.best, t]))
         assert f"  {figure}  attention {share(float(explanation.pooled[t]))}  {word}" in lines
     assert sum(line.startswith("  head ") for line in lines) == 3
 

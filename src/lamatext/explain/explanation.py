@@ -24,7 +24,7 @@ class WordScore(NamedTuple):
     start: int
     end: int
     weight: float | None  # mean over the heads; None in a system without attention
-    contribution: float  # to the logit of the label that was asked for
+    contribution: float  # relative, to the label that was asked for
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +32,7 @@ class Explanation:
     """Why ``text`` got its label.
 
     Spans count the characters (code points) of the original text. The words' contributions to
-    class c and ``base[c]`` add up to its logit, which is before the softmax: +0.7 doubles the odds.
+    class c and ``base[c]`` add up to its logit, its score before the softmax.
     """
 
     text: str
@@ -72,6 +72,15 @@ class Explanation:
         return None if self.weights is None else self.weights.mean(axis=0)
 
     @property
+    def relative(self) -> Floats:
+        """The contributions less their mean over the classes: (C, T), what the views show.
+
+        A word that lifts every class alike decides nothing, for the softmax sees only differences.
+        """
+        relative: Floats = self.contributions - self.contributions.mean(axis=0)
+        return relative
+
+    @property
     def logits(self) -> Floats:
         """Before the softmax: (C,)."""
         total: Floats = self.contributions.sum(axis=1) + self.base
@@ -88,7 +97,7 @@ class Explanation:
 
     def top(self, n: int = 10, label: Label | None = None) -> list[WordScore]:
         """The ``n`` words that speak most for ``label`` (None: the predicted one), best first."""
-        scores = self.contributions[self.column(label)]
+        scores = self.relative[self.column(label)]
         pooled, words = self.pooled, self.words
         return [
             WordScore(
@@ -113,6 +122,7 @@ class Explanation:
             "weights": None if self.weights is None else _rows(self.weights),
             "pooled": None if self.pooled is None else _numbers(self.pooled),
             "contributions": _rows(self.contributions),
+            "relative": _rows(self.relative),
             "base": _numbers(self.base),
             "method": self.method,
         }

@@ -27,7 +27,7 @@ from lamatext.explain.explanation import Explanation, Label
 PILLS = 8  # more classes than this are chosen from a list
 KEPT_CLASSES = 12  # the page holds the contributions to a text's most probable classes
 BARS = 5
-STRONGEST = 6
+STRONGEST = 5
 
 
 def page(
@@ -83,8 +83,8 @@ def style() -> str:
 
 
 def _shaded(explanation: Explanation) -> str:
-    strength = explanation.contributions[explanation.best]
-    strength = strength / contribution_scale(explanation.contributions)
+    relative = explanation.relative
+    strength = relative[explanation.best] / contribution_scale(relative)
     return "".join(
         escaped(piece)
         if t is None
@@ -123,7 +123,7 @@ def _bar(explanation: Explanation, column: int) -> str:
 
 def _why(explanation: Explanation) -> str:
     """The strongest words on either side, as text: for readers who see no shades."""
-    scores, words = explanation.contributions[explanation.best], explanation.words
+    scores, words = explanation.relative[explanation.best], explanation.words
     order = np.argsort(-scores, kind="stable")
     sides = (
         ("for", [t for t in order[:STRONGEST] if scores[t] > 0]),
@@ -131,8 +131,8 @@ def _why(explanation: Explanation) -> str:
     )
     rows = "".join(
         f"<dt>{side}</dt><dd>"
-        + ", ".join(
-            f'<bdi>{escaped(words[t])}</bdi> <span class="{side}">{signed(float(scores[t]))}</span>'
+        + " ".join(
+            f"<span><bdi>{escaped(words[t])}</bdi> <small>{signed(float(scores[t]))}</small></span>"
             for t in chosen
             if words[t]
         )
@@ -163,48 +163,45 @@ def _controls(first: Explanation) -> str:
         chooser = ""
     else:
         options = "".join(
-            f'<option value="{row}" data-view>{escaped(name)}</option>'
+            f'<option value="{row}" data-class>{escaped(name)}</option>'
             for row, name in enumerate(names)
         )
         blank = '<option value="">another class …</option>'
         classes = best
         chooser = f'<select name="class" aria-label="Another class">{blank}{options}</select>'
-    rows = _fieldset("by-class", "Contribution to", classes, chooser)
+    rows = _row("by-class", "Contribution", classes, chooser)
     if first.weights is not None:
         heads = ["mean", *(str(j) for j in range(1, len(first.weights) + 1))]
-        pills = "".join(_pill(row, name) for row, name in enumerate(heads, start=len(names)))
-        rows += "\n" + _fieldset("by-head", "Attention head", pills)
+        pills = "".join(_pill(row, name, "") for row, name in enumerate(heads, start=len(names)))
+        rows += "\n" + _row("by-head", "Attention", pills)
     return rows
 
 
-def _pill(row: int, name: str) -> str:
+def _pill(row: int, name: str, kind: str = " data-class") -> str:
     return (
         f'<label><input type="radio" name="view" value="{row}">'
-        f"<span data-view>{escaped(name)}</span></label>"
+        f"<span{kind}>{escaped(name)}</span></label>"
     )
 
 
-def _fieldset(kind: str, legend: str, pills: str, chooser: str = "") -> str:
+def _row(kind: str, name: str, pills: str, chooser: str = "") -> str:
     return (
-        f'<fieldset class="{kind}"><legend>{legend}</legend>'
-        f'<div class="pills">{pills}</div>{chooser}</fieldset>'
+        f'<div class="row {kind}" role="group" aria-label="{name}"><b>{name}</b>'
+        f'<div class="pills">{pills}</div>{chooser}</div>'
     )
 
 
 def _footer(explanations: Iterable[Explanation]) -> str:
     methods = {explanation.method for explanation in explanations}
-    lines = []
-    if "contribution" in methods:
-        lines.append(
-            "A word's contribution is what it adds to the score of a class; all of them and a "
-            "constant are the whole score. <b>Blue</b> words speak for the class, <b>orange</b> "
-            "(dotted) words against it; +0.7 about doubles the odds."
-        )
-    if "occlusion" in methods:
-        lines.append(
-            "A word's contribution is what the score of a class loses when the word is left out. "
-            "<b>Blue</b> words speak for the class, <b>orange</b> (dotted) words against it."
-        )
+    gist = {
+        "contribution": "what it adds to the score of a class",
+        "occlusion": "what the score of a class loses when the word is left out",
+    }
+    lines = [
+        f"A word's contribution is {gist[method]}, measured against the mean of all classes. "
+        "<b>Blue</b> words speak for the class, <b>orange</b> (dotted) words against it."
+        for method in sorted(methods)
+    ]
     if any(explanation.weights is not None for explanation in explanations):
         lines.append(
             "Attention is where the model looked, which is not yet why it decided: "
@@ -216,9 +213,10 @@ def _footer(explanations: Iterable[Explanation]) -> str:
 def _numbers(explanation: Explanation) -> dict[str, object]:
     """The rows that the page can shade by, and the value that gets the full shade in each."""
     kept = set(np.argsort(-explanation.probabilities, kind="stable")[:KEPT_CLASSES].tolist())
-    scale = contribution_scale(explanation.contributions)
+    relative = explanation.relative
+    scale = contribution_scale(relative)
     rows: list[list[float] | None] = [
-        _short(row) if c in kept else None for c, row in enumerate(explanation.contributions)
+        _short(row) if c in kept else None for c, row in enumerate(relative)
     ]
     scales = [scale] * len(rows)
     if explanation.weights is not None and explanation.pooled is not None:

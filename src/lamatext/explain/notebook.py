@@ -19,9 +19,8 @@ from lamatext.explain.head import Floats
 
 def fragment(explanation: Explanation) -> str:
     """The text shaded by contribution to the predicted class and, folded away, by attention."""
-    scale, column = contribution_scale(explanation.contributions), explanation.best
-    contribution = explanation.contributions[column]
-    pooled = explanation.pooled
+    relative, pooled = explanation.relative, explanation.pooled
+    contribution, scale = relative[explanation.best], contribution_scale(relative)
     tips = [
         f"contribution {signed(float(value))}"
         + ("" if pooled is None else f", attention {share(float(pooled[t]))}")

@@ -50,8 +50,8 @@ def show(explanation: Explanation, console: Console, *, label: Label | None = No
 def render(explanation: Explanation, *, label: Label | None = None) -> RenderableType:
     """The coloured view: probabilities, contribution, attention pooled, then each head."""
     column = explanation.column(label)
-    contribution = explanation.contributions[column]
-    scale = contribution_scale(explanation.contributions)
+    relative = explanation.relative
+    contribution, scale = relative[column], contribution_scale(relative)
     parts: list[RenderableType] = [
         _probabilities(explanation),
         _heading(_contribution_title(explanation, column), ("for", FOR), ("against", AGAINST)),
@@ -76,7 +76,7 @@ def plain_lines(explanation: Explanation, *, label: Label | None = None) -> Iter
         yield f"  {share(float(explanation.probabilities[c]))}  {_name(explanation, c)}"
     yield ""
     yield _contribution_title(explanation, column)
-    yield from _plain_words(explanation, explanation.contributions[column])
+    yield from _plain_words(explanation, explanation.relative[column])
     if explanation.weights is not None:
         yield ""
         yield f"Strongest words of {_heads(explanation)}"

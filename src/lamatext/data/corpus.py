@@ -5,7 +5,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
+
+from lamatext.errors import DataError
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,3 +55,36 @@ def _take(column: pa.ChunkedArray, rows: NDArray[np.int64]) -> pa.ChunkedArray:
         if begin < end
     ]
     return pa.chunked_array(pieces, column.type)
+
+
+def collect(table: Table, text: str, label: str | None, source: str) -> Corpus:
+    """The corpus of two columns; a missing text is empty, a missing label is an error."""
+    texts: list[pa.Array] = []
+    labels: list[pa.Array] = []
+    rows = 0
+    for batch in table.batches([text] if label is None else [text, label]):
+        texts.append(pc.fill_null(batch.column(text), "").cast(pa.large_string()))
+        if label is not None:
+            labels.append(_whole(batch.column(label), label, rows, table.name))
+        rows += len(batch)
+    if not rows:
+        raise DataError(f"{table.name}: no rows. Expected one text or more.")
+    return Corpus(
+        texts=pa.chunked_array(texts, pa.large_string()),
+        labels=None if label is None else pa.chunked_array(labels, pa.string()),
+        source=source,
+        text_column=text,
+        label_column=label or "label",
+    )
+
+
+def _whole(labels: pa.Array, column: str, before: int, name: str) -> pa.Array:
+    """The labels, none of them missing."""
+    absent = pc.equal(pc.utf8_trim_whitespace(pc.fill_null(labels, "")), "")
+    first = pc.index(absent, True).as_py()
+    if first >= 0:
+        raise DataError(
+            f"{name}: row {before + first + 1} has no label in column '{column}'. "
+            "Fill it in or leave the row out."
+        )
+    return labels

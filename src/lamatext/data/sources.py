@@ -1,18 +1,18 @@
 """``DATA`` on the command line: a file, a folder, stdin, a known name, a set on the Hub."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lamatext.data import columns
-from lamatext.data.corpus import Corpus, Table
+from lamatext.data.corpus import Corpus, Table, collect
 from lamatext.data.folders import folder_table, has_part
+from lamatext.data.hub import PREFIX, hub_parts, hub_table
+from lamatext.data.known import KNOWN, VARIANTS, lookup
+from lamatext.data.places import has_test, load_known
 from lamatext.data.tables import file_table
 from lamatext.errors import DataError
-
-HUB = "hf:"
 
 
 def load(
@@ -25,6 +25,8 @@ def load(
     labelled: bool = True,
 ) -> Corpus:
     """All texts and labels of ``source``; with ``labelled`` false, labels may be absent."""
+    if _is_name(source) and text_column is None and label_column is None:
+        return load_known(source, split)
     table = open_table(source, split=split, format=format)
     text = columns.choose_text(table.columns, text_column, table.name)
     choose = columns.choose_label if labelled else columns.find_label
@@ -43,7 +45,11 @@ def stream(
 
 
 def open_table(source: str, *, split: str = "train", format: str | None = None) -> Table:
-    """The table behind what the user named."""
+    """The table behind what the user named; a known name goes before a folder called the same."""
+    if source.startswith(PREFIX):
+        return hub_table(source, split)
+    if _is_name(source):
+        return _known_table(source, split)
     if source != "-" and Path(source).is_dir():
         return folder_table(Path(source), split, format)
     if split != "train":
@@ -53,37 +59,30 @@ def open_table(source: str, *, split: str = "train", format: str | None = None) 
 
 def find_test(source: str) -> bool:
     """Whether ``source`` brings its own test part."""
+    if source.startswith(PREFIX):
+        return "test" in hub_parts(source)
+    if _is_name(source):
+        return has_test(source)
     return Path(source).is_dir() and has_part(Path(source), "test")
 
 
-def collect(table: Table, text: str, label: str | None, source: str) -> Corpus:
-    """The corpus of two columns; a missing text is empty, a missing label is an error."""
-    texts: list[pa.Array] = []
-    labels: list[pa.Array] = []
-    rows = 0
-    for batch in table.batches([text] if label is None else [text, label]):
-        texts.append(pc.fill_null(batch.column(text), "").cast(pa.large_string()))
-        if label is not None:
-            labels.append(_whole(batch.column(label), label, rows, table.name))
-        rows += len(batch)
-    if not rows:
-        raise DataError(f"{table.name}: no rows. Expected one text or more.")
-    return Corpus(
-        texts=pa.chunked_array(texts, pa.large_string()),
-        labels=None if label is None else pa.chunked_array(labels, pa.string()),
-        source=source,
-        text_column=text,
-        label_column=label or "label",
-    )
+def _is_name(source: str) -> bool:
+    """Whether the source is the name of a known set, or can be nothing but a misspelt one."""
+    if source in KNOWN or source in VARIANTS:
+        return True
+    if source == "-" or source.startswith(PREFIX):
+        return False
+    path = Path(source)
+    if path.name == source and not path.suffix and not path.exists():
+        lookup(source)  # says what name was perhaps meant
+    return False
 
 
-def _whole(labels: pa.Array, column: str, before: int, name: str) -> pa.Array:
-    """The labels, none of them missing."""
-    absent = pc.equal(pc.utf8_trim_whitespace(pc.fill_null(labels, "")), "")
-    first = pc.index(absent, True).as_py()
-    if first >= 0:
-        raise DataError(
-            f"{name}: row {before + first + 1} has no label in column '{column}'. "
-            "Fill it in or leave the row out."
-        )
-    return labels
+def _known_table(name: str, split: str) -> Table:
+    corpus = load_known(name, split)
+
+    def batches(wanted: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
+        table = pa.table({"text": corpus.texts.cast(pa.string()), "label": corpus.labels})
+        return iter(table.select(wanted or ["text", "label"]).to_batches())
+
+    return Table(name, ("text", "label"), batches)

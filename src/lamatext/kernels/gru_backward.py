@@ -38,10 +38,9 @@ class Given(NamedTuple):
     out_grad: Floats  # (B, T, 2h)
 
 
-class Gradients(NamedTuple):
-    """Gradients of gates, and of weights in S parts: who computes a part changes no sum."""
+class Sums(NamedTuple):
+    """Gradients of the weights in S parts that are added in the end: no sum depends on threads."""
 
-    gates: Floats  # (2, N, 4H) δn, δr, δz, δv
     inputs: Floats  # (2, S, E, 3H) gates n, r, z
     hidden: Floats  # (2, S, h, 3H) gates r, z, n
     bias: Floats  # (2, S, 4H) gates n, r, z, v
@@ -49,33 +48,33 @@ class Gradients(NamedTuple):
 
 @compiled
 def backward(
-    counter: Integers, plan: Plan, weights: Weights, trace: Trace, given: Given, grads: Gradients
+    counter: Integers, plan: Plan, weights: Weights, trace: Trace, given: Given, sums: Sums
 ) -> None:  # pragma: no cover
     """Work on parts of the texts, one direction each, until none is left; one call per thread.
 
-    ``counter`` (1,) is shared by the threads.
+    ``counter`` (1,) is shared by the threads; the gradients of the gates replace the gates.
     """
-    slots = len(grads.bias) // (8 * plan.padded)
+    slots = len(sums.bias) // (8 * plan.padded)
     groups = -(-plan.texts // plan.group)
     task = take_next(at(counter, 0))
     while task < 2 * slots:
         direction, slot = task % 2, task // 2
-        sums = sums_of(plan, direction * slots + slot, grads)
+        own = own_sums(plan, direction * slots + slot, sums)
         for group in range(slot, groups, slots):
             first = group * plan.group
             part = Part(direction, first, min(first + plan.group, plan.texts))
-            walk_back(plan, part, weights, trace, given.out_grad, grads.gates)
-            add_up(plan, part, trace, given.inputs, grads.gates, sums)
+            walk_back(plan, part, weights, trace, given.out_grad)
+            add_up(plan, part, trace, given.inputs, own)
         task = take_next(at(counter, 0))
 
 
 @compiled
-def sums_of(plan: Plan, index: int, grads: Gradients) -> Any:  # pragma: no cover
-    """One part's sums for inputs, hidden and bias, set to zero."""
+def own_sums(plan: Plan, index: int, sums: Sums) -> Any:  # pragma: no cover
+    """One part of the sums, set to zero."""
     padded = plan.padded
-    inputs = at(grads.inputs, index * plan.inputs * 3 * padded)
-    hidden = at(grads.hidden, index * plan.hidden * 3 * padded)
-    bias = at(grads.bias, index * 4 * padded)
+    inputs = at(sums.inputs, index * plan.inputs * 3 * padded)
+    hidden = at(sums.hidden, index * plan.hidden * 3 * padded)
+    bias = at(sums.bias, index * 4 * padded)
     clear(inputs, plan.inputs * 3 * padded)
     clear(hidden, plan.hidden * 3 * padded)
     clear(bias, 4 * padded)
@@ -84,12 +83,12 @@ def sums_of(plan: Plan, index: int, grads: Gradients) -> Any:  # pragma: no cove
 
 @compiled
 def walk_back(
-    plan: Plan, part: Part, weights: Weights, trace: Trace, out_grad: Floats, gates_grad: Floats
+    plan: Plan, part: Part, weights: Weights, trace: Trace, out_grad: Floats
 ) -> None:  # pragma: no cover
-    """Lead a group back through time side by side; leaves the gradients of its gates."""
+    """Lead a group back through time side by side; its gates become their gradients."""
     h, padded = plan.hidden, plan.padded
-    delta = np.zeros((part.last - part.first) * padded, gates_grad.dtype)  # (group, H)
-    share = np.empty((part.last - part.first) * 3 * padded, gates_grad.dtype)  # (group, 3H)
+    delta = np.zeros((part.last - part.first) * padded, out_grad.dtype)  # (group, H)
+    share = np.empty((part.last - part.first) * 3 * padded, out_grad.dtype)  # (group, 3H)
     for step in range(plan.length[part.first] - 1, -1, -1):
         count = alive(plan, part, step)
         for i in range(count):
@@ -104,7 +103,7 @@ def walk_back(
                 at(trace.gates, row * 4 * padded),
                 at(trace.states, before * padded),
                 at(delta, i * padded),
-                (at(gates_grad, row * 4 * padded), at(share, i * 3 * padded)),
+                at(share, i * 3 * padded),
             )
         multiply(
             matrix(delta, 0, padded),
@@ -118,10 +117,9 @@ def walk_back(
 
 
 @compiled
-def recede(plan: Plan, gates: Any, state: Any, delta: Any, out: Any) -> None:  # pragma: no cover
+def recede(plan: Plan, gates: Any, state: Any, delta: Any, share: Any) -> None:  # pragma: no cover
     """Take one text back over one word: ``state`` is the one before it."""
     padded = plan.padded
-    gates_grad, share = out
     for j in range(0, padded, plan.lanes):
         n, r = load(gates, j), load(gates, padded + j)
         z, v = load(gates, 2 * padded + j), load(gates, 3 * padded + j)
@@ -131,10 +129,10 @@ def recede(plan: Plan, gates: Any, state: Any, delta: Any, out: Any) -> None:  #
         dz = d * (load(state, j) - n) * z * (1.0 - z)
         dv = dn * r
         store(delta, j, d * z)
-        store(gates_grad, j, dn)
-        store(gates_grad, padded + j, dr)
-        store(gates_grad, 2 * padded + j, dz)
-        store(gates_grad, 3 * padded + j, dv)
+        store(gates, j, dn)
+        store(gates, padded + j, dr)
+        store(gates, 2 * padded + j, dz)
+        store(gates, 3 * padded + j, dv)
         store(share, j, dr)
         store(share, padded + j, dz)
         store(share, 2 * padded + j, dv)
@@ -142,7 +140,7 @@ def recede(plan: Plan, gates: Any, state: Any, delta: Any, out: Any) -> None:  #
 
 @compiled
 def add_up(
-    plan: Plan, part: Part, trace: Trace, inputs: Floats, gates_grad: Floats, sums: Any
+    plan: Plan, part: Part, trace: Trace, inputs: Floats, sums: Any
 ) -> None:  # pragma: no cover
     """Add a group to the gradients of the weights, δ(W_i) = Σ δg xᵀ and δ(W_h) = Σ δg hᵀ."""
     inputs_sum, hidden_sum, bias_sum = sums
@@ -157,7 +155,7 @@ def add_up(
                 inputs_sum,
                 inputs_sum,
                 Matrix(at(inputs, text), 1, width),
-                matrix(gates_grad, row * 4 * padded, 4 * padded),
+                matrix(trace.gates, row * 4 * padded, 4 * padded),
                 width,
                 3 * padded,
                 depth,
@@ -166,13 +164,13 @@ def add_up(
                 hidden_sum,
                 hidden_sum,
                 Matrix(at(trace.states, (row + towards) * padded), 1, padded),
-                matrix(gates_grad, row * 4 * padded + padded, 4 * padded),
+                matrix(trace.gates, row * 4 * padded + padded, 4 * padded),
                 plan.hidden,
                 3 * padded,
                 depth,
             )
             for i in range(row, row + depth):
-                add(bias_sum, at(gates_grad, i * 4 * padded), 4 * padded)
+                add(bias_sum, at(trace.gates, i * 4 * padded), 4 * padded)
 
 
 @compiled
@@ -184,67 +182,56 @@ def add(target: Any, source: Any, count: int) -> None:  # pragma: no cover
 
 @compiled
 def backward_inputs(
-    counter: Integers, plan: Plan, weights: Weights, grads: Gradients, out: Floats
+    counter: Integers, plan: Plan, weights: Weights, trace: Trace, out: Floats
 ) -> None:  # pragma: no cover
-    """Write the gradient of the inputs, text by text; ``out`` is (B, T, E)."""
-    scratch = np.empty(CHUNK * plan.padded_inputs, out.dtype)  # (CHUNK, E)
+    """Write the gradient of the inputs (B, T, E), δx = Σ W_iᵀ δg over both directions."""
+    width = plan.padded_inputs
+    block = np.empty(CHUNK * width, out.dtype)  # (CHUNK, E)
     place = take_next(at(counter, 0))
     while place < plan.texts:
+        length = plan.length[place]
         text = at(out, plan.text[place] * plan.words * plan.inputs)
-        for word in range(0, plan.length[place], CHUNK):
-            count = min(CHUNK, plan.length[place] - word)
-            clear(at(scratch, 0), CHUNK * plan.padded_inputs)
+        for word in range(0, length, CHUNK):
+            count = min(CHUNK, length - word)
+            clear(at(block, 0), count * width)
             for direction in range(2):
-                pull_back(plan, direction, plan.row[place] + word, weights, grads, (scratch, count))
+                row = direction * plan.rows + plan.row[place] + word
+                multiply(
+                    matrix(block, 0, width),
+                    matrix(block, 0, width),
+                    matrix(trace.gates, row * 4 * plan.padded, 4 * plan.padded),
+                    matrix(weights.inputs_back, direction * 3 * plan.padded * width, width),
+                    count,
+                    width,
+                    3 * plan.padded,
+                )
             for i in range(count):
-                source = at(scratch, i * plan.padded_inputs)
-                copy(shift(text, (word + i) * plan.inputs), source, plan.inputs)
-        rest = plan.words - plan.length[place]
-        clear(shift(text, plan.length[place] * plan.inputs), rest * plan.inputs)
+                copy(shift(text, (word + i) * plan.inputs), at(block, i * width), plan.inputs)
+        clear(shift(text, length * plan.inputs), (plan.words - length) * plan.inputs)
         place = take_next(at(counter, 0))
 
 
 @compiled
-def pull_back(
-    plan: Plan, direction: int, row: int, weights: Weights, grads: Gradients, target: Any
-) -> None:  # pragma: no cover
-    """Add a direction's δx = W_iᵀ δg for some rows."""
-    scratch, count = target
-    padded, width = plan.padded, plan.padded_inputs
-    multiply(
-        matrix(scratch, 0, width),
-        matrix(scratch, 0, width),
-        matrix(grads.gates, (direction * plan.rows + row) * 4 * padded, 4 * padded),
-        matrix(weights.inputs_back, direction * 3 * padded * width, width),
-        count,
-        width,
-        3 * padded,
-    )
-
-
-@compiled
-def collect(
-    plan: Plan, direction: int, grads: Gradients, parameters: Any
-) -> None:  # pragma: no cover
+def collect(plan: Plan, direction: int, sums: Sums, parameters: Any) -> None:  # pragma: no cover
     """Sum the parts in their order and write them as torch's parameters of one direction lie."""
     inputs, hidden, inputs_bias, hidden_bias = parameters
     width, h, padded = plan.inputs, plan.hidden, plan.padded
-    slots = len(grads.bias) // (8 * padded)
+    slots = len(sums.bias) // (8 * padded)
     in_total, in_size = direction * slots * width * 3 * padded, width * 3 * padded
     hid_total, hid_size = direction * slots * h * 3 * padded, h * 3 * padded
     bias_total = direction * slots * 4 * padded
     for slot in range(1, slots):
-        add(at(grads.inputs, in_total), at(grads.inputs, in_total + slot * in_size), in_size)
-        add(at(grads.hidden, hid_total), at(grads.hidden, hid_total + slot * hid_size), hid_size)
-        add(at(grads.bias, bias_total), at(grads.bias, bias_total + slot * 4 * padded), 4 * padded)
+        add(at(sums.inputs, in_total), at(sums.inputs, in_total + slot * in_size), in_size)
+        add(at(sums.hidden, hid_total), at(sums.hidden, hid_total + slot * hid_size), hid_size)
+        add(at(sums.bias, bias_total), at(sums.bias, bias_total + slot * 4 * padded), 4 * padded)
     for gate in range(3):
         turned = ((gate + 1) % 3) * padded
         straight = gate * padded
         for unit in range(h):
             to = gate * h + unit
             for k in range(width):
-                inputs[to, k] = grads.inputs[in_total + k * 3 * padded + turned + unit]
+                inputs[to, k] = sums.inputs[in_total + k * 3 * padded + turned + unit]
             for k in range(h):
-                hidden[to, k] = grads.hidden[hid_total + k * 3 * padded + straight + unit]
-            inputs_bias[to] = grads.bias[bias_total + turned + unit]
-            hidden_bias[to] = grads.bias[bias_total + padded + straight + unit]
+                hidden[to, k] = sums.hidden[hid_total + k * 3 * padded + straight + unit]
+            inputs_bias[to] = sums.bias[bias_total + turned + unit]
+            hidden_bias[to] = sums.bias[bias_total + padded + straight + unit]

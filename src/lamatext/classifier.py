@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from lamatext.config import Recipe, load_recipe
+from lamatext.config import Recipe, resolve_recipe
 from lamatext.data.cache import fingerprint
 from lamatext.data.inputs import Labels, Texts, label_array, text_column, text_list
 from lamatext.errors import DataError, require
 from lamatext.explain.explanation import Explanation
 from lamatext.progress import SILENT, Progress
 from lamatext.provenance import versions
-from lamatext.runtime.predictor import Predictor
+from lamatext.runtime.predictor import Encoder, Predictor
 from lamatext.runtime.weights import Storage
 from lamatext.store import SavedModel, load_model, load_network, save_model
 
@@ -70,7 +70,7 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
         epochs: int | None = None,
         batch: int | None = None,
         rate: float | None = None,
-        class_weight: str | Mapping[str, float] | None = None,
+        class_weight: str | Mapping[Any, float] | None = None,
         seed: int = 0,
         device: str = "auto",
         settings: Mapping[str, object] | None = None,
@@ -125,16 +125,16 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
             Labelled(texts, numbers),
             self._valid(valid),
             recipe,
-            classes=len(self.classes_),
+            names=[str(label) for label in self.classes_],
             device=self.device,
             checkpoint=None if checkpoint is None else Path(checkpoint),
             progress=progress,
         )
         self.recipe_: Recipe = recipe
         self.network_: nn.Module = trained.network
-        self.encoder_ = trained.encoder
+        self.encoder_: Encoder = trained.encoder
         self.history_: list[EpochRecord] = trained.history
-        self.facts_ = {
+        self.facts_: dict[str, Any] = {
             "data": {"texts": len(texts), "fingerprint": fingerprint(texts, labels.astype(str))},
             "training": {
                 "best_epoch": trained.best_epoch,
@@ -144,6 +144,8 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
             },
             "versions": versions(),
         }
+        if trained.architecture is not None:
+            self.facts_["architecture"] = trained.architecture
         return self
 
     def predict(self, X: Iterable[str]) -> NDArray[Any]:
@@ -209,16 +211,7 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
         from lamatext.training.checkpoint import EpochRecord
 
         saved = load_model(folder)
-        classifier = cls(
-            model=saved.recipe.model.name,
-            seed=saved.recipe.seed,
-            settings={
-                f"{table}.{name}": value
-                for table, values in saved.recipe.model_dump(exclude={"seed"}).items()
-                for name, value in values.items()
-                if name != "name"
-            },
-        )
+        classifier = cls.of_recipe(saved.recipe)
         classifier.recipe_ = saved.recipe
         classifier.classes_ = np.array(saved.labels)
         classifier.network_ = load_network(saved)
@@ -229,16 +222,30 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
         ]
         return classifier
 
+    @classmethod
+    def of_recipe(cls, recipe: Recipe, *, device: str = "auto") -> "TextClassifier":
+        """A classifier, not yet fitted, with exactly the settings of ``recipe``."""
+        settings = {
+            f"{table}.{name}": value
+            for table, values in recipe.model_dump(exclude={"seed"}).items()
+            for name, value in values.items()
+            if (table, name) != ("model", "name")
+        }
+        return cls(recipe.model.name, seed=recipe.seed, device=device, settings=settings)
+
     def resolve(self) -> Recipe:
         """The recipe that these parameters come to."""
-        name = self.recipe or (self.model if self.model is not None else "default")
-        recipe = load_recipe("paper" if name == self.model else name, model=self.model)
         given = {
             setting: getattr(self, name)
             for name, setting in SHORT_NAMES.items()
             if getattr(self, name) is not None
         }
-        return recipe.with_values({**given, **(self.settings or {})}, where="TextClassifier")
+        return resolve_recipe(
+            model=self.model,
+            recipe=self.recipe,
+            values={**given, **(self.settings or {})},
+            where="TextClassifier",
+        )
 
     def _valid(self, valid: tuple[Texts, Labels] | None) -> Any:
         from lamatext.training.run import Texts as Labelled

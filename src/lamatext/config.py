@@ -164,6 +164,18 @@ def load_recipe(name: str, *, model: str | None = None) -> Recipe:
     return _validated(_merged(tree, own), f"recipe {name} with model {model}")
 
 
+def resolve_recipe(
+    *,
+    model: str | None = None,
+    recipe: str | None = None,
+    values: Mapping[str, object] | None = None,
+    where: str = "--set",
+) -> Recipe:
+    """What a model, a recipe and some settings, each of which may be left out, come to."""
+    name = recipe or ("default" if model is None else "paper")
+    return load_recipe(name, model=model).with_values(values or {}, where=where)
+
+
 def recipe_names() -> list[str]:
     """The recipes that ship with lamatext."""
     return sorted(

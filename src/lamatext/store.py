@@ -29,6 +29,7 @@ from safetensors.numpy import load_file, save_file
 from lamatext import __version__
 from lamatext.config import Recipe
 from lamatext.data.encode import TextEncoder
+from lamatext.data.subwords import SubwordEncoder
 from lamatext.data.tokens import make_tokenizer
 from lamatext.data.vocab import Vocabulary
 from lamatext.errors import ModelError, require
@@ -42,6 +43,8 @@ if TYPE_CHECKING:
 FORMAT = 1
 CONFIG, WEIGHTS, TOKENIZER = "config.json", "model.safetensors", "tokenizer.json"
 VOCAB, GRAPH, METRICS, CARD = "vocab.txt", "model.onnx", "metrics.json", "README.md"
+FILES = (CONFIG, WEIGHTS, TOKENIZER, VOCAB, GRAPH, METRICS, CARD)
+CHECKPOINT = "checkpoint.safetensors"  # beside them, while a run is unfinished
 
 Tensors = dict[str, NDArray[Any]]
 Facts = dict[str, Any]
@@ -164,6 +167,7 @@ def load_network(model: SavedModel) -> "nn.Module":
     from lamatext.nn.network import build_network
 
     settings, width = model.recipe.model, model.recipe.text.width
+    network: nn.Module
     if settings.name == "bert":
         from lamatext.nn.pretrained import rebuild
 
@@ -176,6 +180,11 @@ def load_network(model: SavedModel) -> "nn.Module":
     except RuntimeError as error:
         raise ModelError(f"the weights do not fit the config: {error}") from error
     return network.eval()
+
+
+def folder_size(folder: Path) -> int:
+    """Bytes of a saved model."""
+    return sum((folder / name).stat().st_size for name in FILES if (folder / name).is_file())
 
 
 def _recipe(folder: Path, config: Facts) -> Recipe:
@@ -207,14 +216,12 @@ def _write_encoder(folder: Path, model: SavedModel) -> None:
         (folder / VOCAB).write_bytes(
             model.encoder.vocabulary.to_text().encode("utf-8", "surrogatepass")
         )
-    else:
+    elif isinstance(model.encoder, SubwordEncoder):
         (folder / TOKENIZER).write_text(model.encoder.to_json(), encoding="utf-8")
 
 
 def _read_encoder(folder: Path, recipe: Recipe) -> Encoder:
     if recipe.model.name == "bert":
-        from lamatext.data.subwords import SubwordEncoder
-
         return SubwordEncoder.from_json((folder / TOKENIZER).read_text(encoding="utf-8"))
     facts = json.loads((folder / TOKENIZER).read_text(encoding="utf-8"))
     text = (folder / VOCAB).read_bytes().decode("utf-8", "surrogatepass")
@@ -243,7 +250,7 @@ def _checksum(path: Path) -> int:
 def _move_into_place(unfinished: Path, folder: Path) -> None:
     """Replace the old files one by one, the config last: it vouches for all the others."""
     new = {path.name for path in unfinished.iterdir()}
-    for name in {WEIGHTS, TOKENIZER, VOCAB, GRAPH, METRICS, CARD} - new:
+    for name in set(FILES) - new:
         (folder / name).unlink(missing_ok=True)
     for name in sorted(new, key=lambda name: name == CONFIG):
         with (unfinished / name).open("rb") as written:

@@ -30,5 +30,5 @@ def bucketed(lengths: Indices, *, batch: int, seed: int, epoch: int) -> list[Ind
         pool = order[start : start + batch * POOL]
         pool = pool[np.argsort(lengths[pool], kind="stable")]
         batches += [pool[i : i + batch] for i in range(0, len(pool), batch)]
-    random.shuffle(batches)  # type: ignore[arg-type]
+    random.shuffle(batches)
     return batches

@@ -88,7 +88,10 @@ def load_checkpoint(path: Path, identity: str) -> RunState:
     for name, tensor in tensors.items():
         part, _, key = name.partition("/")
         parts[part][key] = tensor
-    return RunState(**facts, **parts)
+    state = RunState(**facts)
+    for name, values in parts.items():
+        setattr(state, name, values)
+    return state
 
 
 def optimizer_tensors(optimizer: Optimizer) -> Tensors:

@@ -19,11 +19,12 @@ def make_optimizer(network: nn.Module, settings: TrainingSettings) -> Optimizer:
     rate, decay = settings.rate, settings.weight_decay
     match settings.optimizer:
         case "sgd":
-            return SGD(parameters, lr=rate, momentum=settings.momentum, weight_decay=decay)
+            momentum = settings.momentum
+            return SGD(parameters, lr=rate, momentum=momentum, weight_decay=decay, fused=True)
         case "adam":
-            return Adam(parameters, lr=rate, weight_decay=decay)
+            return Adam(parameters, lr=rate, weight_decay=decay, fused=True)
         case "adamw":
-            return AdamW(parameters, lr=rate, weight_decay=decay)
+            return AdamW(parameters, lr=rate, weight_decay=decay, fused=True)
 
 
 def one_cycle(done: float) -> float:

@@ -1,0 +1,59 @@
+"""What ``lamatext evaluate`` shows."""
+
+from rich.console import Console
+
+from lamatext.cli.display import out, table
+from lamatext.training.metrics import Reliability, Scores
+
+MOST = 20  # classes whose confusions fit a screen
+
+
+def show_scores(scores: Scores, speed: float) -> None:
+    """All scores, the summary first."""
+    console = out()
+    console.print(
+        f"accuracy {scores.accuracy:.4f}   macro-F1 {scores.macro_f1:.4f}   "
+        f"calibration error {scores.calibration_error:.4f}   log loss {scores.log_loss:.4f}   "
+        f"({scores.texts:,} texts, {speed:,.0f} texts/s)\n"
+    )
+    rows = [
+        (c.label, f"{c.precision:.3f}", f"{c.recall:.3f}", f"{c.f1:.3f}", f"{c.texts:,}")
+        for c in scores.classes
+    ]
+    console.print(table(("class", "precision", "recall", "F1", "texts"), rows))
+    _show_confusion(console, scores)
+    _show_reliability(console, scores.reliability)
+
+
+def _show_confusion(console: Console, scores: Scores) -> None:
+    labels = [c.label for c in scores.classes]
+    if len(labels) > MOST:
+        console.print(f"\nThe most frequent of {len(labels)} classes' confusions:")
+        pairs = [
+            (count, labels[i], labels[j])
+            for i, row in enumerate(scores.confusion)
+            for j, count in enumerate(row)
+            if i != j and count
+        ]
+        rows = [(f"{true} → {found}", f"{n:,}") for n, true, found in sorted(pairs)[::-1][:MOST]]
+        console.print(table(("true → predicted", "texts"), rows))
+        return
+    console.print("\nConfusion: rows are the true classes, columns the predicted ones")
+    console.print(
+        table(
+            ("", *labels),
+            [(labels[i], *map(str, row)) for i, row in enumerate(scores.confusion)],
+        )
+    )
+
+
+def _show_reliability(console: Console, reliability: Reliability) -> None:
+    console.print("\nCalibration: when the model says p, it is right this often")
+    groups = zip(reliability.confidence, reliability.accuracy, reliability.texts, strict=True)
+    rows = [
+        (f"{promised:.2f}", f"{kept:.2f}", f"{texts:,}", "█" * round(kept * 30))
+        for promised, kept, texts in groups
+    ]
+    shown = table(("says", "right", "texts", ""), rows)
+    shown.columns[3].justify = "left"
+    console.print(shown)

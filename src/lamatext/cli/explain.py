@@ -1,0 +1,46 @@
+"""``lamatext explain``: which words decided."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from lamatext.cli import display, options
+
+NAME = "explain"
+EXAMPLE = 'Example: lamatext explain runs/reviews --text "a thoughtful film"'
+
+
+def run(
+    model: options.Model,
+    text: Annotated[list[str], typer.Option("--text", help="The text; may be given again.")],
+    label: Annotated[
+        str | None, typer.Option(help="Reasons for this label. [default: the predicted one]")
+    ] = None,
+    html: Annotated[Path | None, typer.Option(help="Write a page instead.")] = None,
+    as_json: options.Json = False,
+    quiet: options.IsQuiet = False,
+) -> None:
+    """Show each word's weight in every head and its contribution to the label."""
+    from lamatext.explain.html import page
+    from lamatext.explain.terminal import show
+    from lamatext.files import write_text
+    from lamatext.runtime.predictor import Predictor
+
+    predictor = Predictor.load(model)
+    known = {str(name): name for name in predictor.classes.tolist()}
+    wanted = None if label is None else known.get(label, label)
+    explanations = [predictor.explain(one) for one in text]
+    if html is not None:
+        write_text(html, page(explanations, "Why", f"by {model.name}"))
+        print(f"Written to {html}", file=sys.stderr)
+    elif as_json:
+        found = [explanation.as_dict() for explanation in explanations]
+        print(json.dumps(found[0] if len(found) == 1 else found))
+    else:
+        for explanation in explanations:
+            show(explanation, display.out(), label=wanted)
+    if not quiet and not as_json:
+        display.next_steps(f'lamatext explain {model} --text "…" --html why.html')

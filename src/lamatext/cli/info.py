@@ -1,0 +1,49 @@
+"""``lamatext info``: what is in a saved model."""
+
+import json
+
+from lamatext.cli import display, options
+
+NAME = "info"
+EXAMPLE = "Example: lamatext info runs/reviews"
+
+
+def run(model: options.Model, as_json: options.Json = False) -> None:
+    """Parameters by component, size, data, scores and versions of a saved model."""
+    from lamatext.store import METRICS, folder_size, load_config
+
+    config = load_config(model)
+    metrics = json.loads((model / METRICS).read_text(encoding="utf-8"))
+    if as_json:
+        print(json.dumps({**config, "metrics": metrics, "bytes": folder_size(model)}))
+        return
+    console = display.out()
+    name, labels = config["recipe"]["model"]["name"], config["labels"]
+    console.print(
+        f"{model}: {name}, {len(labels)} classes, {folder_size(model) / 1e6:.2f} MB, "
+        f"weights in {config['storage']}, saved by lamatext {config['lamatext']}\n",
+        markup=False,
+    )
+    counts = config["parameters"]
+    rows = [(part, f"{count:,}") for part, count in counts.items()]
+    rows.append(("together", f"{sum(counts.values()):,}"))
+    console.print(display.table(("component", "parameters"), rows))
+    for title, facts in _facts(config, metrics).items():
+        console.print(f"\n{title}", markup=False)
+        for key, value in facts.items():
+            console.print(f"  {key.replace('_', ' ')}: {value}", markup=False)
+    display.next_steps(f'lamatext predict {model} --text "…"', f"lamatext evaluate {model} DATA")
+
+
+def _facts(config: dict[str, object], metrics: dict[str, object]) -> dict[str, dict[str, object]]:
+    found: dict[str, dict[str, object]] = {}
+    for key in ("data", "training", "versions"):
+        facts = config.get(key)
+        if isinstance(facts, dict):
+            found[key] = facts
+    test = metrics.get("test")
+    if isinstance(test, dict):
+        found["test scores"] = {
+            name: round(test[name], 4) for name in ("accuracy", "macro_f1", "calibration_error")
+        }
+    return found

@@ -1,0 +1,82 @@
+"""Tables out, batch by batch: CSV, TSV, JSONL or Parquet, to a file or to stdout."""
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+import pyarrow as pa
+
+from lamatext.errors import ConfigError
+from lamatext.files import replacing
+
+Write = Callable[[pa.RecordBatch], None]
+
+
+@contextmanager
+def open_writer(path: Path | None, kind: str | None = None) -> Iterator[Write]:
+    """What writes batches to ``path`` in the format of its extension; None is CSV on stdout."""
+    if path is None:
+        with _writer(sys.stdout.buffer, kind or "csv") as write:
+            yield write
+        return
+    kind = kind or path.suffix.removeprefix(".")
+    if kind not in _WRITERS:
+        raise ConfigError(f"{path}: cannot write {path.suffix or 'a file without extension'}. "
+                          "Use .csv, .tsv, .jsonl or .parquet.")  # fmt: skip
+    with replacing(path) as unfinished, unfinished.open("wb") as file, _writer(file, kind) as write:
+        yield write
+
+
+@contextmanager
+def _writer(file: IO[bytes], kind: str) -> Iterator[Write]:
+    """Opens with the first batch, which has the columns."""
+    opened: list[Any] = []
+
+    def write(batch: pa.RecordBatch) -> None:
+        if not opened:
+            opened.append(_WRITERS[kind](file, batch.schema))
+        opened[0].write_batch(batch)
+        file.flush()
+
+    yield write
+    if opened:
+        opened[0].close()
+
+
+def _csv(delimiter: str) -> Callable[[IO[bytes], pa.Schema], Any]:
+    def make(file: IO[bytes], schema: pa.Schema) -> Any:
+        from pyarrow import csv
+
+        options = csv.WriteOptions(delimiter=delimiter)
+        return csv.CSVWriter(file, schema, write_options=options)
+
+    return make
+
+
+def _parquet(file: IO[bytes], schema: pa.Schema) -> Any:
+    from pyarrow import parquet
+
+    return parquet.ParquetWriter(file, schema)
+
+
+class _Jsonl:
+    def __init__(self, file: IO[bytes], schema: pa.Schema) -> None:  # noqa: ARG002 - as the others
+        self._file = file
+
+    def write_batch(self, batch: pa.RecordBatch) -> None:
+        for row in batch.to_pylist():
+            self._file.write(json.dumps(row, ensure_ascii=False).encode() + b"\n")
+
+    def close(self) -> None:
+        """The file belongs to whoever opened it."""
+
+
+_WRITERS: dict[str, Callable[[IO[bytes], pa.Schema], Any]] = {
+    "csv": _csv(","),
+    "tsv": _csv("\t"),
+    "jsonl": _Jsonl,
+    "parquet": _parquet,
+}

@@ -1,0 +1,225 @@
+"""The main job: a labelled source → split → trained, scored beside its rivals, saved."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from lamatext.classifier import TextClassifier
+from lamatext.config import Recipe
+from lamatext.data.corpus import Corpus
+from lamatext.data.split import stratified_split
+from lamatext.errors import ConfigError, DataError
+from lamatext.progress import SILENT, Progress
+from lamatext.rivals import Numbers, Row, measure, row_of
+from lamatext.runtime.predictor import Predictor
+from lamatext.store import CHECKPOINT, CONFIG, folder_size
+from lamatext.training.metrics import Scores, score
+
+TEST_SHARE = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """The three parts of the data; no text to validate on means: hold some of train out."""
+
+    train: Corpus
+    valid: Corpus | None
+    test: Corpus
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What the job came to."""
+
+    folder: Path
+    scores: Scores
+    leaderboard: list[Row]  # ours first
+
+
+def split_parts(train: Corpus, valid: Corpus | None, test: Corpus | None, recipe: Recipe) -> Parts:
+    """Hold out what was not given: a tenth of all texts to test, as many to validate."""
+    if test is not None:
+        return Parts(train, valid, test)
+    shares = (1 - TEST_SHARE, TEST_SHARE)
+    rows, test_rows = stratified_split(numbers_of(train)[1], shares, recipe.seed)
+    rest, held = train.take(rows), train.take(test_rows)
+    if valid is not None:
+        return Parts(rest, valid, held)
+    share = recipe.training.valid / (1 - TEST_SHARE)
+    rows, valid_rows = stratified_split(numbers_of(rest)[1], (1 - share, share), recipe.seed)
+    return Parts(rest.take(rows), rest.take(valid_rows), held)
+
+
+def run_job(  # noqa: PLR0913 - data, recipe, and where and how it runs
+    parts: Parts,
+    recipe: Recipe,
+    folder: Path,
+    progress: Progress,
+    *,
+    rivals: Sequence[str] = (),
+    device: str = "auto",
+    resume: bool = False,
+) -> Outcome:
+    """Train, score on the test part, measure the rivals on the same texts, save."""
+    checkpoint = prepare_folder(folder, resume=resume)
+    started = time.perf_counter()
+    classifier = fit_recipe(recipe, parts, progress, checkpoint=checkpoint, device=device)
+    seconds = time.perf_counter() - started
+    data = describe(parts)
+    classifier.save(folder, data=data)
+    progress.stage("scoring on the test texts", len(parts.test))
+    scores, speed = score_saved(folder, parts.test, progress)
+    own = row_of(recipe.model.name, scores, folder_size(folder), speed, seconds)
+    board = [own, *(_rival_row(name, parts, recipe, progress) for name in rivals)]
+    metrics = {"test": scores.as_dict(), "leaderboard": [asdict(row) for row in board]}
+    classifier.save(folder, metrics=metrics, data=data)
+    checkpoint.unlink(missing_ok=True)
+    return Outcome(folder, scores, board)
+
+
+def fit_recipe(
+    recipe: Recipe,
+    parts: Parts,
+    progress: Progress,
+    *,
+    checkpoint: Path | None = None,
+    device: str = "auto",
+) -> TextClassifier:
+    """A classifier trained by exactly this recipe."""
+    classifier = TextClassifier.of_recipe(recipe, device=device)
+    valid = None if parts.valid is None else (parts.valid.texts, parts.valid.labels)
+    return classifier.fit(
+        parts.train.texts,
+        parts.train.labels,
+        valid=valid,
+        checkpoint=checkpoint,
+        progress=progress,
+    )
+
+
+def prepare_folder(folder: Path, *, resume: bool) -> Path:
+    """Where the run keeps its checkpoint; an unfinished run is never thrown away by mistake."""
+    checkpoint = folder / CHECKPOINT
+    if folder.exists() and not folder.is_dir():
+        raise ConfigError(f"{folder}: is a file. Give --out a folder.")
+    if resume:
+        if not checkpoint.is_file():
+            state = "is finished" if (folder / CONFIG).is_file() else "has not begun"
+            raise ConfigError(
+                f"{folder}: nothing to resume, the run {state}. Leave --resume out to train."
+            )
+        return checkpoint
+    if folder.is_dir() and any(folder.iterdir()) and not _is_ours(folder):
+        raise ConfigError(
+            f"{folder}: not empty, and not a model of lamatext. Give --out a new folder."
+        )
+    checkpoint.unlink(missing_ok=True)
+    return checkpoint
+
+
+def score_saved(folder: Path, test: Corpus, progress: Progress = SILENT) -> tuple[Scores, float]:
+    """Scores of the model as saved, and the texts it reads in a second."""
+    predictor = Predictor.load(folder)
+    known = {str(label): number for number, label in enumerate(predictor.classes.tolist())}
+    truth = class_numbers(test, known)
+    started = time.perf_counter()
+    found = []
+    for batch in _slices(test.texts):
+        found.append(predictor.predict_proba(batch.to_pylist()))
+        progress.advance(len(batch))
+    seconds = time.perf_counter() - started
+    probabilities = np.concatenate(found).astype(np.float64)
+    return score(predictor.classes.tolist(), truth, probabilities), len(test) / seconds
+
+
+def class_numbers(corpus: Corpus, known: dict[str, int]) -> Numbers:
+    """Each text's class as a number; a label that the model does not know is an error."""
+    if corpus.labels is None:
+        raise DataError(f"{corpus.source}: no labels to score by. Name them with --label-column.")
+    labels = corpus.labels.to_pylist()
+    for row, label in enumerate(labels):
+        if label not in known:
+            raise DataError(
+                f"{corpus.source}: row {row + 1} has the label {label!r}, which the model does not "
+                f"know. It knows {', '.join(list(known)[:20])}."
+            )
+    return np.array([known[label] for label in labels], dtype=np.int64)
+
+
+def numbers_of(corpus: Corpus) -> tuple[list[str], Numbers]:
+    """The classes in order, and each text's class as a number."""
+    if corpus.labels is None:
+        raise DataError(f"{corpus.source}: no labels to learn from. Name them with --label-column.")
+    classes, numbers = np.unique(np.array(corpus.labels.to_pylist()), return_inverse=True)
+    return classes.tolist(), numbers.astype(np.int64)
+
+
+def describe(parts: Parts) -> dict[str, Any]:
+    """What the saved model keeps of its data."""
+    facts: dict[str, Any] = {
+        "source": parts.train.source,
+        "training_texts": len(parts.train),
+        "test_texts": len(parts.test),
+        "text_column": parts.train.text_column,
+        "label_column": parts.train.label_column,
+    }
+    if parts.valid is not None:
+        facts["validation_texts"] = len(parts.valid)
+    return facts
+
+
+def _rival_row(name: str, parts: Parts, recipe: Recipe, progress: Progress) -> Row:
+    progress.stage(f"training the rival {name}")
+    if name == "avg":
+        return _average_row(parts, recipe, progress)
+    train = parts.train
+    if parts.valid is not None:  # a rival without early stopping learns from these texts too
+        train = joined(parts.train, parts.valid)
+    classes, numbers = numbers_of(train)
+    known = {label: number for number, label in enumerate(classes)}
+    return measure(
+        name,
+        (train.texts.to_pylist(), numbers),
+        (parts.test.texts.to_pylist(), class_numbers(parts.test, known)),
+        classes,
+    )
+
+
+def _average_row(parts: Parts, recipe: Recipe, progress: Progress) -> Row:
+    """The mean of the word embeddings with the same classifier, trained the same way."""
+    import tempfile
+
+    started = time.perf_counter()
+    average = recipe.with_values({"model.name": "avg", "model.max_pool": False})
+    classifier = fit_recipe(average, parts, progress)
+    seconds = time.perf_counter() - started
+    with tempfile.TemporaryDirectory() as folder:
+        classifier.save(folder)
+        scores, speed = score_saved(Path(folder), parts.test)
+        return row_of("average embedding", scores, folder_size(Path(folder)), speed, seconds)
+
+
+def joined(first: Corpus, second: Corpus) -> Corpus:
+    """Both corpora as one, with the first one's names."""
+    if first.labels is None or second.labels is None:
+        raise DataError(f"{second.source}: no labels.")
+    return Corpus(
+        pa.chunked_array([*first.texts.chunks, *second.texts.chunks], pa.large_string()),
+        pa.chunked_array([*first.labels.chunks, *second.labels.chunks], pa.string()),
+        first.source,
+        first.text_column,
+        first.label_column,
+    )
+
+
+def _slices(texts: pa.ChunkedArray, size: int = 8192) -> list[pa.ChunkedArray]:
+    return [texts.slice(start, size) for start in range(0, len(texts), size)]
+
+
+def _is_ours(folder: Path) -> bool:
+    return (folder / CONFIG).is_file() or (folder / CHECKPOINT).is_file()

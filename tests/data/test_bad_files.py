@@ -17,6 +17,9 @@ def written(folder: Path, name: str, content: bytes | str) -> str:
 
 BAD = {
     "empty file": ("a.csv", b"", "a.csv: the file is empty"),
+    "empty text": ("a.txt", b"", "a.txt: the file is empty"),
+    "old line ends": ("a.csv", b"text,label\ra,1\r", "the lines end with CR alone"),
+    "two headers": ("a.csv", b"text,text,label\na,b,c\n", "2 columns are named 'text'"),
     "empty jsonl": ("a.jsonl", b"\n\n", "a.jsonl: the file is empty"),
     "header only": ("a.csv", b"text,label\n", "a.csv: no rows"),
     "no header": ("a.csv", b"great,1\nbad,0\n", "no text column found. Its columns are great, 1"),

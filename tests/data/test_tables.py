@@ -170,6 +170,18 @@ def test_a_stream_keeps_all_columns_and_their_order(tmp_path: Path) -> None:
     assert next(stream(jsonl)).to_pylist() == [{"id": "1.50", "tags": '["a", 2]', "text": "a"}]
 
 
+def test_a_stream_without_rows_still_tells_its_columns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stdin(monkeypatch, b"")
+
+    [batch] = stream(written(tmp_path, "a.csv", "id,text\n"))
+    [nothing] = stream("-")
+
+    assert (batch.schema.names, len(batch)) == (["id", "text"], 0)
+    assert (nothing.schema.names, len(nothing)) == (["text"], 0)
+
+
 def test_a_key_that_turns_up_late_in_a_stream_is_left_out_with_a_warning(tmp_path: Path) -> None:
     rows = '{"text": "a"}\n' * 50_000 + '{"text": "b", "late": 1}\n'
     source = written(tmp_path, "a.jsonl", rows)

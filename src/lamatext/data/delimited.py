@@ -31,6 +31,11 @@ def delimited_table(name: str, blocks: Iterator[Block], dialect: Dialect) -> Tab
     first = next(blocks, None)
     if first is None or not first.data.strip():
         raise DataError(f"{name}: the file is empty. Expected a header line and rows.")
+    if b"\n" not in first.data and b"\r" in first.data:
+        raise DataError(
+            f"{name}: the lines end with CR alone, expected LF or CR LF. "
+            "Convert it: tr '\\r' '\\n'."
+        )
     delimiter = dialect.delimiter or _delimiter(first.data)
     rows: Iterator[Block] = chain([first], blocks)
     if dialect.quoted:

@@ -41,7 +41,18 @@ def stream(
     if source == "-" and format is None:
         format = "lines"
     table = open_table(source, split=split, format=format)
-    yield from table.batches(None)
+    return _with_schema(table)
+
+
+def _with_schema(table: Table) -> Iterator[pa.RecordBatch]:
+    """The batches; of a table without rows an empty one, so that its columns are known."""
+    empty = True
+    for batch in table.batches(None):
+        empty = False
+        yield batch
+    if empty:
+        columns = [pa.array([], pa.string()) for _ in table.columns]
+        yield pa.RecordBatch.from_arrays(columns, names=list(table.columns))
 
 
 def open_table(source: str, *, split: str = "train", format: str | None = None) -> Table:

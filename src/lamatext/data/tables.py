@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from lamatext.data.corpus import Table
 from lamatext.data.delimited import Dialect, delimited_table
 from lamatext.data.lines import LABEL_PREFIX, fasttext_table, jsonl_table, plain_table
-from lamatext.data.opening import Block, missing, plain_suffix, read_all, read_blocks, shown
+from lamatext.data.opening import missing, plain_suffix, read_all, read_blocks, shown
 from lamatext.errors import DataError
 
 FORMATS = ("csv", "tsv", "jsonl", "parquet", "fasttext", "lines")
@@ -33,9 +33,11 @@ def file_table(source: str, format: str | None = None) -> Table:
         return _parquet_table(source)
     blocks = read_blocks(source)
     if kind is None:
-        first = next(blocks, Block(b"", 1))
+        first = next(blocks, None)
+        if first is None:
+            raise DataError(f"{name}: the file is empty. Expected one text or more.")
         kind = _sniff(first.data, by_name=bool(Path(source).suffix))
-        blocks = chain([first], blocks) if first.data else blocks
+        blocks = chain([first], blocks)
     match kind:
         case "csv":
             return delimited_table(name, blocks, Dialect())

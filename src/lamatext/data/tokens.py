@@ -13,6 +13,9 @@ Span = tuple[int, int]
 # Scripts written without spaces: every character is a word.
 _UNSPACED = "\u2e80-\u2fdf\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 
+_MODIFIERS = "\U0001f3fb-\U0001f3ff\U000e0020-\U000e007f"  # skin tones; tags, of regions' flags
+_FLAGS = "\U0001f1e6-\U0001f1ff"  # letters that make a country's flag in pairs
+
 
 class Tokenizer(Protocol):
     """``words`` and ``spans`` run over the same words in the same order."""
@@ -87,8 +90,13 @@ def _ascii_pattern() -> re.Pattern[str]:
 
 @cache
 def _full_pattern() -> re.Pattern[str]:
-    letter = rf"(?:[^\W{_UNSPACED}][{_marks()}]*)"
-    return re.compile(rf"{letter}+(?:['’]{letter}+)*|[{_UNSPACED}]|[^\w\s]")
+    """Letters keep their marks and inner joiners; an emoji or a flag is one sign, however built."""
+    marks = _marks()
+    letter = rf"(?:[^\W{_UNSPACED}][{marks}]*)"
+    sign = rf"[^\w\s](?:[{marks}{_MODIFIERS}]|\u200d[^\w\s])*"
+    return re.compile(
+        rf"{letter}+(?:['’\u200c\u200d]{letter}+)*|[{_UNSPACED}][{marks}]*|[{_FLAGS}]{{2}}|{sign}"
+    )
 
 
 def _marks() -> str:

@@ -1,4 +1,5 @@
 import numpy as np
+import onnx
 import pytest
 from tests.runtime.networks import SYSTEMS, random_network, random_texts, settings
 
@@ -103,6 +104,14 @@ def test_words_whose_scores_are_all_zero_get_equal_weights() -> None:
 
     assert weights is not None
     np.testing.assert_allclose(weights, np.full((1, 5, 4), 0.25))
+
+
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_graph_keeps_to_the_rules_of_onnx(name: str) -> None:
+    model = settings(name, max_pool=True, temperature=2.0)
+    _, tensors = random_network(model)
+
+    onnx.checker.check_model(build_graph(model, tensors), full_check=True)
 
 
 @pytest.mark.parametrize("name", ["te", "bert"])

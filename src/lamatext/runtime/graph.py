@@ -160,7 +160,7 @@ def _attend(nodes: Nodes, scores: str, mask: str, *, max_pool: bool) -> None:
     scores = nodes.add("Transpose", scores, perm=[0, 2, 1])  # (B, M, T)
     scores = nodes.add("Where", mask, scores, nodes.number(-np.inf))
     weights = nodes.add("Softmax", scores, axis=-1)
-    # ONNX Runtime's exp(-inf) is a tiny number above zero.
+    # Exactly zero on padding, however a platform's softmax rounds exp(-inf).
     nodes.add("Where", mask, weights, nodes.number(0), name="weights")
     if not max_pool:
         nodes.add("MatMul", "weights", "states", name="embedding")

@@ -5,7 +5,8 @@ Shapes: B texts, T words, D state width, M heads, C classes.
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
+
+from lamatext.nn.attention import l2_normalised
 
 
 def disagreement_over_positions(weights: Tensor) -> Tensor:
@@ -17,6 +18,6 @@ def disagreement_over_positions(weights: Tensor) -> Tensor:
 
 def disagreement_over_embeddings(embedding: Tensor) -> Tensor:
     """D_emb = −(1/m²) Σᵢ Σⱼ cos(sᵢ, sⱼ) of each text: (B, M, D) → (B,) [paper, eq. "demb"]."""
-    directions = F.normalize(embedding, dim=-1)
+    directions = l2_normalised(embedding)  # (B, M, D)
     cosines = directions @ directions.transpose(1, 2)  # (B, M, M)
     return -cosines.mean(dim=(1, 2))

@@ -240,6 +240,7 @@ def test_the_kernel_is_taken_where_it_can_do_the_work(monkeypatch: pytest.Monkey
 
     assert use_kernel(layer, inputs)
     assert not use_kernel(layer, inputs.to("meta"))
+    assert not use_kernel(case([3], hidden=128)[0], inputs)
     assert not use_kernel(layer, inputs.float())
     assert not use_kernel(layer.bfloat16(), inputs.bfloat16())
     for options in ({"num_layers": 2}, {"bidirectional": False}, {"bias": False}):

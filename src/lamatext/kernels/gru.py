@@ -21,20 +21,38 @@ def run_gru(gru: nn.GRU, inputs: Tensor, lengths: Tensor) -> Tensor:
     """The states (B, T, 2h) of ``inputs`` (B, T, E); ``lengths`` (B,) says how many are words."""
     if use_kernel(gru, inputs):
         return bigru(inputs, lengths, [weight for way in gru.all_weights for weight in way])
+    if inputs.is_cuda and _is_ours(gru):
+        from lamatext.kernels.gru_cuda import can_run, cuda_bigru
+
+        if can_run(inputs, gru.hidden_size):
+            return cuda_bigru(
+                inputs, lengths, [weight for way in gru.all_weights for weight in way]
+            )
     return plain_gru(gru, inputs, lengths)
 
 
 def use_kernel(gru: nn.GRU, inputs: Tensor) -> bool:
-    """Whether the compiled kernel can do this, and the user lets it."""
+    """Whether the compiled kernel can do this and is the faster way, and the user lets it.
+
+    It rearranges the weights for every batch, which pays unless all texts are very short.
+    """
     weight = gru.weight_ih_l0
     return (
-        os.environ.get(SWITCH) != "plain"
+        _is_ours(gru)
         and inputs.device.type == weight.device.type == "cpu"
         and inputs.dtype == weight.dtype
         and inputs.dtype in (torch.float32, torch.float64)
+        and importlib.util.find_spec("numba") is not None
+    )
+
+
+def _is_ours(gru: nn.GRU) -> bool:
+    """Whether a kernel of ours does this kind of GRU, and the user lets it."""
+    return (
+        os.environ.get(SWITCH) != "plain"
         and (gru.num_layers, gru.bidirectional, gru.bias, gru.proj_size) == (1, True, True, 0)
         and gru.batch_first
-        and importlib.util.find_spec("numba") is not None
+        and inputs.shape[1] * 32 >= gru.hidden_size
     )
 
 

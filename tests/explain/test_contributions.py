@@ -10,11 +10,13 @@ SYSTEMS: list[tuple[str, dict[str, object], Pooling]] = [
     ("lama-ctx", {"max_pool": True, "temperature": 8.0}, "attention"),
     ("lama-encoder", {"rank": 2}, "attention"),
     ("lama-encoder", {"max_pool": True}, "attention"),
+    ("lama-encoder", {"max_pool": True, "classifier": 0}, "attention"),
     ("bilinear", {}, "attention"),
     ("san", {"attention_width": 5}, "attention"),
     ("avg", {}, "mean"),
     ("te", {}, "mean"),
     ("bigru", {}, "max"),
+    ("cnn", {}, "max"),
 ]
 
 

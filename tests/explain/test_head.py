@@ -7,8 +7,9 @@ from lamatext.errors import ModelError
 from lamatext.explain.head import ClassifierHead
 
 
-def test_logits_are_the_networks() -> None:
-    network = make_network("lama-encoder")
+@pytest.mark.parametrize("hidden", [16, 0])
+def test_logits_are_the_networks(hidden: int) -> None:
+    network = make_network("lama-encoder", classifier=hidden)
     result, _ = run(network, random_texts(5, 9, 1))
 
     logits = head_of(network).logits(result.embedding)
@@ -16,8 +17,9 @@ def test_logits_are_the_networks() -> None:
     np.testing.assert_allclose(logits, result.logits, atol=1e-5)
 
 
-def test_the_gradient_is_autograds() -> None:
-    network = make_network("lama-encoder")
+@pytest.mark.parametrize("hidden", [16, 0])
+def test_the_gradient_is_autograds(hidden: int) -> None:
+    network = make_network("lama-encoder", classifier=hidden)
     result, _ = run(network, random_texts(7))
     embedding = torch.from_numpy(result.embedding[0])
 

@@ -11,6 +11,7 @@ import numpy as np
 from lamatext.data.ragged import PAD, Ids, Ragged
 from lamatext.errors import require
 from lamatext.explain.head import Floats
+from lamatext.explain.occlusion import BATCH_WORDS
 
 if TYPE_CHECKING:
     from lamatext.nn.network import Network
@@ -38,7 +39,7 @@ def integrated_gradients(
             additional_forward_args=(sizes,),
             target=predicted,
             n_steps=steps,
-            internal_batch_size=batch,
+            internal_batch_size=max(BATCH_WORDS // ids.shape[1], batch),
         )  # (B, T, E)
         scores = gradients.sum(dim=-1).detach().numpy().astype(np.float32)  # (B, T)
         found += [row[:length] for row, length in zip(scores, lengths, strict=True)]

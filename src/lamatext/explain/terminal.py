@@ -5,6 +5,7 @@ Each shade sets its own ink, of middling lightness, so that it reads on dark and
 """
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 from rich.console import Console, Group, RenderableType
@@ -26,10 +27,18 @@ from lamatext.explain.display import (
 from lamatext.explain.explanation import Explanation, Label
 from lamatext.explain.head import Floats
 
-FOR = ("white", ("#5f6d7a", "#466f94", "#2a70b0", "#0067c5"))
-AGAINST = ("black", ("#a59b8c", "#bd9c6c", "#d99a40", "#f59a00"))
-ATTENTION = ("white", ("#746c80", "#77649c", "#7a56b8", "#7c3fd6"))
-FAINTEST = 0.12  # of the full shade; below it a word stays as it is
+
+class Palette(NamedTuple):
+    """The shades of one meaning."""
+
+    ink: str
+    faintest: float  # of the full strength; a weaker word stays as it is
+    grounds: tuple[str, ...]
+
+
+FOR = Palette("#ffffff", 0.15, ("#5f6d7a", "#466f94", "#2a70b0", "#0067c5"))
+AGAINST = Palette("#000000", 0.15, ("#a59b8c", "#bd9c6c", "#d99a40", "#f59a00"))
+ATTENTION = Palette("#ffffff", 0.35, ("#746c80", "#77649c", "#7a56b8", "#7c3fd6"))
 
 SHADED_WORDS = 300  # in the main view; a longer text is shown in excerpts
 HEAD_WORDS = 40  # a longer text shows each head's strongest words instead of all
@@ -106,7 +115,7 @@ def _probabilities(explanation: Explanation, width: int = 32) -> Table:
     for c in _by_probability(explanation):
         value = float(explanation.probabilities[c])
         style = "bold" if c == explanation.best else ""
-        bar = Text("━" * max(round(value * width), 1), style=FOR[1][3] if style else "grey50")
+        bar = Text("━" * max(round(value * width), 1), style=FOR.grounds[-1] if style else "grey50")
         grid.add_row(Text(_name(explanation, c), style=style), Text(share(value), style), bar)
     return grid
 
@@ -116,7 +125,7 @@ def _by_probability(explanation: Explanation, most: int = 8) -> list[int]:
     return [int(c) for c in order]
 
 
-def _heading(title: str, *keys: tuple[str, tuple[str, tuple[str, ...]]]) -> Padding:
+def _heading(title: str, *keys: tuple[str, Palette]) -> Padding:
     line = Text(title, style="bold")
     for name, palette in keys:
         line.append("  ")
@@ -164,11 +173,11 @@ def _strongest(explanation: Explanation, weights: Floats) -> list[str]:
     ]
 
 
-def _shade(palette: tuple[str, tuple[str, ...]], strength: float) -> Style:
-    ink, grounds = palette
-    if strength < FAINTEST:
+def _shade(palette: Palette, strength: float) -> Style:
+    ink, faintest, grounds = palette
+    if strength < faintest:
         return Style()
-    step = min(int((strength - FAINTEST) / (1 - FAINTEST) * len(grounds)), len(grounds) - 1)
+    step = min(int((strength - faintest) / (1 - faintest) * len(grounds)), len(grounds) - 1)
     return Style(color=ink, bgcolor=grounds[step], bold=step == len(grounds) - 1)
 
 

@@ -42,6 +42,7 @@ def use_kernel(gru: nn.GRU, inputs: Tensor) -> bool:
         and inputs.device.type == weight.device.type == "cpu"
         and inputs.dtype == weight.dtype
         and inputs.dtype in (torch.float32, torch.float64)
+        and inputs.shape[1] * 32 >= gru.hidden_size
         and importlib.util.find_spec("numba") is not None
     )
 
@@ -52,7 +53,6 @@ def _is_ours(gru: nn.GRU) -> bool:
         os.environ.get(SWITCH) != "plain"
         and (gru.num_layers, gru.bidirectional, gru.bias, gru.proj_size) == (1, True, True, 0)
         and gru.batch_first
-        and inputs.shape[1] * 32 >= gru.hidden_size
     )
 
 

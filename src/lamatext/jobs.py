@@ -4,21 +4,23 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
-from lamatext.classifier import TextClassifier
 from lamatext.config import Recipe
 from lamatext.data.corpus import Corpus
 from lamatext.data.split import stratified_split
-from lamatext.errors import ConfigError, DataError
+from lamatext.errors import DataError
+from lamatext.folder import CHECKPOINT, folder_size
 from lamatext.progress import SILENT, Progress
-from lamatext.rivals import Numbers, Row, measure, row_of
+from lamatext.rivals import Numbers, Row, check_rivals, measure, row_of
 from lamatext.runtime.predictor import Predictor
-from lamatext.store import CHECKPOINT, CONFIG, folder_size
 from lamatext.training.metrics import Scores, score
+
+if TYPE_CHECKING:
+    from lamatext.classifier import TextClassifier
 
 TEST_SHARE = 0.1
 
@@ -47,6 +49,11 @@ def split_parts(train: Corpus, valid: Corpus | None, test: Corpus | None, recipe
         return Parts(train, valid, test)
     shares = (1 - TEST_SHARE, TEST_SHARE)
     rows, test_rows = stratified_split(numbers_of(train)[1], shares, recipe.seed)
+    if not len(test_rows):
+        raise DataError(
+            f"{train.source}: {len(train)} texts are too few to hold a tenth out to test. "
+            "Give more texts, or texts to test with --test."
+        )
     rest, held = train.take(rows), train.take(test_rows)
     if valid is not None:
         return Parts(rest, valid, held)
@@ -66,7 +73,11 @@ def run_job(  # noqa: PLR0913 - data, recipe, and where and how it runs
     resume: bool = False,
 ) -> Outcome:
     """Train, score on the test part, measure the rivals on the same texts, save."""
-    checkpoint = prepare_folder(folder, resume=resume)
+    check_rivals(rivals)
+    _check_test_labels(parts)
+    checkpoint = folder / CHECKPOINT
+    if not resume:
+        checkpoint.unlink(missing_ok=True)
     started = time.perf_counter()
     classifier = fit_recipe(recipe, parts, progress, checkpoint=checkpoint, device=device)
     seconds = time.perf_counter() - started
@@ -78,7 +89,8 @@ def run_job(  # noqa: PLR0913 - data, recipe, and where and how it runs
     board = [own, *(_rival_row(name, parts, recipe, progress) for name in rivals)]
     metrics = {"test": scores.as_dict(), "leaderboard": [asdict(row) for row in board]}
     classifier.save(folder, metrics=metrics, data=data)
-    checkpoint.unlink(missing_ok=True)
+    for path in (checkpoint, *folder.glob(f".{CHECKPOINT}.*")):  # killed runs leave the latter
+        path.unlink(missing_ok=True)
     return Outcome(folder, scores, board)
 
 
@@ -89,8 +101,10 @@ def fit_recipe(
     *,
     checkpoint: Path | None = None,
     device: str = "auto",
-) -> TextClassifier:
+) -> "TextClassifier":
     """A classifier trained by exactly this recipe."""
+    from lamatext.classifier import TextClassifier
+
     classifier = TextClassifier.of_recipe(recipe, device=device)
     valid = None if parts.valid is None else (parts.valid.texts, parts.valid.labels)
     return classifier.fit(
@@ -102,24 +116,9 @@ def fit_recipe(
     )
 
 
-def prepare_folder(folder: Path, *, resume: bool) -> Path:
-    """Where the run keeps its checkpoint; an unfinished run is never thrown away by mistake."""
-    checkpoint = folder / CHECKPOINT
-    if folder.exists() and not folder.is_dir():
-        raise ConfigError(f"{folder}: is a file. Give --out a folder.")
-    if resume:
-        if not checkpoint.is_file():
-            state = "is finished" if (folder / CONFIG).is_file() else "has not begun"
-            raise ConfigError(
-                f"{folder}: nothing to resume, the run {state}. Leave --resume out to train."
-            )
-        return checkpoint
-    if folder.is_dir() and any(folder.iterdir()) and not _is_ours(folder):
-        raise ConfigError(
-            f"{folder}: not empty, and not a model of lamatext. Give --out a new folder."
-        )
-    checkpoint.unlink(missing_ok=True)
-    return checkpoint
+def _check_test_labels(parts: Parts) -> None:
+    """Every label to test by is one to learn: found out before training, not after."""
+    class_numbers(parts.test, {label: n for n, label in enumerate(numbers_of(parts.train)[0])})
 
 
 def score_saved(folder: Path, test: Corpus, progress: Progress = SILENT) -> tuple[Scores, float]:
@@ -219,7 +218,3 @@ def joined(first: Corpus, second: Corpus) -> Corpus:
 
 def _slices(texts: pa.ChunkedArray, size: int = 8192) -> list[pa.ChunkedArray]:
     return [texts.slice(start, size) for start in range(0, len(texts), size)]
-
-
-def _is_ours(folder: Path) -> bool:
-    return (folder / CONFIG).is_file() or (folder / CHECKPOINT).is_file()

@@ -150,12 +150,20 @@ RIVALS: dict[str, tuple[str, Callable[[], Rival]]] = {
 }
 
 
+def check_rivals(names: Sequence[str]) -> None:
+    """Every name is one that ``measure`` knows, or ``avg``."""
+    for name in names:
+        if name not in (*RIVALS, "avg"):
+            raise ConfigError(f"unknown rival {name!r}. Known: {', '.join(RIVALS)}, avg.")
+        if name.startswith("fasttext"):
+            require("fasttext", extra="rivals", purpose="the rival fastText")
+
+
 def measure(
     name: str, train: tuple[Texts, Numbers], test: tuple[Texts, Numbers], labels: Sequence[object]
 ) -> Row:
     """Train the rival of that name and score it on the test texts."""
-    if name not in RIVALS:
-        raise ConfigError(f"unknown rival {name!r}. Known: {', '.join(RIVALS)}, avg.")
+    check_rivals([name])
     title, make = RIVALS[name]
     rival, started = make(), time.perf_counter()
     rival.fit(*train)

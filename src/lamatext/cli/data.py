@@ -9,7 +9,7 @@ NAME = "data"
 EXAMPLE = "Example: LAMATEXT_DATA=data lamatext data"
 
 
-def run(as_json: options.Json = False) -> None:
+def run(as_json: options.Json = False, quiet: options.IsQuiet = False) -> None:
     """The named data sets: where each was found, counts and terms."""
     from lamatext.data.places import VARIABLE, describe
 
@@ -40,4 +40,5 @@ def run(as_json: options.Json = False) -> None:
         line = f"  {known.name}: {known.origin}. {known.terms}.{stand_in}"
         console.print(line, markup=False)
     console.print(f"\nSets are looked for in ${VARIABLE}, then in packages, then on the Hub.")
-    display.next_steps("lamatext train rotten-tomatoes --out runs/demo")
+    if not quiet:
+        display.next_steps("lamatext train rotten-tomatoes --out runs/demo")

@@ -16,13 +16,18 @@ from rich.progress import (
 )
 from rich.progress import Progress as RichProgress
 from rich.table import Table
+from rich.text import Text
 
 from lamatext.progress import Progress
 
+WIDE = 10_000  # columns where there is no terminal to fit into
+
 
 def out() -> Console:
-    """Where results go."""
-    return Console(highlight=False, soft_wrap=not sys.stdout.isatty())
+    """Where results go; off a terminal lines are as long as they need to be."""
+    on_terminal = sys.stdout.isatty()
+    width = None if on_terminal else WIDE
+    return Console(highlight=False, soft_wrap=not on_terminal, width=width)
 
 
 class Display(Progress):
@@ -32,11 +37,11 @@ class Display(Progress):
         self._console = Console(stderr=True, highlight=False)
         self._bars = RichProgress(
             SpinnerColumn(),
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=30),
             MofNCompleteColumn(),
             TimeRemainingColumn(),
-            TextColumn("{task.fields[detail]}"),
+            TextColumn("{task.fields[detail]}", markup=False),
             console=self._console,
             transient=True,
             disable=not self._console.is_terminal,
@@ -92,12 +97,12 @@ def progress(*, quiet: bool) -> Display | Quiet:
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
-    """A small table: the first column is a name, the others are figures."""
+    """A small table: the first column is a name, the others are figures; nothing is markup."""
     made = Table(box=None, pad_edge=False, padding=(0, 2))
     for place, column in enumerate(columns):
-        made.add_column(column, justify="left" if place == 0 else "right", no_wrap=place > 0)
+        made.add_column(Text(column), justify="left" if place == 0 else "right", no_wrap=place > 0)
     for row in rows:
-        made.add_row(*row)
+        made.add_row(*(Text(cell) for cell in row))
     return made
 
 

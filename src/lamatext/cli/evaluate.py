@@ -23,8 +23,8 @@ def run(  # noqa: PLR0913 - one argument for each option of the verb
     """Accuracy, macro-F1, a table of the classes, confusion and calibration."""
     from lamatext.cli.evaluate_view import show_scores
     from lamatext.data.sources import find_test, load
+    from lamatext.folder import load_config
     from lamatext.jobs import score_saved
-    from lamatext.store import load_config
 
     load_config(model)
     part = "test" if find_test(data) else "train"

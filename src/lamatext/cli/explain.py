@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from lamatext.cli import display, options
+from lamatext.errors import ConfigError
 
 NAME = "explain"
 EXAMPLE = 'Example: lamatext explain runs/reviews --text "a thoughtful film"'
@@ -31,11 +32,14 @@ def run(
 
     predictor = Predictor.load(model)
     known = {str(name): name for name in predictor.classes.tolist()}
-    wanted = None if label is None else known.get(label, label)
+    if label is not None and label not in known:
+        raise ConfigError(f"no label {label!r}. The model has {', '.join(list(known)[:20])}.")
+    wanted = None if label is None else known[label]
     explanations = [predictor.explain(one) for one in text]
     if html is not None:
         write_text(html, page(explanations, "Why", f"by {model.name}"))
-        print(f"Written to {html}", file=sys.stderr)
+        if not quiet:
+            print(f"Written to {html}", file=sys.stderr)
     elif as_json:
         found = [explanation.as_dict() for explanation in explanations]
         print(json.dumps(found[0] if len(found) == 1 else found))
@@ -43,4 +47,5 @@ def run(
         for explanation in explanations:
             show(explanation, display.out(), label=wanted)
     if not quiet and not as_json:
-        display.next_steps(f'lamatext explain {model} --text "…" --html why.html')
+        again = "" if html else " --html why.html"
+        display.next_steps(f'lamatext explain {model} --text "…"{again}')

@@ -8,23 +8,25 @@ NAME = "info"
 EXAMPLE = "Example: lamatext info runs/reviews"
 
 
-def run(model: options.Model, as_json: options.Json = False) -> None:
+def run(
+    model: options.Model, as_json: options.Json = False, quiet: options.IsQuiet = False
+) -> None:
     """Parameters by component, size, data, scores and versions of a saved model."""
-    from lamatext.store import METRICS, folder_size, load_config
+    from lamatext.folder import METRICS, folder_size, load_config, read_json, recipe_of
 
     config = load_config(model)
-    metrics = json.loads((model / METRICS).read_text(encoding="utf-8"))
+    metrics = read_json(model / METRICS)
     if as_json:
         print(json.dumps({**config, "metrics": metrics, "bytes": folder_size(model)}))
         return
     console = display.out()
-    name, labels = config["recipe"]["model"]["name"], config["labels"]
+    name, labels = recipe_of(model, config).model.name, config["labels"]
     console.print(
         f"{model}: {name}, {len(labels)} classes, {folder_size(model) / 1e6:.2f} MB, "
-        f"weights in {config['storage']}, saved by lamatext {config['lamatext']}\n",
+        f"weights in {config.get('storage')}, saved by lamatext {config.get('lamatext')}\n",
         markup=False,
     )
-    counts = config["parameters"]
+    counts = config.get("parameters", {})
     rows = [(part, f"{count:,}") for part, count in counts.items()]
     rows.append(("together", f"{sum(counts.values()):,}"))
     console.print(display.table(("component", "parameters"), rows))
@@ -32,7 +34,10 @@ def run(model: options.Model, as_json: options.Json = False) -> None:
         console.print(f"\n{title}", markup=False)
         for key, value in facts.items():
             console.print(f"  {key.replace('_', ' ')}: {value}", markup=False)
-    display.next_steps(f'lamatext predict {model} --text "…"', f"lamatext evaluate {model} DATA")
+    if not quiet:
+        display.next_steps(
+            f'lamatext predict {model} --text "…"', f"lamatext evaluate {model} DATA"
+        )
 
 
 def _facts(config: dict[str, object], metrics: dict[str, object]) -> dict[str, dict[str, object]]:

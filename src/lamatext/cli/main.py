@@ -1,7 +1,9 @@
 """``lamatext``: the verbs, and how a user's mistake is answered."""
 
+import errno
 import os
 import sys
+import warnings
 from typing import Annotated
 
 import typer
@@ -42,15 +44,50 @@ def options(
 
 def main() -> None:
     """Run a verb; a mistake of the user's is one or two sentences and exit status 2."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: list[str]) -> int:
+    """The exit status of a command line, its mistakes told on stderr."""
+    warnings.showwarning = _show_warning
     try:
-        app()
+        status = app(arguments, prog_name="lamatext", standalone_mode=False)
+        sys.stdout.flush()
     except LamatextError as error:
-        print(f"lamatext: {error}", file=sys.stderr)
-        sys.exit(2)
-    except KeyboardInterrupt:
-        print("lamatext: interrupted.", file=sys.stderr)
-        sys.exit(130)
-    except BrokenPipeError:
+        return _refuse(str(error))
+    except typer.TyperException as error:
+        return _refuse(_usage(error))
+    except (BrokenPipeError, SystemExit):  # the second is typer's answer to the first
         # Whoever read our output has gone: nothing is wrong, and nothing more can be said.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(0)
+        return 0
+    except OSError as error:
+        if error.errno not in _CIRCUMSTANCES:
+            raise
+        where = f"{error.filename}: " if error.filename else ""
+        return _refuse(f"{where}{error.strerror}.")
+    return status if isinstance(status, int) else 0
+
+
+# What the machine refuses and the user can change; any other failure is our bug.
+_CIRCUMSTANCES = (
+    errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.ENAMETOOLONG,
+)  # fmt: skip
+
+
+def _refuse(message: str) -> int:
+    print(f"lamatext: {message}", file=sys.stderr)
+    return 2
+
+
+def _usage(error: typer.TyperException) -> str:
+    """What is wrong with the command line, and where its help is."""
+    message = error.format_message().strip()
+    sentence = message if message.endswith((".", "?", "!")) else f"{message}."
+    context = getattr(error, "ctx", None)
+    return sentence if context is None else f"{sentence} See: {context.command_path} --help"
+
+
+def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
+    """A warning as one line, without the place in our code that it comes from."""
+    print(f"lamatext: {message}", file=sys.stderr)

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,6 +12,8 @@ from lamatext.cli import display, options
 from lamatext.errors import ConfigError
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from lamatext.runtime.predictor import Predictor
 
 NAME = "predict"
@@ -20,7 +23,7 @@ EXAMPLE = "Example: lamatext predict runs/reviews new.csv --out labelled.csv"
 def run(  # noqa: PLR0913 - one argument for each option of the verb
     model: options.Model,
     source: Annotated[
-        str | None, typer.Argument(metavar="[INPUT]", help="A file, a folder, or - for stdin.")
+        str | None, typer.Argument(metavar="INPUT", help="A file, a folder, or - for stdin.")
     ] = None,
     text: Annotated[list[str] | None, typer.Option("--text", help="A text given here.")] = None,
     out: Annotated[
@@ -37,30 +40,26 @@ def run(  # noqa: PLR0913 - one argument for each option of the verb
     quiet: options.IsQuiet = False,
 ) -> None:
     """Predict the labels of new texts; memory does not grow with the input."""
+    from lamatext.data.writers import check_writable, open_writer
     from lamatext.runtime.predictor import Predictor
     from lamatext.runtime.tables import predict_batches
 
     if (source is None) == (text is None):
         raise ConfigError("give either an INPUT (a file, or - for stdin) or --text, not both.")
+    if out is not None:
+        check_writable(out)
     predictor = Predictor.load(model)
-    if text is not None:
-        _print_texts(predictor, text, as_json=as_json)
+    if text is not None and out is None:
+        most = len(predictor.classes) if proba else top_k
+        _print_texts(predictor, text, as_json=as_json, most=most)
         return
-    from lamatext.data.columns import choose_text
-    from lamatext.data.sources import open_table
-    from lamatext.data.writers import open_writer
-
-    source = str(source)
-    format_ = format_ or ("lines" if source == "-" else None)
-    table = open_table(source, format=format_)
-    column = choose_text(table.columns, text_column, table.name)
+    column, batches = _given(text) if text else _read(str(source), text_column, format_)
+    labelled = predict_batches(predictor, batches, column, top_k=top_k, proba=proba)
     rows = 0
     kind = "jsonl" if as_json and out is None else None
     with display.progress(quiet=quiet or out is None) as progress, open_writer(out, kind) as write:
         progress.stage("predicting")
-        for batch in predict_batches(
-            predictor, table.batches(None), column, top_k=top_k, proba=proba
-        ):
+        for batch in labelled:
             write(batch)
             rows += len(batch)
             progress.advance(len(batch), f"{rows:,} texts")
@@ -69,7 +68,27 @@ def run(  # noqa: PLR0913 - one argument for each option of the verb
         display.next_steps(f'lamatext explain {model} --text "…"')
 
 
-def _print_texts(predictor: "Predictor", texts: list[str], *, as_json: bool) -> None:
+def _given(texts: list[str]) -> tuple[str, Iterator["pa.RecordBatch"]]:
+    """Texts of the command line as a table of one column."""
+    import pyarrow as pa
+
+    from lamatext.data.inputs import encodable
+
+    return "text", iter([pa.RecordBatch.from_pydict({"text": list(map(encodable, texts))})])
+
+
+def _read(
+    source: str, text_column: str | None, format_: str | None
+) -> tuple[str, Iterator["pa.RecordBatch"]]:
+    """The name of the text column, and the table batch by batch."""
+    from lamatext.data.columns import choose_text
+    from lamatext.data.sources import open_table, with_schema
+
+    table = open_table(source, format=format_ or ("lines" if source == "-" else None))
+    return choose_text(table.columns, text_column, table.name), with_schema(table)
+
+
+def _print_texts(predictor: "Predictor", texts: list[str], *, as_json: bool, most: int) -> None:
     classes = [str(label) for label in predictor.classes.tolist()]
     for text, row in zip(texts, predictor.predict_proba(texts), strict=True):
         ranked = sorted(zip(classes, row.tolist(), strict=True), key=lambda pair: -pair[1])
@@ -78,4 +97,4 @@ def _print_texts(predictor: "Predictor", texts: list[str], *, as_json: bool) -> 
             found = {"text": text, "label": label, "probability": round(probability, 6)}
             print(json.dumps({**found, "probabilities": {k: round(p, 6) for k, p in ranked}}))
         else:
-            print("  ".join(f"{label} {probability:.4f}" for label, probability in ranked[:8]))
+            print("  ".join(f"{label} {probability:.4f}" for label, probability in ranked[:most]))

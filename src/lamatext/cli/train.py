@@ -1,14 +1,23 @@
 """``lamatext train``: read, split, train, score beside the rivals, save."""
 
 import json
+import shlex
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from lamatext.cli import display, options
+from lamatext.progress import Progress
+
+if TYPE_CHECKING:
+    from lamatext.config import Recipe
+    from lamatext.data.corpus import Corpus
+    from lamatext.jobs import Parts
 
 NAME = "train"
 EXAMPLE = "Example: lamatext train reviews.csv --out runs/reviews"
@@ -35,7 +44,9 @@ def run(  # noqa: PLR0913 - one argument for each option of the verb
     vectors: Annotated[
         str | None, typer.Option(help="word2vec, random, or a GloVe/word2vec text file.")
     ] = None,
-    seed: Annotated[int, typer.Option(help="Fixes the split and the training.")] = 0,
+    seed: Annotated[
+        int | None, typer.Option(help="Fixes the split and the training. [default: 0]")
+    ] = None,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
     rivals: Annotated[
         str, typer.Option(help="Trained beside it: tfidf, tfidf-svc, fasttext, avg, or none.")
@@ -48,37 +59,29 @@ def run(  # noqa: PLR0913 - one argument for each option of the verb
     quiet: options.IsQuiet = False,
 ) -> None:
     """Train a classifier on labelled texts, score it beside its rivals and save it."""
-    from lamatext.cli.train_view import show_data, show_outcome, write_examples
+    from lamatext.cli.train_view import show_outcome, write_examples
     from lamatext.config import parse_assignments, resolve_recipe
-    from lamatext.data.sources import find_test, load
-    from lamatext.jobs import run_job, split_parts
+    from lamatext.data.sources import load
+    from lamatext.jobs import run_job
+    from lamatext.rivals import check_rivals
+    from lamatext.runs import is_finished, run_folder
 
-    values = parse_assignments(set_ or [])
-    values |= {"text.vectors": vectors} if vectors else {}
-    settings = resolve_recipe(model=model, recipe=recipe, values={"seed": seed, **values})
-    read = partial(load, text_column=text_column, label_column=label_column)
-    with display.progress(quiet=quiet) as progress:
-        progress.stage(f"reading {data}")
-        train = read(data, format=format_)
-        tested = read(test) if test else None
-        if tested is None and find_test(data):
-            tested = read(data, split="test")
-        parts = split_parts(train, read(valid) if valid else None, tested, settings)
-        show_data(parts, progress)
-        try:
+    values: dict[str, object] = {} if seed is None else {"seed": seed}
+    values |= parse_assignments(set_ or []) | ({"text.vectors": vectors} if vectors else {})
+    settings = resolve_recipe(model=model, recipe=recipe, values=values)
+    beside = [name for name in rivals.split(",") if name and name != "none"]
+    check_rivals(beside)
+    with run_folder(out, resume=resume), display.progress(quiet=quiet) as progress:
+        if resume and is_finished(out, settings, data):
+            progress.note(f"{out}: the run is finished, there is nothing left to do.")
+            return
+        _check_device(device)
+        read = partial(load, text_column=text_column, label_column=label_column)
+        parts = _read((data, valid, test), read, format_, settings, progress)
+        with _resumable(out):
             outcome = run_job(
-                parts,
-                settings,
-                out,
-                progress,
-                rivals=[name for name in rivals.split(",") if name and name != "none"],
-                device=device,
-                resume=resume,
+                parts, settings, out, progress, rivals=beside, device=device, resume=resume
             )
-        except KeyboardInterrupt:
-            print(f"\nlamatext: interrupted; the epochs done are in {out}. Go on with:\n"
-                  f"  {_again()}", file=sys.stderr)  # fmt: skip
-            raise typer.Exit(130) from None
         if html is not None:
             progress.stage("writing the page")
             write_examples(outcome, parts.test, html)
@@ -95,8 +98,51 @@ def run(  # noqa: PLR0913 - one argument for each option of the verb
         )
 
 
-def _again() -> str:
-    import shlex
+def _check_device(name: str) -> None:
+    """Before the data is read: the training stack is there, and so is the device."""
+    from lamatext.errors import require
 
+    require("torch", extra="train", purpose="training")
+    from lamatext.training.run import pick_device
+
+    pick_device(name)
+
+
+def _read(
+    sources: tuple[str, str | None, str | None],
+    load: Callable[..., "Corpus"],
+    format_: str | None,
+    settings: "Recipe",
+    progress: Progress,
+) -> "Parts":
+    """The data as its three parts; what was read is shown."""
+    from lamatext.cli.train_view import show_data
+    from lamatext.data.sources import find_test
+    from lamatext.jobs import split_parts
+
+    data, valid, test = sources
+    progress.stage(f"reading {data}")
+    train = load(data, format=format_)
+    tested = load(test) if test else None
+    if tested is None and find_test(data):
+        tested = load(data, split="test")
+    validated = load(valid) if valid else None
+    parts = split_parts(train, validated, tested, settings)
+    show_data(parts, progress)
+    return parts
+
+
+@contextmanager
+def _resumable(out: Path) -> Iterator[None]:
+    """Ctrl-C within the block ends the run and says how to go on."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        print(f"\nlamatext: interrupted; the epochs done are in {out}. Go on with:\n"
+              f"  {_again()}", file=sys.stderr)  # fmt: skip
+        raise typer.Exit(130) from None
+
+
+def _again() -> str:
     given = sys.argv[1:]
     return shlex.join(["lamatext", *given, *([] if "--resume" in given else ["--resume"])])

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 from safetensors import SafetensorError
-from safetensors.numpy import load_file, save_file
+from safetensors.numpy import load_file, save
 
 LIMIT = 4 << 30  # bytes; the entries used longest ago go first
 
@@ -36,7 +36,7 @@ def cached(kind: str, key: str, make: Callable[[], Arrays]) -> Arrays:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         unfinished = path.with_name(f".{path.name}.{os.getpid()}")
-        save_file(arrays, unfinished)
+        unfinished.write_bytes(save(arrays))
         unfinished.replace(path)
         _forget_oldest(path.parent)
     except OSError:

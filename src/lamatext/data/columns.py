@@ -54,6 +54,11 @@ def choose_label(columns: Sequence[str], given: str | None, text: str, name: str
 def find_label(columns: Sequence[str], given: str | None, text: str, name: str) -> str | None:
     """The label column beside the column ``text``, or None where there seems to be none."""
     if given is not None:
+        if given == text:
+            raise DataError(
+                f"{name}: the column '{text}' cannot hold both texts and labels. "
+                "Name two columns with --text-column and --label-column."
+            )
         return _given(columns, given, name, "--label-column")
     others = [column for column in columns if column != text]
     found = _by_name(others, LABEL_NAMES)

@@ -17,8 +17,10 @@ def text_list(texts: Texts) -> list[str]:
     """The texts as a list; anything but one column of str is an error."""
     if isinstance(texts, str):
         raise DataError("expected a list of texts, got one text. Wrap it in a list: [text].")
+    if not isinstance(texts, Iterable):
+        raise DataError(f"expected a list of texts, got {type(texts).__name__}.")
     if isinstance(texts, pa.ChunkedArray):
-        return list(texts.to_pylist())
+        texts = texts.to_pylist()
     shape = getattr(texts, "shape", None)
     if shape is not None and len(shape) == 2 and shape[1] == 1:
         texts = np.asarray(texts)[:, 0]
@@ -31,14 +33,19 @@ def text_list(texts: Texts) -> list[str]:
 
 def text_column(texts: Texts) -> pa.ChunkedArray:
     """The texts as one Arrow column; lone surrogates, which no file can hold, become '?'."""
-    if isinstance(texts, pa.ChunkedArray):
-        column = texts
+    if isinstance(texts, pa.ChunkedArray) and not texts.null_count:
+        column = texts.cast(pa.large_string())
     else:
-        whole = [text.encode("utf-8", "replace").decode("utf-8") for text in text_list(texts)]
+        whole = [encodable(text) for text in text_list(texts)]
         column = pa.chunked_array([pa.array(whole, pa.large_string())])
     if not len(column):
         raise DataError("there are no texts. Give at least two, with different labels.")
     return column
+
+
+def encodable(text: str) -> str:
+    """The text with "?" for lone surrogates."""
+    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def check_texts(texts: Sequence[object]) -> None:
@@ -53,6 +60,11 @@ def check_texts(texts: Sequence[object]) -> None:
 
 def label_array(labels: Labels, texts: int) -> NDArray[Any]:
     """One label for each text, all str or all int."""
+    if isinstance(labels, str) or not isinstance(labels, Iterable):
+        got = "one str" if isinstance(labels, str) else type(labels).__name__
+        raise DataError(f"expected a list of labels, one for each text, got {got}.")
+    if getattr(labels, "shape", (0,))[1:] == (1,):
+        labels = np.asarray(labels)[:, 0]
     listed = labels.to_pylist() if isinstance(labels, pa.ChunkedArray) else list(labels)
     if len(listed) != texts:
         raise DataError(f"{texts} texts but {len(listed)} labels. Give one label for each text.")

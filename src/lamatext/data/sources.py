@@ -41,10 +41,10 @@ def stream(
     if source == "-" and format is None:
         format = "lines"
     table = open_table(source, split=split, format=format)
-    return _with_schema(table)
+    return with_schema(table)
 
 
-def _with_schema(table: Table) -> Iterator[pa.RecordBatch]:
+def with_schema(table: Table) -> Iterator[pa.RecordBatch]:
     """The batches; of a table without rows an empty one, so that its columns are known."""
     empty = True
     for batch in table.batches(None):

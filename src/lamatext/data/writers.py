@@ -22,12 +22,23 @@ def open_writer(path: Path | None, kind: str | None = None) -> Iterator[Write]:
         with _writer(sys.stdout.buffer, kind or "csv") as write:
             yield write
         return
-    kind = kind or path.suffix.removeprefix(".")
-    if kind not in _WRITERS:
-        raise ConfigError(f"{path}: cannot write {path.suffix or 'a file without extension'}. "
-                          "Use .csv, .tsv, .jsonl or .parquet.")  # fmt: skip
+    check_writable(path)
+    kind = kind or _kind(path)
     with replacing(path) as unfinished, unfinished.open("wb") as file, _writer(file, kind) as write:
         yield write
+
+
+def check_writable(path: Path) -> None:
+    """Raise where the extension tells no format, or the file cannot be there."""
+    if _kind(path) not in _WRITERS:
+        what = path.suffix or "a file without extension"
+        raise ConfigError(f"{path}: cannot write {what}. Use .csv, .tsv, .jsonl or .parquet.")
+    if path.is_dir():
+        raise ConfigError(f"{path}: is a folder. Name a file in it.")
+
+
+def _kind(path: Path) -> str:
+    return path.suffix.lower().removeprefix(".")
 
 
 @contextmanager

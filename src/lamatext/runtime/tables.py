@@ -27,12 +27,12 @@ def predict_batches(
         proba: whether to add the probability of every label as ``p(LABEL)``.
     """
     for batch in batches:
-        texts = batch.column(text_column).fill_null("").to_pylist()
+        names = list(batch.schema.names)
+        texts = batch.column(names.index(text_column)).fill_null("").to_pylist()
         found = _columns(predictor, predictor.predict_proba(texts), top_k, proba)
-        columns = dict(zip(batch.schema.names, batch.columns, strict=True))
-        for name, column in found.items():
-            columns[_free(name, batch.schema.names)] = column
-        yield pa.RecordBatch.from_pydict(columns)
+        for name in found:
+            names.append(_free(name, names))
+        yield pa.RecordBatch.from_arrays([*batch.columns, *found.values()], names=names)
 
 
 def _columns(

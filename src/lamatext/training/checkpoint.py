@@ -6,11 +6,12 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
+from safetensors.torch import save
 from torch import Tensor
 from torch.optim import Optimizer
 
 from lamatext.errors import ConfigError, ModelError
+from lamatext.files import replacing
 
 Tensors = dict[str, Tensor]
 
@@ -60,12 +61,10 @@ def save_checkpoint(path: Path, state: RunState) -> None:
         "best_epoch": state.best_epoch,
         "history": [asdict(record) for record in state.history],
     }
-    path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_suffix(".unfinished")
-    save_file(tensors, unfinished, metadata={"run": json.dumps(facts)})
-    with unfinished.open("rb") as written:
-        os.fsync(written.fileno())
-    unfinished.replace(path)
+    with replacing(path) as unfinished, unfinished.open("wb") as file:
+        file.write(save(tensors, metadata={"run": json.dumps(facts)}))
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def load_checkpoint(path: Path, identity: str) -> RunState:
@@ -73,22 +72,22 @@ def load_checkpoint(path: Path, identity: str) -> RunState:
     try:
         with safe_open(path, framework="pt") as file:
             facts = json.loads(file.metadata()["run"])
+            history = [EpochRecord(**record) for record in facts.pop("history")]
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except (SafetensorError, KeyError, TypeError, json.JSONDecodeError) as error:
+    except (SafetensorError, OSError, KeyError, TypeError, json.JSONDecodeError) as error:
         raise ModelError(
-            f"{path}: not a checkpoint of lamatext. Train without --resume."
+            f"{path}: damaged, or not a checkpoint of lamatext. Train without --resume."
         ) from error
     if facts["identity"] != identity:
         raise ConfigError(
             f"{path}: the checkpoint is of a run with other data or settings. "
             "Resume with the same command, or train into another folder."
         )
-    facts["history"] = [EpochRecord(**record) for record in facts["history"]]
     parts: dict[str, Tensors] = {part: {} for part in RunState._PARTS}
     for name, tensor in tensors.items():
         part, _, key = name.partition("/")
         parts[part][key] = tensor
-    state = RunState(**facts)
+    state = RunState(**facts, history=history)
     for name, values in parts.items():
         setattr(state, name, values)
     return state

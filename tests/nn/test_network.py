@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from lamatext.config import MODEL_NAMES, ModelSettings, TrainingSettings
 from lamatext.errors import ModelError
 from lamatext.nn import LowRankAttention
+from lamatext.nn.encoders import TransformerEncoder
 from lamatext.nn.network import ATTENTIVE, Network, build_network, count_parameters
 from lamatext.training.fit import Plan, objective
 
@@ -112,6 +113,32 @@ def test_the_context_is_the_mean_of_the_real_words_embeddings(name: str) -> None
 
     _, weights = network.pooling(output.states, mask, contexts)
     torch.testing.assert_close(output.weights, weights)
+
+
+@pytest.mark.parametrize("name", ["bigru", "cnn"])
+def test_max_over_time_is_what_it_says(name: str) -> None:
+    output = system(name)(*batch(TEXTS))
+
+    for text, words in enumerate(TEXTS):
+        expected = output.states[text, : len(words)].max(dim=0).values
+        assert torch.equal(output.embedding[text, 0], expected)
+
+
+@pytest.mark.parametrize("name", ["avg", "te"])
+def test_the_mean_is_over_the_states(name: str) -> None:
+    output = system(name)(*batch(TEXTS))
+
+    for text, words in enumerate(TEXTS):
+        expected = output.states[text, : len(words)].mean(dim=0)
+        torch.testing.assert_close(output.embedding[text, 0], expected)
+
+
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_a_row_for_the_maximum_stands_beside_attention_alone(name: str) -> None:
+    plain, beside = system(name)(*batch(TEXTS)), system(name, max_pool=True)(*batch(TEXTS))
+
+    rows = plain.embedding.shape[1]
+    assert beside.embedding.shape[1] == rows + (name in ATTENTIVE)
 
 
 def test_the_states_of_the_lama_encoder_are_the_embeddings() -> None:
@@ -275,6 +302,25 @@ def test_dropout_acts_in_training_alone() -> None:
     assert torch.equal(network(*inputs).logits, network(*inputs).logits)
     network.train()
     assert not torch.equal(network(*inputs).logits, network(*inputs).logits)
+
+
+def test_dropout_of_embeddings_and_of_the_classifier_has_its_rate() -> None:
+    network = system("avg", embedding_dropout=0.3, dropout=0.6).train()
+    nn.init.ones_(network.embedding.weight)
+
+    numbers = network(torch.full((40, 50), 2), torch.full((40,), 50)).states.detach()
+
+    assert float(numbers.eq(0).float().mean()) == pytest.approx(0.3, abs=0.05)
+    torch.testing.assert_close(numbers[numbers != 0].unique(), torch.tensor([1 / 0.7]))
+    assert [m.p for m in network.classifier.modules() if isinstance(m, nn.Dropout)] == [0.6]
+
+
+def test_padding_starts_as_nothing_and_a_transformer_has_its_layers() -> None:
+    network = build_network(settings("te", layers=3), vocabulary=V, width=E, classes=C)
+
+    assert network.embedding.weight[0].eq(0).all()
+    assert isinstance(network.encoder, TransformerEncoder)
+    assert len(network.encoder.layers) == 3
 
 
 def test_word_dropout_takes_whole_words_at_its_rate() -> None:

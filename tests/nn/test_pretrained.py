@@ -116,7 +116,14 @@ def test_it_is_built_again_from_plain_data_and_a_state(loaded: Pretrained, folde
     again.load_state_dict(loaded.network.state_dict())
 
     assert torch.equal(again.eval()(*inputs).logits, loaded.network.eval()(*inputs).logits)
+    assert dropout_of(again) == dropout_of(loaded.network) == 0.1
     assert str(folder) not in json.dumps(plain)
+
+
+def dropout_of(network: PretrainedNetwork) -> float:
+    layer = network.classifier[0]
+    assert isinstance(layer, torch.nn.Dropout)
+    return layer.p
 
 
 def test_the_tensors_to_save_are_all_different(loaded: Pretrained) -> None:

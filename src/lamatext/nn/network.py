@@ -173,6 +173,11 @@ def _low_rank(model: ModelSettings, width: int, context_width: int | None) -> Lo
 
 
 def _classifier(model: ModelSettings, *, inputs: int, classes: int) -> nn.Sequential:
+    if not model.classifier:
+        linear = nn.Linear(inputs, classes)
+        nn.init.normal_(linear.weight, std=0.02)
+        nn.init.zeros_(linear.bias)
+        return nn.Sequential(nn.Dropout(model.dropout), linear)
     return nn.Sequential(
         nn.Linear(inputs, model.classifier),
         nn.ReLU(),

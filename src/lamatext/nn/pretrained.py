@@ -40,7 +40,6 @@ class PretrainedNetwork(nn.Module):
             encoder.register_module(
                 "pooler", None
             )  # never read, so neither trained, counted nor saved
-        self.padding = config.pad_token_id or 0
         self.classifier = nn.Sequential(nn.Dropout(dropout), nn.Linear(config.hidden_size, classes))
 
     @property
@@ -51,7 +50,6 @@ class PretrainedNetwork(nn.Module):
     def forward(self, ids: Tensor, lengths: Tensor) -> Output:
         """Classify ``ids`` (B, T), of which the first ``lengths`` (B,; on the CPU) are subwords."""
         mask = mask_of(ids, lengths)  # (B, T)
-        ids = ids.masked_fill(~mask, self.padding)
         output = self.encoder(input_ids=ids, attention_mask=mask.long())
         states: Tensor = output.last_hidden_state  # (B, T, D)
         if self.pooled == "pooler":

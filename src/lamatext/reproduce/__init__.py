@@ -1,1 +1,1 @@
-"""The paper's tables and figures, one file each."""
+"""The paper as commands: its protocol, and every table and figure with the published values."""

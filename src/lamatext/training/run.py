@@ -1,55 +1,51 @@
-"""One training run, from texts and class numbers to a trained network with its text encoder."""
+"""One training run, from texts and class numbers to a trained model as its parts."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from lamatext.config import Recipe, TextSettings
-from lamatext.data.cache import Arrays, cached, fingerprint
-from lamatext.data.encode import TextEncoder, Tokens, tokenise
-from lamatext.data.ragged import Indices, Ragged
-from lamatext.data.split import stratified_split
-from lamatext.data.tokens import make_tokenizer
-from lamatext.data.vectors import Vectors, make_vectors
-from lamatext.data.vocab import Vocabulary
+from lamatext.config import Recipe
+from lamatext.data.cache import fingerprint
+from lamatext.data.encode import Tokens
+from lamatext.data.ragged import Indices
 from lamatext.errors import ConfigError
 from lamatext.kernels.gru import compile_kernels, ready
-from lamatext.nn.network import RECURRENT, build_network
+from lamatext.nn.network import RECURRENT
 from lamatext.progress import SILENT, Progress
 from lamatext.runtime.predictor import Encoder
+from lamatext.runtime.weights import restored, stored_as
+from lamatext.runtime.wide import WidePart
 from lamatext.training.batches import Examples
-from lamatext.training.calibrate import fold_temperature
+from lamatext.training.calibrate import fold_temperature, scale_logits
 from lamatext.training.checkpoint import EpochRecord
-from lamatext.training.fit import Plan, fit
-
-Labels = NDArray[np.int64]
+from lamatext.training.fit import Plan, fit, logits_of
+from lamatext.training.prepare import (
+    Labels,
+    Ready,
+    Texts,
+    joined,
+    prepare_pretrained,
+    prepare_words,
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Trained:
     """What a run leaves behind."""
 
+    recipe: Recipe  # with a number for every ``auto``
     network: nn.Module
     encoder: Encoder
+    wide: WidePart | None
     history: list[EpochRecord]
     best_epoch: int
     valid_accuracy: float
-    temperature: float
+    scales: dict[str, float]  # what the logits were multiplied by, so that probabilities hold
     architecture: dict[str, object] | None = None  # of a pretrained encoder
-
-
-@dataclass(frozen=True, slots=True)
-class Texts:
-    """Texts and the number of each one's class."""
-
-    texts: pa.ChunkedArray
-    labels: Labels  # (n,)
 
 
 def train(  # noqa: PLR0913 - data, recipe, and where and how it runs
@@ -73,12 +69,11 @@ def train(  # noqa: PLR0913 - data, recipe, and where and how it runs
         checkpoint: a file that keeps the state of the run; if it exists, the run goes on there.
         progress: told what is being done.
     """
-    classes = len(names)
-    prepare = _prepare_pretrained if recipe.model.name == "bert" else _prepare_words
-    ready = prepare(_joined(train, valid, recipe), recipe, classes, progress)
-    network, rows, split = ready.network, ready.rows, ready.split
-    held_out = Examples(rows.take(split.valid), split.labels[split.valid])
+    prepare = prepare_pretrained if recipe.model.name == "bert" else prepare_words
+    start = prepare(joined(train, valid, recipe), recipe, len(names), progress)
+    recipe, network, rows, split = start.recipe, start.network, start.rows, start.split
     learned = Examples(rows.take(split.train), split.labels[split.train])
+    held_out = Examples(rows.take(split.valid), split.labels[split.valid])
     plan = Plan(
         recipe.model,
         recipe.training,
@@ -92,85 +87,88 @@ def train(  # noqa: PLR0913 - data, recipe, and where and how it runs
     )
     _warm_up(recipe, plan.device, progress)
     state = fit(network, learned, held_out, plan, progress)
-    temperature = fold_temperature(network, held_out, plan.device)
+    round_as_stored(network, recipe.storage)
+    wide, scales = _finish(start, held_out, plan, progress)
     network.to("cpu").eval()
     return Trained(
+        recipe=recipe,
         network=network,
-        encoder=ready.encoder,
+        encoder=start.encoder,
+        wide=wide,
         history=state.history,
         best_epoch=state.best_epoch,
         valid_accuracy=state.best_accuracy,
-        temperature=temperature,
-        architecture=ready.architecture,
+        scales=scales,
+        architecture=start.architecture,
     )
+
+
+def _finish(
+    start: Ready, held_out: Examples, plan: Plan, progress: Progress
+) -> tuple[WidePart | None, dict[str, float]]:
+    """Make the probabilities hold on the validation texts, with the wide part if there is one.
+
+    Fitted on the training texts it says how much each part counts; then it is fitted once more, on
+    the validation texts too.
+    """
+    settings, tokens, split = start.recipe.wide, start.tokens, start.split
+    if not settings.use or tokens is None:
+        temperature = fold_temperature(start.network, held_out, plan.device)
+        return None, {"network": 1 / temperature}
+    from lamatext.training.fuse import fuse
+    from lamatext.training.wide import fit_wide
+
+    weights = None if plan.class_weights is None else plan.class_weights.numpy()
+    classes = int(split.labels.max()) + 1
+
+    def fitted(rows: Indices) -> WidePart:
+        return fit_wide(
+            words_of(tokens, rows),
+            split.labels[rows],
+            settings,
+            classes=classes,
+            class_weights=weights,
+            progress=progress,
+        )
+
+    first = fitted(split.train).logits(words_of(tokens, split.valid))
+    a, b = fuse(first, logits_of(start.network, held_out, plan.device), held_out.labels)
+    scale_logits(start.network, b)
+    everything = np.union1d(split.train, split.valid)
+    return fitted(everything).scaled(a), {"wide": a, "network": b}
+
+
+def words_of(tokens: Tokens, rows: Indices) -> list[list[str]]:
+    """Some texts as their words."""
+    types = tokens.types
+    return [[types[i] for i in tokens.rows[row]] for row in rows]
+
+
+def round_as_stored(network: nn.Module, storage: str) -> None:
+    """Give the network the numbers that its saved file will hold."""
+    if storage == "float32":
+        return
+    tensors = {name: tensor.cpu().numpy() for name, tensor in network.state_dict().items()}
+    kept = restored(stored_as(tensors, storage))  # type: ignore[arg-type]
+    network.load_state_dict({name: torch.from_numpy(value) for name, value in kept.items()})
 
 
 def pick_device(name: str) -> torch.device:
     """``auto`` takes a GPU where there is one."""
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    return torch.device(name)
-
-
-@dataclass(frozen=True, slots=True)
-class _Split:
-    """All texts, and which rows of them train and which validate."""
-
-    texts: pa.ChunkedArray
-    labels: Labels
-    train: Indices
-    valid: Indices
-
-
-@dataclass(frozen=True, slots=True)
-class _Ready:
-    """What the loop starts from."""
-
-    network: nn.Module
-    encoder: Encoder
-    rows: Ragged
-    split: _Split
-    architecture: dict[str, object] | None = None
-
-
-def _joined(train: Texts, valid: Texts | None, recipe: Recipe) -> _Split:
-    if valid is None:
-        shares = (1 - recipe.training.valid, recipe.training.valid)
-        rows, held = stratified_split(train.labels, shares, recipe.seed)
-        return _Split(train.texts, train.labels, rows, held)
-    texts = pa.chunked_array([*train.texts.chunks, *valid.texts.chunks], pa.large_string())
-    rows, middle = np.arange(len(texts)), len(train.labels)
-    labels = np.concatenate([train.labels, valid.labels])
-    return _Split(texts, labels, rows[:middle], rows[middle:])
-
-
-def _prepare_words(split: _Split, recipe: Recipe, classes: int, progress: Progress) -> _Ready:
-    """The vocabulary and the word vectors come from the training texts alone."""
-    tokens = _tokens(split.texts, recipe.text, progress)
-    encoder, rows = _encode(tokens, split.train, recipe.text)
-    vectors = _vectors(recipe, encoder.vocabulary, rows.take(split.train), progress)
-    torch.manual_seed(recipe.seed)
-    network = build_network(
-        recipe.model, vocabulary=len(encoder.vocabulary), width=recipe.text.width, classes=classes
-    )
-    with torch.no_grad():
-        network.embedding.weight.copy_(torch.from_numpy(vectors))
-    return _Ready(network, encoder, rows, split)
-
-
-def _prepare_pretrained(split: _Split, recipe: Recipe, classes: int, progress: Progress) -> _Ready:
-    """A pretrained encoder brings its own subwords and vectors."""
-    from lamatext.data.subwords import SubwordEncoder
-    from lamatext.nn.pretrained import load_pretrained
-
-    torch.manual_seed(recipe.seed)
-    progress.stage(f"loading {recipe.model.pretrained}")
-    loaded = load_pretrained(recipe.model.pretrained, classes=classes, dropout=recipe.model.dropout)
-    limit = min(recipe.text.max_words or loaded.max_words, loaded.max_words)
-    encoder = SubwordEncoder.from_json(loaded.tokenizer, limit)
-    progress.stage("tokenising")
-    rows = encoder.encode(split.texts.to_pylist())
-    return _Ready(loaded.network, encoder, rows, split, loaded.architecture)
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        raise ConfigError(f"unknown device {name!r}. Use auto, cpu or cuda.") from None
+    if device.type not in ("cpu", "cuda"):
+        raise ConfigError(f"device {name!r} is not supported. Use auto, cpu or cuda.")
+    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+        raise ConfigError(
+            f"device {name!r}: PyTorch finds {torch.cuda.device_count()} GPUs here. "
+            "Use auto or cpu, or install a PyTorch that knows the GPU."
+        )
+    return device
 
 
 def _warm_up(recipe: Recipe, device: torch.device, progress: Progress) -> None:
@@ -178,49 +176,6 @@ def _warm_up(recipe: Recipe, device: torch.device, progress: Progress) -> None:
     if device.type == "cpu" and recipe.model.name in RECURRENT and not ready():
         progress.stage("compiling the CPU kernel (once on this machine)")
         compile_kernels()
-
-
-def _tokens(texts: pa.ChunkedArray, text: TextSettings, progress: Progress) -> Tokens:
-    def make() -> Arrays:
-        made = tokenise(texts, make_tokenizer(text.tokenizer, lower=text.lower), progress)
-        types = np.frombuffer("\n".join(made.types).encode("utf-8", "surrogatepass"), np.uint8)
-        return {"types": types, "ids": made.rows.ids, "offsets": made.rows.offsets}
-
-    kept = cached("tokens", fingerprint("1", text.tokenizer, text.lower, texts), make)
-    types = kept["types"].tobytes().decode("utf-8", "surrogatepass").split("\n")
-    return Tokens(
-        tuple(types) if len(kept["types"]) else (),
-        Ragged(kept["ids"].astype(np.int32), kept["offsets"].astype(np.int64)),
-    )
-
-
-def _encode(tokens: Tokens, train_rows: Indices, text: TextSettings) -> tuple[TextEncoder, Ragged]:
-    """The vocabulary comes from the training texts alone; every text is encoded by it."""
-    vocabulary = Vocabulary.from_counts(
-        tokens.types, tokens.counts(train_rows), min_count=text.min_count
-    )
-    encoder = TextEncoder(
-        make_tokenizer(text.tokenizer, lower=text.lower),
-        vocabulary,
-        rare=text.rare,
-        max_words=text.max_words,
-    )
-    return encoder, tokens.encode(vocabulary, rare=text.rare, max_words=text.max_words)
-
-
-def _vectors(recipe: Recipe, vocabulary: Vocabulary, rows: Ragged, progress: Progress) -> Vectors:
-    text = recipe.text
-
-    def make() -> Arrays:
-        return {
-            "vectors": make_vectors(text, vocabulary, rows, seed=recipe.seed, progress=progress)
-        }
-
-    if text.vectors != "word2vec":
-        return make()["vectors"].astype(np.float32)
-    settings = (text.width, text.vector_epochs, text.vector_window, recipe.seed)
-    key = fingerprint("1", settings, vocabulary.words, rows.ids, rows.offsets)
-    return cached("word2vec", key, make)["vectors"].astype(np.float32)
 
 
 def class_weights(

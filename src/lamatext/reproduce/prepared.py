@@ -1,0 +1,101 @@
+"""A data set as numbers, in one small file: what a machine without tokenizer and texts needs.
+
+Words that occur fewer than ``min_count`` times in the training part can be in no vocabulary of the
+protocol, so they are left out here already; the ids that come out are the same.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from lamatext.config import TextSettings, load_recipe
+from lamatext.data.encode import Tokens
+from lamatext.data.ragged import Ragged
+from lamatext.data.sources import load
+from lamatext.files import replacing
+from lamatext.progress import SILENT, Progress
+from lamatext.training.prepare import tokens_of
+
+Numbers = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """The training texts, then the test texts, and their classes."""
+
+    name: str
+    tokens: Tokens
+    labels: Numbers  # (n,)
+    trained: int  # the first so many rows are the training part
+    classes: tuple[str, ...]
+
+    def save(self, path: Path) -> None:
+        """Write the file."""
+        words = np.frombuffer(
+            "\n".join(self.tokens.types).encode("utf-8", "surrogatepass"), np.uint8
+        )
+        small = np.uint16 if len(self.tokens.types) < 2**16 else np.int32
+        with replacing(path) as unfinished, unfinished.open("wb") as file:
+            np.savez_compressed(
+                file,
+                types=words,
+                ids=self.tokens.rows.ids.astype(small),
+                lengths=self.tokens.rows.lengths.astype(np.int32),
+                labels=self.labels.astype(np.uint8),
+                trained=np.array(self.trained),
+                classes=np.array(self.classes),
+            )
+
+
+def load_prepared(name: str, folder: Path, progress: Progress = SILENT) -> Prepared:
+    """The set from ``folder``; made there from the texts where it is not there yet."""
+    path = folder / f"{name}.npz"
+    if not path.is_file():
+        prepared = prepare(name, load_recipe("paper").text, progress)
+        prepared.save(path)
+        return prepared
+    with np.load(path) as arrays:
+        offsets = np.concatenate([[0], np.cumsum(arrays["lengths"], dtype=np.int64)])
+        types = arrays["types"].tobytes().decode("utf-8", "surrogatepass").split("\n")
+        rows = Ragged(arrays["ids"].astype(np.int32), offsets)
+        return Prepared(
+            name,
+            Tokens(tuple(types), rows),
+            arrays["labels"].astype(np.int64),
+            int(arrays["trained"]),
+            tuple(str(label) for label in arrays["classes"]),
+        )
+
+
+def prepare(name: str, text: TextSettings, progress: Progress = SILENT) -> Prepared:
+    """Tokenise both parts of a set."""
+    train, test = load(name), load(name, split="test")
+    texts = pa.chunked_array([*train.texts.chunks, *test.texts.chunks], pa.large_string())
+    tokens = tokens_of(texts, text, progress)
+    labels = [*_labels(train.labels), *_labels(test.labels)]
+    classes = tuple(sorted(set(labels)))
+    numbers = {label: number for number, label in enumerate(classes)}
+    return Prepared(
+        name,
+        _without_rare(tokens, np.arange(len(train)), text.min_count),
+        np.array([numbers[label] for label in labels]),
+        len(train),
+        classes,
+    )
+
+
+def _labels(column: pa.ChunkedArray | None) -> list[str]:
+    return [] if column is None else column.to_pylist()
+
+
+def _without_rare(tokens: Tokens, rows: Numbers, min_count: int) -> Tokens:
+    kept = tokens.counts(rows) >= min_count
+    renumbered = np.cumsum(kept) - 1
+    words = kept[tokens.rows.ids]  # (N,)
+    running = np.concatenate([[0], np.cumsum(words)])
+    ids = renumbered[tokens.rows.ids[words]].astype(np.int32)
+    types = tuple(tokens.types[i] for i in np.flatnonzero(kept))
+    return Tokens(types, Ragged(ids, running[tokens.rows.offsets]))

@@ -1,0 +1,98 @@
+"""The paper's protocol as a list of trials: what is to be trained, in which order."""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from lamatext.reproduce.published import DATASETS, SYSTEMS
+from lamatext.reproduce.records import Record, Results
+from lamatext.reproduce.trial import FOLDS, Trial
+
+SEEDS = (0, 1, 2)
+HEADS = (1, 5, 10, 15, 20)
+USUAL_HEADS = 15
+CHOSEN_ON = ("r8", "imdb", "clothing-long")  # where cross-validation chooses the heads
+CHOSEN_FOR = ("lama-ctx", "san")
+ABLATED_ON = ("r8", "clothing-long")
+ABLATIONS: dict[str, tuple[tuple[str, object], ...]] = {
+    "as in the paper": (),
+    "without l2": (("model.l2", False),),
+    "without tanh": (("model.tanh", False),),
+    "without tanh and l2": (("model.l2", False), ("model.tanh", False)),
+    "scores of h": (("model.scores", "h"),),
+    "rank 2": (("model.rank", 2),),
+    "rank 4": (("model.rank", 4),),
+    "temperature from 8": (("model.temperature", 8.0),),
+    "one head": (("model.heads", 1),),
+    "one head without l2": (("model.heads", 1), ("model.l2", False)),
+}
+TRAINED = tuple(name for name in SYSTEMS if name != "bert")
+
+
+def trials(results: Results, datasets: Sequence[str] = tuple(DATASETS)) -> Iterator[Trial]:
+    """Everything that can be trained now; what waits for a choice of heads comes later."""
+    for dataset in datasets:
+        yield from cross_validation(dataset)
+        yield from finals(results, dataset)
+        yield from ablations(dataset)
+        yield from keywords(dataset)
+
+
+def cross_validation(dataset: str) -> Iterator[Trial]:
+    """Three folds for each number of heads."""
+    if dataset not in CHOSEN_ON:
+        return
+    for model in CHOSEN_FOR:
+        for fold in range(FOLDS):
+            for heads in HEADS:
+                yield Trial("heads", dataset, model, 0, fold, (("model.heads", heads),))
+
+
+def finals(results: Results, dataset: str) -> Iterator[Trial]:
+    """Three seeds of each system, scored on test; the heads are chosen first where they are."""
+    for seed in SEEDS:
+        for model in TRAINED:
+            if dataset in CHOSEN_ON and model in CHOSEN_FOR:
+                heads = chosen_heads(results.of("heads"), dataset, model)
+                if heads is None:
+                    continue
+                yield Trial("accuracy", dataset, model, seed, None, (("model.heads", heads),))
+            else:
+                yield Trial("accuracy", dataset, model, seed)
+
+
+def ablations(dataset: str) -> Iterator[Trial]:
+    """LAMA+ctx with one choice changed at a time, at the usual number of heads."""
+    if dataset in ABLATED_ON:
+        for seed in SEEDS:
+            for values in ABLATIONS.values():
+                yield Trial("ablation", dataset, "lama-ctx", seed, None, values)
+
+
+def keywords(dataset: str) -> Iterator[Trial]:
+    """The networks whose attention is looked at."""
+    if dataset in ("clothing", "r8"):
+        yield Trial("keywords", dataset, "lama-ctx")
+        yield Trial("keywords", dataset, "lama-ctx", 0, None, (("model.temperature", 8.0),))
+
+
+def chosen_heads(records: Sequence[Record], dataset: str, model: str) -> int | None:
+    """The number of heads with the best mean over the folds; None until all folds are there."""
+    means = {
+        heads: scores
+        for heads in HEADS
+        if len(scores := fold_scores(records, dataset, model, heads)) == FOLDS
+    }
+    if len(means) < len(HEADS):
+        return None
+    return max(HEADS, key=lambda heads: float(np.mean(means[heads])))
+
+
+def fold_scores(records: Sequence[Record], dataset: str, model: str, heads: int) -> list[float]:
+    """The best validation accuracy of each fold."""
+    return [
+        record.number
+        for record in records
+        if (record.dataset, record.model, record.metric) == (dataset, model, "valid_accuracy")
+        and record.config.get("model.heads") == heads
+    ]

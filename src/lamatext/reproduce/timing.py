@@ -1,0 +1,162 @@
+"""Times: an epoch of LE and of TE by length of text, and how attention layers grow."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from statistics import median
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.utils.flop_counter import FlopCounterMode
+
+from lamatext.nn.attention import LowRankAttention, StructuredAttention
+from lamatext.nn.network import build_network, count_parameters
+from lamatext.reproduce.prepared import Prepared
+from lamatext.reproduce.records import Record, Results, origin
+from lamatext.reproduce.trial import Trial, device_name, part_of
+from lamatext.training.batches import Examples
+from lamatext.training.fit import Plan, fit
+
+LENGTHS = (50, 100, 150, 200, 250)
+REPEATS = 3
+TEXTS = 3_200  # timed a pass; an epoch is scaled from them
+
+
+def time_epochs(
+    results: Results,
+    data: Prepared,
+    device: torch.device,
+    *,
+    lengths: Sequence[int] = LENGTHS,
+    texts: int = TEXTS,
+) -> None:
+    """Seconds an epoch of LE and TE on texts cut to each length; three passes after one to warm."""
+    for model in ("lama-encoder", "te"):
+        for words in lengths:
+            settings: dict[str, object] = {"text.max_words": words}
+            record = _blank("runtime", data.name, model, "seconds per epoch", settings, device)
+            if results.has(record.key):
+                continue
+            passes, parameters = _passes(data, model, words, device, texts)
+            results.add([replace(record, value=passes, parameters=parameters)])
+
+
+def _passes(
+    data: Prepared, model: str, words: int, device: torch.device, texts: int
+) -> tuple[list[float], int]:
+    values = (("text.max_words", words), ("training.epochs", REPEATS + 1))
+    recipe = Trial("runtime", data.name, model, values=values).recipe
+    part = part_of(Trial("runtime", data.name, model, values=values), data)
+    network = build_network(
+        recipe.model,
+        vocabulary=len(part.vocabulary),
+        width=recipe.text.width,
+        classes=len(data.classes),
+    )
+    rows = np.random.default_rng(0).permutation(part.train)[:texts]
+    examples = Examples(part.rows.take(rows), data.labels[rows])
+    few = Examples(part.rows.take(part.valid[:1]), data.labels[part.valid[:1]])
+    torch.backends.cuda.matmul.allow_tf32 = False
+    state = fit(network, examples, few, Plan(recipe.model, recipe.training, 0, device))
+    scale = len(part.train) / len(rows)
+    return (
+        [round(epoch.seconds * scale, 4) for epoch in state.history[1:]],
+        sum(count_parameters(network).values()),
+    )
+
+
+Layer = Callable[[int, int], nn.Module]  # of width and heads
+
+LAYERS: dict[str, Layer] = {
+    "LAMA, scores of u": lambda width, heads: LowRankAttention(width, heads, width),
+    "LAMA, scores of h": lambda width, heads: LowRankAttention(width, heads, width, project=False),
+    "SAN": lambda width, heads: StructuredAttention(width, heads, hidden=350),
+    "TE self-attention": lambda width, _: _SelfAttention(width, 8),
+}
+USUAL = {"n": 256, "m": 16, "d": 128}
+SWEEPS = {
+    "n": (64, 128, 256, 512, 1024, 2048),
+    "m": (1, 2, 4, 8, 16, 32, 64),
+    "d": (64, 128, 256, 512, 1024),
+}
+
+
+class _SelfAttention(nn.Module):
+    """The attention of a Transformer layer, with the arguments of the others."""
+
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        self.attention = nn.MultiheadAttention(width, heads, batch_first=True)
+
+    def forward(self, states: Tensor, mask: Tensor, context: Tensor) -> tuple[Tensor, None]:  # noqa: ARG002
+        found, _ = self.attention(states, states, states, need_weights=False)
+        return found, None
+
+
+def measure_growth(results: Results, *, repeats: int = 5, largest: int = 2048) -> None:
+    """Seconds and operations, forward and backward, as n, m and the width grow; one CPU thread."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        for letter, sizes in SWEEPS.items():
+            for size in sizes:
+                if size <= largest:
+                    _measure_layers(results, {**USUAL, letter: size}, letter, repeats)
+    finally:
+        torch.set_num_threads(threads)
+
+
+def _measure_layers(results: Results, sizes: dict[str, int], letter: str, repeats: int) -> None:
+    for name, make in LAYERS.items():
+        config: dict[str, object] = {**sizes, "grows": letter}
+        blank = _blank("complexity", "", name, "seconds", config, torch.device("cpu"))
+        if results.has(blank.key):
+            continue
+        torch.manual_seed(0)
+        layer = make(sizes["d"], sizes["m"])
+        states = torch.randn(1, sizes["n"], sizes["d"], requires_grad=True)
+        mask, context = torch.ones(1, sizes["n"], dtype=torch.bool), torch.randn(1, sizes["d"])
+        seconds = _timed(lambda: layer(states, mask, context)[0].sum().backward(), repeats)  # noqa: B023
+        with FlopCounterMode(display=False) as counter:
+            layer(states, mask, context)[0].sum().backward()
+        operations = float(counter.get_total_flops())
+        size = sum(parameter.numel() for parameter in layer.parameters())
+        results.add(
+            [
+                replace(blank, value=seconds, parameters=size),
+                replace(blank, metric="operations", value=operations, parameters=size),
+            ]
+        )
+
+
+def _timed(work: Callable[[], None], repeats: int) -> float:
+    """The median of several times, after one that is not counted."""
+    times = []
+    for _ in range(repeats + 1):
+        started = time.perf_counter()
+        work()
+        times.append(time.perf_counter() - started)
+    return median(times[1:])
+
+
+def _blank(
+    experiment: str,
+    dataset: str,
+    model: str,
+    metric: str,
+    config: dict[str, object],
+    device: torch.device,
+) -> Record:
+    made = origin()
+    return Record(
+        experiment=experiment,
+        dataset=dataset,
+        model=model,
+        metric=metric,
+        value=0.0,
+        device=device_name(device),
+        versions=made["versions"],  # type: ignore[arg-type]
+        commit=str(made["commit"]),
+        config=config,
+    )

@@ -17,6 +17,7 @@ from lamatext.progress import SILENT, Progress
 from lamatext.provenance import versions
 from lamatext.runtime.predictor import Encoder, Predictor
 from lamatext.runtime.weights import Storage
+from lamatext.runtime.wide import WidePart
 from lamatext.store import SavedModel, load_model, load_network, save_model
 
 require("sklearn", extra="train", purpose="TextClassifier")
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from torch import nn
 
     from lamatext.training.checkpoint import EpochRecord
+    from lamatext.training.prepare import Texts as Labelled
 
 SHORT_NAMES = {
     "heads": "model.heads",
@@ -71,7 +73,7 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
         batch: int | None = None,
         rate: float | None = None,
         class_weight: str | Mapping[Any, float] | None = None,
-        seed: int = 0,
+        seed: int | None = None,
         device: str = "auto",
         settings: Mapping[str, object] | None = None,
     ) -> None:
@@ -109,41 +111,44 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
             checkpoint: a file that keeps the state of the run; if it exists, the run goes on there.
             progress: told what is being done.
         """
-        from lamatext.training.run import Texts as Labelled
+        from lamatext.training.prepare import Texts as Labelled
         from lamatext.training.run import train
 
         recipe = self.resolve()
         texts = text_column(X)
         labels = label_array(y, len(texts))
-        self.classes_, numbers = np.unique(labels, return_inverse=True)
-        if len(self.classes_) < 2:
+        classes, numbers = np.unique(labels, return_inverse=True)
+        if len(classes) < 2:
             raise DataError(
-                f"all {len(texts)} texts have the label {self.classes_[0]!r}. "
+                f"all {len(texts)} texts have the label {classes[0].item()!r}. "
                 "A classifier needs at least two classes."
             )
         trained = train(
             Labelled(texts, numbers),
-            self._valid(valid),
+            None if valid is None else _validation(valid, classes),
             recipe,
-            names=[str(label) for label in self.classes_],
+            names=[str(label) for label in classes],
             device=self.device,
             checkpoint=None if checkpoint is None else Path(checkpoint),
             progress=progress,
         )
-        self.recipe_: Recipe = recipe
+        self.classes_: NDArray[Any] = classes
+        self.recipe_: Recipe = trained.recipe
         self.network_: nn.Module = trained.network
         self.encoder_: Encoder = trained.encoder
+        self.wide_: WidePart | None = trained.wide
         self.history_: list[EpochRecord] = trained.history
         self.facts_: dict[str, Any] = {
             "data": {"texts": len(texts), "fingerprint": fingerprint(texts, labels.astype(str))},
             "training": {
                 "best_epoch": trained.best_epoch,
                 "validation_accuracy": trained.valid_accuracy,
-                "temperature": trained.temperature,
+                "scales": trained.scales,
                 "seconds": sum(record.seconds for record in trained.history),
             },
             "versions": versions(),
         }
+        self.metrics_: dict[str, Any] = {}
         if trained.architecture is not None:
             self.facts_["architecture"] = trained.architecture
         return self
@@ -170,7 +175,7 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
         *,
         metrics: Mapping[str, Any] | None = None,
         data: Mapping[str, Any] | None = None,
-        storage: Storage = "float32",
+        storage: Storage | None = None,
     ) -> Path:
         """Write the model to a folder that ``load`` and ``Predictor.load`` read.
 
@@ -178,7 +183,7 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
             folder: made if need be.
             metrics: scores to keep with the model.
             data: what is known of the data: where from, counts.
-            storage: how the weights lie on disk.
+            storage: how the weights lie on disk; None is as the recipe has it.
         """
         from lamatext.nn.network import count_parameters
 
@@ -186,7 +191,8 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
         facts = {
             **self.facts_,
             "data": {**self.facts_["data"], **(data or {})},
-            "parameters": count_parameters(self.network_),
+            "parameters": count_parameters(self.network_)
+            | ({} if self.wide_ is None else {"n-grams": self.wide_.size}),
         }
         curve = [
             {"epoch": r.epoch, "loss": r.loss, "accuracy": r.accuracy, "seconds": r.seconds}
@@ -199,10 +205,11 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
                 labels=self.classes_.tolist(),
                 tensors={k: v.numpy() for k, v in self.network_.state_dict().items()},
                 encoder=self.encoder_,
+                wide=self.wide_,
                 facts=facts,
-                metrics={"history": curve, **(metrics or {})},
+                metrics={**self.metrics_, "history": curve, **(metrics or {})},
             ),
-            storage=storage,
+            storage=storage or self.recipe_.storage,
         )
 
     @classmethod
@@ -216,7 +223,9 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
         classifier.classes_ = np.array(saved.labels)
         classifier.network_ = load_network(saved)
         classifier.encoder_ = saved.encoder
+        classifier.wide_ = saved.wide
         classifier.facts_ = saved.facts
+        classifier.metrics_ = saved.metrics
         classifier.history_ = [
             EpochRecord(**record, rate=0.0, words=0) for record in saved.metrics.get("history", [])
         ]
@@ -225,9 +234,10 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
     @classmethod
     def of_recipe(cls, recipe: Recipe, *, device: str = "auto") -> "TextClassifier":
         """A classifier, not yet fitted, with exactly the settings of ``recipe``."""
-        settings = {
+        tree = recipe.model_dump(exclude={"seed", "storage"})
+        settings = {"storage": recipe.storage} | {
             f"{table}.{name}": value
-            for table, values in recipe.model_dump(exclude={"seed"}).items()
+            for table, values in tree.items()
             for name, value in values.items()
             if (table, name) != ("model", "name")
         }
@@ -240,6 +250,8 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
             for name, setting in SHORT_NAMES.items()
             if getattr(self, name) is not None
         }
+        if isinstance(self.class_weight, Mapping):
+            given["training.class_weight"] = {str(k): v for k, v in self.class_weight.items()}
         return resolve_recipe(
             model=self.model,
             recipe=self.recipe,
@@ -247,28 +259,18 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
             where="TextClassifier",
         )
 
-    def _valid(self, valid: tuple[Texts, Labels] | None) -> Any:
-        from lamatext.training.run import Texts as Labelled
-
-        if valid is None:
-            return None
-        texts = text_column(valid[0])
-        labels = label_array(valid[1], len(texts))
-        unknown = np.setdiff1d(labels, self.classes_)
-        if len(unknown):
-            raise DataError(
-                f"the validation texts have a label that training has not: {unknown[0]!r}."
-            )
-        return Labelled(texts, np.searchsorted(self.classes_, labels))
-
     def _predictor(self) -> Predictor:
         from lamatext.explain.head import ClassifierHead
         from lamatext.runtime.torch_engine import TorchEngine
 
         self._check_fitted()
-        tensors = {k: v.numpy() for k, v in self.network_.state_dict().items()}
-        head = None if self.recipe_.model.name == "bert" else ClassifierHead.from_tensors(tensors)
-        return Predictor(TorchEngine(self.network_), self.encoder_, self.classes_, head)
+        head = None
+        if self.recipe_.model.name != "bert":
+            tensors = self.network_.state_dict()
+            last = {k: v.numpy() for k, v in tensors.items() if k.startswith("classifier.")}
+            head = ClassifierHead.from_tensors(last)
+        engine = TorchEngine(self.network_)
+        return Predictor(engine, self.encoder_, self.classes_, head, self.wide_)
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "network_"):
@@ -284,3 +286,18 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
         tags.input_tags.string = True
         tags.input_tags.two_d_array = False
         return tags
+
+
+def _validation(valid: tuple[Texts, Labels], classes: NDArray[Any]) -> "Labelled":
+    """The texts to stop by, with class numbers."""
+    from lamatext.training.prepare import Texts as Labelled
+
+    texts = text_column(valid[0])
+    labels = label_array(valid[1], len(texts))
+    unknown = [label for label in np.unique(labels).tolist() if label not in classes]
+    if unknown:
+        raise DataError(
+            f"the validation texts have the label {unknown[0]!r}, which no training text has. "
+            f"Those have {', '.join(map(str, classes[:20]))}."
+        )
+    return Labelled(texts, np.searchsorted(classes, labels))

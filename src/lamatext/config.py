@@ -23,6 +23,7 @@ ModelName = Literal[
 MODEL_NAMES: tuple[str, ...] = get_args(ModelName)
 
 Count = Annotated[int, Field(ge=1)]
+CountOrAuto = Count | Literal["auto"]  # auto: follows from the data, by ``training.rules``
 Share = Annotated[float, Field(ge=0, lt=1)]
 Positive = Annotated[float, Field(gt=0)]
 NotNegative = Annotated[float, Field(ge=0)]
@@ -39,16 +40,22 @@ class TextSettings(Settings):
 
     tokenizer: Literal["words", "spacy"] = "words"
     lower: bool = True
-    min_count: Count = 5
+    min_count: CountOrAuto = 5
     rare: Literal["drop", "unknown"] = "drop"
     """Words under ``min_count``: left out of the text, or read as one unknown word."""
     max_words: Count | None = None
     """Words of a text beyond this many are not read."""
+    tail: Annotated[int, Field(ge=0)] = 0
+    """Of ``max_words``, how many come from the end of the text; the others from its beginning."""
     vectors: str = "word2vec"
     """``word2vec`` (trained on the training texts), ``random``, or a GloVe/word2vec text file."""
     width: Count = 100
-    vector_epochs: Count = 5
+    skip_gram: bool = False
+    """word2vec by skip-gram; otherwise by CBOW, gensim's own choice."""
+    vector_epochs: CountOrAuto = 5
     vector_window: Count = 5
+    vector_sample: NotNegative = 1e-3
+    """Words more frequent than this are skipped at random by word2vec."""
 
 
 class ModelSettings(Settings):
@@ -77,7 +84,8 @@ class ModelSettings(Settings):
     positions: Count = 512
     """Position embeddings of ``te``; words beyond them are not read."""
     pretrained: str = "bert-base-uncased"
-    classifier: Count = 512
+    classifier: Annotated[int, Field(ge=0)] = 512
+    """Hidden units of the classifier; 0 is one linear layer."""
     dropout: Share = 0.4
     embedding_dropout: Share = 0.0
     word_dropout: Share = 0.0
@@ -90,10 +98,13 @@ class TrainingSettings(Settings):
     rate: Positive = 0.05
     momentum: Share = 0.9
     weight_decay: NotNegative = 1e-4
+    """Word vectors have none under adamw, where it would pull rare words to zero."""
     schedule: Literal["plateau", "one-cycle", "constant"] = "plateau"
-    epochs: Count = 50
+    epochs: CountOrAuto = 50
     patience: Count = 5
-    batch: Count = 32
+    keep: Literal["best", "last"] = "best"
+    """The weights of the best epoch on validation, stopping early; or of the last one."""
+    batch: CountOrAuto = 32
     clip: Positive | None = None
     average: Share = 0.0
     """Decay of an exponential average of the weights; 0 keeps the weights as they are."""
@@ -104,12 +115,31 @@ class TrainingSettings(Settings):
     precision: Literal["float32", "bfloat16"] = "float32"
 
 
+class WideSettings(Settings):
+    """A linear model on n-grams whose logits are added to the network's."""
+
+    use: bool = False
+    words: Count = 3
+    """Runs of 1 to this many words."""
+    characters: bool | Literal["auto"] = "auto"
+    """Runs of 2 to 5 characters inside a word; auto: where texts are short."""
+    power: NotNegative = 0.5
+    """Each n-gram counts by its naive-Bayes ratio to this power; 0 leaves the ratio out."""
+    strength: Positive = 1.0
+    """C of the linear model: the larger, the closer it fits."""
+    megabytes: Positive = 6.0
+    """The table of n-grams is cut to this size, rare ones first."""
+
+
 class Recipe(Settings):
     """All that a training run depends on, apart from its data."""
 
     text: TextSettings = TextSettings()
     model: ModelSettings = ModelSettings()
     training: TrainingSettings = TrainingSettings()
+    wide: WideSettings = WideSettings()
+    storage: Literal["float32", "float16", "int8"] = "float32"
+    """How the network's numbers lie on disk; training ends with the numbers as stored."""
     seed: Annotated[int, Field(ge=0)] = 0
 
     @model_validator(mode="after")
@@ -289,9 +319,10 @@ def setting_names() -> list[str]:
             ("text", TextSettings),
             ("model", ModelSettings),
             ("training", TrainingSettings),
+            ("wide", WideSettings),
         )
         for name in settings.model_fields
-    ] + ["seed"]
+    ] + ["storage", "seed"]
 
 
 def _unknown(where: str, key: str) -> str:

@@ -1,19 +1,8 @@
-"""The saved folder: what is in it, how it is written, how it is read.
-
-    config.json         format, settings, labels, data, versions, and a checksum of each other file
-    model.safetensors   the network's tensors, under the names of its state dict
-    tokenizer.json      how a text is cut into words
-    vocab.txt           the words, one a line; the line number is the id
-    model.onnx          the graph that predicts without torch; its matrices lie in model.safetensors
-    metrics.json        scores, learning curve, the rivals' scores
-    README.md           the model card
-
-Nothing in it is ever executed: JSON, text, tensors and a graph of known operators.
-"""
+"""A trained model to a folder and back; ``lamatext.folder`` says what lies in it."""
 
 import json
 import os
-import zlib
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from os import PathLike
@@ -22,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import ValidationError
 from safetensors import SafetensorError, safe_open
-from safetensors.numpy import load_file, save_file
+from safetensors.numpy import load_file, save
 
 from lamatext import __version__
 from lamatext.config import Recipe
@@ -34,20 +22,32 @@ from lamatext.data.tokens import make_tokenizer
 from lamatext.data.vocab import Vocabulary
 from lamatext.errors import ModelError, require
 from lamatext.explain.head import ClassifierHead
+from lamatext.folder import (
+    CARD,
+    CONFIG,
+    FILES,
+    FORMAT,
+    GRAPH,
+    METRICS,
+    TOKENIZER,
+    VOCAB,
+    WEIGHTS,
+    WIDE,
+    Facts,
+    check_fits,
+    checksum,
+    load_config,
+    read_json,
+    recipe_of,
+)
 from lamatext.runtime.predictor import Encoder, Predictor
 from lamatext.runtime.weights import Storage, restored, stored_as
+from lamatext.runtime.wide import WidePart
 
 if TYPE_CHECKING:
     from torch import nn
 
-FORMAT = 1
-CONFIG, WEIGHTS, TOKENIZER = "config.json", "model.safetensors", "tokenizer.json"
-VOCAB, GRAPH, METRICS, CARD = "vocab.txt", "model.onnx", "metrics.json", "README.md"
-FILES = (CONFIG, WEIGHTS, TOKENIZER, VOCAB, GRAPH, METRICS, CARD)
-CHECKPOINT = "checkpoint.safetensors"  # beside them, while a run is unfinished
-
 Tensors = dict[str, NDArray[Any]]
-Facts = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +58,7 @@ class SavedModel:
     labels: list[str] | list[int]
     tensors: Tensors  # float32
     encoder: Encoder
+    wide: WidePart | None = None
     facts: Facts = field(default_factory=dict)  # data, versions, parameters, training
     metrics: Facts = field(default_factory=dict)
 
@@ -65,76 +66,42 @@ class SavedModel:
 def save_model(
     folder: str | PathLike[str], model: SavedModel, *, storage: Storage = "float32"
 ) -> Path:
-    """Write the folder; until the last file is in place an older model in it stays as it was."""
+    """Write the folder; the files take their places only when all of them are written."""
     from lamatext.card import model_card
     from lamatext.runtime.graph import NOT_HELD
     from lamatext.runtime.onnx_file import write_onnx
 
     folder = Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
-    unfinished = folder / ".unfinished"
-    unfinished.mkdir(exist_ok=True)
+    unfinished = _empty(folder / ".unfinished")
     stored = stored_as(model.tensors, storage)
-    save_file(stored, unfinished / WEIGHTS)
+    (unfinished / WEIGHTS).write_bytes(save(stored))
+    if model.wide is not None:
+        (unfinished / WIDE).write_bytes(save(model.wide.to_tensors()))
     _write_encoder(unfinished, model)
     _write_json(unfinished / METRICS, model.metrics)
     if model.recipe.model.name not in NOT_HELD:
         write_onnx(unfinished, model.recipe.model, stored)
     config = _config(model, storage)
     (unfinished / CARD).write_text(model_card(config, model.metrics), encoding="utf-8")
-    config["files"] = {path.name: _checksum(path) for path in sorted(unfinished.iterdir())}
+    config["files"] = {path.name: checksum(path) for path in sorted(unfinished.iterdir())}
     _write_json(unfinished / CONFIG, config)
     _move_into_place(unfinished, folder)
     return folder
-
-
-def load_config(folder: str | PathLike[str]) -> Facts:
-    """What ``config.json`` says, checked: a known format, and every file whole."""
-    folder = Path(folder)
-    if not folder.is_dir():
-        raise ModelError(f"{folder}: no such folder. Expected one written by lamatext train.")
-    path = folder / CONFIG
-    if not path.is_file():
-        raise ModelError(f"{folder}: no {CONFIG}, so it is not a saved model of lamatext.")
-    try:
-        config: Facts = json.loads(path.read_text(encoding="utf-8"))
-        version = config["format"]
-    except (ValueError, KeyError, TypeError) as error:
-        raise ModelError(f"{path}: not the config of a saved model. Train it again.") from error
-    if version != FORMAT:
-        raise ModelError(
-            f"{folder}: saved in format {version} by lamatext {config.get('lamatext', '?')}; this "
-            f"version reads format {FORMAT}. Upgrade lamatext, or train it again."
-        )
-    _check_files(folder, config.get("files", {}))
-    return config
-
-
-def _check_files(folder: Path, checksums: Mapping[str, int]) -> None:
-    for name, expected in checksums.items():
-        if name == CARD:
-            continue  # people edit it
-        if not (folder / name).is_file():
-            raise ModelError(f"{folder}: {name} is missing. Save or copy the whole folder again.")
-        if _checksum(folder / name) != expected:
-            raise ModelError(
-                f"{folder / name}: damaged, or of another save than {CONFIG}. "
-                "Copy the folder again, or finish the run with --resume."
-            )
 
 
 def load_model(folder: str | PathLike[str]) -> SavedModel:
     """The whole saved model as plain data."""
     folder = Path(folder)
     config = load_config(folder)
-    recipe = _recipe(folder, config)
+    recipe = recipe_of(folder, config)
     return SavedModel(
         recipe=recipe,
         labels=config["labels"],
         tensors=load_tensors(folder),
-        encoder=_read_encoder(folder, recipe),
+        encoder=_read_encoder(folder, recipe, classes=len(config["labels"])),
+        wide=_read_wide(folder, recipe),
         facts={key: value for key, value in config.items() if key not in _OWN},
-        metrics=json.loads((folder / METRICS).read_text(encoding="utf-8")),
+        metrics=read_json(folder / METRICS),
     )
 
 
@@ -142,7 +109,7 @@ def load_tensors(folder: Path) -> Tensors:
     """The network's tensors in float32."""
     try:
         return restored(load_file(folder / WEIGHTS))
-    except (OSError, SafetensorError) as error:
+    except (OSError, SafetensorError, KeyError) as error:
         raise ModelError(f"{folder / WEIGHTS}: cannot be read: {error}.") from error
 
 
@@ -150,12 +117,15 @@ def load_predictor(folder: str | PathLike[str]) -> Predictor:
     """A predictor on ONNX Runtime; on torch for the systems that have no graph."""
     folder = Path(folder)
     config = load_config(folder)
-    recipe = _recipe(folder, config)
-    classes, encoder = np.array(config["labels"]), _read_encoder(folder, recipe)
-    if (folder / GRAPH).is_file():
+    recipe = recipe_of(folder, config)
+    classes = np.array(config["labels"])
+    encoder = _read_encoder(folder, recipe, classes=len(classes))
+    if GRAPH in config["files"]:
         from lamatext.runtime.onnx_engine import OnnxEngine
 
-        return Predictor(OnnxEngine.load(folder), encoder, classes, _read_head(folder))
+        head, wide = _read_head(folder), _read_wide(folder, recipe)
+        return Predictor(OnnxEngine.load(folder), encoder, classes, head, wide)
+    require("torch", extra="train", purpose=f"the model {recipe.model.name}")
     from lamatext.runtime.torch_engine import TorchEngine
 
     return Predictor(TorchEngine(load_network(load_model(folder))), encoder, classes)
@@ -178,20 +148,9 @@ def load_network(model: SavedModel) -> "nn.Module":
     try:
         network.load_state_dict({k: torch.from_numpy(v) for k, v in model.tensors.items()})
     except RuntimeError as error:
-        raise ModelError(f"the weights do not fit the config: {error}") from error
+        reason = " ".join(str(error).split())[:300]
+        raise ModelError(f"the weights do not fit the config: {reason} Train it again.") from error
     return network.eval()
-
-
-def folder_size(folder: Path) -> int:
-    """Bytes of a saved model."""
-    return sum((folder / name).stat().st_size for name in FILES if (folder / name).is_file())
-
-
-def _recipe(folder: Path, config: Facts) -> Recipe:
-    try:
-        return Recipe.model_validate(config["recipe"])
-    except (KeyError, ValidationError) as error:
-        raise ModelError(f"{folder / CONFIG}: its settings cannot be read: {error}") from error
 
 
 def _config(model: SavedModel, storage: Storage) -> Facts:
@@ -211,7 +170,7 @@ _OWN = {"format", "lamatext", "recipe", "labels", "storage", "files"}
 def _write_encoder(folder: Path, model: SavedModel) -> None:
     if isinstance(model.encoder, TextEncoder):
         text = model.recipe.text
-        facts = text.model_dump(include={"tokenizer", "lower", "rare", "max_words"})
+        facts = text.model_dump(include={"tokenizer", "lower", "rare", "max_words", "tail"})
         _write_json(folder / TOKENIZER, facts)
         (folder / VOCAB).write_bytes(
             model.encoder.vocabulary.to_text().encode("utf-8", "surrogatepass")
@@ -220,13 +179,28 @@ def _write_encoder(folder: Path, model: SavedModel) -> None:
         (folder / TOKENIZER).write_text(model.encoder.to_json(), encoding="utf-8")
 
 
-def _read_encoder(folder: Path, recipe: Recipe) -> Encoder:
+def _read_encoder(folder: Path, recipe: Recipe, *, classes: int) -> Encoder:
     if recipe.model.name == "bert":
         return SubwordEncoder.from_json((folder / TOKENIZER).read_text(encoding="utf-8"))
-    facts = json.loads((folder / TOKENIZER).read_text(encoding="utf-8"))
-    text = (folder / VOCAB).read_bytes().decode("utf-8", "surrogatepass")
-    tokenizer = make_tokenizer(facts["tokenizer"], lower=facts["lower"])
-    return TextEncoder(tokenizer, Vocabulary.from_text(text), facts["rare"], facts["max_words"])
+    facts = read_json(folder / TOKENIZER)
+    try:
+        text = (folder / VOCAB).read_bytes().decode("utf-8", "surrogatepass")
+        tokenizer = make_tokenizer(facts["tokenizer"], lower=facts["lower"])
+        limits = facts["rare"], facts["max_words"], facts["tail"]
+    except (OSError, UnicodeDecodeError, KeyError) as error:
+        raise ModelError(f"{folder}: {TOKENIZER} or {VOCAB} cannot be read: {error}.") from error
+    vocabulary = Vocabulary.from_text(text)
+    check_fits(folder, recipe, vocabulary=len(vocabulary), classes=classes)
+    return TextEncoder(tokenizer, vocabulary, *limits)
+
+
+def _read_wide(folder: Path, recipe: Recipe) -> WidePart | None:
+    if not (folder / WIDE).is_file():
+        return None
+    try:
+        return WidePart.from_tensors(recipe.wide, load_file(folder / WIDE))
+    except (OSError, SafetensorError, KeyError) as error:
+        raise ModelError(f"{folder / WIDE}: cannot be read: {error}.") from error
 
 
 def _read_head(folder: Path) -> ClassifierHead:
@@ -239,12 +213,14 @@ def _write_json(path: Path, value: Mapping[str, Any]) -> None:
     path.write_text(json.dumps(value, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
-def _checksum(path: Path) -> int:
-    checksum = 0
-    with path.open("rb") as file:
-        while block := file.read(1 << 20):
-            checksum = zlib.crc32(block, checksum)
-    return checksum
+def _empty(folder: Path) -> Path:
+    """The folder, made anew: a save that was killed may have left files in it."""
+    shutil.rmtree(folder, ignore_errors=True)
+    try:
+        folder.mkdir(parents=True)
+    except OSError as error:
+        raise ModelError(f"{folder.parent}: cannot be written: {error.strerror}.") from error
+    return folder
 
 
 def _move_into_place(unfinished: Path, folder: Path) -> None:

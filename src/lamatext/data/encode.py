@@ -4,7 +4,7 @@ from array import array
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +15,7 @@ from lamatext.data.vocab import Vocabulary
 from lamatext.progress import SILENT, Progress
 
 Rare = Literal["drop", "unknown"]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,10 +26,15 @@ class TextEncoder:
     vocabulary: Vocabulary
     rare: Rare = "drop"
     max_words: int | None = None
+    tail: int = 0
 
     def encode(self, texts: Iterable[str]) -> Ragged:
         """The ids of each text; a text with nothing known left is one unknown word."""
-        return Ragged.from_lists([self._ids(self.tokenizer.words(text)) for text in texts])
+        return self.encode_words(map(self.tokenizer.words, texts))
+
+    def encode_words(self, texts: Iterable[Sequence[str]]) -> Ragged:
+        """The same of texts given as their words."""
+        return Ragged.from_lists([self._ids(words) for words in texts])
 
     def encode_with_spans(self, text: str) -> tuple[Ids, list[Span]]:
         """The ids of one text, and where in it each of those words stands."""
@@ -41,7 +47,7 @@ class TextEncoder:
                 spans.append(span)
         if not ids:
             return np.array([UNK], np.int32), [(0, 0)]
-        return np.array(ids[: self.max_words], np.int32), spans[: self.max_words]
+        return np.array(self._read(ids), np.int32), self._read(spans)
 
     def _ids(self, words: Sequence[str]) -> list[int]:
         known = self.vocabulary.ids
@@ -49,7 +55,13 @@ class TextEncoder:
             ids = [known[word] for word in words if word in known]
         else:
             ids = [known.get(word, UNK) for word in words]
-        return ids[: self.max_words] or [UNK]
+        return self._read(ids) or [UNK]
+
+    def _read(self, words: list[T]) -> list[T]:
+        """Of a long text its beginning and its end."""
+        if self.max_words is None or len(words) <= self.max_words:
+            return words
+        return words[: self.max_words - self.tail] + words[len(words) - self.tail :]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +76,12 @@ class Tokens:
         return np.bincount(self.rows.take(rows).ids, minlength=len(self.types))
 
     def encode(
-        self, vocabulary: Vocabulary, *, rare: Rare = "drop", max_words: int | None = None
+        self,
+        vocabulary: Vocabulary,
+        *,
+        rare: Rare = "drop",
+        max_words: int | None = None,
+        tail: int = 0,
     ) -> Ragged:
         """The same ids that ``TextEncoder.encode`` gives, without reading the texts again."""
         table = np.array([vocabulary.ids.get(word, UNK) for word in self.types] or [UNK], np.int32)
@@ -73,7 +90,9 @@ class Tokens:
             rows = _keep(rows, rows.ids != UNK)
         if max_words is not None:
             place = np.arange(len(rows.ids)) - np.repeat(rows.offsets[:-1], rows.lengths)
-            rows = _keep(rows, place < max_words)
+            to_end = np.repeat(rows.offsets[1:], rows.lengths) - np.arange(len(rows.ids))
+            short = np.repeat(rows.lengths <= max_words, rows.lengths)
+            rows = _keep(rows, short | (place < max_words - tail) | (to_end <= tail))
         return _with_something_in_each(rows)
 
 

@@ -71,14 +71,17 @@ def train_word2vec(
         def on_epoch_end(self, model: Any) -> None:  # noqa: ARG002 - gensim's signature
             progress.advance()
 
-    progress.stage("word2vec", text.vector_epochs)
+    epochs = int(text.vector_epochs)
+    progress.stage("word2vec", epochs)
     model = word2vec.Word2Vec(
         vector_size=text.width,
         window=text.vector_window,
+        sg=int(text.skip_gram),
+        sample=text.vector_sample,
         min_count=1,
         workers=1,
         seed=seed + 1,
-        epochs=text.vector_epochs,
+        epochs=epochs,
         max_final_vocab=None,
     )
     sentences = _Sentences(vocabulary.words, rows)
@@ -120,7 +123,8 @@ def _lines(path: Path) -> Iterator[str]:
     with path.open("rb") as raw:
         stream = gzip.GzipFile(fileobj=raw) if path.suffix == ".gz" else raw
         try:
-            yield from io.TextIOWrapper(stream, encoding="utf-8")  # type: ignore[arg-type]
+            with io.TextIOWrapper(stream, encoding="utf-8") as lines:  # type: ignore[arg-type]
+                yield from lines
         except UnicodeDecodeError as error:
             raise DataError(f"{path}: not a UTF-8 text file of word vectors.") from error
 

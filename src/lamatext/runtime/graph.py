@@ -222,9 +222,12 @@ def _maximum(nodes: Nodes, mask: str, name: str | None = None) -> str:
 
 
 def _classify(nodes: Nodes) -> None:
-    """``logits`` (B, C): Linear → ReLU → Linear over the flattened embedding."""
+    """``logits`` (B, C): Linear → ReLU → Linear over the flattened embedding, or one Linear."""
     values = nodes.add("Flatten", "embedding", axis=1)  # (B, M*D)
-    weight, bias = nodes.tensor("classifier.0.weight"), nodes.tensor("classifier.0.bias")
-    values = nodes.add("Relu", nodes.add("Gemm", values, weight, bias, transB=1))
-    weight, bias = nodes.tensor("classifier.3.weight"), nodes.tensor("classifier.3.bias")
+    last = 1
+    if "classifier.0.weight" in nodes:
+        weight, bias = nodes.tensor("classifier.0.weight"), nodes.tensor("classifier.0.bias")
+        values = nodes.add("Relu", nodes.add("Gemm", values, weight, bias, transB=1))
+        last = 3
+    weight, bias = (nodes.tensor(f"classifier.{last}.{part}") for part in ("weight", "bias"))
     nodes.add("Gemm", values, weight, bias, transB=1, name="logits")

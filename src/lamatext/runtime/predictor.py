@@ -3,15 +3,16 @@
 Shapes: n texts, B texts in a batch, T words, D state width, M heads, C classes.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from itertools import islice
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain, islice
 from os import PathLike
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from lamatext.data.encode import TextEncoder
 from lamatext.data.inputs import check_texts
 from lamatext.data.ragged import Ids, Ragged, by_length
 from lamatext.data.tokens import Span
@@ -21,8 +22,10 @@ from lamatext.explain.explanation import Explanation
 from lamatext.explain.head import ClassifierHead, Floats
 from lamatext.explain.occlusion import occlusion, occlusion_window
 from lamatext.runtime.engine import Engine, Result
+from lamatext.runtime.parallel import ordered_map
+from lamatext.runtime.wide import WidePart
 
-CHUNK = 2048  # texts that are encoded and sorted by length together
+CHUNK = 1024  # texts that are encoded and sorted by length together
 BATCH_WORDS = 8192  # words in one call of the engine, padding included
 
 
@@ -45,7 +48,8 @@ class Predictor:
     engine: Engine
     encoder: Encoder
     classes: NDArray[np.generic]  # (C,): the labels, str or int
-    head: ClassifierHead | None = None  # None: the model is explained by leaving words out
+    head: ClassifierHead | None = None  # None: the network is explained by leaving words out
+    wide: WidePart | None = None  # a linear model on n-grams beside the network
 
     @classmethod
     def load(cls, folder: str | PathLike[str]) -> "Predictor":
@@ -56,25 +60,26 @@ class Predictor:
 
     def predict(self, texts: Iterable[str]) -> NDArray[np.generic]:
         """The most probable label of each text: (n,)."""
-        return self.classes[self.predict_proba(texts).argmax(axis=1)]
+        found: NDArray[np.generic] = self.classes[self.predict_proba(texts).argmax(axis=1)]
+        return found
 
     def predict_proba(self, texts: Iterable[str]) -> Floats:
         """The probability of each label, columns as ``classes``: (n, C)."""
-        found = [softmax(self._logits(rows)) for rows in self._encoded(texts)]
+        found = _each(self._probabilities, texts)
         return np.concatenate(found) if found else np.empty((0, len(self.classes)), np.float32)
 
     def transform(self, texts: Iterable[str]) -> Floats:
         """The flattened embedding S of each text: (n, M·D)."""
-        found = [self._embeddings(rows) for rows in self._encoded(texts)]
-        return np.concatenate(found) if found else np.empty((0, 0), np.float32)
+        found = _each(self._embeddings, texts)
+        return np.concatenate(found) if found else self._embeddings([""])[:0]
 
     def explain(self, text: str) -> Explanation:
         """Why ``text`` gets its label: weights by head, contributions by class, of each word."""
         check_texts([text])
         ids, spans = self.encoder.encode_with_spans(text)
-        result = self._read(ids)
-        found, window = self._contributions(ids, result)
-        return Explanation(
+        result = self.engine.run(ids[None, :], np.array([len(ids)], np.int32))
+        found = self._contributions(ids, result)
+        explanation = Explanation(
             text=text,
             spans=spans,
             labels=self.classes.tolist(),
@@ -82,42 +87,83 @@ class Predictor:
             contributions=found.contributions,
             base=found.base,
             weights=None if result.weights is None else result.weights[0],
-            method="contribution" if self.explains_exactly(result) else "occlusion",
-            window=window,
+            method="contribution" if self._is_exact(result) else "occlusion",
+            window=1 if self._is_exact(result) else occlusion_window(len(ids)),
         )
+        return explanation if self.wide is None else self._beside(self.wide, explanation)
 
-    def explains_exactly(self, result: Result) -> bool:
-        """Whether the contributions of the words add up to the logits by themselves."""
-        return self.head is not None and result.weights is not None
+    def logits_of_words(self, texts: Sequence[Sequence[str]]) -> Floats:
+        """Logits (n, C) of texts given as their words."""
+        if not isinstance(self.encoder, TextEncoder):
+            return self._network_logits(self.encoder.encode(map(" ".join, texts)))
+        logits = self._network_logits(self.encoder.encode_words(texts))
+        return logits if self.wide is None else logits + self.wide.logits(texts)
 
-    def logits_of(self, texts: Sequence[Ids]) -> Floats:
-        """Logits (n, C) of texts given as ids."""
-        return self._logits(Ragged.from_lists(texts))
+    def _probabilities(self, texts: list[str]) -> Floats:
+        check_texts(texts)
+        if isinstance(self.encoder, TextEncoder):
+            words = [self.encoder.tokenizer.words(text) for text in texts]
+            return softmax(self.logits_of_words(words))
+        return softmax(self._network_logits(self.encoder.encode(texts)))
 
-    def _contributions(self, ids: Ids, result: Result) -> tuple[Contributions, int]:
-        if self.head is not None and result.weights is not None:
-            return contributions(result, [len(ids)], self.head)[0], 1
-        return occlusion(ids, self.logits_of), occlusion_window(len(ids))
+    def _embeddings(self, texts: list[str]) -> Floats:
+        check_texts(texts)
+        rows = self.encoder.encode(texts)
+        batches = by_length(rows.lengths, words=BATCH_WORDS)
+        flat = [self.engine.run(*rows.pad(batch)).embedding for batch in batches]
+        order = np.argsort(np.concatenate(batches))
+        return np.concatenate([part.reshape(len(part), -1) for part in flat])[order]
 
-    def _read(self, ids: Ids) -> Result:
-        return self.engine.run(ids[None, :], np.array([len(ids)], np.int32))
-
-    def _encoded(self, texts: Iterable[str]) -> Iterator[Ragged]:
-        for chunk in chunks(texts, CHUNK):
-            check_texts(chunk)
-            yield self.encoder.encode(chunk)
-
-    def _logits(self, rows: Ragged) -> Floats:
+    def _network_logits(self, rows: Ragged) -> Floats:
         logits = np.empty((len(rows), len(self.classes)), np.float32)
         for batch in by_length(rows.lengths, words=BATCH_WORDS):
             logits[batch] = self.engine.logits(*rows.pad(batch))
         return logits
 
-    def _embeddings(self, rows: Ragged) -> Floats:
-        batches = by_length(rows.lengths, words=BATCH_WORDS)
-        flat = [self.engine.run(*rows.pad(batch)).embedding for batch in batches]
-        order = np.argsort(np.concatenate(batches))
-        return np.concatenate([part.reshape(len(part), -1) for part in flat])[order]
+    def _is_exact(self, result: Result) -> bool:
+        """Whether the contributions of the words add up to the logits by themselves."""
+        return self.head is not None and result.weights is not None
+
+    def _contributions(self, ids: Ids, result: Result) -> Contributions:
+        if self.head is not None and result.weights is not None:
+            return contributions(result, np.array([len(ids)]), self.head)[0]
+        return occlusion(ids, lambda texts: self._network_logits(Ragged.from_lists(texts)))
+
+    def _beside(self, wide: WidePart, seen: Explanation) -> Explanation:
+        """The explanation with the wide part's contributions; it reads every word of the text."""
+        assert isinstance(self.encoder, TextEncoder)  # a wide part is only trained with words
+        tokenizer = self.encoder.tokenizer
+        spans, words = tokenizer.spans(seen.text), tokenizer.words(seen.text)
+        place = {span: number for number, span in enumerate(spans)}
+        read = [place[span] for span in seen.spans if span in place]  # what the network read
+        network = np.zeros((len(self.classes), len(words)), np.float32)
+        network[:, read] = seen.contributions[:, : len(read)]
+        grams = wide.contributions(words)
+        base = seen.logits + wide.base - network.sum(axis=1)
+        weights = None
+        if seen.weights is not None:
+            weights = np.zeros((len(seen.weights), len(words)), np.float32)
+            weights[:, read] = seen.weights[:, : len(read)]
+        return replace(
+            seen,
+            spans=spans,
+            weights=weights,
+            contributions=network + grams,
+            base=base,
+            probabilities=softmax((network + grams).sum(axis=1)[None, :] + base)[0],
+            parts={"network": network, "n-grams": grams},
+        )
+
+
+def _each(work: Callable[[list[str]], Floats], texts: Iterable[str]) -> list[Floats]:
+    """``work`` of some texts at a time, on all cores where there are many."""
+    parts = chunks(texts, CHUNK)
+    first = next(parts, None)
+    if first is None:
+        return []
+    if len(first) < CHUNK:
+        return [work(first)]
+    return list(ordered_map(work, chain([first], parts)))
 
 
 def softmax(logits: Floats) -> Floats:

@@ -26,8 +26,13 @@ def best_temperature(logits: NDArray[np.float32], labels: NDArray[np.int64]) -> 
 def fold_temperature(network: nn.Module, valid: Examples, device: torch.device) -> float:
     """Divide the last layer by the best temperature: the logits come out calibrated."""
     temperature = best_temperature(logits_of(network, valid, device), valid.labels)
+    scale_logits(network, 1 / temperature)
+    return temperature
+
+
+def scale_logits(network: nn.Module, factor: float) -> None:
+    """Multiply the last layer by ``factor``, and so every logit."""
     last = [module for module in network.modules() if isinstance(module, nn.Linear)][-1]
     with torch.no_grad():
-        last.weight.div_(temperature)
-        last.bias.div_(temperature)
-    return temperature
+        last.weight.mul_(factor)
+        last.bias.mul_(factor)

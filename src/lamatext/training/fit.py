@@ -1,5 +1,6 @@
 """The training loop: a network and encoded texts in, the best weights on validation out."""
 
+import math
 import time
 from pathlib import Path
 from typing import NamedTuple
@@ -11,6 +12,7 @@ from torch.nn import functional as F
 
 from lamatext.config import ModelSettings, TrainingSettings
 from lamatext.data.ragged import Indices, by_length
+from lamatext.errors import ModelError
 from lamatext.nn.network import Output, disagreement
 from lamatext.progress import SILENT, Progress
 from lamatext.training.batches import Examples, bucketed
@@ -56,13 +58,13 @@ def fit(
     optimizer = make_optimizer(network, settings)
     average = Average(network, settings.average)
     state = _begin(network, optimizer, average, plan)
-    while state.epoch < settings.epochs and not _out_of_patience(state, settings):
+    while state.epoch < int(settings.epochs) and not _out_of_patience(state, settings):
         started = time.perf_counter()
         loss, rate = _train_epoch(network, optimizer, average, train, state, plan, progress)
         state.epoch += 1
         with average.applied():
             accuracy = accuracy_of(network, valid, plan.device)
-            if accuracy > state.best_accuracy:
+            if accuracy > state.best_accuracy or settings.keep == "last":
                 state.best_accuracy, state.best_epoch = accuracy, state.epoch
                 state.best = _copy(network.state_dict())
         if settings.schedule == "plateau" and state.best_epoch != state.epoch:
@@ -90,7 +92,7 @@ def _train_epoch(  # noqa: PLR0913 - the parts of the loop's state
     """One pass over the training texts: the mean loss, and the last rate."""
     settings, epoch = plan.training, state.epoch + 1
     torch.manual_seed(plan.seed * 100_003 + epoch)
-    batches = bucketed(train.rows.lengths, batch=settings.batch, seed=plan.seed, epoch=epoch)
+    batches = bucketed(train.rows.lengths, batch=int(settings.batch), seed=plan.seed, epoch=epoch)
     progress.stage(f"epoch {epoch}/{settings.epochs}", len(batches))
     total, rate = torch.zeros((), device=plan.device), 0.0
     network.train()
@@ -99,7 +101,13 @@ def _train_epoch(  # noqa: PLR0913 - the parts of the loop's state
         total += _step(network, optimizer, train, rows, plan, rate).detach() * len(rows)
         average.update()
         progress.advance()
-    return float(total) / len(train), rate
+    loss = float(total) / len(train)
+    if not math.isfinite(loss):
+        raise ModelError(
+            f"training diverged in epoch {epoch}: the loss is no longer a number. "
+            f"Lower training.rate ({settings.rate:g}) or set training.clip, for example to 1."
+        )
+    return loss, rate
 
 
 def accuracy_of(network: nn.Module, examples: Examples, device: torch.device) -> float:
@@ -153,7 +161,7 @@ def objective(output: Output, labels: Tensor, plan: Plan) -> Tensor:
     loss = F.cross_entropy(
         output.logits,
         labels,
-        weight=plan.class_weights,
+        weight=None if plan.class_weights is None else plan.class_weights.to(labels.device),
         label_smoothing=plan.training.label_smoothing,
     )
     heads_differ = disagreement(plan.model, output)
@@ -175,12 +183,12 @@ def _tensors(
 def _rate(state: RunState, settings: TrainingSettings, number: int, batches: int) -> float:
     if settings.schedule != "one-cycle":
         return state.rate
-    done = (state.epoch * batches + number) / (settings.epochs * batches)
+    done = (state.epoch * batches + number) / (int(settings.epochs) * batches)
     return settings.rate * one_cycle(done)
 
 
 def _out_of_patience(state: RunState, settings: TrainingSettings) -> bool:
-    return state.epoch - state.best_epoch >= settings.patience
+    return settings.keep == "best" and state.epoch - state.best_epoch >= settings.patience
 
 
 def _begin(

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -10,7 +11,7 @@ from torch.optim import SGD, Adam, AdamW, Optimizer
 
 from lamatext.config import TrainingSettings
 
-WARM_UP = 0.2  # the share of a one-cycle run in which the rate rises
+WARM_UP = 0.25  # the share of a one-cycle run in which the rate rises
 
 
 def make_optimizer(network: nn.Module, settings: TrainingSettings) -> Optimizer:
@@ -24,14 +25,19 @@ def make_optimizer(network: nn.Module, settings: TrainingSettings) -> Optimizer:
         case "adam":
             return Adam(parameters, lr=rate, weight_decay=decay, fused=True)
         case "adamw":
-            return AdamW(parameters, lr=rate, weight_decay=decay, fused=True)
+            vectors = {id(p) for n, p in network.named_parameters() if n == "embedding.weight"}
+            groups: list[dict[str, Any]] = [
+                {"params": [p for p in parameters if id(p) not in vectors]},
+                {"params": [p for p in parameters if id(p) in vectors], "weight_decay": 0.0},
+            ]
+            return AdamW(groups, lr=rate, betas=(0.9, 0.99), weight_decay=decay, fused=True)
 
 
 def one_cycle(done: float) -> float:
     """The factor on the rate when the share ``done`` of a run is over: up, then down a cosine."""
     if done < WARM_UP:
-        return 0.05 + 0.95 * done / WARM_UP
-    return 0.5 * (1 + math.cos(math.pi * (done - WARM_UP) / (1 - WARM_UP))) + 1e-3
+        return done / WARM_UP
+    return 0.5 * (1 + math.cos(math.pi * (done - WARM_UP) / (1 - WARM_UP)))
 
 
 class Average:

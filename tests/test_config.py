@@ -73,8 +73,13 @@ def test_any_recipe_takes_any_model_with_what_that_model_needs(model: str) -> No
     own = load_recipe(model)
     assert recipe.model.name == model
     assert recipe.model.penalty == own.model.penalty
-    assert (recipe.text.width, recipe.text.max_words) == (own.text.width, own.text.max_words)
     assert recipe.text.min_count == load_recipe("default").text.min_count
+
+
+def test_a_transformer_brings_its_width_to_another_recipe() -> None:
+    recipe = load_recipe("default", model="te")
+
+    assert (recipe.text.width, recipe.text.vectors, recipe.text.max_words) == (512, "random", 512)
 
 
 def test_bert_keeps_its_rate_under_another_recipe() -> None:

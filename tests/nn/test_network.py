@@ -315,6 +315,21 @@ def test_dropout_of_embeddings_and_of_the_classifier_has_its_rate() -> None:
     assert [m.p for m in network.classifier.modules() if isinstance(m, nn.Dropout)] == [0.6]
 
 
+def test_without_hidden_units_the_classifier_is_one_quiet_linear_layer() -> None:
+    torch.manual_seed(0)
+    network = build_network(
+        settings("lama-ctx", classifier=0, heads=40, dropout=0.6), vocabulary=V, width=E, classes=C
+    )
+    output = network.eval()(*batch(TEXTS))
+
+    weight, bias = (network.state_dict()[f"classifier.1.{part}"] for part in ("weight", "bias"))
+    torch.testing.assert_close(output.logits, output.embedding.flatten(1) @ weight.T + bias)
+    assert count_parameters(network)["classifier"] == 40 * 6 * C + C
+    assert [m.p for m in network.classifier.modules() if isinstance(m, nn.Dropout)] == [0.6]
+    assert float(weight.std()) == pytest.approx(0.02, rel=0.1)
+    assert bias.eq(0).all()
+
+
 def test_padding_starts_as_nothing_and_a_transformer_has_its_layers() -> None:
     network = build_network(settings("te", layers=3), vocabulary=V, width=E, classes=C)
 

@@ -184,7 +184,7 @@ def test_every_run_gives_the_same_bits_on_any_number_of_threads(
 
     runs = []
     for threads in (1, 2, 3, 2, 3):
-        monkeypatch.setattr(torch, "get_num_threads", lambda threads=threads: threads)
+        monkeypatch.setenv("LAMATEXT_THREADS", str(threads))
         runs.append(states_and_gradients(layer, inputs, fast(layer, inputs, lengths)))
 
     for run in runs:
@@ -216,7 +216,7 @@ def _inputs_grad(layer: nn.GRU, inputs: Tensor, lengths: Tensor) -> list[float]:
 def test_a_forked_child_can_compute_after_its_parent_has(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
+    monkeypatch.setenv("LAMATEXT_THREADS", "2")
     example = case([8, 3, 5, 5, 2, 9])
     mine = _inputs_grad(*example)
 

@@ -1,5 +1,6 @@
 """The compiled bi-GRU as a function torch can differentiate."""
 
+import os
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
@@ -18,6 +19,7 @@ from lamatext.kernels.tile import ROWS
 from lamatext.kernels.workers import run_on_threads
 
 KERNELS = (pack, forward, backward, backward_inputs, collect)  # what is called from Python
+THREADS = "LAMATEXT_THREADS"  # environment: threads of a kernel; else as many as torch may use
 SLOTS = 4  # parts of the weights' gradients: twice as many tasks, whatever the machine
 SPARE: deque[Tensor] = deque(maxlen=4)  # memory of finished passes; fresh pages are slow to get
 
@@ -149,7 +151,8 @@ def _parameters_grad(plan: Plan, sums: Sums, parameters: list[Tensor]) -> list[T
 def _on_threads(kernel: Callable[..., None], *arguments: Any) -> None:
     """Let threads share the tasks of ``kernel`` by a counter."""
     counter = np.zeros(1, np.int64)
-    run_on_threads(lambda: kernel(counter, *arguments), torch.get_num_threads())
+    threads = int(os.environ.get(THREADS) or torch.get_num_threads())
+    run_on_threads(lambda: kernel(counter, *arguments), threads)
 
 
 def _flat(tensor: Tensor) -> Floats:

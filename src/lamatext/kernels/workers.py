@@ -22,11 +22,16 @@ if hasattr(os, "register_at_fork"):
 
 
 def run_on_threads(work: Callable[[], None], threads: int) -> None:
-    """Call ``work`` once on each of ``threads`` threads, this one among them, and wait for all."""
+    """Let up to ``threads`` threads call ``work``, this one among them, and wait for all.
+
+    ``work`` takes from a common stock until nothing is left: a thread that a busy machine has not
+    let begin by then is not waited for.
+    """
     global _pool
     if threads > 1 and _pool is None:
         _pool = ThreadPoolExecutor(os.cpu_count() or 1, thread_name_prefix="lamatext")
     others = [_pool.submit(work) for _ in range(threads - 1)] if _pool else []
     work()
     for other in others:
-        other.result()
+        if not other.cancel():
+            other.result()

@@ -1,1 +1,1 @@
-"""The HTTP server and the page."""
+"""A model over HTTP, its page, and the page that needs no server."""

@@ -1,0 +1,84 @@
+"""The server as a process: it starts, it is told to stop, it answers what it has, it ends."""
+
+import signal
+import socket
+from collections.abc import Callable
+from time import monotonic
+from types import FrameType
+
+import uvicorn
+from fastapi import FastAPI
+
+from lamatext.errors import ConfigError
+from lamatext.serve.middleware import Lifecycle
+
+
+class Server(uvicorn.Server):
+    """Leaves in two steps, so that no request is lost.
+
+    Told to stop, it first says so (``/readyz`` is 503, every answer closes its connection) and
+    still takes requests for ``drain`` seconds. Then it takes no more, and ends once all are
+    answered. Told a second time it takes no more at once, a third time it does not wait.
+    """
+
+    def __init__(self, config: uvicorn.Config, lifecycle: Lifecycle, *, drain: float) -> None:
+        super().__init__(config)
+        self.lifecycle, self.drain = lifecycle, drain
+        self.leave_at = float("inf")
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002 - as it is
+        """Begin to leave; a signal that was heeded is not raised again, so the status is 0."""
+        if not self.lifecycle.draining and self.started:
+            self.lifecycle.draining = True
+            self.leave_at = monotonic() + self.drain
+            return
+        self.force_exit = self.should_exit and sig == signal.SIGINT
+        self.should_exit = True
+
+    async def on_tick(self, counter: int) -> bool:
+        """Whether the time has come to take no more; asked ten times a second."""
+        return await super().on_tick(counter) or monotonic() >= self.leave_at
+
+
+def run(
+    app: FastAPI,
+    *,
+    host: str,
+    port: int,
+    drain: float = 1.0,
+    on_start: Callable[[int], None] = lambda _: None,
+) -> None:
+    """Serve until told to stop. Requests are counted, never logged.
+
+    Args:
+        app: from ``create_app``.
+        host: the address to listen at.
+        port: 0 for any that is free.
+        drain: seconds between being told to stop and taking no more requests.
+        on_start: told the port once it is open.
+    """
+    config = uvicorn.Config(
+        app,
+        host=host,
+        port=port,
+        access_log=False,
+        log_level="warning",
+        server_header=False,
+        timeout_keep_alive=30,
+        ws="none",
+    )
+    listener = listen(host, port)
+    on_start(listener.getsockname()[1])
+    Server(config, app.state.lifecycle, drain=drain).run([listener])
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """An open port; what comes in before the models are loaded waits."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family, backlog=2048)
+    except OSError as error:
+        raise ConfigError(
+            f"cannot listen at {host}, port {port}: {error.strerror or error}. "
+            "Name another with --host and --port; --port 0 takes any that is free."
+        ) from error

@@ -1,0 +1,40 @@
+"""A saved model as the page's JavaScript reads it: a description, and its tensors as they lie."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from lamatext.config import Recipe
+from lamatext.errors import ModelError
+from lamatext.folder import TOKENIZER, VOCAB, load_config
+from lamatext.runtime.graph import NOT_HELD
+
+SETTINGS = ("name", "heads", "rank", "scores", "tanh", "l2", "temperature", "max_pool")
+
+
+def describe(folder: Path) -> dict[str, Any]:
+    """All that the page must know of a model beside its tensors.
+
+    Raises:
+        ModelError: the model is one that JavaScript cannot run.
+    """
+    config = load_config(folder)
+    model = Recipe.model_validate(config["recipe"]).model
+    if model.name in NOT_HELD:
+        raise ModelError(
+            f"{folder}: {model.name} is too large to run in a page alone. "
+            f"Use `lamatext serve {folder}`, or train one of the light systems."
+        )
+    text = json.loads((folder / TOKENIZER).read_text(encoding="utf-8"))
+    if text["tokenizer"] != "words":
+        raise ModelError(
+            f"{folder}: its texts are cut by {text['tokenizer']}, which does not run in a page. "
+            f"Use `lamatext serve {folder}`, or train with --set text.tokenizer=words."
+        )
+    words = (folder / VOCAB).read_bytes().decode("utf-8", "surrogatepass").split("\n")[:-1]
+    return {
+        "labels": config["labels"],
+        "settings": model.model_dump(include=set(SETTINGS)),
+        "text": {key: text[key] for key in ("lower", "rare", "max_words", "tail")},
+        "words": words,
+    }

@@ -1,0 +1,275 @@
+import json
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from starlette.testclient import TestClient
+from tests.serve.conftest import LIMITS
+
+from lamatext import Predictor
+from lamatext.errors import ConfigError
+from lamatext.serve.app import create_app
+from lamatext.serve.limits import Limits
+from lamatext.serve.models import load_models
+
+ODD = ["", " ", "a good film", "東京 好!", "👍🏽🇩🇪", "<script>alert(1)</script>", "x\x00y\u2028z"]
+
+
+def check_problem(answer: Any, status: int, says: str) -> None:
+    assert answer.status_code == status, answer.text
+    assert answer.headers["content-type"] == "application/problem+json"
+    body = answer.json()
+    assert body["status"] == status
+    assert says in body["detail"]
+    assert set(body) == {"type", "title", "status", "detail"}
+
+
+def test_one_text_gets_the_label_that_the_model_gives_it(client: TestClient, folder: Path) -> None:
+    expected = Predictor.load(folder).predict_proba(["a good film"])[0]
+
+    body = client.post("/predict", json={"text": "a good film"}).json()
+
+    label = ["bad", "good", "<b>so</b>"][int(expected.argmax())]
+    assert body["model"] == "reviews"
+    assert body["predictions"] == [
+        {"label": label, "probability": pytest.approx(float(expected.max()), abs=1e-6)}
+    ]
+
+
+def test_many_texts_are_answered_in_their_order(client: TestClient, folder: Path) -> None:
+    expected = Predictor.load(folder).predict_proba(ODD)
+
+    body = client.post("/predict", json={"texts": ODD, "proba": True, "top_k": 2}).json()
+
+    found = [list(one["probabilities"].values()) for one in body["predictions"]]
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+    for one, row in zip(body["predictions"], expected, strict=True):
+        best = np.argsort(-row)[:2]
+        assert [top["label"] for top in one["top"]] == [
+            ["bad", "good", "<b>so</b>"][c] for c in best
+        ]
+
+
+def test_explanations_are_what_the_library_says(client: TestClient, folder: Path) -> None:
+    predictor = Predictor.load(folder)
+
+    body = client.post("/explain", json={"texts": ODD}).json()
+
+    for one, text in zip(body["explanations"], ODD, strict=True):
+        assert one == json.loads(predictor.explain(text).to_json())
+
+
+def test_the_second_model_answers_when_named_and_keeps_whole_numbers_as_labels(
+    client: TestClient,
+) -> None:
+    request = {"text": "a good film", "model": "plain", "proba": True}
+
+    prediction = client.post("/predict", json=request).json()["predictions"][0]
+    explanation = client.post("/explain", json={"text": "a film", "model": "plain"}).json()
+
+    assert prediction["label"] in (3, 7)
+    assert set(prediction["probabilities"]) == {"3", "7"}
+    assert explanation["explanations"][0]["method"] == "occlusion"
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "says"),
+    [
+        (b"{", 400, "not JSON"),
+        (b"", 400, "not JSON"),
+        (b'{"text": "\xff"}', 400, "not JSON"),
+        (rb'{"text": "\ud800"}', 400, "not JSON"),
+        (b"[" * 10_000, 400, "not JSON"),
+        (b"[]", 422, "the body"),
+        (b"{}", 422, 'either "text"'),
+        (b'{"text": "a", "texts": ["b"]}', 422, 'either "text"'),
+        (b'{"text": 3}', 422, "text: input should be a valid string"),
+        (b'{"text": "a", "texts": null}', 422, "leave out what is null"),
+        (b'{"text": "a", "label": "b"}', 422, "label: extra inputs are not permitted"),
+        (b'{"texts": []}', 422, "expected 1 to 8"),
+        (b'{"texts": ["a", 3]}', 422, "texts.1: input should be a valid string"),
+        (b'{"text": "a", "top_k": 0}', 422, "top_k: expected a whole number"),
+        (b'{"text": "a", "top_k": 1.5}', 422, "top_k: expected a whole number"),
+        (b'{"text": "a", "top_k": "1"}', 422, "top_k"),
+        (b'{"text": "a", "proba": 1}', 422, "proba: input should be a valid boolean"),
+        (b'{"text": "a", "model": "x"}', 422, "It has reviews, plain."),
+    ],
+)
+def test_a_wrong_body_is_told_what_is_wrong(
+    client: TestClient, body: bytes, status: int, says: str
+) -> None:
+    answer = client.post("/predict", content=body, headers={"content-type": "application/json"})
+
+    check_problem(answer, status, says)
+
+
+def test_what_is_too_much_is_refused(client: TestClient) -> None:
+    long = "a" * (LIMITS.characters + 1)
+
+    check_problem(client.post("/predict", json={"text": long}), 422, "text 0 has 1,001 characters")
+    check_problem(client.post("/predict", json={"texts": ["a"] * 9}), 422, "texts has 9")
+    check_problem(client.post("/predict", json={"text": long * 20}), 413, "20,000 bytes")
+    check_problem(
+        client.post("/explain", json={"texts": ["a" * 600] * 2}), 413, "1,200 characters together"
+    )
+
+
+def test_a_body_without_a_length_is_cut_off_at_the_limit(client: TestClient) -> None:
+    def endless() -> Iterator[bytes]:
+        yield b'{"text": "'
+        for _ in range(100):
+            yield b"a" * 1000
+
+    headers = {"content-type": "application/json"}
+
+    check_problem(client.post("/predict", content=endless(), headers=headers), 413, "20,000 bytes")
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"content-type": "text/plain"},
+        {"content-type": "application/x-www-form-urlencoded"},
+        {"content-type": "application/json; charset=utf-16"},
+        {"content-type": "application/json", "content-encoding": "gzip"},
+    ],
+)
+def test_other_media_types_are_refused(client: TestClient, headers: dict[str, str]) -> None:
+    answer = client.post("/predict", content=b'{"text": "a"}', headers=headers)
+
+    check_problem(answer, 415, "send")
+
+
+def test_strange_paths_and_methods_are_problems_too(client: TestClient) -> None:
+    check_problem(client.get("/nothing"), 404, "/openapi.json")
+    check_problem(client.get("/static/../app.py"), 404, "")
+    check_problem(client.get("/static/none.js"), 404, "no such file")
+    check_problem(client.get("/models/none"), 404, "It has reviews, plain.")
+    answer = client.put("/predict")
+    check_problem(answer, 405, "method")
+    assert answer.headers["allow"] == "POST"
+
+
+def test_every_answer_carries_the_security_headers(client: TestClient) -> None:
+    for answer in (client.get("/"), client.get("/nothing"), client.post("/predict")):
+        assert "default-src 'none'" in answer.headers["content-security-policy"]
+        assert "unsafe" not in answer.headers["content-security-policy"]
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        assert answer.headers["x-frame-options"] == "DENY"
+
+
+def test_the_counters_count(folder: Path) -> None:
+    with TestClient(create_app(load_models([folder]))) as client:
+        client.post("/predict", json={"texts": ["a", "b"]})
+        client.post("/explain", json={"text": "a"})
+        client.get("/some/path")
+
+        answer = client.get("/metrics")
+
+    lines = answer.text.splitlines()
+    assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
+    assert 'lamatext_requests_total{route="/predict",method="POST",status="200"} 1' in lines
+    assert 'lamatext_requests_total{route="other",method="GET",status="404"} 1' in lines
+    assert 'lamatext_texts_total{route="/predict"} 2' in lines
+    assert 'lamatext_texts_total{route="/explain"} 1' in lines
+    assert 'lamatext_request_seconds_count{route="/predict"} 1' in lines
+    assert "lamatext_batch_texts_sum 2.000000" in lines
+    assert 'lamatext_batch_texts_bucket{le="+Inf"} 1' in lines
+
+
+def test_the_server_is_ready_from_start_to_end(folder: Path) -> None:
+    app = create_app(load_models([folder]))
+    client = TestClient(app)
+    check_problem(client.get("/readyz"), 503, "starting or stopping")
+
+    with client:
+        assert client.get("/healthz").json() == {"status": "alive"}
+        assert client.get("/readyz").json() == {"status": "ready"}
+        app.state.lifecycle.draining = True
+        check_problem(client.get("/readyz"), 503, "starting or stopping")
+        answer = client.post("/predict", json={"text": "still answered"})
+        assert answer.status_code == 200
+        assert answer.headers["connection"] == "close"
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({}, 401),
+        ({"x-api-key": "wrong"}, 401),
+        ({"x-api-key": "schlüssel".encode()}, 401),
+        ({"authorization": "Basic secret"}, 401),
+        ({"authorization": "Bearer wrong"}, 401),
+        ({"authorization": "Bearer secret"}, 200),
+        ({"authorization": "bearer secret"}, 200),
+        ({"x-api-key": "secret"}, 200),
+    ],
+)
+def test_a_key_is_wanted_where_one_is_set(
+    folder: Path, headers: dict[str, Any], status: int
+) -> None:
+    with TestClient(create_app(load_models([folder]), api_key="secret")) as client:
+        answer = client.post("/predict", json={"text": "a"}, headers=headers)
+        weights = client.get("/models/reviews/weights", headers=headers)
+        page = client.get("/")
+        alive = client.get("/healthz")
+
+    assert answer.status_code == weights.status_code == status
+    assert page.status_code == alive.status_code == 200
+    if status == 401:
+        check_problem(answer, 401, "Authorization: Bearer KEY")
+
+
+def test_a_model_that_takes_too_long_is_a_503(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from time import sleep
+
+    def slow(_: Predictor, texts: list[str]) -> Any:
+        sleep(0.3 if texts == ["slow"] else 0)
+        return np.full((len(texts), 3), 1 / 3, np.float32)
+
+    monkeypatch.setattr(Predictor, "predict_proba", slow)
+    with TestClient(create_app(load_models([folder]), limits=Limits(seconds=0.05))) as client:
+        check_problem(client.post("/predict", json={"text": "slow"}), 503, "no answer within 0.05")
+
+
+def test_a_fault_of_ours_is_a_500_and_the_log_has_no_text(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(_: Predictor, texts: list[str]) -> Any:
+        raise RuntimeError(f"cannot read {texts}")
+
+    with TestClient(create_app(load_models([folder]))) as client:
+        monkeypatch.setattr(Predictor, "predict_proba", broken)
+        with caplog.at_level(logging.DEBUG):
+            answer = client.post("/predict", json={"text": "a secret text"})
+
+    check_problem(answer, 500, "its log says where")
+    assert "RuntimeError at " in caplog.text
+    assert "secret text" not in caplog.text
+
+
+def test_the_page_can_be_left_out(folder: Path) -> None:
+    with TestClient(create_app(load_models([folder]), page=False)) as client:
+        check_problem(client.get("/"), 404, "nothing here")
+
+
+def test_two_models_of_one_name_are_refused(folder: Path) -> None:
+    with pytest.raises(ConfigError, match="two models are called reviews"):
+        load_models([folder, folder])
+
+
+def test_the_page_gets_what_it_needs_to_run_a_model_itself(
+    client: TestClient, folder: Path
+) -> None:
+    told = client.get("/models/reviews").json()
+    weights = client.get("/models/reviews/weights")
+
+    assert client.get("/models").json()[0]["name"] == "reviews"
+    assert told["settings"]["name"] == "lama-ctx"
+    assert told["words"][:2] == ["<pad>", "<unk>"]
+    assert weights.content == (folder / "model.safetensors").read_bytes()

@@ -1,0 +1,85 @@
+// A saved model at work on one text at a time: what lamatext's Predictor.explain says.
+
+import { softmax } from "./arrays.js";
+import { contributions, occlusion, windowOf } from "./explain.js";
+import { run } from "./network.js";
+import { Reader } from "./tokens.js";
+import { readTensors, restored } from "./weights.js";
+import { wideContributions } from "./wide.js";
+
+export class Model {
+  /** `weights` and `wide` are the bytes of model.safetensors and, if there is one, wide.safetensors. */
+  constructor(description, weights, wide = null) {
+    this.name = description.name;
+    this.labels = description.labels;
+    this.reader = new Reader(description.words, description.text);
+    this.network = { settings: description.settings, tensors: restored(readTensors(weights)) };
+    this.wide = wide && { blocks: description.wide, tensors: readTensors(wide) };
+  }
+
+  /** The probability of each class. */
+  async predict(text) {
+    const { words, ids } = this.reader.read(text);
+    const logits = Array.from(run(this.network, ids).logits);
+    if (this.wide) {
+      const beside = wideContributions(this.wide, words);
+      logits.forEach((_, c) => { logits[c] += beside.base[c] + sum(beside.contributions[c]); });
+    }
+    return Array.from(softmax(logits));
+  }
+
+  /** Why `text` gets its class: the fields of lamatext's Explanation, spans in UTF-16 units. */
+  async explain(text, pause) {
+    const read = this.reader.read(text);
+    const reading = run(this.network, read.ids);
+    const { weights, logits } = reading;
+    const found = weights
+      ? contributions(this.network.tensors, reading)
+      : await occlusion(this.network, read.ids, logits, pause);
+    const explanation = {
+      text,
+      labels: this.labels,
+      spans: read.places.length ? read.places.map(place => read.spans[place]) : [[0, 0]],
+      weights: weights && weights.toRows(),
+      contributions: found.map(row => Array.from(row)),
+      base: found.map((row, c) => logits[c] - sum(row)),
+      method: weights ? "contribution" : "occlusion",
+      window: weights ? 1 : windowOf(read.ids.length),
+    };
+    return withProbabilities(this.wide ? beside(this.wide, explanation, read) : explanation);
+  }
+}
+
+/** The wide part reads every word of the text; what the network did not read has no weight there. */
+function beside(wide, explanation, { spans, words, places }) {
+  const spread = row => {
+    const wider = new Array(words.length).fill(0);
+    places.forEach((place, t) => { wider[place] = row[t]; });
+    return wider;
+  };
+  const grams = wideContributions(wide, words);
+  const network = explanation.contributions.map(spread);
+  const lost = places.length ? explanation.base.map(() => 0) : explanation.contributions.map(sum);
+  return {
+    ...explanation,
+    spans,
+    weights: explanation.weights && explanation.weights.map(spread),
+    contributions: network.map((row, c) => row.map((value, t) => value + grams.contributions[c][t])),
+    base: explanation.base.map((value, c) => value + lost[c] + grams.base[c]),
+  };
+}
+
+/** The explanation with all that follows from it. */
+export function withProbabilities(explanation) {
+  const { contributions: found, base, weights } = explanation;
+  const words = explanation.spans.length, classes = found.length;
+  const mean = Array.from({ length: words }, (_, t) => sum(found.map(row => row[t])) / classes);
+  return {
+    ...explanation,
+    probabilities: Array.from(softmax(found.map((row, c) => sum(row) + base[c]))),
+    relative: found.map(row => row.map((value, t) => value - mean[t])),
+    pooled: weights && Array.from(mean, (_, t) => sum(weights.map(row => row[t])) / weights.length),
+  };
+}
+
+const sum = values => values.reduce((a, b) => a + b, 0);

@@ -1,0 +1,142 @@
+"""The page's forward pass in node against Python's, on texts that nobody writes."""
+
+import base64
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.serve.node import needs_node, run
+from tests.serve.odd import odd_texts
+from tests.serve.saved import save
+
+from lamatext import Predictor
+from lamatext.errors import ModelError
+from lamatext.folder import WEIGHTS
+from lamatext.runtime.weights import Storage
+from lamatext.serve.web_model import describe
+
+SCRIPT = """
+const { Model } = await load("model.js");
+const { fromBase64 } = await load("weights.js");
+const wide = given.wide && fromBase64(given.wide);
+const model = new Model(given.description, fromBase64(given.weights), wide);
+const points = (text, at) => Array.from(text.slice(0, at)).length;
+const answers = [];
+for (const text of given.texts) {
+  const found = await model.explain(text);
+  found.spans = found.spans.map(span => span.map(at => points(text, at)));
+  found.predicted = await model.predict(text);
+  answers.push(found);
+}
+tell(answers);
+"""
+TEXTS = ["", " ", "\x00", "zzz qqq", "a good film", *odd_texts(195, seed=1)]
+
+
+def encoded(file: Path) -> str | None:
+    return base64.b64encode(file.read_bytes()).decode() if file.is_file() else None
+
+
+def in_javascript(folder: Path, texts: list[str]) -> Any:
+    given = {
+        "description": describe(folder),
+        "weights": encoded(folder / WEIGHTS),
+        "wide": encoded(folder / "wide.safetensors"),
+        "texts": texts,
+    }
+    return run(SCRIPT, given)
+
+
+def check_same(folder: Path, texts: list[str], tolerance: float) -> None:
+    predictor = Predictor.load(folder)
+    for text, found in zip(texts, in_javascript(folder, texts), strict=True):
+        expected = predictor.explain(text)
+        assert [tuple(span) for span in found["spans"]] == list(expected.spans), ascii(text)
+        assert found["method"] == expected.method
+        assert found["window"] == expected.window
+        rows = ("probabilities", "contributions", "relative", "base", "weights", "pooled")
+        for name in rows:
+            theirs = getattr(expected, name)
+            if theirs is None:
+                assert found[name] is None
+                continue
+            ours = np.array(found[name], np.float64).reshape(theirs.shape)
+            scale = 1 if name in ("probabilities", "weights", "pooled") else 10
+            np.testing.assert_allclose(
+                ours, theirs, atol=tolerance * scale, err_msg=f"{name} of {text!a}"
+            )
+        np.testing.assert_allclose(found["predicted"], found["probabilities"], atol=1e-6)
+
+
+@needs_node
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [
+        ("lama", {}),
+        ("lama-ctx", {}),
+        ("lama-ctx", {"rank": 3, "temperature": 4.0, "max_pool": True}),
+        ("lama-ctx", {"tanh": False, "l2": False, "scores": "h"}),
+        ("lama-ctx", {"classifier": 0}),
+        ("lama-ctx-dp", {}),
+        ("lama-ctx-de", {"heads": 1}),
+        ("lama-encoder", {"max_pool": True}),
+        ("bilinear", {}),
+        ("san", {}),
+        ("bigru", {}),
+        ("cnn", {}),
+        ("avg", {}),
+    ],
+)
+def test_every_light_system_says_the_same_in_the_page(
+    tmp_path: Path, name: str, settings: dict[str, object]
+) -> None:
+    folder = save(tmp_path / "model", name, **settings)
+
+    check_same(folder, TEXTS, 1e-5)
+
+
+@needs_node
+@pytest.mark.parametrize("storage", ["float32", "float16", "int8"])
+def test_every_storage_is_read_as_python_reads_it(tmp_path: Path, storage: Storage) -> None:
+    folder = save(tmp_path / "model", storage=storage)
+
+    check_same(folder, TEXTS, 1e-5)
+
+
+@needs_node
+@pytest.mark.parametrize(
+    "text",
+    [
+        {"lower": False},
+        {"rare": "drop"},
+        {"rare": "drop", "max_words": 3},
+        {"max_words": 4, "tail": 2},
+    ],
+)
+def test_words_are_left_out_as_in_python(tmp_path: Path, text: dict[str, object]) -> None:
+    check_same(save(tmp_path / "model", text=text), TEXTS, 1e-5)
+
+
+@needs_node
+def test_a_long_text_without_attention_is_explained_by_windows(tmp_path: Path) -> None:
+    check_same(save(tmp_path / "model", "avg"), ["a good film , not dull ! " * 100], 1e-5)
+
+
+def test_a_transformer_is_refused_with_advice(tmp_path: Path) -> None:
+    folder = save(tmp_path / "model", "te", heads=2, positions=64, text={"max_words": 64})
+
+    with pytest.raises(ModelError, match=r"te is too large to run in a page alone. Use `lamatext"):
+        describe(folder)
+
+
+def test_a_model_with_spacys_words_is_refused_with_advice(tmp_path: Path) -> None:
+    folder = save(tmp_path / "model", text={"tokenizer": "spacy"})
+
+    with pytest.raises(ModelError, match=r"cut by spacy.*train with --set text.tokenizer=words"):
+        describe(folder)
+
+
+def test_the_description_is_json(folder: Path) -> None:
+    assert json.loads(json.dumps(describe(folder)))["labels"] == ["bad", "good", "<b>so</b>"]

@@ -19,14 +19,15 @@ OPTIONS: dict[str, dict[str, object]] = {
     "temperature": {"temperature": 8.0},
     "max-pool": {"max_pool": True, "temperature": 3.0},
     "one-head": {"heads": 1},
+    "linear": {"classifier": 0},
 }
-READ_BY = {"lama": set(OPTIONS), "san": {"paper", "max-pool", "one-head"}}
-READ_BY["bilinear"] = {"paper", "states", "max-pool"}
+READ_BY = {"lama": set(OPTIONS), "san": {"paper", "max-pool", "one-head", "linear"}}
+READ_BY["bilinear"] = {"paper", "states", "max-pool", "linear"}
 CASES = [
     (name, option)
     for name in SYSTEMS
     for option in OPTIONS
-    if option in READ_BY.get(name.split("-")[0], {"paper"})
+    if option in READ_BY.get(name.split("-")[0], {"paper", "linear"})
 ]
 SIZES = [(1, 1), (1, 2), (2, 1), (5, 3), (3, 17), (64, 40), (17, 200), (1, 200)]
 

@@ -1,8 +1,6 @@
 """What was measured: ``results/NAME.json``, a list of records that is only ever added to."""
 
 import json
-import os
-import subprocess
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cache
@@ -10,7 +8,7 @@ from pathlib import Path
 
 from lamatext.errors import DataError
 from lamatext.files import write_text
-from lamatext.provenance import versions
+from lamatext.provenance import commit, versions
 
 Value = float | list[float] | list[str] | dict[str, float]
 Key = tuple[str, str, str, str, int | None, int | None, str]
@@ -100,22 +98,4 @@ class Results:
 @cache
 def origin() -> dict[str, object]:
     """The versions and the commit that a record of this process names."""
-    return {"versions": versions(), "commit": _commit()}
-
-
-def _commit() -> str:
-    """The commit of the source tree, or ``$LAMATEXT_COMMIT`` where a copy has no history."""
-    if given := os.environ.get("LAMATEXT_COMMIT"):
-        return given
-    try:
-        done = subprocess.run(
-            ["git", "rev-parse", "--short=12", "HEAD"],
-            cwd=Path(__file__).parent,
-            capture_output=True,
-            text=True,
-            timeout=10,
-            check=True,
-        )
-    except (OSError, subprocess.SubprocessError):
-        return ""
-    return done.stdout.strip()
+    return {"versions": versions(), "commit": commit()}

@@ -1,0 +1,161 @@
+"""The default recipe beside what a user would pick instead, on every data set at hand.
+
+Each model learns from the training part alone; the test part is scored once, by the saved model.
+"""
+
+import argparse
+import multiprocessing
+import tempfile
+import time
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import numpy as np
+
+from lamatext.config import Recipe, resolve_recipe
+from lamatext.data.corpus import Corpus
+from lamatext.data.sources import load
+from lamatext.folder import folder_size
+from lamatext.jobs import Parts, class_numbers, fit_recipe, numbers_of, score_saved
+from lamatext.progress import SILENT, Progress
+from lamatext.provenance import versions
+from lamatext.reproduce.records import Record, Results, commit
+from lamatext.rivals import RIVALS, Row, measure, row_of
+from lamatext.training.run import pick_device
+
+EXPERIMENT = "leaderboard"
+SETS = ("r8", "imdb", "news", "clothing", "mr")
+SEEDS = (0, 1, 2)
+METRICS = ("accuracy", "macro_f1", "calibration_error", "bytes", "texts_per_second", "seconds")
+
+# Our rows: a name, the recipe's model (None: the default recipe), and what differs from its recipe.
+OURS: dict[str, tuple[str | None, dict[str, object]]] = {
+    "default": (None, {}),
+    "lama-ctx": ("lama-ctx", {}),
+}
+
+
+def recipe_for(model: str, seed: int) -> Recipe:
+    """The recipe of one of our rows."""
+    name, values = OURS[model]
+    return resolve_recipe(model=name, values={**values, "seed": seed})
+
+
+def run_ours(
+    results: Results,
+    dataset: str,
+    model: str,
+    seed: int,
+    *,
+    device: str = "auto",
+    progress: Progress = SILENT,
+) -> None:
+    """Train one of our rows with one seed and score it once, unless that was done before."""
+    first = _record(dataset, model, "accuracy", 0.0, seed)
+    if results.has(first.key):
+        return
+    recipe = recipe_for(model, seed)
+    parts = Parts(load(dataset), None, load(dataset, split="test"))
+    started = time.perf_counter()
+    classifier = fit_recipe(recipe, parts, progress, device=device)
+    seconds = time.perf_counter() - started
+    with tempfile.TemporaryDirectory() as folder:
+        classifier.save(folder)
+        scores, speed = score_saved(Path(folder), parts.test)
+        row = row_of(model, scores, folder_size(Path(folder)), speed, seconds)
+    _keep(results, dataset, model, row, seed, device=device_name(device))
+
+
+def run_rival(results: Results, dataset: str, name: str) -> None:
+    """Train a rival and score it once, unless that was done before; none of them has a seed."""
+    if results.has(_record(dataset, name, "accuracy", 0.0, None).key):
+        return
+    train, test = load(dataset), load(dataset, split="test")
+    classes, numbers = numbers_of(train)
+    known = {label: number for number, label in enumerate(classes)}
+    row = measure(name, _texts(train, numbers), _texts(test, class_numbers(test, known)), classes)
+    _keep(results, dataset, name, row, None, device="cpu")
+
+
+def _texts(
+    corpus: Corpus, numbers: np.ndarray[tuple[int], np.dtype[np.int64]]
+) -> tuple[list[str], np.ndarray[tuple[int], np.dtype[np.int64]]]:
+    return corpus.texts.to_pylist(), numbers
+
+
+def _keep(
+    results: Results, dataset: str, model: str, row: Row, seed: int | None, *, device: str
+) -> None:
+    values = asdict(row)
+    results.add(
+        [
+            _record(dataset, model, metric, float(values[metric]), seed, device=device)
+            for metric in METRICS
+        ]
+    )
+
+
+def _record(
+    dataset: str, model: str, metric: str, value: float, seed: int | None, *, device: str = ""
+) -> Record:
+    made = Record(EXPERIMENT, dataset, model, metric, value, seed, device=device)
+    return replace(made, versions=versions(), commit=commit()) if device else made
+
+
+def device_name(device: str) -> str:
+    """What a record says of the machine it was made on."""
+    import torch
+
+    picked = pick_device(device)
+    return torch.cuda.get_device_name(picked) if picked.type == "cuda" else "cpu"
+
+
+def work(folder: str, dataset: str, model: str, seed: int, device: str) -> str:
+    """One job of a pool: its own results folder, joined by ``collect`` when all are done."""
+    own = Results(Path(folder) / f"{dataset}-{model}-{seed}")
+    started = time.perf_counter()
+    run_ours(own, dataset, model, seed, device=device)
+    return f"{dataset} {model} {seed}: {time.perf_counter() - started:.0f} s"
+
+
+def collect(folder: Path, results: Results) -> None:
+    """Bring the records of all jobs into one file."""
+    for part in sorted(folder.iterdir()):
+        results.add(Results(part).of(EXPERIMENT))
+
+
+def main() -> None:
+    """``python -m lamatext.reproduce.leaderboard``: train our rows side by side."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--parts", type=Path, required=True, help="a folder a job, for resuming")
+    parser.add_argument("--models", default=",".join(OURS))
+    parser.add_argument("--sets", default=",".join(SETS))
+    parser.add_argument("--seeds", default=",".join(map(str, SEEDS)))
+    parser.add_argument("--rivals", default="", help=f"of {', '.join(RIVALS)}")
+    parser.add_argument("--device", default="auto")
+    parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--results", type=Path, default=Path("results"))
+    given = parser.parse_args()
+    given.parts.mkdir(parents=True, exist_ok=True)
+    jobs = [
+        (str(given.parts), dataset, model, int(seed), given.device)
+        for dataset in given.sets.split(",")
+        for model in given.models.split(",")
+        for seed in given.seeds.split(",")
+        if model
+    ]
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(given.workers, mp_context=context) as pool:
+        for future in as_completed([pool.submit(work, *job) for job in jobs]):
+            print(future.exception() or future.result(), flush=True)
+    results = Results(given.results)
+    collect(given.parts, results)
+    for dataset in given.sets.split(","):
+        for name in filter(None, given.rivals.split(",")):
+            run_rival(results, dataset, name)
+            print(dataset, name, flush=True)
+
+
+if __name__ == "__main__":
+    main()

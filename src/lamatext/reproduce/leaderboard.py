@@ -19,8 +19,8 @@ from lamatext.data.sources import load
 from lamatext.folder import folder_size
 from lamatext.jobs import Parts, class_numbers, fit_recipe, numbers_of, score_saved
 from lamatext.progress import SILENT, Progress
-from lamatext.provenance import versions
-from lamatext.reproduce.records import Record, Results, commit
+from lamatext.provenance import commit, versions
+from lamatext.reproduce.records import Record, Results
 from lamatext.rivals import RIVALS, Row, measure, row_of
 from lamatext.training.run import pick_device
 

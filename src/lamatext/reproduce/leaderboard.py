@@ -25,7 +25,7 @@ from lamatext.rivals import RIVALS, Row, measure, row_of
 from lamatext.training.run import pick_device
 
 EXPERIMENT = "leaderboard"
-SETS = ("r8", "imdb", "news", "clothing", "mr")
+SETS = ("imdb", "clothing", "r8", "news", "mr")  # the longest first
 SEEDS = (0, 1, 2)
 METRICS = ("accuracy", "macro_f1", "calibration_error", "bytes", "texts_per_second", "seconds")
 
@@ -111,11 +111,14 @@ def device_name(device: str) -> str:
     return torch.cuda.get_device_name(picked) if picked.type == "cuda" else "cpu"
 
 
-def work(folder: str, dataset: str, model: str, seed: int, device: str) -> str:
+def work(folder: str, dataset: str, model: str, seed: int | None, device: str) -> str:
     """One job of a pool: its own results folder, joined by ``collect`` when all are done."""
     own = Results(Path(folder) / f"{dataset}-{model}-{seed}")
     started = time.perf_counter()
-    run_ours(own, dataset, model, seed, device=device)
+    if seed is None:
+        run_rival(own, dataset, model)
+    else:
+        run_ours(own, dataset, model, seed, device=device)
     return f"{dataset} {model} {seed}: {time.perf_counter() - started:.0f} s"
 
 
@@ -126,35 +129,36 @@ def collect(folder: Path, results: Results) -> None:
 
 
 def main() -> None:
-    """``python -m lamatext.reproduce.leaderboard``: train our rows side by side."""
+    """``python -m lamatext.reproduce.leaderboard``: train our rows and the rivals side by side."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--parts", type=Path, required=True, help="a folder a job, for resuming")
-    parser.add_argument("--models", default=",".join(OURS))
+    parser.add_argument("--models", default="default", help=f"of {', '.join(OURS)}")
+    parser.add_argument("--rivals", default="", help=f"of {', '.join(RIVALS)}")
     parser.add_argument("--sets", default=",".join(SETS))
     parser.add_argument("--seeds", default=",".join(map(str, SEEDS)))
-    parser.add_argument("--rivals", default="", help=f"of {', '.join(RIVALS)}")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--results", type=Path, default=Path("results"))
     given = parser.parse_args()
     given.parts.mkdir(parents=True, exist_ok=True)
-    jobs = [
-        (str(given.parts), dataset, model, int(seed), given.device)
-        for dataset in given.sets.split(",")
-        for model in given.models.split(",")
-        for seed in given.seeds.split(",")
-        if model
+    rows: list[tuple[str, int | None]] = [
+        *((model, int(s)) for model in _listed(given.models) for s in _listed(given.seeds)),
+        *((name, None) for name in _listed(given.rivals)),
     ]
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(given.workers, mp_context=context) as pool:
-        for future in as_completed([pool.submit(work, *job) for job in jobs]):
-            print(future.exception() or future.result(), flush=True)
-    results = Results(given.results)
-    collect(given.parts, results)
-    for dataset in given.sets.split(","):
-        for name in filter(None, given.rivals.split(",")):
-            run_rival(results, dataset, name)
-            print(dataset, name, flush=True)
+        jobs = [
+            pool.submit(work, str(given.parts), dataset, model, seed, given.device)
+            for dataset in _listed(given.sets)
+            for model, seed in rows
+        ]
+        for job in as_completed(jobs):
+            print(job.exception() or job.result(), flush=True)
+    collect(given.parts, Results(given.results))
+
+
+def _listed(names: str) -> list[str]:
+    return [name for name in names.split(",") if name]
 
 
 if __name__ == "__main__":

@@ -1,0 +1,46 @@
+"""Made-up texts that a small model can tell apart."""
+
+import csv
+from pathlib import Path
+
+import numpy as np
+
+GOOD = ("wonderful", "moving", "brilliant", "charming", "superb")
+BAD = ("dull", "boring", "dreadful", "clumsy", "tedious")
+COMMON = ("the", "film", "is", "a", "story", "of", "two", "people", "in", "a", "small", "town")
+
+TINY: dict[str, object] = {
+    "text.min_count": 1,
+    "text.vectors": "random",
+    "text.width": 8,
+    "model.hidden": 4,
+    "model.heads": 3,
+    "model.classifier": 6,
+    "training.epochs": 2,
+    "training.batch": 8,
+    "wide.use": False,
+    "storage": "float32",
+}
+"""Settings of a model that trains in a blink."""
+
+
+def reviews(count: int, *, seed: int = 0) -> tuple[list[str], list[str]]:
+    """Texts and their labels, ``neg`` and ``pos`` in turn."""
+    draw = np.random.default_rng(seed)
+    texts, labels = [], []
+    for number in range(count):
+        words = list(draw.choice(COMMON, draw.integers(4, 12)))
+        for _ in range(2):
+            words.insert(int(draw.integers(len(words))), draw.choice((BAD, GOOD)[number % 2]))
+        texts.append(" ".join(words))
+        labels.append(("neg", "pos")[number % 2])
+    return texts, labels
+
+
+def write_csv(path: Path, count: int, *, seed: int = 0) -> Path:
+    """A CSV of reviews with the columns text and label."""
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(("text", "label"))
+        writer.writerows(zip(*reviews(count, seed=seed), strict=True))
+    return path

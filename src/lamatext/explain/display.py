@@ -4,7 +4,7 @@ Shapes: T words.
 """
 
 import html
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -84,6 +84,11 @@ def excerpt(scores: Floats, *, words: int, around: int = 6) -> list[range]:
             break
     edges = np.flatnonzero(np.diff(chosen, prepend=False, append=False))
     return [range(int(start), int(end)) for start, end in edges.reshape(-1, 2)]
+
+
+def parted(shares: Mapping[str, float]) -> str:
+    """The shares of a model's parts: ``n-grams +1.200, network +0.800``; "" without."""
+    return ", ".join(f"{name} {signed(value)}" for name, value in sorted(shares.items()))
 
 
 def signed(value: float) -> str:

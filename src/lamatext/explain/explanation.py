@@ -81,6 +81,16 @@ class Explanation:
         return relative
 
     @property
+    def relative_parts(self) -> dict[str, Floats]:
+        """The same of each part of the model, (C, T) each; empty where it has but one."""
+        return {name: part - part.mean(axis=0) for name, part in (self.parts or {}).items()}
+
+    def shares(self, label: Label | None = None) -> dict[str, float]:
+        """What all words together add to ``label`` through each part of the model."""
+        column = self.column(label)
+        return {name: float(part[column].sum()) for name, part in self.relative_parts.items()}
+
+    @property
     def logits(self) -> Floats:
         """Before the softmax: (C,)."""
         total: Floats = self.contributions.sum(axis=1) + self.base

@@ -4,27 +4,25 @@ Every character that comes from a text or a label goes through ``escaped``; the 
 is the only one its Content-Security-Policy lets run, and no request leaves it.
 """
 
-import base64
-import hashlib
-import json
-from collections.abc import Iterable, Sequence
-from functools import cache
-from importlib.resources import files
+from collections.abc import Sequence
 from string import Template
 
 import numpy as np
 
+from lamatext.explain.controls import controls
 from lamatext.explain.display import (
     attention_scale,
     contribution_scale,
     escaped,
+    parted,
     segments,
     share,
     signed,
 )
+from lamatext.explain.embed import asset, between, policy_hash, script_json
 from lamatext.explain.explanation import Explanation, Label
+from lamatext.explain.head import Floats
 
-PILLS = 8  # more classes than this are chosen from a list
 KEPT_CLASSES = 12  # the page holds the contributions to a text's most probable classes
 BARS = 5
 STRONGEST = 5
@@ -45,16 +43,16 @@ def page(
         truths: the right label of each text, where it is known.
     """
     known = truths if truths is not None else [None] * len(explanations)
-    template = Template(_asset("page.html"))
+    template = Template(asset("lamatext.explain", "page.html"))
     return template.substitute(
-        hash=_hash(_between(template.template, "<script>", "</script>")),
+        hash=policy_hash(between(template.template, "<script>", "</script>")),
         title=escaped(title),
         subtitle=escaped(subtitle),
         style=style(),
-        controls=_controls(explanations[0]) if explanations else "",
+        controls=controls(explanations[0]) if explanations else "",
         cards="\n".join(card(e, truth) for e, truth in zip(explanations, known, strict=True)),
         footer=_footer(explanations),
-        numbers=_json(
+        numbers=script_json(
             {
                 "classes": len(explanations[0].labels) if explanations else 0,
                 "texts": [_numbers(explanation) for explanation in explanations],
@@ -72,14 +70,14 @@ def card(explanation: Explanation, truth: Label | None = None) -> str:
         f"{_truth(explanation, truth)}</div>\n{_bars(explanation)}\n"
         f'<p class="text" dir="auto" tabindex="0" aria-label="The text, word by word">'
         f"{_shaded(explanation)}</p>\n"
-        f'<p class="figures" aria-live="polite"></p>\n{_why(explanation)}{_note(explanation)}\n'
-        "</article>"
+        f'<p class="figures" aria-live="polite"></p>\n'
+        f"{_why(explanation)}{_parts(explanation)}{_note(explanation)}\n</article>"
     )
 
 
 def style() -> str:
     """The page's CSS."""
-    return _asset("page.css")
+    return asset("lamatext.explain", "page.css")
 
 
 def _shaded(explanation: Explanation) -> str:
@@ -143,6 +141,13 @@ def _why(explanation: Explanation) -> str:
     return f'<dl class="why">{rows}</dl>' if rows else ""
 
 
+def _parts(explanation: Explanation) -> str:
+    """What the words add through each part of a model that has several."""
+    told = parted(explanation.shares())
+    total = signed(float(explanation.relative[explanation.best].sum()))
+    return f'<p class="note parts">all words {total}: of this, {told}</p>' if told else ""
+
+
 def _note(explanation: Explanation) -> str:
     if not any(explanation.words):
         return '<p class="note">No word of this text is known to the model.</p>'
@@ -152,46 +157,7 @@ def _note(explanation: Explanation) -> str:
     return ""
 
 
-def _controls(first: Explanation) -> str:
-    """The switches: a class's contributions, or the attention of one head or all."""
-    names = [str(label) for label in first.labels]
-    best = (
-        '<label><input type="radio" name="view" value="best" checked><span>predicted</span></label>'
-    )
-    if len(names) <= PILLS:
-        classes = best + "".join(_pill(row, name) for row, name in enumerate(names))
-        chooser = ""
-    else:
-        options = "".join(
-            f'<option value="{row}" data-class>{escaped(name)}</option>'
-            for row, name in enumerate(names)
-        )
-        blank = '<option value="">another class …</option>'
-        classes = best
-        chooser = f'<select name="class" aria-label="Another class">{blank}{options}</select>'
-    rows = _row("by-class", "Contribution", classes, chooser)
-    if first.weights is not None:
-        heads = ["mean", *(str(j) for j in range(1, len(first.weights) + 1))]
-        pills = "".join(_pill(row, name, "") for row, name in enumerate(heads, start=len(names)))
-        rows += "\n" + _row("by-head", "Attention", pills)
-    return rows
-
-
-def _pill(row: int, name: str, kind: str = " data-class") -> str:
-    return (
-        f'<label><input type="radio" name="view" value="{row}">'
-        f"<span{kind}>{escaped(name)}</span></label>"
-    )
-
-
-def _row(kind: str, name: str, pills: str, chooser: str = "") -> str:
-    return (
-        f'<div class="row {kind}" role="group" aria-label="{name}"><b>{name}</b>'
-        f'<div class="pills">{pills}</div>{chooser}</div>'
-    )
-
-
-def _footer(explanations: Iterable[Explanation]) -> str:
+def _footer(explanations: Sequence[Explanation]) -> str:
     methods = {explanation.method for explanation in explanations}
     gist = {
         "contribution": "what it adds to the score of a class",
@@ -202,6 +168,11 @@ def _footer(explanations: Iterable[Explanation]) -> str:
         "<b>Blue</b> words speak for the class, <b>orange</b> (dotted) words against it."
         for method in sorted(methods)
     ]
+    if any(explanation.parts for explanation in explanations):
+        lines.append(
+            "The <b>network</b> reads the text with attention; the <b>n-grams</b> are short runs "
+            "of words and letters in a linear model beside it. The two add up."
+        )
     if any(explanation.weights is not None for explanation in explanations):
         lines.append(
             "Attention is where the model looked, which is not yet why it decided: "
@@ -215,35 +186,23 @@ def _numbers(explanation: Explanation) -> dict[str, object]:
     kept = set(np.argsort(-explanation.probabilities, kind="stable")[:KEPT_CLASSES].tolist())
     relative = explanation.relative
     scale = contribution_scale(relative)
-    rows: list[list[float] | None] = [
-        _short(row) if c in kept else None for c, row in enumerate(relative)
-    ]
+    rows = _kept(relative, kept)
     scales = [scale] * len(rows)
     if explanation.weights is not None and explanation.pooled is not None:
         for row in (explanation.pooled, *explanation.weights):
             rows.append(_short(row))
             scales.append(attention_scale(row))
-    return {"best": explanation.best, "rows": rows, "scales": _short(np.array(scales))}
+    return {
+        "best": explanation.best,
+        "rows": rows,
+        "scales": _short(np.array(scales)),
+        "parts": [_kept(part, kept) for part in explanation.relative_parts.values()],
+    }
+
+
+def _kept(rows: Floats, kept: set[int]) -> list[list[float] | None]:
+    return [_short(row) if c in kept else None for c, row in enumerate(rows)]
 
 
 def _short(values: np.ndarray[tuple[int], np.dtype[np.floating]]) -> list[float]:
     return [float(f"{value:.4g}") for value in values.tolist()]
-
-
-def _json(value: object) -> str:
-    """JSON that cannot end the ``<script>`` it stands in."""
-    text = json.dumps(value, separators=(",", ":"), allow_nan=False)
-    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
-
-
-def _hash(script: str) -> str:
-    return "sha256-" + base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-
-
-def _between(text: str, start: str, end: str) -> str:
-    return text.split(start, 1)[1].split(end, 1)[0]
-
-
-@cache
-def _asset(name: str) -> str:
-    return files("lamatext.explain").joinpath(name).read_text(encoding="utf-8")

@@ -9,6 +9,7 @@ from lamatext.explain.display import (
     attention_scale,
     contribution_scale,
     escaped,
+    parted,
     segments,
     share,
     signed,
@@ -21,8 +22,10 @@ def fragment(explanation: Explanation) -> str:
     """The text shaded by contribution to the predicted class and, folded away, by attention."""
     relative, pooled = explanation.relative, explanation.pooled
     contribution, scale = relative[explanation.best], contribution_scale(relative)
+    own = {name: part[explanation.best] for name, part in explanation.relative_parts.items()}
     tips = [
         f"contribution {signed(float(value))}"
+        + (f", {parted({name: float(part[t]) for name, part in own.items()})}" if own else "")
         + ("" if pooled is None else f", attention {share(float(pooled[t]))}")
         for t, value in enumerate(contribution)
     ]
@@ -31,6 +34,11 @@ def fragment(explanation: Explanation) -> str:
         _tinted(explanation, contribution / scale, tips, ("0,103,197", "226,134,0")),
         "<small>blue speaks for this class, orange against it; hover for the figures</small>",
     ]
+    if own:
+        total = signed(float(contribution.sum()))
+        parts.append(
+            f"<br><small>all words {total}: of this, {parted(explanation.shares())}</small>"
+        )
     if pooled is not None:
         strength = pooled / attention_scale(pooled)
         parts += [

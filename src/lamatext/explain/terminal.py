@@ -19,6 +19,7 @@ from lamatext.explain.display import (
     contribution_scale,
     excerpt,
     one_line,
+    parted,
     segments,
     share,
     signed,
@@ -65,6 +66,7 @@ def render(explanation: Explanation, *, label: Label | None = None) -> Renderabl
         _probabilities(explanation),
         _heading(_contribution_title(explanation, column), ("for", FOR), ("against", AGAINST)),
         Padding(_shaded(explanation, contribution, contribution / scale), (0, 2)),
+        *_parts(explanation, column),
     ]
     pooled = explanation.pooled
     if pooled is not None and explanation.weights is not None:
@@ -85,7 +87,9 @@ def plain_lines(explanation: Explanation, *, label: Label | None = None) -> Iter
         yield f"  {share(float(explanation.probabilities[c]))}  {_name(explanation, c)}"
     yield ""
     yield _contribution_title(explanation, column)
-    yield from _plain_words(explanation, explanation.relative[column])
+    yield from _plain_words(explanation, column)
+    for line in _parts(explanation, column):
+        yield line.plain
     if explanation.weights is not None:
         yield ""
         yield f"Strongest words of {_heads(explanation)}"
@@ -93,14 +97,28 @@ def plain_lines(explanation: Explanation, *, label: Label | None = None) -> Iter
             yield f"  head {j}: {', '.join(_strongest(explanation, weights))}"
 
 
-def _plain_words(explanation: Explanation, contribution: Floats) -> Iterator[str]:
-    words, pooled = explanation.words, explanation.pooled
+def _parts(explanation: Explanation, column: int) -> list[Text]:
+    """What the words add through each part of a model that has several."""
+    told = parted(explanation.shares(explanation.labels[column]))
+    total = signed(float(explanation.relative[column].sum()))
+    return [Text(f"  all words {total}: of this, {told}", style="dim")] if told else []
+
+
+def _plain_words(explanation: Explanation, column: int) -> Iterator[str]:
+    words, pooled, contribution = (
+        explanation.words,
+        explanation.pooled,
+        explanation.relative[column],
+    )
+    parts = {name: part[column] for name, part in explanation.relative_parts.items()}
     shown = np.sort(np.argsort(-np.abs(contribution), kind="stable")[:LISTED])
     if len(shown) < len(words):
         yield f"  (the {len(shown)} strongest of {len(words):,} words; --json has all)"
     for t in shown:
         weight = "" if pooled is None else f"  attention {share(float(pooled[t]))}"
-        yield f"  {signed(float(contribution[t]))}{weight}  {_word(words[t])}"
+        told = parted({name: float(part[t]) for name, part in parts.items()})
+        note = f"  ({told})" if told else ""
+        yield f"  {signed(float(contribution[t]))}{weight}  {_word(words[t])}{note}"
 
 
 def _contribution_title(explanation: Explanation, column: int) -> str:

@@ -133,16 +133,18 @@ class Predictor:
         """The explanation with the wide part's contributions; it reads every word of the text."""
         assert isinstance(self.encoder, TextEncoder)  # a wide part is only trained with words
         tokenizer = self.encoder.tokenizer
-        spans, words = tokenizer.spans(seen.text), tokenizer.words(seen.text)
+        words = tokenizer.words(seen.text)
+        spans = tokenizer.spans(seen.text) or seen.spans  # without a word: the network's empty one
         place = {span: number for number, span in enumerate(spans)}
         read = [place[span] for span in seen.spans if span in place]  # what the network read
-        network = np.zeros((len(self.classes), len(words)), np.float32)
+        network = np.zeros((len(self.classes), len(spans)), np.float32)
         network[:, read] = seen.contributions[:, : len(read)]
-        grams = wide.contributions(words)
+        grams = np.zeros_like(network)
+        grams[:, : len(words)] = wide.contributions(words)
         base = seen.logits + wide.base - network.sum(axis=1)
         weights = None
         if seen.weights is not None:
-            weights = np.zeros((len(seen.weights), len(words)), np.float32)
+            weights = np.zeros((len(seen.weights), len(spans)), np.float32)
             weights[:, read] = seen.weights[:, : len(read)]
         return replace(
             seen,

@@ -1,0 +1,106 @@
+"""A model of several parts: what each adds is shown in every view."""
+
+import io
+import json
+import re
+
+import numpy as np
+import pytest
+from rich.console import Console
+from tests.fused import predictor
+
+from lamatext.explain.display import parted, signed
+from lamatext.explain.html import page
+from lamatext.explain.notebook import fragment
+from lamatext.explain.terminal import show
+
+TEXTS = [
+    "A wonderful film, never DULL: two people xyzzy 👍🏽",
+    "boring " * 600,
+    "nothing-known-here-qqq",
+    "",
+    " \n",
+]
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_network_ngrams_and_base_add_up_to_the_logits(text: str) -> None:
+    model = predictor()
+
+    explanation = model.explain(text)
+
+    assert explanation.parts is not None
+    both = explanation.parts["network"] + explanation.parts["n-grams"]
+    words = model.encoder.tokenizer.words(text)  # type: ignore[attr-defined]
+    logits = model.logits_of_words([words])[0]
+    np.testing.assert_allclose(both.sum(axis=1) + explanation.base, logits, atol=1e-4)
+    np.testing.assert_allclose(both, explanation.contributions, atol=1e-6)
+    np.testing.assert_allclose(explanation.probabilities, model.predict_proba([text])[0], atol=1e-5)
+
+
+def test_a_word_that_the_network_did_not_read_has_no_weight_and_adds_nothing_there() -> None:
+    explanation = predictor().explain("a wonderful xyzzy film")
+
+    assert explanation.words == ["a", "wonderful", "xyzzy", "film"]
+    assert explanation.parts is not None
+    assert explanation.weights is not None
+    assert not explanation.weights[:, 2].any()
+    assert not explanation.parts["network"][:, 2].any()
+    np.testing.assert_allclose(explanation.weights.sum(axis=1), 1, atol=1e-5)
+
+
+def test_shares_add_up_to_what_all_words_say_for_a_class() -> None:
+    explanation = predictor().explain(TEXTS[0])
+
+    for column, label in enumerate(explanation.labels):
+        total = float(explanation.relative[column].sum())
+        assert sum(explanation.shares(label).values()) == pytest.approx(total, abs=1e-5)
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_the_terminal_names_each_parts_share(terminal: bool) -> None:
+    explanation = predictor().explain(TEXTS[0])
+    file = io.StringIO()
+
+    show(explanation, Console(file=file, force_terminal=terminal, width=200, color_system=None))
+
+    assert f"of this, {parted(explanation.shares())}" in file.getvalue()
+
+
+def test_page_notebook_and_json_hold_the_same_shares() -> None:
+    explanation = predictor().explain(TEXTS[0])
+    told = parted(explanation.shares())
+
+    html = page([explanation], "Why")
+
+    found = re.search(r'<script type="application/json" id="numbers">(.*?)</script>', html)
+    assert found
+    numbers = json.loads(found[1])["texts"][0]
+    assert told in html
+    assert told in fragment(explanation)
+    assert 'name="part" value="-1" checked' in html
+    as_dict = json.loads(explanation.to_json())
+    assert list(as_dict["parts"]) == ["network", "n-grams"]
+    for number, name in enumerate(as_dict["parts"]):
+        part = np.array(as_dict["parts"][name])
+        np.testing.assert_allclose(numbers["parts"][number], part - part.mean(axis=0), atol=1e-3)
+
+
+def test_a_model_of_one_part_has_no_switch() -> None:
+    from tests.explain.models import make_explanation
+
+    explanation = make_explanation("a b c")
+
+    assert 'name="part"' not in page([explanation], "Why")
+    assert explanation.shares() == {}
+    assert "of this" not in fragment(explanation)
+    assert signed(0.5) == "+0.500"
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_odd_texts_are_shown_everywhere(text: str) -> None:
+    explanation = predictor().explain(text)
+
+    page([explanation], "Why")
+    fragment(explanation)
+    show(explanation, Console(file=io.StringIO(), force_terminal=True))

@@ -1,0 +1,23 @@
+"""A small model with both its parts, a network and a linear model on n-grams, really trained."""
+
+from functools import cache
+
+from tests.corpora import TINY, reviews
+
+from lamatext.classifier import TextClassifier
+from lamatext.runtime.predictor import Predictor
+
+SETTINGS: dict[str, object] = {**TINY, "wide.use": True, "text.min_count": 3}
+
+
+@cache
+def trained(seed: int = 0) -> TextClassifier:
+    """Trained once for all tests; its texts are those of ``reviews(120)``."""
+    texts, labels = reviews(120)
+    model = TextClassifier(recipe="default", seed=seed, settings=SETTINGS)
+    return model.fit(texts, labels)
+
+
+def predictor() -> Predictor:
+    """The same, ready to explain."""
+    return trained()._predictor()

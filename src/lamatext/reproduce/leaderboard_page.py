@@ -66,9 +66,11 @@ def set_table(board: Board, dataset: str) -> str:
     """All figures of one set."""
     columns = ["model", "accuracy", "macro-F1", "calibration error", "size", "texts/s", "training"]
     lines = [_row(columns), _row(["---", *["--:"] * 6])]
-    for model in board.models():
-        if board.of(model, dataset, "accuracy"):
-            lines.append(_row([TITLES[model], *_figures(board, model, dataset)]))
+    lines += [
+        _row([TITLES[model], *_figures(board, model, dataset)])
+        for model in board.models()
+        if board.of(model, dataset, "accuracy")
+    ]
     return "\n".join(lines)
 
 

@@ -1,5 +1,6 @@
 # make demo   train on real reviews and see the result        make test    the fast tests
 # make check  format, lint, types                             make test-all  the slow ones too
+#                                                             make test-browser  pages in chromium
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -33,6 +34,10 @@ test: setup
 
 test-all: setup
 	$(BIN)/pytest -m "not browser" --cov --cov-report=term:skip-covered
+
+# Drives the pages in chromium, which Debian's package of that name brings.
+test-browser: setup
+	$(BIN)/pytest -m browser
 
 bench: setup
 	$(BIN)/lamatext bench all

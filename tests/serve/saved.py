@@ -2,14 +2,17 @@
 
 from pathlib import Path
 
+import numpy as np
 import torch
 
-from lamatext.config import Recipe
+from lamatext.config import Recipe, WideSettings
 from lamatext.data.encode import TextEncoder
+from lamatext.data.ngrams import count_ngrams
 from lamatext.data.tokens import WordTokenizer
 from lamatext.data.vocab import Vocabulary
 from lamatext.nn.network import build_network
 from lamatext.runtime.weights import Storage
+from lamatext.runtime.wide import Block, WidePart, specs
 from lamatext.store import SavedModel, save_model
 
 WORDS = [
@@ -20,6 +23,20 @@ WORDS = [
 LABELS = ["bad", "good", "<b>so</b>"]
 
 
+def wide_part(settings: WideSettings, classes: int) -> WidePart:
+    """Random weights for the n-grams of some texts."""
+    draw = np.random.default_rng(0)
+    texts = [WORDS[place : place + 9] for place in range(0, len(WORDS), 3)]
+    rows, blocks = 1 if classes == 2 else classes, []
+    for spec in specs(settings):
+        keys = np.unique(count_ngrams(texts, spec).keys)
+        weights = draw.integers(-127, 128, (rows, len(keys)), np.int8)
+        idf = draw.integers(1, 256, len(keys), np.uint8)
+        steps = np.full(rows, 0.05, np.float32)
+        blocks.append(Block(spec, keys, idf, weights, np.array(0.03, np.float32), steps))
+    return WidePart(tuple(blocks), draw.normal(size=rows).astype(np.float32))
+
+
 def save(
     folder: Path,
     name: str = "lama-ctx",
@@ -27,12 +44,19 @@ def save(
     text: dict[str, object] | None = None,
     labels: list[str] | list[int] | None = None,
     storage: Storage = "float32",
+    wide: bool = False,
     **model: object,
 ) -> Path:
     """A small model of that system in ``folder``."""
     sizes = {"hidden": 7, "heads": 5, "classifier": 9, "filters": 6, "attention_width": 11}
     about = {"min_count": 1, "width": 12, "rare": "unknown", **(text or {})}
-    recipe = Recipe.model_validate({"model": {"name": name, **sizes, **model}, "text": about})
+    recipe = Recipe.model_validate(
+        {
+            "model": {"name": name, **sizes, **model},
+            "text": about,
+            "wide": {"use": wide, "characters": True},
+        }
+    )
     labels = LABELS if labels is None else labels
     rows = len(WORDS) + 2
     torch.manual_seed(0)
@@ -49,4 +73,6 @@ def save(
         settings.max_words,
         settings.tail,
     )
-    return save_model(folder, SavedModel(recipe, labels, tensors, encoder), storage=storage)
+    beside = wide_part(recipe.wide, len(labels)) if wide else None
+    saved = SavedModel(recipe, labels, tensors, encoder, beside)
+    return save_model(folder, saved, storage=storage)

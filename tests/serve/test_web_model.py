@@ -90,7 +90,7 @@ def check_same(folder: Path, texts: list[str], tolerance: float) -> None:
     ],
 )
 def test_every_light_system_says_the_same_in_the_page(
-    tmp_path: Path, name: str, settings: dict[str, object]
+    tmp_path: Path, name: str, settings: dict[str, Any]
 ) -> None:
     folder = save(tmp_path / "model", name, **settings)
 
@@ -117,6 +117,18 @@ def test_every_storage_is_read_as_python_reads_it(tmp_path: Path, storage: Stora
 )
 def test_words_are_left_out_as_in_python(tmp_path: Path, text: dict[str, object]) -> None:
     check_same(save(tmp_path / "model", text=text), TEXTS, 1e-5)
+
+
+@needs_node
+@pytest.mark.parametrize("labels", [["no", "yes"], ["a", "b", "c"]])
+@pytest.mark.parametrize("name", ["lama-ctx", "avg"])
+@pytest.mark.parametrize("rare", ["drop", "unknown"])
+def test_the_n_grams_beside_the_network_say_the_same(
+    tmp_path: Path, name: str, labels: list[str], rare: str
+) -> None:
+    folder = save(tmp_path / "model", name, labels=labels, text={"rare": rare}, wide=True)
+
+    check_same(folder, TEXTS, 1e-5)
 
 
 @needs_node

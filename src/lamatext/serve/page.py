@@ -9,12 +9,14 @@ from fastapi import FastAPI
 from starlette.responses import FileResponse, Response
 
 from lamatext.errors import ModelError
-from lamatext.folder import WEIGHTS
+from lamatext.explain.html import style
+from lamatext.folder import WEIGHTS, WIDE
 from lamatext.serve.models import ServedModel
 from lamatext.serve.problems import ProblemError
 from lamatext.serve.web_model import describe
 
 TYPES = {"js": "text/javascript", "css": "text/css", "html": "text/html", "svg": "image/svg+xml"}
+TENSORS = {"weights": WEIGHTS, "wide": WIDE}
 FRESH = {"Cache-Control": "no-cache"}
 
 
@@ -44,9 +46,11 @@ def _add_models(app: FastAPI, served: Mapping[str, ServedModel]) -> None:
         except ModelError as error:
             raise ProblemError(409, f"{error}") from None
 
-    @app.get("/models/{name}/weights", include_in_schema=False)
-    def weights(name: str) -> Response:
-        file = _named(served, name).folder / WEIGHTS
+    @app.get("/models/{name}/{part}", include_in_schema=False)
+    def tensors(name: str, part: str) -> Response:
+        file = _named(served, name).folder / TENSORS.get(part, "")
+        if part not in TENSORS or not file.is_file():
+            raise ProblemError(404, "this model has no such part.")
         return FileResponse(file, headers=FRESH, media_type="application/octet-stream")
 
 
@@ -69,11 +73,12 @@ def asset(name: str) -> str:
 def assets() -> dict[str, str]:
     """All of the page's files by name."""
     folder = files("lamatext.serve").joinpath("static")
-    return {
+    own = {
         entry.name: entry.read_text(encoding="utf-8")
         for entry in folder.iterdir()
         if entry.name.rpartition(".")[2] in TYPES
     }
+    return {"house.css": style(), **own}
 
 
 def _file(name: str) -> Response:

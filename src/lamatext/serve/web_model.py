@@ -4,10 +4,11 @@ import json
 from pathlib import Path
 from typing import Any
 
-from lamatext.config import Recipe
+from lamatext.config import WideSettings
 from lamatext.errors import ModelError
-from lamatext.folder import TOKENIZER, VOCAB, load_config
+from lamatext.folder import TOKENIZER, VOCAB, WEIGHTS, WIDE, load_config, recipe_of
 from lamatext.runtime.graph import NOT_HELD
+from lamatext.runtime.wide import specs
 
 SETTINGS = ("name", "heads", "rank", "scores", "tanh", "l2", "temperature", "max_pool")
 
@@ -19,7 +20,8 @@ def describe(folder: Path) -> dict[str, Any]:
         ModelError: the model is one that JavaScript cannot run.
     """
     config = load_config(folder)
-    model = Recipe.model_validate(config["recipe"]).model
+    recipe = recipe_of(folder, config)
+    model = recipe.model
     if model.name in NOT_HELD:
         raise ModelError(
             f"{folder}: {model.name} is too large to run in a page alone. "
@@ -37,4 +39,11 @@ def describe(folder: Path) -> dict[str, Any]:
         "settings": model.model_dump(include=set(SETTINGS)),
         "text": {key: text[key] for key in ("lower", "rare", "max_words", "tail")},
         "words": words,
+        "wide": wide_blocks(recipe.wide) if (folder / WIDE).is_file() else None,
+        "bytes": (folder / WEIGHTS).stat().st_size,
     }
+
+
+def wide_blocks(settings: WideSettings) -> list[dict[str, Any]]:
+    """Which n-grams each block of the wide part has: runs of words, or of characters."""
+    return [{"words": spec.words, "characters": spec.chars} for spec in specs(settings)]

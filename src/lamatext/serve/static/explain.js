@@ -2,8 +2,8 @@
 
 import { Matrix, dot, linear } from "./arrays.js";
 import { classifierOf, run } from "./network.js";
+import { UNKNOWN } from "./tokens.js";
 
-const UNKNOWN = 1;
 const MOST = 256; // versions of a text that are read, at most
 
 /** Σⱼ αⱼₜ hₜ·∂logit_c/∂sⱼ: (C)(T). The classifier is piecewise linear, so nothing is left but a constant. */

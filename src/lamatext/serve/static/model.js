@@ -12,8 +12,10 @@ export class Model {
   constructor(description, weights, wide = null) {
     this.name = description.name;
     this.labels = description.labels;
+    this.where = description.where;
     this.reader = new Reader(description.words, description.text);
     this.network = { settings: description.settings, tensors: restored(readTensors(weights)) };
+    this.heads = headsOf(this.network);
     this.wide = wide && { blocks: description.wide, tensors: readTensors(wide) };
   }
 
@@ -50,22 +52,30 @@ export class Model {
   }
 }
 
+/** How many rows of weights the network gives. */
+function headsOf({ settings }) {
+  if (["bigru", "cnn", "avg"].includes(settings.name)) return 0;
+  return settings.name === "bilinear" ? 1 : settings.heads;
+}
+
 /** The wide part reads every word of the text; what the network did not read has no weight there. */
 function beside(wide, explanation, { spans, words, places }) {
+  const grams = wideContributions(wide, words);
+  const base = explanation.base.map((value, c) => value + grams.base[c]);
+  if (!words.length) return { ...explanation, base };
   const spread = row => {
     const wider = new Array(words.length).fill(0);
     places.forEach((place, t) => { wider[place] = row[t]; });
     return wider;
   };
-  const grams = wideContributions(wide, words);
-  const network = explanation.contributions.map(spread);
-  const lost = places.length ? explanation.base.map(() => 0) : explanation.contributions.map(sum);
+  const lost = places.length ? 0 : 1; // the network read one unknown word, which is none of these
   return {
     ...explanation,
     spans,
     weights: explanation.weights && explanation.weights.map(spread),
-    contributions: network.map((row, c) => row.map((value, t) => value + grams.contributions[c][t])),
-    base: explanation.base.map((value, c) => value + lost[c] + grams.base[c]),
+    contributions: explanation.contributions.map((row, c) =>
+      spread(row).map((value, t) => value + grams.contributions[c][t])),
+    base: base.map((value, c) => value + lost * sum(explanation.contributions[c])),
   };
 }
 

@@ -19,7 +19,7 @@ export function spansOf(text) {
   return Array.from(text.matchAll(WORD), found => [found.index, found.index + found[0].length]);
 }
 
-const UNKNOWN = 1;
+export const UNKNOWN = 1; // the id of a word outside the vocabulary
 
 /** What turns a text into the ids a network reads. */
 export class Reader {

@@ -15,6 +15,7 @@ def model_card(config: Mapping[str, Any], metrics: Mapping[str, Any]) -> str:
         f"{', '.join(f'`{_plain(label)}`' for label in labels[:20])}"
         f"{' …' if len(labels) > 20 else ''}.",
         _scores(metrics),
+        _reasons(metrics),
         _data(data),
         _size(config),
         _settings(recipe, config.get("training", {})),
@@ -35,6 +36,15 @@ def _scores(metrics: Mapping[str, Any]) -> str:
         for row in rows
     ]
     return "\n".join(lines)
+
+
+def _reasons(metrics: Mapping[str, Any]) -> str:
+    """How far its explanations were found to hold."""
+    found = metrics.get("faithfulness")
+    if not found:
+        return ""
+    told = f"{_plain(found['verdict'])} Measured on {found['texts']} texts."
+    return f"## Can its reasons be trusted?\n\n{told}"
 
 
 def _data(data: Mapping[str, Any]) -> str:

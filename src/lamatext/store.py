@@ -153,6 +153,19 @@ def load_network(model: SavedModel) -> "nn.Module":
     return network.eval()
 
 
+def add_metrics(folder: Path, found: Mapping[str, Any]) -> None:
+    """Keep further scores with a saved model, and tell them in its card."""
+    from lamatext.card import model_card
+    from lamatext.files import write_text
+
+    config = load_config(folder)
+    metrics = {**read_json(folder / METRICS), **found}
+    write_text(folder / METRICS, _json(metrics))
+    write_text(folder / CARD, model_card(config, metrics))
+    config["files"] |= {name: checksum(folder / name) for name in (METRICS, CARD)}
+    write_text(folder / CONFIG, _json(config))
+
+
 def _config(model: SavedModel, storage: Storage) -> Facts:
     return {
         "format": FORMAT,
@@ -210,7 +223,11 @@ def _read_head(folder: Path) -> ClassifierHead:
 
 
 def _write_json(path: Path, value: Mapping[str, Any]) -> None:
-    path.write_text(json.dumps(value, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    path.write_text(_json(value), encoding="utf-8")
+
+
+def _json(value: Mapping[str, Any]) -> str:
+    return json.dumps(value, indent=1, ensure_ascii=False) + "\n"
 
 
 def _empty(folder: Path) -> Path:

@@ -1,11 +1,17 @@
 """``lamatext evaluate``: score a saved model on labelled texts."""
 
 import json
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from lamatext.cli import display, options
+from lamatext.progress import Progress
+
+if TYPE_CHECKING:
+    from lamatext.data.corpus import Corpus
+    from lamatext.explain.faithfulness import Faithfulness
 
 NAME = "evaluate"
 EXAMPLE = "Example: lamatext evaluate runs/reviews held-out.csv"
@@ -17,31 +23,55 @@ def run(  # noqa: PLR0913 - one argument for each option of the verb
     text_column: options.TextColumn = None,
     label_column: options.LabelColumn = None,
     format_: Annotated[str | None, typer.Option("--format", help="Of DATA, e.g. of stdin.")] = None,
+    faithfulness: Annotated[
+        bool, typer.Option("--faithfulness", help="Check how far its reasons can be trusted.")
+    ] = False,
+    save: Annotated[
+        bool, typer.Option("--save", help="Keep what --faithfulness finds in the model's card.")
+    ] = False,
+    seed: Annotated[int, typer.Option(help="Draws the texts that reasons are checked on.")] = 0,
     as_json: options.Json = False,
     quiet: options.IsQuiet = False,
 ) -> None:
-    """Accuracy, macro-F1, a table of the classes, confusion and calibration."""
-    from lamatext.cli.evaluate_view import show_scores
-    from lamatext.data.sources import find_test, load
+    """Accuracy, macro-F1, a table of the classes, confusion and calibration; checked reasons."""
+    from lamatext.cli.evaluate_view import show_faithfulness, show_scores
     from lamatext.folder import load_config
+    from lamatext.held_out import held_out
     from lamatext.jobs import score_saved
 
     load_config(model)
-    part = "test" if find_test(data) else "train"
+    reasons = None
     with display.progress(quiet=quiet) as progress:
         progress.stage(f"reading {data}")
-        corpus = load(
-            data, split=part, text_column=text_column, label_column=label_column, format=format_
+        found = held_out(
+            model, data, text_column=text_column, label_column=label_column, format=format_
         )
-        if part == "test":
-            progress.note(f"{data}: its test part, {len(corpus):,} texts")
-        progress.stage("predicting", len(corpus))
-        scores, speed = score_saved(model, corpus, progress)
+        progress.note(f"{data}: {found.about}")
+        progress.stage("predicting", len(found.texts))
+        scores, speed = score_saved(model, found.texts, progress)
+        if faithfulness or save:
+            reasons = _check(model, found.texts, seed, save, progress)
     if as_json:
-        print(json.dumps({**scores.as_dict(), "texts_per_second": speed}))
+        told = {} if reasons is None else {"faithfulness": reasons.as_dict()}
+        print(json.dumps({**scores.as_dict(), "texts_per_second": speed, **told}))
         return
     show_scores(scores, speed)
+    if reasons is not None:
+        show_faithfulness(reasons)
     if not quiet:
         display.next_steps(
-            f'lamatext explain {model} --text "…"', f"lamatext predict {model} new-texts.csv"
+            f'lamatext explain {model} --text "…"',
+            f"lamatext report {model} {data} --out report.html",
         )
+
+
+def _check(
+    model: Path, corpus: "Corpus", seed: int, save: bool, progress: Progress
+) -> "Faithfulness":
+    from lamatext.report.reasons import checked_reasons
+    from lamatext.store import add_metrics
+
+    found = checked_reasons(model, corpus.texts.to_pylist(), seed=seed, progress=progress)
+    if save:
+        add_metrics(model, {"faithfulness": found.as_dict()})
+    return found

@@ -3,6 +3,7 @@
 from rich.console import Console
 
 from lamatext.cli.display import out, table
+from lamatext.explain.faithfulness import Faithfulness
 from lamatext.training.metrics import Reliability, Scores
 
 MOST = 20  # classes whose confusions fit a screen
@@ -23,6 +24,33 @@ def show_scores(scores: Scores, speed: float) -> None:
     console.print(table(("class", "precision", "recall", "F1", "texts"), rows))
     _show_confusion(console, scores)
     _show_reliability(console, scores.reliability)
+
+
+def show_faithfulness(found: Faithfulness) -> None:
+    """What taking words away does, by the order in which they go; then the verdict."""
+    console = out()
+    shares = found.shares
+    told = [shares.index(share) for share in (0.05, 0.2, 0.5)]
+    console.print(
+        f"\nReasons, checked on {found.texts:,} texts: the predicted class's probability, and what "
+        "it loses when words go"
+    )
+    rows = [
+        (
+            name,
+            str(order.comprehensiveness),
+            str(order.sufficiency),
+            *(f"{order.deletion[place].value:.2f}" for place in told),
+            *(f"{order.insertion[place].value:.2f}" for place in told),
+        )
+        for name, order in found.orders.items()
+    ]
+    parts = [f"{way} {shares[place]:.0%}" for way in ("without", "only") for place in told]
+    columns = ("words by", "comprehensiveness", "sufficiency", *parts)
+    console.print(table(columns, rows))
+    console.print("High comprehensiveness and low sufficiency are good; [ ] is 95 % confidence.",
+                  markup=False)  # fmt: skip
+    console.print(f"\n{found.verdict()}", markup=False)
 
 
 def _show_confusion(console: Console, scores: Scores) -> None:

@@ -105,6 +105,8 @@ class Faithfulness:
         if not rivals:
             return f"{name} points at words that decide"
         best = max(rivals, key=lambda other: rivals[other].value)
+        if "contribution" in rivals and rivals["contribution"].value >= 0.9 * rivals[best].value:
+            best = "contribution"  # about as good, and what every view shows
         part = lead.value / max(rivals[best].value, 1e-9)
         if part >= 0.8:
             return f"{name} points at the words that decide, about as well as {best} or better"

@@ -18,9 +18,22 @@ if TYPE_CHECKING:
 
 
 def integrated_gradients(
-    network: "Network", texts: Sequence[Ids], *, steps: int = 32, batch: int = 16
+    network: "Network",
+    texts: Sequence[Ids],
+    *,
+    targets: Sequence[int] | None = None,
+    steps: int = 32,
+    batch: int = 16,
 ) -> list[Floats]:
-    """Each word's integrated gradient of the predicted class's logit, along from zero vectors."""
+    """Each word's integrated gradient of a class's logit, along from zero vectors.
+
+    Args:
+        network: what is asked.
+        texts: the ids of each text.
+        targets: the class of each text; None is the one that the network predicts.
+        steps: places on the way where the gradient is taken.
+        batch: texts that are read together.
+    """
     captum = require("captum.attr", extra="explain", purpose="integrated gradients")
     torch = require("torch", extra="train", purpose="integrated gradients")
     attribute = captum.LayerIntegratedGradients(
@@ -31,13 +44,16 @@ def integrated_gradients(
     for start in range(0, len(texts), batch):
         padded, lengths = ragged.pad(np.arange(start, min(start + batch, len(texts))))
         ids, sizes = torch.from_numpy(padded).long(), torch.from_numpy(lengths).long()
-        with torch.no_grad():
-            predicted = network(ids, sizes).logits.argmax(dim=1)
+        if targets is None:
+            with torch.no_grad():
+                wanted = network(ids, sizes).logits.argmax(dim=1)
+        else:
+            wanted = torch.tensor(list(targets[start : start + batch]))
         gradients = attribute(
             ids,
             baselines=torch.full_like(ids, PAD),
             additional_forward_args=(sizes,),
-            target=predicted,
+            target=wanted,
             n_steps=steps,
             internal_batch_size=max(BATCH_WORDS // ids.shape[1], batch),
         )  # (B, T, E)

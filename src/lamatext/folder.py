@@ -151,8 +151,8 @@ def _check_files(folder: Path, checksums: object) -> None:
         raise ModelError(f"{folder / CONFIG}: does not list the model's files. Train it again.")
     for name in FILES:
         expected = checksums.get(name)
-        if name in (CONFIG, CARD) or (expected is None and name in (VOCAB, GRAPH)):
-            continue  # people edit the card; bert has no vocabulary, te and bert have no graph
+        if name in (CONFIG, CARD) or (expected is None and name in (WIDE, VOCAB, GRAPH)):
+            continue  # people edit the card; not every system has n-grams, vocabulary and graph
         if not (folder / name).is_file():
             raise ModelError(f"{folder}: {name} is missing. Save or copy the whole folder again.")
         if checksum(folder / name) != expected:

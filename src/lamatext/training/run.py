@@ -90,6 +90,7 @@ def train(  # noqa: PLR0913 - data, recipe, and where and how it runs
     round_as_stored(network, recipe.storage)
     wide, scales = _finish(start, held_out, plan, progress)
     network.to("cpu").eval()
+    round_as_stored(network, recipe.storage)  # the scales moved the numbers a little
     return Trained(
         recipe=recipe,
         network=network,

@@ -106,9 +106,6 @@ class TrainingSettings(Settings):
     """The weights of the best epoch on validation, stopping early; or of the last one."""
     batch: CountOrAuto = 32
     clip: Positive | None = None
-    average: Share = 0.0
-    """Decay of an exponential average of the weights; 0 keeps the weights as they are."""
-    label_smoothing: Share = 0.0
     class_weight: Literal["balanced"] | dict[str, Positive] | None = None
     valid: Annotated[float, Field(gt=0, lt=1)] = 0.1
     """Share of the training texts held out for early stopping."""

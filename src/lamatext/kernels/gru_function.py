@@ -1,6 +1,5 @@
 """The compiled bi-GRU as a function torch can differentiate."""
 
-import os
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
@@ -16,10 +15,9 @@ from lamatext.kernels.gru_forward import forward
 from lamatext.kernels.gru_layout import Floats, Plan, Trace, Weights, pack
 from lamatext.kernels.simd import VECTOR_BYTES
 from lamatext.kernels.tile import ROWS
-from lamatext.kernels.workers import run_on_threads
+from lamatext.kernels.workers import run_on_threads, threads_or
 
 KERNELS = (pack, forward, backward, backward_inputs, collect)  # what is called from Python
-THREADS = "LAMATEXT_THREADS"  # environment: threads of a kernel; else as many as torch may use
 SLOTS = 4  # parts of the weights' gradients: twice as many tasks, whatever the machine
 SPARE: deque[Tensor] = deque(maxlen=4)  # memory of finished passes; fresh pages are slow to get
 
@@ -151,7 +149,7 @@ def _parameters_grad(plan: Plan, sums: Sums, parameters: list[Tensor]) -> list[T
 def _on_threads(kernel: Callable[..., None], *arguments: Any) -> None:
     """Let threads share the tasks of ``kernel`` by a counter."""
     counter = np.zeros(1, np.int64)
-    threads = int(os.environ.get(THREADS) or torch.get_num_threads())
+    threads = threads_or(torch.get_num_threads())
     run_on_threads(lambda: kernel(counter, *arguments), threads)
 
 

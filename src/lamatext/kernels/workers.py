@@ -5,9 +5,14 @@ threads are plain ones, made when first needed, and made anew in a forked child.
 """
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from contextvars import ContextVar
 
+THREADS = "LAMATEXT_THREADS"  # environment: threads of a kernel, whatever else is said
+
+_wanted: ContextVar[int | None] = ContextVar("kernel threads", default=None)
 _pool: ThreadPoolExecutor | None = None
 
 
@@ -19,6 +24,21 @@ def _forget() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget)
+
+
+@contextmanager
+def kernel_threads(count: int) -> Iterator[None]:
+    """Within the block kernels take ``count`` threads, whatever torch takes."""
+    before = _wanted.set(count)
+    try:
+        yield
+    finally:
+        _wanted.reset(before)
+
+
+def threads_or(default: int) -> int:
+    """The threads that a kernel takes: what the user or ``kernel_threads`` says, or these."""
+    return int(os.environ.get(THREADS) or _wanted.get() or default)
 
 
 def run_on_threads(work: Callable[[], None], threads: int) -> None:

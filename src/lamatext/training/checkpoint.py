@@ -39,11 +39,10 @@ class RunState:
     best_epoch: int = 0
     history: list[EpochRecord] = field(default_factory=list)
     weights: Tensors = field(default_factory=dict)
-    average: Tensors = field(default_factory=dict)
     best: Tensors = field(default_factory=dict)
     optimizer: Tensors = field(default_factory=dict)
 
-    _PARTS = ("weights", "average", "best", "optimizer")
+    _PARTS = ("weights", "best", "optimizer")
 
 
 def save_checkpoint(path: Path, state: RunState) -> None:

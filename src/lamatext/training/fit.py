@@ -24,7 +24,9 @@ from lamatext.training.checkpoint import (
     restore_optimizer,
     save_checkpoint,
 )
-from lamatext.training.optimisers import Average, make_optimizer, one_cycle
+from lamatext.training.lazy import AllVectors, WordVectors, word_vectors
+from lamatext.training.optimisers import make_optimizer, one_cycle
+from lamatext.training.threads import fitting_threads
 
 VALID_WORDS = 16_384  # words in a batch of validation texts
 
@@ -41,6 +43,14 @@ class Plan(NamedTuple):
     identity: str = ""
 
 
+class Batch(NamedTuple):
+    """Some texts on the device of the network."""
+
+    ids: Tensor  # (B, T)
+    lengths: Tensor  # (B,), on the CPU
+    labels: Tensor  # (B,)
+
+
 def fit(
     network: nn.Module,
     train: Examples,
@@ -53,25 +63,31 @@ def fit(
     Every epoch seeds itself by (seed, epoch), so that a run taken up at a checkpoint goes the same
     way, bit for bit, as one that was never stopped.
     """
-    settings = plan.training
     network.to(plan.device)
+    with fitting_threads(network):
+        return _fit(network, train, valid, plan, progress)
+
+
+def _fit(
+    network: nn.Module, train: Examples, valid: Examples, plan: Plan, progress: Progress
+) -> RunState:
+    settings = plan.training
     optimizer = make_optimizer(network, settings)
-    average = Average(network, settings.average)
-    state = _begin(network, optimizer, average, plan)
+    state = _begin(network, optimizer, plan)
+    vectors = word_vectors(network, optimizer, settings)
     while state.epoch < int(settings.epochs) and not _out_of_patience(state, settings):
         started = time.perf_counter()
-        loss, rate = _train_epoch(network, optimizer, average, train, state, plan, progress)
+        loss, rate = _train_epoch(network, optimizer, vectors, train, state, plan, progress)
         state.epoch += 1
-        with average.applied():
-            accuracy = accuracy_of(network, valid, plan.device)
-            if accuracy > state.best_accuracy or settings.keep == "last":
-                state.best_accuracy, state.best_epoch = accuracy, state.epoch
-                state.best = _copy(network.state_dict())
+        accuracy = accuracy_of(network, valid, plan.device)
+        if accuracy > state.best_accuracy or settings.keep == "last":
+            state.best_accuracy, state.best_epoch = accuracy, state.epoch
+            state.best = _copy(network.state_dict())
         if settings.schedule == "plateau" and state.best_epoch != state.epoch:
             state.rate /= 2
         seconds, words = time.perf_counter() - started, len(train.rows.ids)
         state.history.append(EpochRecord(state.epoch, loss, accuracy, rate, seconds, words))
-        _keep(state, network, optimizer, average, plan)
+        _keep(state, network, optimizer, plan)
         progress.note(
             f"epoch {state.epoch}/{settings.epochs}  loss {loss:.4f}  "
             f"validation accuracy {accuracy:.4f}  {seconds:.1f} s"
@@ -83,7 +99,7 @@ def fit(
 def _train_epoch(  # noqa: PLR0913 - the parts of the loop's state
     network: nn.Module,
     optimizer: torch.optim.Optimizer,
-    average: Average,
+    vectors: WordVectors,
     train: Examples,
     state: RunState,
     plan: Plan,
@@ -96,11 +112,13 @@ def _train_epoch(  # noqa: PLR0913 - the parts of the loop's state
     progress.stage(f"epoch {epoch}/{settings.epochs}", len(batches))
     total, rate = torch.zeros((), device=plan.device), 0.0
     network.train()
-    for number, rows in enumerate(batches):
-        rate = _rate(state, settings, number, len(batches))
-        total += _step(network, optimizer, train, rows, plan, rate).detach() * len(rows)
-        average.update()
-        progress.advance()
+    with vectors.epoch(state.rate, len(batches)):
+        for number, rows in enumerate(batches):
+            rate = _rate(state, settings, number, len(batches))
+            batch = _tensors(train, rows, plan.device, vectors)
+            total += step(network, optimizer, batch, plan, rate).detach() * len(rows)
+            vectors.step()
+            progress.advance()
     loss = float(total) / len(train)
     if not math.isfinite(loss):
         raise ModelError(
@@ -123,24 +141,20 @@ def logits_of(
     network.eval()
     order: list[Indices] = []
     found: list[Tensor] = []
-    with torch.inference_mode():
+    with fitting_threads(network), torch.inference_mode():
         for rows in by_length(examples.rows.lengths, words=VALID_WORDS):
-            ids, lengths, _ = _tensors(examples, rows, device)
+            ids, lengths, _ = _tensors(examples, rows, device, AllVectors())
             found.append(network(ids, lengths).logits.float())
             order.append(rows)
     logits = torch.cat(found).cpu().numpy()
     return logits[np.argsort(np.concatenate(order))]
 
 
-def _step(
-    network: nn.Module,
-    optimizer: torch.optim.Optimizer,
-    examples: Examples,
-    rows: Indices,
-    plan: Plan,
-    rate: float,
+def step(
+    network: nn.Module, optimizer: torch.optim.Optimizer, batch: Batch, plan: Plan, rate: float
 ) -> Tensor:
-    ids, lengths, labels = _tensors(examples, rows, plan.device)
+    """Move the weights once; the loss before."""
+    ids, lengths, labels = batch
     for group in optimizer.param_groups:
         group["lr"] = rate * group.get("scale", 1.0)
     optimizer.zero_grad()
@@ -162,21 +176,19 @@ def objective(output: Output, labels: Tensor, plan: Plan) -> Tensor:
         output.logits,
         labels,
         weight=None if plan.class_weights is None else plan.class_weights.to(labels.device),
-        label_smoothing=plan.training.label_smoothing,
     )
     heads_differ = disagreement(plan.model, output)
     return loss if heads_differ is None else loss - plan.model.penalty * heads_differ.mean()
 
 
 def _tensors(
-    examples: Examples, rows: Indices, device: torch.device
-) -> tuple[Tensor, Tensor, Tensor]:
+    examples: Examples, rows: Indices, device: torch.device, vectors: WordVectors
+) -> Batch:
     ids, lengths = examples.rows.pad(rows)
-    labels = torch.from_numpy(examples.labels[rows])
-    return (
-        torch.from_numpy(ids).to(device, non_blocking=True),
+    return Batch(
+        torch.from_numpy(vectors.read(ids)).to(device, non_blocking=True),
         torch.from_numpy(lengths),
-        labels.to(device, non_blocking=True),
+        torch.from_numpy(examples.labels[rows]).to(device, non_blocking=True),
     )
 
 
@@ -191,16 +203,13 @@ def _out_of_patience(state: RunState, settings: TrainingSettings) -> bool:
     return settings.keep == "best" and state.epoch - state.best_epoch >= settings.patience
 
 
-def _begin(
-    network: nn.Module, optimizer: torch.optim.Optimizer, average: Average, plan: Plan
-) -> RunState:
+def _begin(network: nn.Module, optimizer: torch.optim.Optimizer, plan: Plan) -> RunState:
     if plan.checkpoint is None or not plan.checkpoint.is_file():
         state = RunState(identity=plan.identity, rate=plan.training.rate)
-        _keep(state, network, optimizer, average, plan)
+        _keep(state, network, optimizer, plan)
         return state
     state = load_checkpoint(plan.checkpoint, plan.identity)
     network.load_state_dict(state.weights)
-    average.load(state.average)
     restore_optimizer(optimizer, state.optimizer)
     return state
 
@@ -209,13 +218,11 @@ def _keep(
     state: RunState,
     network: nn.Module,
     optimizer: torch.optim.Optimizer,
-    average: Average,
     plan: Plan,
 ) -> None:
     if plan.checkpoint is None:
         return
     state.weights = network.state_dict()
-    state.average = average.tensors()
     state.optimizer = optimizer_tensors(optimizer)
     save_checkpoint(plan.checkpoint, state)
 

@@ -1,12 +1,9 @@
-"""The step: optimisers, the one-cycle rate, and an exponential average of the weights."""
+"""The step: optimisers and the one-cycle rate."""
 
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
-import torch
-from torch import Tensor, nn
+from torch import nn
 from torch.optim import SGD, Adam, AdamW, Optimizer
 
 from lamatext.config import TrainingSettings
@@ -38,49 +35,3 @@ def one_cycle(done: float) -> float:
     if done < WARM_UP:
         return done / WARM_UP
     return 0.5 * (1 + math.cos(math.pi * (done - WARM_UP) / (1 - WARM_UP)))
-
-
-class Average:
-    """An exponential average of a network's parameters; off where the decay is 0."""
-
-    def __init__(self, network: nn.Module, decay: float) -> None:
-        self.decay = decay
-        self.steps = torch.zeros((), dtype=torch.int64)
-        self._live = dict(network.named_parameters()) if decay else {}
-        self._mean = {name: tensor.detach().clone() for name, tensor in self._live.items()}
-
-    @torch.no_grad()
-    def update(self) -> None:
-        """Take one step's weights in; the first steps count more, so that it starts unbiased."""
-        if not self.decay:
-            return
-        self.steps += 1
-        step = int(self.steps)
-        share = 1 - min(self.decay, (1 + step) / (10 + step))
-        torch._foreach_lerp_(list(self._mean.values()), list(self._live.values()), share)
-
-    @contextmanager
-    def applied(self) -> Iterator[None]:
-        """Within the block the network has the averaged weights."""
-        self._swap()
-        try:
-            yield
-        finally:
-            self._swap()
-
-    def tensors(self) -> dict[str, Tensor]:
-        """What a checkpoint keeps."""
-        return {**self._mean, "steps": self.steps} if self.decay else {}
-
-    def load(self, tensors: dict[str, Tensor]) -> None:
-        """Take up what a checkpoint kept."""
-        if not self.decay:
-            return
-        self.steps = tensors["steps"].clone()
-        for name, mean in self._mean.items():
-            mean.copy_(tensors[name])
-
-    def _swap(self) -> None:
-        for name, mean in self._mean.items():
-            live = self._live[name]
-            live.data, self._mean[name] = mean, live.data

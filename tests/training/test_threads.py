@@ -1,0 +1,48 @@
+from collections.abc import Iterator
+
+import pytest
+import torch
+from torch import nn
+
+from lamatext.kernels.workers import THREADS, kernel_threads, threads_or
+from lamatext.training.threads import fitting_threads
+
+
+@pytest.fixture
+def two_threads(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.delenv(THREADS, raising=False)
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.mark.usefixtures("two_threads")
+def test_torch_has_one_thread_and_the_kernel_all_of_them() -> None:
+    with fitting_threads(nn.GRU(1, 1)):
+        assert (torch.get_num_threads(), threads_or(torch.get_num_threads())) == (1, 2)
+        with fitting_threads(nn.GRU(1, 1)):
+            assert (torch.get_num_threads(), threads_or(torch.get_num_threads())) == (1, 2)
+
+    assert (torch.get_num_threads(), threads_or(torch.get_num_threads())) == (2, 2)
+
+
+@pytest.mark.usefixtures("two_threads")
+def test_threads_come_back_when_training_fails() -> None:
+    with pytest.raises(ZeroDivisionError), fitting_threads(nn.GRU(1, 1)):
+        raise ZeroDivisionError
+
+    assert torch.get_num_threads() == 2
+
+
+@pytest.mark.usefixtures("two_threads")
+def test_a_network_without_the_kernel_keeps_torchs_threads() -> None:
+    with fitting_threads(nn.Linear(1, 1)):
+        assert torch.get_num_threads() == 2
+
+
+def test_the_environment_has_the_last_word(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(THREADS, "3")
+
+    with kernel_threads(2):
+        assert threads_or(1) == 3

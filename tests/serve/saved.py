@@ -60,7 +60,9 @@ def save(
     labels = LABELS if labels is None else labels
     rows = len(WORDS) + 2
     torch.manual_seed(0)
-    network = build_network(recipe.model, vocabulary=rows, width=12, classes=len(labels))
+    network = build_network(
+        recipe.model, vocabulary=rows, width=recipe.text.width, classes=len(labels)
+    )
     with torch.no_grad():
         for parameter in network.parameters():
             parameter.normal_(std=0.4)

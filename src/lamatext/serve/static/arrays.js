@@ -24,28 +24,37 @@ export function take(x, rows) {
 
 /** Σᵢ aᵢ·bᵢ of two stretches of numbers that begin at `i` and `j`. */
 export function dot(a, i, b, j, length) {
-  let s0 = 0, s1 = 0, s2 = 0, s3 = 0;
-  const whole = length - (length % 4);
-  for (let k = 0; k < whole; k += 4) {
-    s0 += a[i + k] * b[j + k];
-    s1 += a[i + k + 1] * b[j + k + 1];
-    s2 += a[i + k + 2] * b[j + k + 2];
-    s3 += a[i + k + 3] * b[j + k + 3];
-  }
-  for (let k = whole; k < length; k++) s0 += a[i + k] * b[j + k];
-  return s0 + s1 + s2 + s3;
+  let sum = 0;
+  for (let k = 0; k < length; k++) sum += a[i + k] * b[j + k];
+  return sum;
 }
 
 /** X Wᵀ + b: (T, n), (m, n), (m) → (T, m); no b where there is none. */
 export function linear(x, w, b = null) {
-  const out = new Matrix(x.rows, w.rows);
+  const out = new Matrix(x.rows, w.rows), n = w.columns;
   for (let t = 0; t < x.rows; t++) {
-    for (let i = 0; i < w.rows; i++) {
-      const sum = dot(x.data, t * x.columns, w.data, i * w.columns, w.columns);
-      out.data[t * w.rows + i] = b ? sum + b[i] : sum;
-    }
+    const y = out.row(t);
+    let i = 0;
+    for (; i + 4 <= w.rows; i += 4) fourDots(x.data, t * n, w.data, i * n, n, y, i); // x is read once for four
+    for (; i < w.rows; i++) y[i] = dot(x.data, t * n, w.data, i * n, n);
+    if (b) for (i = 0; i < y.length; i++) y[i] += b[i];
   }
   return out;
+}
+
+function fourDots(x, from, w, row, n, y, i) {
+  let s0 = 0, s1 = 0, s2 = 0, s3 = 0;
+  for (let k = 0; k < n; k++) {
+    const value = x[from + k], at = row + k;
+    s0 += value * w[at];
+    s1 += value * w[at + n];
+    s2 += value * w[at + 2 * n];
+    s3 += value * w[at + 3 * n];
+  }
+  y[i] = s0;
+  y[i + 1] = s1;
+  y[i + 2] = s2;
+  y[i + 3] = s3;
 }
 
 /** f of every number. */

@@ -25,27 +25,24 @@ function recur(tensors, embedded) {
   const states = new Matrix(embedded.rows, 2 * width);
   for (const [side, end] of ["", "_reverse"].entries()) {
     const inputs = linear(embedded, part("weight_ih", end), part("bias_ih", end).data); // (T, 3h)
-    const u = part("weight_hh", end).data, c = part("bias_hh", end).data;
-    let h = new Float32Array(width);
+    let h = new Matrix(1, width);
     for (let step = 0; step < embedded.rows; step++) {
       const t = side === 0 ? step : embedded.rows - 1 - step;
-      h = gru(inputs.row(t), u, c, h);
-      states.row(t).set(h, side * width);
+      h = gru(inputs.row(t), linear(h, part("weight_hh", end), part("bias_hh", end).data).data, h);
+      states.row(t).set(h.data, side * width);
     }
   }
   return states;
 }
 
-/** r = σ(xᵣ + Uᵣh + cᵣ), z = σ(x_z + U_z h + c_z), n = tanh(xₙ + r∘(Uₙh + cₙ)), h ← (1 − z)∘n + z∘h. */
-function gru(x, u, c, h) {
-  const width = h.length;
-  const next = new Float32Array(width);
-  for (let i = 0; i < width; i++) {
-    const [ir, iz, jn] = [i, width + i, 2 * width + i];
-    const r = sigmoid(x[ir] + c[ir] + dot(u, ir * width, h, 0, width));
-    const z = sigmoid(x[iz] + c[iz] + dot(u, iz * width, h, 0, width));
-    const n = Math.tanh(x[jn] + r * (c[jn] + dot(u, jn * width, h, 0, width)));
-    next[i] = (1 - z) * n + z * h[i];
+/** r = σ(xᵣ + uᵣ), z = σ(x_z + u_z), n = tanh(xₙ + r∘uₙ), h ← (1 − z)∘n + z∘h, with u = U h + c. */
+function gru(x, u, h) {
+  const width = h.columns, next = new Matrix(1, width);
+  for (let i = 0, j = width, k = 2 * width; i < width; i++, j++, k++) {
+    const r = sigmoid(x[i] + u[i]);
+    const z = sigmoid(x[j] + u[j]);
+    const n = Math.tanh(x[k] + r * u[k]);
+    next.data[i] = (1 - z) * n + z * h.data[i];
   }
   return next;
 }

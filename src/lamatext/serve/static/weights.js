@@ -23,15 +23,23 @@ export function restored(tensors) {
   for (const [name, { kind, shape, values }] of Object.entries(tensors)) {
     if (name.endsWith(".scale")) continue;
     const rows = shape.length > 1 ? shape[0] : 1;
-    const columns = values.length / rows;
-    const scale = tensors[name + ".scale"]?.values;
-    const data =
-      kind === "F16" ? Float32Array.from(values, half => HALVES[half])
-      : kind === "I8" ? Float32Array.from(values, (value, k) => value * scale[Math.floor(k / columns)])
-      : values;
-    found[name] = Object.assign(new Matrix(rows, columns, data), { shape });
+    const matrix = new Matrix(rows, values.length / rows, kind === "F32" ? values : undefined);
+    if (kind === "F16") fromHalves(matrix.data, values);
+    if (kind === "I8") fromBytes(matrix, values, tensors[name + ".scale"].values);
+    found[name] = Object.assign(matrix, { shape });
   }
   return found;
+}
+
+function fromHalves(data, values) {
+  for (let k = 0; k < data.length; k++) data[k] = HALVES[values[k]];
+}
+
+/** A matrix in int8 has a scale for each row. */
+function fromBytes({ rows, columns, data }, values, scale) {
+  for (let i = 0, k = 0; i < rows; i++) {
+    for (let j = 0; j < columns; j++, k++) data[k] = values[k] * scale[i];
+  }
 }
 
 /** Every number of 16 bits as a number. */
@@ -43,5 +51,7 @@ const HALVES = Float32Array.from({ length: 1 << 16 }, (_, bits) => {
 
 /** Bytes from base64. */
 export function fromBase64(text) {
-  return Uint8Array.from(atob(text.trim()), character => character.charCodeAt(0)).buffer;
+  const characters = atob(text), bytes = new Uint8Array(characters.length);
+  for (let k = 0; k < bytes.length; k++) bytes[k] = characters.charCodeAt(k);
+  return bytes.buffer;
 }

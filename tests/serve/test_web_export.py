@@ -1,0 +1,123 @@
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.serve.node import needs_node, run
+from tests.serve.saved import save
+from tests.serve.test_web_model import TEXTS
+
+from lamatext import Predictor
+from lamatext.cli import export as verb
+from lamatext.errors import ConfigError, ModelError
+from lamatext.serve.page import assets
+from lamatext.serve.web_export import MODULES, export_web
+
+IN_THE_FILE = """
+const html = readFileSync(given.file, "utf8");
+const held = id => html.match(new RegExp(`id="${id}">([^<]*)<`))?.[1];
+const { Model } = await load("model.js");
+const { fromBase64 } = await load("weights.js");
+const wide = held("wide");
+const description = JSON.parse(held("model"));
+const model = new Model(description, fromBase64(held("weights")), wide && fromBase64(wide));
+const answers = [];
+for (const text of given.texts) answers.push(await model.explain(text));
+const long = Array.from({ length: 200 }, (_, t) => description.words[2 + (t % 40)]).join(" ");
+const times = [];
+for (let i = 0; i < 20; i++) {
+  const start = performance.now();
+  await model.explain(long);
+  times.push(performance.now() - start);
+}
+tell({ answers, milliseconds: times.sort((a, b) => a - b)[10] });
+"""
+
+
+@needs_node
+@pytest.mark.parametrize(("storage", "tolerance"), [("float32", 1e-5), ("float16", 1e-3)])
+def test_the_file_says_what_python_says(tmp_path: Path, storage: str, tolerance: float) -> None:
+    folder, file = save(tmp_path / "model", wide=True), tmp_path / "model.html"
+    export_web(folder, file, storage=storage)  # type: ignore[arg-type]
+
+    answers = run(IN_THE_FILE, {"file": str(file), "texts": TEXTS})["answers"]
+
+    predictor = Predictor.load(folder)
+    for text, found in zip(TEXTS, answers, strict=True):
+        expected = predictor.explain(text)
+        assert expected.weights is not None
+        np.testing.assert_allclose(found["probabilities"], expected.probabilities, atol=tolerance)
+        np.testing.assert_allclose(found["weights"], expected.weights, atol=tolerance)
+
+
+@needs_node
+@pytest.mark.slow
+def test_a_text_of_200_words_takes_under_50_milliseconds(tmp_path: Path) -> None:
+    sizes: dict[str, Any] = {"hidden": 64, "heads": 15, "classifier": 128, "max_pool": True}
+    folder = save(tmp_path / "model", wide=True, text={"width": 100}, **sizes)
+    file = export_web(folder, tmp_path / "model.html").file
+
+    told = run(IN_THE_FILE, {"file": str(file), "texts": []})
+
+    assert told["milliseconds"] < 50
+
+
+def test_nothing_is_fetched_and_only_the_pages_own_script_may_run(tmp_path: Path) -> None:
+    name = "<script>alert(1)</script>"
+    folder = save(tmp_path / name.replace("/", "∕"), labels=["</script>", "<img onerror=x>"])
+
+    html = export_web(folder, tmp_path / "page.html").file.read_text(encoding="utf-8")
+
+    policy = re.search(r'http-equiv="Content-Security-Policy" content="([^"]*)"', html)
+    assert policy is not None
+    assert policy[1].startswith("default-src 'none'; style-src 'sha256-")
+    assert "unsafe" not in policy[1]
+    assert not re.search(r"<(link|img|iframe|object|base)\b", html)
+    assert not re.search(r'\bsrc="|url\(|@import|fetch\(|XMLHttpRequest|import\(', html)
+    assert html.count("<script") == html.count("</script>") == 3
+    assert "alert(1)</script>" not in html
+
+
+def test_no_two_modules_use_one_name() -> None:
+    told = r"^(?:export )?(?:async )?(?:const|let|function|class) ([A-Za-z]\w*)"
+    names = [name for module in MODULES for name in re.findall(told, assets()[module], flags=re.M)]
+
+    assert sorted(names) == sorted(set(names))
+
+
+def test_every_module_of_the_page_comes_after_those_it_imports() -> None:
+    for place, module in enumerate(MODULES):
+        imported = re.findall(r'from "\./([\w.]+)"', assets()[module])
+        assert set(imported) <= set(MODULES[:place])
+
+
+def test_a_transformer_is_refused_before_anything_is_written(tmp_path: Path) -> None:
+    folder = save(tmp_path / "model", "te", heads=2, positions=64, text={"max_words": 64})
+
+    with pytest.raises(ModelError, match="te is too large to run in a page"):
+        export_web(folder, tmp_path / "page.html")
+    with pytest.raises(ModelError, match="te has no ONNX graph"):
+        verb.run(folder, out=tmp_path / "out")
+    assert not (tmp_path / "page.html").exists()
+
+
+def test_the_verb_writes_a_folder_and_a_page(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    verb.run(folder, out=tmp_path / "small", weights="int8", web=tmp_path / "page.html")
+
+    said = capsys.readouterr().err
+    assert "small: weights in int8" in said
+    assert "compared on 96 texts" in said
+    assert "page.html: one page of" in said
+    assert json.loads((tmp_path / "small" / "config.json").read_text())["storage"] == "int8"
+    assert (tmp_path / "page.html").is_file()
+
+
+def test_the_verb_says_what_it_needs(folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="export needs --out DIR"):
+        verb.run(folder)
+    with pytest.raises(ConfigError, match="--weights int4: expected float32, float16 or int8"):
+        verb.run(folder, out=tmp_path / "small", weights="int4")

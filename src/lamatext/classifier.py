@@ -55,7 +55,8 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
             settings of that name.
         seed: fixes the split, the word vectors, the first weights and the order of the texts.
         device: ``auto`` takes a GPU where there is one.
-        settings: any other settings by dotted name, ``{"training.clip": 1.0}``.
+        settings: any other settings by dotted name, ``{"training.clip": 1.0}``; a parameter goes
+            before a setting of the same meaning.
     """
 
     def __init__(  # noqa: PLR0913 - an estimator's parameters are its settings
@@ -255,7 +256,7 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
         return resolve_recipe(
             model=self.model,
             recipe=self.recipe,
-            values={**given, **(self.settings or {})},
+            values={**(self.settings or {}), **given},
             where="TextClassifier",
         )
 

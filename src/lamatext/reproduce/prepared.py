@@ -19,6 +19,8 @@ from lamatext.files import replacing
 from lamatext.progress import SILENT, Progress
 from lamatext.training.prepare import tokens_of
 
+SUBWORDS = "@"  # NAME@minilm is the set NAME in the subwords of that pretrained encoder
+
 Numbers = NDArray[np.int64]
 
 
@@ -54,7 +56,12 @@ def load_prepared(name: str, folder: Path, progress: Progress = SILENT) -> Prepa
     """The set from ``folder``; made there from the texts where it is not there yet."""
     path = folder / f"{name}.npz"
     if not path.is_file():
-        prepared = prepare(name, load_recipe("paper").text, progress)
+        dataset, _, encoder = name.partition(SUBWORDS)
+        prepared = (
+            prepare_subwords(dataset, encoder)
+            if encoder
+            else prepare(dataset, load_recipe("paper").text, progress)
+        )
         prepared.save(path)
         return prepared
     with np.load(path) as arrays:
@@ -71,20 +78,37 @@ def load_prepared(name: str, folder: Path, progress: Progress = SILENT) -> Prepa
 
 
 def prepare(name: str, text: TextSettings, progress: Progress = SILENT) -> Prepared:
-    """Tokenise both parts of a set."""
+    """Both parts of a set, as words."""
+    texts, labels, trained = _both_parts(name)
+    tokens = tokens_of(texts, text, progress)
+    numbers, classes = _numbered(labels)
+    kept = _without_rare(tokens, np.arange(trained), text.min_count)
+    return Prepared(name, kept, numbers, trained, classes)
+
+
+def prepare_subwords(name: str, encoder: str) -> Prepared:
+    """Both parts of a set, as the subwords of a pretrained encoder."""
+    from lamatext.data.subwords import SubwordEncoder
+    from lamatext.nn.pretrained import load_pretrained
+
+    texts, labels, trained = _both_parts(name)
+    numbers, classes = _numbered(labels)
+    loaded = load_pretrained(encoder, classes=len(classes))
+    rows = SubwordEncoder.from_json(loaded.tokenizer, loaded.max_words).encode(texts.to_pylist())
+    return Prepared(f"{name}{SUBWORDS}{encoder}", Tokens((), rows), numbers, trained, classes)
+
+
+def _both_parts(name: str) -> tuple[pa.ChunkedArray, list[str], int]:
+    """The training texts, then the test texts; their labels; how many train."""
     train, test = load(name), load(name, split="test")
     texts = pa.chunked_array([*train.texts.chunks, *test.texts.chunks], pa.large_string())
-    tokens = tokens_of(texts, text, progress)
-    labels = [*_labels(train.labels), *_labels(test.labels)]
+    return texts, [*_labels(train.labels), *_labels(test.labels)], len(train)
+
+
+def _numbered(labels: list[str]) -> tuple[Numbers, tuple[str, ...]]:
     classes = tuple(sorted(set(labels)))
     numbers = {label: number for number, label in enumerate(classes)}
-    return Prepared(
-        name,
-        _without_rare(tokens, np.arange(len(train)), text.min_count),
-        np.array([numbers[label] for label in labels]),
-        len(train),
-        classes,
-    )
+    return np.array([numbers[label] for label in labels]), classes
 
 
 def _labels(column: pa.ChunkedArray | None) -> list[str]:

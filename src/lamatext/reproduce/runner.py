@@ -5,7 +5,6 @@ it (``nvidia-cuda-mps-control -d`` lets their kernels run at once). A call that 
 only the trials in flight: the next call goes on with those that have no record.
 """
 
-import json
 import multiprocessing
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -17,8 +16,8 @@ from typing import NamedTuple
 
 import torch
 
-from lamatext.files import write_text
-from lamatext.reproduce.prepared import Prepared, load_prepared
+from lamatext.reproduce.predictions import hits_name, keep_hits
+from lamatext.reproduce.prepared import SUBWORDS, Prepared, load_prepared
 from lamatext.reproduce.records import Results
 from lamatext.reproduce.trial import Outcome, Trial, part_of, run_trial, vectors_of
 from lamatext.training.run import pick_device
@@ -57,8 +56,8 @@ def run_all(
 ) -> None:
     """Train all trials that have no record, until done or out of time.
 
-    ``todo`` says what there is to train, given the records so far. ``meanwhile`` runs in this process while the first word vectors are made, with the device
-    to itself.
+    ``todo`` says what there is to train, given the records so far. ``meanwhile`` runs in this
+    process while the first word vectors are made, with the device to itself.
     """
     stop = time.monotonic() + 60 * minutes
     results, board = Results(place.results), _Board()
@@ -115,7 +114,8 @@ def _submit(
     for trial in waiting:
         if len(board.flying) >= workers:
             return
-        needs = trial.recipe.text.vectors == "word2vec" and trial.part not in board.vectors
+        words = trial.model != "bert" and trial.recipe.text.vectors == "word2vec"
+        needs = words and trial.part not in board.vectors
         if needs and trial.part not in asked:
             asked.add(trial.part)
             board.flying[pool.submit(_make_vectors, trial, place)] = trial.part
@@ -136,7 +136,8 @@ def _finish(future: "Future[Outcome | None]", board: _Board, results: Results, s
         say(f"FAILED {job}: {error!r}")
         return
     if outcome.correct is not None:
-        _keep_predictions(results.folder, job, outcome.correct)
+        name = hits_name(job.experiment, job.model, job.seed, dict(job.values))
+        keep_hits(results.folder, job.dataset, name, outcome.correct)
     results.add(outcome.records)
     found = {record.metric: record.value for record in outcome.records}
     say(
@@ -146,18 +147,11 @@ def _finish(future: "Future[Outcome | None]", board: _Board, results: Results, s
     )
 
 
-def _keep_predictions(folder: Path, trial: Trial, correct: str) -> None:
-    """Which test texts the trial got right, for paired intervals."""
-    path = folder / "predictions" / f"{trial.dataset}.json"
-    kept = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
-    kept[prediction_name(trial.experiment, trial.model, trial.seed, dict(trial.values))] = correct
-    write_text(path, json.dumps(kept, indent=0, sort_keys=True) + "\n")
-
-
-def prediction_name(experiment: str, model: str, seed: int, values: dict[str, object]) -> str:
-    """Under which a trial's hits are kept."""
-    changed = ",".join(f"{key}={value}" for key, value in values.items())
-    return f"{experiment} {model} {seed} {changed}".strip()
+def data_name(trial: Trial) -> str:
+    """The prepared file of a trial: words, or the subwords of a pretrained encoder."""
+    if trial.model != "bert":
+        return trial.dataset
+    return f"{trial.dataset}{SUBWORDS}{trial.recipe.model.pretrained}"
 
 
 @lru_cache(maxsize=3)
@@ -167,7 +161,8 @@ def _data(name: str, folder: Path) -> Prepared:
 
 def _work(trial: Trial, place: Place) -> Outcome:
     torch.set_num_threads(1)
-    return run_trial(trial, _data(trial.dataset, place.prepared), pick_device(place.device))
+    data = _data(data_name(trial), place.prepared)
+    return run_trial(trial, data, pick_device(place.device))
 
 
 def _make_vectors(trial: Trial, place: Place) -> None:

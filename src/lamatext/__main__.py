@@ -1,0 +1,5 @@
+"""``python -m lamatext``."""
+
+from lamatext.cli.main import main
+
+main()

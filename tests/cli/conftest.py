@@ -1,0 +1,67 @@
+"""A folder to work in: a CSV of reviews and a small saved model."""
+
+import io
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from tests.corpora import TINY, reviews, write_csv
+
+from lamatext import TextClassifier
+from lamatext.cli.main import run
+from lamatext.data.sources import load
+from lamatext.jobs import score_saved
+
+
+@dataclass(frozen=True)
+class Answer:
+    status: int
+    out: str
+    err: str
+
+
+Command = Callable[..., Answer]
+
+
+@pytest.fixture(scope="session")
+def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model, scored, under the name ``model``."""
+    folder = tmp_path_factory.mktemp("cli")
+    plain = {"model.embedding_dropout": 0.0, "model.word_dropout": 0.0, "training.rate": 0.02}
+    settings = TINY | plain | {"training.epochs": 12, "wide.use": True, "model.classifier": 0}
+    classifier = TextClassifier(settings=settings, device="cpu").fit(*reviews(80))
+    model = classifier.save(folder / "model")
+    scores, _ = score_saved(model, load(str(write_csv(folder / "test.csv", 20, seed=4))))
+    return classifier.save(model, metrics={"test": scores.as_dict()}, data={"source": "made up"})
+
+
+@pytest.fixture
+def place(tmp_path: Path, saved: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The current folder: reviews.csv in it, and a link to the model."""
+    (tmp_path / "model").symlink_to(saved)
+    write_csv(tmp_path / "reviews.csv", 60)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.delenv("FORCE_COLOR", raising=False)
+    return tmp_path
+
+
+@pytest.fixture
+def lamatext(
+    place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Command:
+    """Runs a command line in ``place``: status, stdout, stderr."""
+    assert place.is_dir()
+
+    def call(*arguments: str, stdin: str | bytes = b"") -> Answer:
+        given = stdin.encode() if isinstance(stdin, str) else stdin
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(given), encoding="utf-8"))
+        capsys.readouterr()
+        status = run(list(arguments))
+        told = capsys.readouterr()
+        return Answer(status, told.out, told.err)
+
+    return call

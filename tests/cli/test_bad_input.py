@@ -1,0 +1,196 @@
+"""What a user may get wrong, and the sentence that answers it."""
+
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests.cli.conftest import Command
+
+CSV = "text,label\n"
+TWO = CSV + "a good film,pos\na bad film,neg\n" * 15
+
+FILES: dict[str, str | bytes] = {
+    "two.csv": TWO,
+    "empty.csv": "",
+    "header.csv": CSV,
+    "one-class.csv": CSV + "a film,pos\n" * 30,
+    "few.csv": CSV + "a,x\nb,y\nc,x\nd,y\n",
+    "latin.csv": b"text,label\na film,pos\ncaf\xe9,neg\n",
+    "utf16.csv": TWO.encode("utf-16"),
+    "ragged.csv": CSV + "a,b,c\n",
+    "quote.csv": CSV + 'a,x\n"b,y\n',
+    "no-label.csv": "text,length\n" + "a film,3\n" * 30,
+    "odd.csv": "a,b,c\n1,2,3\n",
+    "missing-label.csv": CSV + "a film,pos\nb film,\n",
+    "unseen.csv": CSV + "a film,meh\n" * 5,
+    "unlabelled.csv": "text\n" + "a film\n" * 5,
+    "same.csv": "text,text,label\na,b,c\n",
+    "bad.jsonl": '{"text": "a", "label": "x"}\n{oops\n',
+    "multi.jsonl": '{"text": "a", "labels": ["x", "y"]}\n',
+    "multi.txt": "__label__a __label__b a film\n",
+    "bad.parquet": "no parquet",
+    "notes.docx": b"PK\x03\x04",
+    "cut.csv.gz": b"\x1f\x8b\x08\x00",
+    "plain.csv.gz": "text,label\n",
+    "bad.toml": "[model\n",
+    "unknown.toml": "[model]\nhead = 3\n",
+    "loop.toml": 'extends = "loop.toml"\n',
+    "narrow.vec": "film 0.1 0.2\ngood 0.3 0.4\nbad 0.1 0.1\n",
+    "words.vec": "film one two\n",
+    "full/notes.txt": "mine",
+}
+
+TRAIN = ("train", "two.csv", "--out", "run")
+
+CASES: dict[str, tuple[tuple[str, ...], str]] = {
+    # the data
+    "no file": (("train", "nothere.csv", "--out", "run"), r"nothere.csv: no such file"),
+    "near file": (("train", "tow.csv", "--out", "run"), r"Did you mean two.csv\?"),
+    "no folder": (("train", "no/where.csv", "--out", "run"), "nor is there a folder no"),
+    "no set": (("train", "imbd", "--out", "run"), "name of a data set. Did you mean"),
+    "empty file": (("train", "empty.csv", "--out", "run"), r"empty.csv: the file is empty"),
+    "header only": (("train", "header.csv", "--out", "run"), r"header.csv: no rows"),
+    "empty stdin": (("train", "-", "--format", "csv", "--out", "run"), "stdin: the file is empty"),
+    "one class": (("train", "one-class.csv", "--out", "run"), "at least two classes"),
+    "four texts": (("train", "few.csv", "--out", "run"), "4 texts are too few .* --test"),
+    "wrong encoding": (("train", "latin.csv", "--out", "run"), r"latin.csv:3: not UTF-8 .*iconv"),
+    "utf-16": (("train", "utf16.csv", "--out", "run"), "UTF-16 text.*iconv -f UTF-16"),
+    "ragged": (("train", "ragged.csv", "--out", "run"), "ragged.csv:2: expected 2 fields.*got 3"),
+    "open quote": (("train", "quote.csv", "--out", "run"), "quote.csv:3: a quote is opened"),
+    "no text column": (("train", "odd.csv", "--out", "run"), "no text column found. .*a, b, c"),
+    "no label column": (("train", "no-label.csv", "--out", "run", "--label-column", "sentiment"),
+                        "no column 'sentiment'. It has text, length"),
+    "no such column": ((*TRAIN, "--text-column", "txt"), "no column 'txt'.*Did you mean.*text"),
+    "same column": ((*TRAIN, "--text-column", "text", "--label-column", "text"),
+                    "cannot hold both texts and labels"),
+    "twice the column": (("train", "same.csv", "--out", "run"), "2 columns are named 'text'"),
+    "missing label": (("train", "missing-label.csv", "--out", "run"), "row 2 has no label"),
+    "bad JSON": (("train", "bad.jsonl", "--out", "run"), "bad.jsonl:2: expected a JSON object"),
+    "several labels": (("train", "multi.jsonl", "--out", "run"), "multi-label is not supported"),
+    "several __label__": (("train", "multi.txt", "--out", "run"), "multi-label is not supported"),
+    "no Parquet": (("train", "bad.parquet", "--out", "run"), "not a readable Parquet file"),
+    "office document": (("train", "notes.docx", "--out", "run"), "'.docx' tells no known format"),
+    "cut archive": (("train", "cut.csv.gz", "--out", "run"), "cut short or damaged"),
+    "no archive": (("train", "plain.csv.gz", "--out", "run"), "its content does not"),
+    "unknown format": ((*TRAIN, "--format", "xml"), "unknown format 'xml'. Known are csv"),
+    "unseen in --valid": ((*TRAIN, "--valid", "unseen.csv"), "label 'meh', which no training"),
+    "unseen in --test": ((*TRAIN, "--test", "unseen.csv"), "label 'meh', which the model does not"),
+    "--test unlabelled": ((*TRAIN, "--test", "unlabelled.csv"), "unlabelled.csv: no labels"),
+    "--test missing": ((*TRAIN, "--test", "nothere.csv"), "nothere.csv: no such file"),
+    # the settings
+    "unknown setting": ((*TRAIN, "--set", "model.head=3"), "Did you mean model.heads"),
+    "setting without table": ((*TRAIN, "--set", "heads=3"), "unknown setting heads. Did you mean"),
+    "no value": ((*TRAIN, "--set", "model.heads"), "expected key=value, for example model.heads=8"),
+    "bad number": ((*TRAIN, "--set", "model.heads=many"), "model.heads = 'many'"),
+    "too small": ((*TRAIN, "--set", "model.heads=0"), "model.heads = 0"),
+    "bad share": ((*TRAIN, "--set", "model.dropout=1.5"), "model.dropout = 1.5"),
+    "bad choice": ((*TRAIN, "--set", "training.optimizer=sdg"), "Did you mean sgd"),
+    "no number": ((*TRAIN, "--set", "training.rate=nan"), "training.rate"),
+    "unknown model": ((*TRAIN, "--model", "lamma"), "unknown model 'lamma'. Did you mean lama"),
+    "unknown recipe": ((*TRAIN, "--recipe", "papr"), "unknown recipe 'papr'. Did you mean paper"),
+    "recipe missing": ((*TRAIN, "--recipe", "my.toml"), "my.toml: no such recipe file"),
+    "recipe no TOML": ((*TRAIN, "--recipe", "bad.toml"), "bad.toml: not valid TOML"),
+    "recipe setting": ((*TRAIN, "--recipe", "unknown.toml"), "unknown setting model.head. Did you"),
+    "recipe of itself": ((*TRAIN, "--recipe", "loop.toml"), "extends itself"),
+    "negative seed": ((*TRAIN, "--seed", "-1"), "seed = -1"),
+    "word seed": ((*TRAIN, "--seed", "one"), "'--seed'.*integer"),
+    "unknown rival": ((*TRAIN, "--rivals", "tfidf,xgboost"), "unknown rival 'xgboost'. Known"),
+    "unknown device": ((*TRAIN, "--device", "gpu"), "unknown device 'gpu'. Use auto, cpu or cuda"),
+    "no such GPU": ((*TRAIN, "--device", "cuda:99"), "device 'cuda:99': PyTorch finds .* GPUs"),
+    "no vectors": ((*TRAIN, "--vectors", "glove.txt"), "'glove.txt': no such file. Use word2vec"),
+    "narrow vectors": ((*TRAIN, "--vectors", "narrow.vec"), "2 numbers, text.width is 100. Use"),
+    "word vectors": ((*TRAIN, "--vectors", "words.vec"), "words.vec:1: expected a word and 100"),
+    "divergence": ((*TRAIN, "--set", "training.rate=1e30", "--set", "training.clip=none",
+                    "--set", "text.vectors=random", "--set", "training.optimizer=sgd"),
+                   r"training diverged in epoch \d.*Lower training.rate"),
+    # the folders
+    "--out a file": (("train", "two.csv", "--out", "two.csv"), "two.csv: is a file. Give --out a"),
+    "--out in a file": (("train", "two.csv", "--out", "two.csv/run"), "run: cannot be made"),
+    "--out not empty": (("train", "two.csv", "--out", "full"), "full: not empty, and not a model"),
+    "nothing to resume": ((*TRAIN, "--resume"), "no such folder, so there is no run to resume"),
+    "another run's": (("train", "two.csv", "--out", "model", "--resume"), "model of another run"),
+    "no model": (("predict", "nothere", "two.csv"), "nothere: no such folder. Expected a folder"),
+    "model a file": (("info", "two.csv"), "two.csv: is a file. Expected a folder"),
+    "not a model": (("evaluate", "full", "two.csv"), "full: no config.json, so it is not a saved"),
+    "damaged model": (("predict", "damaged", "two.csv"), "model.safetensors: damaged"),
+    "model half there": (("explain", "partial", "--text", "a"), "vocab.txt is missing"),
+    # predict, explain, evaluate
+    "INPUT and --text": (("predict", "model", "two.csv", "--text", "a"), "not both"),
+    "neither": (("predict", "model"), "give either an INPUT"),
+    "no input file": (("predict", "model", "nothere.csv"), "nothere.csv: no such file"),
+    "input empty": (("predict", "model", "empty.csv"), "empty.csv: the file is empty"),
+    "input latin": (("predict", "model", "latin.csv"), "latin.csv:3: not UTF-8"),
+    "input column": (("predict", "model", "two.csv", "--text-column", "x"), "no column 'x'"),
+    "--out unknown": (("predict", "model", "two.csv", "--out", "o.xlsx"), "cannot write .xlsx"),
+    "--out bare": (("predict", "model", "two.csv", "--out", "o"), "a file without extension"),
+    "--out a folder": (("predict", "model", "two.csv", "--out", "folder.csv"), "is a folder. Name"),
+    "--out nowhere": (("predict", "model", "two.csv", "--out", "two.csv/o.csv"), "cannot be"),
+    "top-k nothing": (("predict", "model", "two.csv", "--top-k", "0"), "'--top-k'.*greater"),
+    "explain what": (("explain", "model"), "Missing option '--text'"),
+    "explain whom": (("explain", "model", "--text", "a", "--label", "meh"), "no label 'meh'. The"),
+    "page nowhere": (("explain", "model", "--text", "a", "--html", "two.csv/x.html"), "cannot be"),
+    "evaluate unlabelled": (("evaluate", "model", "unlabelled.csv"), "unlabelled.csv: no labels"),
+    "evaluate unseen": (("evaluate", "model", "unseen.csv"), "row 1 has the label 'meh'"),
+    # the command line itself
+    "unknown verb": (("trian", "two.csv"), "No such command 'trian'. Did you mean 'train'"),
+    "unknown option": ((*TRAIN, "--epochs", "3"), "No such option.*--epochs"),
+    "no --out": (("train", "two.csv"), "Missing option '--out'. See: lamatext train --help"),
+    "no DATA": (("train", "--out", "run"), "Missing argument 'DATA'"),
+    "too much": (("info", "model", "more"), "unexpected extra argument"),
+}  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def _things_to_trip_over(place: Path, saved: Path) -> None:
+    for name, content in FILES.items():
+        path = place / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
+    (place / "folder.csv").mkdir()
+    for name, spoil in SPOILED.items():
+        spoil(Path(shutil.copytree(saved, place / name)))
+
+
+def _damage(model: Path) -> None:
+    path = model / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:-9] + b"123456789")
+
+
+SPOILED: dict[str, Callable[[Path], None]] = {
+    "damaged": _damage,
+    "partial": lambda model: (model / "vocab.txt").unlink(),
+}
+
+
+def test_there_are_many_cases() -> None:
+    assert len(CASES) >= 40
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_mistake_is_answered_in_a_sentence_or_two(case: str, lamatext: Command) -> None:
+    arguments, message = CASES[case]
+
+    answer = lamatext(*arguments)
+
+    assert answer.status == 2, answer.err
+    last = [line for line in answer.err.splitlines() if line.startswith("lamatext: ")]
+    assert len(last) == 1, answer.err
+    assert re.search(message, last[0]), answer.err
+    assert answer.err.rstrip().endswith(last[0]), answer.err  # one line, the last
+    assert len(last[0]) < 500
+    assert "Traceback" not in answer.err
+    assert not answer.out
+
+
+def test_a_run_that_got_nowhere_leaves_no_folder(lamatext: Command, place: Path) -> None:
+    lamatext("train", "nothere.csv", "--out", "runs/new")
+
+    assert not (place / "runs" / "new").exists()
+
+
+def test_a_refused_run_leaves_the_folder_it_found(lamatext: Command, place: Path) -> None:
+    lamatext("train", "two.csv", "--out", "full")
+
+    assert (place / "full" / "notes.txt").read_text() == "mine"

@@ -1,0 +1,316 @@
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.cli.conftest import Command
+from tests.corpora import TINY, write_csv
+
+from lamatext import TextClassifier, __version__
+
+SMALL = [part for key, value in TINY.items() for part in ("--set", f"{key}={value}".lower())]
+ESCAPE = "\x1b"
+
+
+def train(lamatext: Command, *more: str, data: str = "reviews.csv") -> None:
+    answer = lamatext("train", data, "--out", "run", *SMALL, *more)
+    assert answer.status == 0, answer.err
+
+
+# train
+
+
+def test_training_saves_a_model_and_names_the_next_step(lamatext: Command, place: Path) -> None:
+    answer = lamatext("train", "reviews.csv", "--out", "runs/new", *SMALL)
+
+    assert answer.status == 0
+    assert "TF-IDF + LR" in answer.out
+    assert "lama-ctx" in answer.out
+    assert "Saved to runs/new" in answer.out
+    assert "texts from the column 'text', labels from 'label'" in answer.err
+    assert "48 texts to train, 6 to validate, 6 to test" in answer.err
+    assert "epoch 2/2" in answer.err
+    assert 'lamatext predict runs/new --text "…"' in answer.err
+    assert not (place / "runs/new/checkpoint.safetensors").exists()
+    assert lamatext("predict", "runs/new", "--text", "superb").status == 0
+
+
+def test_odd_columns_can_be_named(lamatext: Command, place: Path) -> None:
+    text = (place / "reviews.csv").read_text().replace("text,label", "Was,Urteil (1-5)", 1)
+    (place / "odd.csv").write_text(text)
+
+    train(lamatext, "--text-column", "Was", "--label-column", "Urteil (1-5)", data="odd.csv")
+
+
+def test_scores_come_as_json(lamatext: Command) -> None:
+    answer = lamatext("train", "reviews.csv", "--out", "run", "--json", "--rivals", "none", *SMALL)
+
+    found = json.loads(answer.out)
+    assert found["folder"] == "run"
+    assert found["texts"] == 6
+
+
+def test_quiet_shows_the_result_alone(lamatext: Command) -> None:
+    answer = lamatext("train", "reviews.csv", "--out", "run", "--quiet", *SMALL)
+
+    assert answer.err == ""
+    assert "accuracy" in answer.out
+
+
+def test_a_test_file_is_scored(lamatext: Command, place: Path) -> None:
+    write_csv(place / "test.csv", 14, seed=3)
+
+    answer = lamatext(
+        "train", "reviews.csv", "--test", "test.csv", "--out", "run", "--json", *SMALL
+    )
+
+    assert json.loads(answer.out)["texts"] == 14
+
+
+def test_given_parts_are_used(lamatext: Command, place: Path) -> None:
+    write_csv(place / "test.csv", 14, seed=3)
+    write_csv(place / "valid.csv", 12, seed=4)
+
+    answer = lamatext(
+        "train", "reviews.csv", "--test", "test.csv", "--valid", "valid.csv", "--out", "run", *SMALL
+    )
+
+    assert "60 texts to train, 12 to validate, 14 to test" in answer.err
+
+
+def test_training_reads_stdin(lamatext: Command, place: Path) -> None:
+    content = (place / "reviews.csv").read_bytes()
+
+    answer = lamatext("train", "-", "--format", "csv", "--out", "run", *SMALL, stdin=content)
+
+    assert answer.status == 0
+
+
+def test_examples_are_written_as_a_page(lamatext: Command, place: Path) -> None:
+    train(lamatext, "--html", "run/examples.html")
+
+    assert "<html" in (place / "run/examples.html").read_text(encoding="utf-8")
+
+
+def test_rivals_stand_beside_it(lamatext: Command) -> None:
+    answer = lamatext(
+        "train",
+        "reviews.csv",
+        "--out",
+        "run",
+        "--rivals",
+        "tfidf,tfidf-svc,tfidf-chars,avg",
+        *SMALL,
+    )
+
+    for name in ("TF-IDF + LR", "TF-IDF + SVC", "words and characters", "average embedding"):
+        assert name in answer.out
+
+
+def test_a_model_can_be_trained_over_an_old_one(lamatext: Command) -> None:
+    train(lamatext)
+    train(lamatext, "--seed", "1")
+
+    assert json.loads(lamatext("info", "run", "--json").out)["recipe"]["seed"] == 1
+
+
+def test_a_finished_run_has_nothing_to_resume(lamatext: Command) -> None:
+    train(lamatext)
+
+    answer = lamatext("train", "reviews.csv", "--out", "run", "--resume", *SMALL)
+
+    assert answer.status == 0
+    assert "the run is finished" in answer.err
+
+
+def test_a_run_that_never_got_to_a_checkpoint_starts_again(lamatext: Command, place: Path) -> None:
+    (place / "run").mkdir()
+    (place / "run" / ".checkpoint.safetensors.123").write_bytes(b"half")
+
+    train(lamatext, "--resume")
+
+    assert not list((place / "run").glob(".*"))
+
+
+def test_the_seed_of_a_recipe_holds_unless_another_is_given(lamatext: Command, place: Path) -> None:
+    (place / "mine.toml").write_text('extends = "default"\nseed = 5\n')
+
+    train(lamatext, "--recipe", "mine.toml")
+
+    assert json.loads(lamatext("info", "run", "--json").out)["recipe"]["seed"] == 5
+
+
+@pytest.mark.slow
+def test_a_label_seen_once_is_warned_of(place: Path) -> None:
+    with (place / "reviews.csv").open("a") as file:
+        file.write("an odd film,odd\n")
+
+    done = subprocess.run(
+        [sys.executable, "-m", "lamatext", "train", "reviews.csv", "--out", "run", *SMALL],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    assert "lamatext: 1 label(s) seen once stay in training" in done.stderr
+    assert "UserWarning" not in done.stderr
+    assert ESCAPE not in done.stdout + done.stderr
+
+
+# evaluate
+
+
+def test_a_model_is_evaluated(lamatext: Command) -> None:
+    answer = lamatext("evaluate", "model", "reviews.csv")
+
+    for part in ("accuracy", "macro-F1", "Confusion", "Calibration", "neg", "pos"):
+        assert part in answer.out
+    assert "lamatext explain model" in answer.err
+
+
+def test_scores_as_json_can_be_read_by_programs(lamatext: Command) -> None:
+    found = json.loads(lamatext("evaluate", "model", "reviews.csv", "--json").out)
+
+    assert found["texts"] == 60
+    assert found["accuracy"] > 0.9
+    assert [entry["label"] for entry in found["classes"]] == ["neg", "pos"]
+
+
+def test_labels_are_never_read_as_markup(lamatext: Command, place: Path) -> None:
+    labels = ["[red]", "[/nope]", "a very long label " * 9]
+    lines = [f'"film {i % 3} {i}","{labels[i % 3]}"' for i in range(60)]
+    (place / "odd.csv").write_text("text,label\n" + "\n".join(lines) + "\n")
+    train(lamatext, data="odd.csv")
+
+    answer = lamatext("evaluate", "run", "odd.csv")
+
+    assert answer.status == 0
+    for label in labels:
+        assert label in answer.out
+
+
+def test_many_classes_show_their_worst_confusions(lamatext: Command, place: Path) -> None:
+    lines = [f"film {i} {i % 25},c{i % 25}" for i in range(150)]
+    (place / "many.csv").write_text("text,label\n" + "\n".join(lines) + "\n")
+    train(lamatext, data="many.csv")
+
+    assert "true → predicted" in lamatext("evaluate", "run", "many.csv").out
+
+
+# explain
+
+
+def test_words_are_shown_with_their_weights(lamatext: Command) -> None:
+    answer = lamatext("explain", "model", "--text", "a superb film")
+
+    assert "predicted: pos" in answer.out
+    assert "superb" in answer.out
+    assert "head 3" in answer.out
+    assert ESCAPE not in answer.out
+
+
+def test_reasons_can_be_asked_for_another_label(lamatext: Command) -> None:
+    answer = lamatext("explain", "model", "--text", "a superb film", "--label", "neg", "--quiet")
+
+    assert "Contribution to neg" in answer.out
+    assert answer.err == ""
+
+
+def test_explanations_as_json(lamatext: Command) -> None:
+    one = json.loads(lamatext("explain", "model", "--text", "a superb film", "--json").out)
+    two = json.loads(lamatext("explain", "model", "--text", "a", "--text", "b", "--json").out)
+
+    assert one["predicted"] == "pos"
+    assert len(two) == 2
+
+
+def test_the_page_escapes_everything(lamatext: Command, place: Path) -> None:
+    lamatext("explain", "model", "--text", "<script>alert(1)</script> & film", "--html", "why.html")
+
+    assert "<script>alert" not in (place / "why.html").read_text(encoding="utf-8")
+
+
+# info, data, and the command itself
+
+
+def test_info_tells_what_is_in_a_model(lamatext: Command) -> None:
+    answer = lamatext("info", "model")
+
+    for part in ("lama-ctx, 2 classes", "embedding", "together", "made up", "accuracy", "torch"):
+        assert part in answer.out
+    assert "lamatext predict model" in answer.err
+
+
+def test_info_as_json(lamatext: Command) -> None:
+    found = json.loads(lamatext("info", "model", "--json").out)
+
+    assert found["labels"] == ["neg", "pos"]
+    assert found["metrics"]["test"]["texts"] == 20
+
+
+def test_the_known_sets_are_listed(lamatext: Command) -> None:
+    answer = lamatext("data")
+
+    assert "rotten-tomatoes" in answer.out
+    assert "Origin and terms" in answer.out
+    assert "lamatext train rotten-tomatoes" in answer.err
+    assert lamatext("data", "--quiet").err == ""
+
+
+def test_the_known_sets_as_json(lamatext: Command) -> None:
+    found = json.loads(lamatext("data", "--json").out)
+
+    assert "imdb-train" in {entry["known"]["name"] for entry in found}
+
+
+def test_the_version(lamatext: Command) -> None:
+    assert lamatext("--version").out == f"lamatext {__version__}\n"
+
+
+@pytest.mark.parametrize("verb", ["train", "evaluate", "predict", "explain", "info", "data"])
+def test_every_verb_explains_itself(verb: str, lamatext: Command) -> None:
+    answer = lamatext(verb, "--help")
+
+    assert answer.status == 0
+    assert "Example:" in answer.out
+
+
+def test_without_a_verb_the_verbs_are_shown(lamatext: Command) -> None:
+    answer = lamatext()
+
+    assert "train" in answer.out + answer.err
+    assert "Traceback" not in answer.err
+
+
+@pytest.mark.parametrize("variable", ["NO_COLOR", "TERM"])
+def test_output_can_be_plain(
+    variable: str, lamatext: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(variable, "1" if variable == "NO_COLOR" else "dumb")
+
+    for arguments in (("info", "model"), ("evaluate", "model", "reviews.csv"), ("data",)):
+        answer = lamatext(*arguments)
+        assert ESCAPE not in answer.out + answer.err
+
+
+def test_a_reader_who_leaves_is_no_error(place: Path) -> None:
+    (place / "many.txt").write_text("a superb film\n" * 50_000)
+
+    done = subprocess.run(
+        f"{sys.executable} -m lamatext predict model many.txt | head -n 2; echo ${{PIPESTATUS[0]}}",
+        shell=True,
+        executable="/bin/bash",
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    assert done.stdout.splitlines()[-1] == "0"
+    assert done.stderr == ""
+
+
+def test_the_classifier_reads_what_the_command_wrote(lamatext: Command, place: Path) -> None:
+    train(lamatext)
+
+    assert TextClassifier.load(place / "run").classes_.tolist() == ["neg", "pos"]

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from lamatext.data.sources import load
 from lamatext.reproduce.predictions import keep_hits, packed
-from lamatext.reproduce.records import Record, Results, origin
+from lamatext.reproduce.records import Results, blank
 from lamatext.rivals import RIVALS, Numbers, Texts
 
 NAMES = ("tfidf", "tfidf-svc", "fasttext", "fasttext-bigrams")
@@ -17,18 +17,7 @@ NAMES = ("tfidf", "tfidf-svc", "fasttext", "fasttext-bigrams")
 def measure_rival(results: Results, dataset: str, name: str, *, texts: int | None = None) -> None:
     """Train on the whole training part, as these have nothing to stop early, and score once."""
     config: dict[str, object] = {} if texts is None else {"texts": texts}
-    made = origin()
-    record = Record(
-        experiment="accuracy",
-        dataset=dataset,
-        model=name,
-        metric="accuracy",
-        value=0.0,
-        device="CPU",
-        versions=made["versions"],  # type: ignore[arg-type]
-        commit=str(made["commit"]),
-        config=config,
-    )
+    record = blank("accuracy", dataset, name, "accuracy", config)
     if results.has(record.key):
         return
     (train, labels), (test, truth) = _parts(dataset, texts)

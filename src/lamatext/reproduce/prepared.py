@@ -82,7 +82,7 @@ def prepare(name: str, text: TextSettings, progress: Progress = SILENT) -> Prepa
     texts, labels, trained = _both_parts(name)
     tokens = tokens_of(texts, text, progress)
     numbers, classes = _numbered(labels)
-    kept = _without_rare(tokens, np.arange(trained), text.min_count)
+    kept = _without_rare(tokens, np.arange(trained), int(text.min_count))
     return Prepared(name, kept, numbers, trained, classes)
 
 

@@ -46,6 +46,18 @@ STATISTICS = {
     "news": (4, 151_328, 32_428, 352),
 }
 
+_LAMA_MILLIONS = {2: 6.403, 4: 6.405, 8: 6.409, 16: 6.418, 32: 6.434, 64: 6.468}
+PARAMETERS = {
+    "lama-ctx": {heads: millions * 1e6 for heads, millions in _LAMA_MILLIONS.items()},
+    "te": dict.fromkeys(_LAMA_MILLIONS, 18.465e6),
+}
+KEYWORDS = {  # the first of the paper's lists
+    ("clothing", "1"): "inconsiderate rudest goodnight worst ever boycott loud livid some hassle",
+    ("clothing", "5"): "recommend trust referred downside professional 100 happy attentive stars",
+    ("r8", "ship"): "kuwait gulf south tanker cargo warships pentagon says begin iranian",
+    ("r8", "money-fx"): "currencies monetary miyazawa stoltenberg accord louvre fed cooperation",
+}
+
 
 def accuracy(model: str, dataset: str) -> float | None:
     """The published accuracy of a system on a set, or on the one ours stands in for."""

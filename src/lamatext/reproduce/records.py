@@ -3,7 +3,6 @@
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
-from functools import cache
 from pathlib import Path
 
 from lamatext.errors import DataError
@@ -95,7 +94,24 @@ class Results:
         return self._known[experiment]
 
 
-@cache
-def origin() -> dict[str, object]:
-    """The versions and the commit that a record of this process names."""
-    return {"versions": versions(), "commit": commit()}
+def blank(
+    experiment: str,
+    dataset: str,
+    model: str,
+    metric: str,
+    config: Mapping[str, object] | None = None,
+    *,
+    device: str = "CPU",
+) -> Record:
+    """A record that waits for its value."""
+    return Record(
+        experiment=experiment,
+        dataset=dataset,
+        model=model,
+        metric=metric,
+        value=0.0,
+        device=device,
+        versions=versions(),
+        commit=commit(),
+        config=dict(config or {}),
+    )

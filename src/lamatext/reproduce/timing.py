@@ -13,7 +13,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from lamatext.nn.attention import LowRankAttention, StructuredAttention
 from lamatext.nn.network import build_network, count_parameters
 from lamatext.reproduce.prepared import Prepared
-from lamatext.reproduce.records import Record, Results, origin
+from lamatext.reproduce.records import Results, blank
 from lamatext.reproduce.trial import Trial, device_name, part_of
 from lamatext.training.batches import Examples
 from lamatext.training.fit import Plan, fit
@@ -35,7 +35,10 @@ def time_epochs(
     for model in ("lama-encoder", "te"):
         for words in lengths:
             settings: dict[str, object] = {"text.max_words": words}
-            record = _blank("runtime", data.name, model, "seconds per epoch", settings, device)
+            if device.type == "cpu":
+                settings["on"] = "cpu"
+            metric, name = "seconds per epoch", device_name(device)
+            record = blank("runtime", data.name, model, metric, settings, device=name)
             if results.has(record.key):
                 continue
             passes, parameters = _passes(data, model, words, device, texts)
@@ -110,8 +113,8 @@ def measure_growth(results: Results, *, repeats: int = 5, largest: int = 2048) -
 def _measure_layers(results: Results, sizes: dict[str, int], letter: str, repeats: int) -> None:
     for name, make in LAYERS.items():
         config: dict[str, object] = {**sizes, "grows": letter}
-        blank = _blank("complexity", "", name, "seconds", config, torch.device("cpu"))
-        if results.has(blank.key):
+        record = blank("complexity", "", name, "seconds", config)
+        if results.has(record.key):
             continue
         torch.manual_seed(0)
         layer = make(sizes["d"], sizes["m"])
@@ -124,8 +127,8 @@ def _measure_layers(results: Results, sizes: dict[str, int], letter: str, repeat
         size = sum(parameter.numel() for parameter in layer.parameters())
         results.add(
             [
-                replace(blank, value=seconds, parameters=size),
-                replace(blank, metric="operations", value=operations, parameters=size),
+                replace(record, value=seconds, parameters=size),
+                replace(record, metric="operations", value=operations, parameters=size),
             ]
         )
 
@@ -138,25 +141,3 @@ def _timed(work: Callable[[], None], repeats: int) -> float:
         work()
         times.append(time.perf_counter() - started)
     return median(times[1:])
-
-
-def _blank(
-    experiment: str,
-    dataset: str,
-    model: str,
-    metric: str,
-    config: dict[str, object],
-    device: torch.device,
-) -> Record:
-    made = origin()
-    return Record(
-        experiment=experiment,
-        dataset=dataset,
-        model=model,
-        metric=metric,
-        value=0.0,
-        device=device_name(device),
-        versions=made["versions"],  # type: ignore[arg-type]
-        commit=str(made["commit"]),
-        config=config,
-    )

@@ -1,7 +1,6 @@
 """One training run of the protocol, from prepared ids to records."""
 
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import NamedTuple
@@ -18,11 +17,12 @@ from lamatext.data.split import folds, stratified_split
 from lamatext.data.vectors import Vectors, make_vectors
 from lamatext.data.vocab import Vocabulary
 from lamatext.nn.network import build_network, count_parameters
+from lamatext.provenance import commit, versions
 from lamatext.reproduce.attended import attended
 from lamatext.reproduce.predictions import packed
 from lamatext.reproduce.prepared import Numbers, Prepared
 from lamatext.reproduce.published import accuracy as published
-from lamatext.reproduce.records import Key, Record, Value, origin
+from lamatext.reproduce.records import Key, Record, Value
 from lamatext.training.batches import Examples
 from lamatext.training.fit import Plan, fit, logits_of
 
@@ -101,7 +101,7 @@ def part_of(trial: Trial, data: Prepared) -> Part:
     if trial.model == "bert":  # its data are subwords already
         return Part(Vocabulary(()), data.tokens.rows, train, valid)
     counts = data.tokens.counts(train)
-    vocabulary = Vocabulary.from_counts(data.tokens.types, counts, min_count=text.min_count)
+    vocabulary = Vocabulary.from_counts(data.tokens.types, counts, min_count=int(text.min_count))
     rows = data.tokens.encode(vocabulary, rare=text.rare, max_words=text.max_words)
     return Part(vocabulary, rows, train, valid)
 
@@ -173,7 +173,6 @@ def _right(network: nn.Module, test: Examples, device: torch.device) -> NDArray[
 
 
 def _dated(record: Record, network: nn.Module, seconds: float, device: torch.device) -> Record:
-    made: Mapping[str, object] = origin()
     published_value = published(record.model, record.dataset)
     return replace(
         record,
@@ -181,8 +180,8 @@ def _dated(record: Record, network: nn.Module, seconds: float, device: torch.dev
         seconds=round(seconds, 2),
         parameters=sum(count_parameters(network).values()),
         device=device_name(device, record.model),
-        versions=made["versions"],
-        commit=made["commit"],
+        versions=versions(),
+        commit=commit(),
     )
 
 

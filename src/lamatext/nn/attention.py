@@ -10,6 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from lamatext.errors import ConfigError
+from lamatext.kernels.attention import can_run, fused_attention, in_parts
+from lamatext.kernels.attention_gradients import Form
 
 
 class LowRankAttention(nn.Module):
@@ -66,9 +68,21 @@ class LowRankAttention(nn.Module):
         Returns:
             The embedding S (B, M, D) and the weights A (B, M, T) that made it.
         """
-        scores = self.scores(states, context)  # (B, T, M)
+        form = self.form(context)
+        if can_run(states, form):
+            return fused_attention(states, mask, form)
+        scores = in_parts(lambda part: self.scores(part, context), states)  # (B, T, M)
         weights = masked_softmax(scores.transpose(1, 2), mask[:, None, :])  # (B, M, T)
         return weights @ states, weights  # (B, M, D), (B, M, T)
+
+    def form(self, context: Tensor | None = None) -> Form:
+        """The equation as the fused kernel takes it."""
+        w, b = (None, None) if self.project is None else (self.project.weight, self.project.bias)
+        shared = _given(context) if self.context is None else self.context  # (B, E) or (D,)
+        return Form(
+            w, b, self.p.weight, self.q.weight, shared, self.log_temperature,
+            self.heads, self.tanh, self.l2,
+        )  # fmt: skip
 
     def scores(self, states: Tensor, context: Tensor | None = None) -> Tensor:
         """What the softmax is taken of: (B, T, M)."""

@@ -20,7 +20,7 @@ from lamatext.explain.head import Floats
 from lamatext.progress import SILENT, Progress
 
 if TYPE_CHECKING:
-    from lamatext.nn.network import Network
+    from torch import nn
 
 MOST = 200  # texts, unless told otherwise
 STEPS = 16  # of the integrated gradients
@@ -56,7 +56,7 @@ def check_reasons(
     model: Model,
     texts: Sequence[str],
     *,
-    network: "Network | None" = None,
+    network: "nn.Module | None" = None,
     most: int = MOST,
     seed: int = 0,
     progress: Progress = SILENT,
@@ -117,7 +117,9 @@ def without_words(text: str, spans: Sequence[Span], kept: Sequence[int]) -> str:
     return "".join(pieces)
 
 
-def whole_gradients(model: Model, network: "Network", found: Sequence[Explanation]) -> list[Floats]:
+def whole_gradients(
+    model: Model, network: "nn.Module", found: Sequence[Explanation]
+) -> list[Floats]:
     """Integrated gradients of the network's words; what is linear beside it counts as it is."""
     encoded = [model.encoder.encode_with_spans(explanation.text) for explanation in found]
     targets = [explanation.best for explanation in found]

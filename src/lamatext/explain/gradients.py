@@ -14,11 +14,11 @@ from lamatext.explain.head import Floats
 from lamatext.explain.occlusion import BATCH_WORDS
 
 if TYPE_CHECKING:
-    from lamatext.nn.network import Network
+    from torch import nn
 
 
 def integrated_gradients(
-    network: "Network",
+    network: "nn.Module",
     texts: Sequence[Ids],
     *,
     targets: Sequence[int] | None = None,

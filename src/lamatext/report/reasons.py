@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from lamatext.errors import MissingExtraError, require
 from lamatext.explain.checked import MOST, check_reasons
@@ -11,7 +11,7 @@ from lamatext.progress import SILENT, Progress
 from lamatext.runtime.predictor import Predictor
 
 if TYPE_CHECKING:
-    from lamatext.nn.network import Network
+    from torch import nn
 
 
 def checked_reasons(
@@ -33,7 +33,7 @@ def checked_reasons(
     )
 
 
-def _network(folder: Path, progress: Progress) -> "Network | None":
+def _network(folder: Path, progress: Progress) -> "nn.Module | None":
     from lamatext.store import load_model, load_network
 
     try:
@@ -42,4 +42,4 @@ def _network(folder: Path, progress: Progress) -> "Network | None":
     except MissingExtraError as error:
         progress.note(f"left out: {error}")
         return None
-    return cast("Network", load_network(load_model(folder)))
+    return load_network(load_model(folder))

@@ -1,0 +1,42 @@
+"""``lamatext report``: one page that tells a model to a colleague."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from lamatext.cli import display, options
+
+NAME = "report"
+EXAMPLE = "Example: lamatext report runs/reviews held-out.csv --out report.html"
+
+
+def run(  # noqa: PLR0913 - one argument for each option of the verb
+    model: options.Model,
+    data: options.Data,
+    out: Annotated[Path, typer.Option(help="Where the page is written.")],
+    text_column: options.TextColumn = None,
+    label_column: options.LabelColumn = None,
+    format_: Annotated[str | None, typer.Option("--format", help="Of DATA, e.g. of stdin.")] = None,
+    seed: Annotated[int, typer.Option(help="Draws the texts that are looked at closely.")] = 0,
+    quiet: options.IsQuiet = False,
+) -> None:
+    """Write a page: data, scores, curves, mistakes, words, and how far the reasons hold."""
+    from lamatext.folder import load_config
+    from lamatext.held_out import held_out
+    from lamatext.report.page import write_report
+
+    load_config(model)
+    with display.progress(quiet=quiet) as progress:
+        progress.stage(f"reading {data}")
+        held = held_out(
+            model, data, text_column=text_column, label_column=label_column, format=format_
+        )
+        progress.note(f"{data}: {held.about}")
+        found = write_report(model, held, out, seed=seed, progress=progress)
+    console = display.out()
+    console.print(f"accuracy {found.scores.accuracy:.4f} on {found.scores.texts:,} texts")
+    console.print(found.faithfulness.verdict(), markup=False)
+    console.print(f"Written to {out}", markup=False)
+    if not quiet:
+        display.next_steps(f"open {out} in a browser", f'lamatext explain {model} --text "…"')

@@ -1,0 +1,147 @@
+"""Everything that a report tells, found out before a line of it is written.
+
+Shapes: n texts, C classes.
+"""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lamatext.data.summary import Summary, summarise
+from lamatext.explain.checked import MOST, sample
+from lamatext.explain.explanation import Explanation
+from lamatext.explain.faithfulness import Faithfulness
+from lamatext.explain.global_words import GlobalWords
+from lamatext.folder import METRICS, folder_size, load_config, read_json
+from lamatext.held_out import HeldOut
+from lamatext.jobs import class_numbers
+from lamatext.progress import SILENT, Progress
+from lamatext.report.chosen import Chosen, choose
+from lamatext.report.reasons import checked_reasons
+from lamatext.report.words import words_of
+from lamatext.runtime.predictor import Predictor
+from lamatext.training.metrics import Floats, Numbers, Scores, score
+
+SHOWN = 420  # texts on the page, about
+COUNTED = 1000  # texts whose words are counted
+SLOW = 6  # where words are explained by leaving them out, so many times fewer texts are
+TIMED = 100  # texts, one at a time
+
+
+@dataclass(frozen=True, slots=True)
+class Speed:
+    """How long predicting takes on this machine."""
+
+    texts_per_second: float
+    one_text_ms: float  # median
+    slow_text_ms: float  # 95 of 100 are quicker
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What is known of a model and of some labelled texts."""
+
+    folder: Path
+    config: dict[str, Any]
+    metrics: dict[str, Any]
+    held: HeldOut
+    data: Summary
+    conflicts: int
+    labels: list[str]  # C
+    texts: Sequence[str]  # n
+    truth: Numbers  # (n,)
+    probabilities: Floats  # (n, C)
+    scores: Scores
+    chosen: Chosen
+    explanations: dict[int, Explanation]  # by the text's place, of those chosen
+    words: GlobalWords
+    faithfulness: Faithfulness
+    speed: Speed
+    size: int  # bytes
+
+
+def gather(folder: Path, held: HeldOut, *, seed: int = 0, progress: Progress = SILENT) -> Findings:
+    """Predict, explain, count and check.
+
+    Args:
+        folder: a saved model.
+        held: labelled texts, best those that it did not learn from.
+        seed: of every draw of texts.
+        progress: told what is being done.
+    """
+    predictor = Predictor.load(folder)
+    labels = [str(label) for label in predictor.classes.tolist()]
+    truth = class_numbers(held.texts, {label: number for number, label in enumerate(labels)})
+    texts: list[str] = held.texts.texts.to_pylist()
+    progress.stage("predicting", len(texts))
+    probabilities, speed = _predict(predictor, texts, seed, progress)
+    slow = predictor.explain(texts[0]).method == "occlusion"
+    share = SLOW if slow else 1
+    chosen = choose(truth, probabilities, most=SHOWN // share)
+    progress.stage("explaining", len(chosen.rows))
+    explanations = {}
+    for row in chosen.rows:
+        explanations[row] = predictor.explain(texts[row])
+        progress.advance()
+    progress.stage("counting words")
+    counted = [texts[row] for row in sample(len(texts), COUNTED // share, seed)]
+    words = words_of(predictor, counted, progress)
+    reasons = checked_reasons(folder, texts, most=MOST // share, seed=seed, progress=progress)
+    return Findings(
+        folder=folder,
+        config=load_config(folder),
+        metrics=read_json(folder / METRICS),
+        held=held,
+        data=_summary(held),
+        conflicts=_conflicts(texts, truth),
+        labels=labels,
+        texts=texts,
+        truth=truth,
+        probabilities=probabilities,
+        scores=score(labels, truth, probabilities),
+        chosen=chosen,
+        explanations=explanations,
+        words=words,
+        faithfulness=reasons,
+        speed=speed,
+        size=folder_size(folder),
+    )
+
+
+def _predict(
+    predictor: Predictor, texts: list[str], seed: int, progress: Progress
+) -> tuple[Floats, Speed]:
+    predictor.predict_proba(texts[:1])  # opens the engine
+    started, found = time.perf_counter(), []
+    for start in range(0, len(texts), 8192):
+        found.append(predictor.predict_proba(texts[start : start + 8192]))
+        progress.advance(len(found[-1]))
+    speed = len(texts) / (time.perf_counter() - started)
+    alone = []
+    for row in sample(len(texts), TIMED, seed):
+        began = time.perf_counter()
+        predictor.predict_proba([texts[row]])
+        alone.append(1000 * (time.perf_counter() - began))
+    median, slow = np.percentile(alone, [50, 95])
+    return np.concatenate(found).astype(np.float64), Speed(speed, float(median), float(slow))
+
+
+def _summary(held: HeldOut) -> Summary:
+    """Of the training texts with their overlap, where they are known; else of the texts at hand."""
+    if held.train is None or held.train is held.texts:
+        return summarise(held.texts)
+    return summarise(held.train, held.texts)
+
+
+def _conflicts(texts: Sequence[str], truth: Numbers) -> int:
+    """How many different texts occur with more than one label."""
+    seen: dict[str, int] = {}
+    torn = set()
+    for text, label in zip(texts, truth.tolist(), strict=True):
+        if seen.setdefault(text, label) != label:
+            torn.add(text)
+    return len(torn)

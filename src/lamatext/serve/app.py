@@ -5,11 +5,13 @@ POST /predict   POST /explain   GET /models   GET /healthz   GET /readyz   GET /
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
-from typing import TypeVar
+from functools import partial
+from typing import Any, TypeVar
 
 from fastapi import FastAPI, Request
+from fastapi.routing import APIRoute
 from starlette.responses import Response
 
 from lamatext import __version__
@@ -56,6 +58,14 @@ def create_app(
     return app
 
 
+class PlainRoute(APIRoute):
+    """Hands the request to its function as it is: reading and checking it is ours."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """The function itself."""
+        return self.endpoint
+
+
 class Service:
     """The models at work."""
 
@@ -77,20 +87,22 @@ class Service:
 
     def add_routes(self, app: FastAPI) -> None:
         """Declare what there is."""
-        names = [*self.queues]
-        get: list[tuple[str, Callable[[Request], Awaitable[Response]], str]] = [
+        names, add = (
+            [*self.queues],
+            partial(app.router.add_api_route, route_class_override=PlainRoute),
+        )
+        predict, explain = (
+            describe_predict(self.limits, names),
+            describe_explain(self.limits, names),
+        )
+        add("/predict", self.predict, methods=["POST"], summary="The label", **predict)
+        add("/explain", self.explain, methods=["POST"], summary="The reasons", **explain)
+        for path, answer, summary in (
             ("/healthz", self.health, "Whether the server runs"),
             ("/readyz", self.readiness, "Whether the server takes requests"),
             ("/metrics", self.count, "Counters for Prometheus"),
-        ]
-        for path, answer, summary in get:
-            app.get(path, summary=summary, **describe_status(path))(answer)
-        app.post("/predict", summary="The label", **describe_predict(self.limits, names))(
-            self.predict
-        )
-        app.post("/explain", summary="The reasons", **describe_explain(self.limits, names))(
-            self.explain
-        )
+        ):
+            add(path, answer, methods=["GET"], summary=summary, **describe_status(path))
 
     async def predict(self, request: Request) -> Response:
         """The most probable label of each text."""

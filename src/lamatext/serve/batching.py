@@ -26,10 +26,11 @@ class Batcher(Generic[R]):
     """Collects texts for a moment, or while the model is busy, and reads them in one call.
 
     Args:
-        work: reads some texts in a thread of its own, and returns one result for each.
+        work: reads some texts in a thread, and returns one result for each.
         most: texts that may wait; more raise ``OverloadedError``.
         wait: how long the first text waits for others while the model is idle, in seconds.
         characters: a batch this large waits no longer, and is not made larger.
+        threads: batches that may be read side by side.
         on_batch: told how many texts each batch has.
     """
 
@@ -40,15 +41,16 @@ class Batcher(Generic[R]):
         most: int = 4096,
         wait: float = WAIT,
         characters: int = BATCH_CHARACTERS,
+        threads: int = 1,
         on_batch: Callable[[int], None] = lambda _: None,
     ) -> None:
         self._work, self._most, self._wait, self._characters = work, most, wait, characters
         self._on_batch = on_batch
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="lamatext-model")
+        self._threads = ThreadPoolExecutor(threads, thread_name_prefix="lamatext-model")
+        self._idle = threads
         self._jobs: deque[_Job[R]] = deque()
         self._texts = self._waiting = 0  # texts, and their characters, in `_jobs`
         self._timer: asyncio.TimerHandle | None = None
-        self._busy = False
 
     async def __call__(self, texts: Sequence[str]) -> Sequence[R]:
         """The result of each text; an error in ``work`` is raised for every request it was for."""
@@ -59,7 +61,7 @@ class Batcher(Generic[R]):
         self._jobs.append(job)
         self._texts += len(texts)
         self._waiting += job.characters
-        if not self._busy:
+        if self._idle:
             if self._waiting >= self._characters:
                 self._start()
             elif self._timer is None:
@@ -67,20 +69,20 @@ class Batcher(Generic[R]):
         return await job.done
 
     def close(self) -> None:
-        """Let the thread end."""
-        self._thread.shutdown(wait=False)
+        """Let the threads end."""
+        self._threads.shutdown(wait=False)
 
     def _start(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        jobs = self._take()
+        jobs = self._take() if self._idle else []
         if not jobs:
             return
-        self._busy = True
+        self._idle -= 1
         texts = [text for job in jobs for text in job.texts]
         self._on_batch(len(texts))
-        reading = asyncio.get_running_loop().run_in_executor(self._thread, self._work, texts)
+        reading = asyncio.get_running_loop().run_in_executor(self._threads, self._work, texts)
         reading.add_done_callback(lambda read: self._finish(jobs, read))
 
     def _take(self) -> list[_Job[R]]:
@@ -97,7 +99,7 @@ class Batcher(Generic[R]):
         return taken
 
     def _finish(self, jobs: list[_Job[R]], read: "asyncio.Future[Sequence[R]]") -> None:
-        self._busy = False
+        self._idle += 1
         error = read.exception()
         at = 0
         for job in jobs:

@@ -8,6 +8,7 @@ import numpy as np
 
 from lamatext.errors import ConfigError
 from lamatext.runtime.engine import Floats
+from lamatext.runtime.parallel import usable_cores
 from lamatext.runtime.predictor import Predictor
 from lamatext.serve.batching import Batcher
 from lamatext.serve.limits import Limits
@@ -30,12 +31,15 @@ class ServedModel:
 
 
 class Queues:
-    """Two threads a model: a long explanation never holds up the predictions."""
+    """Threads of their own for each: a long explanation never holds up the predictions."""
 
     def __init__(self, model: ServedModel, limits: Limits, metrics: Metrics) -> None:
         self.model, self.labels, self._metrics = model, model.labels, metrics
         self.predict: Batcher[Floats] = Batcher(
-            self._predict, most=limits.waiting, on_batch=metrics.batches.observe
+            self._predict,
+            most=limits.waiting,
+            threads=max(1, usable_cores() - 1),  # one is left to the connections
+            on_batch=metrics.batches.observe,
         )
         self.explain: Batcher[str] = Batcher(self._explain, most=limits.waiting, wait=0)
 

@@ -1,13 +1,16 @@
 import torch
 
-from lamatext.bench.encoder import Shape, measure
+from lamatext.bench.encoder import Shape, figures
 
 
 def test_measuring_compares_with_both_rivals_and_leaves_the_threads_alone() -> None:
     before = torch.get_num_threads()
 
-    ratios = measure(Shape(batch=2, shortest=1, longest=4, width=3, hidden=2), turns=3)
+    found = figures(Shape(batch=2, shortest=1, longest=4, width=3, hidden=2), turns=3)
 
-    assert [ratio.rival for ratio in ratios] == ["packed", "padded"]
-    assert all(0 < ratio.low <= ratio.median <= ratio.high for ratio in ratios)
+    assert [figure.what for figure in found] == [
+        "encoder, packed nn.GRU",
+        "encoder, padded nn.GRU",
+    ]
+    assert all(0 < figure.low <= figure.ratio <= figure.high for figure in found)
     assert torch.get_num_threads() == before

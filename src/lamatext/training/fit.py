@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from lamatext.config import ModelSettings, TrainingSettings
-from lamatext.data.ragged import Indices, by_length
+from lamatext.data.ragged import Ids, Indices, by_length
 from lamatext.errors import ModelError
 from lamatext.nn.network import Output, disagreement
 from lamatext.progress import SILENT, Progress
@@ -115,7 +115,7 @@ def _train_epoch(  # noqa: PLR0913 - the parts of the loop's state
     with vectors.epoch(state.rate, len(batches)):
         for number, rows in enumerate(batches):
             rate = _rate(state, settings, number, len(batches))
-            batch = _tensors(train, rows, plan.device, vectors)
+            batch = batch_of(train, rows, plan.device, vectors)
             total += step(network, optimizer, batch, plan, rate).detach() * len(rows)
             vectors.step()
             progress.advance()
@@ -143,7 +143,7 @@ def logits_of(
     found: list[Tensor] = []
     with fitting_threads(network), torch.inference_mode():
         for rows in by_length(examples.rows.lengths, words=VALID_WORDS):
-            ids, lengths, _ = _tensors(examples, rows, device, AllVectors())
+            ids, lengths, _ = batch_of(examples, rows, device, AllVectors())
             found.append(network(ids, lengths).logits.float())
             order.append(rows)
     logits = torch.cat(found).cpu().numpy()
@@ -181,15 +181,22 @@ def objective(output: Output, labels: Tensor, plan: Plan) -> Tensor:
     return loss if heads_differ is None else loss - plan.model.penalty * heads_differ.mean()
 
 
-def _tensors(
+def batch_of(
     examples: Examples, rows: Indices, device: torch.device, vectors: WordVectors
 ) -> Batch:
+    """Some of the examples as tensors; ids are those of the vectors that are read."""
     ids, lengths = examples.rows.pad(rows)
     return Batch(
-        torch.from_numpy(vectors.read(ids)).to(device, non_blocking=True),
-        torch.from_numpy(lengths),
-        torch.from_numpy(examples.labels[rows]).to(device, non_blocking=True),
+        _host(vectors.read(ids), device).to(device, non_blocking=True),
+        _host(lengths, device),
+        _host(examples.labels[rows], device).to(device, non_blocking=True),
     )
+
+
+def _host(values: Ids | Indices, device: torch.device) -> Tensor:
+    """For a GPU in pinned memory, so that no step waits for the copy."""
+    tensor = torch.from_numpy(values)
+    return tensor.pin_memory() if device.type == "cuda" else tensor
 
 
 def _rate(state: RunState, settings: TrainingSettings, number: int, batches: int) -> float:

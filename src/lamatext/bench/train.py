@@ -1,0 +1,129 @@
+"""A training step of ``lama-ctx`` on real batches, against its plain PyTorch twin.
+
+The twin is the same network on packed ``nn.GRU`` with torch's own SGD, at the number of threads
+that serves it best; batches are made the same way for both, and are part of the time.
+"""
+
+from collections.abc import Callable, Sequence
+from copy import deepcopy
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch.optim import SGD
+
+from lamatext.bench import encoder
+from lamatext.bench.figures import Figure, in_turns
+from lamatext.bench.plain import best_threads, plain_torch
+from lamatext.config import Recipe, load_recipe
+from lamatext.data.ragged import Indices
+from lamatext.data.sources import load
+from lamatext.nn.network import Network
+from lamatext.progress import SILENT
+from lamatext.training.batches import Examples, bucketed
+from lamatext.training.fit import Plan, batch_of, step
+from lamatext.training.lazy import AllVectors, word_vectors
+from lamatext.training.optimisers import make_optimizer
+from lamatext.training.prepare import Texts, joined, prepare_words
+from lamatext.training.threads import fitting_threads
+
+CPU = torch.device("cpu")
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What both sides train, and on which batches."""
+
+    network: Network
+    examples: Examples
+    plan: Plan
+    batches: list[Indices]
+
+
+def figures(
+    sources: Sequence[str] = ("r8", "imdb"),
+    *,
+    turns: int = 5,
+    batches: int = 12,
+    shape: encoder.Shape | None = None,
+) -> list[Figure]:
+    """The encoder alone, and the whole step on each data set."""
+    found = encoder.figures(shape or encoder.Shape(), turns=turns)
+    return found + [_whole_step(source, turns, batches) for source in sources]
+
+
+def _whole_step(source: str, turns: int, batches: int) -> Figure:
+    given = task(source, batches)
+    ours, twin = our_side(given), plain_side(given)
+    threads = best_threads(lambda: twin(given.batches[:1]))
+
+    def plain() -> None:
+        with plain_torch(threads):
+            twin(given.batches)
+
+    seconds = in_turns({"ours": lambda: ours(given.batches), "plain": plain}, turns)
+    each = {name: [total / batches for total in totals] for name, totals in seconds.items()}
+    words = np.concatenate([given.examples.rows.lengths[rows] for rows in given.batches]).sum()
+    return Figure.faster(
+        f"step, {source}",
+        each["ours"],
+        each["plain"],
+        words=int(words) // batches,
+        vocabulary=given.network.embedding.num_embeddings,
+        rival_threads=threads,
+    )
+
+
+def task(source: str, batches: int) -> Task:
+    """Real texts by the paper's recipe; word vectors and words' bounds cost no step anything."""
+    recipe = load_recipe("lama-ctx").with_values(
+        {"text.vectors": "random", "text.tokenizer": "words"}
+    )
+    return _task(source, recipe, batches)
+
+
+def _task(source: str, recipe: Recipe, count: int) -> Task:
+    corpus = load(source)
+    assert corpus.labels is not None
+    names, labels = np.unique(np.array(corpus.labels.to_pylist()), return_inverse=True)
+    split = joined(Texts(corpus.texts, labels), None, recipe)
+    start = prepare_words(split, recipe, len(names), SILENT)
+    assert isinstance(start.network, Network)
+    examples = Examples(start.rows.take(split.train), labels[split.train])
+    batches = bucketed(examples.rows.lengths, batch=int(recipe.training.batch), seed=0, epoch=1)
+    plan = Plan(recipe.model, recipe.training, 0, CPU)
+    return Task(start.network.train(), examples, plan, batches[:count])
+
+
+def our_side(given: Task) -> Callable[[Sequence[Indices]], None]:
+    """What makes the steps of some batches as ``fit`` does."""
+    network, settings = deepcopy(given.network), given.plan.training
+    optimizer = make_optimizer(network, settings)
+    vectors = word_vectors(network, optimizer, settings)
+
+    def run(batches: Sequence[Indices]) -> None:
+        with fitting_threads(network), vectors.epoch(settings.rate, len(batches)):
+            for rows in batches:
+                batch = batch_of(given.examples, rows, CPU, vectors)
+                step(network, optimizer, batch, given.plan, settings.rate)
+                vectors.step()
+
+    return run
+
+
+def plain_side(given: Task) -> Callable[[Sequence[Indices]], None]:
+    """What makes the same steps by torch alone."""
+    network, settings = deepcopy(given.network), given.plan.training
+    optimizer = SGD(
+        network.parameters(),
+        lr=settings.rate,
+        momentum=settings.momentum,
+        weight_decay=settings.weight_decay,
+    )
+
+    def run(batches: Sequence[Indices]) -> None:
+        for rows in batches:
+            batch = batch_of(given.examples, rows, CPU, AllVectors())
+            step(network, optimizer, batch, given.plan, settings.rate)
+
+    return run

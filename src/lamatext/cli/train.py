@@ -54,6 +54,9 @@ def run(  # noqa: PLR0913 - one argument for each option of the verb
     html: Annotated[
         Path | None, typer.Option(help="Write a page of test texts with their words shaded.")
     ] = None,
+    report: Annotated[
+        Path | None, typer.Option(help="Write the whole report, as `lamatext report` does.")
+    ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with an unfinished run.")] = False,
     as_json: options.Json = False,
     quiet: options.IsQuiet = False,
@@ -85,6 +88,8 @@ def run(  # noqa: PLR0913 - one argument for each option of the verb
         if html is not None:
             progress.stage("writing the page")
             write_examples(outcome, parts.test, html)
+        if report is not None:
+            _write_report(out, parts, report, progress)
     if as_json:
         print(json.dumps({"folder": str(out), **outcome.scores.as_dict()}))
         return
@@ -94,7 +99,7 @@ def run(  # noqa: PLR0913 - one argument for each option of the verb
             f'lamatext predict {out} --text "…"',
             f'lamatext explain {out} --text "…"',
             f"lamatext evaluate {out} {test or data}",
-            *([f"open {html} in a browser"] if html else []),
+            *(f"open {page} in a browser" for page in (html, report) if page),
         )
 
 
@@ -130,6 +135,14 @@ def _read(
     parts = split_parts(train, validated, tested, settings)
     show_data(parts, progress)
     return parts
+
+
+def _write_report(folder: Path, parts: "Parts", path: Path, progress: Progress) -> None:
+    from lamatext.held_out import HeldOut
+    from lamatext.report.page import write_report
+
+    about = f"{len(parts.test):,} texts that it did not learn from"
+    write_report(folder, HeldOut(parts.test, parts.train, about), path, progress=progress)
 
 
 @contextmanager

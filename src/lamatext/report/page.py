@@ -4,6 +4,7 @@ from pathlib import Path
 from string import Template
 
 from lamatext import __version__
+from lamatext.errors import DataError
 from lamatext.explain.embed import asset, policy_hash
 from lamatext.explain.html import style
 from lamatext.files import write_text
@@ -41,7 +42,10 @@ def write_report(
     found = gather(folder, held, seed=seed, progress=progress)
     progress.stage("writing the page")
     write_text(out, report_page(found))
-    add_metrics(folder, {"faithfulness": found.faithfulness.as_dict()})
+    try:
+        add_metrics(folder, {"faithfulness": found.faithfulness.as_dict()})
+    except DataError as error:  # a folder that others own: the page is written all the same
+        progress.note(f"how far the reasons hold is not kept with the model: {error}")
     return found
 
 

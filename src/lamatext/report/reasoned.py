@@ -25,6 +25,7 @@ from lamatext.report.markup import (
 )
 
 IN_SUMMARY = 8  # words that stand beside a class before it is unfolded
+MANY = 30  # classes that are folded away together
 KINDS = {"contribution": 1, "attention": 2, "integrated gradients": 3, RANDOM: 4}
 
 
@@ -37,6 +38,8 @@ def words(found: Findings) -> Html:
         "odd signs on top mean that the model learnt an accident of the data."
     )
     by_class = [_folded(name(label), listed, "adds") for label, listed in told.classes.items()]
+    if len(by_class) > MANY:
+        by_class = [details(many(len(by_class), "class", "classes"), *by_class)]
     return section("words", "The words that count", lead, *by_class, *_heads(found))
 
 

@@ -11,7 +11,8 @@ from lamatext.explain.head import Floats
 from lamatext.progress import SILENT, Progress
 from lamatext.runtime.predictor import Predictor
 
-TOP = 15
+TOP = 15  # words of a class or head; fewer of each where there are many classes
+ALL = 900
 OFTEN = 5  # a word must be met so often, over many texts
 
 
@@ -32,7 +33,7 @@ def words_of(
         _reads(predictor, found, known),
         vocabulary=[""] * FIRST_WORD + list(known),
         labels=predictor.classes.tolist(),
-        top=TOP,
+        top=max(3, min(TOP, ALL // len(predictor.classes))),
         min_count=OFTEN if len(texts) >= 100 else 2,
     )
 

@@ -13,7 +13,7 @@ from lamatext.explain.html import style
 from lamatext.folder import WEIGHTS, WIDE
 from lamatext.serve.models import ServedModel
 from lamatext.serve.problems import ProblemError
-from lamatext.serve.web_model import describe
+from lamatext.serve.web_model import describe, runs_in_page
 
 TYPES = {"js": "text/javascript", "css": "text/css", "html": "text/html", "svg": "image/svg+xml"}
 TENSORS = {"weights": WEIGHTS, "wide": WIDE}
@@ -35,9 +35,14 @@ def add_page(app: FastAPI, models: Sequence[ServedModel]) -> None:
 
 
 def _add_models(app: FastAPI, served: Mapping[str, ServedModel]) -> None:
+    told = [
+        {"name": name, "labels": model.labels, "runs_in_page": runs_in_page(model.folder)}
+        for name, model in served.items()
+    ]
+
     @app.get("/models", include_in_schema=False)
     async def list_models() -> Response:
-        return _json([{"name": name, "labels": model.labels} for name, model in served.items()])
+        return _json(told)
 
     @app.get("/models/{name}", include_in_schema=False)
     def description(name: str) -> Response:

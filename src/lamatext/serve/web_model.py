@@ -1,12 +1,11 @@
 """A saved model as the page's JavaScript reads it: a description, and its tensors as they lie."""
 
-import json
 from pathlib import Path
 from typing import Any
 
 from lamatext.config import WideSettings
 from lamatext.errors import ModelError
-from lamatext.folder import TOKENIZER, VOCAB, WEIGHTS, WIDE, load_config, recipe_of
+from lamatext.folder import VOCAB, WEIGHTS, WIDE, load_config, recipe_of
 from lamatext.runtime.graph import NOT_HELD
 from lamatext.runtime.wide import specs
 
@@ -21,27 +20,34 @@ def describe(folder: Path) -> dict[str, Any]:
     """
     config = load_config(folder)
     recipe = recipe_of(folder, config)
-    model = recipe.model
+    model, text = recipe.model, recipe.text
     if model.name in NOT_HELD:
         raise ModelError(
             f"{folder}: {model.name} is too large to run in a page alone. "
             f"Use `lamatext serve {folder}`, or train one of the light systems."
         )
-    text = json.loads((folder / TOKENIZER).read_text(encoding="utf-8"))
-    if text["tokenizer"] != "words":
+    if text.tokenizer != "words":
         raise ModelError(
-            f"{folder}: its texts are cut by {text['tokenizer']}, which does not run in a page. "
+            f"{folder}: its texts are cut by {text.tokenizer}, which does not run in a page. "
             f"Use `lamatext serve {folder}`, or train with --set text.tokenizer=words."
         )
     words = (folder / VOCAB).read_bytes().decode("utf-8", "surrogatepass").split("\n")[:-1]
     return {
         "labels": config["labels"],
         "settings": model.model_dump(include=set(SETTINGS)),
-        "text": {key: text[key] for key in ("lower", "rare", "max_words", "tail")},
+        "text": text.model_dump(include={"lower", "rare", "max_words", "tail"}),
         "words": words,
         "wide": wide_blocks(recipe.wide) if (folder / WIDE).is_file() else None,
         "bytes": (folder / WEIGHTS).stat().st_size,
     }
+
+
+def runs_in_page(folder: Path) -> bool:
+    """Whether JavaScript can run the model."""
+    try:
+        return bool(describe(folder))
+    except ModelError:
+        return False
 
 
 def wide_blocks(settings: WideSettings) -> list[dict[str, Any]]:

@@ -22,12 +22,10 @@ async function ask(route, body, signal) {
 }
 
 async function load(model) {
+  if (!model.runs_in_page) return new RemoteModel(model, ask);
   const path = `models/${encodeURIComponent(model.name)}`;
-  const description = await get(path).then(answer => answer.json(), error => {
-    if (error.status === 409) return null; // a kind that does not run in a page
-    throw error;
-  });
-  if (!description || description.bytes > LARGE) return new RemoteModel(model, ask);
+  const description = await (await get(path)).json();
+  if (description.bytes > LARGE) return new RemoteModel(model, ask);
   const parts = ["weights", ...(description.wide ? ["wide"] : [])];
   const files = await Promise.all(parts.map(async part => (await get(`${path}/${part}`)).arrayBuffer()));
   const where = "What you type stays in this page.";

@@ -1,0 +1,275 @@
+"""The page on a server and the page that is one file, used as a person would."""
+
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+from tests.browser.conftest import Open, serve
+from tests.serve.saved import save
+
+from lamatext import Predictor
+from lamatext.serve.app import create_app
+from lamatext.serve.models import load_models
+
+pytestmark = pytest.mark.browser
+
+TEXT = "A good film, not dull: the café is wonderful! 👍🏽 東京"
+HOSTILE = [
+    "<script>alert(1)</script>",
+    "<img src=x onerror=alert(1)>",
+    "</textarea></p><svg/onload=alert(1)>",
+    "&lt;b&gt; \" ' ` ${alert(1)} {{7*7}}",
+    "javascript:alert(1) \u202e txet \x00 \u2028",
+]
+
+
+@pytest.fixture(params=["server", "web_page"])
+def address(request: pytest.FixtureRequest) -> str:
+    found: str = request.getfixturevalue(request.param)
+    return found
+
+
+def type_text(page: Page, text: str, place: int = 1) -> None:
+    page.fill(f"#text-{place}", text)
+    page.wait_for_function(
+        "([text, place]) => document.querySelectorAll('.text')[place - 1]?.textContent === text",
+        arg=[text, place],
+    )
+
+
+def shading(page: Page) -> list[str]:
+    found: list[str] = page.eval_on_selector_all(
+        ".w", "words => words.map(word => word.dataset.k + word.style.getPropertyValue('--s'))"
+    )
+    return found
+
+
+def test_typing_shows_the_class_that_python_gives(
+    address: str, open_page: Open, model: Path, shots: Path
+) -> None:
+    page = open_page(address)
+    expected = Predictor.load(model).explain(TEXT)
+
+    type_text(page, TEXT)
+
+    expect(page.locator(".predicted")).to_have_text(str(expected.predicted))
+    expect(page.locator(".probability")).to_have_text(f"{expected.probability:.3f}")
+    bars = page.locator(".bars .value").all_inner_texts()
+    assert [float(bar) for bar in bars] == pytest.approx(expected.probabilities, abs=6e-4)
+    assert page.locator(".text .w").all_inner_texts() == [word for word in expected.words if word]
+    page.screenshot(path=shots / f"{address.split(':')[0]}-typed.png", full_page=True)
+
+
+def test_every_keystroke_counts(address: str, open_page: Open) -> None:
+    page = open_page(address)
+    seen = set()
+
+    page.locator("#text-1").focus()
+    for key in "a good film":
+        page.keyboard.type(key)
+        page.wait_for_timeout(40)
+        seen.add(page.locator(".bars").inner_text())
+
+    assert len(seen) >= 3
+
+
+def test_a_head_can_be_chosen(address: str, open_page: Open, shots: Path) -> None:
+    page = open_page(address)
+    type_text(page, TEXT)
+    by_contribution = shading(page)
+
+    page.get_by_label("mean", exact=True).check(force=True)
+    by_mean = shading(page)
+    page.get_by_label("2", exact=True).check(force=True)
+    by_head = shading(page)
+
+    assert all(word.startswith("a") for word in by_mean + by_head)
+    assert len({tuple(by_contribution), tuple(by_mean), tuple(by_head)}) == 3
+    page.screenshot(path=shots / f"{address.split(':')[0]}-head.png", full_page=True)
+
+
+def test_clicking_a_word_tells_what_removing_it_changes(
+    address: str, open_page: Open, model: Path
+) -> None:
+    page = open_page(address)
+    type_text(page, TEXT)
+    predictor = Predictor.load(model)
+    best = int(predictor.predict_proba([TEXT])[0].argmax())
+    without = predictor.predict_proba([TEXT.replace("wonderful", " ")])[0][best]
+
+    page.click(".w:text-is('wonderful')")
+
+    expect(page.locator(".figures")).to_contain_text("Without wonderful")
+    expect(page.locator(".figures")).to_contain_text(f"→ {without:.3f}")
+    page.click(".w:text-is('wonderful')")
+    expect(page.locator(".figures")).to_be_empty()
+
+
+def test_the_keyboard_is_enough(address: str, open_page: Open) -> None:
+    page = open_page(address)
+    page.keyboard.press("Tab")
+    page.locator("#text-1").focus()
+    page.keyboard.type("a good film")
+    page.wait_for_selector(".w")
+
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.className") == "text"
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowRight")
+
+    expect(page.locator(".figures")).to_contain_text("Without good")
+    page.keyboard.press("Escape")
+    expect(page.locator(".figures")).to_be_empty()
+
+
+def test_the_class_is_read_out(address: str, open_page: Open) -> None:
+    page = open_page(address)
+
+    type_text(page, "a good film")
+
+    expect(page.locator("#spoken")).to_contain_text("percent")
+
+
+def test_two_texts_stand_side_by_side(address: str, open_page: Open, shots: Path) -> None:
+    page = open_page(address)
+    type_text(page, "a good film")
+
+    page.get_by_role("button", name="Compare two texts").click()
+    type_text(page, "a dull mess", place=2)
+
+    left, right = (panel.bounding_box() for panel in page.locator(".panel").all())
+    assert left is not None
+    assert right is not None
+    assert right["x"] > left["x"] + left["width"]
+    assert page.locator(".predicted").count() == 2
+    page.screenshot(path=shots / f"{address.split(':')[0]}-two.png", full_page=True)
+
+
+def test_two_models_read_one_text(server: str, open_page: Open, shots: Path) -> None:
+    page = open_page(server)
+    type_text(page, "a good film")
+
+    page.get_by_role("button", name="Compare two models").click()
+    page.wait_for_function("() => document.querySelectorAll('.result:not([hidden])').length === 2")
+    page.fill("#text-2", "a dull mess")
+
+    expect(page.locator("#text-1")).to_have_value("a dull mess")
+    expect(page.locator("#title")).to_have_text("reviews · plain")
+    page.wait_for_function(
+        "() => [...document.querySelectorAll('.text')]"
+        ".every(text => text.textContent === 'a dull mess')"
+    )
+    page.screenshot(path=shots / "models.png", full_page=True)
+
+
+def test_a_link_holds_all_that_is_shown(address: str, open_page: Open) -> None:
+    page = open_page(address)
+    type_text(page, TEXT)
+    page.get_by_role("button", name="Compare two texts").click()
+    type_text(page, "100% & #more=+", place=2)
+    page.get_by_label("3", exact=True).check(force=True)
+
+    page.get_by_role("button", name="Copy a link").click()
+    page.get_by_role("button", name="Link copied").wait_for()
+    link = page.evaluate("navigator.clipboard.readText()")
+    other = open_page(link)
+
+    assert link == page.url
+    expect(other.locator("#text-1")).to_have_value(TEXT)
+    expect(other.locator("#text-2")).to_have_value("100% & #more=+")
+    expect(other.get_by_label("3", exact=True)).to_be_checked()
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_texts_that_are_html_stay_text(address: str, open_page: Open, text: str) -> None:
+    page = open_page(f"{address}#text={quote(text)}")
+    expect(page.locator("#text-1")).to_have_value(text)
+
+    for word in page.locator(".w").all()[:6]:
+        word.click()
+
+    assert page.locator(".text").text_content() == text
+    assert page.locator(".text *:not(.w)").count() == 0
+    assert page.locator("img, svg, iframe").count() == 0
+    assert page.locator("script").count() == (1 if address.startswith("http") else 4)
+
+
+def test_labels_that_are_html_stay_text(address: str, open_page: Open) -> None:
+    page = open_page(address)
+
+    type_text(page, "a good film")
+
+    assert "<b>so</b>" in page.locator(".bars .name").all_inner_texts()
+    assert page.locator(".bars b, .views b b").count() == 0
+
+
+def test_an_empty_text_shows_nothing(address: str, open_page: Open) -> None:
+    page = open_page(address)
+    type_text(page, "a good film")
+
+    page.fill("#text-1", "  \n ")
+
+    expect(page.locator(".result")).to_be_hidden()
+
+
+def test_a_phone_needs_no_sideways_scrolling(address: str, open_page: Open, shots: Path) -> None:
+    page = open_page(address, phone=True)
+    type_text(page, f"{TEXT} {'long' * 60}")
+
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    page.screenshot(path=shots / f"{address.split(':')[0]}-phone.png", full_page=True)
+
+
+def test_dark_is_dark(address: str, open_page: Open, shots: Path) -> None:
+    page = open_page(address, dark=True)
+    type_text(page, TEXT)
+
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(19, 19, 22)"
+    page.screenshot(path=shots / f"{address.split(':')[0]}-dark.png", full_page=True)
+
+
+def test_a_long_text_without_attention_is_explained_once_typing_rests(
+    server: str, open_page: Open
+) -> None:
+    page = open_page(f"{server}#model=plain")
+
+    type_text(page, "a good film , not dull ! " * 30)
+    type_text(page, "a dull mess " * 60)
+
+    expect(page.locator(".note")).to_have_text("")
+    assert page.locator(".by-head").count() == 0
+
+
+def test_a_model_that_only_runs_on_the_server_is_asked_there(
+    tmp_path: Path, open_page: Open
+) -> None:
+    folder = save(tmp_path / "te", "te", heads=2, positions=64, text={"max_words": 64})
+    expected = Predictor.load(folder).explain(TEXT)
+    running = serve(create_app(load_models([folder])))
+
+    page = open_page(next(running))
+    type_text(page, TEXT)
+    page.click(".w:text-is('wonderful')")
+
+    expect(page.locator(".predicted")).to_have_text(str(expected.predicted))
+    expect(page.locator(".figures")).to_contain_text("Without wonderful")
+    expect(page.locator("#where")).to_contain_text("The server reads what you type")
+    next(running, None)
+
+
+def test_a_key_is_asked_for(model: Path, chromium: Browser) -> None:
+    running = serve(create_app(load_models([model]), api_key="secret"))
+    page = chromium.new_page()
+    page.goto(next(running))
+
+    page.fill("#secret", "wrong")
+    page.get_by_role("button", name="Go on").click()
+    page.fill("#secret", "secret")
+    page.get_by_role("button", name="Go on").click()
+    page.wait_for_selector("#actions:not([hidden])")
+    type_text(page, TEXT)
+
+    expect(page.locator(".predicted")).not_to_be_empty()
+    page.close()
+    next(running, None)

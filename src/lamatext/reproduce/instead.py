@@ -4,10 +4,10 @@ import time
 from dataclasses import replace
 
 import numpy as np
-import pyarrow as pa
 
 from lamatext.data.sources import load
 from lamatext.reproduce.predictions import keep_hits, packed
+from lamatext.reproduce.prepared import labels_of, some
 from lamatext.reproduce.records import Results, blank
 from lamatext.rivals import RIVALS, Numbers, Texts
 
@@ -29,19 +29,9 @@ def measure_rival(results: Results, dataset: str, name: str, *, texts: int | Non
     results.add([replace(record, value=float(right.mean()), seconds=round(seconds, 2))])
 
 
-def _parts(dataset: str, texts: int | None) -> tuple[tuple[Texts, Numbers], tuple[Texts, Numbers]]:
-    """Texts and class numbers of both parts; only some, drawn at random, for a quick look."""
-    train, test = load(dataset), load(dataset, split="test")
-    names = np.unique(np.array(_strings(train.labels)))
-    parts = []
-    for corpus in (train, test):
-        order = np.random.default_rng(0).permutation(len(corpus))[:texts]
-        rows = np.arange(len(corpus)) if texts is None else order
-        kept = corpus.take(rows)
-        numbers = np.searchsorted(names, np.array(_strings(kept.labels)))
-        parts.append((kept.texts.to_pylist(), numbers))
-    return parts[0], parts[1]
-
-
-def _strings(column: pa.ChunkedArray | None) -> list[str]:
-    return [] if column is None else column.to_pylist()
+def _parts(dataset: str, most: int | None) -> tuple[tuple[Texts, Numbers], tuple[Texts, Numbers]]:
+    """Texts and class numbers of both parts."""
+    train, test = (some(load(dataset, split=split), most) for split in ("train", "test"))
+    names = np.unique(np.array(labels_of(train)))
+    numbers = [np.searchsorted(names, np.array(labels_of(part))) for part in (train, test)]
+    return (train.texts.to_pylist(), numbers[0]), (test.texts.to_pylist(), numbers[1])

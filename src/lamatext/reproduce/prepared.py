@@ -12,6 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from lamatext.config import TextSettings, load_recipe
+from lamatext.data.corpus import Corpus
 from lamatext.data.encode import Tokens
 from lamatext.data.ragged import Ragged
 from lamatext.data.sources import load
@@ -52,15 +53,20 @@ class Prepared:
             )
 
 
-def load_prepared(name: str, folder: Path, progress: Progress = SILENT) -> Prepared:
-    """The set from ``folder``; made there from the texts where it is not there yet."""
+def load_prepared(
+    name: str, folder: Path, progress: Progress = SILENT, *, texts: int | None = None
+) -> Prepared:
+    """The set from ``folder``; made there from the texts where it is not there yet.
+
+    With ``texts`` only so many of each part, drawn at random, are prepared.
+    """
     path = folder / f"{name}.npz"
     if not path.is_file():
         dataset, _, encoder = name.partition(SUBWORDS)
         prepared = (
-            prepare_subwords(dataset, encoder)
+            prepare_subwords(dataset, encoder, texts)
             if encoder
-            else prepare(dataset, load_recipe("paper").text, progress)
+            else prepare(dataset, load_recipe("paper").text, progress, texts=texts)
         )
         prepared.save(path)
         return prepared
@@ -77,42 +83,52 @@ def load_prepared(name: str, folder: Path, progress: Progress = SILENT) -> Prepa
         )
 
 
-def prepare(name: str, text: TextSettings, progress: Progress = SILENT) -> Prepared:
+def prepare(
+    name: str, text: TextSettings, progress: Progress = SILENT, *, texts: int | None = None
+) -> Prepared:
     """Both parts of a set, as words."""
-    texts, labels, trained = _both_parts(name)
-    tokens = tokens_of(texts, text, progress)
+    both, labels, trained = _both_parts(name, texts)
+    tokens = tokens_of(both, text, progress)
     numbers, classes = _numbered(labels)
     kept = _without_rare(tokens, np.arange(trained), int(text.min_count))
     return Prepared(name, kept, numbers, trained, classes)
 
 
-def prepare_subwords(name: str, encoder: str) -> Prepared:
+def prepare_subwords(name: str, encoder: str, texts: int | None = None) -> Prepared:
     """Both parts of a set, as the subwords of a pretrained encoder."""
     from lamatext.data.subwords import SubwordEncoder
     from lamatext.nn.pretrained import load_pretrained
 
-    texts, labels, trained = _both_parts(name)
+    both, labels, trained = _both_parts(name, texts)
     numbers, classes = _numbered(labels)
     loaded = load_pretrained(encoder, classes=len(classes))
-    rows = SubwordEncoder.from_json(loaded.tokenizer, loaded.max_words).encode(texts.to_pylist())
+    rows = SubwordEncoder.from_json(loaded.tokenizer, loaded.max_words).encode(both.to_pylist())
     return Prepared(f"{name}{SUBWORDS}{encoder}", Tokens((), rows), numbers, trained, classes)
 
 
-def _both_parts(name: str) -> tuple[pa.ChunkedArray, list[str], int]:
+def _both_parts(name: str, most: int | None) -> tuple[pa.ChunkedArray, list[str], int]:
     """The training texts, then the test texts; their labels; how many train."""
-    train, test = load(name), load(name, split="test")
+    train, test = (some(load(name, split=split), most) for split in ("train", "test"))
     texts = pa.chunked_array([*train.texts.chunks, *test.texts.chunks], pa.large_string())
-    return texts, [*_labels(train.labels), *_labels(test.labels)], len(train)
+    return texts, [*labels_of(train), *labels_of(test)], len(train)
+
+
+def some(corpus: Corpus, most: int | None) -> Corpus:
+    """At most so many texts, drawn at random; all of them, in their order, for None."""
+    if most is None or len(corpus) <= most:
+        return corpus
+    return corpus.take(np.sort(np.random.default_rng(0).permutation(len(corpus))[:most]))
+
+
+def labels_of(corpus: Corpus) -> list[str]:
+    """The labels of the texts."""
+    return [] if corpus.labels is None else corpus.labels.to_pylist()
 
 
 def _numbered(labels: list[str]) -> tuple[Numbers, tuple[str, ...]]:
     classes = tuple(sorted(set(labels)))
     numbers = {label: number for number, label in enumerate(classes)}
     return np.array([numbers[label] for label in labels]), classes
-
-
-def _labels(column: pa.ChunkedArray | None) -> list[str]:
-    return [] if column is None else column.to_pylist()
 
 
 def _without_rare(tokens: Tokens, rows: Numbers, min_count: int) -> Tokens:

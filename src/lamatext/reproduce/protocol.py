@@ -26,6 +26,19 @@ ABLATIONS: dict[str, tuple[tuple[str, object], ...]] = {
     "one head": (("model.heads", 1),),
     "one head without l2": (("model.heads", 1), ("model.l2", False)),
 }
+PROBES: dict[str, tuple[str, str, tuple[tuple[str, object], ...]]] = {
+    # explanations that a sentence of the page would like to give, each tried
+    "AVG on r8 from random vectors": ("r8", "avg", (("text.vectors", "random"),)),
+    "AVG on mr, constant rate": ("mr", "avg", (("training.schedule", "constant"),)),
+    "LE on mr, constant rate": ("mr", "lama-encoder", (("training.schedule", "constant"),)),
+    "LAMA+ctx on mr, constant rate": ("mr", "lama-ctx", (("training.schedule", "constant"),)),
+    "SAN on r8, m = 15, no penalty": (
+        "r8",
+        "san",
+        (("model.heads", USUAL_HEADS), ("model.penalty", 0.0)),
+    ),
+    "SAN on r8, m = 15": ("r8", "san", (("model.heads", USUAL_HEADS),)),
+}
 MINILM: tuple[tuple[str, object], ...] = (  # what MiniLM is usually fine-tuned with
     ("model.pretrained", "minilm"),
     ("training.optimizer", "adamw"),
@@ -74,6 +87,12 @@ def fine_tuned(dataset: str) -> Iterator[Trial]:
     """The BERT row with MiniLM: three seeds, one on the largest set."""
     for seed in SEEDS[:1] if dataset == "imdb" else SEEDS:
         yield Trial("accuracy", dataset, "bert", seed, None, MINILM)
+
+
+def probes() -> Iterator[Trial]:
+    """One seed of each explanation."""
+    for dataset, model, values in PROBES.values():
+        yield Trial("probe", dataset, model, 0, None, values)
 
 
 def ablations(dataset: str) -> Iterator[Trial]:

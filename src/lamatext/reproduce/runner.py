@@ -34,6 +34,7 @@ class Place(NamedTuple):
     results: Path
     prepared: Path
     device: str = "auto"
+    texts: int | None = None  # of each part, for a quick look
 
 
 @dataclass
@@ -155,15 +156,15 @@ def data_name(trial: Trial) -> str:
 
 
 @lru_cache(maxsize=3)
-def _data(name: str, folder: Path) -> Prepared:
-    return load_prepared(name, folder)
+def _data(name: str, place: Place) -> Prepared:
+    return load_prepared(name, place.prepared, texts=place.texts)
 
 
 def _work(trial: Trial, place: Place) -> Outcome:
     torch.set_num_threads(1)
-    data = _data(data_name(trial), place.prepared)
+    data = _data(data_name(trial), place)
     return run_trial(trial, data, pick_device(place.device))
 
 
 def _make_vectors(trial: Trial, place: Place) -> None:
-    vectors_of(trial, part_of(trial, _data(trial.dataset, place.prepared)))
+    vectors_of(trial, part_of(trial, _data(trial.dataset, place)))

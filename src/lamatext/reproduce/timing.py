@@ -93,7 +93,7 @@ class _SelfAttention(nn.Module):
         self.attention = nn.MultiheadAttention(width, heads, batch_first=True)
 
     def forward(self, states: Tensor, mask: Tensor, context: Tensor) -> tuple[Tensor, None]:  # noqa: ARG002
-        found, _ = self.attention(states, states, states, need_weights=False)
+        found, _ = self.attention(states, states, states, need_weights=True)
         return found, None
 
 
@@ -113,24 +113,29 @@ def measure_growth(results: Results, *, repeats: int = 5, largest: int = 2048) -
 def _measure_layers(results: Results, sizes: dict[str, int], letter: str, repeats: int) -> None:
     for name, make in LAYERS.items():
         config: dict[str, object] = {**sizes, "grows": letter}
-        record = blank("complexity", "", name, "seconds", config)
-        if results.has(record.key):
-            continue
-        torch.manual_seed(0)
-        layer = make(sizes["d"], sizes["m"])
-        states = torch.randn(1, sizes["n"], sizes["d"], requires_grad=True)
-        mask, context = torch.ones(1, sizes["n"], dtype=torch.bool), torch.randn(1, sizes["d"])
-        seconds = _timed(lambda: layer(states, mask, context)[0].sum().backward(), repeats)  # noqa: B023
-        with FlopCounterMode(display=False) as counter:
-            layer(states, mask, context)[0].sum().backward()
-        operations = float(counter.get_total_flops())
-        size = sum(parameter.numel() for parameter in layer.parameters())
-        results.add(
-            [
-                replace(record, value=seconds, parameters=size),
-                replace(record, metric="operations", value=operations, parameters=size),
-            ]
-        )
+        for metric in ("seconds", "operations"):
+            record = blank("complexity", "", name, metric, config)
+            if results.has(record.key):
+                continue
+            layer, once = _ready(make, sizes)
+            value = _timed(once, repeats) if metric == "seconds" else _operations(once)
+            parameters = sum(parameter.numel() for parameter in layer.parameters())
+            results.add([replace(record, value=value, parameters=parameters)])
+
+
+def _ready(make: Layer, sizes: dict[str, int]) -> tuple[nn.Module, Callable[[], None]]:
+    """A layer of these sizes, and one pass forward and back through it."""
+    torch.manual_seed(0)
+    layer = make(sizes["d"], sizes["m"])
+    states = torch.randn(1, sizes["n"], sizes["d"], requires_grad=True)
+    mask, context = torch.ones(1, sizes["n"], dtype=torch.bool), torch.randn(1, sizes["d"])
+    return layer, lambda: layer(states, mask, context)[0].sum().backward()
+
+
+def _operations(once: Callable[[], None]) -> float:
+    with FlopCounterMode(display=False) as counter:
+        once()
+    return float(counter.get_total_flops())
 
 
 def _timed(work: Callable[[], None], repeats: int) -> float:

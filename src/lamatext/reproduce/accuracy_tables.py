@@ -1,0 +1,163 @@
+"""The tables of accuracies, from records alone: the main one, its intervals, heads, ablations."""
+
+import numpy as np
+
+from lamatext.reproduce.instead import NAMES as RIVAL_NAMES
+from lamatext.reproduce.predictions import Hits, hits_name, paired_interval, read_hits, unpacked
+from lamatext.reproduce.protocol import (
+    ABLATED_ON,
+    ABLATIONS,
+    CHOSEN_FOR,
+    CHOSEN_ON,
+    HEADS,
+    PROBES,
+    SEEDS,
+    chosen_heads,
+    fold_scores,
+)
+from lamatext.reproduce.published import DATASETS, SYSTEMS
+from lamatext.reproduce.published import accuracy as published
+from lamatext.reproduce.records import Record, Results
+from lamatext.reproduce.tables import NONE, heading, markdown, share, title
+from lamatext.rivals import RIVALS
+
+
+def scores(results: Results, dataset: str, model: str) -> list[Record]:
+    """The test accuracies of a system, one a seed."""
+    return [
+        record
+        for record in results.of("accuracy")
+        if (record.dataset, record.model, record.metric) == (dataset, model, "accuracy")
+    ]
+
+
+def systems_with_rivals() -> list[str]:
+    """The rows of the main table."""
+    return [*SYSTEMS, *RIVAL_NAMES]
+
+
+def mean_and_spread(values: list[float]) -> str:
+    """Over the seeds; how many there are where not all are there."""
+    if not values:
+        return NONE
+    spread = f" ± {share(float(np.std(values, ddof=1)))}" if len(values) > 1 else ""
+    seeds = "" if len(values) == len(SEEDS) else f" ({len(values)})"
+    return f"{share(float(np.mean(values)))}{spread}{seeds}"
+
+
+def accuracy_table(results: Results) -> str:
+    """Mean and spread over seeds; how many seeds where it is not three."""
+
+    def cell(dataset: str, model: str) -> str:
+        values = [record.number for record in scores(results, dataset, model)]
+        return share(values[0]) if values and model in RIVALS else mean_and_spread(values)
+
+    rows = [
+        [title(model), *(cell(dataset, model) for dataset in DATASETS)]
+        for model in systems_with_rivals()
+    ]
+    return markdown(("system", *map(heading, DATASETS)), rows)
+
+
+def beside_paper_table(results: Results) -> str:
+    """The seed that is best on validation beside the published figure."""
+
+    def cell(dataset: str, model: str) -> str:
+        best = best_on_validation(results, dataset, model)
+        return f"{share(best)} / {share(published(model, dataset))}"
+
+    columns = [name for name in DATASETS if DATASETS[name][0] is not None]
+    rows = [[title(model), *(cell(dataset, model) for dataset in columns)] for model in SYSTEMS]
+    return markdown(("ours / paper", *map(heading, columns)), rows)
+
+
+def best_on_validation(results: Results, dataset: str, model: str) -> float | None:
+    """The test accuracy of the seed with the best validation accuracy."""
+    valid = {
+        record.seed: record.number
+        for record in results.of("accuracy")
+        if (record.dataset, record.model, record.metric) == (dataset, model, "valid_accuracy")
+    }
+    tested = [r for r in scores(results, dataset, model) if r.seed in valid]
+    if not tested:
+        return None
+    return max(tested, key=lambda record: valid[record.seed]).number
+
+
+def intervals_table(results: Results) -> str:
+    """LAMA+ctx less each other system, in points: paired bootstrap over test texts, 95 %."""
+    others = [name for name in systems_with_rivals() if name != "lama-ctx"]
+    rows = [
+        [title(model), *(_interval(results, dataset, model) for dataset in DATASETS)]
+        for model in others
+    ]
+    return markdown(("LAMA+ctx less", *map(heading, DATASETS)), rows)
+
+
+def _interval(results: Results, dataset: str, model: str) -> str:
+    ours, theirs = _hits(results, dataset, "lama-ctx"), _hits(results, dataset, model)
+    if ours is None or theirs is None:
+        return NONE
+    low, high = paired_interval(ours, theirs)
+    sure = "**" if low > 0 or high < 0 else ""
+    return f"{sure}{100 * low:+.1f} to {100 * high:+.1f}{sure}"
+
+
+def _hits(results: Results, dataset: str, model: str) -> Hits | None:
+    """(seeds, n) of a system."""
+    kept = read_hits(results.folder, dataset)
+    statistics = {(r.dataset, r.metric): r for r in results.of("datasets")}
+    size = statistics.get((dataset, "test"))
+    names = [
+        hits_name("accuracy", model, record.seed, dict(record.config))
+        for record in scores(results, dataset, model)
+    ]
+    found = [kept[name] for name in names if name in kept]
+    if not found or size is None:
+        return None
+    return np.stack([unpacked(text, int(size.number)) for text in found])
+
+
+def heads_table(results: Results) -> str:
+    """Mean validation accuracy over the folds by heads; the chosen number is bold."""
+    records, rows = results.of("heads"), []
+    for dataset in CHOSEN_ON:
+        for model in CHOSEN_FOR:
+            chosen = chosen_heads(records, dataset, model)
+            cells = []
+            for heads in HEADS:
+                found = fold_scores(records, dataset, model, heads)
+                mark = "**" if heads == chosen else ""
+                cells.append(f"{mark}{share(float(np.mean(found)))}{mark}" if found else NONE)
+            rows.append([f"{heading(dataset)}, {title(model)}", *cells])
+    return markdown(("3-fold cross-validation", *(f"m = {heads}" for heads in HEADS)), rows)
+
+
+def ablation_table(results: Results) -> str:
+    """LAMA+ctx at m = 15 with one choice changed at a time: mean and spread on test."""
+    records = [r for r in results.of("ablation") if r.metric == "accuracy"]
+
+    def cell(dataset: str, values: dict[str, object]) -> str:
+        found = [r.number for r in records if r.dataset == dataset and dict(r.config) == values]
+        return mean_and_spread(found)
+
+    rows = [
+        [name, *(cell(dataset, dict(values)) for dataset in ABLATED_ON)]
+        for name, values in ABLATIONS.items()
+    ]
+    return markdown(("LAMA+ctx, m = 15", *map(heading, ABLATED_ON)), rows)
+
+
+def probes_table(results: Results) -> str:
+    """What was tried to explain a difference, beside the mean of the unchanged system."""
+    rows = []
+    for name, (dataset, model, values) in PROBES.items():
+        found = [
+            r.number
+            for r in results.of("probe")
+            if (r.dataset, r.model, r.metric) == (dataset, model, "accuracy")
+            and dict(r.config) == dict(values)
+        ]
+        usual = [r.number for r in scores(results, dataset, model)]
+        rows.append([name, share(found[0] if found else None), mean_and_spread(usual)])
+    return markdown(("tried", "accuracy", "in the main table"), rows)

@@ -1,0 +1,91 @@
+"""A run that is killed or interrupted, as processes of their own."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from tests.corpora import TINY, write_csv
+
+SETTINGS = TINY | {"training.epochs": 12, "wide.use": True, "model.name": "lama-encoder"}
+SMALL = [part for key, value in SETTINGS.items() for part in ("--set", f"{key}={value}".lower())]
+
+pytestmark = pytest.mark.slow
+
+
+def command(*more: str) -> list[str]:
+    given = ("train", "reviews.csv", "--rivals", "none", *SMALL, *more)
+    return [sys.executable, "-m", "lamatext", *given]
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    write_csv(tmp_path / "reviews.csv", 1_500)
+    return tmp_path
+
+
+MOMENTS = (None, "epoch 1/", "epoch 2/", "epoch 5/", "epoch 9/", "epoch 12/")
+
+
+def test_a_run_killed_at_random_moments_ends_with_the_same_weights(place: Path) -> None:
+    subprocess.run(command("--out", "whole", "-q"), cwd=place, check=True, capture_output=True)
+    draw = random.Random(0)
+    for moment in MOMENTS:
+        again = ["--resume"] if (place / "killed").is_dir() else []
+        run = started(place, "--out", "killed", *again)
+        wait_for(run, moment)
+        time.sleep(draw.uniform(0, 0.4 if moment else 3))
+        run.send_signal(signal.SIGKILL)
+        run.communicate()
+
+    subprocess.run(command("--out", "killed", "--resume"), cwd=place, check=True)
+
+    for name in ("model.safetensors", "wide.safetensors", "vocab.txt", "model.onnx"):
+        assert (place / "killed" / name).read_bytes() == (place / "whole" / name).read_bytes()
+    assert not list((place / "killed").glob("*checkpoint*"))
+    assert not list((place / "killed").glob(".*"))
+
+
+def started(place: Path, *more: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        command(*more),
+        cwd=place,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def wait_for(run: subprocess.Popen[str], moment: str | None) -> None:
+    """Until the run says so, or has ended."""
+    assert run.stderr is not None
+    if moment is not None:
+        for line in run.stderr:
+            if line.startswith(moment):
+                return
+
+
+def test_ctrl_c_says_how_to_go_on_and_going_on_ends_the_same(place: Path) -> None:
+    subprocess.run(command("--out", "whole", "-q"), cwd=place, check=True, capture_output=True)
+    run = started(place, "--out", "run")
+    wait_for(run, "epoch 2/")
+    os.killpg(run.pid, signal.SIGINT)
+
+    _, told = run.communicate(timeout=120)
+
+    assert run.returncode == 130
+    assert "Traceback" not in told
+    assert "the epochs done are in run. Go on with:" in told
+    again = told.splitlines()[-1].strip()
+    assert again.startswith("lamatext train reviews.csv")
+    assert again.endswith("--resume")
+    subprocess.run(
+        [sys.executable, "-m", *again.split()], cwd=place, check=True, capture_output=True
+    )
+    ours, theirs = (place / name / "model.safetensors" for name in ("run", "whole"))
+    assert ours.read_bytes() == theirs.read_bytes()

@@ -1,8 +1,9 @@
 """The server as a process: it starts, it is told to stop, it answers what it has, it ends."""
 
-import signal
+import asyncio
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from time import monotonic
 from types import FrameType
 
@@ -12,13 +13,15 @@ from fastapi import FastAPI
 from lamatext.errors import ConfigError
 from lamatext.serve.middleware import Lifecycle
 
+LAST_REQUESTS = 0.5  # seconds in which an open connection may still ask
+
 
 class Server(uvicorn.Server):
     """Leaves in two steps, so that no request is lost.
 
     Told to stop, it first says so (``/readyz`` is 503, every answer closes its connection) and
-    still takes requests for ``drain`` seconds. Then it takes no more, and ends once all are
-    answered. Told a second time it takes no more at once, a third time it does not wait.
+    still takes requests for ``drain`` seconds. Then it takes no more connections, answers what
+    those that it has may still ask, and ends. Told a second time it leaves at once.
     """
 
     def __init__(self, config: uvicorn.Config, lifecycle: Lifecycle, *, drain: float) -> None:
@@ -26,14 +29,31 @@ class Server(uvicorn.Server):
         self.lifecycle, self.drain = lifecycle, drain
         self.leave_at = float("inf")
 
-    def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002 - as it is
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002 - uvicorn's
         """Begin to leave; a signal that was heeded is not raised again, so the status is 0."""
         if not self.lifecycle.draining and self.started:
             self.lifecycle.draining = True
             self.leave_at = monotonic() + self.drain
             return
-        self.force_exit = self.should_exit and sig == signal.SIGINT
-        self.should_exit = True
+        self.force_exit = self.should_exit = True
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Let in who stands at the door, close it, and wait: a request may be on its way."""
+        waiting = [guest for door in sockets or () for guest in _waiting(door)]
+        for door in (*self.servers, *(sockets or ())):
+            door.close()
+        for guest in waiting:
+            await asyncio.get_running_loop().connect_accepted_socket(self._protocol, guest)
+        patience = monotonic() + LAST_REQUESTS
+        while self.server_state.connections and monotonic() < patience and not self.force_exit:
+            await asyncio.sleep(0.02)
+        await super().shutdown(sockets)
+
+    def _protocol(self) -> asyncio.Protocol:
+        """What talks on one connection."""
+        kind: Callable[..., asyncio.Protocol] = self.config.http_protocol_class
+        state = self.lifespan.state
+        return kind(config=self.config, server_state=self.server_state, app_state=state)
 
     async def on_tick(self, counter: int) -> bool:
         """Whether the time has come to take no more; asked ten times a second."""
@@ -82,3 +102,11 @@ def listen(host: str, port: int) -> socket.socket:
             f"cannot listen at {host}, port {port}: {error.strerror or error}. "
             "Name another with --host and --port; --port 0 takes any that is free."
         ) from error
+
+
+def _waiting(door: socket.socket) -> Iterator[socket.socket]:
+    """Connections that were made but not yet taken."""
+    door.setblocking(False)
+    with suppress(BlockingIOError):
+        while True:
+            yield door.accept()[0]

@@ -5,13 +5,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from lamatext.config import Recipe
 from lamatext.data.cache import fingerprint
 from lamatext.data.corpus import Corpus
 from lamatext.data.inputs import label_array, text_column
 from lamatext.data.sources import find_test, load
-from lamatext.errors import DataError
-from lamatext.folder import load_config, recipe_of
-from lamatext.jobs import split_parts
+from lamatext.folder import Facts, load_config, recipe_of
+from lamatext.jobs import Parts, split_parts
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,20 +33,28 @@ def held_out(folder: Path, source: str, **reading: Any) -> HeldOut:
     if find_test(source):
         test = read(split="test")
         return HeldOut(test, read(), f"its test part, {len(test):,} texts")
-    whole = read()
-    data = config.get("data", {})
-    if "test_texts" in data and whole.labels is not None:
-        try:
-            parts = split_parts(whole, None, None, recipe_of(folder, config))
-        except DataError:  # too few texts to hold any out: these are others
-            return HeldOut(whole, None, f"{len(whole):,} texts")
-        if _fingerprint(parts.train) == data.get("fingerprint"):
-            told = f"the {len(parts.test):,} texts that were held out when the model was trained"
-            return HeldOut(parts.test, parts.train, told)
-    if _fingerprint(whole) == data.get("fingerprint"):
+    whole, known = read(), config.get("data", {}).get("fingerprint")
+    parts = _parts_again(whole, config, recipe_of(folder, config))
+    if parts is not None and _fingerprint(parts.train) == known:
+        told = f"the {len(parts.test):,} texts that were held out when the model was trained"
+        return HeldOut(parts.test, parts.train, told)
+    if _fingerprint(whole) == known:
         told = f"{len(whole):,} texts that the model has LEARNT FROM: scores on them mean little"
         return HeldOut(whole, whole, told)
     return HeldOut(whole, None, f"{len(whole):,} texts")
+
+
+def _parts_again(whole: Corpus, config: Facts, recipe: Recipe) -> Parts | None:
+    """The parts that training made of as many texts; the seed makes the same of the same texts."""
+    data = config.get("data", {})
+    counts = [data.get(f"{part}_texts", 0) for part in ("training", "test", "validation")]
+    if whole.labels is None or not counts[1]:
+        return None
+    if len(whole) == sum(counts):
+        return split_parts(whole, None, None, recipe)
+    if len(whole) == sum(counts[:2]):  # texts to stop by came from elsewhere
+        return split_parts(whole, whole, None, recipe)
+    return None
 
 
 def _fingerprint(corpus: Corpus) -> str:

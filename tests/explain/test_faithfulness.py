@@ -80,6 +80,21 @@ def test_the_verdict_has_the_figures_and_names_the_better_guide() -> None:
     assert found.as_dict()["verdict"] == found.verdict()
 
 
+def test_of_two_good_guides_the_verdict_names_the_one_that_every_view_shows() -> None:
+    texts = sample()
+    right = [(text == DECIDES).astype(float) for text in texts]
+    weak = [score * (np.arange(20) < 1) for score in right]
+
+    found = measure(
+        texts,
+        {"attention": weak, "integrated gradients": right, "contribution": right},
+        count_model,
+    )
+
+    assert "contribution" in found.verdict()
+    assert "integrated gradients" not in found.verdict()
+
+
 def test_the_same_seed_gives_the_same_numbers_and_intervals_hold_the_mean() -> None:
     network = make_network("lama-encoder")
     texts = random_texts(*range(1, 12))

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from lamatext import __version__
-from lamatext.cli import bench, data, evaluate, explain, info, predict, report, train
+from lamatext.cli import bench, data, evaluate, explain, info, predict, report, reproduce, train
 from lamatext.errors import LamatextError
 
 app = typer.Typer(
@@ -21,7 +21,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-VERBS = (train, evaluate, predict, explain, report, info, data, bench)
+VERBS = (train, evaluate, predict, explain, report, info, data, reproduce, bench)
 for verb in VERBS:
     app.command(verb.NAME, epilog=verb.EXAMPLE)(verb.run)
 

@@ -57,7 +57,7 @@ class _BiGru(torch.autograd.Function):
     """Both directions; the weights (6H, E), (6H, H) and biases (6H,) of both are joined."""
 
     @staticmethod
-    def forward(
+    def forward(  # noqa: PLR0913 - the GRU's parameters
         ctx: Any,
         inputs: Tensor,
         lengths: Tensor,

@@ -28,6 +28,8 @@ STYLE = {
     "svg.hashsalt": "lamatext",
 }
 
+MILLIONS = (0.5, 1, 2, 5, 10, 20)
+
 Axes = Any  # matplotlib's; it is an extra, so its types are not here
 
 
@@ -104,8 +106,10 @@ def _params_vs_accuracy(results: Results, pyplot: Any) -> Any:
     for axes, dataset in zip(all_axes.flat, shown, strict=False):
         for number, model in enumerate(models):
             _point(axes, scores(results, dataset, model), title(model), number)
-        axes.set(xscale="log", title=heading(dataset), xlabel="trainable parameters")
+        axes.set(xscale="log", title=heading(dataset), xlabel="million trainable parameters")
         axes.set_ylabel("accuracy on test")
+        axes.set_xticks(MILLIONS, [f"{tick:g}" for tick in MILLIONS])
+        axes.set_xticks([], minor=True)
     all_axes.flat[0].legend(fontsize=7)
     figure.tight_layout()
     return figure
@@ -117,7 +121,7 @@ def _point(axes: Axes, records: list[Record], label: str, number: int) -> None:
         return
     values = [r.number for r in sized]
     axes.errorbar(
-        float(np.mean([r.parameters or 0 for r in sized])),
+        float(np.mean([r.parameters or 0 for r in sized])) / 1e6,
         float(np.mean(values)),
         yerr=float(np.std(values, ddof=1)) if len(values) > 1 else 0.0,
         color=COLOURS[number % len(COLOURS)],
@@ -176,6 +180,7 @@ def _heads(results: Results, pyplot: Any) -> Any:
             places, values = _by_epoch(curves)
             _band(axes, places, values, f"m = {heads}", number)
         axes.set(title=heading(dataset), xlabel="epoch", ylabel="validation accuracy")
+        axes.xaxis.get_major_locator().set_params(integer=True)
         axes.legend(fontsize=8)
     figure.tight_layout()
     return figure

@@ -75,6 +75,8 @@ Three folds of the training set choose the number of heads on three sets; elsewh
 {heads}
 
 {figure-heads}
+
+Mean and spread of LAMA+ctx over the folds, up to the last epoch that all folds reached.
 """,
     """
 ## What each choice is worth

@@ -56,7 +56,7 @@ PIECES = [
 ]
 
 
-def odd_texts(count: int, *, seed: int = 0, surrogates: bool = True) -> list[str]:
+def odd_texts(count: int, *, seed: int = 0) -> list[str]:
     """Pieces and single characters of all of Unicode 14, in any order."""
     draw, known = np.random.default_rng(seed), _known()
     texts = []
@@ -66,7 +66,7 @@ def odd_texts(count: int, *, seed: int = 0, surrogates: bool = True) -> list[str
             for _ in range(draw.integers(0, 12))
         ]
         texts.append(("" if draw.random() < 0.5 else " ").join(parts))
-    return texts if surrogates else [text.replace("\ud800", "") for text in texts]
+    return texts
 
 
 @cache

@@ -1,6 +1,7 @@
+import asyncio
 import json
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, MutableMapping
 from pathlib import Path
 from typing import Any
 
@@ -126,6 +127,25 @@ def test_a_body_without_a_length_is_cut_off_at_the_limit(client: TestClient) -> 
     headers = {"content-type": "application/json"}
 
     check_problem(client.post("/predict", content=endless(), headers=headers), 413, "20,000 bytes")
+
+
+def test_a_body_that_does_not_come_is_not_waited_for(folder: Path) -> None:
+    app = create_app(load_models([folder]), limits=Limits(seconds=0.05))
+    said: list[MutableMapping[str, Any]] = []
+
+    async def never() -> dict[str, Any]:
+        await asyncio.sleep(60)
+        return {}
+
+    async def note(message: MutableMapping[str, Any]) -> None:
+        said.append(message)
+
+    headers = [(b"content-type", b"application/json")]
+    scope = {"type": "http", "method": "POST", "path": "/predict", "headers": headers}
+    asyncio.run(app({**scope, "query_string": b"", "http_version": "1.1"}, never, note))
+
+    assert said[0]["status"] == 408
+    assert b"the body did not arrive in 0.05 s" in said[1]["body"]
 
 
 @pytest.mark.parametrize(

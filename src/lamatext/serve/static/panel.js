@@ -5,6 +5,7 @@ import { argmax, noteOf, shade, shades, share, showBars, showText, showWhy, show
 const SLICE = 12; // milliseconds of work after which the page may breathe
 const QUIET = 250; // milliseconds without a keystroke before an explanation that takes long
 const LONG = 60; // milliseconds that make an explanation long
+const VERY_LONG = 400; // milliseconds that even the class is worth a wait for the typing to rest
 
 const sleep = milliseconds => new Promise(done => setTimeout(done, milliseconds));
 
@@ -41,6 +42,8 @@ export class Panel {
       return;
     }
     try {
+      if (this.took > VERY_LONG) await sleep(QUIET);
+      current();
       if (this.took > LONG) await this.glance(model, text, current);
       const start = performance.now();
       let rested = start;

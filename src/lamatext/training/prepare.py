@@ -136,19 +136,17 @@ def _encode(tokens: Tokens, train_rows: Indices, text: TextSettings) -> tuple[Te
 
 
 def _vectors(recipe: Recipe, vocabulary: Vocabulary, rows: Ragged, progress: Progress) -> Vectors:
-    text = recipe.text
+    text, seed = recipe.text, recipe.seed
 
     def make() -> Arrays:
-        return {
-            "vectors": make_vectors(text, vocabulary, rows, seed=recipe.seed, progress=progress)
-        }
+        vectors = make_vectors(text, vocabulary, rows, seed=seed, progress=progress)
+        return {"vectors": vectors.astype(np.float16)}  # a first value: half the digits will do
 
     if text.vectors != "word2vec":
-        return make()["vectors"].astype(np.float32)
-    settings: tuple[object, ...] = (
-        text.width, text.vector_epochs, text.vector_window, recipe.seed,
-    )  # fmt: skip
-    if text.skip_gram:
-        settings += ("skip-gram", text.vector_sample)
-    key = fingerprint("1", settings, vocabulary.words, rows.ids, rows.offsets)
+        return make_vectors(text, vocabulary, rows, seed=seed, progress=progress)
+    settings = text.model_dump_json(include={"width", *_WORD2VEC})
+    key = fingerprint("2", settings, seed, vocabulary.words, rows.ids, rows.offsets)
     return cached("word2vec", key, make)["vectors"].astype(np.float32)
+
+
+_WORD2VEC = ("skip_gram", "vector_epochs", "vector_window", "vector_sample")

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from lamatext.data.tokens import WordTokenizer
 from lamatext.errors import ConfigError, require
 from lamatext.training.metrics import Scores, score
 
@@ -187,4 +188,5 @@ def row_of(title: str, scores: Scores, size: int, speed: float, seconds: float) 
 
 
 def _one_line(text: str) -> str:
-    return " ".join(text.lower().split())
+    """The text as fastText's own guide prepares it: in small letters, signs apart from words."""
+    return " ".join(WordTokenizer().words(text))

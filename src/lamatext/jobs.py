@@ -95,7 +95,7 @@ def run_job(  # noqa: PLR0913 - data, recipe, and where and how it runs
 
 
 def own_name(recipe: Recipe) -> str:
-    """What a leaderboard calls our row: the system, or the product where n-grams stand beside it."""
+    """What a leaderboard calls our row: the system; the product where n-grams stand beside it."""
     return "lamatext" if recipe.wide.use else recipe.model.name
 
 

@@ -250,6 +250,11 @@ BROKEN: dict[str, tuple[Callable[[Path], object], str]] = {
         lambda f: set_in(f, "recipe", "model", "wings", value=2),
         "settings cannot be read: model.wings: Extra inputs .*later version",
     ),
+    "unknown reading": (
+        vouched(lambda f: (f / "tokenizer.json").write_text('{"stems": true}') and None),
+        "tokenizer.json: stems is not known to this version. Upgrade",
+    ),
+    "recipe a number": (lambda f: set_in(f, "recipe", value=3), "settings cannot be read"),
     "no list of files": (lambda f: edit_config(f, lambda c: c.pop("files")), "does not list"),
     "no weights": (lambda f: (f / "model.safetensors").unlink(), "model.safetensors is missing"),
     "no vocabulary": (lambda f: (f / "vocab.txt").unlink(), "vocab.txt is missing"),
@@ -293,6 +298,13 @@ def test_a_broken_folder_is_refused_with_its_reason(
 
     with pytest.raises(ModelError, match=message):
         load(folder)
+
+
+def test_settings_of_training_that_have_gone_are_passed_over(folder: Path) -> None:
+    set_in(folder, "recipe", "training", "warm_restarts", value=3)
+    set_in(folder, "recipe", "text", "vector_negative", value=5)
+
+    assert Predictor.load(folder).predict(["a film"]).shape == (1,)
 
 
 def test_a_graph_that_is_none_is_named_when_it_is_used(folder: Path) -> None:

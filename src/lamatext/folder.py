@@ -21,7 +21,7 @@ from typing import Any
 from pydantic import ValidationError
 from safetensors import SafetensorError, safe_open
 
-from lamatext.config import Recipe
+from lamatext.config import Recipe, TextSettings, TrainingSettings
 from lamatext.errors import ModelError
 
 FORMAT = 1
@@ -61,9 +61,18 @@ def load_config(folder: str | PathLike[str]) -> Facts:
 
 
 def recipe_of(folder: Path, config: Facts) -> Recipe:
-    """The settings that the model was trained by."""
+    """The settings that the model was trained by.
+
+    Of settings that only training reads, those that this version does not have are passed over: a
+    model must still predict when they have gone. One that predicting reads is never passed over.
+    """
     try:
-        return Recipe.model_validate(config["recipe"])
+        tables = {"training": TrainingSettings, "text": TextSettings}
+        recipe = dict(config["recipe"])
+        for name, table in tables.items():
+            kept = recipe.get(name, {}).items()
+            recipe[name] = {key: value for key, value in kept if key in table.model_fields}
+        return Recipe.model_validate(recipe)
     except KeyError:
         raise ModelError(f"{folder / CONFIG}: has no settings. Train it again.") from None
     except ValidationError as error:
@@ -73,6 +82,8 @@ def recipe_of(folder: Path, config: Facts) -> Recipe:
             f"{folder / CONFIG}: its settings cannot be read: {where}: {first['msg']}. "
             "It may be of a later version: upgrade lamatext, or train it again."
         ) from None
+    except (TypeError, ValueError, AttributeError) as error:
+        raise ModelError(f"{folder / CONFIG}: its settings cannot be read: {error}.") from None
 
 
 def check_fits(folder: Path, recipe: Recipe, *, vocabulary: int, classes: int) -> None:

@@ -180,10 +180,13 @@ def _config(model: SavedModel, storage: Storage) -> Facts:
 _OWN = {"format", "lamatext", "recipe", "labels", "storage", "files"}
 
 
+_READING = {"tokenizer", "lower", "rare", "max_words", "tail"}  # what decides how a text is read
+
+
 def _write_encoder(folder: Path, model: SavedModel) -> None:
     if isinstance(model.encoder, TextEncoder):
         text = model.recipe.text
-        facts = text.model_dump(include={"tokenizer", "lower", "rare", "max_words", "tail"})
+        facts = text.model_dump(include=_READING)
         _write_json(folder / TOKENIZER, facts)
         (folder / VOCAB).write_bytes(
             model.encoder.vocabulary.to_text().encode("utf-8", "surrogatepass")
@@ -196,10 +199,14 @@ def _read_encoder(folder: Path, recipe: Recipe, *, classes: int) -> Encoder:
     if recipe.model.name == "bert":
         return SubwordEncoder.from_json((folder / TOKENIZER).read_text(encoding="utf-8"))
     facts = read_json(folder / TOKENIZER)
+    if unknown := facts.keys() - _READING:
+        raise ModelError(
+            f"{folder / TOKENIZER}: {min(unknown)} is not known to this version. Upgrade lamatext."
+        )
     try:
         text = (folder / VOCAB).read_bytes().decode("utf-8", "surrogatepass")
         tokenizer = make_tokenizer(facts["tokenizer"], lower=facts["lower"])
-        limits = facts["rare"], facts["max_words"], facts["tail"]
+        limits = facts["rare"], facts["max_words"], facts.get("tail", 0)
     except (OSError, UnicodeDecodeError, KeyError) as error:
         raise ModelError(f"{folder}: {TOKENIZER} or {VOCAB} cannot be read: {error}.") from error
     vocabulary = Vocabulary.from_text(text)

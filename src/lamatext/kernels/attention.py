@@ -23,17 +23,20 @@ SWITCH = "LAMATEXT_ATTENTION"  # environment: "plain" never takes the fused kern
 
 MOST_WIDTH, MOST_HEADS, MOST_CONTEXT, MOST_TEXTS = 128, 32, 1024, 65_535
 BLOCK = 64  # words a program scores at a time
+WARPS, STAGES = 4, 2  # of a program; how far ahead of its use a block is read
+PROGRAMS = 2  # that run on a processor at once
 JOINED_AT_ONCE = 8192  # words of a text up to which its chunks are joined in the same launch
 SPAN = 512  # words whose weights one program of the second launch writes
-PART = 16_384  # words scored at a time where memory is to be spared
+PART = 4096  # words scored at a time where memory is to be spared
 PRECISION = "bf16x3"  # a product of float32 as three of bfloat16: right to 1e-5
-MEMORY = 120 * 1024  # bytes of shared memory that a program takes at most
+MEMORY = 160 * 1024  # bytes of shared memory that a processor must lend a program
 
 
 def can_run(states: Tensor, form: Form) -> bool:
     """Whether the fused kernel can do this, and the user lets it."""
     return (
         states.is_cuda
+        and states.device.index == torch.cuda.current_device()  # where Triton launches
         and states.dtype in (torch.float32, torch.bfloat16, torch.float16)
         and states.shape[0] <= MOST_TEXTS
         and states.shape[2] <= MOST_WIDTH
@@ -54,11 +57,11 @@ def fused_attention(states: Tensor, mask: Tensor, form: Form) -> tuple[Tensor, T
 
 
 def in_parts(score: Callable[[Tensor], Tensor], states: Tensor) -> Tensor:
-    """``score(states)`` (B, T, M); without gradients never of more than ``PART`` words at a time.
+    """``score(states)`` (B, T, M); on a CPU without gradients of ``PART`` words at a time.
 
     A text of a million words would otherwise need room for several copies of its states.
     """
-    if states.shape[1] <= PART or torch.is_grad_enabled():
+    if states.shape[1] <= PART or states.is_cuda or torch.is_grad_enabled():
         return score(states)
     return torch.cat([score(part) for part in torch.split(states, PART, dim=1)], dim=1)
 
@@ -117,9 +120,9 @@ def _processors(device: torch.device) -> int:
 
 
 def chunks_of(texts: int, words: int, processors: int) -> tuple[int, int]:
-    """How many words a program takes, and how many programs share a text: two a processor."""
+    """How many words a program takes, and how many programs share a text."""
     blocks = -(-words // BLOCK)
-    wished = max(1, min(blocks, 2 * processors // texts))
+    wished = max(1, min(blocks, PROGRAMS * processors // texts))
     if words <= JOINED_AT_ONCE:
         wished = min(wished, 64)
     chunk = -(-blocks // wished) * BLOCK
@@ -179,8 +182,8 @@ def _launch(states: Tensor, mask: Tensor, form: Form) -> tuple[Tensor, Tensor]:
         block_m=block_m,
         block_d=block_d,
         block_e=_power(form.p.shape[1]),
-        num_warps=4,
-        num_stages=2,
+        num_warps=WARPS,
+        num_stages=STAGES,
     )
     if joined == kernels.SPLIT:
         columns = 16

@@ -1,40 +1,25 @@
-import os
+from pathlib import Path
 
 import pytest
-import torch
+from tests.corpora import write_csv
 
-from lamatext.bench.latency import made_up_text, measure, one_plain_thread
-from lamatext.kernels.gru import SWITCH
-
-
-def test_measure_gives_a_ratio_within_its_spread() -> None:
-    found = measure(words=12, vocabulary=60, rounds=3, repeats=2)
-
-    assert found.words == 12
-    assert 0 < found.ratio_low <= found.ratio <= found.ratio_high
-    assert found.onnx_ms > 0
-    assert found.torch_ms > 0
+from lamatext.bench.latency import figures, text_of
 
 
-def test_made_up_text_has_as_many_known_words_as_asked() -> None:
-    encoder, text = made_up_text(30, 100)
+def test_the_figures_are_those_with_bars(tmp_path: Path) -> None:
+    source = write_csv(tmp_path / "reviews.csv", 40)
 
-    ids = encoder.encode([text])[0]
+    found = figures(str(source), texts=40, words=12, turns=2, starts=1)
 
-    assert len(ids) == 30
-    assert ids.min() >= 2
+    assert [figure.what for figure in found] == [
+        "one text, eager torch",
+        "default recipe, eager torch",
+        "default recipe, lama-ctx",
+        "cold start, import torch",
+    ]
+    assert all(0 < figure.low <= figure.ratio <= figure.high for figure in found)
 
 
-@pytest.mark.parametrize("before", [None, "kernel"])
-def test_plain_thread_leaves_the_process_as_it_was(
-    before: str | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv(SWITCH, raising=False)
-    if before is not None:
-        monkeypatch.setenv(SWITCH, before)
-    threads = torch.get_num_threads()
-
-    with one_plain_thread():
-        assert (torch.get_num_threads(), os.environ[SWITCH]) == (1, "plain")
-
-    assert (torch.get_num_threads(), os.environ.get(SWITCH)) == (threads, before)
+@pytest.mark.parametrize("words", [1, 3, 5])
+def test_a_text_has_as_many_words_as_asked(words: int) -> None:
+    assert len(text_of(words, ["one, two", "three", "four"]).replace(",", " ,").split()) == words

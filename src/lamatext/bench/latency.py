@@ -1,96 +1,93 @@
-"""One text: how long predicting takes in ONNX Runtime and in eager PyTorch, on one thread."""
+"""One text of 200 words: predicting it on one thread, and the first answer of a new process."""
 
-import os
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
-from tempfile import TemporaryDirectory
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from statistics import median
 from time import perf_counter
 
 import numpy as np
-import torch
 
-from lamatext.config import ModelSettings, Recipe
-from lamatext.data.encode import TextEncoder
+from lamatext.bench.figures import Figure, Seconds, in_turns
+from lamatext.bench.models import eager, save_untrained
+from lamatext.bench.plain import plain_torch
+from lamatext.config import load_recipe
+from lamatext.data.sources import load
 from lamatext.data.tokens import WordTokenizer
-from lamatext.data.vocab import Vocabulary
-from lamatext.kernels.gru import SWITCH
-from lamatext.nn.network import build_network
 from lamatext.runtime.predictor import Predictor
-from lamatext.runtime.torch_engine import TorchEngine
-from lamatext.store import SavedModel, load_predictor, save_model
 
-WIDTH, LABELS = 100, ["no", "yes"]
+REPEATS = 10  # predictions of one turn, whose p50 counts
 
 
-@dataclass(frozen=True, slots=True)
-class Latency:
-    """Milliseconds for one text, tokenising included; the ratio's spread is over the rounds."""
-
-    words: int
-    onnx_ms: float  # median
-    torch_ms: float  # median
-    ratio: float  # torch over onnx, median of the rounds
-    ratio_low: float  # 10th percentile
-    ratio_high: float  # 90th percentile
-
-
-def measure(
-    model: ModelSettings | None = None,
-    *,
-    words: int = 200,
-    vocabulary: int = 20_000,
-    rounds: int = 30,
-    repeats: int = 10,
-) -> Latency:
-    """Time both ways in turn, ``rounds`` times ``repeats`` predictions each."""
-    recipe = Recipe(model=model or ModelSettings())
-    encoder, text = made_up_text(words, vocabulary)
-    with TemporaryDirectory() as folder, one_plain_thread():
-        network = build_network(
-            recipe.model, vocabulary=len(encoder.vocabulary), width=WIDTH, classes=len(LABELS)
-        )
-        tensors = {name: value.numpy() for name, value in network.state_dict().items()}
-        save_model(folder, SavedModel(recipe, LABELS, tensors, encoder))
-        ours = load_predictor(folder)
-        plain = Predictor(TorchEngine(network), encoder, np.array(LABELS))
-        rows = [[_median_ms(p, text, repeats) for p in (ours, plain)] for _ in range(rounds + 1)]
-    times = np.array(rows[1:])  # (rounds, 2); the first round warms up
-    ratios = times[:, 1] / times[:, 0]
-    onnx_ms, torch_ms = np.median(times, axis=0)
-    low, middle, high = np.percentile(ratios, [10, 50, 90])
-    return Latency(words, *(float(x) for x in (onnx_ms, torch_ms, middle, low, high)))
+def figures(
+    source: str = "imdb", *, texts: int = 3000, words: int = 200, turns: int = 30, starts: int = 7
+) -> list[Figure]:
+    """``lama-ctx`` against eager torch, the default recipe against ``lama-ctx``, a cold start."""
+    corpus = load(source)
+    some = corpus.take(np.random.default_rng(0).permutation(len(corpus))[:texts])
+    text = text_of(words, some.texts.to_pylist())
+    with tempfile.TemporaryDirectory() as folder:
+        lama = load_recipe("lama-ctx").with_values({"text.tokenizer": "words"})
+        default = load_recipe("default").with_values({"wide.characters": False})
+        lama_folder = save_untrained(Path(folder) / "lama-ctx", lama, some)
+        default_folder = save_untrained(Path(folder) / "default", default, some)
+        ours, whole = Predictor.load(lama_folder), Predictor.load(default_folder)
+        plain, plain_whole = eager(lama_folder), eager(default_folder)
+        with plain_torch(1):
+            contestants = {
+                "ours": ours, "default": whole, "torch": plain, "torch, h=64": plain_whole,
+            }  # fmt: skip
+            seconds = medians(contestants, text, turns)
+        lama_ms, default_ms = seconds["ours"], seconds["default"]
+        return [
+            Figure.faster("one text, eager torch", lama_ms, seconds["torch"], words=words),
+            Figure.faster("default recipe, eager torch", default_ms, seconds["torch, h=64"]),
+            _slower("default recipe, lama-ctx", default_ms, lama_ms),
+            _cold_start(lama_folder, starts),
+        ]
 
 
-def made_up_text(words: int, vocabulary: int) -> tuple[TextEncoder, str]:
-    """An encoder that knows made-up words, and a text of some of them."""
-    draw = np.random.default_rng(0)
-    letters = np.array(list("abcdefghijklmnopqrstuvwxyz"))
-    known = {"".join(draw.choice(letters, size)) for size in draw.integers(4, 9, vocabulary)}
-    encoder = TextEncoder(WordTokenizer(), Vocabulary(sorted(known)), "unknown")
-    return encoder, " ".join(draw.choice(sorted(known), words))
+def text_of(words: int, texts: list[str]) -> str:
+    """Texts end to end, cut after so many words."""
+    spans, joined = [], ""
+    for text in texts:
+        joined += f"{text} "
+        spans = WordTokenizer().spans(joined)
+        if len(spans) >= words:
+            break
+    return joined[: spans[words - 1][1]]
 
 
-@contextmanager
-def one_plain_thread() -> Iterator[None]:
-    """Torch on one thread, with its own GRU."""
-    threads, switch = torch.get_num_threads(), os.environ.get(SWITCH)
-    torch.set_num_threads(1)
-    os.environ[SWITCH] = "plain"
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)
-        if switch is None:
-            del os.environ[SWITCH]
-        else:
-            os.environ[SWITCH] = switch
+def medians(contestants: Mapping[str, Predictor], text: str, turns: int) -> dict[str, Seconds]:
+    """The p50 of each one's predictions in every turn; a first turn warms up."""
+    seconds: dict[str, Seconds] = {name: [] for name in contestants}
+    for turn in range(turns + 1):
+        for name, predictor in contestants.items():
+            times = []
+            for _ in range(REPEATS):
+                start = perf_counter()
+                predictor.predict([text])
+                times.append(perf_counter() - start)
+            if turn:
+                seconds[name].append(median(times))
+    return seconds
 
 
-def _median_ms(predictor: Predictor, text: str, repeats: int) -> float:
-    times = []
-    for _ in range(repeats):
-        start = perf_counter()
-        predictor.predict([text])
-        times.append(perf_counter() - start)
-    return 1000 * float(np.median(times))
+def _cold_start(folder: Path, turns: int) -> Figure:
+    """From the start of a process to its answer, over the time that importing torch takes."""
+
+    def process(*arguments: str) -> Callable[[], object]:
+        command = [sys.executable, *arguments]
+        return lambda: subprocess.run(command, check=True, capture_output=True)
+
+    ask = ("-m", "lamatext", "predict", str(folder), "--text", "a thoughtful and moving film")
+    seconds = in_turns({"ours": process(*ask), "torch": process("-c", "import torch")}, turns)
+    return _slower("cold start, import torch", seconds["ours"], seconds["torch"])
+
+
+def _slower(what: str, ours: Seconds, theirs: Seconds) -> Figure:
+    """How many times their time ours is: less is better."""
+    ratios = [a / b for a, b in zip(ours, theirs, strict=True)]
+    return Figure.of(what, ratios, ours, theirs, scale=1e3, unit="ms", details={})

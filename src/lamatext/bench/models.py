@@ -1,0 +1,48 @@
+"""Saved models to measure: real words and n-grams, weights as they are drawn.
+
+How long a prediction takes depends on sizes and on the words of the texts, not on the weights.
+"""
+
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from lamatext.config import Recipe
+from lamatext.data.corpus import Corpus
+from lamatext.data.encode import TextEncoder, tokenise
+from lamatext.data.tokens import WordTokenizer
+from lamatext.data.vocab import Vocabulary
+from lamatext.nn.network import build_network
+from lamatext.runtime.predictor import Predictor
+from lamatext.runtime.torch_engine import TorchEngine
+from lamatext.store import SavedModel, load_model, load_network, save_model
+from lamatext.training.run import words_of
+from lamatext.training.wide import fit_wide
+
+
+def save_untrained(folder: Path, recipe: Recipe, corpus: Corpus, *, min_count: int = 3) -> Path:
+    """A model of the recipe with the words of the corpus, and its n-grams if the recipe says so."""
+    assert corpus.labels is not None
+    names, labels = np.unique(np.array(corpus.labels.to_pylist()), return_inverse=True)
+    tokens = tokenise(corpus.texts, WordTokenizer())
+    rows = np.arange(len(corpus))
+    vocabulary = Vocabulary.from_counts(tokens.types, tokens.counts(rows), min_count=min_count)
+    text = recipe.text
+    encoder = TextEncoder(WordTokenizer(), vocabulary, text.rare, text.max_words, text.tail)
+    torch.manual_seed(0)
+    network = build_network(
+        recipe.model, vocabulary=len(vocabulary), width=text.width, classes=len(names)
+    )
+    tensors = {name: value.numpy() for name, value in network.state_dict().items()}
+    wide = None
+    if recipe.wide.use:
+        wide = fit_wide(words_of(tokens, rows), labels, recipe.wide, classes=len(names))
+    model = SavedModel(recipe, names.tolist(), tensors, encoder, wide)
+    return save_model(folder, model, storage=recipe.storage)
+
+
+def eager(folder: Path) -> Predictor:
+    """The same network in eager PyTorch, without n-grams."""
+    model = load_model(folder)
+    return Predictor(TorchEngine(load_network(model)), model.encoder, np.array(model.labels))

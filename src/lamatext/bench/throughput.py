@@ -1,0 +1,115 @@
+"""Many texts: from a file to labels, against TF-IDF, fastText and eager PyTorch.
+
+All read the same Parquet file of test texts, and all learned their words from the same training
+texts. Ours is the paper's ``lama-ctx``; the default recipe, with its n-grams, is told beside it.
+"""
+
+import importlib.util
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import torch
+
+from lamatext.bench.figures import Figure, Seconds, in_turns
+from lamatext.bench.models import eager, save_untrained
+from lamatext.bench.plain import plain_torch
+from lamatext.config import load_recipe
+from lamatext.data.corpus import Corpus
+from lamatext.data.ragged import by_length
+from lamatext.data.sources import load
+from lamatext.rivals import RIVALS, Rival
+from lamatext.runtime.predictor import Predictor
+
+BATCHES = (2048, 8192, 32768)  # words in a batch that eager PyTorch is tried with
+RIVAL_NAMES = {"TF-IDF + LR": "tfidf", "fastText": "fasttext"}
+
+Run = Callable[[list[str]], object]
+
+
+def figures(
+    source: str = "imdb", *, train: int = 3000, test: int = 1500, turns: int = 3
+) -> list[Figure]:
+    """Texts a second, reading and tokenising included."""
+    learned, asked = _some(load(source), train), _some(load(source, split="test"), test)
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder)
+        pq.write_table(pa.table({"text": asked.texts}), place / "texts.parquet")
+        lama = load_recipe("lama-ctx").with_values({"text.tokenizer": "words"})
+        default = load_recipe("default").with_values({"wide.characters": False})
+        saved = save_untrained(place / "lama-ctx", lama, learned)
+        whole = save_untrained(place / "default", default, learned)
+        runs: dict[str, Run] = {
+            "ours": Predictor.load(saved).predict,
+            "default recipe": Predictor.load(whole).predict,
+            "eager torch": _eager(saved, asked.texts.to_pylist()[:60]),
+            **{title: _fitted(name, learned) for title, name in RIVAL_NAMES.items() if _has(name)},
+        }
+
+        def from_file(run: Run) -> Callable[[], object]:
+            return lambda: run(pq.read_table(place / "texts.parquet").column("text").to_pylist())
+
+        seconds = in_turns({name: from_file(run) for name, run in runs.items()}, turns)
+    return _told(seconds, len(asked))
+
+
+def _told(seconds: dict[str, Seconds], texts: int) -> list[Figure]:
+    speeds = {name: [texts / taken for taken in times] for name, times in seconds.items()}
+    found = []
+    for ours, prefix in (("ours", ""), ("default recipe", "default recipe: ")):
+        for name in speeds.keys() - {"ours", "default recipe"}:
+            ratios = [a / b for a, b in zip(speeds[ours], speeds[name], strict=True)]
+            what = f"{prefix}texts/s, {name}"
+            both = speeds[ours], speeds[name]
+            found.append(Figure.of(what, ratios, *both, scale=1, unit="texts/s", details={}))
+    return sorted(found, key=lambda figure: figure.what, reverse=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """How eager PyTorch is run."""
+
+    words: int  # in a batch, padding included
+    threads: int
+
+
+def _eager(folder: Path, probe: list[str]) -> Run:
+    """The network in PyTorch on packed sequences, at its best size of batch and best threads."""
+    predictor = eager(folder)
+
+    def run(texts: list[str], way: Way) -> None:
+        with plain_torch(way.threads):
+            rows = predictor.encoder.encode(texts)
+            for batch in by_length(rows.lengths, words=way.words):
+                predictor.engine.logits(*rows.pad(batch))
+
+    seconds = {}
+    for threads in sorted({1, torch.get_num_threads()}):
+        for words in BATCHES:
+            start = perf_counter()
+            run(probe, Way(words, threads))
+            seconds[Way(words, threads)] = perf_counter() - start
+    best = min(seconds, key=lambda way: seconds[way])
+    return lambda texts: run(texts, best)
+
+
+def _fitted(name: str, corpus: Corpus) -> Run:
+    """The rival of that name, trained on the corpus."""
+    assert corpus.labels is not None
+    _, labels = np.unique(np.array(corpus.labels.to_pylist()), return_inverse=True)
+    rival: Rival = RIVALS[name][1]()
+    rival.fit(corpus.texts.to_pylist(), labels)
+    return rival.probabilities
+
+
+def _has(name: str) -> bool:
+    return name != "fasttext" or importlib.util.find_spec("fasttext") is not None
+
+
+def _some(corpus: Corpus, texts: int) -> Corpus:
+    return corpus.take(np.random.default_rng(0).permutation(len(corpus))[:texts])

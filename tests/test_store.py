@@ -332,3 +332,18 @@ def test_a_folder_that_cannot_be_made_is_named(fitted: TextClassifier, tmp_path:
 
     with pytest.raises(ModelError, match="file: cannot be written"):
         fitted.save(tmp_path / "file")
+
+
+FIXTURES = Path(__file__).parent / "fixtures"
+
+
+@pytest.mark.parametrize("load", [Predictor.load, TextClassifier.load])
+def test_a_model_of_format_1_still_says_what_it_said(load: Callable[[Path], Predictor]) -> None:
+    expected = json.loads((FIXTURES / "expected-format-1.json").read_text(encoding="utf-8"))
+
+    model = load(FIXTURES / "format-1")
+
+    assert model.predict(expected["texts"]).tolist() == expected["labels"]
+    np.testing.assert_allclose(
+        model.predict_proba(expected["texts"]), expected["probabilities"], atol=1e-5
+    )

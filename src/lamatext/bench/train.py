@@ -54,7 +54,7 @@ def figures(
 
 def _whole_step(source: str, turns: int, batches: int) -> Figure:
     given = task(source, batches)
-    ours, twin = our_side(given), plain_side(given)
+    ours, twin = our_side(given).run, plain_side(given).run
     threads = best_threads(lambda: twin(given.batches[:1]))
 
     def plain() -> None:
@@ -95,8 +95,16 @@ def _task(source: str, recipe: Recipe, count: int) -> Task:
     return Task(start.network.train(), examples, plan, batches[:count])
 
 
-def our_side(given: Task) -> Callable[[Sequence[Indices]], None]:
-    """What makes the steps of some batches as ``fit`` does."""
+@dataclass(frozen=True, slots=True)
+class Side:
+    """A network, and what trains it on some batches."""
+
+    network: Network
+    run: Callable[[Sequence[Indices]], None]
+
+
+def our_side(given: Task) -> Side:
+    """The steps as ``fit`` makes them."""
     network, settings = deepcopy(given.network), given.plan.training
     optimizer = make_optimizer(network, settings)
     vectors = word_vectors(network, optimizer, settings)
@@ -108,11 +116,11 @@ def our_side(given: Task) -> Callable[[Sequence[Indices]], None]:
                 step(network, optimizer, batch, given.plan, settings.rate)
                 vectors.step()
 
-    return run
+    return Side(network, run)
 
 
-def plain_side(given: Task) -> Callable[[Sequence[Indices]], None]:
-    """What makes the same steps by torch alone."""
+def plain_side(given: Task) -> Side:
+    """The same steps by torch alone."""
     network, settings = deepcopy(given.network), given.plan.training
     optimizer = SGD(
         network.parameters(),
@@ -126,4 +134,4 @@ def plain_side(given: Task) -> Callable[[Sequence[Indices]], None]:
             batch = batch_of(given.examples, rows, CPU, AllVectors())
             step(network, optimizer, batch, given.plan, settings.rate)
 
-    return run
+    return Side(network, run)

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from tests.corpora import reviews
+from tests.explain.models import make_explanation
 from tests.fused import trained
 from tests.serve.saved import WORDS, save
 
@@ -18,7 +19,7 @@ from lamatext.folder import METRICS, read_json
 from lamatext.held_out import HeldOut
 from lamatext.report.chosen import choose, doubtful_labels
 from lamatext.report.gather import Findings, gather
-from lamatext.report.markup import Html, interval, join, many, tag
+from lamatext.report.markup import Html, interval, join, many, marked, tag
 from lamatext.report.page import report_page, write_report
 from lamatext.runtime.predictor import Predictor
 
@@ -260,6 +261,22 @@ def test_no_mistake_is_told_as_such(tmp_path: Path) -> None:
 
     assert "There is no mistake." in page.text
     assert "The model made no mistake here." in page.text
+
+
+def test_a_long_text_is_shown_around_its_strongest_words() -> None:
+    text = "wonderful " + "film " * 300 + "dull end"
+    explanation = make_explanation(text)
+    explanation.contributions[:] = 0
+    explanation.contributions[1, [0, 301]] = 2, -1
+
+    shown = Reader(marked(explanation, 1)).text
+
+    assert shown.startswith("wonderful film")
+    assert shown.endswith("film dull end")
+    assert " … " in shown
+    assert len(shown.split()) < 100
+    assert '<mark class="p4">wonderful</mark>' in marked(explanation, 1)
+    assert '<mark class="n2">dull</mark>' in marked(explanation, 1)
 
 
 def test_markup_escapes_what_is_not_markup() -> None:

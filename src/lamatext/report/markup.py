@@ -85,7 +85,7 @@ def marked(explanation: Explanation, column: int) -> Html:
         whole = len(part) == len(spans)
         first = 0 if whole else spans[part.start][0]
         last = len(explanation.text) if whole else spans[part.stop - 1][1]
-        pieces.append(" … " if number or first else "")
+        pieces.append(" … " if number else "… " if first else "")
         inside = [(start - first, end - first) for start, end in spans[part.start : part.stop]]
         cut = explanation.text[first:last]
         pieces.append(_marks(cut, inside, strength[part.start : part.stop]))

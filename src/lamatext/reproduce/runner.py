@@ -8,11 +8,11 @@ only the trials in flight: the next call goes on with those that have no record.
 import multiprocessing
 import time
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, ParamSpec, TypeVar
 
 import torch
 
@@ -25,6 +25,8 @@ from lamatext.training.run import pick_device
 LONG = {"imdb": 9, "clothing": 5, "news": 4, "clothing-polarity": 4, "clothing-long": 3, "mr": 2}
 Part = tuple[str, int, int | None]
 Say = Callable[[str], None]
+P = ParamSpec("P")
+R = TypeVar("R")
 Todo = Callable[[Results], Iterable[Trial]]
 
 
@@ -62,8 +64,7 @@ def run_all(
     """
     stop = time.monotonic() + 60 * minutes
     results, board = Results(place.results), _Board()
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(workers, mp_context=context) as pool:
+    with _Here() if workers == 1 else _pool(workers) as pool:
         if meanwhile is not None:
             _submit(pool, board, place, workers, _waiting(results, board, todo), trials=0)
             meanwhile()
@@ -75,10 +76,29 @@ def run_all(
             done, _ = wait(board.flying, timeout=1, return_when=FIRST_COMPLETED)
             for future in done:
                 _finish(future, board, results, say)
-        for process in (pool._processes or {}).values() if board.flying else ():
-            process.kill()
+        if board.flying and isinstance(pool, ProcessPoolExecutor):
+            for process in (pool._processes or {}).values():
+                process.kill()
     left = len(_waiting(results, board, todo)) + len(board.flying)
     say(f"{left} trials remain, {len(board.failed)} failed")
+
+
+def _pool(workers: int) -> Executor:
+    context = multiprocessing.get_context("spawn")  # a forked process cannot use CUDA
+    return ProcessPoolExecutor(workers, mp_context=context)
+
+
+class _Here(Executor):
+    """Does the work at once, in this process: one trial at a time needs no other."""
+
+    def submit(self, work: Callable[P, R], /, *arguments: P.args, **named: P.kwargs) -> "Future[R]":
+        """The finished work."""
+        future: Future[R] = Future()
+        try:
+            future.set_result(work(*arguments, **named))
+        except Exception as error:
+            future.set_exception(error)
+        return future
 
 
 def _waiting(results: Results, board: _Board, todo: Todo) -> list[Trial]:
@@ -102,7 +122,7 @@ def _order(trial: Trial) -> tuple[int, int]:
 
 
 def _submit(
-    pool: ProcessPoolExecutor,
+    pool: Executor,
     board: _Board,
     place: Place,
     workers: int,
@@ -121,7 +141,7 @@ def _submit(
             asked.add(trial.part)
             board.flying[pool.submit(_make_vectors, trial, place)] = trial.part
         elif not needs and trials:
-            board.flying[pool.submit(_work, trial, place)] = trial
+            board.flying[pool.submit(_work, trial, place, alone=workers == 1)] = trial
 
 
 def _finish(future: "Future[Outcome | None]", board: _Board, results: Results, say: Say) -> None:
@@ -160,8 +180,9 @@ def _data(name: str, place: Place) -> Prepared:
     return load_prepared(name, place.prepared, texts=place.texts)
 
 
-def _work(trial: Trial, place: Place) -> Outcome:
-    torch.set_num_threads(1)
+def _work(trial: Trial, place: Place, *, alone: bool) -> Outcome:
+    if not alone:
+        torch.set_num_threads(1)
     data = _data(data_name(trial), place)
     return run_trial(trial, data, pick_device(place.device))
 

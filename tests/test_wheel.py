@@ -1,0 +1,152 @@
+"""The wheel, installed without the repository and without the training stack."""
+
+import os
+import shutil
+import subprocess
+import sys
+import venv
+import zipfile
+from importlib.metadata import distribution
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+
+ROOT = Path(__file__).parents[1]
+MODEL = Path(__file__).parent / "fixtures" / "format-1"
+HEAVY = ("torch", "sklearn", "scipy", "gensim", "numba", "matplotlib", "onnx", "pandas")
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Built from a copy, so that the repository stays as it is."""
+    copy = tmp_path_factory.mktemp("source")
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, copy)
+    leave = shutil.ignore_patterns("__pycache__", "*.egg-info")
+    shutil.copytree(ROOT / "src", copy / "src", ignore=leave)
+    build = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation"]
+    subprocess.run([*build, "--wheel-dir", "dist", "."], cwd=copy, check=True)
+    return next((copy / "dist").glob("*.whl"))
+
+
+def core_distributions() -> set[str]:
+    """What ``pip install lamatext`` brings: the core dependencies and theirs, by name."""
+    found: set[str] = set()
+    waiting = ["lamatext"]
+    while waiting:
+        for line in distribution(waiting.pop()).requires or []:
+            needed = Requirement(line)
+            if needed.marker is not None and not needed.marker.evaluate({"extra": ""}):
+                continue
+            if needed.name not in found:
+                found.add(needed.name)
+                waiting.append(needed.name)
+    return found
+
+
+@pytest.fixture(scope="module")
+def light(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The command in an environment that has the wheel and the core dependencies alone."""
+    folder = tmp_path_factory.mktemp("light")
+    venv.create(folder, with_pip=False, symlinks=True)
+    site = next(folder.glob("lib/python*/site-packages"))
+    for name in core_distributions():
+        _link(name, site)
+    install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", site]
+    subprocess.run([*install, wheel], check=True)
+    command = folder / "bin" / "lamatext"
+    command.write_text(
+        f"#!{folder}/bin/python\nfrom lamatext.cli.main import main\nmain()\n", encoding="utf-8"
+    )
+    command.chmod(0o755)
+    return command
+
+
+def _link(name: str, site: Path) -> None:
+    """Everything that the distribution installed, linked under another site-packages."""
+    installed = distribution(name)
+    tops = {path.parts[0] for path in installed.files or [] if path.parts[0] not in ("..", ".")}
+    for top in tops - {"__pycache__"}:
+        if not (site / top).exists():
+            (site / top).symlink_to(Path(str(installed.locate_file(top))))
+
+
+def call(command: Path, *arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "VIRTUAL"))}
+    return subprocess.run(
+        [command, *arguments], cwd=cwd, env=environment, capture_output=True, text=True, check=False
+    )
+
+
+def test_recipes_and_pages_ship_inside(wheel: Path) -> None:
+    names = set(zipfile.ZipFile(wheel).namelist())
+    outside = {"__pycache__", "lamatext.egg-info"}
+
+    for path in (ROOT / "src" / "lamatext").rglob("*"):
+        if path.is_file() and not outside & set(path.parts):
+            assert path.relative_to(ROOT / "src").as_posix() in names
+
+
+def test_the_environment_is_light(light: Path, tmp_path: Path) -> None:
+    code = f"import importlib.util as u; print([n for n in {HEAVY!r} if u.find_spec(n)])"
+
+    done = call(light.with_name("python"), "-c", code, cwd=tmp_path)
+
+    assert done.stdout.strip() == "[]"
+
+
+VERBS: dict[str, tuple[str, ...]] = {
+    "predict": ("--text", "a superb film"),
+    "explain": ("--text", "a superb film"),
+    "evaluate": ("reviews.csv",),
+    "info": (),
+}
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_a_verb_runs_without_the_training_stack(verb: str, light: Path, tmp_path: Path) -> None:
+    (tmp_path / "reviews.csv").write_text("text,label\na superb film,pos\na dull film,neg\n")
+
+    done = call(light, verb, str(MODEL), *VERBS[verb], cwd=tmp_path)
+
+    assert done.returncode == 0, done.stderr
+    assert done.stdout
+
+
+def test_sets_and_versions_are_shown(light: Path, tmp_path: Path) -> None:
+    assert "rotten-tomatoes" in call(light, "data", cwd=tmp_path).stdout
+    assert call(light, "--version", cwd=tmp_path).stdout.startswith("lamatext ")
+
+
+def test_training_says_what_to_install(light: Path, tmp_path: Path) -> None:
+    (tmp_path / "reviews.csv").write_text("text,label\na superb film,pos\na dull film,neg\n")
+
+    done = call(light, "train", "reviews.csv", "--out", "run", cwd=tmp_path)
+
+    assert done.returncode == 2
+    assert "pip install 'lamatext[train]'" in done.stderr
+    assert not (tmp_path / "run").exists()
+
+
+def test_training_runs_from_the_wheel(wheel: Path, tmp_path: Path) -> None:
+    install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", "there"]
+    subprocess.run([*install, wheel], cwd=tmp_path, check=True)
+    lines = ["a superb film,pos", "a dull film,neg"] * 15
+    (tmp_path / "reviews.csv").write_text("text,label\n" + "\n".join(lines) + "\n")
+    code = "import lamatext, sys; from lamatext.cli.main import run; print(lamatext.__file__); "
+    code += "sys.exit(run(['train', 'reviews.csv', '--out', 'run', '--set', 'training.epochs=1']))"
+
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(tmp_path / "there")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(str(tmp_path))

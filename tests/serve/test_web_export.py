@@ -28,9 +28,9 @@ for (const text of given.texts) answers.push(await model.explain(text));
 const long = Array.from({ length: 200 }, (_, t) => description.words[2 + (t % 40)]).join(" ");
 const times = [];
 for (let i = 0; i < 20; i++) {
-  const start = performance.now();
+  const start = process.cpuUsage(); // the processor's time, for others may be using it too
   await model.explain(long);
-  times.push(performance.now() - start);
+  times.push(process.cpuUsage(start).user / 1000);
 }
 tell({ answers, milliseconds: times.sort((a, b) => a - b)[10] });
 """

@@ -56,12 +56,17 @@ def figures() -> list[Figure]:
 
 
 def measure_cpu(words: Sequence[int] = CPU_WORDS, *, turns: int = 3) -> list[Point]:
-    """Float32 on all threads."""
+    """Float32 on one thread, in the processor's time: other programs must not bend a slope."""
     points: list[Point] = []
-    for count in words:
-        calls = _calls(count, torch.device("cpu"), torch.float32)
-        calls.pop(EAGER)
-        points += _measure(calls, count, turns, _host_seconds, _host_bytes)
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        for count in words:
+            calls = _calls(count, torch.device("cpu"), torch.float32)
+            calls.pop(EAGER)
+            points += _measure(calls, count, turns, _host_seconds, _host_bytes)
+    finally:
+        torch.set_num_threads(threads)
     return points
 
 
@@ -114,8 +119,8 @@ def _measure(
 
 
 def _host_seconds(call: Call) -> float:
-    started, calls = time.perf_counter(), 0
-    while (passed := time.perf_counter() - started) < ENOUGH or not calls:
+    started, calls = time.process_time(), 0
+    while (passed := time.process_time() - started) < ENOUGH or not calls:
         call()
         calls += 1
     return passed / calls
@@ -123,6 +128,7 @@ def _host_seconds(call: Call) -> float:
 
 def _host_bytes(call: Call) -> int:
     """From the profiler's account of what torch allocates and frees."""
+    os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # it would tell of its start and end
     with torch.profiler.profile(
         activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True
     ) as run:

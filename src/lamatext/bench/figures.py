@@ -54,6 +54,13 @@ BARS: Mapping[str, Mapping[str, Bar]] = {
     },
     "throughput": {"texts/s, TF-IDF + LR": Bar(0.4), "texts/s, eager torch": Bar(2)},
     "memory": {"1M texts, 10k texts": Bar(1.1, at_most=True)},
+    "attention": {
+        "slope, LAMA": Bar(1.2, at_most=True),
+        "slope, SDPA": Bar(1.7),
+        "time at 1024 words, SDPA": Bar(0.5),
+        "time at 262144 words, LAMA, eager": Bar(10),
+    },
+    "gpu": {"words/s at batch 32, cuDNN": Bar(0.5), "words/s at batch 256, cuDNN": Bar(0.5)},
 }
 
 

@@ -12,6 +12,7 @@ SRC = Path(__file__).parents[1] / "src" / "lamatext"
 
 LAYERS = (
     {"errors", "progress", "files", "provenance"},
+    {"settings"},
     {"config"},
     {"data"},
     {"folder"},

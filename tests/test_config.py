@@ -4,15 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from lamatext.config import (
-    MODEL_NAMES,
-    Recipe,
-    load_recipe,
-    parse_assignments,
-    recipe_names,
-    setting_names,
-)
+from lamatext.config import load_recipe, parse_assignments, recipe_names
 from lamatext.errors import ConfigError
+from lamatext.settings import MODEL_NAMES, Recipe, setting_names
 
 
 def write(folder: Path, name: str, text: str) -> str:

@@ -3,8 +3,9 @@
 import pytest
 import torch
 
-from lamatext.config import MODEL_NAMES, load_recipe, recipe_names
+from lamatext.config import load_recipe, recipe_names
 from lamatext.nn.network import DISAGREEMENT, build_network
+from lamatext.settings import MODEL_NAMES
 
 
 @pytest.mark.parametrize("name", recipe_names())

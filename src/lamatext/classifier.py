@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from lamatext.config import Recipe, resolve_recipe
+from lamatext.config import resolve_recipe
 from lamatext.data.cache import fingerprint
 from lamatext.data.inputs import Labels, Texts, label_array, text_column, text_list
 from lamatext.errors import DataError, require
@@ -18,6 +18,7 @@ from lamatext.provenance import versions
 from lamatext.runtime.predictor import Encoder, Predictor
 from lamatext.runtime.weights import Storage
 from lamatext.runtime.wide import WidePart
+from lamatext.settings import Recipe
 from lamatext.store import SavedModel, load_model, load_network, save_model
 
 require("sklearn", extra="train", purpose="TextClassifier")

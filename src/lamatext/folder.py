@@ -21,8 +21,8 @@ from typing import Any
 from pydantic import ValidationError
 from safetensors import SafetensorError, safe_open
 
-from lamatext.config import Recipe, TextSettings, TrainingSettings
 from lamatext.errors import ModelError
+from lamatext.settings import Recipe, TextSettings, TrainingSettings
 
 FORMAT = 1
 CONFIG, WEIGHTS, TOKENIZER = "config.json", "model.safetensors", "tokenizer.json"

@@ -5,13 +5,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from lamatext.config import Recipe
 from lamatext.data.cache import fingerprint
 from lamatext.data.corpus import Corpus
 from lamatext.data.inputs import label_array, text_column
 from lamatext.data.sources import find_test, load
 from lamatext.folder import Facts, load_config, recipe_of
 from lamatext.jobs import Parts, split_parts
+from lamatext.settings import Recipe
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from lamatext.config import Recipe
 from lamatext.data.corpus import Corpus
 from lamatext.data.split import stratified_split
 from lamatext.errors import DataError
@@ -17,6 +16,7 @@ from lamatext.folder import CHECKPOINT, folder_size
 from lamatext.progress import SILENT, Progress
 from lamatext.rivals import Numbers, Row, check_rivals, measure, row_of
 from lamatext.runtime.predictor import Predictor
+from lamatext.settings import Recipe
 from lamatext.training.metrics import Scores, score
 
 if TYPE_CHECKING:

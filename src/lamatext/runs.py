@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from lamatext.config import Recipe
 from lamatext.errors import ConfigError, LamatextError
 from lamatext.folder import CHECKPOINT, CONFIG, load_config, recipe_of
+from lamatext.settings import Recipe
 
 
 @contextmanager

@@ -15,7 +15,6 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import load_file, save
 
 from lamatext import __version__
-from lamatext.config import Recipe
 from lamatext.data.encode import TextEncoder
 from lamatext.data.subwords import SubwordEncoder
 from lamatext.data.tokens import make_tokenizer
@@ -43,6 +42,7 @@ from lamatext.folder import (
 from lamatext.runtime.predictor import Encoder, Predictor
 from lamatext.runtime.weights import Storage, restored, stored_as
 from lamatext.runtime.wide import WidePart
+from lamatext.settings import Recipe
 
 if TYPE_CHECKING:
     from torch import nn

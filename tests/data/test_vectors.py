@@ -4,12 +4,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lamatext.config import TextSettings
 from lamatext.data.ragged import FIRST_WORD, PAD, Ragged
 from lamatext.data.vectors import make_vectors, random_vectors, read_vectors
 from lamatext.data.vocab import Vocabulary
 from lamatext.errors import ConfigError, DataError
 from lamatext.progress import Progress
+from lamatext.settings import TextSettings
 
 VOCABULARY = Vocabulary(["good", "bad", "odd"])
 NO_ROWS = Ragged.from_lists([])

@@ -34,7 +34,7 @@ def test_the_layer_needs_torch_and_nothing_of_the_training_stack() -> None:
 
 
 def test_every_system_and_setting_of_the_model_page_exists() -> None:
-    from lamatext.config import MODEL_NAMES, setting_names
+    from lamatext.settings import MODEL_NAMES, setting_names
 
     page = (DOCS / "model.md").read_text(encoding="utf-8")
 

@@ -6,11 +6,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from lamatext.config import ModelSettings
 from lamatext.data.ragged import Ids, Ragged
 from lamatext.explain.explanation import Explanation
 from lamatext.explain.head import ClassifierHead
 from lamatext.nn.network import Network, build_network
+from lamatext.settings import ModelSettings
 
 Floats = NDArray[np.float32]
 VOCABULARY, WIDTH, CLASSES = 40, 6, 3

@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from lamatext.config import MODEL_NAMES, ModelSettings, TrainingSettings
 from lamatext.nn.network import build_network
+from lamatext.settings import MODEL_NAMES, ModelSettings, TrainingSettings
 from lamatext.training.fit import Plan, objective
 
 CLASSES, WORDS, KEYWORDS, LONGEST = 3, 60, 4, 14

@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from lamatext.config import ModelSettings
 from lamatext.nn.losses import disagreement_over_embeddings, disagreement_over_positions
 from lamatext.nn.network import Output, disagreement
+from lamatext.settings import ModelSettings
 
 
 def weights_and_embedding() -> tuple[Tensor, Tensor]:

@@ -6,11 +6,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from lamatext.config import MODEL_NAMES, ModelSettings, TrainingSettings
 from lamatext.errors import ModelError
 from lamatext.nn import LowRankAttention
 from lamatext.nn.encoders import TransformerEncoder
 from lamatext.nn.network import ATTENTIVE, Network, build_network, count_parameters
+from lamatext.settings import MODEL_NAMES, ModelSettings, TrainingSettings
 from lamatext.training.fit import Plan, objective
 
 SYSTEMS = [name for name in MODEL_NAMES if name != "bert"]  # which tests/nn/test_pretrained.py has

@@ -3,11 +3,11 @@ import onnx
 import pytest
 from tests.runtime.networks import SYSTEMS, random_network, random_texts, settings
 
-from lamatext.config import ModelSettings
 from lamatext.errors import ModelError
 from lamatext.runtime.engine import Result
 from lamatext.runtime.graph import build_graph
 from lamatext.runtime.onnx_engine import OnnxEngine
+from lamatext.settings import ModelSettings
 
 OPTIONS: dict[str, dict[str, object]] = {
     "paper": {},

@@ -5,7 +5,6 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from lamatext.config import Recipe, WideSettings
 from lamatext.data.encode import TextEncoder
 from lamatext.data.ngrams import count_ngrams
 from lamatext.data.tokens import WordTokenizer
@@ -13,6 +12,7 @@ from lamatext.data.vocab import Vocabulary
 from lamatext.nn.network import build_network
 from lamatext.runtime.weights import Storage
 from lamatext.runtime.wide import Block, WidePart, specs
+from lamatext.settings import Recipe, WideSettings
 from lamatext.store import SavedModel, save_model
 
 WORDS = [

@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 import torch
 
-from lamatext.config import ModelSettings
 from lamatext.data.ragged import Ragged
 from lamatext.nn.network import build_network
+from lamatext.settings import ModelSettings
 from lamatext.training.batches import Examples
 from lamatext.training.calibrate import best_temperature, fold_temperature
 from lamatext.training.fit import logits_of

@@ -9,11 +9,11 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from lamatext.config import ModelSettings, TrainingSettings
 from lamatext.data.ragged import Ragged
 from lamatext.errors import ModelError
 from lamatext.nn.network import build_network
 from lamatext.progress import Progress
+from lamatext.settings import ModelSettings, TrainingSettings
 from lamatext.training import fit as loop
 from lamatext.training.batches import Examples
 from lamatext.training.checkpoint import RunState, load_checkpoint

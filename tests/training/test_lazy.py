@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.optim import SGD, AdamW, Optimizer
 
-from lamatext.config import TrainingSettings
 from lamatext.data.ragged import PAD
+from lamatext.settings import TrainingSettings
 from lamatext.training.lazy import AllVectors, LazyVectors, word_vectors
 
 WORDS, WIDTH, STEPS = 30, 3, 40

@@ -3,7 +3,7 @@ import torch
 from torch import nn
 from torch.optim import SGD, Adam, AdamW
 
-from lamatext.config import TrainingSettings
+from lamatext.settings import TrainingSettings
 from lamatext.training.optimisers import WARM_UP, make_optimizer, one_cycle
 
 

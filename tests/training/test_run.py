@@ -7,10 +7,11 @@ import pytest
 import torch
 from tests.corpora import TINY, reviews
 
-from lamatext.config import Recipe, resolve_recipe
+from lamatext.config import resolve_recipe
 from lamatext.data.encode import TextEncoder
 from lamatext.errors import ConfigError
 from lamatext.progress import Progress
+from lamatext.settings import Recipe
 from lamatext.training import prepare
 from lamatext.training.prepare import Texts
 from lamatext.training.run import Trained, class_weights, pick_device, train

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from lamatext.config import WideSettings
 from lamatext.runtime.wide import WidePart
+from lamatext.settings import WideSettings
 from lamatext.training.wide import fit_wide, naive_bayes_ratio
 
 WORDS = WideSettings(use=True, words=2, characters=False)

@@ -12,9 +12,10 @@ import torch
 from torch import nn
 
 from lamatext.bench.figures import Figure, SkippedError
-from lamatext.config import Recipe, load_recipe
+from lamatext.config import load_recipe
 from lamatext.data.ragged import Ragged
 from lamatext.nn.network import build_network
+from lamatext.settings import Recipe
 from lamatext.training.batches import Examples, bucketed
 from lamatext.training.fit import Plan, batch_of, step
 from lamatext.training.lazy import word_vectors

@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from lamatext.config import Recipe
 from lamatext.data.corpus import Corpus
 from lamatext.data.encode import TextEncoder, tokenise
 from lamatext.data.tokens import WordTokenizer
@@ -16,6 +15,7 @@ from lamatext.data.vocab import Vocabulary
 from lamatext.nn.network import build_network
 from lamatext.runtime.predictor import Predictor
 from lamatext.runtime.torch_engine import TorchEngine
+from lamatext.settings import Recipe
 from lamatext.store import SavedModel, load_model, load_network, save_model
 from lamatext.training.run import words_of
 from lamatext.training.wide import fit_wide

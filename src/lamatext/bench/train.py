@@ -15,11 +15,12 @@ from torch.optim import SGD
 from lamatext.bench import encoder
 from lamatext.bench.figures import Figure, in_turns
 from lamatext.bench.plain import best_threads, plain_torch
-from lamatext.config import Recipe, load_recipe
+from lamatext.config import load_recipe
 from lamatext.data.ragged import Indices
 from lamatext.data.sources import load
 from lamatext.nn.network import Network
 from lamatext.progress import SILENT
+from lamatext.settings import Recipe
 from lamatext.training.batches import Examples, bucketed
 from lamatext.training.fit import Plan, batch_of, step
 from lamatext.training.lazy import AllVectors, word_vectors

@@ -15,9 +15,9 @@ from lamatext.cli import display, options
 from lamatext.progress import Progress
 
 if TYPE_CHECKING:
-    from lamatext.config import Recipe
     from lamatext.data.corpus import Corpus
     from lamatext.jobs import Parts
+    from lamatext.settings import Recipe
 
 NAME = "train"
 EXAMPLE = "Example: lamatext train reviews.csv --out runs/reviews"

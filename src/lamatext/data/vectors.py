@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lamatext.config import TextSettings
 from lamatext.data.ragged import FIRST_WORD, UNK, Ragged
 from lamatext.data.vocab import Vocabulary
 from lamatext.errors import ConfigError, DataError, require
 from lamatext.progress import SILENT, Progress
+from lamatext.settings import TextSettings
 
 Vectors = NDArray[np.float32]  # (V, E)
 

@@ -8,7 +8,6 @@ from typing import NamedTuple, assert_never
 import torch
 from torch import Tensor, nn
 
-from lamatext.config import ModelSettings
 from lamatext.errors import ModelError
 from lamatext.nn.attention import BilinearAttention, LowRankAttention, StructuredAttention
 from lamatext.nn.encoders import (
@@ -20,6 +19,7 @@ from lamatext.nn.encoders import (
 )
 from lamatext.nn.losses import disagreement_over_embeddings, disagreement_over_positions
 from lamatext.nn.poolings import BesideMax, MaxPooling, MeanPooling, masked_mean
+from lamatext.settings import ModelSettings
 
 
 class Output(NamedTuple):

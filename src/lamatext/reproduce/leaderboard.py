@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from lamatext.config import Recipe, resolve_recipe
+from lamatext.config import resolve_recipe
 from lamatext.data.corpus import Corpus
 from lamatext.data.sources import load
 from lamatext.folder import folder_size
@@ -22,6 +22,7 @@ from lamatext.progress import SILENT, Progress
 from lamatext.provenance import commit, versions
 from lamatext.reproduce.records import Record, Results
 from lamatext.rivals import RIVALS, Row, measure, row_of
+from lamatext.settings import Recipe
 from lamatext.training.run import pick_device
 
 EXPERIMENT = "leaderboard"

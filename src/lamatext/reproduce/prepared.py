@@ -11,13 +11,14 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from lamatext.config import TextSettings, load_recipe
+from lamatext.config import load_recipe
 from lamatext.data.corpus import Corpus
 from lamatext.data.encode import Tokens
 from lamatext.data.ragged import Ragged
 from lamatext.data.sources import load
 from lamatext.files import replacing
 from lamatext.progress import SILENT, Progress
+from lamatext.settings import TextSettings
 from lamatext.training.prepare import tokens_of
 
 SUBWORDS = "@"  # NAME@minilm is the set NAME in the subwords of that pretrained encoder

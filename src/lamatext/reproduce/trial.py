@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from lamatext.config import Recipe, load_recipe
+from lamatext.config import load_recipe
 from lamatext.data.cache import Arrays, cached, fingerprint
 from lamatext.data.ragged import Ragged
 from lamatext.data.split import folds, stratified_split
@@ -23,6 +23,7 @@ from lamatext.reproduce.predictions import packed
 from lamatext.reproduce.prepared import Numbers, Prepared
 from lamatext.reproduce.published import accuracy as published
 from lamatext.reproduce.records import Key, Record, Value
+from lamatext.settings import Recipe
 from lamatext.training.batches import Examples
 from lamatext.training.fit import Plan, fit, logits_of
 

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from lamatext.config import ModelSettings
 from lamatext.errors import ModelError
 from lamatext.runtime.graph_nodes import Nodes
 from lamatext.runtime.weights import Array
+from lamatext.settings import ModelSettings
 
 if TYPE_CHECKING:
     from onnx import ModelProto

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lamatext.config import ModelSettings
 from lamatext.runtime.graph import build_graph
 from lamatext.runtime.weights import Array
+from lamatext.settings import ModelSettings
 
 if TYPE_CHECKING:
     from onnx import ModelProto, TensorProto

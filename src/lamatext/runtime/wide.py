@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lamatext.config import WideSettings
 from lamatext.data.ngrams import NgramSpec, count_ngrams, hash_ngrams
+from lamatext.settings import WideSettings
 
 Floats = NDArray[np.float32]
 Words = Sequence[str]

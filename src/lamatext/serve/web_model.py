@@ -3,11 +3,11 @@
 from pathlib import Path
 from typing import Any
 
-from lamatext.config import WideSettings
 from lamatext.errors import ModelError
 from lamatext.folder import VOCAB, WEIGHTS, WIDE, load_config, recipe_of
 from lamatext.runtime.graph import NOT_HELD
 from lamatext.runtime.wide import specs
+from lamatext.settings import WideSettings
 
 SETTINGS = ("name", "heads", "rank", "scores", "tanh", "l2", "temperature", "max_pool")
 

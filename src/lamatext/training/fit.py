@@ -10,11 +10,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from lamatext.config import ModelSettings, TrainingSettings
 from lamatext.data.ragged import Ids, Indices, by_length
 from lamatext.errors import ModelError
 from lamatext.nn.network import Output, disagreement
 from lamatext.progress import SILENT, Progress
+from lamatext.settings import ModelSettings, TrainingSettings
 from lamatext.training.batches import Examples, bucketed
 from lamatext.training.checkpoint import (
     EpochRecord,

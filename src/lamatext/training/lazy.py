@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.optim import SGD, Optimizer
 
-from lamatext.config import TrainingSettings
 from lamatext.data.ragged import PAD, Ids, Indices
+from lamatext.settings import TrainingSettings
 
 
 class WordVectors(Protocol):

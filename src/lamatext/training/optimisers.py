@@ -6,7 +6,7 @@ from typing import Any
 from torch import nn
 from torch.optim import SGD, Adam, AdamW, Optimizer
 
-from lamatext.config import TrainingSettings
+from lamatext.settings import TrainingSettings
 
 WARM_UP = 0.25  # the share of a one-cycle run in which the rate rises
 

@@ -9,7 +9,6 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from lamatext.config import Recipe, TextSettings
 from lamatext.data.cache import Arrays, cached, fingerprint
 from lamatext.data.encode import TextEncoder, Tokens, tokenise
 from lamatext.data.ragged import Indices, Ragged
@@ -20,6 +19,7 @@ from lamatext.data.vocab import Vocabulary
 from lamatext.nn.network import build_network
 from lamatext.progress import Progress
 from lamatext.runtime.predictor import Encoder
+from lamatext.settings import Recipe, TextSettings
 from lamatext.training.rules import settle
 
 Labels = NDArray[np.int64]

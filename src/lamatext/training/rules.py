@@ -6,7 +6,7 @@ The rules know rows, words and classes, never a data set's name. They were found
 
 import numpy as np
 
-from lamatext.config import Recipe
+from lamatext.settings import Recipe
 
 SHORT = 50  # words a text, on average: below it characters inside words help
 FEW_ROWS = 10_000

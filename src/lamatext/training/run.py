@@ -8,7 +8,6 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from lamatext.config import Recipe
 from lamatext.data.cache import fingerprint
 from lamatext.data.encode import Tokens
 from lamatext.data.ragged import Indices
@@ -19,6 +18,7 @@ from lamatext.progress import SILENT, Progress
 from lamatext.runtime.predictor import Encoder
 from lamatext.runtime.weights import restored, stored_as
 from lamatext.runtime.wide import WidePart
+from lamatext.settings import Recipe
 from lamatext.training.batches import Examples
 from lamatext.training.calibrate import fold_temperature, scale_logits
 from lamatext.training.checkpoint import EpochRecord

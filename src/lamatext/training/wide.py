@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix, hstack
 
-from lamatext.config import WideSettings
 from lamatext.data.ngrams import Counts, NgramSpec, count_ngrams
 from lamatext.progress import SILENT, Progress
 from lamatext.runtime.wide import Block, Floats, WidePart, Words, specs
+from lamatext.settings import WideSettings
 
 Labels = NDArray[np.int64]
 

@@ -9,7 +9,19 @@ from typing import Annotated
 import typer
 
 from lamatext import __version__
-from lamatext.cli import bench, data, evaluate, explain, info, predict, report, reproduce, train
+from lamatext.cli import (
+    bench,
+    data,
+    evaluate,
+    explain,
+    export,
+    info,
+    predict,
+    report,
+    reproduce,
+    serve,
+    train,
+)
 from lamatext.errors import LamatextError
 
 app = typer.Typer(
@@ -21,7 +33,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-VERBS = (train, evaluate, predict, explain, report, info, data, reproduce, bench)
+VERBS = (
+    train, evaluate, predict, explain, report, export, serve, info, data, reproduce, bench,
+)  # fmt: skip
 for verb in VERBS:
     app.command(verb.NAME, epilog=verb.EXAMPLE)(verb.run)
 

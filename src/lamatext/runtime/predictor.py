@@ -25,8 +25,8 @@ from lamatext.runtime.engine import Engine, Result
 from lamatext.runtime.parallel import ordered_map
 from lamatext.runtime.wide import WidePart
 
-CHUNK = 1024  # texts that are encoded and sorted by length together
-BATCH_WORDS = 8192  # words in one call of the engine, padding included
+CHUNK = 256  # texts that are encoded and sorted by length together
+BATCH_WORDS = 2048  # words in one call of the engine, padding included: more leave the caches
 
 
 class Encoder(Protocol):

@@ -18,6 +18,7 @@ from lamatext.kernels.attention import (
     JOINED_AT_ONCE,
     PART,
     SWITCH,
+    agrees,
     can_run,
     chunks_of,
     fused_attention,
@@ -178,6 +179,19 @@ def test_fused_takes_states_that_do_not_lie_end_to_end() -> None:
         found, _ = fused_attention(apart, mask, form)
 
     assert error(found, case.plain()[0]) < 5e-5
+
+
+@kernel
+def test_a_kernel_that_goes_wrong_at_first_use_is_found_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert agrees(DEVICE)
+
+    def wrong(states: Tensor, mask: Tensor, form: Form) -> tuple[Tensor, Tensor]:
+        return states.new_zeros(len(states), form.heads, states.shape[2]), mask
+
+    monkeypatch.setattr(attention, "_launch", wrong)
+    assert not agrees(DEVICE)
 
 
 def leaves_of(form: Form) -> list[Tensor]:

@@ -5,10 +5,10 @@ from lamatext.reproduce.leaderboard_page import (
     SETS,
     Board,
     accuracy_table,
-    fill_readme,
     verdict,
     write_page,
 )
+from lamatext.reproduce.readme import fill
 from lamatext.reproduce.records import Record, Results
 
 
@@ -55,7 +55,7 @@ def test_only_what_stands_between_the_marks_is_replaced(tmp_path: Path) -> None:
     readme = tmp_path / "README.md"
     readme.write_text("a\n<!-- begin: x -->\nold\n<!-- end: x -->\nb\n")
 
-    fill_readme(readme, "x", "new")
+    fill(readme, "x", "new")
 
     assert readme.read_text() == "a\n<!-- begin: x -->\nnew\n<!-- end: x -->\nb\n"
 

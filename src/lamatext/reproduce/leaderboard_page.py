@@ -115,29 +115,6 @@ def write_page(results: Path) -> None:
     write_text(results / "leaderboard.md", "\n\n".join(sections) + "\n")
 
 
-def readme_block(board: Board) -> str:
-    """What the project's README shows of it."""
-    return "\n".join(
-        [
-            "## How good is it",
-            "",
-            accuracy_table(board),
-            "",
-            f"{verdict(board)} Means of three seeds for lamatext; everything was chosen on "
-            "validation data. Macro-F1, size, speed, calibration and training time stand in "
-            "[results/leaderboard.md](results/leaderboard.md), with the command.",
-        ]
-    )
-
-
-def fill_readme(readme: Path, name: str, text: str) -> None:
-    """Put ``text`` between the marks of that name."""
-    begin, end = f"<!-- begin: {name} -->", f"<!-- end: {name} -->"
-    before, _, rest = readme.read_text(encoding="utf-8").partition(begin)
-    _, _, after = rest.partition(end)
-    write_text(readme, f"{before}{begin}\n{text}\n{end}{after}")
-
-
 def _accuracy(board: Board, model: str, dataset: str) -> str:
     values = board.of(model, dataset, "accuracy")
     if not values:

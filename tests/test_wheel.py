@@ -55,8 +55,17 @@ def light(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     site = next(folder.glob("lib/python*/site-packages"))
     for name in core_distributions():
         _link(name, site)
-    install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", site]
-    subprocess.run([*install, wheel], check=True)
+    install = [
+        sys.executable,
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--no-deps",
+        "--target",
+        str(site),
+    ]
+    subprocess.run([*install, str(wheel)], check=True)
     command = folder / "bin" / "lamatext"
     command.write_text(
         f"#!{folder}/bin/python\nfrom lamatext.cli.main import main\nmain()\n", encoding="utf-8"
@@ -133,7 +142,7 @@ def test_training_says_what_to_install(light: Path, tmp_path: Path) -> None:
 
 def test_training_runs_from_the_wheel(wheel: Path, tmp_path: Path) -> None:
     install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", "there"]
-    subprocess.run([*install, wheel], cwd=tmp_path, check=True)
+    subprocess.run([*install, str(wheel)], cwd=tmp_path, check=True)
     lines = ["a superb film,pos", "a dull film,neg"] * 15
     (tmp_path / "reviews.csv").write_text("text,label\n" + "\n".join(lines) + "\n")
     code = "import lamatext, sys; from lamatext.cli.main import run; print(lamatext.__file__); "

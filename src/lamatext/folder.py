@@ -22,7 +22,7 @@ from pydantic import ValidationError
 from safetensors import SafetensorError, safe_open
 
 from lamatext.errors import ModelError
-from lamatext.settings import Recipe, TextSettings, TrainingSettings
+from lamatext.settings import Recipe, Settings, TextSettings, TrainingSettings
 
 FORMAT = 1
 CONFIG, WEIGHTS, TOKENIZER = "config.json", "model.safetensors", "tokenizer.json"
@@ -67,7 +67,7 @@ def recipe_of(folder: Path, config: Facts) -> Recipe:
     model must still predict when they have gone. One that predicting reads is never passed over.
     """
     try:
-        tables = {"training": TrainingSettings, "text": TextSettings}
+        tables: dict[str, type[Settings]] = {"training": TrainingSettings, "text": TextSettings}
         recipe = dict(config["recipe"])
         for name, table in tables.items():
             kept = recipe.get(name, {}).items()

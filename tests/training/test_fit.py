@@ -3,6 +3,7 @@
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -41,7 +42,7 @@ def network(model: ModelSettings = MODEL) -> nn.Module:
     return build_network(model, vocabulary=12, width=5, classes=2)
 
 
-def plan(checkpoint: Path | None = None, **values: object) -> Plan:
+def plan(checkpoint: Path | None = None, **values: Any) -> Plan:
     given = {"batch": 8, "epochs": 4, "optimizer": "adamw", "rate": 0.01, **values}
     return Plan(
         MODEL, TrainingSettings.model_validate(given), 7, CPU, checkpoint=checkpoint, identity="me"
@@ -52,7 +53,7 @@ def same(one: dict[str, Tensor], other: dict[str, Tensor]) -> bool:
     return one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
 
 
-OPTIMISERS = [
+OPTIMISERS: list[dict[str, Any]] = [
     {"optimizer": "sgd", "schedule": "plateau", "rate": 0.1},
     {"optimizer": "adam", "schedule": "constant"},
     {"optimizer": "adamw", "schedule": "one-cycle", "clip": 0.5},
@@ -60,7 +61,7 @@ OPTIMISERS = [
 
 
 @pytest.mark.parametrize("values", OPTIMISERS)
-def test_a_seed_makes_two_runs_bit_identical(values: dict[str, object]) -> None:
+def test_a_seed_makes_two_runs_bit_identical(values: dict[str, Any]) -> None:
     first, second = network(), network()
 
     fit(first, TRAIN, VALID, plan(**values))
@@ -81,9 +82,7 @@ class Copies(Progress):
 
 
 @pytest.mark.parametrize("values", OPTIMISERS)
-def test_a_run_taken_up_at_any_epoch_ends_the_same(
-    tmp_path: Path, values: dict[str, object]
-) -> None:
+def test_a_run_taken_up_at_any_epoch_ends_the_same(tmp_path: Path, values: dict[str, Any]) -> None:
     path, whole = tmp_path / "run.safetensors", network()
     state = fit(whole, TRAIN, VALID, plan(path, **values), Copies(path, tmp_path))
 
@@ -185,7 +184,7 @@ def test_a_class_that_weighs_all_is_predicted_always() -> None:
 
 
 def test_clipping_bounds_the_step() -> None:
-    def step_of(**values: object) -> float:
+    def step_of(**values: Any) -> float:
         trained, before = network(), network()
         one = Examples(TRAIN.rows.take(np.arange(8)), TRAIN.labels[:8])
         fit(trained, one, VALID, plan(optimizer="sgd", epochs=1, weight_decay=0, **values))

@@ -1,13 +1,15 @@
 import warnings
+from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from sklearn import metrics as theirs
 
 from lamatext.training.metrics import BINS, score
 
 
-def made_up(texts: int, classes: int, seed: int) -> tuple[np.ndarray, np.ndarray]:  # type: ignore[type-arg]
+def made_up(texts: int, classes: int, seed: int) -> tuple[NDArray[Any], NDArray[Any]]:
     draw = np.random.default_rng(seed)
     truth = draw.integers(0, classes, texts)
     logits = draw.normal(size=(texts, classes)) + 2 * np.eye(classes)[truth]

@@ -58,7 +58,7 @@ def fingerprint(*parts: object) -> str:
     return digest.hexdigest()
 
 
-def _digest_texts(digest: "hashlib._Hash", texts: pa.ChunkedArray) -> None:
+def _digest_texts(digest: hashlib.blake2b, texts: pa.ChunkedArray) -> None:
     """The same for the same texts, however they are cut into chunks."""
     lengths = hashlib.blake2b(digest_size=16)
     for chunk in texts.chunks:

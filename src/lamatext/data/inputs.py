@@ -1,7 +1,7 @@
 """What Python callers hand in, checked: lists, arrays and Series of texts and of labels."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from lamatext.errors import DataError
 
-Texts = Iterable[str] | NDArray[Any] | pa.ChunkedArray
-Labels = Sequence[object] | NDArray[Any] | pa.ChunkedArray
+Texts: TypeAlias = "Iterable[str] | NDArray[Any] | pa.ChunkedArray"
+Labels: TypeAlias = "Sequence[object] | NDArray[Any] | pa.ChunkedArray"
 
 
 def text_list(texts: Texts) -> list[str]:

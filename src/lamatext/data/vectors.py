@@ -123,7 +123,7 @@ def _lines(path: Path) -> Iterator[str]:
     with path.open("rb") as raw:
         stream = gzip.GzipFile(fileobj=raw) if path.suffix == ".gz" else raw
         try:
-            with io.TextIOWrapper(stream, encoding="utf-8") as lines:  # type: ignore[arg-type]
+            with io.TextIOWrapper(stream, encoding="utf-8") as lines:
                 yield from lines
         except UnicodeDecodeError as error:
             raise DataError(f"{path}: not a UTF-8 text file of word vectors.") from error

@@ -25,7 +25,7 @@ class Vocabulary:
     def from_counts(cls, types: Sequence[str], counts: Indices, *, min_count: int) -> "Vocabulary":
         """The types that occur often enough; equal counts stand in alphabetical order."""
         kept = np.flatnonzero(counts >= min_count)
-        return cls([types[i] for i in sorted(kept, key=lambda i: (-counts[i], types[i]))])
+        return cls([types[i] for i in sorted(kept.tolist(), key=lambda i: (-counts[i], types[i]))])
 
     def to_text(self) -> str:
         """One word a line; the line number is the id."""

@@ -1,0 +1,66 @@
+import errno
+import os
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.cli.conftest import Command
+
+from lamatext.cli import info, main
+
+
+def failing(error: BaseException) -> Any:
+    def fail(*_: object, **__: object) -> None:
+        raise error
+
+    return fail
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EACCES, errno.EROFS])
+def test_what_the_machine_refuses_is_one_sentence(
+    number: int, lamatext: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    error = OSError(number, os.strerror(number), "some/file")
+    monkeypatch.setattr(main, "app", failing(error))
+
+    answer = lamatext("info", "model")
+
+    assert answer.status == 2
+    assert answer.err == f"lamatext: some/file: {os.strerror(number)}.\n"
+
+
+def test_a_failure_of_ours_keeps_its_traceback(
+    lamatext: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for error in (OSError(errno.EIO, "odd"), ZeroDivisionError()):
+        monkeypatch.setattr(main, "app", failing(error))
+        with pytest.raises(type(error)):
+            lamatext("info", "model")
+
+
+def test_a_warning_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        warnings.showwarning = main._show_warning
+        warnings.warn("take care", stacklevel=1)
+
+    assert capsys.readouterr().err == "lamatext: take care\n"
+
+
+def test_main_exits_with_the_status(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert place.is_dir()
+    monkeypatch.setattr(sys, "argv", ["lamatext", "info", "nothere"])
+
+    with pytest.raises(SystemExit) as caught:
+        main.main()
+
+    assert caught.value.code == 2
+
+
+def test_every_verb_names_itself_and_an_example() -> None:
+    for verb in main.VERBS:
+        assert verb.NAME
+        assert verb.EXAMPLE.startswith("Example: ")
+    assert info in main.VERBS

@@ -1,0 +1,90 @@
+import os
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from lamatext.data import cache
+from lamatext.data.cache import Arrays, cache_folder, cached, fingerprint
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("LAMATEXT_CACHE", str(tmp_path / "kept"))
+    return tmp_path / "kept"
+
+
+def one() -> Arrays:
+    return {"a": np.arange(5)}
+
+
+def never() -> Arrays:
+    raise AssertionError("made again")
+
+
+def test_what_was_made_once_is_not_made_again() -> None:
+    first, again = cached("thing", "key", one), cached("thing", "key", never)
+
+    np.testing.assert_array_equal(first["a"], again["a"])
+
+
+def test_a_broken_entry_is_made_again(folder: Path) -> None:
+    cached("thing", "key", one)
+    (folder / "thing-key.safetensors").write_bytes(b"broken")
+
+    assert cached("thing", "key", one)["a"].shape == (5,)
+    cached("thing", "key", never)
+
+
+def test_a_folder_that_cannot_be_written_costs_only_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("LAMATEXT_CACHE", str(tmp_path / "file" / "kept"))
+
+    assert cached("thing", "key", one)["a"].shape == (5,)
+
+
+def test_the_entries_used_longest_ago_go_first(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(4):
+        cached("thing", str(number), one)
+        os.utime(folder / f"thing-{number}.safetensors", (number, number))
+    size = (folder / "thing-0.safetensors").stat().st_size
+    monkeypatch.setattr(cache, "LIMIT", 3 * size)
+
+    cached("thing", "0", never)  # used just now
+    cached("thing", "new", one)
+
+    kept = sorted(path.name for path in folder.iterdir())
+    assert kept == [f"thing-{name}.safetensors" for name in ("0", "3", "new")]
+
+
+def test_the_folder_is_the_users_unless_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("LAMATEXT_CACHE")
+    monkeypatch.setenv("XDG_CACHE_HOME", "/somewhere")
+    assert cache_folder() == Path("/somewhere/lamatext")
+
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setenv("HOME", "/home/me")
+    assert cache_folder() == Path("/home/me/.cache/lamatext")
+
+
+def test_a_fingerprint_sees_the_texts_and_not_how_they_are_cut() -> None:
+    whole = pa.chunked_array([["ab", "c", ""]])
+    cut = pa.chunked_array([["ab"], [], ["c", ""]], pa.string())
+    sliced = pa.chunked_array([pa.array(["x", "ab", "c", "", "y"]).slice(1, 3)])
+
+    assert fingerprint(whole) == fingerprint(cut) == fingerprint(sliced)
+    assert fingerprint(whole) != fingerprint(pa.chunked_array([["a", "bc", ""]]))
+    assert fingerprint(whole) != fingerprint(pa.chunked_array([["ab", "c"]]))
+
+
+def test_a_fingerprint_sees_arrays_and_settings() -> None:
+    parts = [1, "a", (2, None), np.arange(3)]
+
+    assert fingerprint(*parts) == fingerprint(*parts)
+    assert fingerprint(*parts) != fingerprint(*parts[:-1], np.arange(4))
+    assert fingerprint("a", "b") != fingerprint("ab")

@@ -61,6 +61,15 @@ BARS: Mapping[str, Mapping[str, Bar]] = {
         "time at 262144 words, LAMA, eager": Bar(10),
     },
     "gpu": {"words/s at batch 32, cuDNN": Bar(0.5), "words/s at batch 256, cuDNN": Bar(0.5)},
+    "serve": {
+        f"{what}, {words} words": bar
+        for words in (40, 200)
+        for what, bar in (
+            ("peak, bare runtime", Bar(0.5)),
+            ("p99, p50", Bar(5, at_most=True)),
+            ("memory after, before", Bar(1.1, at_most=True)),
+        )
+    },
 }
 
 

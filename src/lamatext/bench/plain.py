@@ -7,23 +7,26 @@ from contextlib import contextmanager
 
 import torch
 
-from lamatext.kernels.gru import SWITCH
+from lamatext.kernels import attention_cpu, gru
+
+SWITCHES = (gru.SWITCH, attention_cpu.SWITCH)
 
 
 @contextmanager
 def plain_torch(threads: int = 1) -> Iterator[None]:
-    """Torch on so many threads, with its own GRU on packed sequences."""
-    before, switch = torch.get_num_threads(), os.environ.get(SWITCH)
+    """Torch on so many threads, with none of our kernels: its own GRU on packed sequences."""
+    before = torch.get_num_threads()
+    switches = {name: os.environ.get(name) for name in SWITCHES}
     torch.set_num_threads(threads)
-    os.environ[SWITCH] = "plain"
+    os.environ.update(dict.fromkeys(SWITCHES, "plain"))
     try:
         yield
     finally:
         torch.set_num_threads(before)
-        if switch is None:
-            del os.environ[SWITCH]
-        else:
-            os.environ[SWITCH] = switch
+        for name, value in switches.items():
+            os.environ.pop(name)
+            if value is not None:
+                os.environ[name] = value
 
 
 def best_threads(run: Callable[[], object]) -> int:

@@ -84,16 +84,20 @@ def ready() -> bool:
     """Whether the kernel runs at once: without numba, or compiled before on this machine."""
     if importlib.util.find_spec("numba") is None:
         return True
+    from lamatext.kernels.attention_walk import attend, attend_back
     from lamatext.kernels.compiled import is_compiled
     from lamatext.kernels.gru_function import KERNELS
 
-    return all(is_compiled(kernel) for kernel in KERNELS)
+    return all(is_compiled(kernel) for kernel in (*KERNELS, attend, attend_back))
 
 
 def compile_kernels(dtype: torch.dtype = torch.float32) -> None:
-    """Compile the kernel ahead of its first use: some seconds once, then it is read from disk."""
+    """Compile the kernels ahead of their first use: some seconds once, then read from disk."""
     if importlib.util.find_spec("numba") is None:
         return
+    from lamatext.kernels.attention_cpu import compile_attention
+
+    compile_attention(dtype)
     shapes = [(3, 1), (3, 1), (3,), (3,)] * 2
     parameters = [torch.zeros(shape, dtype=dtype, requires_grad=True) for shape in shapes]
     inputs = torch.zeros(1, 1, 1, dtype=dtype, requires_grad=True)

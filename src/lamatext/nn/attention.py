@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from lamatext.errors import ConfigError
+from lamatext.kernels import attention_cpu
 from lamatext.kernels.attention import can_run, fused_attention, in_parts
 from lamatext.kernels.attention_gradients import Form
 
@@ -71,6 +72,8 @@ class LowRankAttention(nn.Module):
         form = self.form(context)
         if can_run(states, form):
             return fused_attention(states, mask, form)
+        if attention_cpu.can_run(states, form):
+            return attention_cpu.cpu_attention(states, mask, form)
         scores = in_parts(lambda part: self.scores(part, context), states)  # (B, T, M)
         weights = masked_softmax(scores.transpose(1, 2), mask[:, None, :])  # (B, M, T)
         return weights @ states, weights  # (B, M, D), (B, M, T)

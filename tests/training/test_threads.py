@@ -5,7 +5,14 @@ import torch
 from torch import nn
 
 from lamatext.kernels.workers import THREADS, kernel_threads, threads_or
+from lamatext.nn.network import Network, build_network
+from lamatext.settings import ModelName, ModelSettings
 from lamatext.training.threads import fitting_threads
+
+
+def network(name: ModelName) -> Network:
+    model = ModelSettings(name=name, heads=1, hidden=1, feed_forward=2, positions=4)
+    return build_network(model, vocabulary=3, width=2, classes=2)
 
 
 @pytest.fixture
@@ -19,9 +26,9 @@ def two_threads(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.mark.usefixtures("two_threads")
 def test_torch_has_one_thread_and_the_kernel_all_of_them() -> None:
-    with fitting_threads(nn.GRU(1, 1)):
+    with fitting_threads(network("lama-ctx")):
         assert (torch.get_num_threads(), threads_or(torch.get_num_threads())) == (1, 2)
-        with fitting_threads(nn.GRU(1, 1)):
+        with fitting_threads(network("lama-ctx")):
             assert (torch.get_num_threads(), threads_or(torch.get_num_threads())) == (1, 2)
 
     assert (torch.get_num_threads(), threads_or(torch.get_num_threads())) == (2, 2)
@@ -29,14 +36,18 @@ def test_torch_has_one_thread_and_the_kernel_all_of_them() -> None:
 
 @pytest.mark.usefixtures("two_threads")
 def test_threads_come_back_when_training_fails() -> None:
-    with pytest.raises(ZeroDivisionError), fitting_threads(nn.GRU(1, 1)):
+    with pytest.raises(ZeroDivisionError), fitting_threads(network("lama-ctx")):
         raise ZeroDivisionError
 
     assert torch.get_num_threads() == 2
 
 
 @pytest.mark.usefixtures("two_threads")
-def test_a_network_without_the_kernel_keeps_torchs_threads() -> None:
+def test_a_network_without_the_kernel_has_one_thread_too_but_a_transformer_keeps_them() -> None:
+    with fitting_threads(network("avg")):
+        assert torch.get_num_threads() == 1
+    with fitting_threads(network("te")):
+        assert torch.get_num_threads() == 2
     with fitting_threads(nn.Linear(1, 1)):
         assert torch.get_num_threads() == 2
 

@@ -7,19 +7,21 @@ import torch
 from torch import nn
 
 from lamatext.kernels.workers import kernel_threads
+from lamatext.nn.encoders import TransformerEncoder
+from lamatext.nn.network import Network
 
 
 @contextmanager
 def fitting_threads(network: nn.Module) -> Iterator[None]:
     """Torch's own operations on one thread, our kernels on all that torch was given.
 
-    Torch's threads wait for each other after every operation by spinning. Beside the kernel these
-    operations are short: on an idle machine a second thread gains little, and where other
+    Torch's threads wait for each other after every operation by spinning. In our small networks
+    these operations are short: on an idle machine a second thread gains little, and where other
     programs run, it waits for one that is not let run, and an epoch takes ten times as long.
-    A network without our kernel keeps torch's threads. The process is left as it was.
+    Transformers, whose products are large, keep torch's threads. The process is left as it was.
     """
     threads = torch.get_num_threads()
-    if threads == 1 or not any(isinstance(module, nn.GRU) for module in network.modules()):
+    if threads == 1 or not is_small(network):
         yield
         return
     torch.set_num_threads(1)
@@ -28,3 +30,8 @@ def fitting_threads(network: nn.Module) -> Iterator[None]:
             yield
     finally:
         torch.set_num_threads(threads)
+
+
+def is_small(network: nn.Module) -> bool:
+    """Whether it is one of our own networks, and no Transformer."""
+    return isinstance(network, Network) and not isinstance(network.encoder, TransformerEncoder)

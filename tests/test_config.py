@@ -190,7 +190,8 @@ def test_a_rank_is_at_most_the_width(model: str, limit: int) -> None:
     Recipe().with_values(values)
 
     with pytest.raises(
-        ConfigError, match=rf"model\.rank \({limit + 1}\) must be at most .*{limit}"
+        ConfigError,
+        match=rf"model\.rank \({limit + 1}\) must be at most {limit}, .*context \({limit}\)",
     ):
         Recipe().with_values({**values, "model.rank": limit + 1})
 

@@ -148,11 +148,12 @@ class Recipe(Settings):
                 "or less, or raise model.positions"
             )
         states = width if model.name == "lama-encoder" else 2 * model.hidden
-        limit = min(states, width) if model.name != "lama" else states
+        context = states if model.name == "lama" else width
+        limit = min(states, context)
         if model.name.startswith("lama") and model.rank > limit:
             raise ValueError(
-                f"model.rank ({model.rank}) must be at most the width of the states ({limit}): "
-                "a higher rank adds nothing"
+                f"model.rank ({model.rank}) must be at most {limit}, the smaller of the widths of "
+                f"states ({states}) and context ({context}): a higher rank adds nothing"
             )
         return self
 

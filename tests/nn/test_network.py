@@ -441,3 +441,14 @@ def test_the_loss_adds_what_the_paper_subtracts_as_disagreement() -> None:
     penal = overlap.square().sum((1, 2)).mean()  # ‖AAᵀ − I‖², the mean over the texts
     torch.testing.assert_close(loss(0.2) - loss(0.0), 0.2 * penal)
     torch.testing.assert_close(loss(0.0), nn.functional.cross_entropy(output.logits, labels))
+
+
+def test_the_context_is_the_mean_of_the_embeddings_that_the_encoder_reads() -> None:
+    network = system("lama-ctx", embedding_dropout=0.5, word_dropout=0.3).train()
+    read: dict[str, Tensor] = {}
+    network.encoder.register_forward_pre_hook(lambda _, given: read.update(words=given[0]))
+    network.pooling.register_forward_pre_hook(lambda _, given: read.update(context=given[2]))
+
+    network(*batch([TEXTS[1]]))
+
+    torch.testing.assert_close(read["context"], read["words"].mean(1))

@@ -1,6 +1,7 @@
 """The main job: a labelled source → split → trained, scored beside its rivals, saved."""
 
 import time
+import warnings
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lamatext.data.corpus import Corpus
 from lamatext.data.split import stratified_split
@@ -45,10 +47,13 @@ class Outcome:
 
 def split_parts(train: Corpus, valid: Corpus | None, test: Corpus | None, recipe: Recipe) -> Parts:
     """Hold out what was not given: a tenth of all texts to test, as many to validate."""
+    if not pc.any(pc.not_equal(pc.utf8_trim_whitespace(train.texts), "")).as_py():
+        raise DataError(f"{train.source}: every text is empty. Name another with --text-column.")
     if test is not None:
         return Parts(train, valid, test)
     shares = (1 - TEST_SHARE, TEST_SHARE)
-    rows, test_rows = stratified_split(numbers_of(train)[1], shares, recipe.seed)
+    names, numbers = numbers_of(train)
+    rows, test_rows = stratified_split(numbers, shares, recipe.seed, names=names)
     if not len(test_rows):
         raise DataError(
             f"{train.source}: {len(train)} texts are too few to hold a tenth out to test. "
@@ -58,7 +63,12 @@ def split_parts(train: Corpus, valid: Corpus | None, test: Corpus | None, recipe
     if valid is not None:
         return Parts(rest, valid, held)
     share = recipe.training.valid / (1 - TEST_SHARE)
-    rows, valid_rows = stratified_split(numbers_of(rest)[1], (1 - share, share), recipe.seed)
+    names, numbers = numbers_of(rest)
+    with warnings.catch_warnings():
+        warnings.filterwarnings(
+            "ignore", message=".* seen once", category=UserWarning
+        )  # said above
+        rows, valid_rows = stratified_split(numbers, (1 - share, share), recipe.seed, names=names)
     return Parts(rest.take(rows), rest.take(valid_rows), held)
 
 

@@ -44,8 +44,10 @@ def run(  # noqa: PLR0913 - one argument for each option of the verb
     from lamatext.runtime.predictor import Predictor
     from lamatext.runtime.tables import predict_batches
 
-    if (source is None) == (text is None):
+    if source is not None and text is not None:
         raise ConfigError("give either an INPUT (a file, or - for stdin) or --text, not both.")
+    if source is None and text is None:
+        raise ConfigError("nothing to predict. Give an INPUT (a file, or - for stdin) or --text.")
     if out is not None:
         check_writable(out)
     predictor = Predictor.load(model)

@@ -15,17 +15,20 @@ Labels: TypeAlias = "pa.ChunkedArray | pa.Array | Sequence[str] | NDArray[Any]"
 Rows = NDArray[np.int64]
 
 
-def stratified_split(labels: Labels, shares: Sequence[float], seed: int) -> tuple[Rows, ...]:
+def stratified_split(
+    labels: Labels, shares: Sequence[float], seed: int, *, names: Sequence[str] | None = None
+) -> tuple[Rows, ...]:
     """The rows of each part in ascending order, the first part being training.
 
     Each part gets its share of each label to within a row or two. A label seen once stays in
-    training, with a UserWarning, and every label has a row there.
+    training, with a UserWarning, and every label has a row there. ``names`` are what class numbers
+    in ``labels`` stand for.
     """
     if not shares or min(shares) <= 0 or abs(sum(shares) - 1) > 1e-6:
         raise DataError(f"shares {tuple(shares)} must be above 0 and sum to 1.")
-    codes, names = _codes(labels)
+    codes, seen = _codes(labels)
     rng = np.random.default_rng(seed)
-    rare = _rare(codes, names)
+    rare = _rare(codes, [names[int(number)] for number in seen] if names else seen)
     rows = _by_label(codes, rng)
     pool, parts = rows[~rare[codes[rows]]], []
     for last in range(len(shares) - 1, 0, -1):
@@ -34,7 +37,7 @@ def stratified_split(labels: Labels, shares: Sequence[float], seed: int) -> tupl
         parts.append(pool[picked])
         pool = pool[~picked]
     train = np.concatenate([pool, rows[rare[codes[rows]]]])
-    train, held = _lend(train, parts[::-1], codes, len(names))
+    train, held = _lend(train, parts[::-1], codes, len(seen))
     return tuple(np.sort(part) for part in (train, *held))
 
 

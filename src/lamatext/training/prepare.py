@@ -1,6 +1,7 @@
 """What the training loop starts from: texts encoded, and a network with its first weights."""
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -56,11 +57,13 @@ class Ready:
     architecture: dict[str, object] | None = None
 
 
-def joined(train: Texts, valid: Texts | None, recipe: Recipe) -> Split:
+def joined(
+    train: Texts, valid: Texts | None, recipe: Recipe, names: Sequence[str] | None = None
+) -> Split:
     """All texts together; without ``valid`` a share of the training texts is held out."""
     if valid is None:
         shares = (1 - recipe.training.valid, recipe.training.valid)
-        rows, held = stratified_split(train.labels, shares, recipe.seed)
+        rows, held = stratified_split(train.labels, shares, recipe.seed, names=names)
         if not len(held):
             warnings.warn(
                 f"{len(rows)} texts are too few to hold some out: training stops by its own texts.",

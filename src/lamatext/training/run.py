@@ -70,7 +70,7 @@ def train(  # noqa: PLR0913 - data, recipe, and where and how it runs
         progress: told what is being done.
     """
     prepare = prepare_pretrained if recipe.model.name == "bert" else prepare_words
-    start = prepare(joined(train, valid, recipe), recipe, len(names), progress)
+    start = prepare(joined(train, valid, recipe, names), recipe, len(names), progress)
     recipe, network, rows, split = start.recipe, start.network, start.rows, start.split
     learned = Examples(rows.take(split.train), split.labels[split.train])
     held_out = Examples(rows.take(split.valid), split.labels[split.valid])
@@ -113,7 +113,7 @@ def _finish(
     the validation texts too.
     """
     settings, tokens, split = start.recipe.wide, start.tokens, start.split
-    if not settings.use or tokens is None:
+    if not settings.use or tokens is None or not tokens.rows.lengths[split.train].any():
         temperature = fold_temperature(start.network, held_out, plan.device)
         return None, {"network": 1 / temperature}
     from lamatext.training.fuse import fuse

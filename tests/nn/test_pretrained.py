@@ -15,6 +15,8 @@ from lamatext.data.subwords import SubwordEncoder
 from lamatext.errors import MissingExtraError, ModelError
 from lamatext.nn.network import count_parameters
 from lamatext.nn.pretrained import Pretrained, PretrainedNetwork, load_pretrained, rebuild
+from lamatext.runtime.predictor import Predictor
+from lamatext.runtime.torch_engine import TorchEngine
 
 transformers: Any = pytest.importorskip("transformers", reason="needs the extra bert")
 needs_minilm = pytest.mark.skipif(
@@ -278,3 +280,24 @@ def test_minilm_is_loaded_without_a_question_to_the_hub(monkeypatch: pytest.Monk
     monkeypatch.setattr(socket, "getaddrinfo", refuse)
 
     assert isinstance(load_pretrained("minilm", classes=2).network, PretrainedNetwork)
+
+
+def test_an_explanation_names_words_alone_and_keeps_the_marks_around_them(
+    loaded: Pretrained,
+) -> None:
+    encoder = SubwordEncoder.from_json(loaded.tokenizer, loaded.max_words)
+    predictor = Predictor(TorchEngine(loaded.network), encoder, np.array(["a", "b", "c"]))
+    text = "good film"
+
+    why = predictor.explain(text)
+
+    assert all(end > start for start, end in why.spans)
+    assert why.method == "occlusion"
+    ids, spans = encoder.encode_with_spans(text)
+    first = next(place for place, (start, end) in enumerate(spans) if end > start)
+    without = np.delete(ids, first)
+    change = [
+        predictor.engine.logits(row[None], np.array([len(row)], np.int32))[0]
+        for row in (ids, without)
+    ]
+    np.testing.assert_allclose(why.contributions[:, 0], change[0] - change[1], atol=1e-5)

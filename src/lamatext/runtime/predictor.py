@@ -78,7 +78,8 @@ class Predictor:
         check_texts([text])
         ids, spans = self.encoder.encode_with_spans(text)
         result = self.engine.run(ids[None, :], np.array([len(ids)], np.int32))
-        found = self._contributions(ids, result)
+        exact = self.head is not None and result.weights is not None
+        found, spans = self._why(ids, spans, result)
         explanation = Explanation(
             text=text,
             spans=spans,
@@ -87,8 +88,8 @@ class Predictor:
             contributions=found.contributions,
             base=found.base,
             weights=None if result.weights is None else result.weights[0],
-            method="contribution" if self._is_exact(result) else "occlusion",
-            window=1 if self._is_exact(result) else occlusion_window(len(ids)),
+            method="contribution" if exact else "occlusion",
+            window=1 if exact else occlusion_window(len(spans)),
         )
         return explanation if self.wide is None else self._beside(self.wide, explanation)
 
@@ -120,14 +121,22 @@ class Predictor:
             logits[batch] = self.engine.logits(*rows.pad(batch))
         return logits
 
-    def _is_exact(self, result: Result) -> bool:
-        """Whether the contributions of the words add up to the logits by themselves."""
-        return self.head is not None and result.weights is not None
+    def _why(self, ids: Ids, spans: list[Span], result: Result) -> tuple[Contributions, list[Span]]:
+        """Contributions where the network has attention, else what each word's absence changes.
 
-    def _contributions(self, ids: Ids, result: Result) -> Contributions:
+        The marks that a pretrained encoder sets before and after a text are no words: they stay.
+        """
         if self.head is not None and result.weights is not None:
-            return contributions(result, np.array([len(ids)]), self.head)[0]
-        return occlusion(ids, lambda texts: self._network_logits(Ragged.from_lists(texts)))
+            return contributions(result, np.array([len(ids)]), self.head)[0], spans
+        words = [place for place, (start, end) in enumerate(spans) if end > start]
+        first, last = (words[0], words[-1] + 1) if words else (0, len(ids))
+        before, after = ids[:first], ids[last:]
+
+        def logits_of(texts: list[Ids]) -> Floats:
+            rows = [np.concatenate([before, text, after]) for text in texts]
+            return self._network_logits(Ragged.from_lists(rows))
+
+        return occlusion(ids[first:last], logits_of), spans[first:last]
 
     def _beside(self, wide: WidePart, seen: Explanation) -> Explanation:
         """The explanation with the wide part's contributions; it reads every word of the text."""

@@ -4,17 +4,19 @@ The twin is the same network on packed ``nn.GRU`` with torch's own SGD, at the n
 that serves it best; batches are made the same way for both, and are part of the time.
 """
 
+import os
 from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 
 import numpy as np
 import torch
-from torch.optim import SGD
+from torch.optim import SGD, Optimizer
 
 from lamatext.bench import encoder
 from lamatext.bench.figures import Figure, in_turns
-from lamatext.bench.plain import best_threads, plain_torch
+from lamatext.bench.plain import SWITCHES, best_threads, plain_torch
+from lamatext.bench.shares import shares
 from lamatext.config import load_recipe
 from lamatext.data.ragged import Indices
 from lamatext.data.sources import load
@@ -29,6 +31,7 @@ from lamatext.training.prepare import Texts, joined, prepare_words
 from lamatext.training.threads import fitting_threads
 
 CPU = torch.device("cpu")
+PROFILED = 6  # batches whose time is told by part
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +42,14 @@ class Task:
     examples: Examples
     plan: Plan
     batches: list[Indices]
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """A network, and what trains it on some batches."""
+
+    network: Network
+    run: Callable[[Sequence[Indices]], None]
 
 
 def figures(
@@ -72,7 +83,16 @@ def _whole_step(source: str, turns: int, batches: int) -> Figure:
         words=int(words) // batches,
         vocabulary=given.network.embedding.num_embeddings,
         rival_threads=threads,
+        parts_before=_parts(given, encoder_alone_side(given), "plain"),
+        parts_now=_parts(given, our_side(given)),
     )
+
+
+def _parts(given: Task, side: Side, attention: str = "") -> dict[str, float]:
+    """Milliseconds of a step by part, on one thread."""
+    with plain_torch(1):
+        os.environ.update({SWITCHES[0]: "", SWITCHES[1]: attention})
+        return shares(lambda: side.run(given.batches[:PROFILED]), len(given.batches[:PROFILED]))
 
 
 def task(source: str, batches: int) -> Task:
@@ -94,14 +114,6 @@ def _task(source: str, recipe: Recipe, count: int) -> Task:
     batches = bucketed(examples.rows.lengths, batch=int(recipe.training.batch), seed=0, epoch=1)
     plan = Plan(recipe.model, recipe.training, 0, CPU)
     return Task(start.network.train(), examples, plan, batches[:count])
-
-
-@dataclass(frozen=True, slots=True)
-class Side:
-    """A network, and what trains it on some batches."""
-
-    network: Network
-    run: Callable[[Sequence[Indices]], None]
 
 
 def our_side(given: Task) -> Side:
@@ -130,9 +142,19 @@ def plain_side(given: Task) -> Side:
         weight_decay=settings.weight_decay,
     )
 
+    return _dense(given, network, optimizer)
+
+
+def encoder_alone_side(given: Task) -> Side:
+    """With the kernel of the encoder, and all else as it was before it was profiled."""
+    network = deepcopy(given.network)
+    return _dense(given, network, make_optimizer(network, given.plan.training))
+
+
+def _dense(given: Task, network: Network, optimizer: Optimizer) -> Side:
     def run(batches: Sequence[Indices]) -> None:
         for rows in batches:
             batch = batch_of(given.examples, rows, CPU, AllVectors())
-            step(network, optimizer, batch, given.plan, settings.rate)
+            step(network, optimizer, batch, given.plan, given.plan.training.rate)
 
     return Side(network, run)

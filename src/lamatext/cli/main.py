@@ -58,6 +58,8 @@ def options(
 
 def main() -> None:
     """Run a verb; a mistake of the user's is one or two sentences and exit status 2."""
+    # Threads of torch that wait by spinning make a busy machine many times slower.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     sys.exit(run(sys.argv[1:]))
 
 

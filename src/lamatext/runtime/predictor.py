@@ -116,6 +116,8 @@ class Predictor:
         return np.concatenate([part.reshape(len(part), -1) for part in flat])[order]
 
     def _network_logits(self, rows: Ragged) -> Floats:
+        if len(rows) == 1:  # nothing to sort, nothing to pad
+            return self.engine.logits(rows.ids[None, :], np.array([len(rows.ids)], np.int32))
         logits = np.empty((len(rows), len(self.classes)), np.float32)
         for batch in by_length(rows.lengths, words=BATCH_WORDS):
             logits[batch] = self.engine.logits(*rows.pad(batch))

@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+import urllib.request
 import venv
 import zipfile
 from importlib.metadata import distribution
@@ -84,10 +85,14 @@ def _link(name: str, site: Path) -> None:
 
 
 def call(command: Path, *arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    environment = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "VIRTUAL"))}
     return subprocess.run(
-        [command, *arguments], cwd=cwd, env=environment, capture_output=True, text=True, check=False
+        [command, *arguments], cwd=cwd, env=outside(), capture_output=True, text=True, check=False
     )
+
+
+def outside() -> dict[str, str]:
+    """The environment of a shell that knows nothing of this one's Python."""
+    return {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "VIRTUAL"))}
 
 
 def test_recipes_and_pages_ship_inside(wheel: Path) -> None:
@@ -140,22 +145,63 @@ def test_training_says_what_to_install(light: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "run").exists()
 
 
-def test_training_runs_from_the_wheel(wheel: Path, tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def full(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The command from the wheel, with the training stack of this environment behind it."""
+    folder = tmp_path_factory.mktemp("full")
     install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", "there"]
-    subprocess.run([*install, str(wheel)], cwd=tmp_path, check=True)
+    subprocess.run([*install, str(wheel)], cwd=folder, check=True)
+    command = folder / "lamatext"
+    first = f"import sys; sys.path.insert(0, {str(folder / 'there')!r}); import lamatext"
+    check = f"assert lamatext.__file__.startswith({str(folder)!r}), lamatext.__file__"
+    last = "from lamatext.cli.main import main; main()"
+    command.write_text(f"#!{sys.executable}\n{first}\n{check}\n{last}\n", encoding="utf-8")
+    command.chmod(0o755)
+    return command
+
+
+FULL_VERBS: dict[str, tuple[tuple[str, ...], str]] = {
+    "train": (
+        ("train", "reviews.csv", "--out", "run", "--set", "training.epochs=1"),
+        "run/model.safetensors",
+    ),
+    "report": (("report", str(MODEL), "reviews.csv", "--out", "report.html"), "report.html"),
+    "export": (("export", str(MODEL), "--out", "folder"), "folder/model.onnx"),
+    "export --web": (("export", str(MODEL), "--web", "web.html"), "web.html"),
+    "reproduce": (("reproduce", "parameters", "--show", "--results", "."), ""),
+    "bench": (("bench", "--help"), ""),
+}
+
+
+@pytest.mark.parametrize("verb", FULL_VERBS)
+def test_a_verb_runs_with_the_training_stack(verb: str, full: Path, tmp_path: Path) -> None:
+    arguments, written = FULL_VERBS[verb]
     lines = ["a superb film,pos", "a dull film,neg"] * 15
     (tmp_path / "reviews.csv").write_text("text,label\n" + "\n".join(lines) + "\n")
-    code = "import lamatext, sys; from lamatext.cli.main import run; print(lamatext.__file__); "
-    code += "sys.exit(run(['train', 'reviews.csv', '--out', 'run', '--set', 'training.epochs=1']))"
 
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(tmp_path / "there")},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = call(full, *arguments, cwd=tmp_path)
 
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith(str(tmp_path))
+    assert (tmp_path / written).exists()
+
+
+def test_the_server_answers_from_the_wheel(full: Path, tmp_path: Path) -> None:
+    server = subprocess.Popen(
+        [full, "serve", str(MODEL), "--port", "0", "--drain", "0"],
+        cwd=tmp_path,
+        env=outside(),
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert server.stderr is not None
+        address = server.stderr.readline().split()[-1]
+        assert address.startswith("http://127.0.0.1:")
+        for path, inside in (("/healthz", "{"), ("/", "<html")):
+            with urllib.request.urlopen(address + path, timeout=20) as answer:
+                assert inside in answer.read().decode()
+    finally:
+        server.terminate()
+        server.communicate(timeout=20)
+
+    assert server.returncode == 0

@@ -1,5 +1,6 @@
 """Times: an epoch of LE and of TE by length of text, and how attention layers grow."""
 
+import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -10,6 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
+from lamatext.kernels.attention_cpu import SWITCH
 from lamatext.nn.attention import LowRankAttention, StructuredAttention
 from lamatext.nn.network import build_network, count_parameters
 from lamatext.reproduce.prepared import Prepared
@@ -133,8 +135,16 @@ def _ready(make: Layer, sizes: dict[str, int]) -> tuple[nn.Module, Callable[[], 
 
 
 def _operations(once: Callable[[], None]) -> float:
-    with FlopCounterMode(display=False) as counter:
-        once()
+    """Those of the plain layer: the counter cannot see into our kernels."""
+    before = os.environ.get(SWITCH)
+    os.environ[SWITCH] = "plain"
+    try:
+        with FlopCounterMode(display=False) as counter:
+            once()
+    finally:
+        os.environ.pop(SWITCH)
+        if before is not None:
+            os.environ[SWITCH] = before
     return float(counter.get_total_flops())
 
 

@@ -184,7 +184,7 @@ def validated(tree: Mapping[str, object], where: str) -> Recipe:
         return Recipe.model_validate(tree)
     except ValidationError as error:
         first = error.errors()[0]
-        key = ".".join(str(part) for part in first["loc"])
+        key = ".".join(str(part) for part in first["loc"][:2])  # further parts name Python types
         if first["type"] == "extra_forbidden":
             raise ConfigError(_unknown(where, key)) from None
         message = first["msg"].removeprefix("Value error, ")

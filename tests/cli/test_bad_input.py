@@ -56,6 +56,7 @@ CASES: dict[str, tuple[tuple[str, ...], str]] = {
     "empty stdin": (("train", "-", "--format", "csv", "--out", "run"), "stdin: the file is empty"),
     "one class": (("train", "one-class.csv", "--out", "run"), "at least two classes"),
     "empty texts": (("train", "blank.csv", "--out", "run"), "every text is empty.*--text-column"),
+    "not a number": ((*TRAIN, "--set", "training.epochs=abc"), "training.epochs = .abc.: input"),
     "four texts": (("train", "few.csv", "--out", "run"), "4 texts are too few .* --test"),
     "wrong encoding": (("train", "latin.csv", "--out", "run"), r"latin.csv:3: not UTF-8 .*iconv"),
     "utf-16": (("train", "utf16.csv", "--out", "run"), "UTF-16 text.*iconv -f UTF-16"),

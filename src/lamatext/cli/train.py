@@ -74,17 +74,20 @@ def run(  # noqa: PLR0913 - one argument for each option of the verb
     settings = resolve_recipe(model=model, recipe=recipe, values=values)
     beside = [name for name in rivals.split(",") if name and name != "none"]
     check_rivals(beside)
-    with run_folder(out, resume=resume), display.progress(quiet=quiet) as progress:
+    with (
+        run_folder(out, resume=resume),
+        _resumable(out),  # outside the bar, which would wrap the command or wipe it
+        display.progress(quiet=quiet) as progress,
+    ):
         if resume and is_finished(out, settings, data):
             progress.note(f"{out}: the run is finished, there is nothing left to do.")
             return
         _check_device(device)
         read = partial(load, text_column=text_column, label_column=label_column)
         parts = _read((data, valid, test), read, format_, settings, progress)
-        with _resumable(out):
-            outcome = run_job(
-                parts, settings, out, progress, rivals=beside, device=device, resume=resume
-            )
+        outcome = run_job(
+            parts, settings, out, progress, rivals=beside, device=device, resume=resume
+        )
         if html is not None:
             progress.stage("writing the page")
             write_examples(outcome, parts.test, html)

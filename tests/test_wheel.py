@@ -165,9 +165,9 @@ FULL_VERBS: dict[str, tuple[tuple[str, ...], str]] = {
         ("train", "reviews.csv", "--out", "run", "--set", "training.epochs=1"),
         "run/model.safetensors",
     ),
-    "report": (("report", str(MODEL), "reviews.csv", "--out", "report.html"), "report.html"),
-    "export": (("export", str(MODEL), "--out", "folder"), "folder/model.onnx"),
-    "export --web": (("export", str(MODEL), "--web", "web.html"), "web.html"),
+    "report": (("report", "model", "reviews.csv", "--out", "report.html"), "report.html"),
+    "export": (("export", "model", "--out", "folder"), "folder/model.onnx"),
+    "export --web": (("export", "model", "--web", "web.html"), "web.html"),
     "reproduce": (("reproduce", "parameters", "--show", "--results", "."), ""),
     "bench": (("bench", "--help"), ""),
 }
@@ -176,6 +176,7 @@ FULL_VERBS: dict[str, tuple[tuple[str, ...], str]] = {
 @pytest.mark.parametrize("verb", FULL_VERBS)
 def test_a_verb_runs_with_the_training_stack(verb: str, full: Path, tmp_path: Path) -> None:
     arguments, written = FULL_VERBS[verb]
+    shutil.copytree(MODEL, tmp_path / "model")  # report adds to the folder
     lines = ["a superb film,pos", "a dull film,neg"] * 15
     (tmp_path / "reviews.csv").write_text("text,label\n" + "\n".join(lines) + "\n")
 

@@ -71,7 +71,7 @@ def _size(config: Mapping[str, Any]) -> str:
 
 def _settings(recipe: Mapping[str, Any], training: Mapping[str, Any]) -> str:
     lines = ["## Settings", "", "| setting | value |", "|---|---|"]
-    for table in ("text", "model", "training"):
+    for table in ("text", "model", "training", "wide"):
         lines += [f"| {table}.{name} | {_plain(value)} |" for name, value in recipe[table].items()]
     lines.append(f"| seed | {recipe['seed']} |")
     if training:

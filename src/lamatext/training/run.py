@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -88,25 +89,29 @@ def train(  # noqa: PLR0913 - data, recipe, and where and how it runs
     _warm_up(recipe, plan.device, progress)
     state = fit(network, learned, held_out, plan, progress)
     round_as_stored(network, recipe.storage)
-    wide, scales = _finish(start, held_out, plan, progress)
+    finished = _finish(start, held_out, plan, progress)
     network.to("cpu").eval()
     round_as_stored(network, recipe.storage)  # the scales moved the numbers a little
     return Trained(
         recipe=recipe,
         network=network,
         encoder=start.encoder,
-        wide=wide,
+        wide=finished.wide,
         history=state.history,
         best_epoch=state.best_epoch,
-        valid_accuracy=state.best_accuracy,
-        scales=scales,
+        valid_accuracy=finished.accuracy or state.best_accuracy,
+        scales=finished.scales,
         architecture=start.architecture,
     )
 
 
-def _finish(
-    start: Ready, held_out: Examples, plan: Plan, progress: Progress
-) -> tuple[WidePart | None, dict[str, float]]:
+class _Finished(NamedTuple):
+    wide: WidePart | None
+    scales: dict[str, float]
+    accuracy: float | None  # of both parts together on validation; None where there is one part
+
+
+def _finish(start: Ready, held_out: Examples, plan: Plan, progress: Progress) -> _Finished:
     """Make the probabilities hold on the validation texts, with the wide part if there is one.
 
     Fitted on the training texts it says how much each part counts; then it is fitted once more, on
@@ -115,11 +120,11 @@ def _finish(
     settings, tokens, split = start.recipe.wide, start.tokens, start.split
     if not settings.use or tokens is None or not tokens.rows.lengths[split.train].any():
         temperature = fold_temperature(start.network, held_out, plan.device)
-        return None, {"network": 1 / temperature}
+        return _Finished(None, {"network": 1 / temperature}, None)
     from lamatext.training.fuse import fuse
     from lamatext.training.wide import fit_wide
 
-    weights = None if plan.class_weights is None else plan.class_weights.numpy()
+    weights = None if plan.class_weights is None else plan.class_weights.cpu().numpy()
     classes = int(split.labels.max()) + 1
 
     def fitted(rows: Indices) -> WidePart:
@@ -133,10 +138,13 @@ def _finish(
         )
 
     first = fitted(split.train).logits(words_of(tokens, split.valid))
-    a, b = fuse(first, logits_of(start.network, held_out, plan.device), held_out.labels)
+    second = logits_of(start.network, held_out, plan.device)
+    a, b = fuse(first, second, held_out.labels)
+    accuracy = float(((a * first + b * second).argmax(axis=1) == held_out.labels).mean())
+    progress.note(f"network and n-grams together  validation accuracy {accuracy:.4f}")
     scale_logits(start.network, b)
     everything = np.union1d(split.train, split.valid)
-    return fitted(everything).scaled(a), {"wide": a, "network": b}
+    return _Finished(fitted(everything).scaled(a), {"wide": a, "network": b}, accuracy)
 
 
 def words_of(tokens: Tokens, rows: Indices) -> list[list[str]]:

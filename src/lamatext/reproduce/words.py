@@ -36,8 +36,9 @@ IMDB, are stronger than published too. SAN's accuracy falls with every head that
 chosen number is one.
 
 **Where a baseline is weaker.** TE ends near chance on some seeds (R8 {ours[te,r8]} on average,
-published {paper[te,r8]}); these runs had the same SGD at rate 0.05 as all
-others and no limit on the gradient. Its recipe has one since then; it was not run again yet. AVG on IMDB is {ours[avg,imdb]}, published {paper[avg,imdb]}.
+published {paper[te,r8]}); these runs had the same SGD at rate 0.05 as all others and no limit on
+the gradient. Its recipe has one since then; it was not run again yet. AVG on IMDB is
+{ours[avg,imdb]}, published {paper[avg,imdb]}.
 
 **What was tried to explain this.** One seed each, on test:
 

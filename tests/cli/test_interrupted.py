@@ -70,9 +70,13 @@ def wait_for(run: subprocess.Popen[str], moment: str | None) -> None:
                 return
 
 
+LONG = ("--set", "training.epochs=100")  # so that the signal comes before the end
+
+
 def test_ctrl_c_says_how_to_go_on_and_going_on_ends_the_same(place: Path) -> None:
-    subprocess.run(command("--out", "whole", "-q"), cwd=place, check=True, capture_output=True)
-    run = started(place, "--out", "run")
+    whole = command("--out", "whole", "-q", *LONG)
+    subprocess.run(whole, cwd=place, check=True, capture_output=True)
+    run = started(place, "--out", "run", *LONG)
     wait_for(run, "epoch 2/")
     os.killpg(run.pid, signal.SIGINT)
 

@@ -70,7 +70,7 @@ def wait_for(run: subprocess.Popen[str], moment: str | None) -> None:
                 return
 
 
-LONG = ("--set", "training.epochs=100")  # so that the signal comes before the end
+LONG = ("--set", "training.epochs=30")  # so that the signal comes before the end
 
 
 def test_ctrl_c_says_how_to_go_on_and_going_on_ends_the_same(place: Path) -> None:

@@ -1,25 +1,17 @@
 """The page of explanations in chromium: a switch for each part of the model."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
+from playwright.sync_api import Browser, Page
 from tests.fused import predictor
 
 from lamatext.explain.html import page
 
-if TYPE_CHECKING:
-    from playwright.sync_api import Page
-
-driver = pytest.importorskip("playwright.sync_api")
-CHROMIUM = Path("/usr/bin/chromium")
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(not CHROMIUM.exists(), reason="needs chromium"),
-]
+pytestmark = pytest.mark.browser
 
 
-def strengths(tab: "Page") -> list[float]:
+def strengths(tab: Page) -> list[float]:
     """The signed shade of each word."""
     found: list[float] = tab.locator(".w").evaluate_all(
         "all => all.map(w => (w.dataset.k === 'n' ? -1 : 1) * w.style.getPropertyValue('--s'))"
@@ -27,28 +19,28 @@ def strengths(tab: "Page") -> list[float]:
     return found
 
 
-def test_the_parts_of_the_model_are_shaded_one_by_one_and_add_up(tmp_path: Path) -> None:
+def test_the_parts_of_the_model_are_shaded_one_by_one_and_add_up(
+    tmp_path: Path, chromium: Browser
+) -> None:
     explanation = predictor().explain("a wonderful film, a superb story of two people")
     path = tmp_path / "why.html"
     path.write_text(page([explanation], "Why"), encoding="utf-8")
     said: list[str] = []
 
-    with driver.sync_playwright() as started:
-        browser = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        tab = browser.new_page()
-        tab.on("console", lambda message: said.append(message.text))
-        tab.on("pageerror", lambda error: said.append(str(error)))
-        tab.goto(path.as_uri())
-        both = strengths(tab)
-        shown = []
-        for name in ("network", "n-grams"):
-            tab.get_by_text(name, exact=True).first.click()
-            shown.append(strengths(tab))
-        tab.locator(".w").nth(1).click()
-        figures = tab.locator(".figures").inner_text()
-        tab.get_by_text("all", exact=True).click()
-        again = strengths(tab)
-        browser.close()
+    tab = chromium.new_page()
+    tab.on("console", lambda message: said.append(message.text))
+    tab.on("pageerror", lambda error: said.append(str(error)))
+    tab.goto(path.as_uri())
+    both = strengths(tab)
+    shown = []
+    for name in ("network", "n-grams"):
+        tab.get_by_text(name, exact=True).first.click()
+        shown.append(strengths(tab))
+    tab.locator(".w").nth(1).click()
+    figures = tab.locator(".figures").inner_text()
+    tab.get_by_text("all", exact=True).click()
+    again = strengths(tab)
+    tab.close()
 
     assert said == []
     assert again == both

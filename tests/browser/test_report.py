@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
+from playwright.sync_api import Browser, Page
 from tests.corpora import reviews
 from tests.fused import trained
 from tests.test_report import BOARD, corpus
@@ -12,15 +12,7 @@ from tests.test_report import BOARD, corpus
 from lamatext.held_out import HeldOut
 from lamatext.report.page import write_report
 
-if TYPE_CHECKING:
-    from playwright.sync_api import Page
-
-driver = pytest.importorskip("playwright.sync_api")
-CHROMIUM = Path("/usr/bin/chromium")
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(not CHROMIUM.exists(), reason="needs chromium"),
-]
+pytestmark = pytest.mark.browser
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +30,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
 class Visit:
     """A page, and whatever it should not do."""
 
-    def __init__(self, page: "Page") -> None:
+    def __init__(self, page: Page) -> None:
         self.page = page
         self.said: list[str] = []
         self.asked: list[str] = []
@@ -49,15 +41,13 @@ class Visit:
 
 
 @pytest.fixture(params=["desk", "phone"])
-def visit(request: pytest.FixtureRequest, report: Path) -> Iterator[Visit]:
+def visit(request: pytest.FixtureRequest, report: Path, chromium: Browser) -> Iterator[Visit]:
     size = {"desk": (1200, 900), "phone": (375, 700)}[request.param]
-    with driver.sync_playwright() as started:
-        browser = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        page = browser.new_page(viewport={"width": size[0], "height": size[1]})
-        visit = Visit(page)
-        page.goto(report.as_uri())
-        yield visit
-        browser.close()
+    page = chromium.new_page(viewport={"width": size[0], "height": size[1]})
+    visit = Visit(page)
+    page.goto(report.as_uri())
+    yield visit
+    page.close()
 
 
 def test_a_confusion_cell_opens_its_texts_and_closes_them(visit: Visit) -> None:

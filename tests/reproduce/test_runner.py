@@ -7,10 +7,11 @@ import pytest
 import torch
 from tests.reproduce.made import write_sets
 
+from lamatext.reproduce.predictions import unpacked
 from lamatext.reproduce.prepared import load_prepared
 from lamatext.reproduce.records import Results
 from lamatext.reproduce.runner import Place, run_all
-from lamatext.reproduce.trial import Trial, part_of, run_trial
+from lamatext.reproduce.trial import SCORES, Trial, part_of, run_trial
 
 FEW = (("training.epochs", 2),)
 
@@ -54,6 +55,19 @@ def test_a_trial_of_cross_validation_never_sees_the_test_part(place: Place) -> N
 
     assert outcome.correct is None
     assert {record.metric for record in outcome.records} == {"valid_accuracy", "valid_curve"}
+
+
+@pytest.mark.filterwarnings("ignore:.*texts in its.*")
+def test_a_final_trial_is_scored_on_the_test_part(place: Place) -> None:
+    data = load_prepared("r8", place.prepared)
+
+    outcome = run_trial(Trial("accuracy", "r8", "avg", values=FEW), data, torch.device("cpu"))
+
+    found = {record.metric: record.value for record in outcome.records}
+    assert set(found) == {"valid_accuracy", "valid_curve", *SCORES}
+    assert outcome.correct is not None
+    right = unpacked(outcome.correct, len(data.labels) - data.trained)
+    assert found["accuracy"] == right.mean()
 
 
 @pytest.mark.slow

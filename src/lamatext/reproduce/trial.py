@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import nn
 
 from lamatext.config import load_recipe
@@ -23,11 +22,14 @@ from lamatext.reproduce.predictions import packed
 from lamatext.reproduce.prepared import Numbers, Prepared
 from lamatext.reproduce.published import accuracy as published
 from lamatext.reproduce.records import Key, Record, Value
+from lamatext.runtime.predictor import softmax
 from lamatext.settings import Recipe
 from lamatext.training.batches import Examples
 from lamatext.training.fit import Plan, fit, logits_of
+from lamatext.training.metrics import score
 
 FOLDS = 3
+SCORES = ("accuracy", "macro_f1", "calibration_error")  # on the test part
 COARSE = ("te", "bert")  # systems whose matrix products are in TF32 on a GPU that has it
 
 
@@ -138,9 +140,11 @@ def run_trial(trial: Trial, data: Prepared, device: torch.device) -> Outcome:
     found: dict[str, Value] = {"valid_accuracy": state.best_accuracy, "valid_curve": curve}
     records, correct = [], None
     if trial.fold is None:
-        test = np.arange(data.trained, len(data.labels))
-        right = _right(network, _examples(part, data, test), device)
-        found["accuracy"], correct = float(right.mean()), packed(right)
+        test = _examples(part, data, np.arange(data.trained, len(data.labels)))
+        logits = logits_of(network, test, device)
+        scores = score(data.classes, test.labels, softmax(logits.astype(np.float64)))
+        found |= {metric: getattr(scores, metric) for metric in SCORES}
+        correct = packed(logits.argmax(axis=1) == test.labels)
         if trial.experiment == "keywords":
             records += attended(trial.record, network, part, data, device)
     records += [trial.record(metric, value) for metric, value in found.items()]
@@ -167,10 +171,6 @@ def _network(trial: Trial, part: Part, recipe: Recipe, classes: int) -> nn.Modul
 
 def _examples(part: Part, data: Prepared, rows: Numbers) -> Examples:
     return Examples(part.rows.take(rows), data.labels[rows])
-
-
-def _right(network: nn.Module, test: Examples, device: torch.device) -> NDArray[np.bool_]:
-    return np.asarray(logits_of(network, test, device).argmax(axis=1) == test.labels)
 
 
 def _dated(record: Record, network: nn.Module, seconds: float, device: torch.device) -> Record:

@@ -142,7 +142,7 @@ def run_trial(trial: Trial, data: Prepared, device: torch.device) -> Outcome:
     if trial.fold is None:
         test = _examples(part, data, np.arange(data.trained, len(data.labels)))
         logits = logits_of(network, test, device)
-        scores = score(data.classes, test.labels, softmax(logits.astype(np.float64)))
+        scores = score(data.classes, test.labels, softmax(logits).astype(np.float64))
         found |= {metric: getattr(scores, metric) for metric in SCORES}
         correct = packed(logits.argmax(axis=1) == test.labels)
         if trial.experiment == "keywords":

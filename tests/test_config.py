@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from lamatext.config import load_recipe, parse_assignments, recipe_names
+from lamatext.config import load_recipe, parse_assignments, recipe_names, resolve_recipe
 from lamatext.errors import ConfigError
 from lamatext.settings import MODEL_NAMES, Recipe, setting_names
 
@@ -215,3 +215,66 @@ def test_settings_have_the_names_that_the_recipes_use() -> None:
     assert {"model.heads", "text.width", "training.rate", "seed"} <= set(names)
     assert len(names) == len(set(names))
     assert set(MODEL_NAMES) <= set(recipe_names())
+
+
+@pytest.mark.parametrize(
+    ("model", "values", "said"),
+    [
+        (
+            "lama-ctx",
+            {"model.penalty": 0.2},
+            r"model\.penalty .* lama-ctx, only in lama-ctx-dp, lam",
+        ),
+        (
+            "avg",
+            {"training.rate": 0.1, "model.heads": 3},
+            r"model\.heads has no effect in avg, only",
+        ),
+        ("san", {"model.temperature": None}, r"model\.temperature has no effect in san, only in l"),
+        (
+            "bert",
+            {"model.classifier": 0},
+            r"model\.classifier has no effect in bert, only in .*avg",
+        ),
+        (
+            None,
+            {"model.name": "te", "model.pretrained": "x"},
+            r"no effect in te, only in bert\. Lea",
+        ),
+    ],
+)
+def test_a_setting_without_effect_in_the_chosen_system_is_refused(
+    model: str | None, values: dict[str, object], said: str
+) -> None:
+    fitting = {"text.max_words": 9, "model.heads": 2} if model is None else {}
+
+    with pytest.raises(ConfigError, match=f"^--set: .*{said}"):
+        resolve_recipe(model=model, values=fitting | values)
+
+
+def test_a_file_states_nothing_without_effect_in_its_own_system(tmp_path: Path) -> None:
+    name = write(tmp_path, "mine.toml", 'extends = "paper"\n[model]\nname = "cnn"\nheads = 3\n')
+
+    with pytest.raises(ConfigError, match=r"mine\.toml: model\.heads has no effect in cnn, only"):
+        load_recipe(name)
+
+
+def test_what_a_recipe_inherits_need_not_have_an_effect(tmp_path: Path) -> None:
+    base = write(tmp_path, "base.toml", "[model]\nheads = 3\nrank = 2\n")
+    name = write(tmp_path, "top.toml", 'extends = "base.toml"\n[model]\nname = "avg"\n')
+
+    assert load_recipe(name).model.name == "avg"
+    assert resolve_recipe(recipe=base, model="avg").model.name == "avg"
+    assert resolve_recipe(recipe=base, values={"model.name": "avg"}).model.name == "avg"
+
+
+def test_a_recipe_in_hand_is_taken_as_it_is() -> None:
+    recipe = load_recipe("default", model="avg")
+    narrow = recipe.with_values({"model.rank": 20, "text.width": 10})
+
+    assert resolve_recipe(recipe=recipe) == recipe
+    assert resolve_recipe(recipe=recipe, model="te") == load_recipe("default", model="te")
+    with pytest.raises(
+        ConfigError, match=r"^the recipe with model lama-encoder: model\.rank \(20\)"
+    ):
+        resolve_recipe(recipe=narrow, model="lama-encoder")

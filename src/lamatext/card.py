@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
+from lamatext.settings import has_effect
+
 
 def model_card(config: Mapping[str, Any], metrics: Mapping[str, Any]) -> str:
     """The README.md of a saved model."""
@@ -72,7 +74,11 @@ def _size(config: Mapping[str, Any]) -> str:
 def _settings(recipe: Mapping[str, Any], training: Mapping[str, Any]) -> str:
     lines = ["## Settings", "", "| setting | value |", "|---|---|"]
     for table in ("text", "model", "training", "wide"):
-        lines += [f"| {table}.{name} | {_plain(value)} |" for name, value in recipe[table].items()]
+        lines += [
+            f"| {table}.{name} | {_plain(value)} |"
+            for name, value in recipe[table].items()
+            if has_effect(f"{table}.{name}", recipe["model"]["name"])
+        ]
     lines.append(f"| seed | {recipe['seed']} |")
     if training:
         lines += ["", f"Best epoch {training['best_epoch']}, validation accuracy "

@@ -51,7 +51,7 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
 
     Args:
         model: a system's name; with it the recipe is the paper's for that system.
-        recipe: ``default``, ``paper``, a system's name, or a path to a TOML file.
+        recipe: ``default``, ``paper``, a system's name, a path to a TOML file, or a Recipe.
         heads, rank, hidden, dropout, min_count, vectors, epochs, batch, rate, class_weight: the
             settings of that name.
         seed: fixes the split, the word vectors, the first weights and the order of the texts.
@@ -64,7 +64,7 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
         self,
         model: str | None = None,
         *,
-        recipe: str | None = None,
+        recipe: str | Recipe | None = None,
         heads: int | None = None,
         rank: int | None = None,
         hidden: int | None = None,
@@ -236,14 +236,7 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
     @classmethod
     def of_recipe(cls, recipe: Recipe, *, device: str = "auto") -> "TextClassifier":
         """A classifier, not yet fitted, with exactly the settings of ``recipe``."""
-        tree = recipe.model_dump(exclude={"seed", "storage"})
-        settings = {"storage": recipe.storage} | {
-            f"{table}.{name}": value
-            for table, values in tree.items()
-            for name, value in values.items()
-            if (table, name) != ("model", "name")
-        }
-        return cls(recipe.model.name, seed=recipe.seed, device=device, settings=settings)
+        return cls(recipe.model.name, recipe=recipe, device=device)
 
     def resolve(self) -> Recipe:
         """The recipe that these parameters come to."""

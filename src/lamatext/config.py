@@ -9,11 +9,11 @@ from importlib.resources import files
 from pathlib import Path
 
 from lamatext.errors import ConfigError
-from lamatext.settings import MODEL_NAMES, Recipe, did_you_mean, validated
+from lamatext.settings import MODEL_NAMES, USED_BY, Recipe, did_you_mean, has_effect, validated
 
 
-def load_recipe(name: str, *, model: str | None = None) -> Recipe:
-    """The recipe of that name (``default``, ``paper``, a model's) or in that TOML file.
+def load_recipe(source: str | Recipe, *, model: str | None = None) -> Recipe:
+    """The recipe of that name (``default``, ``paper``, a model's), in that TOML file, or as given.
 
     Where ``model`` is another than the recipe's own, what the model's own recipe states is laid
     over it: a Transformer brings its width, ``lama-ctx-dp`` its λ, ``bert`` its rate.
@@ -23,25 +23,28 @@ def load_recipe(name: str, *, model: str | None = None) -> Recipe:
             f"unknown model {model!r}.{did_you_mean(model, MODEL_NAMES)} "
             f"Known: {', '.join(MODEL_NAMES)}."
         )
-    tree = _read_tree(name)
-    recipe = validated(tree, f"recipe {name}")
+    recipe = source if isinstance(source, Recipe) else _read_recipe(source)
     if model is None or model == recipe.model.name:
         return recipe
     own = _read_toml(model)
     own.pop("extends", None)
-    return validated(_merged(tree, own), f"recipe {name} with model {model}")
+    where = "the recipe" if isinstance(source, Recipe) else f"recipe {source}"
+    return validated(_merged(recipe.model_dump(), own), f"{where} with model {model}")
 
 
 def resolve_recipe(
     *,
     model: str | None = None,
-    recipe: str | None = None,
+    recipe: str | Recipe | None = None,
     values: Mapping[str, object] | None = None,
     where: str = "--set",
 ) -> Recipe:
     """What a model, a recipe and some settings, each of which may be left out, come to."""
-    name = recipe or ("default" if model is None else "paper")
-    return load_recipe(name, model=model).with_values(values or {}, where=where)
+    source = recipe or ("default" if model is None else "paper")
+    values = values or {}
+    resolved = load_recipe(source, model=model).with_values(values, where=where)
+    _check_used(values, resolved, where)
+    return resolved
 
 
 def recipe_names() -> list[str]:
@@ -71,6 +74,27 @@ def _toml_value(text: str) -> object:
         return tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
         return text
+
+
+def _read_recipe(name: str) -> Recipe:
+    """A recipe with all that it extends; what it states itself must matter to its own model."""
+    where = f"recipe {name}"
+    recipe = validated(_read_tree(name), where)
+    stated = _read_toml(name).get("model")
+    if isinstance(stated, Mapping):
+        _check_used((f"model.{setting}" for setting in stated), recipe, where)
+    return recipe
+
+
+def _check_used(names: Iterable[str], recipe: Recipe, where: str) -> None:
+    """Raise at the first of these settings that has no effect in the recipe's system."""
+    model = recipe.model.name
+    for name in names:
+        if not has_effect(name, model):
+            raise ConfigError(
+                f"{where}: {name} has no effect in {model}, only in {', '.join(USED_BY[name])}. "
+                "Leave it out, or choose one of these models."
+            )
 
 
 def _read_tree(name: str, above: tuple[str, ...] = ()) -> dict[str, object]:

@@ -14,6 +14,9 @@ ModelName = Literal[
     "san", "bigru", "cnn", "te", "avg", "bert",
 ]  # fmt: skip
 MODEL_NAMES: tuple[str, ...] = get_args(ModelName)
+LAMA = ("lama", "lama-ctx", "lama-ctx-dp", "lama-ctx-de", "lama-encoder")
+ATTENTIVE = (*LAMA, "bilinear", "san")
+RECURRENT = (*(name for name in ATTENTIVE if name != "lama-encoder"), "bigru")
 
 Count = Annotated[int, Field(ge=1)]
 CountOrAuto = Count | Literal["auto"]  # auto: follows from the data, by ``training.rules``
@@ -82,6 +85,30 @@ class ModelSettings(Settings):
     dropout: Share = 0.4
     embedding_dropout: Share = 0.0
     word_dropout: Share = 0.0
+
+
+USED_BY: dict[str, tuple[str, ...]] = {
+    "model.hidden": RECURRENT,
+    "model.heads": (*LAMA, "san", "te"),
+    "model.scores": (*LAMA, "bilinear"),
+    **dict.fromkeys(("model.rank", "model.tanh", "model.l2", "model.temperature"), LAMA),
+    "model.max_pool": ATTENTIVE,
+    "model.attention_width": ("san",),
+    "model.penalty": ("lama-ctx-dp", "lama-ctx-de", "san"),
+    "model.filters": ("cnn",),
+    **dict.fromkeys(("model.layers", "model.feed_forward", "model.positions"), ("te",)),
+    "model.pretrained": ("bert",),
+    **dict.fromkeys(
+        ("model.classifier", "model.embedding_dropout", "model.word_dropout"),
+        tuple(name for name in MODEL_NAMES if name != "bert"),
+    ),
+}
+"""The systems that a setting has an effect in, where these are not all."""
+
+
+def has_effect(setting: str, model: str) -> bool:
+    """Whether the system reads the setting of that dotted name."""
+    return model in USED_BY.get(setting, MODEL_NAMES)
 
 
 class TrainingSettings(Settings):

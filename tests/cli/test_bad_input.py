@@ -92,6 +92,8 @@ CASES: dict[str, tuple[tuple[str, ...], str]] = {
     "bad choice": ((*TRAIN, "--set", "training.optimizer=sdg"), "Did you mean sgd"),
     "no number": ((*TRAIN, "--set", "training.rate=nan"), "training.rate"),
     "unknown model": ((*TRAIN, "--model", "lamma"), "unknown model 'lamma'. Did you mean lama"),
+    "setting of others": ((*TRAIN, "--model", "cnn", "--set", "model.heads=3"),
+                          "--set: model.heads has no effect in cnn, only in lama, .*, san, te. "),
     "unknown recipe": ((*TRAIN, "--recipe", "papr"), "unknown recipe 'papr'. Did you mean paper"),
     "recipe missing": ((*TRAIN, "--recipe", "my.toml"), "my.toml: no such recipe file"),
     "recipe no TOML": ((*TRAIN, "--recipe", "bad.toml"), "bad.toml: not valid TOML"),

@@ -19,7 +19,7 @@ from lamatext.nn.encoders import (
 )
 from lamatext.nn.losses import disagreement_over_embeddings, disagreement_over_positions
 from lamatext.nn.poolings import BesideMax, MaxPooling, MeanPooling, masked_mean
-from lamatext.settings import ModelSettings
+from lamatext.settings import ATTENTIVE, ModelSettings
 
 
 class Output(NamedTuple):
@@ -71,10 +71,6 @@ class Network(nn.Module):
         return embedded * kept[:, :, None]
 
 
-RECURRENT = frozenset(
-    {"lama", "lama-ctx", "lama-ctx-dp", "lama-ctx-de", "bilinear", "san", "bigru"}
-)
-ATTENTIVE = frozenset({*RECURRENT - {"bigru"}, "lama-encoder"})
 DISAGREEMENT = {"lama-ctx-dp": "positions", "lama-ctx-de": "embeddings", "san": "positions"}
 
 

@@ -14,12 +14,11 @@ from lamatext.data.encode import Tokens
 from lamatext.data.ragged import Indices
 from lamatext.errors import ConfigError
 from lamatext.kernels.gru import compile_kernels, ready
-from lamatext.nn.network import RECURRENT
 from lamatext.progress import SILENT, Progress
 from lamatext.runtime.predictor import Encoder
 from lamatext.runtime.weights import restored, stored_as
 from lamatext.runtime.wide import WidePart
-from lamatext.settings import Recipe
+from lamatext.settings import RECURRENT, Recipe
 from lamatext.training.batches import Examples
 from lamatext.training.calibrate import fold_temperature, scale_logits
 from lamatext.training.checkpoint import EpochRecord

@@ -1,0 +1,85 @@
+"""A setting changes a run's first loss exactly in the systems that the table names for it."""
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+import torch
+from tests.corpora import TINY, reviews
+from tests.nn.tiny_bert import save_bert
+
+from lamatext.progress import SILENT
+from lamatext.settings import MODEL_NAMES, USED_BY, ModelSettings, Recipe, has_effect
+from lamatext.training.fit import Plan, objective
+from lamatext.training.prepare import Texts, joined, prepare_pretrained, prepare_words
+
+SMALL = TINY | {
+    "text.max_words": 12,
+    "model.heads": 2,
+    "model.attention_width": 5,
+    "model.penalty": 0.2,
+    "model.filters": 4,
+    "model.feed_forward": 16,
+    "model.positions": 12,
+}
+OTHER: dict[str, object] = {
+    "model.hidden": 5,
+    "model.heads": 4,
+    "model.rank": 2,
+    "model.scores": "h",
+    "model.tanh": False,
+    "model.l2": False,
+    "model.temperature": 8.0,
+    "model.max_pool": True,
+    "model.attention_width": 6,
+    "model.penalty": 0.5,
+    "model.filters": 6,
+    "model.layers": 2,
+    "model.feed_forward": 24,
+    "model.positions": 14,
+    "model.classifier": 9,
+    "model.dropout": 0.2,
+    "model.embedding_dropout": 0.2,
+    "model.word_dropout": 0.2,
+}  # and model.pretrained, for which two encoders are made
+
+
+def first_loss(values: dict[str, object]) -> float:
+    """Of a run with these settings, which shows every difference of its network and its loss."""
+    recipe = Recipe().with_values(values)
+    prepare = prepare_pretrained if recipe.model.name == "bert" else prepare_words
+    texts, labels = reviews(12)
+    numbers = torch.tensor([label == "pos" for label in labels]).long()
+    column = pa.chunked_array([texts], pa.large_string())
+    split = joined(Texts(column, numbers.numpy()), None, recipe)
+    ready = prepare(split, recipe, 2, SILENT)
+    with torch.no_grad():
+        for parameter in ready.network.parameters():
+            parameter.mul_(4)  # a tanh of small numbers would be those numbers
+    ids, lengths = map(torch.from_numpy, ready.rows.pad(split.train))
+    plan = Plan(recipe.model, recipe.training, seed=0, device=torch.device("cpu"))
+    return objective(ready.network.train()(ids, lengths), numbers[split.train], plan).item()
+
+
+def two_encoders(folder: Path) -> list[str]:
+    return [save_bert(folder / "one", seed=1), save_bert(folder / "other", seed=2)]
+
+
+@pytest.mark.parametrize("name", MODEL_NAMES)
+def test_a_setting_has_an_effect_exactly_where_the_table_says(name: str, tmp_path: Path) -> None:
+    first, second = two_encoders(tmp_path) if name == "bert" else ["one", "other"]
+    given = SMALL | {"model.name": name, "model.pretrained": first}
+    others = OTHER | {"model.pretrained": second}
+    before = first_loss(given)
+
+    effective = {key for key, value in others.items() if first_loss(given | {key: value}) != before}
+
+    assert effective == {key for key in others if has_effect(key, name)}
+    assert first_loss(given) == before
+
+
+def test_no_setting_of_a_model_is_left_out() -> None:
+    fields = {f"model.{field}" for field in ModelSettings.model_fields}
+
+    assert {*OTHER, "model.pretrained", "model.name"} == fields
+    assert set(USED_BY) <= fields

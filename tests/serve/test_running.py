@@ -17,7 +17,7 @@ import pytest
 
 from lamatext.cli import serve as verb
 from lamatext.errors import ConfigError
-from lamatext.serve.running import listen
+from lamatext.serve.running import Server, listen
 
 START = "import sys, typer; from lamatext.cli import serve; typer.run(serve.run)"
 
@@ -101,6 +101,23 @@ def test_the_server_listens_at_this_machine_alone_and_says_nothing_of_the_texts(
     assert process.wait(20) == 0
     assert process.stderr is not None
     assert "good film" not in process.stderr.read()
+
+
+def test_an_idle_connection_outlives_the_patience_of_the_usual_proxies(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept: list[float] = []
+
+    def run(server: Server, sockets: list[socket.socket]) -> None:
+        kept.append(server.config.timeout_keep_alive)
+        for listener in sockets:
+            listener.close()
+
+    monkeypatch.setattr(Server, "run", run)
+
+    verb.run([folder], port=0)
+
+    assert kept == [75]
 
 
 def test_a_port_that_is_taken_is_told() -> None:

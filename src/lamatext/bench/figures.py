@@ -68,6 +68,7 @@ BARS: Mapping[str, Mapping[str, Bar]] = {
             ("peak, bare runtime", Bar(0.5)),
             ("p99, p50", Bar(5, at_most=True)),
             ("memory after, before", Bar(1.1, at_most=True)),
+            ("errors, requests", Bar(0, at_most=True)),
         )
     },
 }

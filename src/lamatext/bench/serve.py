@@ -53,7 +53,11 @@ def measure(model: Path, words: int, seconds: float, *, turns: int = 5) -> list[
         after = memory(process.pid)
     served, alone = zip(*pairs, strict=True)
     ratios = [ours / theirs for ours, theirs in pairs]
-    about = {"rate": half, "seconds": seconds, "requests": found.requests, "errors": found.errors}
+    failed = sum(found.errors.values())
+    about = {
+        "rate": half, "seconds": seconds, "requests": found.requests,
+        "errors": found.errors, "reopened": found.reopened,
+    }  # fmt: skip
     return [
         Figure.of(
             f"peak, bare runtime, {words} words", ratios, served, alone,
@@ -61,7 +65,7 @@ def measure(model: Path, words: int, seconds: float, *, turns: int = 5) -> list[
         ),
         _single(f"p99, p50, {words} words", found.p99, found.p50, "ms", about),
         _single(f"memory after, before, {words} words", after, before, "MB", about),
-        _single(f"errors, requests, {words} words", found.errors, found.requests, "", about),
+        _single(f"errors, requests, {words} words", failed, found.requests, "", about),
     ]  # fmt: skip
 
 

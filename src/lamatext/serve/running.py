@@ -14,6 +14,9 @@ from lamatext.errors import ConfigError
 from lamatext.serve.middleware import Lifecycle
 
 LAST_REQUESTS = 0.5  # seconds in which an open connection may still ask
+# Seconds that an idle connection stays open. Proxies and balancers keep theirs for 60 or less: so
+# it is they who close it, and no request of theirs arrives on one that is just being closed here.
+KEEP_ALIVE = 75
 
 
 class Server(uvicorn.Server):
@@ -84,7 +87,7 @@ def run(
         access_log=False,
         log_level="warning",
         server_header=False,
-        timeout_keep_alive=30,
+        timeout_keep_alive=KEEP_ALIVE,
         ws="none",
     )
     listener = listen(host, port)

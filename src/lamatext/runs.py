@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from lamatext.errors import ConfigError, LamatextError
+from lamatext.errors import ConfigError
 from lamatext.folder import CHECKPOINT, CONFIG, load_config, recipe_of
 from lamatext.settings import Recipe
 
@@ -15,10 +15,9 @@ def run_folder(folder: Path, *, resume: bool) -> Iterator[None]:
     prepare_folder(folder, resume=resume)
     try:
         yield
-    except LamatextError:
+    finally:
         with suppress(OSError):  # there is something in it
             folder.rmdir()
-        raise
 
 
 def prepare_folder(folder: Path, *, resume: bool) -> None:
@@ -52,6 +51,11 @@ def is_finished(folder: Path, recipe: Recipe, source: str) -> bool:
         f"{folder}: nothing to resume, it holds the finished model of another run. "
         "Leave --resume out to train anew, or name another folder."
     )
+
+
+def written(path: Path) -> int | None:
+    """When a file was last written, in nanoseconds; none where there is no such file."""
+    return path.stat().st_mtime_ns if path.is_file() else None
 
 
 def _agrees(asked: object, found: object) -> bool:

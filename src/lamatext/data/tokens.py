@@ -65,7 +65,7 @@ class SpacyTokenizer:
         """The words of ``text``."""
         return [
             token.lower_ if self.lower else token.text  # type: ignore[attr-defined]
-            for token in self._split(text)
+            for token in self._split(encodable(text))
             if not token.is_space  # type: ignore[attr-defined]
         ]
 
@@ -73,9 +73,14 @@ class SpacyTokenizer:
         """Where the words stand in ``text``."""
         return [
             (token.idx, token.idx + len(token))  # type: ignore[attr-defined,arg-type]
-            for token in self._split(text)
+            for token in self._split(encodable(text))
             if not token.is_space  # type: ignore[attr-defined]
         ]
+
+
+def encodable(text: str) -> str:
+    """The text with "?" for lone surrogates, which have no UTF-8; every place stays the same."""
+    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def make_tokenizer(name: str, *, lower: bool) -> Tokenizer:

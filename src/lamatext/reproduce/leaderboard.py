@@ -3,11 +3,8 @@
 Each model learns from the training part alone; the test part is scored once, by the saved model.
 """
 
-import argparse
-import multiprocessing
 import tempfile
 import time
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -20,14 +17,12 @@ from lamatext.folder import folder_size
 from lamatext.jobs import Parts, class_numbers, fit_recipe, numbers_of, score_saved
 from lamatext.progress import SILENT, Progress
 from lamatext.provenance import commit, versions
+from lamatext.reproduce.pool import Job, device_name, listed, options, run_given
 from lamatext.reproduce.records import Record, Results
 from lamatext.rivals import RIVALS, Row, measure, row_of
 from lamatext.settings import Recipe
-from lamatext.training.run import pick_device
 
 EXPERIMENT = "leaderboard"
-SETS = ("imdb", "clothing", "r8", "news", "mr")  # the longest first
-SEEDS = (0, 1, 2)
 METRICS = ("accuracy", "macro_f1", "calibration_error", "bytes", "texts_per_second", "seconds")
 
 # Our rows: a name, the recipe's model (None: the default recipe), and what differs from its recipe.
@@ -104,62 +99,26 @@ def _record(
     return replace(made, versions=versions(), commit=commit()) if device else made
 
 
-def device_name(device: str) -> str:
-    """What a record says of the machine it was made on."""
-    import torch
-
-    picked = pick_device(device)
-    return torch.cuda.get_device_name(picked) if picked.type == "cuda" else "cpu"
-
-
-def work(folder: str, dataset: str, model: str, seed: int | None, device: str) -> str:
-    """One job of a pool: its own results folder, joined by ``collect`` when all are done."""
-    own = Results(Path(folder) / f"{dataset}-{model}-{seed}")
-    started = time.perf_counter()
-    if seed is None:
-        run_rival(own, dataset, model)
+def run_job(results: Results, job: Job, device: str) -> None:
+    """Train one of our rows, or a rival."""
+    if job.seed is None:
+        run_rival(results, job.dataset, job.model)
     else:
-        run_ours(own, dataset, model, seed, device=device)
-    return f"{dataset} {model} {seed}: {time.perf_counter() - started:.0f} s"
-
-
-def collect(folder: Path, results: Results) -> None:
-    """Bring the records of all jobs into one file."""
-    for part in sorted(folder.iterdir()):
-        results.add(Results(part).of(EXPERIMENT))
+        run_ours(results, job.dataset, job.model, job.seed, device=device)
 
 
 def main() -> None:
     """``python -m lamatext.reproduce.leaderboard``: train our rows and the rivals side by side."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--parts", type=Path, required=True, help="a folder a job, for resuming")
-    parser.add_argument("--models", default="default", help=f"of {', '.join(OURS)}")
-    parser.add_argument("--rivals", default="", help=f"of {', '.join(RIVALS)}")
-    parser.add_argument("--sets", default=",".join(SETS))
-    parser.add_argument("--seeds", default=",".join(map(str, SEEDS)))
-    parser.add_argument("--device", default="auto")
-    parser.add_argument("--workers", type=int, default=1)
-    parser.add_argument("--results", type=Path, default=Path("results"))
+    parser = options(__doc__)
+    parser.add_argument("--models", type=listed, default=["default"], help=f"of {', '.join(OURS)}")
+    parser.add_argument("--rivals", type=listed, default=[], help=f"of {', '.join(RIVALS)}")
     given = parser.parse_args()
-    given.parts.mkdir(parents=True, exist_ok=True)
     rows: list[tuple[str, int | None]] = [
-        *((model, int(s)) for model in _listed(given.models) for s in _listed(given.seeds)),
-        *((name, None) for name in _listed(given.rivals)),
+        *((model, seed) for model in given.models for seed in given.seeds),
+        *((name, None) for name in given.rivals),
     ]
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(given.workers, mp_context=context) as pool:
-        jobs = [
-            pool.submit(work, str(given.parts), dataset, model, seed, given.device)
-            for dataset in _listed(given.sets)
-            for model, seed in rows
-        ]
-        for job in as_completed(jobs):
-            print(job.exception() or job.result(), flush=True)
-    collect(given.parts, Results(given.results))
-
-
-def _listed(names: str) -> list[str]:
-    return [name for name in names.split(",") if name]
+    jobs = [Job(dataset, model, seed) for dataset in given.sets for model, seed in rows]
+    run_given(run_job, jobs, EXPERIMENT, given)
 
 
 if __name__ == "__main__":

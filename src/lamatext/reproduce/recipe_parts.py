@@ -1,0 +1,137 @@
+"""What each part of the default recipe brings: one part changed at a time, on validation data.
+
+A tenth of the training part is held out and scored; the test parts are not read.
+"""
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+from safetensors.numpy import save
+
+from lamatext.config import load_recipe
+from lamatext.data.corpus import Corpus
+from lamatext.data.sources import load
+from lamatext.data.tokens import make_tokenizer
+from lamatext.folder import folder_size
+from lamatext.jobs import Parts, class_numbers, fit_recipe, numbers_of, score_saved, split_parts
+from lamatext.progress import SILENT
+from lamatext.provenance import commit, versions
+from lamatext.reproduce.pool import Job, device_name, options, run_given
+from lamatext.reproduce.records import Record, Results
+from lamatext.runtime.predictor import softmax
+from lamatext.settings import Recipe
+from lamatext.training.fuse import fuse
+from lamatext.training.metrics import Scores, score
+from lamatext.training.rules import settle
+from lamatext.training.wide import fit_wide
+
+EXPERIMENT = "recipe"
+SCORES = ("accuracy", "log_loss", "macro_f1", "calibration_error")  # beside these the bytes
+WHOLE = "as it is"
+NO_NETWORK = "without the network"  # no setting: nothing is left to train but the n-grams
+CHANGES: dict[str, dict[str, object]] = {
+    WHOLE: {},
+    NO_NETWORK: {},
+    "without n-grams": {"wide.use": False},
+    "without n-grams of characters": {"wide.characters": False},
+    "without n-grams of several words": {"wide.words": 1},
+    "without naive-Bayes ratios": {"wide.power": 0.0},
+    "naive-Bayes ratios in full": {"wide.power": 1.0},
+    "without a temperature": {"model.temperature": None},
+    "without max-pooling": {"model.max_pool": False},
+    "random word vectors": {"text.vectors": "random"},
+    "without dropout of embeddings": {"model.embedding_dropout": 0.0},
+    "without dropout of words": {"model.word_dropout": 0.0},
+    "the first words alone": {"text.tail": 0},
+    "stored in float32": {"storage": "float32"},
+}
+ONLY_ON = {  # elsewhere the recipe leaves that part out by itself, or hardly a text is that long
+    "without n-grams of characters": ("news", "mr"),
+    "the first words alone": ("imdb",),
+}
+
+
+def jobs(sets: Sequence[str], seeds: Sequence[int]) -> Iterator[Job]:
+    """The longest first; of each set and seed the whole recipe before its variants."""
+    for dataset in sets:
+        for change in CHANGES:
+            if dataset in ONLY_ON.get(change, sets):
+                yield from (Job(dataset, change, seed) for seed in seeds)
+
+
+def run_change(results: Results, job: Job, device: str) -> None:
+    """Train the recipe with one part changed and score it, unless that was done before."""
+    if results.has(_record(job, SCORES[0], 0.0).key):
+        return
+    recipe = changed(job)
+    parts = split_parts(load(job.dataset), None, None, recipe)
+    if job.model == NO_NETWORK:
+        (scores, size), used = score_ngrams(recipe, parts), "cpu"
+    else:
+        (scores, size), used = score_recipe(recipe, parts, device), device_name(device)
+    values = {metric: float(getattr(scores, metric)) for metric in SCORES} | {"bytes": size}
+    results.add([_record(job, metric, value, used) for metric, value in values.items()])
+
+
+def changed(job: Job) -> Recipe:
+    """The default recipe with the job's seed and its one change."""
+    return load_recipe("default").with_values({**CHANGES[job.model], "seed": job.seed})
+
+
+def score_recipe(recipe: Recipe, parts: Parts, device: str = "auto") -> tuple[Scores, int]:
+    """Scores and bytes of the model as it is saved."""
+    classifier = fit_recipe(recipe, parts, SILENT, device=device)
+    with tempfile.TemporaryDirectory() as folder:
+        classifier.save(folder)
+        return score_saved(Path(folder), parts.test)[0], folder_size(Path(folder))
+
+
+def score_ngrams(recipe: Recipe, parts: Parts) -> tuple[Scores, int]:
+    """Scores and bytes of the wide part alone, its probabilities fitted on the validation texts."""
+    assert parts.valid is not None
+    classes, labels = numbers_of(parts.train)
+    known = {label: number for number, label in enumerate(classes)}
+    valid_labels = class_numbers(parts.valid, known)
+    train, valid, test = (
+        _words(corpus, recipe) for corpus in (parts.train, parts.valid, parts.test)
+    )
+    wide = settle(recipe, rows=len(train), words=sum(map(len, train))).wide
+    first = fit_wide(train, labels, wide, classes=len(classes)).logits(valid)
+    scale, _ = fuse(first, np.zeros_like(first), valid_labels)
+    everything = np.concatenate([labels, valid_labels])
+    last = fit_wide([*train, *valid], everything, wide, classes=len(classes)).scaled(scale)
+    probabilities = softmax(last.logits(test)).astype(np.float64)
+    scores = score(classes, class_numbers(parts.test, known), probabilities)
+    return scores, len(save(last.to_tensors()))
+
+
+def _words(corpus: Corpus, recipe: Recipe) -> list[list[str]]:
+    tokenizer = make_tokenizer(recipe.text.tokenizer, lower=recipe.text.lower)
+    return [tokenizer.words(text) for text in corpus.texts.to_pylist()]
+
+
+def _record(job: Job, metric: str, value: float, device: str = "") -> Record:
+    return Record(
+        EXPERIMENT,
+        job.dataset,
+        job.model,
+        metric,
+        value,
+        job.seed,
+        device=device,
+        versions=versions(),
+        commit=commit(),
+        config=CHANGES[job.model],
+    )
+
+
+def main() -> None:
+    """``python -m lamatext.reproduce.recipe_parts``: train every variant, one job each."""
+    given = options(__doc__).parse_args()
+    run_given(run_change, list(jobs(given.sets, given.seeds)), EXPERIMENT, given)
+
+
+if __name__ == "__main__":
+    main()

@@ -10,8 +10,8 @@ from tests.nn.tiny_bert import save_bert
 
 from lamatext.progress import SILENT
 from lamatext.settings import MODEL_NAMES, USED_BY, ModelSettings, Recipe, has_effect
-from lamatext.training.fit import Plan, objective
 from lamatext.training.prepare import Texts, joined, prepare_pretrained, prepare_words
+from lamatext.training.steps import Plan, objective
 
 SMALL = TINY | {
     "text.max_words": 12,

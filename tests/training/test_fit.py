@@ -18,7 +18,8 @@ from lamatext.settings import ModelSettings, TrainingSettings
 from lamatext.training import fit as loop
 from lamatext.training.batches import Examples
 from lamatext.training.checkpoint import RunState, load_checkpoint
-from lamatext.training.fit import Plan, accuracy_of, fit, logits_of
+from lamatext.training.fit import accuracy_of, fit, logits_of
+from lamatext.training.steps import Plan
 
 CPU = torch.device("cpu")
 MODEL = ModelSettings(name="lama-encoder", heads=2, classifier=4, dropout=0.3)

@@ -17,9 +17,10 @@ from lamatext.data.ragged import Ragged
 from lamatext.nn.network import build_network
 from lamatext.settings import Recipe
 from lamatext.training.batches import Examples, bucketed
-from lamatext.training.fit import Plan, batch_of, step
 from lamatext.training.lazy import word_vectors
 from lamatext.training.optimisers import make_optimizer
+from lamatext.training.recorded import steps_of
+from lamatext.training.steps import Plan, batch_of
 
 WORDS, VOCABULARY, CLASSES = 250, 20_000, 2
 STEPS = 30  # in one turn
@@ -68,6 +69,7 @@ def our_loop(batch: int, device: torch.device, recipe: Recipe | None = None) -> 
     plan = Plan(recipe.model, recipe.training, 0, device)
     optimizer = make_optimizer(network, recipe.training)
     vectors = word_vectors(network, optimizer, recipe.training)
+    make_step = steps_of(network, optimizer, plan)
     examples = made_up_examples(4 * batch)
     batches = bucketed(examples.rows.lengths, batch=batch, seed=0, epoch=1)
 
@@ -77,7 +79,7 @@ def our_loop(batch: int, device: torch.device, recipe: Recipe | None = None) -> 
             for number in range(steps):
                 rows = batches[number % len(batches)]
                 given = batch_of(examples, rows, device, vectors)
-                total += step(network, optimizer, given, plan, rate).detach()
+                total += make_step(given, rate).detach()
                 vectors.step()
 
     return run

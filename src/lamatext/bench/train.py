@@ -24,10 +24,10 @@ from lamatext.nn.network import Network
 from lamatext.progress import SILENT
 from lamatext.settings import Recipe
 from lamatext.training.batches import Examples, bucketed
-from lamatext.training.fit import Plan, batch_of, step
 from lamatext.training.lazy import AllVectors, word_vectors
 from lamatext.training.optimisers import make_optimizer
 from lamatext.training.prepare import Texts, joined, prepare_words
+from lamatext.training.steps import Plan, batch_of, step
 from lamatext.training.threads import fitting_threads
 
 CPU = torch.device("cpu")
@@ -126,7 +126,7 @@ def our_side(given: Task) -> Side:
         with fitting_threads(network), vectors.epoch(settings.rate, len(batches)):
             for rows in batches:
                 batch = batch_of(given.examples, rows, CPU, vectors)
-                step(network, optimizer, batch, given.plan, settings.rate)
+                step(network, optimizer, given.plan, batch, settings.rate)
                 vectors.step()
 
     return Side(network, run)
@@ -155,6 +155,6 @@ def _dense(given: Task, network: Network, optimizer: Optimizer) -> Side:
     def run(batches: Sequence[Indices]) -> None:
         for rows in batches:
             batch = batch_of(given.examples, rows, CPU, AllVectors())
-            step(network, optimizer, batch, given.plan, given.plan.training.rate)
+            step(network, optimizer, given.plan, batch, given.plan.training.rate)
 
     return Side(network, run)

@@ -47,6 +47,14 @@ def use_kernel(gru: nn.GRU, inputs: Tensor) -> bool:
     )
 
 
+def on_gpu(gru: nn.GRU) -> bool:
+    """Whether a kernel of ours does this GRU on an NVIDIA GPU, lengths of texts included."""
+    from lamatext.kernels.gru_cuda import MOST_UNITS, kernels
+
+    hidden = gru.hidden_size
+    return _is_ours(gru) and hidden <= MOST_UNITS and kernels(hidden) is not None
+
+
 def _is_ours(gru: nn.GRU) -> bool:
     """Whether a kernel of ours does this kind of GRU, and the user lets it."""
     return (

@@ -18,7 +18,8 @@ from lamatext.reproduce.prepared import Prepared
 from lamatext.reproduce.records import Results, blank
 from lamatext.reproduce.trial import Trial, device_name, part_of
 from lamatext.training.batches import Examples
-from lamatext.training.fit import Plan, fit
+from lamatext.training.fit import fit
+from lamatext.training.steps import Plan
 
 LENGTHS = (50, 100, 150, 200, 250)
 REPEATS = 3

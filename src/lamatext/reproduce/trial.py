@@ -25,8 +25,9 @@ from lamatext.reproduce.records import Key, Record, Value
 from lamatext.runtime.predictor import softmax
 from lamatext.settings import Recipe
 from lamatext.training.batches import Examples
-from lamatext.training.fit import Plan, fit, logits_of
+from lamatext.training.fit import fit, logits_of
 from lamatext.training.metrics import score
+from lamatext.training.steps import Plan
 
 FOLDS = 3
 SCORES = ("accuracy", "macro_f1", "calibration_error")  # on the test part

@@ -2,19 +2,15 @@
 
 import math
 import time
-from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
-from lamatext.data.ragged import Ids, Indices, by_length
+from lamatext.data.ragged import Indices, by_length
 from lamatext.errors import ModelError
-from lamatext.nn.network import Output, disagreement
 from lamatext.progress import SILENT, Progress
-from lamatext.settings import ModelSettings, TrainingSettings
+from lamatext.settings import TrainingSettings
 from lamatext.training.batches import Examples, bucketed
 from lamatext.training.checkpoint import (
     EpochRecord,
@@ -26,29 +22,11 @@ from lamatext.training.checkpoint import (
 )
 from lamatext.training.lazy import AllVectors, WordVectors, word_vectors
 from lamatext.training.optimisers import make_optimizer, one_cycle
+from lamatext.training.recorded import Step, steps_of
+from lamatext.training.steps import Plan, batch_of
 from lamatext.training.threads import fitting_threads
 
 VALID_WORDS = 16_384  # words in a batch of validation texts
-
-
-class Plan(NamedTuple):
-    """What a run is asked to do."""
-
-    model: ModelSettings
-    training: TrainingSettings
-    seed: int
-    device: torch.device
-    class_weights: Tensor | None = None
-    checkpoint: Path | None = None
-    identity: str = ""
-
-
-class Batch(NamedTuple):
-    """Some texts on the device of the network."""
-
-    ids: Tensor  # (B, T)
-    lengths: Tensor  # (B,), on the CPU
-    labels: Tensor  # (B,)
 
 
 def fit(
@@ -64,6 +42,8 @@ def fit(
     way, bit for bit, as one that was never stopped.
     """
     network.to(plan.device)
+    if plan.class_weights is not None:
+        plan = plan._replace(class_weights=plan.class_weights.to(plan.device))
     with fitting_threads(network):
         return _fit(network, train, valid, plan, progress)
 
@@ -74,10 +54,13 @@ def _fit(
     settings = plan.training
     optimizer = make_optimizer(network, settings)
     state = _begin(network, optimizer, plan)
-    vectors = word_vectors(network, optimizer, settings)
+    vectors, make_step = (
+        word_vectors(network, optimizer, settings),
+        steps_of(network, optimizer, plan),
+    )
     while state.epoch < int(settings.epochs) and not _out_of_patience(state, settings):
         started = time.perf_counter()
-        loss, rate = _train_epoch(network, optimizer, vectors, train, state, plan, progress)
+        loss, rate = _train_epoch(network, make_step, vectors, train, state, plan, progress)
         state.epoch += 1
         accuracy = accuracy_of(network, valid, plan.device)
         if accuracy > state.best_accuracy or settings.keep == "last":
@@ -98,7 +81,7 @@ def _fit(
 
 def _train_epoch(  # noqa: PLR0913 - the parts of the loop's state
     network: nn.Module,
-    optimizer: torch.optim.Optimizer,
+    make_step: Step,
     vectors: WordVectors,
     train: Examples,
     state: RunState,
@@ -116,7 +99,7 @@ def _train_epoch(  # noqa: PLR0913 - the parts of the loop's state
         for number, rows in enumerate(batches):
             rate = _rate(state, settings, number, len(batches))
             batch = batch_of(train, rows, plan.device, vectors)
-            total += step(network, optimizer, batch, plan, rate).detach() * len(rows)
+            total += make_step(batch, rate).detach() * len(rows)
             vectors.step()
             progress.advance()
     loss = float(total) / len(train)
@@ -148,55 +131,6 @@ def logits_of(
             order.append(rows)
     logits = torch.cat(found).cpu().numpy()
     return logits[np.argsort(np.concatenate(order))]
-
-
-def step(
-    network: nn.Module, optimizer: torch.optim.Optimizer, batch: Batch, plan: Plan, rate: float
-) -> Tensor:
-    """Move the weights once; the loss before."""
-    ids, lengths, labels = batch
-    for group in optimizer.param_groups:
-        group["lr"] = rate * group.get("scale", 1.0)
-    optimizer.zero_grad()
-    with torch.autocast(
-        plan.device.type, torch.bfloat16, enabled=plan.training.precision == "bfloat16"
-    ):
-        output: Output = network(ids, lengths)
-        loss = objective(output, labels, plan)
-    loss.backward()  # type: ignore[no-untyped-call]
-    if plan.training.clip is not None:
-        nn.utils.clip_grad_norm_(network.parameters(), plan.training.clip)
-    optimizer.step()
-    return loss
-
-
-def objective(output: Output, labels: Tensor, plan: Plan) -> Tensor:
-    """J = L − λ D: cross entropy less λ times the mean disagreement of the heads."""
-    loss = F.cross_entropy(
-        output.logits,
-        labels,
-        weight=None if plan.class_weights is None else plan.class_weights.to(labels.device),
-    )
-    heads_differ = disagreement(plan.model, output)
-    return loss if heads_differ is None else loss - plan.model.penalty * heads_differ.mean()
-
-
-def batch_of(
-    examples: Examples, rows: Indices, device: torch.device, vectors: WordVectors
-) -> Batch:
-    """Some of the examples as tensors; ids are those of the vectors that are read."""
-    ids, lengths = examples.rows.pad(rows)
-    return Batch(
-        _host(vectors.read(ids), device).to(device, non_blocking=True),
-        _host(lengths, device),
-        _host(examples.labels[rows], device).to(device, non_blocking=True),
-    )
-
-
-def _host(values: Ids | Indices, device: torch.device) -> Tensor:
-    """For a GPU in pinned memory, so that no step waits for the copy."""
-    tensor = torch.from_numpy(values)
-    return tensor.pin_memory() if device.type == "cuda" else tensor
 
 
 def _rate(state: RunState, settings: TrainingSettings, number: int, batches: int) -> float:

@@ -22,7 +22,7 @@ from lamatext.settings import RECURRENT, Recipe
 from lamatext.training.batches import Examples
 from lamatext.training.calibrate import fold_temperature, scale_logits
 from lamatext.training.checkpoint import EpochRecord
-from lamatext.training.fit import Plan, fit, logits_of
+from lamatext.training.fit import fit, logits_of
 from lamatext.training.prepare import (
     Labels,
     Ready,
@@ -31,6 +31,7 @@ from lamatext.training.prepare import (
     prepare_pretrained,
     prepare_words,
 )
+from lamatext.training.steps import Plan
 
 
 @dataclass(frozen=True, slots=True)

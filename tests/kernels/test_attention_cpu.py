@@ -173,5 +173,16 @@ def test_functional_transforms_take_the_plain_way() -> None:
     torch.testing.assert_close(found, expected, rtol=1e-3, atol=1e-4)
 
 
+def test_a_tensor_without_numbers_takes_the_plain_way() -> None:
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    with FakeTensorMode():
+        embedding, _ = LowRankAttention(4, 2)(
+            torch.empty(5, 3, 4), torch.ones(5, 3, dtype=torch.bool)
+        )
+
+    assert embedding.shape == (5, 2, 4)
+
+
 def test_it_compiles_ahead_of_use() -> None:
     compile_attention(torch.float64)

@@ -356,6 +356,44 @@ def test_a_missing_context_is_named(layer: nn.Module) -> None:
         layer(states.float(), mask)
 
 
+PUBLIC = [LowRankAttention(D, M, E), BilinearAttention(D, E), StructuredAttention(D, M)]
+
+
+@pytest.mark.parametrize("layer", PUBLIC)
+@pytest.mark.parametrize(
+    ("mask", "said"),
+    [
+        (
+            torch.ones(2, T, dtype=torch.int64),
+            r"bool of shape \(2, 5\), .* got torch\.int64 .*\.bool",
+        ),
+        (torch.ones(2, T), r"got torch\.float32 of shape \(2, 5\)"),
+        (torch.ones(2, T - 1).bool(), r"got torch\.bool of shape \(2, 4\)"),
+        (torch.ones(1, T).bool(), r"got torch\.bool of shape \(1, 5\)"),
+    ],
+)
+def test_a_mask_of_another_kind_or_shape_never_reaches_the_kernels(
+    layer: nn.Module, mask: Tensor, said: str
+) -> None:
+    with pytest.raises(ConfigError, match=said):
+        layer(torch.randn(2, T, D), mask, torch.randn(2, E))
+
+
+@pytest.mark.parametrize("layer", PUBLIC)
+@pytest.mark.parametrize("shape", [(2, T, D + 1), (T, D)])
+def test_states_have_the_width_of_the_layer(layer: nn.Module, shape: tuple[int, ...]) -> None:
+    with pytest.raises(ConfigError, match=rf"states must be \(B, T, {D}\), got \({shape[0]}, "):
+        layer(torch.randn(shape), torch.ones(shape[:-1]).bool(), torch.randn(2, E))
+
+
+@pytest.mark.parametrize("shape", [(2, E + 1), (1, E), (3, E), (E,), (2, 1, E)])
+def test_a_context_is_a_row_for_each_text(shape: tuple[int, ...]) -> None:
+    states, mask = states_and_mask()
+
+    with pytest.raises(ConfigError, match=rf"context must be \(2, {E}\), a row for each text, got"):
+        LowRankAttention(D, M, E)(states.float(), mask, torch.randn(shape))
+
+
 @pytest.mark.parametrize("heads", [0, -1])
 def test_there_is_at_least_one_head(heads: int) -> None:
     with pytest.raises(ConfigError, match=rf"heads \({heads}\) must be at least 1"):
@@ -372,6 +410,7 @@ def test_a_rank_is_between_one_and_the_smaller_width() -> None:
     assert LowRankAttention(D, M, rank=D).rank == D
 
 
-def test_a_temperature_is_above_zero() -> None:
-    with pytest.raises(ConfigError, match=r"temperature \(0\.0\) must be above 0"):
-        LowRankAttention(D, M, temperature=0.0)
+@pytest.mark.parametrize("temperature", [0.0, -1.0, math.nan])
+def test_a_temperature_is_above_zero(temperature: float) -> None:
+    with pytest.raises(ConfigError, match=rf"temperature \({temperature}\) must be above 0"):
+        LowRankAttention(D, M, temperature=temperature)

@@ -25,6 +25,7 @@ def can_run(states: Tensor, form: Form) -> bool:
     """Whether the compiled kernel can do this, and the user lets it."""
     return (
         states.device.type == "cpu"
+        and type(states) is Tensor  # one with numbers behind it
         and states.dtype in (torch.float32, torch.float64)
         and form.w is not None
         and form.w.dtype == form.q.dtype == form.context.dtype == states.dtype

@@ -69,7 +69,10 @@ class LowRankAttention(nn.Module):
         Returns:
             The embedding S (B, M, D) and the weights A (B, M, T) that made it.
         """
+        _check_inputs(states, mask, self.q.in_features)
         form = self.form(context)
+        if self.context is None:
+            _check_context(form.context, len(states), self.p.in_features)
         if can_run(states, form):
             return fused_attention(states, mask, form)
         if attention_cpu.can_run(states, form):
@@ -124,6 +127,7 @@ class BilinearAttention(nn.Module):
         self, states: Tensor, mask: Tensor, context: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
         """Pool ``states`` (B, T, D) given ``context`` (B, E): S (B, 1, D) and weights (B, 1, T)."""
+        _check_inputs(states, mask, self.weight.shape[1])
         words = states if self.project is None else self.project(states).tanh()  # (B, T, D)
         query = _given(context) @ self.weight  # (B, D): cᵀ W
         scores = query[:, None, :] @ words.transpose(1, 2)  # (B, 1, T)
@@ -147,6 +151,7 @@ class StructuredAttention(nn.Module):
         context: Tensor | None = None,  # noqa: ARG002 - the contract of poolings
     ) -> tuple[Tensor, Tensor]:
         """Pool ``states`` (B, T, D) under ``mask`` (B, T): S (B, M, D) and weights (B, M, T)."""
+        _check_inputs(states, mask, self.w1.in_features)
         scores = self.w2(self.w1(states).tanh())  # (B, T, M)
         weights = masked_softmax(scores.transpose(1, 2), mask[:, None, :])  # (B, M, T)
         return weights @ states, weights
@@ -181,8 +186,26 @@ def _given(context: Tensor | None) -> Tensor:
     return context
 
 
+def _check_context(context: Tensor, texts: int, width: int) -> None:
+    if context.shape != (texts, width):
+        raise ConfigError(
+            f"context must be {(texts, width)}, a row for each text, got {tuple(context.shape)}."
+        )
+
+
+def _check_inputs(states: Tensor, mask: Tensor, width: int) -> None:
+    """The kernels trust shapes and types: what does not fit must not reach them."""
+    if states.dim() != 3 or states.shape[2] != width:
+        raise ConfigError(f"states must be (B, T, {width}), got {tuple(states.shape)}.")
+    if mask.dtype != torch.bool or mask.shape != states.shape[:2]:
+        raise ConfigError(
+            f"mask must be bool of shape {tuple(states.shape[:2])}, true for words, got "
+            f"{mask.dtype} of shape {tuple(mask.shape)}. Use mask.bool() on one of 0 and 1."
+        )
+
+
 def _log_of(temperature: float, heads: int) -> nn.Parameter:
-    if temperature <= 0:
+    if not temperature > 0:  # nor NaN
         raise ConfigError(f"temperature ({temperature}) must be above 0, or None for none at all.")
     return nn.Parameter(torch.full((heads,), log(temperature)))
 

@@ -1,150 +1,169 @@
-"""The leaderboard in Markdown, from ``results/leaderboard.json`` alone."""
+"""The leaderboard in Markdown, from records alone."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from statistics import mean, stdev
 
 from lamatext.files import write_text
-from lamatext.reproduce.leaderboard import EXPERIMENT, METRICS
-from lamatext.reproduce.records import Record, Results
+from lamatext.reproduce.board import SCORES, SETS, TITLES, Board, read_board
+from lamatext.reproduce.recipe_page import recipe_section
+from lamatext.reproduce.records import Results
+from lamatext.reproduce.tables import NONE, markdown
 
-SETS = ("r8", "imdb", "news", "clothing", "mr")
-TITLES = {
-    "default": "**lamatext**, default recipe",
-    "lama-ctx": "LAMA+ctx, the paper's recipe",
-    "tfidf": "TF-IDF (1,2) + logistic regression",
-    "tfidf-svc": "TF-IDF (1,2) + LinearSVC",
-    "tfidf-chars": "TF-IDF words and characters + LinearSVC",
-    "fasttext": "fastText",
-    "fasttext-bigrams": "fastText, bigrams",
-    "minilm": "fine-tuned MiniLM-L6 (22.7M parameters, pretrained)",
+Show = Callable[[float], str]
+COSTS: dict[str, tuple[str, Show]] = {
+    "bytes": ("size", lambda value: f"{value / 1e6:.1f} MB"),
+    "texts_per_second": ("texts/s", lambda value: f"{value:,.0f}"),
+    "latency_ms": ("one text", lambda value: f"{value:.2f} ms" if value < 1 else f"{value:.1f} ms"),
+    "seconds": ("training", lambda value: f"{value:,.0f} s"),
 }
-
-
-class Board:
-    """The records by model, data set and metric."""
-
-    def __init__(self, records: Iterable[Record]) -> None:
-        self._values: dict[tuple[str, str, str], list[float]] = {}
-        self._devices: dict[tuple[str, str], str] = {}
-        for record in records:
-            key = (record.model, record.dataset, record.metric)
-            self._values.setdefault(key, []).append(record.number)
-            self._devices[record.model, record.dataset] = record.device
-
-    def of(self, model: str, dataset: str, metric: str) -> list[float]:
-        """A value for each seed."""
-        return self._values.get((model, dataset, metric), [])
-
-    def device(self, model: str, dataset: str) -> str:
-        """Where the model was trained."""
-        return self._devices.get((model, dataset), "")
-
-    def models(self) -> list[str]:
-        """Those with a record, in the order of ``TITLES``."""
-        known = {model for model, _, _ in self._values}
-        return [model for model in TITLES if model in known]
-
-    def best(self, dataset: str) -> str:
-        """The most accurate model on a set."""
-        return max(
-            (model for model in self.models() if self.of(model, dataset, "accuracy")),
-            key=lambda model: mean(self.of(model, dataset, "accuracy")),
-        )
+BESIDE = {"bytes": "", "latency_ms": " a text"}  # what a winner's price is told in
+HOW = (
+    "Every model learns from the training part alone (MiniLM after its own pretraining), "
+    "everything is chosen on validation data, and the test part is scored once. Means over seeds, "
+    "with the standard deviation where there are several. Made by `python -m "
+    "lamatext.reproduce.leaderboard` and `lamatext reproduce accuracy`; `leaderboard.json` and "
+    "`accuracy.json` name seed, device, versions and commit of every figure."
+)
 
 
 def accuracy_table(board: Board) -> str:
     """Accuracy of every model on every set; means over seeds, the best in bold."""
-    lines = [_row(["test accuracy", *SETS]), _row(["---", *["--:"] * len(SETS)])]
-    for model in board.models():
-        cells = [_accuracy(board, model, dataset) for dataset in SETS]
-        lines.append(_row([TITLES[model], *cells]))
-    return "\n".join(lines)
+    rows = [
+        [TITLES[model], *(_accuracy(board, model, dataset) for dataset in SETS)]
+        for model in board.models()
+    ]
+    return markdown(["test accuracy", *SETS], rows)
 
 
 def set_table(board: Board, dataset: str) -> str:
     """All figures of one set."""
-    columns = ["model", "accuracy", "macro-F1", "calibration error", "size", "texts/s", "training"]
-    lines = [_row(columns), _row(["---", *["--:"] * 6])]
-    lines += [
-        _row([TITLES[model], *_figures(board, model, dataset)])
+    header = ["model", "accuracy", "macro-F1", "calibration error", *(t for t, _ in COSTS.values())]
+    rows = [
+        [
+            TITLES[model],
+            *(_with_spread(board, model, dataset, metric) for metric in SCORES),
+            *(_cost(board, model, dataset, metric) for metric in COSTS),
+        ]
         for model in board.models()
         if board.of(model, dataset, "accuracy")
     ]
-    return "\n".join(lines)
+    return markdown(header, rows)
+
+
+def costs_table(board: Board) -> str:
+    """What every model costs, from the least to the most over the sets."""
+    titles = [title for title, _ in COSTS.values()]
+    rows = [
+        [TITLES[model], *(_range(board, model, metric) for metric in COSTS)]
+        for model in board.models()
+    ]
+    return markdown(["over all sets", *titles], rows)
 
 
 def verdict(board: Board) -> str:
-    """Who wins where, in words."""
+    """Who wins where, and at what price, in words."""
     won = [dataset for dataset in SETS if board.best(dataset) == "default"]
-    lost = [
-        f"{TITLES[board.best(dataset)]} on {dataset}"
+    own = [dataset for dataset in SETS if board.best(dataset, pretrained=False) == "default"]
+    said = [f"The default recipe is the most accurate on {', '.join(won)}."] if won else []
+    if own != won:
+        said.append(
+            "Of the models that learn from the training texts alone it is the most accurate on "
+            f"{', '.join(own)}."
+        )
+    winners = dict.fromkeys(board.best(dataset) for dataset in SETS if dataset not in won)
+    if winners:
+        lost = "; ".join(_winner(board, model) for model in winners)
+        said.append(f"Something else wins elsewhere: {lost}.")
+    return " ".join(said)
+
+
+def costs_note(board: Board) -> str | None:
+    """How the costs were measured; None where they were not."""
+    devices = {
+        board.device("default", dataset, "bytes")
         for dataset in SETS
-        if board.best(dataset) != "default"
-    ]
-    ours = f"The default recipe is the most accurate on {', '.join(won)}." if won else ""
-    theirs = f"Something else wins elsewhere: {'; '.join(lost)}." if lost else ""
-    return " ".join(part for part in (ours, theirs) if part)
+        if board.of("default", dataset, "bytes")
+    }
+    if not devices:
+        return None
+    return (
+        "Size as saved, texts a second read together, the median time of one text, and training "
+        "from raw texts with nothing kept from before: one model at a time on "
+        f"{' and '.join(sorted(devices))}, by `python -m lamatext.reproduce.costs` "
+        "(`costs.json`). MiniLM alone was trained on a GPU."
+    )
 
 
-def read_board(results: Path) -> Board:
-    """Our own experiment, and from the paper's protocol the row of its proposed model."""
-    known = Results(results)
-    paper = [
-        record
-        for record in known.of("accuracy")
-        if record.model == "lama-ctx" and record.metric in METRICS and record.dataset in SETS
-    ]
-    return Board([*known.of(EXPERIMENT), *paper])
+def write_page(folder: Path) -> None:
+    """``leaderboard.md`` in the folder of the results."""
+    sections = _sections(read_board(folder), Results(folder))
+    write_text(folder / "leaderboard.md", "\n\n".join(sections) + "\n")
 
 
-def write_page(results: Path) -> None:
-    """``results/leaderboard.md``."""
-    board = read_board(results)
-    sections = [
-        "# Leaderboard",
-        "Every model learns from the training part alone, everything is chosen on validation data, "
-        "and the test part is scored once. Means over seeds, with the standard deviation where "
-        "there are several. Made by `python -m lamatext.reproduce.leaderboard` from "
-        "`leaderboard.json`, which names seed, device, versions and commit of every figure.",
-        accuracy_table(board),
-        verdict(board),
-    ]
+def _sections(board: Board, results: Results) -> Iterator[str]:
+    yield from ("# Leaderboard", HOW, accuracy_table(board), verdict(board))
+    if note := costs_note(board):
+        yield from ("## Costs", note, costs_table(board))
     for dataset in SETS:
-        sections += [f"## {dataset}", set_table(board, dataset)]
-    write_text(results / "leaderboard.md", "\n\n".join(sections) + "\n")
+        yield from (f"## {dataset}", set_table(board, dataset))
+    yield from recipe_section(results)
 
 
 def _accuracy(board: Board, model: str, dataset: str) -> str:
-    values = board.of(model, dataset, "accuracy")
+    accuracy = board.mean(model, dataset, "accuracy")
+    if accuracy is None:
+        return NONE
+    return f"**{accuracy:.4f}**" if board.best(dataset) == model else f"{accuracy:.4f}"
+
+
+def _with_spread(board: Board, model: str, dataset: str, metric: str) -> str:
+    value, spread = board.mean(model, dataset, metric), board.spread(model, dataset, metric)
+    if value is None:
+        return NONE
+    return f"{value:.4f} ± {spread:.4f}" if spread else f"{value:.4f}"
+
+
+def _cost(board: Board, model: str, dataset: str, metric: str) -> str:
+    value = board.mean(model, dataset, metric)
+    if value is None:
+        return NONE
+    return COSTS[metric][1](value) + _where(board.device(model, dataset, metric), metric)
+
+
+def _range(board: Board, model: str, metric: str) -> str:
+    show = COSTS[metric][1]
+    values = [v for dataset in SETS if (v := board.mean(model, dataset, metric)) is not None]
     if not values:
-        return "–"
-    shown = f"{mean(values):.4f}"
-    return f"**{shown}**" if board.best(dataset) == model else shown
+        return NONE
+    low, high = show(min(values)), show(max(values))
+    device = next(filter(None, (board.device(model, dataset, metric) for dataset in SETS)))
+    return ("" if low == high else f"{low.split()[0]} to ") + high + _where(device, metric)
 
 
-def _figures(board: Board, model: str, dataset: str) -> list[str]:
-    def of(metric: str) -> list[float]:
-        return board.of(model, dataset, metric)
-
-    size, speed, seconds = of("bytes"), of("texts_per_second"), of("seconds")
-    return [
-        _spread(of("accuracy")),
-        _spread(of("macro_f1")),
-        _spread(of("calibration_error")),
-        f"{mean(size) / 1e6:.1f} MB" if size else "–",
-        f"{mean(speed):,.0f}" if speed else "–",
-        f"{mean(seconds):.0f} s, {board.device(model, dataset)}" if seconds else "–",
-    ]
+def _where(device: str, metric: str) -> str:
+    """What trained it: a GPU by its name, the processor that is named once."""
+    if metric != "seconds":
+        return ""
+    return f", {device.partition(',')[0] if device.startswith('NVIDIA') else 'CPU'}"
 
 
-def _spread(values: Sequence[float]) -> str:
-    if not values:
-        return "–"
-    if len(values) == 1:
-        return f"{values[0]:.4f}"
-    return f"{mean(values):.4f} ± {stdev(values):.4f}"
+def _winner(board: Board, model: str) -> str:
+    """Where a model wins, and what it brings and costs there beside the default recipe."""
+    places = []
+    for dataset in SETS:
+        if board.best(dataset) == model:
+            found = [_against(board, model, dataset, metric) for metric in ("accuracy", *BESIDE)]
+            places.append(f"on {dataset} ({', '.join(part for part in found if part)})")
+    return f"{TITLES[model]} {', '.join(places)}"
 
 
-def _row(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(cells)} |"
+def _against(board: Board, winner: str, dataset: str, metric: str) -> str:
+    theirs, ours = (board.mean(model, dataset, metric) for model in (winner, "default"))
+    if theirs is None or ours is None:
+        return ""
+    if metric in COSTS:
+        show = COSTS[metric][1]
+        return f"{show(theirs)} against {show(ours)}{BESIDE[metric]}"
+    spread = max(board.spread(model, dataset, metric) for model in (winner, "default"))
+    within = ", within the spread of the seeds" if theirs - ours <= spread else ""
+    return f"{theirs:.4f} against {ours:.4f}{within}"

@@ -4,10 +4,11 @@ from pathlib import Path
 
 from lamatext.files import write_text
 from lamatext.reproduce.accuracy_tables import best_on_validation
+from lamatext.reproduce.board import Board, read_board
 from lamatext.reproduce.leaderboard_page import (
-    Board,
     accuracy_table,
-    read_board,
+    costs_note,
+    costs_table,
     verdict,
     write_page,
 )
@@ -21,17 +22,15 @@ SYSTEMS = ("lama-ctx", "lama", "san", "bigru", "cnn", "te", "avg", "lama-encoder
 
 def leaderboard_block(board: Board) -> str:
     """How the default recipe stands beside what a user would pick instead."""
-    known = "minilm" in board.models()
-    missing = "" if known else " A fine-tuned Transformer has no record here yet."
-    return "\n".join(
+    costs = [costs_table(board)] if costs_note(board) else []
+    return "\n\n".join(
         [
             "## How good is it",
-            "",
             accuracy_table(board),
-            "",
-            f"{verdict(board)}{missing} Means of three seeds for lamatext; everything was chosen "
-            "on validation data. Macro-F1, size, speed, calibration and training time stand in "
-            "[results/leaderboard.md](results/leaderboard.md), with the command.",
+            f"{verdict(board)} Means over seeds; everything was chosen on validation data.",
+            *costs,
+            "[results/leaderboard.md](results/leaderboard.md) has all figures of each set, from "
+            "macro-F1 to calibration, and the commands.",
         ]
     )
 

@@ -1,0 +1,123 @@
+"""What each part of the default recipe brings, in Markdown, from ``recipe.json`` alone."""
+
+from collections.abc import Iterator, Mapping
+from statistics import mean, stdev
+
+from lamatext.reproduce.board import SETS
+from lamatext.reproduce.recipe_parts import CHANGES, EXPERIMENT, WHOLE
+from lamatext.reproduce.records import Results
+from lamatext.reproduce.tables import NONE, markdown
+
+STORAGE = "stored in float32"  # int8 is there for size: its sentence is another
+BETTER = {"accuracy": 1, "log_loss": -1}  # which way is up
+SCALE = {"accuracy": 100, "log_loss": 1}  # accuracies differ by points
+
+Values = Mapping[tuple[str, str, str], Mapping[int | None, float]]  # change, set, metric → by seed
+
+
+def recipe_section(results: Results) -> Iterator[str]:
+    """Two tables and what they come to; nothing where nothing was measured."""
+    values = read_values(results)
+    if not values:
+        return
+    yield "## What each part brings"
+    yield (
+        "The default recipe with one part changed at a time, by `python -m "
+        "lamatext.reproduce.recipe_parts` (`recipe.json`). A tenth of the training part is held "
+        "out and scored; the test parts are not read. Each cell is the change against the whole "
+        "recipe of the same seed, mean ± standard deviation over seeds; a dash stands where the "
+        "recipe leaves that part out by itself."
+    )
+    yield change_table(values, "accuracy", "accuracy, change in points")
+    yield change_table(values, "log_loss", "log-loss, change")
+    yield conclusion(values)
+
+
+def read_values(results: Results) -> Values:
+    """Every value by its seed."""
+    values: dict[tuple[str, str, str], dict[int | None, float]] = {}
+    for record in results.of(EXPERIMENT):
+        key = (record.model, record.dataset, record.metric)
+        values.setdefault(key, {})[record.seed] = record.number
+    return values
+
+
+def change_table(values: Values, metric: str, title: str) -> str:
+    """The whole recipe's own values, then what every change makes of them."""
+    rows = [
+        [change, *(_cell(values, change, dataset, metric) for dataset in SETS)]
+        for change in CHANGES
+    ]
+    return markdown([title, *SETS], rows)
+
+
+def conclusion(values: Values) -> str:
+    """Which changes harm no set, in words, and what int8 costs."""
+    tried = [
+        change
+        for change in CHANGES
+        if change not in (WHOLE, STORAGE) and any((change, s, "accuracy") in values for s in SETS)
+    ]
+    free = [change for change in tried if not harmed(values, change)]
+    said = (
+        "These changes harm no set, in accuracy or in log-loss, by more than the spread of the "
+        f"seeds, so what they take out brings nothing: {'; '.join(free)}."
+        if free
+        else "Every change harms some set by more than the spread of the seeds: every part brings "
+        "something."
+    )
+    return f"{said} {_storage(values)}".strip()
+
+
+def harmed(values: Values, change: str) -> list[str]:
+    """The sets that a change makes worse, by accuracy or log-loss, beyond the spread of seeds."""
+    return [
+        dataset
+        for dataset in SETS
+        if any(
+            (found := differences(values, change, dataset, metric))
+            and sign * mean(found) < -_spread(found)
+            for metric, sign in BETTER.items()
+        )
+    ]
+
+
+def differences(values: Values, change: str, dataset: str, metric: str) -> list[float]:
+    """Changed minus whole, seed by seed, where both were measured."""
+    whole = values.get((WHOLE, dataset, metric), {})
+    changed = values.get((change, dataset, metric), {})
+    return [changed[seed] - whole[seed] for seed in changed if seed in whole]
+
+
+def _cell(values: Values, change: str, dataset: str, metric: str) -> str:
+    if change == WHOLE:
+        own = list(values.get((WHOLE, dataset, metric), {}).values())
+        return f"{mean(own):.4f}" if own else NONE
+    found = [SCALE[metric] * value for value in differences(values, change, dataset, metric)]
+    if not found:
+        return NONE
+    digits = 2 if metric == "accuracy" else 4
+    return f"{mean(found):+.{digits}f} ± {_spread(found):.{digits}f}".replace("-", "−")
+
+
+def _storage(values: Values) -> str:
+    """What is gained by float32, and what it costs."""
+    sets = [dataset for dataset in SETS if differences(values, STORAGE, dataset, "accuracy")]
+    if not sets:
+        return ""
+    gained = [100 * mean(differences(values, STORAGE, dataset, "accuracy")) for dataset in sets]
+    sizes = [
+        mean(values[change, dataset, "bytes"].values()) / 1e6
+        for change in (STORAGE, WHOLE)
+        for dataset in sets
+    ]
+    large, small = mean(sizes[: len(sets)]), mean(sizes[len(sets) :])
+    changes = f"{mean(gained):+.2f} points".replace("-", "−")
+    return (
+        f"float32 instead of int8 changes the accuracy by {changes} on average, "
+        f"and the size from {small:.1f} to {large:.1f} MB."
+    )
+
+
+def _spread(found: list[float]) -> float:
+    return stdev(found) if len(found) > 1 else 0.0

@@ -62,6 +62,12 @@ def test_a_part_without_which_no_set_gets_worse_is_named(tmp_path: Path) -> None
     assert conclusion(values).endswith(f"brings nothing: {WORDS}.")
 
 
+def test_a_change_of_about_the_spread_is_no_harm(tmp_path: Path) -> None:
+    values = read_values(made(tmp_path, {WHOLE: [0.80, 0.80], POOLING: [0.79, 0.77]}))
+
+    assert harmed(values, POOLING) == []  # −0.02 ± 0.014
+
+
 def test_a_worse_log_loss_is_harm_too(tmp_path: Path) -> None:
     values = read_values(made(tmp_path, {WHOLE: [0.8, 0.8], WORDS: [0.8, 0.8]}, log_loss=0.6))
 

@@ -3,7 +3,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lamatext.data.ngrams import CLOSE, OPEN, NgramSpec, count_ngrams, hash_ngrams
+from lamatext.data.ngrams import (
+    CLOSE,
+    OPEN,
+    USUAL,
+    NgramSpec,
+    count_ngrams,
+    count_text,
+    hash_ngrams,
+)
 
 MASK = 0xFFFFFFFF
 BASE = 2654435761
@@ -67,6 +75,9 @@ def test_counting_many_texts_is_counting_each_alone(
         keys = [key for key, _, _ in ngrams_by_hand(words, spec)]
         assert together.keys[own].tolist() == sorted(set(keys))
         assert together.counts[own].tolist() == [keys.count(key) for key in sorted(set(keys))]
+        alone, counts = count_text(words, spec)
+        np.testing.assert_array_equal(together.keys[own], alone)
+        np.testing.assert_array_equal(together.counts[own], counts)
 
 
 def test_the_chunks_do_not_change_the_counts(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -78,6 +89,16 @@ def test_the_chunks_do_not_change_the_counts(monkeypatch: pytest.MonkeyPatch) ->
 
     for one, other in zip(whole, pieces, strict=True):
         np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("length", [USUAL - 3, USUAL - 2, USUAL - 1, 5 * USUAL])
+def test_a_word_of_any_length_is_hashed_whole(length: int) -> None:
+    words = ["a", "x" * (length - 1) + "y", "film"]
+
+    found = hash_ngrams(words, NgramSpec(2, None))
+
+    seen = list(zip(*(column.tolist() for column in found), strict=True))
+    assert sorted(seen) == sorted(ngrams_by_hand(words, NgramSpec(2, None)))
 
 
 def test_keys_stay_what_saved_models_hold() -> None:

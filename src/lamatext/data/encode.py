@@ -52,7 +52,7 @@ class TextEncoder:
     def _ids(self, words: Sequence[str]) -> list[int]:
         known = self.vocabulary.ids
         if self.rare == "drop":
-            ids = [known[word] for word in words if word in known]
+            ids = list(filter(None, map(known.get, words)))  # no word has the id 0
         else:
             ids = [known.get(word, UNK) for word in words]
         return self._read(ids) or [UNK]

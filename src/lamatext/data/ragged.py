@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,8 +26,7 @@ class Ragged:
     def from_lists(cls, rows: Iterable[Sequence[int] | Ids]) -> "Ragged":
         """Lay the rows end to end."""
         arrays = [np.asarray(row, dtype=np.int32) for row in rows]
-        offsets = np.zeros(len(arrays) + 1, dtype=np.int64)
-        np.cumsum([len(array) for array in arrays], out=offsets[1:])
+        offsets = np.array([0, *accumulate(map(len, arrays))], dtype=np.int64)
         return cls(np.concatenate(arrays) if arrays else np.empty(0, np.int32), offsets)
 
     def __len__(self) -> int:

@@ -216,9 +216,10 @@ def _mean(nodes: Nodes, text: Text, name: str | None = None) -> str:
 
 def _maximum(nodes: Nodes, mask: str, name: str | None = None) -> str:
     """The maximum of the words' states: (B, 1, D)."""
-    words = nodes.add("Transpose", mask, perm=[0, 2, 1])  # (B, T, 1)
-    kept = nodes.add("Where", words, "states", nodes.number(-np.inf))
-    return nodes.add("ReduceMax", kept, axes=[1], keepdims=1, name=name)
+    nothing = nodes.add("Where", mask, nodes.number(0), nodes.number(-np.inf))  # (B, 1, T)
+    turned = nodes.add("Transpose", "states", perm=[0, 2, 1])  # (B, D, T)
+    most = nodes.add("GlobalMaxPool", nodes.add("Add", turned, nothing))  # (B, D, 1)
+    return nodes.add("Transpose", most, perm=[0, 2, 1], name=name)
 
 
 def _classify(nodes: Nodes) -> None:

@@ -60,13 +60,12 @@ class Predictor:
 
     def predict(self, texts: Iterable[str]) -> NDArray[np.generic]:
         """The most probable label of each text: (n,)."""
-        found: NDArray[np.generic] = self.classes[self.predict_proba(texts).argmax(axis=1)]
+        found: NDArray[np.generic] = self.classes[self._all_logits(texts).argmax(axis=1)]
         return found
 
     def predict_proba(self, texts: Iterable[str]) -> Floats:
         """The probability of each label, columns as ``classes``: (n, C)."""
-        found = _each(self._probabilities, texts)
-        return np.concatenate(found) if found else np.empty((0, len(self.classes)), np.float32)
+        return softmax(self._all_logits(texts))
 
     def transform(self, texts: Iterable[str]) -> Floats:
         """The flattened embedding S of each text: (n, M·D)."""
@@ -100,12 +99,15 @@ class Predictor:
         logits = self._network_logits(self.encoder.encode_words(texts))
         return logits if self.wide is None else logits + self.wide.logits(texts)
 
-    def _probabilities(self, texts: list[str]) -> Floats:
+    def _all_logits(self, texts: Iterable[str]) -> Floats:
+        found = _each(self._logits, texts)
+        return np.concatenate(found) if found else np.empty((0, len(self.classes)), np.float32)
+
+    def _logits(self, texts: list[str]) -> Floats:
         check_texts(texts)
         if isinstance(self.encoder, TextEncoder):
-            words = [self.encoder.tokenizer.words(text) for text in texts]
-            return softmax(self.logits_of_words(words))
-        return softmax(self._network_logits(self.encoder.encode(texts)))
+            return self.logits_of_words([self.encoder.tokenizer.words(text) for text in texts])
+        return self._network_logits(self.encoder.encode(texts))
 
     def _embeddings(self, texts: list[str]) -> Floats:
         check_texts(texts)
@@ -170,6 +172,8 @@ class Predictor:
 
 def _each(work: Callable[[list[str]], Floats], texts: Iterable[str]) -> list[Floats]:
     """``work`` of some texts at a time, on all cores where there are many."""
+    if isinstance(texts, list) and len(texts) < CHUNK:
+        return [work(texts)] if texts else []
     parts = chunks(texts, CHUNK)
     first = next(parts, None)
     if first is None:

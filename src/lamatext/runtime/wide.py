@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lamatext.data.ngrams import NgramSpec, count_ngrams, hash_ngrams
+from lamatext.data.ngrams import NgramSpec, count_ngrams, count_text, hash_ngrams
 from lamatext.settings import WideSettings
 
 Floats = NDArray[np.float32]
@@ -48,6 +48,8 @@ class Block:
 
     def logits(self, texts: Sequence[Words]) -> Floats:
         """(n, rows)."""
+        if len(texts) == 1:
+            return self._logits_of_one(texts[0])[None, :]
         found = count_ngrams(texts, self.spec)
         owner = np.repeat(np.arange(len(texts)), np.diff(found.offsets))
         place, values = self.values(found.keys, found.counts)
@@ -58,6 +60,13 @@ class Block:
             for row, step in zip(self.weights, self.steps, strict=True)
         ]
         return np.stack(sums, axis=1).astype(np.float32)
+
+    def _logits_of_one(self, words: Words) -> Floats:
+        """(rows,): the steps that keep texts apart would take as long as all others."""
+        place, values = self.values(*count_text(words, self.spec))
+        norm = max(float(np.sqrt(np.dot(values, values))), 1e-12)
+        sums = [float(np.dot(values, row[place])) for row in self.weights]
+        return np.array(sums, np.float32) / np.float32(norm) * self.steps
 
     def contributions(self, words: Words) -> Floats:
         """What each word adds, n-grams over several words shared equally: (rows, T)."""

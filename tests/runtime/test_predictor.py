@@ -1,0 +1,44 @@
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from lamatext.runtime.predictor import CHUNK, Predictor
+
+MODEL = Path(__file__).parents[1] / "fixtures" / "format-1"
+TEXTS = ["a superb film", "", "dull , dull , dull", "unheard", "a film", "a dull film " * 30]
+
+
+@pytest.fixture(scope="module")
+def model() -> Predictor:
+    return Predictor.load(MODEL)
+
+
+def test_the_label_is_the_most_probable(model: Predictor) -> None:
+    probabilities = model.predict_proba(TEXTS)
+
+    assert model.predict(TEXTS).tolist() == model.classes[probabilities.argmax(axis=1)].tolist()
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1, rtol=1e-6)
+
+
+@pytest.mark.parametrize("count", [1, len(TEXTS), CHUNK + 1])
+@pytest.mark.parametrize("collect", [tuple, np.array, iter], ids=["tuple", "array", "iterator"])
+def test_texts_may_come_as_anything_that_gives_them(
+    model: Predictor, count: int, collect: Callable[[list[str]], Iterable[str]]
+) -> None:
+    texts = (TEXTS * CHUNK)[:count]
+
+    np.testing.assert_array_equal(model.predict_proba(collect(texts)), model.predict_proba(texts))
+
+
+@pytest.mark.parametrize("none", [[], (), iter([])], ids=["list", "tuple", "iterator"])
+def test_no_texts_have_no_labels(model: Predictor, none: Iterable[str]) -> None:
+    assert model.predict(none).shape == (0,)
+    assert model.predict_proba([]).shape == (0, len(model.classes))
+
+
+def test_a_text_alone_gets_the_probabilities_it_gets_in_company(model: Predictor) -> None:
+    alone = np.concatenate([model.predict_proba([text]) for text in TEXTS])
+
+    np.testing.assert_allclose(alone, model.predict_proba(TEXTS), atol=1e-6)

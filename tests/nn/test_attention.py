@@ -308,6 +308,15 @@ def test_the_word_layer_starts_from_the_papers_gaussian() -> None:
         assert float(values.std()) == pytest.approx(0.1, rel=0.12)
 
 
+def test_the_learned_context_starts_as_long_as_a_unit_vector() -> None:
+    torch.manual_seed(0)
+
+    context = LowRankAttention(2000, 1).context
+
+    assert context is not None
+    assert float(context.detach().norm()) == pytest.approx(1, rel=0.1)
+
+
 def test_the_temperature_starts_where_it_is_told() -> None:
     plain, hot = LowRankAttention(D, M, l2=False), LowRankAttention(D, M, l2=False, temperature=8.0)
     hot.load_state_dict(plain.state_dict(), strict=False)

@@ -196,6 +196,12 @@ def test_layers_of_a_transformer_start_apart_and_positions_quietly() -> None:
     assert float(encoder.positions.weight.detach().std()) == pytest.approx(0.1, rel=0.1)
 
 
+def test_a_transformer_drops_as_much_as_vaswanis() -> None:
+    rates = {layer.p for layer in transformer(2).modules() if isinstance(layer, nn.Dropout)}
+
+    assert rates == {0.1}
+
+
 ENCODERS: dict[str, Callable[[], nn.Module]] = {
     "gru": lambda: GruEncoder(E, hidden=H),
     "cnn": lambda: ConvolutionEncoder(E, filters=2),

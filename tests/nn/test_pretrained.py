@@ -203,6 +203,72 @@ def test_robertas_positions_begin_behind_the_padding(tmp_path: Path) -> None:
     torch.testing.assert_close(together[:1], alone, rtol=0, atol=1e-5)
 
 
+@pytest.mark.parametrize(("tokens", "way"), [("mean", "mean"), ("cls", "first")])
+def test_a_sentence_encoder_says_how_it_is_pooled(tokens: str, way: str, tmp_path: Path) -> None:
+    name = save_bert(tmp_path)
+    (tmp_path / "1_Pooling").mkdir()
+    modes = {f"pooling_mode_{mode}_tokens": mode == tokens for mode in ("mean", "cls")}
+    (tmp_path / "1_Pooling" / "config.json").write_text(json.dumps(modes), encoding="utf-8")
+
+    assert load_pretrained(name, classes=2).architecture["pooled"] == way
+
+
+def test_an_encoder_without_a_pooler_is_read_by_its_first_subword(tmp_path: Path) -> None:
+    name = save_bert(tmp_path)
+    config = transformers.DistilBertConfig(
+        vocab_size=len(WORDS),
+        dim=8,
+        n_layers=1,
+        n_heads=2,
+        hidden_dim=8,
+        max_position_embeddings=12,
+    )
+    transformers.DistilBertModel(config).save_pretrained(tmp_path)
+
+    loaded = load_pretrained(name, classes=2)
+
+    output = loaded.network.eval()(*batch(loaded, TEXTS))
+    assert loaded.architecture["pooled"] == "first"
+    assert torch.equal(output.embedding[:, 0], output.states[:, 0])
+
+
+def test_an_encoder_stored_by_halves_is_trained_in_full(tmp_path: Path) -> None:
+    name = save_bert(tmp_path)
+    transformers.BertModel.from_pretrained(name).half().save_pretrained(name)
+
+    loaded = load_pretrained(name, classes=2)
+
+    for network in (loaded.network, rebuild(loaded.architecture, classes=2)):
+        assert {parameter.dtype for parameter in network.parameters()} == {torch.float32}
+
+
+def test_a_model_that_the_hub_has_is_fetched(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import huggingface_hub
+
+    asked = []
+
+    def fetch(kind: Any) -> Callable[..., Any]:
+        read = kind.from_pretrained
+
+        def from_pretrained(name: str, *, local_files_only: bool, **more: Any) -> Any:
+            asked.append((name, local_files_only))
+            if local_files_only:
+                raise OSError("not in the cache")
+            return read(folder, **more)
+
+        return from_pretrained
+
+    monkeypatch.setattr(huggingface_hub, "model_info", lambda *_, **__: None)
+    for kind in (transformers.AutoTokenizer, transformers.AutoModel):
+        monkeypatch.setattr(kind, "from_pretrained", fetch(kind))
+
+    loaded = load_pretrained("someone/their-bert", classes=3)
+
+    name = "someone/their-bert"
+    assert asked == [(name, True), (name, False), (name, False)]
+    assert loaded.max_words == 12
+
+
 def unreachable(*_: object, **__: object) -> None:
     raise OSError("[Errno -2] Name or service not known")
 
@@ -244,6 +310,15 @@ def test_another_kind_of_model_is_refused(tmp_path: Path, folder: Path) -> None:
 
     with pytest.raises(ModelError, match="GPT2Model is not an encoder that lamatext can fine-tune"):
         load_pretrained(str(tmp_path), classes=2)
+
+
+def test_an_encoder_without_a_fast_tokenizer_is_refused(tmp_path: Path) -> None:
+    name = save_bert(tmp_path)
+    (tmp_path / "tokenizer.json").unlink()
+    (tmp_path / "tokenizer_config.json").write_text('{"tokenizer_class": "CanineTokenizer"}')
+
+    with pytest.raises(ModelError, match=r"CanineTokenizer cannot be kept as a tokenizer\.json"):
+        load_pretrained(name, classes=2)
 
 
 def test_a_missing_package_is_one_pip_command(monkeypatch: pytest.MonkeyPatch) -> None:

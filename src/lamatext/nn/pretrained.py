@@ -37,9 +37,8 @@ class PretrainedNetwork(nn.Module):
         self.encoder, self.pooled = encoder, pooled
         config: Any = encoder.config
         if pooled != "pooler" and getattr(encoder, "pooler", None) is not None:
-            encoder.register_module(
-                "pooler", None
-            )  # never read, so neither trained, counted nor saved
+            # never read, so neither trained, counted nor saved
+            encoder.register_module("pooler", None)
         self.classifier = nn.Sequential(nn.Dropout(dropout), nn.Linear(config.hidden_size, classes))
 
     @property
@@ -67,7 +66,12 @@ def load_pretrained(name: str, *, classes: int, dropout: float = 0.1) -> Pretrai
     folder = _folder(name)
     with _quiet(transformers):
         tokenizer, encoder = _load(transformers, name, folder)
-    if not tokenizer.is_fast or not hasattr(encoder, "embeddings"):
+    if not tokenizer.is_fast:
+        raise ModelError(
+            f"model.pretrained = {name!r}: {type(tokenizer).__name__} cannot be kept as a "
+            "tokenizer.json. Choose an encoder that has one, such as bert-base-uncased or minilm."
+        )
+    if not hasattr(encoder, "embeddings"):
         raise ModelError(
             f"model.pretrained = {name!r}: {type(encoder).__name__} is not an encoder that lamatext"
             " can fine-tune. Choose one of the BERT family, such as bert-base-uncased or minilm."

@@ -3,12 +3,15 @@ import os
 from pathlib import Path
 
 import pytest
+import torch
 
 from lamatext.bench.attention import (
     DOT,
     EAGER,
     LAMA,
+    WRITTEN,
     Point,
+    _calls,
     measure_cpu,
     plain_attention,
     slope,
@@ -54,6 +57,14 @@ def test_measuring_on_a_cpu_counts_time_and_memory_of_both_layers(
     ]  # fmt: skip
     assert all(point.typical > 0 and point.bytes > 0 for point in found)
     assert found[2].bytes >= 64 * 128 * 4  # u of every word
+
+
+def test_all_forms_of_the_layer_give_the_same() -> None:
+    calls = _calls(70, torch.device("cpu"), torch.float32)
+    fused, *others = (calls[name]() for name in (LAMA, EAGER, WRITTEN))
+    for other in others:
+        for ours, theirs in zip(fused, other, strict=True):
+            assert torch.allclose(ours, theirs, atol=1e-6)
 
 
 def test_the_plain_layer_is_asked_for_within_the_block_only(

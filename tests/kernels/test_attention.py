@@ -13,18 +13,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from lamatext.kernels import attention
-from lamatext.kernels.attention import (
-    JOINED_AT_ONCE,
-    PART,
-    SWITCH,
-    agrees,
-    can_run,
-    chunks_of,
-    fused_attention,
-    in_parts,
-)
+from lamatext.kernels import attention, attention_launch
+from lamatext.kernels.attention import PART, SWITCH, agrees, can_run, fused_attention, in_parts
 from lamatext.kernels.attention_gradients import Form, gradients
+from lamatext.kernels.attention_launch import JOINED_AT_ONCE, chunks_of
 from lamatext.nn import LowRankAttention
 from lamatext.nn.attention import masked_softmax
 
@@ -132,8 +124,8 @@ def test_fused_gives_what_the_plain_layer_gives_at_the_papers_sizes(lengths: lis
 
 @kernel
 def test_many_chunks_are_joined_by_a_second_launch(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(attention, "JOINED_AT_ONCE", 100)
-    monkeypatch.setattr(attention, "SPAN", 128)
+    monkeypatch.setattr(attention_launch, "JOINED_AT_ONCE", 100)
+    monkeypatch.setattr(attention_launch, "SPAN", 128)
 
     check(Case([700, 1, 300], temperature=8.0))
 
@@ -190,7 +182,7 @@ def test_a_kernel_that_goes_wrong_at_first_use_is_found_out(
     def wrong(states: Tensor, mask: Tensor, form: Form) -> tuple[Tensor, Tensor]:
         return states.new_zeros(len(states), form.heads, states.shape[2]), mask
 
-    monkeypatch.setattr(attention, "_launch", wrong)
+    monkeypatch.setattr(attention, "launch", wrong)
     assert not agrees(DEVICE)
 
 
@@ -268,6 +260,18 @@ def test_long_texts_are_right_on_the_gpu_time_after_time(words: int) -> None:
 
 
 @on_gpu
+def test_states_anywhere_in_memory_are_right_on_the_gpu() -> None:
+    case = Case([400, 90])
+    states, mask, form = case.to(torch.float32)
+    for shift in (0, 1, 0, 3):  # numbers by which the states lie off a boundary of 16 bytes
+        room = states.new_empty(states.numel() + shift)
+        moved = room[shift:].view_as(states).copy_(states)
+        with torch.no_grad():
+            found, _ = fused_attention(moved, mask, form)
+        assert error(found, case.plain()[0]) < 5e-5
+
+
+@on_gpu
 def test_random_lengths_are_right_on_the_gpu() -> None:
     generator = torch.Generator().manual_seed(0)
     for texts in (1, 2, 7, 32, 300):
@@ -285,7 +289,7 @@ def test_the_kernel_is_left_out_on_a_cpu_and_in_float64() -> None:
 def test_chunks_cover_every_word_once(texts: int, words: int) -> None:
     chunk, chunks = chunks_of(texts, words, 132)
 
-    assert chunk % attention.BLOCK == 0
+    assert chunk % attention_launch.BLOCK == 0
     assert (chunks - 1) * chunk < words <= chunks * chunk
     assert chunks == 1 or chunks * texts <= 2 * 132
 

@@ -1,7 +1,9 @@
 """How attention grows with the words of a text: LAMA against scaled dot-product attention.
 
-Both at the same width, forward, on one text. With an NVIDIA GPU it is measured there, with the
-plain layer as a third; without one on the CPU. ``lamatext.bench.attention_figure`` draws it.
+Both at the same width, forward, on one text. With an NVIDIA GPU it is measured there, beside two
+more: the plain layer, and the equation in the order in which the paper writes it, whose softmax
+walks over the words of (B, T, M). Without one it is measured on the CPU.
+``lamatext.bench.attention_figure`` draws it.
 """
 
 import math
@@ -29,7 +31,7 @@ CPU_WORDS = tuple(2**k for k in range(10, 16))  # 1k … 32k
 GPU_WORDS = tuple(2**k for k in range(10, 21))  # 1k … 1M
 MOST_DOT_WORDS = 2**18  # of the rival on a GPU
 
-LAMA, EAGER, DOT = "LAMA", "LAMA, eager", "SDPA"
+LAMA, EAGER, WRITTEN, DOT = "LAMA", "LAMA, eager", "LAMA, as written", "SDPA"
 
 Call = Callable[[], object]
 
@@ -63,7 +65,7 @@ def measure_cpu(words: Sequence[int] = CPU_WORDS, *, turns: int = 3) -> list[Poi
     try:
         for count in words:
             calls = _calls(count, torch.device("cpu"), torch.float32)
-            calls.pop(EAGER)
+            del calls[EAGER], calls[WRITTEN]
             points += _measure(calls, count, turns, _host_seconds, _host_bytes)
     finally:
         torch.set_num_threads(threads)
@@ -94,9 +96,17 @@ def _calls(words: int, device: torch.device, rival: torch.dtype) -> dict[str, Ca
             found: tuple[Tensor, Tensor] = layer(states, mask, context)
             return found
 
+    def as_written() -> tuple[Tensor, Tensor]:
+        assert layer.project is not None
+        scores = layer.p(context)[:, None, :] * layer.q(layer.project(states).tanh())  # (B, T, M)
+        scores = F.normalize(scores.tanh(), dim=-1).masked_fill(~mask[:, :, None], -math.inf)
+        weights = scores.softmax(dim=1).transpose(1, 2)
+        return weights @ states, weights
+
     return {
         LAMA: lambda: layer(states, mask, context),
         EAGER: eager,
+        WRITTEN: as_written,
         DOT: lambda: F.scaled_dot_product_attention(heads, heads, heads),
     }
 

@@ -18,17 +18,12 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
 from lamatext.kernels.attention_gradients import Form, fold, gradients
+from lamatext.kernels.attention_launch import launch
 
 SWITCH = "LAMATEXT_ATTENTION"  # environment: "plain" never takes the fused kernel
 
 MOST_WIDTH, MOST_HEADS, MOST_CONTEXT, MOST_TEXTS = 128, 32, 1024, 65_535
-BLOCK = 64  # words a program scores at a time
-WARPS, STAGES = 4, 2  # of a program; how far ahead of its use a block is read
-PROGRAMS = 2  # that run on a processor at once
-JOINED_AT_ONCE = 8192  # words of a text up to which its chunks are joined in the same launch
-SPAN = 512  # words whose weights one program of the second launch writes
 PART = 2048  # words scored at a time where memory is to be spared
-PRECISION = "bf16x3"  # a product of float32 as three of bfloat16: right to 1e-5
 MEMORY = 160 * 1024  # bytes of shared memory that a processor must lend a program
 
 
@@ -36,7 +31,6 @@ def can_run(states: Tensor, form: Form) -> bool:
     """Whether the fused kernel can do this, and the user lets it."""
     return (
         states.is_cuda
-        and states.device.index == torch.cuda.current_device()  # where Triton launches
         and states.dtype in (torch.float32, torch.bfloat16, torch.float16)
         and states.shape[0] <= MOST_TEXTS
         and states.shape[2] <= MOST_WIDTH
@@ -44,6 +38,7 @@ def can_run(states: Tensor, form: Form) -> bool:
         and form.p.shape[1] <= MOST_CONTEXT
         and form.p.dtype != torch.float64
         and os.environ.get(SWITCH) != "plain"
+        and states.device.index == torch.cuda.current_device()  # where Triton launches
         and _works(states.device)
     )
 
@@ -51,7 +46,7 @@ def can_run(states: Tensor, form: Form) -> bool:
 def fused_attention(states: Tensor, mask: Tensor, form: Form) -> tuple[Tensor, Tensor]:
     """S (B, M, D) and A (B, M, T) of ``states`` (B, T, D) under ``mask`` (B, T)."""
     if not torch.is_grad_enabled():
-        return _launch(states, mask, form)
+        return launch(states, mask, form)
     found: tuple[Tensor, Tensor] = _Attention.apply(states, mask, *form)  # type: ignore[no-untyped-call]
     return found
 
@@ -72,7 +67,7 @@ class _Attention(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, states: Tensor, mask: Tensor, *form: Any) -> tuple[Tensor, Tensor]:
         ctx.set_materialize_grads(False)
-        embedding, weights = _launch(states, mask, Form(*form))
+        embedding, weights = launch(states, mask, Form(*form))
         tensors, ctx.rest = form[:6], form[6:]
         ctx.save_for_backward(states, weights, *tensors)
         return embedding, weights
@@ -129,94 +124,5 @@ def agrees(device: torch.device) -> bool:
         f = (fold(form) @ F.linear(states, w, q[0]).tanh().transpose(1, 2)).tanh()  # (B, M, T)
         scores = F.normalize(f, dim=1).masked_fill(~mask[:, None, :], float("-inf"))
         expected = scores.softmax(-1) @ states
-        found, _ = _launch(states, mask, form)
+        found, _ = launch(states, mask, form)
         return bool((found - expected).norm() < 1e-3 * expected.norm())
-
-
-@cache
-def _processors(device: torch.device) -> int:
-    if device.type != "cuda":
-        return 2
-    return int(torch.cuda.get_device_properties(device).multi_processor_count)
-
-
-def chunks_of(texts: int, words: int, processors: int) -> tuple[int, int]:
-    """How many words a program takes, and how many programs share a text."""
-    blocks = -(-words // BLOCK)
-    wished = max(1, min(blocks, PROGRAMS * processors // texts))
-    if words <= JOINED_AT_ONCE:
-        wished = min(wished, 64)
-    chunk = -(-blocks // wished) * BLOCK
-    return chunk, -(-words // chunk)
-
-
-def _launch(states: Tensor, mask: Tensor, form: Form) -> tuple[Tensor, Tensor]:
-    from lamatext.kernels import attention_triton as kernels
-
-    states, heads = states.contiguous(), form.heads
-    texts, words, width = states.shape
-    chunk, chunks = chunks_of(texts, words, _processors(states.device))
-    joined = (
-        kernels.ALONE if chunks == 1 else kernels.LAST if words <= JOINED_AT_ONCE else kernels.SPLIT
-    )
-    embedding = states.new_empty(texts, heads, width)
-    weights = states.new_empty(texts, heads, words)
-    scores = (
-        weights if states.dtype == torch.float32 else torch.empty_like(weights, dtype=torch.float32)
-    )
-    block_m, block_d = _power(heads), _power(width)
-    scratch = counter = scores
-    if chunks > 1:
-        scratch = scores.new_empty(texts * chunks * block_m * (block_d + 2))
-    if joined == kernels.LAST:
-        counter = torch.zeros(texts, dtype=torch.int32, device=states.device)
-    one_context = form.context.dim() == 1
-    kernels.attend[chunks, texts](
-        states,
-        mask.contiguous().view(torch.uint8),
-        form.q if form.w is None else form.w.contiguous(),
-        form.q if form.b is None else form.b,
-        form.p.contiguous(),
-        form.q.contiguous(),
-        form.context.contiguous(),
-        form.q if form.log_temperature is None else form.log_temperature,
-        embedding,
-        scores,
-        weights,
-        scratch,
-        counter,
-        words,
-        chunk,
-        chunks,
-        0 if one_context else form.context.shape[1],
-        heads=heads,
-        rank=form.rank,
-        width=width,
-        context_width=form.p.shape[1],
-        project=form.w is not None,
-        squash=form.tanh,
-        l2=form.l2,
-        tempered=form.log_temperature is not None,
-        joined_by=joined,
-        precision=PRECISION if states.is_cuda else "ieee",
-        block_t=BLOCK,
-        block_m=block_m,
-        block_d=block_d,
-        block_e=_power(form.p.shape[1]),
-        num_warps=WARPS,
-        num_stages=STAGES,
-    )
-    if joined == kernels.SPLIT:
-        columns = 16
-        parts = max(-(-words // SPAN), block_d // columns)
-        kernels.combine[parts, texts](
-            embedding, scores, weights, scratch, words, chunks,
-            heads=heads, width=width, span=SPAN, columns=columns, block_m=block_m, block_d=block_d,
-            num_warps=4,
-        )  # fmt: skip
-    return embedding, weights
-
-
-def _power(size: int) -> int:
-    """The next power of two that a product of matrices takes: at least 16."""
-    return max(16, 1 << (size - 1).bit_length())

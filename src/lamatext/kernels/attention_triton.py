@@ -22,7 +22,7 @@ ALONE, LAST, SPLIT = 0, 1, 2  # who joins the chunks
 @triton.jit(do_not_specialize=["words", "chunk", "chunks", "context_stride"])
 def attend(  # pragma: no cover
     states,  # (B, T, D)
-    mask,  # (B, T) bytes
+    mask,  # (B, T) bool
     w,  # (D, D)
     b,  # (D,)
     p,  # (M*k, E)
@@ -33,7 +33,7 @@ def attend(  # pragma: no cover
     scores,  # (B, M, T) float32; may be the weights themselves
     weights,  # (B, M, T)
     scratch,  # (B, chunks, block_m * (block_d + 2)) float32
-    counter,  # (B,) zeros
+    counter,  # (B,) zeros, and zeros again at the end
     words,
     chunk,
     chunks,
@@ -125,6 +125,7 @@ def attend(  # pragma: no cover
         tl.debug_barrier()  # all of this program's stores, before one thread tells of them
         before = tl.atomic_add(counter + text, 1, sem="acq_rel")
         if before == chunks - 1:
+            tl.store(counter + text, 0)
             tl.debug_barrier()
             top, total = _whole(scratch, chunks, block_m, block_d, 16)
             all_pooled = _join(scratch, chunks, top, total, d, block_m, block_d, 4)

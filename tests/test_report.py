@@ -4,6 +4,7 @@ import re
 from functools import cache
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -11,8 +12,10 @@ import pytest
 from tests.corpora import reviews
 from tests.explain.models import make_explanation
 from tests.fused import trained
+from tests.nn.tiny_bert import save_bert
 from tests.serve.saved import WORDS, save
 
+from lamatext import TextClassifier
 from lamatext.data.corpus import Corpus
 from lamatext.explain.faithfulness import Faithfulness
 from lamatext.folder import METRICS, read_json
@@ -29,6 +32,7 @@ BOARD = [
     {"model": "TF-IDF + LR", "accuracy": 0.75, "macro_f1": 0.7, "calibration_error": 0.05,
      "bytes": 700_000, "texts_per_second": 14896.0, "seconds": 1.0},
 ]  # fmt: skip
+TRANSFORMER: dict[str, Any] = {"heads": 2, "positions": 256, "text": {"max_words": 256}}
 HOSTILE = [
     "<script>alert(1)</script> good film",
     "</p></li></section><img src=x onerror=alert(1)> bad",
@@ -97,7 +101,7 @@ def odd_corpus(labels: tuple[str, ...], count: int) -> Corpus:
 
 def made(folder: Path, labels: list[str], name: str = "lama-ctx", count: int = 20) -> Findings:
     """The findings on a model with random weights."""
-    save(folder, name, labels=labels)
+    save(folder, name, labels=labels, **TRANSFORMER if name == "te" else {})
     return gather(folder, HeldOut(odd_corpus(tuple(labels), count), None, f"{count} texts"))
 
 
@@ -185,7 +189,7 @@ def test_sixty_classes_are_told_by_their_confusions(tmp_path: Path) -> None:
     assert "Texts of each of the 60 classes" in page.text
 
 
-@pytest.mark.parametrize("name", ["avg", "cnn"])
+@pytest.mark.parametrize("name", ["avg", "cnn", "te"])
 def test_a_model_without_attention_and_without_rivals_is_told_too(
     tmp_path: Path, name: str
 ) -> None:
@@ -198,6 +202,31 @@ def test_a_model_without_attention_and_without_rivals_is_told_too(
     assert "None was trained beside this model." in page.text
     assert "No learning curve was kept" in page.text
     assert "most contributing words" in page.text
+
+
+def test_a_transformer_is_explained_on_fewer_texts_and_by_more_words_at_a_time(
+    tmp_path: Path,
+) -> None:
+    found = made(tmp_path / "te", ["no", "yes"], "te", count=150)
+
+    assert found.words.texts == 1000 // 18
+    assert found.faithfulness.texts == 30
+    long = "a good film " * 60
+    assert Predictor.load(tmp_path / "te").explain(long).window == 3
+    assert TextClassifier.load(tmp_path / "te").explain(long).window == 3
+
+
+def test_a_pretrained_encoder_is_told_too(tmp_path: Path) -> None:
+    settings = {"model.pretrained": save_bert(tmp_path / "tiny"), "training.epochs": 1}
+    classifier = TextClassifier("bert", settings=settings, device="cpu").fit(*reviews(40))
+    folder = classifier.save(tmp_path / "model")
+
+    found = gather(folder, HeldOut(corpus(*reviews(20, seed=5)), None, "20 texts"))
+
+    page = Reader(report_page(found))
+    assert "A bert model" in page.text
+    assert "attention" not in found.faithfulness.orders
+    assert "integrated gradients" in found.faithfulness.orders
 
 
 def test_the_report_keeps_with_the_model_how_far_its_reasons_hold(tmp_path: Path) -> None:

@@ -256,16 +256,19 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
 
     def _predictor(self) -> Predictor:
         from lamatext.explain.head import ClassifierHead
+        from lamatext.explain.occlusion import most_versions
         from lamatext.runtime.torch_engine import TorchEngine
 
         self._check_fitted()
-        head = None
-        if self.recipe_.model.name != "bert":
+        head, name = None, self.recipe_.model.name
+        if name != "bert":
             tensors = self.network_.state_dict()
             last = {k: v.numpy() for k, v in tensors.items() if k.startswith("classifier.")}
             head = ClassifierHead.from_tensors(last)
-        engine = TorchEngine(self.network_)
-        return Predictor(engine, self.encoder_, self.classes_, head, self.wide_)
+        return Predictor(
+            TorchEngine(self.network_), self.encoder_, self.classes_, head, self.wide_,
+            versions=most_versions(name),
+        )  # fmt: skip
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "network_"):

@@ -21,6 +21,7 @@ from lamatext.data.tokens import make_tokenizer
 from lamatext.data.vocab import Vocabulary
 from lamatext.errors import ModelError, require
 from lamatext.explain.head import ClassifierHead
+from lamatext.explain.occlusion import most_versions
 from lamatext.folder import (
     CARD,
     CONFIG,
@@ -128,7 +129,8 @@ def load_predictor(folder: str | PathLike[str]) -> Predictor:
     require("torch", extra="train", purpose=f"the model {recipe.model.name}")
     from lamatext.runtime.torch_engine import TorchEngine
 
-    return Predictor(TorchEngine(load_network(load_model(folder))), encoder, classes)
+    engine = TorchEngine(load_network(load_model(folder)))
+    return Predictor(engine, encoder, classes, versions=most_versions(recipe.model.name))
 
 
 def load_network(model: SavedModel) -> "nn.Module":

@@ -5,7 +5,7 @@ import pytest
 from tests.explain.models import Floats, logits_of, make_network, random_texts
 
 from lamatext.data.ragged import UNK, Ids
-from lamatext.explain.occlusion import batches, occlusion, occlusion_window
+from lamatext.explain.occlusion import batches, most_versions, occlusion, occlusion_window
 
 
 @pytest.mark.parametrize("name", ["cnn", "te", "bigru", "avg"])
@@ -46,6 +46,11 @@ def test_a_text_of_ten_thousand_words_is_read_at_most_257_times() -> None:
     assert max(read) <= 7  # a call holds about 65,536 words
     np.testing.assert_allclose(shares[1], 1, atol=1e-5)  # the second logit is the length
     np.testing.assert_allclose(shares.sum(axis=1) + base, count([ids])[0], rtol=1e-5)
+
+
+@pytest.mark.parametrize(("name", "window"), [("te", 4), ("bert", 4), ("bigru", 1)])
+def test_a_transformer_leaves_more_words_out_together(name: str, window: int) -> None:
+    assert occlusion_window(200, most_versions(name)) == window
 
 
 def test_batches_keep_the_order_and_the_limit() -> None:

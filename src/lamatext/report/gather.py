@@ -16,6 +16,7 @@ from lamatext.explain.checked import MOST, sample
 from lamatext.explain.explanation import Explanation
 from lamatext.explain.faithfulness import Faithfulness
 from lamatext.explain.global_words import GlobalWords
+from lamatext.explain.occlusion import MOST as MOST_VERSIONS
 from lamatext.folder import METRICS, folder_size, load_config, read_json
 from lamatext.held_out import HeldOut
 from lamatext.jobs import class_numbers
@@ -28,7 +29,8 @@ from lamatext.training.metrics import Floats, Numbers, Scores, score
 
 SHOWN = 420  # texts on the page, about
 COUNTED = 1000  # texts whose words are counted
-SLOW = 6  # where words are explained by leaving them out, so many times fewer texts are
+SLOW, SLOWER = 6, 18  # so many times fewer where words are left out, or by a Transformer too
+FEWEST = 30  # texts on which reasons are checked all the same
 TIMED = 100  # texts, one at a time
 
 
@@ -79,8 +81,7 @@ def gather(folder: Path, held: HeldOut, *, seed: int = 0, progress: Progress = S
     texts: list[str] = held.texts.texts.to_pylist()
     progress.stage("predicting", len(texts))
     probabilities, speed = _predict(predictor, texts, seed, progress)
-    slow = predictor.explain(texts[0]).method == "occlusion"
-    share = SLOW if slow else 1
+    share = _share(predictor, texts[0])
     chosen = choose(truth, probabilities, most=SHOWN // share)
     progress.stage("explaining", len(chosen.rows))
     explanations = {}
@@ -90,7 +91,8 @@ def gather(folder: Path, held: HeldOut, *, seed: int = 0, progress: Progress = S
     progress.stage("counting words")
     counted = [texts[row] for row in sample(len(texts), COUNTED // share, seed)]
     words = words_of(predictor, counted, progress)
-    reasons = checked_reasons(folder, texts, most=MOST // share, seed=seed, progress=progress)
+    checked = max(MOST // share, FEWEST)
+    reasons = checked_reasons(folder, texts, most=checked, seed=seed, progress=progress)
     return Findings(
         folder=folder,
         config=load_config(folder),
@@ -128,6 +130,13 @@ def _predict(
         alone.append(1000 * (time.perf_counter() - began))
     median, slow = np.percentile(alone, [50, 95])
     return np.concatenate(found).astype(np.float64), Speed(speed, float(median), float(slow))
+
+
+def _share(predictor: Predictor, text: str) -> int:
+    """How many times fewer texts are explained than where attention says why in one reading."""
+    if predictor.explain(text).method == "contribution":
+        return 1
+    return SLOW if predictor.versions == MOST_VERSIONS else SLOWER
 
 
 def _summary(held: HeldOut) -> Summary:

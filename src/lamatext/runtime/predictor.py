@@ -20,7 +20,7 @@ from lamatext.errors import DataError
 from lamatext.explain.contributions import Contributions, contributions
 from lamatext.explain.explanation import Explanation
 from lamatext.explain.head import ClassifierHead, Floats
-from lamatext.explain.occlusion import occlusion, occlusion_window
+from lamatext.explain.occlusion import MOST, occlusion, occlusion_window
 from lamatext.runtime.engine import Engine, Result
 from lamatext.runtime.parallel import ordered_map
 from lamatext.runtime.wide import WidePart
@@ -50,6 +50,7 @@ class Predictor:
     classes: NDArray[np.generic]  # (C,): the labels, str or int
     head: ClassifierHead | None = None  # None: the network is explained by leaving words out
     wide: WidePart | None = None  # a linear model on n-grams beside the network
+    versions: int = MOST  # of a text, at most, that are read to see what its words do
 
     @classmethod
     def load(cls, folder: str | PathLike[str]) -> "Predictor":
@@ -88,7 +89,7 @@ class Predictor:
             base=found.base,
             weights=None if result.weights is None else result.weights[0],
             method="contribution" if exact else "occlusion",
-            window=1 if exact else occlusion_window(len(spans)),
+            window=1 if exact else occlusion_window(len(spans), self.versions),
         )
         return explanation if self.wide is None else self._beside(self.wide, explanation)
 
@@ -140,7 +141,8 @@ class Predictor:
             rows = [np.concatenate([before, text, after]) for text in texts]
             return self._network_logits(Ragged.from_lists(rows))
 
-        return occlusion(ids[first:last], logits_of), spans[first:last]
+        found = occlusion(ids[first:last], logits_of, most=self.versions)
+        return found, spans[first:last]
 
     def _beside(self, wide: WidePart, seen: Explanation) -> Explanation:
         """The explanation with the wide part's contributions; it reads every word of the text."""

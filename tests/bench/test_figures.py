@@ -3,6 +3,7 @@ from pathlib import Path
 
 import pytest
 
+from lamatext.bench import figures
 from lamatext.bench.figures import BARS, Bar, Figure, SkippedError, in_turns, missed, write
 from lamatext.cli import bench
 from lamatext.cli.main import run
@@ -116,3 +117,11 @@ def test_an_unknown_name_is_answered_with_the_known_ones(
     assert run(["bench", "speed"]) == 2
 
     assert "unknown benchmark 'speed'. Known: train, prepare" in capsys.readouterr().err
+
+
+def test_a_record_names_the_gpu_where_it_was_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(figures, "gpu", lambda: "a GPU")
+    found = [figure("ratio", 1.0)]
+
+    assert figures.records("gpu", found)[0]["device"] == "a GPU"
+    assert figures.records("train", found)[0]["device"] != "a GPU"

@@ -38,6 +38,8 @@ class Bar:
         return f"{'≤' if self.at_most else '≥'} {self.value:g}"
 
 
+ON_GPU = ("attention", "gpu")  # benchmarks that run on an NVIDIA GPU where there is one
+
 # Every bar, by benchmark and ratio; a ratio that is not here is only told.
 BARS: Mapping[str, Mapping[str, Bar]] = {
     "train": {
@@ -151,7 +153,7 @@ def missed(name: str, figures: Sequence[Figure]) -> list[Figure]:
 def records(name: str, figures: Sequence[Figure]) -> list[dict[str, object]]:
     """Figures with all that is needed to get them again."""
     origin = {
-        "device": machine(),
+        "device": gpu() if name in ON_GPU and gpu() else machine(),
         "threads": usable_cores(),
         "load": round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None,
         "versions": versions(),
@@ -177,6 +179,13 @@ def write(name: str, figures: Sequence[Figure], folder: Path) -> Path:
     lines = ",\n".join(json.dumps(record, ensure_ascii=False) for record in records(name, figures))
     write_text(path, f"[\n{lines}\n]\n")
     return path
+
+
+def gpu() -> str:
+    """The GPU, in words; nothing where there is none."""
+    import torch
+
+    return torch.cuda.get_device_name() if torch.cuda.is_available() else ""
 
 
 def machine() -> str:

@@ -75,8 +75,8 @@ def run(  # noqa: PLR0913 - each argument is one option on the command line
         for path in paths:
             _say(f"wrote {path}")
     if name == "all":
-        _say(f"wrote {write_page(work.results)}")
-    display.next_steps("lamatext reproduce all --show")
+        _say(f"wrote {write_page(work.results, quick=quick)}")
+    display.next_steps(f"lamatext reproduce all{' --quick' if quick else ''} --show")
 
 
 def _say(text: str) -> None:

@@ -3,7 +3,7 @@
 import numpy as np
 
 from lamatext.reproduce.instead import NAMES as RIVAL_NAMES
-from lamatext.reproduce.predictions import Hits, hits_name, paired_interval, read_hits, unpacked
+from lamatext.reproduce.intervals import changed_scores, difference, in_points, scores, than
 from lamatext.reproduce.protocol import (
     ABLATED_ON,
     ABLATIONS,
@@ -20,15 +20,6 @@ from lamatext.reproduce.published import accuracy as published
 from lamatext.reproduce.records import Record, Results
 from lamatext.reproduce.tables import NONE, heading, markdown, share, title
 from lamatext.rivals import RIVALS
-
-
-def scores(results: Results, dataset: str, model: str) -> list[Record]:
-    """The test accuracies of a system, one a seed."""
-    return [
-        record
-        for record in results.of("accuracy")
-        if (record.dataset, record.model, record.metric) == (dataset, model, "accuracy")
-    ]
 
 
 def systems_with_rivals() -> list[str]:
@@ -88,34 +79,10 @@ def intervals_table(results: Results) -> str:
     """LAMA+ctx less each other system, in points: paired bootstrap over test texts, 95 %."""
     others = [name for name in systems_with_rivals() if name != "lama-ctx"]
     rows = [
-        [title(model), *(_interval(results, dataset, model) for dataset in DATASETS)]
+        [title(model), *(in_points(than(results, dataset, model)) for dataset in DATASETS)]
         for model in others
     ]
     return markdown(("LAMA+ctx less", *map(heading, DATASETS)), rows)
-
-
-def _interval(results: Results, dataset: str, model: str) -> str:
-    ours, theirs = _hits(results, dataset, "lama-ctx"), _hits(results, dataset, model)
-    if ours is None or theirs is None:
-        return NONE
-    low, high = paired_interval(ours, theirs)
-    sure = "**" if low > 0 or high < 0 else ""
-    return f"{sure}{100 * low:+.1f} to {100 * high:+.1f}{sure}"
-
-
-def _hits(results: Results, dataset: str, model: str) -> Hits | None:
-    """(seeds, n) of a system."""
-    kept = read_hits(results.folder, dataset)
-    statistics = {(r.dataset, r.metric): r for r in results.of("datasets")}
-    size = statistics.get((dataset, "test"))
-    names = [
-        hits_name("accuracy", model, record.seed, dict(record.config))
-        for record in scores(results, dataset, model)
-    ]
-    found = [kept[name] for name in names if name in kept]
-    if not found or size is None:
-        return None
-    return np.stack([unpacked(text, int(size.number)) for text in found])
 
 
 def heads_table(results: Results) -> str:
@@ -134,30 +101,46 @@ def heads_table(results: Results) -> str:
 
 
 def ablation_table(results: Results) -> str:
-    """LAMA+ctx at m = 15 with one choice changed at a time: mean and spread on test."""
-    records = [r for r in results.of("ablation") if r.metric == "accuracy"]
+    """LAMA+ctx at m = 15 with one choice changed: accuracy on test, and what the change adds."""
 
-    def cell(dataset: str, values: dict[str, object]) -> str:
-        found = [r.number for r in records if r.dataset == dataset and dict(r.config) == values]
-        return mean_and_spread(found)
+    def cells(dataset: str, name: str) -> list[str]:
+        usual, *_ = ABLATIONS
+        mine, base = (changed_scores(results, dataset, each) for each in (name, usual))
+        less = NONE if name == usual else in_points(difference(results, mine, base))
+        return [mean_and_spread([record.number for record in mine]), less]
 
     rows = [
-        [name, *(cell(dataset, dict(values)) for dataset in ABLATED_ON)]
-        for name, values in ABLATIONS.items()
+        [name, *(cell for dataset in ABLATED_ON for cell in cells(dataset, name))]
+        for name in ABLATIONS
     ]
-    return markdown(("LAMA+ctx, m = 15", *map(heading, ABLATED_ON)), rows)
+    columns = [part for dataset in ABLATED_ON for part in (heading(dataset), "change in points")]
+    return markdown(("LAMA+ctx, m = 15", *columns), rows)
 
 
 def probes_table(results: Results) -> str:
-    """What was tried to explain a difference, beside the mean of the unchanged system."""
+    """What was tried to explain a difference, beside the same seed of the unchanged system."""
     rows = []
-    for name, (dataset, model, values) in PROBES.items():
-        found = [
-            r.number
-            for r in results.of("probe")
-            if (r.dataset, r.model, r.metric) == (dataset, model, "accuracy")
-            and dict(r.config) == dict(values)
-        ]
+    for name, (dataset, model, _) in PROBES.items():
+        tried = probe(results, name)
         usual = [r.number for r in scores(results, dataset, model) if r.seed == 0]
-        rows.append([name, share(found[0] if found else None), share(usual[0] if usual else None)])
-    return markdown(("tried", "accuracy", "the same seed in the main table"), rows)
+        rows.append(
+            [
+                name,
+                share(None if tried is None else tried.number),
+                share(usual[0] if usual else None),
+                NONE if tried is None else tried.device,
+            ]
+        )
+    return markdown(("tried", "accuracy", "the same seed in the main table", "on"), rows)
+
+
+def probe(results: Results, name: str) -> Record | None:
+    """The test accuracy of what was tried."""
+    dataset, model, values = PROBES[name]
+    found = [
+        record
+        for record in results.of("probe")
+        if (record.dataset, record.model, record.metric) == (dataset, model, "accuracy")
+        and record.changed == dict(values)
+    ]
+    return found[0] if found else None

@@ -7,16 +7,19 @@ from typing import Any
 import numpy as np
 
 from lamatext.errors import require
-from lamatext.reproduce.accuracy_tables import scores
-from lamatext.reproduce.attended import WORDS
+from lamatext.reproduce.intervals import scores
 from lamatext.reproduce.protocol import CHOSEN_ON, HEADS
 from lamatext.reproduce.published import DATASETS
 from lamatext.reproduce.records import Record, Results
 from lamatext.reproduce.tables import heading, title
+from lamatext.reproduce.word_weights import STARS, WORDS, weights_of
 
-# Okabe and Ito's palette
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-MARKS = ("o", "s", "^", "D", "v", "P", "X")
+# Okabe and Ito's palette, and two more; no two systems share a mark either
+COLOURS = (
+    *("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000"),
+    *("#7F7F7F", "#6A3D9A"),
+)
+MARKS = ("o", "s", "^", "D", "v", "P", "X", "*", "<")
 STYLE = {
     "figure.facecolor": "white",
     "savefig.facecolor": "white",
@@ -29,6 +32,8 @@ STYLE = {
 }
 
 MILLIONS = (0.5, 1, 2, 5, 10, 20)
+SIZED = ("lama-ctx", "lama", "san", "te", "bigru", "cnn", "avg", "lama-encoder", "bert")
+LINEAR = "tfidf-svc"
 
 Axes = Any  # matplotlib's; it is an extra, so its types are not here
 
@@ -95,22 +100,27 @@ def _params_vs_accuracy(results: Results, pyplot: Any) -> Any:
     shown = [name for name in DATASETS if scores(results, name, "lama-ctx")]
     if not shown:
         return None
-    columns = min(len(shown), 3)
-    lines = -(-len(shown) // columns)
+    columns = min(len(shown) + 1, 4)  # one place is the legend's
+    lines = -(-(len(shown) + 1) // columns)
     figure, all_axes = pyplot.subplots(
-        lines, columns, figsize=(4.2 * columns, 3.5 * lines), squeeze=False
+        lines, columns, figsize=(3.5 * columns, 3.3 * lines), squeeze=False
     )
-    for axes in all_axes.flat[len(shown) :]:
-        axes.set_visible(False)
-    models = ("lama-ctx", "lama", "san", "te", "bigru", "cnn", "avg", "lama-encoder", "bert")
     for axes, dataset in zip(all_axes.flat, shown, strict=False):
-        for number, model in enumerate(models):
+        for number, model in enumerate(SIZED):
             _point(axes, scores(results, dataset, model), title(model), number)
+        for record in scores(results, dataset, LINEAR):
+            axes.axhline(record.number, color="0.45", lw=1.2, ls="--", label=title(LINEAR))
         axes.set(xscale="log", title=heading(dataset), xlabel="million trainable parameters")
         axes.set_ylabel("accuracy on test")
+        axes.set_xlim(0.3, 30)
         axes.set_xticks(MILLIONS, [f"{tick:g}" for tick in MILLIONS])
         axes.set_xticks([], minor=True)
-    all_axes.flat[0].legend(fontsize=7)
+    for axes in all_axes.flat[len(shown) :]:
+        axes.set_axis_off()
+    handles, labels = all_axes.flat[0].get_legend_handles_labels()
+    all_axes.flat[len(shown)].legend(
+        handles, labels, loc="center", fontsize=9, title="mean and spread over seeds"
+    )
     figure.tight_layout()
     return figure
 
@@ -125,40 +135,47 @@ def _point(axes: Axes, records: list[Record], label: str, number: int) -> None:
         float(np.mean(values)),
         yerr=float(np.std(values, ddof=1)) if len(values) > 1 else 0.0,
         color=COLOURS[number % len(COLOURS)],
-        marker=MARKS[(number + number // len(COLOURS)) % len(MARKS)],
+        marker=MARKS[number % len(MARKS)],
+        markersize=9 if MARKS[number % len(MARKS)] == "*" else 6,
         linestyle="none",
         capsize=3,
+        zorder=3 - number / 10,  # LAMA+ctx stands before what it meets
         label=label,
     )
 
 
 def _word_weights(results: Results, pyplot: Any) -> Any:
-    records = [r for r in results.of("word-weights") if r.dataset == "clothing"]
-    plain = [r for r in records if not r.config] or records
-    if not plain:
+    if not any(len(weights_of(results, word, STARS)) for word in WORDS):
         return None
-    figure, all_axes = pyplot.subplots(2, 4, figsize=(13, 6), squeeze=False)
-    for axes, word in zip(all_axes.flat, WORDS, strict=False):
-        for number, rating in enumerate("12345"):
-            values = [r.value for r in plain if r.metric == f"{word} in {rating}"]
-            _density(axes, np.array(values[0] if values else [], float), rating, number)
-        axes.set(title=word, xlabel="weight (1: the mean of its text)", yticks=[])
-    all_axes.flat[0].legend(title="stars", fontsize=8)
-    all_axes.flat[-1].set_visible(False)
+    figure, all_axes = pyplot.subplots(2, 3, figsize=(11, 6.4), sharey=True)
+    for axes, word in zip(all_axes.flat, WORDS, strict=True):
+        for place, star in enumerate(STARS):
+            _strip(axes, place, weights_of(results, word, star))
+        axes.axhline(1, color="0.45", lw=1.2, ls="--")
+        counts = [len(weights_of(results, word, star)) for star in STARS]
+        named = [f"{star}\n({count})" for star, count in zip(STARS, counts, strict=True)]
+        axes.set_xticks(range(len(STARS)), named)
+        axes.set(title=word, xlim=(-0.6, len(STARS) - 0.4))
+        axes.grid(visible=False, axis="x")
+    for axes in all_axes[-1]:
+        axes.set_xlabel("stars (and how often the word stands there)")
+    for axes in all_axes[:, 0]:
+        axes.set_ylabel("weight (1: the mean of its text)")
     figure.tight_layout()
     return figure
 
 
-def _density(axes: Axes, values: Any, label: str, number: int) -> None:
-    """A smoothed distribution, where there are enough values for one."""
-    if len(values) < 5:
+def _strip(axes: Axes, place: int, weights: Any) -> None:
+    """Every weight as a dot; from five on the quartiles as a box and the median as a line."""
+    if not len(weights):
         return
-    width = max(1.06 * values.std() * len(values) ** -0.2, 1e-3)
-    places = np.linspace(values.min() - 3 * width, values.max() + 3 * width, 200)
-    heights = np.exp(-0.5 * ((places[:, None] - values) / width) ** 2).sum(1)
-    heights /= len(values) * width * np.sqrt(2 * np.pi)
-    label = f"{label} ({len(values)} times)"
-    axes.plot(places, heights, color=COLOURS[number], label=label, lw=1.5)
+    aside = np.random.default_rng(0).uniform(-0.22, 0.22, len(weights))
+    axes.scatter(place + aside, weights, s=12, color=COLOURS[0], alpha=0.45, lw=0)
+    if len(weights) < 5:
+        return
+    low, middle, high = np.quantile(weights, [0.25, 0.5, 0.75])
+    axes.bar(place, high - low, 0.62, low, facecolor="none", edgecolor=COLOURS[1], lw=1.2)
+    axes.hlines(middle, place - 0.31, place + 0.31, color=COLOURS[1], lw=2.2)
 
 
 def _heads(results: Results, pyplot: Any) -> Any:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from lamatext.errors import ConfigError
-from lamatext.reproduce import accuracy_tables, protocol, tables
+from lamatext.reproduce import accuracy_tables, protocol, tables, word_weights
 from lamatext.reproduce.counts import count_all_parameters, count_sets
 from lamatext.reproduce.figures import FIGURES, draw
 from lamatext.reproduce.instead import NAMES as RIVAL_NAMES
@@ -100,8 +100,7 @@ def _keywords(work: Work) -> None:
 
 
 def _probe(work: Work) -> None:
-    if not work.quick:
-        _train(work, lambda _: protocol.probes())
+    _train(work, lambda _: _some(work, protocol.probes))
 
 
 def _ablation(work: Work) -> None:
@@ -109,14 +108,18 @@ def _ablation(work: Work) -> None:
 
 
 def _some(work: Work, make: Callable[[str], Iterator[Trial]]) -> Iterator[Trial]:
-    """The trials of all sets; for a quick look one seed and fold of LAMA+ctx, for few epochs."""
+    """The trials of all sets; for a quick look few epochs, and one seed and fold of LAMA+ctx."""
     few = ("training.epochs", QUICK_EPOCHS)
     for dataset in work.datasets:
         for trial in make(dataset):
             if not work.quick:
                 yield trial
-            elif (trial.model, trial.seed) == ("lama-ctx", 0) and trial.fold in (0, None):
+            elif trial.experiment == "probe" or _first(trial):
                 yield replace(trial, values=(*trial.values, few))
+
+
+def _first(trial: Trial) -> bool:
+    return (trial.model, trial.seed) == ("lama-ctx", 0) and trial.fold in (0, None)
 
 
 def _train(work: Work, todo: Todo) -> None:
@@ -152,7 +155,7 @@ NAMES: dict[str, Entry] = {
     "parameters": Entry(_parameters, (tables.parameters_table,)),
     "runtime": Entry(_runtime, (tables.runtime_table,)),
     "params-vs-accuracy": Entry(_accuracy, (accuracy_tables.accuracy_table,)),
-    "word-weights": Entry(_keywords),
+    "word-weights": Entry(_keywords, (word_weights.weights_table,)),
     "keywords": Entry(_keywords, (tables.keywords_table,)),
     "heads": Entry(_heads, (accuracy_tables.heads_table,)),
     "probe": Entry(_probe, (accuracy_tables.probes_table,)),

@@ -1,89 +1,84 @@
 """``results/README.md``: every table and figure, and what they show, in words.
 
-Whatever figure stands in a sentence is looked up in the records.
+Whatever figure stands in a sentence is computed from the records.
 """
 
+import textwrap
 from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
-
 from lamatext.files import write_text
-from lamatext.reproduce import accuracy_tables, tables
-from lamatext.reproduce.accuracy_tables import scores
+from lamatext.reproduce import accuracy_tables, findings, said, tables, word_weights
 from lamatext.reproduce.figures import FIGURES, draw
-from lamatext.reproduce.protocol import ABLATIONS
-from lamatext.reproduce.published import accuracy as published
 from lamatext.reproduce.records import Results
-from lamatext.reproduce.tables import NONE, share
-from lamatext.reproduce.words import SECTIONS
+from lamatext.reproduce.words import QUICK, SECTIONS
 
 ALT = {
     "runtime": "Seconds an epoch of LE and TE by length of text",
     "params-vs-accuracy": "Accuracy on test against trainable parameters",
-    "word-weights": "Distribution of the attention weights of seven words by stars",
+    "word-weights": "Attention weights of six words by stars",
     "heads": "Validation accuracy over epochs by number of heads",
 }
-
-
-def write_page(results: Results) -> Path:
-    """Draw the figures and write the page beside the records."""
-    drawn = {name: draw(results, name, results.folder / "figures") for name in FIGURES}
-    parts = {name: table(results) for name, table in _TABLES.items()}
-    for name, paths in drawn.items():
-        here = paths[0].relative_to(results.folder).as_posix() if paths else ""
-        parts[f"figure-{name}"] = f"![{ALT[name]}]({here})" if paths else "*No records yet.*"
-    values: dict[str, object] = {**parts, **_figures(results)}
-    text = "\n\n".join(section.strip().format_map(values) for section in SECTIONS)
-    path = results.folder / "README.md"
-    write_text(path, text + "\n")
-    return path
-
-
-_TABLES = {
-    "datasets": tables.datasets_table,
-    "complexity": tables.complexity_table,
+TABLES: dict[str, Callable[[Results], str]] = {
     "accuracy": accuracy_tables.accuracy_table,
     "beside": accuracy_tables.beside_paper_table,
     "intervals": accuracy_tables.intervals_table,
-    "parameters": tables.parameters_table,
-    "runtime": tables.runtime_table,
-    "keywords": tables.keywords_table,
+    "picks": findings.picks_table,
+    "probes": accuracy_tables.probes_table,
     "heads": accuracy_tables.heads_table,
     "ablation": accuracy_tables.ablation_table,
-    "probes": accuracy_tables.probes_table,
+    "parameters": tables.parameters_table,
+    "complexity": tables.complexity_table,
+    "runtime": tables.runtime_table,
+    "keywords": tables.keywords_table,
+    "weights": word_weights.weights_table,
+    "datasets": tables.datasets_table,
 }
+AS_IT_IS = ("|", "#", "![")  # how blocks begin that are not wrapped
 
 
-class _Lookup:
-    """A figure by ``ROW,COLUMN``, for the sentences."""
-
-    def __init__(self, find: Callable[[str, str], str]) -> None:
-        self._find = find
-
-    def __getitem__(self, place: str) -> str:
-        row, _, column = place.partition(",")
-        return self._find(row, column)
+def write_page(results: Results, *, quick: bool = False) -> Path:
+    """Draw the figures and write the page beside the records."""
+    figures = {name: bool(draw(results, name, results.folder / "figures")) for name in FIGURES}
+    path = results.folder / "README.md"
+    write_text(path, page(results, figures, quick=quick))
+    return path
 
 
-def _figures(results: Results) -> dict[str, object]:
-    """What a sentence may name: ``ours``, ``paper`` and ``changed``."""
+def page(results: Results, figures: dict[str, bool], *, quick: bool = False) -> str:
+    """The text; ``figures`` says of each whether there is one to show."""
+    parts = {name: table(results) for name, table in TABLES.items()}
+    for name, drawn in figures.items():
+        shown = f"![{ALT[name]}](figures/{name}.png)"
+        parts[f"figure-{name}"] = shown if drawn else "*No records yet.*"
+    if quick:
+        blocks = [QUICK.strip(), *parts.values()]
+    else:
+        values = {**parts, **said.values(results)}
+        blocks = [wrapped(section.strip().format_map(values)) for section in SECTIONS]
+    return "\n\n".join(blocks) + "\n"
 
-    def ours(model: str, dataset: str) -> str:
-        values = [record.number for record in scores(results, dataset, model)]
-        return share(float(np.mean(values))) if values else NONE
 
-    def changed(name: str, dataset: str) -> str:
-        values = [
-            record.number
-            for record in results.of("ablation")
-            if (record.dataset, record.metric) == (dataset, "accuracy")
-            and dict(record.config) == dict(ABLATIONS[name])
-        ]
-        return share(float(np.mean(values))) if values else NONE
+def wrapped(text: str, width: int = 100) -> str:
+    """Paragraphs and lists at one width; tables, headings and figures as they are."""
+    return "\n\n".join(
+        block if block.startswith(AS_IT_IS) else _wrapped(block, width)
+        for block in text.split("\n\n")
+    )
 
-    return {
-        "ours": _Lookup(ours),
-        "paper": _Lookup(lambda model, dataset: share(published(model, dataset))),
-        "changed": _Lookup(changed),
-    }
+
+def _wrapped(block: str, width: int) -> str:
+    lines = block.split("\n- ") if block.startswith("- ") else [block]
+    first, *others = lines
+    items = [first, *(f"- {line}" for line in others)]
+    hang = "  " if block.startswith("- ") else ""
+    return "\n".join(
+        textwrap.fill(
+            item,
+            width,
+            subsequent_indent=hang,
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+        for item in items
+    )

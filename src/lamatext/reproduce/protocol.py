@@ -89,10 +89,11 @@ def fine_tuned(dataset: str) -> Iterator[Trial]:
         yield Trial("accuracy", dataset, "bert", seed, None, MINILM)
 
 
-def probes() -> Iterator[Trial]:
+def probes(dataset: str) -> Iterator[Trial]:
     """One seed of each explanation."""
-    for dataset, model, values in PROBES.values():
-        yield Trial("probe", dataset, model, 0, None, values)
+    for where, model, values in PROBES.values():
+        if where == dataset:
+            yield Trial("probe", dataset, model, 0, None, values)
 
 
 def ablations(dataset: str) -> Iterator[Trial]:

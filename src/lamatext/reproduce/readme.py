@@ -3,7 +3,6 @@
 from pathlib import Path
 
 from lamatext.files import write_text
-from lamatext.reproduce.accuracy_tables import best_on_validation
 from lamatext.reproduce.board import Board, read_board
 from lamatext.reproduce.leaderboard_page import (
     accuracy_table,
@@ -12,12 +11,8 @@ from lamatext.reproduce.leaderboard_page import (
     verdict,
     write_page,
 )
-from lamatext.reproduce.published import accuracy as published
+from lamatext.reproduce.paper_block import paper_block
 from lamatext.reproduce.records import Results
-from lamatext.reproduce.tables import heading, markdown, share, title
-
-SETS = ("r8", "imdb", "clothing-long")
-SYSTEMS = ("lama-ctx", "lama", "san", "bigru", "cnn", "te", "avg", "lama-encoder")
 
 
 def leaderboard_block(board: Board) -> str:
@@ -35,41 +30,12 @@ def leaderboard_block(board: Board) -> str:
     )
 
 
-def paper_block(results: Results) -> str:
-    """The paper's systems by its protocol, ours beside the published values."""
-    rows = [
-        [title(system), *(_beside(results, dataset, system) for dataset in SETS)]
-        for system in SYSTEMS
-    ]
-    return "\n".join(
-        [
-            "## The paper, computed again",
-            "",
-            "Test accuracy of the seed that is best on validation, and after the stroke the "
-            "published value; `clothing-long` stands in for Yelp-L and is not like for like. "
-            "`lamatext reproduce NAME` computes any table or figure; "
-            "[results/README.md](results/README.md) has all of them, with what they show in words.",
-            "",
-            markdown(["ours / paper", *map(heading, SETS)], rows),
-            "",
-            "![Validation accuracy over epochs by number of heads](results/figures/heads.png)",
-            "",
-            "![Accuracy against parameters](results/figures/params-vs-accuracy.png)",
-        ]
-    )
-
-
 def fill(readme: Path, name: str, text: str) -> None:
     """Put ``text`` between the marks of that name."""
     begin, end = f"<!-- begin: {name} -->", f"<!-- end: {name} -->"
     before, _, rest = readme.read_text(encoding="utf-8").partition(begin)
     _, _, after = rest.partition(end)
     write_text(readme, f"{before}{begin}\n{text}\n{end}{after}")
-
-
-def _beside(results: Results, dataset: str, system: str) -> str:
-    ours = best_on_validation(results, dataset, system)
-    return f"{share(ours)} / {share(published(system, dataset))}"
 
 
 def main() -> None:

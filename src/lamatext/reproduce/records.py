@@ -11,6 +11,7 @@ from lamatext.provenance import commit, versions
 
 Value = float | list[float] | list[str] | dict[str, float]
 Key = tuple[str, str, str, str, int | None, int | None, str]
+QUICK = ("training.epochs", "texts")  # what a quick look changes, beside what it looks at
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +45,11 @@ class Record:
             self.fold,
             json.dumps(dict(self.config), sort_keys=True),
         )
+
+    @property
+    def changed(self) -> dict[str, object]:
+        """The settings that differ from the recipe, whether this is a quick look or not."""
+        return {key: value for key, value in self.config.items() if key not in QUICK}
 
     @property
     def number(self) -> float:

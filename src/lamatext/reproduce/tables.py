@@ -21,9 +21,10 @@ FORMULAS = {
 }
 
 
-def markdown(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table; all columns but the first stand to the right."""
-    lines = [f"| {' | '.join(header)} |", f"|---|{'---:|' * (len(header) - 1)}"]
+def markdown(header: Sequence[str], rows: Iterable[Sequence[str]], *, words: int = 1) -> str:
+    """A table; the first so many columns hold words, the others stand to the right."""
+    marks = f"|{'---|' * words}{'---:|' * (len(header) - words)}"
+    lines = [f"| {' | '.join(header)} |", marks]
     return "\n".join([*lines, *(f"| {' | '.join(row)} |" for row in rows)])
 
 
@@ -140,11 +141,11 @@ def keywords_table(results: Results) -> str:
                 r.value
                 for r in results.of("keywords")
                 if (r.dataset, r.metric) == (dataset, f"top words of {label}")
-                and dict(r.config) == config
+                and r.changed == config
             ]
             cells.append(" ".join(_first(found[0], 10)) if found else NONE)
-        rows.append([f"{dataset}: {label}", words, *cells])
-    return markdown(("class", "paper", "as in the paper", "with temperature"), rows)
+        rows.append([f"{heading(dataset)}: {label}", words, *cells])
+    return markdown(("class", "paper", "as in the paper", "with temperature"), rows, words=4)
 
 
 def _first(value: Value, count: int) -> list[str]:

@@ -24,6 +24,7 @@ from lamatext.report.chosen import choose, doubtful_labels
 from lamatext.report.gather import Findings, gather
 from lamatext.report.markup import Html, interval, join, many, marked, tag
 from lamatext.report.page import report_page, write_report
+from lamatext.report.reasons import checked_reasons
 from lamatext.runtime.predictor import Predictor
 
 BOARD = [
@@ -211,6 +212,7 @@ def test_a_transformer_is_explained_on_fewer_texts_and_by_more_words_at_a_time(
 
     assert found.words.texts == 1000 // 18
     assert found.faithfulness.texts == 30
+    assert checked_reasons(tmp_path / "te", found.texts).texts == 30
     long = "a good film " * 60
     assert Predictor.load(tmp_path / "te").explain(long).window == 3
     assert TextClassifier.load(tmp_path / "te").explain(long).window == 3

@@ -16,13 +16,12 @@ from lamatext.explain.checked import MOST, sample
 from lamatext.explain.explanation import Explanation
 from lamatext.explain.faithfulness import Faithfulness
 from lamatext.explain.global_words import GlobalWords
-from lamatext.explain.occlusion import MOST as MOST_VERSIONS
 from lamatext.folder import METRICS, folder_size, load_config, read_json
 from lamatext.held_out import HeldOut
 from lamatext.jobs import class_numbers
 from lamatext.progress import SILENT, Progress
 from lamatext.report.chosen import Chosen, choose
-from lamatext.report.reasons import checked_reasons
+from lamatext.report.reasons import FEWEST, checked_reasons, is_slow
 from lamatext.report.words import words_of
 from lamatext.runtime.predictor import Predictor
 from lamatext.training.metrics import Floats, Numbers, Scores, score
@@ -30,7 +29,6 @@ from lamatext.training.metrics import Floats, Numbers, Scores, score
 SHOWN = 420  # texts on the page, about
 COUNTED = 1000  # texts whose words are counted
 SLOW, SLOWER = 6, 18  # so many times fewer where words are left out, or by a Transformer too
-FEWEST = 30  # texts on which reasons are checked all the same
 TIMED = 100  # texts, one at a time
 
 
@@ -136,7 +134,7 @@ def _share(predictor: Predictor, text: str) -> int:
     """How many times fewer texts are explained than where attention says why in one reading."""
     if predictor.explain(text).method == "contribution":
         return 1
-    return SLOW if predictor.versions == MOST_VERSIONS else SLOWER
+    return SLOWER if is_slow(predictor) else SLOW
 
 
 def _summary(held: HeldOut) -> Summary:

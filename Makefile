@@ -11,7 +11,7 @@ EXTRAS := train,paper,bert,minilm,hub,serve,explain,demo,rivals,dev
 setup: $(VENV)/.installed
 
 # Installed again only when what is to be installed has changed.
-$(VENV)/.installed: pyproject.toml constraints.txt
+$(VENV)/.installed: pyproject.toml constraints.txt src/lamatext/runtime/gru.c
 	@echo "Setting up $(VENV): a few minutes, once."
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[$(EXTRAS)]"

@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float32]
 Ids = NDArray[np.int32]
 
+GIVEN = "given_states"  # the graph's optional input: states (B, T, D) that another has computed
+
 
 class Result(NamedTuple):
     """What a network says of a batch of texts."""

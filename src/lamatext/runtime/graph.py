@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from lamatext.errors import ModelError
+from lamatext.runtime.engine import GIVEN
 from lamatext.runtime.graph_nodes import Nodes
 from lamatext.runtime.weights import Array
 from lamatext.settings import ModelSettings
@@ -37,7 +38,8 @@ def build_graph(model: ModelSettings, tensors: Mapping[str, Array]) -> "ModelPro
         model: the settings that the network was built with.
         tensors: its state dict, in any storage of ``lamatext.runtime.weights``.
 
-    Inputs: ``ids`` (B, T) and ``lengths`` (B,), int32, every length at least 1. Outputs: ``logits``
+    Inputs: ``ids`` (B, T) and ``lengths`` (B,), int32, every length at least 1; of systems with a
+    GRU, if someone else has walked it, its states (B, T, D) as ``GIVEN``. Outputs: ``logits``
     (B, C), ``embedding`` (B, M, D), ``weights`` (B, M, T) of systems with attention, ``states``.
     """
     if model.name in NOT_HELD:
@@ -81,19 +83,26 @@ def _encode(nodes: Nodes, text: Text) -> None:
 
 
 def _recur(nodes: Nodes, embedded: str) -> None:
-    """``states`` (B, T, 2h) of the bi-GRU, which ONNX lays out as (T, 2, B, h)."""
-    steps = nodes.add("Transpose", embedded, perm=[1, 0, 2])  # (T, B, E)
-    inputs, recurrent = (_gates(nodes, f"weight_{part}") for part in ("ih", "hh"))
+    """``states`` (B, T, 2h) of the bi-GRU, unless they are given."""
     hidden = nodes.shape("encoder.gru.weight_hh_l0")[1]
-    states = nodes.add(
-        "GRU",
-        *(steps, inputs, recurrent, _gate_biases(nodes), "lengths"),
-        hidden_size=hidden,
-        direction="bidirectional",
-        linear_before_reset=1,  # n = tanh(W x + b + r ∘ (U h + c)), as torch has it
-    )
-    states = nodes.add("Transpose", states, perm=[2, 0, 1, 3])  # (B, T, 2, h)
-    nodes.add("Reshape", states, nodes.constant([0, 0, 2 * hidden]), name="states")
+    parameters = _gates(nodes, "weight_ih"), _gates(nodes, "weight_hh"), _gate_biases(nodes)
+
+    def walk() -> str:
+        steps = nodes.add("Transpose", embedded, perm=[1, 0, 2])  # (T, B, E)
+        states = nodes.add(
+            "GRU",
+            *(steps, *parameters, "lengths"),
+            hidden_size=hidden,
+            direction="bidirectional",
+            linear_before_reset=1,  # n = tanh(W x + b + r ∘ (U h + c)), as torch has it
+        )  # (T, 2, B, h)
+        states = nodes.add("Transpose", states, perm=[2, 0, 1, 3])  # (B, T, 2, h)
+        return nodes.add("Reshape", states, nodes.constant([0, 0, 2 * hidden]))
+
+    given = nodes.optional(GIVEN, ["B", "T", 2 * hidden])
+    none = nodes.constant(np.array(0, np.int64))
+    missing = nodes.add("Equal", nodes.add("Size", given), none)
+    nodes.either(missing, walk, lambda: nodes.add("Identity", given), name="states")
 
 
 def _gates(nodes: Nodes, part: str) -> str:

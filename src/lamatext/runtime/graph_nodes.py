@@ -1,6 +1,7 @@
 """A small writer of ONNX graphs: every step names a value, and the next one takes that name."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,6 +27,8 @@ class Nodes:
         self._tensors = tensors
         self._nodes: list[Any] = []
         self._stored: dict[str, Any] = {}
+        self._optional: list[Any] = []
+        self._numbers = count()
 
     def __contains__(self, name: str) -> bool:
         return name in self._tensors
@@ -42,6 +45,20 @@ class Nodes:
         names = [f"{stem}.{part}" for part in range(parts)]
         self._nodes.append(self._onnx.helper.make_node("Split", [value], names, axis=0))
         return names
+
+    def optional(self, name: str, shape: Sequence[str | int]) -> str:
+        """A float32 input that may be left out; then it is empty."""
+        empty = np.zeros([0 if isinstance(size, str) else size for size in shape], np.float32)
+        self._stored[name] = self._onnx.numpy_helper.from_array(empty, name)
+        self._optional.append(self._floats(name, shape))
+        return name
+
+    def either(
+        self, condition: str, then: Callable[[], str], otherwise: Callable[[], str], *, name: str
+    ) -> str:
+        """The value that ``then`` makes if ``condition`` holds, else that of ``otherwise``."""
+        branches = {"then_branch": self._branch(then), "else_branch": self._branch(otherwise)}
+        return self.add("If", condition, name=name, **branches)
 
     def constant(self, value: Sequence[int] | Array) -> str:
         """A value that is written into the graph; sequences are shapes and axes."""
@@ -92,13 +109,13 @@ class Nodes:
 
     def model(self, outputs: Mapping[str, Sequence[str | int]]) -> "ModelProto":
         """The finished graph, from ``ids`` (B, T) and ``lengths`` (B,) to the named outputs."""
-        helper, kinds = self._onnx.helper, self._onnx.TensorProto
+        helper, int32 = self._onnx.helper, self._onnx.TensorProto.INT32
         value = helper.make_tensor_value_info
         graph = helper.make_graph(
             self._nodes,
             "lamatext",
-            [value("ids", kinds.INT32, ["B", "T"]), value("lengths", kinds.INT32, ["B"])],
-            [value(name, kinds.FLOAT, shape) for name, shape in outputs.items()],
+            [value("ids", int32, ["B", "T"]), value("lengths", int32, ["B"]), *self._optional],
+            [self._floats(name, shape) for name, shape in outputs.items()],
             list(self._stored.values()),
         )
         opset = helper.make_opsetid("", OPSET)
@@ -107,10 +124,20 @@ class Nodes:
         )
         return model
 
+    def _branch(self, make: Callable[[], str]) -> Any:
+        outer, self._nodes = self._nodes, []
+        name = make()
+        inner, self._nodes = self._nodes, outer
+        return self._onnx.helper.make_graph(inner, name, [], [self._floats(name, None)])
+
+    def _floats(self, name: str, shape: Sequence[str | int] | None) -> Any:
+        kind = self._onnx.TensorProto.FLOAT
+        return self._onnx.helper.make_tensor_value_info(name, kind, shape)
+
     def _initializer(self, name: str) -> str:
         if name not in self._stored:
             self._stored[name] = self._onnx.numpy_helper.from_array(self._tensors[name], name)
         return name
 
     def _fresh(self, stem: str) -> str:
-        return f"{stem}_{len(self._nodes) + len(self._stored)}"
+        return f"{stem}_{next(self._numbers)}"

@@ -6,9 +6,10 @@ from threading import Lock
 from typing import Any
 
 from lamatext.errors import ModelError
-from lamatext.runtime.engine import Floats, Ids, Result
-
-GRAPH_FILE = "model.onnx"
+from lamatext.folder import GRAPH, WEIGHTS
+from lamatext.runtime.engine import GIVEN, Floats, Ids, Result
+from lamatext.runtime.gru import CompiledGru, library
+from lamatext.runtime.weights import mapped
 
 
 class OnnxEngine:
@@ -18,42 +19,62 @@ class OnnxEngine:
         model: the graph's file, or the bytes of a graph that holds its own tensors.
         threads: that ONNX Runtime may use within one batch; one unless stated. More slow this
             recurrence down: run batches side by side instead (``lamatext.runtime.parallel``).
+        tensors: the safetensors file of the network. With it the GRU is walked by compiled code,
+            where there is some, and the graph does the rest.
     """
 
-    def __init__(self, model: Path | bytes, *, threads: int | None = None) -> None:
-        self._model, self._threads = model, threads or 1
+    def __init__(
+        self, model: Path | bytes, *, threads: int | None = None, tensors: Path | None = None
+    ) -> None:
+        self._model, self._threads, self._tensors = model, threads or 1, tensors
         self._opening = Lock()
         self._opened: Any = None  # onnxruntime.InferenceSession, which has no types
+        self._gru: CompiledGru | None = None
 
     @classmethod
     def load(cls, folder: str | Path, *, threads: int | None = None) -> "OnnxEngine":
         """The engine of a saved model; its graph is read when it is first used."""
-        file = Path(folder) / GRAPH_FILE
+        file = Path(folder) / GRAPH
         if not file.is_file():
             raise ModelError(
-                f"{folder}: no {GRAPH_FILE}, which predicting without torch needs; te and bert "
+                f"{folder}: no {GRAPH}, which predicting without torch needs; te and bert "
                 "have none. Use TextClassifier.load with torch installed."
             )
-        return cls(file, threads=threads)
+        return cls(file, threads=threads, tensors=Path(folder) / WEIGHTS)
 
     def run(self, ids: Ids, lengths: Ids) -> Result:
         """All that the network says of ``ids`` (B, T) with ``lengths`` (B,)."""
         session = self._session()
         names = [output.name for output in session.get_outputs()]
-        values = session.run(names, {"ids": ids, "lengths": lengths})
+        values = session.run(names, self._feeds(ids, lengths))
         return Result(**{"weights": None, **dict(zip(names, values, strict=True))})
 
     def logits(self, ids: Ids, lengths: Ids) -> Floats:
         """Only the logits (B, C)."""
-        logits: Floats = self._session().run(["logits"], {"ids": ids, "lengths": lengths})[0]
+        session = self._session()
+        logits: Floats = session.run(["logits"], self._feeds(ids, lengths))[0]
         return logits
+
+    def _feeds(self, ids: Ids, lengths: Ids) -> dict[str, Ids | Floats]:
+        if self._gru is None:
+            return {"ids": ids, "lengths": lengths}
+        return {"ids": ids, "lengths": lengths, GIVEN: self._gru.states(ids, lengths)}
 
     def _session(self) -> Any:
         if self._opened is None:
             with self._opening:
                 if self._opened is None:
-                    self._opened = _open(self._model, self._threads)
+                    session = _open(self._model, self._threads)
+                    self._gru = self._compiled(session)
+                    self._opened = session
         return self._opened
+
+    def _compiled(self, session: Any) -> CompiledGru | None:
+        code = library()
+        may_be_given = [value.name for value in session.get_overridable_initializers()]
+        if code is None or self._tensors is None or GIVEN not in may_be_given:
+            return None
+        return CompiledGru(code, mapped(self._tensors))
 
 
 def _open(model: Path | bytes, threads: int) -> Any:
@@ -67,7 +88,7 @@ def _open(model: Path | bytes, threads: int) -> Any:
     try:
         return runtime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
     except Exception as error:  # ONNX Runtime raises a dozen types without a common one
-        where = GRAPH_FILE if isinstance(model, bytes) else model
+        where = GRAPH if isinstance(model, bytes) else model
         raise ModelError(
             f"{where}: ONNX Runtime cannot read it ({error}). Save or export the model again."
         ) from error

@@ -1,13 +1,12 @@
 """``model.onnx``: a graph of a few kB whose tensors lie in ``model.safetensors`` beside it."""
 
-import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lamatext.runtime.graph import build_graph
-from lamatext.runtime.weights import Array
+from lamatext.runtime.weights import Array, places
 from lamatext.settings import ModelSettings
 
 if TYPE_CHECKING:
@@ -33,27 +32,11 @@ def write_onnx(folder: Path, model: ModelSettings, tensors: Mapping[str, Array])
 
 def _point_into(graph: "ModelProto", file: Path) -> None:
     """Replace the tensors of a graph that the file holds by their places in it."""
-    places = _places(file)
+    held = places(file)
     for tensor in graph.graph.initializer:
-        if tensor.name in places:
-            start, end = places[tensor.name]
+        if tensor.name in held:
+            _, _, start, end = held[tensor.name]
             _make_external(tensor, location=file.name, offset=start, length=end - start)
-
-
-def _places(file: Path) -> dict[str, tuple[int, int]]:
-    """Where each tensor begins and ends in a safetensors file, in bytes from its start.
-
-    The file is the header's length (8 bytes, little-endian), the header (JSON), the tensors.
-    """
-    with file.open("rb") as stream:
-        length = int.from_bytes(stream.read(8), "little")
-        header: dict[str, dict[str, Any]] = json.loads(stream.read(length))
-    header.pop("__metadata__", None)
-    data = 8 + length
-    return {
-        name: (data + entry["data_offsets"][0], data + entry["data_offsets"][1])
-        for name, entry in header.items()
-    }
 
 
 def _make_external(tensor: "TensorProto", **place: object) -> None:

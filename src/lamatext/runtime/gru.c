@@ -1,0 +1,175 @@
+/* The bi-GRU of a saved model, for predicting on a CPU; gru.py lays out the weights and calls it.
+ *
+ *     r = σ(W_ir x + b_ir + W_hr s + b_hr)      v = W_hn s + b_hn
+ *     z = σ(W_iz x + b_iz + W_hz s + b_hz)      n = tanh(W_in x + b_in + r v)
+ *     s ← n + z (s − n)
+ *
+ * Units go by eights: a vector is one gate of eight units, a trio their r, z and n. Every sum is
+ * made in registers.
+ * Letters: B texts, T words, E inputs, h units of a direction, N = ⌈h / 8⌉ trios.
+ */
+
+#include <stdint.h>
+#include <string.h>
+
+#define LANES 8
+#define TRIO (3 * LANES)
+#define WORDS 3 /* words whose sums fill the registers */
+#define TRIOS 4 /* trios whose sums do */
+
+#if defined(__x86_64__)
+#define FAST __attribute__((target("avx2,fma")))
+#else
+#define FAST
+#endif
+#define INLINED static inline __attribute__((always_inline)) FAST
+
+typedef float vector __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
+
+typedef struct {
+    int64_t inputs, units, trios, known; /* E, h, N, and of how many words there are gates */
+    const float *input_weights;          /* (2, N, E, 3, 8) */
+    const float *input_biases;           /* (2, N, 3, 8), those of W_hr and W_hz added */
+    const float *state_weights;          /* (2, N, h, 3, 8) */
+    const float *state_biases;           /* (2, N, 3, 8), of v alone */
+    const float *gates;                  /* (known, 2, N, 3, 8): W_i x + b of the first words */
+} gru;
+
+int can_run(void) {
+#if defined(__x86_64__)
+    __builtin_cpu_init();
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+#else
+    return 0; /* untried */
+#endif
+}
+
+INLINED vector *at(const float *place) { return (vector *)place; }
+
+/* One trio's gates of some words x (words, E). */
+INLINED void project_words(const gru *g, int64_t trio, const float *x, float *out,
+                           const int words) {
+    const float *weight = g->input_weights + trio * g->inputs * TRIO;
+    vector sum[WORDS][3];
+    for (int i = 0; i < words; i++)
+        for (int gate = 0; gate < 3; gate++)
+            sum[i][gate] = *at(g->input_biases + trio * TRIO + gate * LANES);
+    for (int64_t k = 0; k < g->inputs; k++, weight += TRIO)
+        for (int gate = 0; gate < 3; gate++)
+            for (int i = 0; i < words; i++)
+                sum[i][gate] += x[i * g->inputs + k] * *at(weight + gate * LANES);
+    for (int i = 0; i < words; i++)
+        for (int gate = 0; gate < 3; gate++)
+            *at(out + (i * 2 * g->trios + trio) * TRIO + gate * LANES) = sum[i][gate];
+}
+
+/* out (count, 2, N, 3, 8): W_i x + b of words x (count, E). */
+FAST void project(const gru *g, const float *x, int64_t count, float *out) {
+    int64_t row = 2 * g->trios * TRIO, i;
+    for (int64_t trio = 0; trio < 2 * g->trios; trio++) {
+        for (i = 0; i + WORDS <= count; i += WORDS)
+            project_words(g, trio, x + i * g->inputs, out + i * row, WORDS);
+        for (; i < count; i++)
+            project_words(g, trio, x + i * g->inputs, out + i * row, 1);
+    }
+}
+
+/* The quotient of polynomials that Eigen and ONNX Runtime take: right to the last bits. */
+INLINED float tanh_of(float x) {
+    x = x > 9.0f ? 9.0f : x;
+    x = x < -9.0f ? -9.0f : x;
+    float s = x * x, p = -2.76076847742355e-16f, q = 1.19825839466702e-06f;
+    p = p * s + 2.00018790482477e-13f;
+    p = p * s - 8.60467152213735e-11f;
+    p = p * s + 5.12229709037114e-08f;
+    p = p * s + 1.48572235717979e-05f;
+    p = p * s + 6.37261928875436e-04f;
+    p = p * s + 4.89352455891786e-03f;
+    q = q * s + 1.18534705686654e-04f;
+    q = q * s + 2.26843463243900e-03f;
+    q = q * s + 4.89352518554385e-03f;
+    return x * p / q;
+}
+
+INLINED float sigmoid(float x) { return 0.5f + 0.5f * tanh_of(0.5f * x); }
+
+/* Some trios' states after a word that has `gates`; `old` (N, 8) are all states before it. */
+INLINED void step(const gru *g, int64_t way, int64_t first, const float *gates, const float *old,
+                  float *new, const int trios) {
+    int64_t h = g->units, trio = way * g->trios + first;
+    const float *weight = g->state_weights + trio * h * TRIO;
+    vector sum[TRIOS][3];
+    float share[TRIOS * TRIO];
+    for (int i = 0; i < trios; i++)
+        for (int gate = 0; gate < 3; gate++)
+            sum[i][gate] = *at(g->state_biases + (trio + i) * TRIO + gate * LANES);
+    for (int64_t k = 0; k < h; k++)
+        for (int i = 0; i < trios; i++)
+            for (int gate = 0; gate < 3; gate++)
+                sum[i][gate] += old[k] * *at(weight + (i * h + k) * TRIO + gate * LANES);
+    for (int i = 0; i < trios; i++)
+        for (int gate = 0; gate < 3; gate++)
+            *at(share + i * TRIO + gate * LANES) = sum[i][gate];
+    for (int i = 0; i < trios; i++)
+        for (int j = 0; j < LANES; j++) {
+            const float *x = gates + (first + i) * TRIO + j, *u = share + i * TRIO + j;
+            int64_t unit = (first + i) * LANES + j;
+            float r = sigmoid(x[0] + u[0]), z = sigmoid(x[LANES] + u[LANES]);
+            float n = tanh_of(x[2 * LANES] + r * u[2 * LANES]);
+            new[unit] = n + z * (old[unit] - n);
+        }
+}
+
+/* All states `new` (N, 8) after a word.
+ *
+ * The weights are more than the nearest cache holds: to and fro, each step begins with those that
+ * the last one ended with. The number of trios is a constant wherever it is used.
+ */
+INLINED void step_all(const gru *g, int64_t way, int64_t turn, const float *gates,
+                      const float *old, float *new) {
+    int64_t groups = (g->trios + TRIOS - 1) / TRIOS;
+    for (int64_t i = 0; i < groups; i++) {
+        int64_t first = TRIOS * (turn % 2 ? groups - 1 - i : i);
+        if (g->trios - first >= TRIOS)
+            step(g, way, first, gates, old, new, TRIOS);
+        else if (g->trios - first == 3)
+            step(g, way, first, gates, old, new, 3);
+        else if (g->trios - first == 2)
+            step(g, way, first, gates, old, new, 2);
+        else
+            step(g, way, first, gates, old, new, 1);
+    }
+}
+
+/* The states out (T, 2h) of a text in one direction. */
+INLINED void walk_text(const gru *g, int64_t way, const int32_t *places, int64_t words,
+                       const float *others, float *room, float *out) {
+    int64_t row = 2 * g->trios * TRIO;
+    float *old = room, *new = room + g->trios * LANES;
+    memset(room, 0, 2 * g->trios * LANES * sizeof(float));
+    for (int64_t k = 0; k < words; k++) {
+        int64_t word = way ? words - 1 - k : k, place = places[word];
+        const float *gates = place < g->known ? g->gates + place * row
+                                              : others + (place - g->known) * row;
+        step_all(g, way, k, gates + way * g->trios * TRIO, old, new);
+        memcpy(out + (2 * word + way) * g->units, new, g->units * sizeof(float));
+        float *swap = old;
+        old = new;
+        new = swap;
+    }
+}
+
+/* The states out (B, T, 2h) of texts, zero in their padding.
+ *
+ * A place (B, T) below `known` is a row of g->gates, another one of `others`; the room is (2, N, 8).
+ */
+FAST void walk(const gru *g, const int32_t *places, const int32_t *lengths, const float *others,
+               int64_t texts, int64_t words, float *room, float *out) {
+    for (int64_t text = 0; text < texts; text++) {
+        int64_t length = lengths[text] < words ? lengths[text] : words;
+        float *own = out + text * words * 2 * g->units;
+        for (int64_t way = 0; way < 2; way++)
+            walk_text(g, way, places + text * words, length, others, room, own);
+        memset(own + length * 2 * g->units, 0, (words - length) * 2 * g->units * sizeof(float));
+    }
+}

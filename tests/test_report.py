@@ -20,6 +20,7 @@ from lamatext.data.corpus import Corpus
 from lamatext.explain.faithfulness import Faithfulness
 from lamatext.folder import METRICS, read_json
 from lamatext.held_out import HeldOut
+from lamatext.report.charts import spread
 from lamatext.report.chosen import choose, doubtful_labels
 from lamatext.report.gather import Findings, gather
 from lamatext.report.markup import Html, interval, join, many, marked, tag
@@ -308,6 +309,17 @@ def test_a_long_text_is_shown_around_its_strongest_words() -> None:
     assert len(shown.split()) < 100
     assert '<mark class="p4">wonderful</mark>' in marked(explanation, 1)
     assert '<mark class="n2">dull</mark>' in marked(explanation, 1)
+
+
+@pytest.mark.parametrize(
+    ("values", "ends"), [([0.5, 0.6], (0.49, 0.61)), ([0.97], (0.873, 1.0)), ([0.0, 1.0], (0, 1))]
+)
+def test_an_axis_of_shares_ends_at_all_of_them(
+    values: list[float], ends: tuple[float, float]
+) -> None:
+    axis = spread("right answers", values, "{:.1%}", most=1.0)
+
+    assert (axis.low, axis.high) == pytest.approx(ends)
 
 
 def test_markup_escapes_what_is_not_markup() -> None:

@@ -3,6 +3,7 @@
 Lines differ in colour and in dash, so that neither eyes nor a printer need tell colours apart.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -73,11 +74,11 @@ def steps(name: str, last: int) -> Axis:
     return Axis(name, 1, max(last, 2), range(1, max(last, 2) + 1, stride))
 
 
-def spread(name: str, values: Sequence[float], form: str) -> Axis:
-    """From the least to the greatest value, with air around."""
+def spread(name: str, values: Sequence[float], form: str, *, most: float = math.inf) -> Axis:
+    """From the least to the greatest value, with air around; never below 0 nor above ``most``."""
     low, high = min(values), max(values)
     air = (high - low) * 0.1 or abs(high) * 0.1 or 0.1
-    low, high = low - air, high + air
+    low, high = max(low - air, 0.0), min(high + air, most)
     return Axis(name, low, high, [low + (high - low) * part for part in PERCENT], form)
 
 

@@ -166,7 +166,8 @@ def curves(found: Findings) -> Html:
     aside = figure(
         Chart("chart-right", "Right answers on texts kept aside",
               f"From {per_cent(right[0])} to {per_cent(top)} at best.",
-              across, spread("right answers", right, "{:.1%}"), [Line("right", points, 1)]),
+              across, spread("right answers", right, "{:.1%}", most=1.0),
+              [Line("right", points, 1)]),
         head=("epoch", "error in training", "right on texts kept aside"), rows=rows,
     )  # fmt: skip
     points = list(zip(map(float, epochs), losses, strict=True))

@@ -4,6 +4,7 @@ import time
 import warnings
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ from lamatext.data.corpus import Corpus
 from lamatext.data.split import stratified_split
 from lamatext.errors import DataError
 from lamatext.folder import CHECKPOINT, folder_size
-from lamatext.progress import SILENT, Progress
+from lamatext.progress import SILENT, Progress, counted
 from lamatext.rivals import Numbers, Row, check_rivals, measure, row_of
 from lamatext.runtime.predictor import Predictor
 from lamatext.settings import Recipe
@@ -142,13 +143,10 @@ def score_saved(folder: Path, test: Corpus, progress: Progress = SILENT) -> tupl
     known = {str(label): number for number, label in enumerate(predictor.classes.tolist())}
     truth = class_numbers(test, known)
     predictor.predict_proba([""])  # opens the engine
+    texts = chain.from_iterable(part.to_pylist() for part in _slices(test.texts))
     started = time.perf_counter()
-    found = []
-    for batch in _slices(test.texts):
-        found.append(predictor.predict_proba(batch.to_pylist()))
-        progress.advance(len(batch))
+    probabilities = predictor.predict_proba(counted(texts, progress)).astype(np.float64)
     seconds = time.perf_counter() - started
-    probabilities = np.concatenate(found).astype(np.float64)
     return score(predictor.classes.tolist(), truth, probabilities), len(test) / seconds
 
 

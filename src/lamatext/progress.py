@@ -1,5 +1,12 @@
 """How long work tells what it is doing; the command line shows it, Python callers get silence."""
 
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import TypeVar
+
+T = TypeVar("T")
+STEPS = 64  # items between two words of progress
+
 
 class Progress:
     """Silent. A display overrides the three methods."""
@@ -15,3 +22,11 @@ class Progress:
 
 
 SILENT = Progress()
+
+
+def counted(items: Iterable[T], progress: Progress) -> Iterator[T]:
+    """The items; ``progress`` is told how many were taken."""
+    rest = iter(items)
+    while some := list(islice(rest, STEPS)):
+        yield from some
+        progress.advance(len(some))

@@ -19,7 +19,7 @@ from lamatext.explain.global_words import GlobalWords
 from lamatext.folder import METRICS, folder_size, load_config, read_json
 from lamatext.held_out import HeldOut
 from lamatext.jobs import class_numbers
-from lamatext.progress import SILENT, Progress
+from lamatext.progress import SILENT, Progress, counted
 from lamatext.report.chosen import Chosen, choose
 from lamatext.report.reasons import FEWEST, checked_reasons, is_slow
 from lamatext.report.words import words_of
@@ -116,10 +116,8 @@ def _predict(
     predictor: Predictor, texts: list[str], seed: int, progress: Progress
 ) -> tuple[Floats, Speed]:
     predictor.predict_proba(texts[:1])  # opens the engine
-    started, found = time.perf_counter(), []
-    for start in range(0, len(texts), 8192):
-        found.append(predictor.predict_proba(texts[start : start + 8192]))
-        progress.advance(len(found[-1]))
+    started = time.perf_counter()
+    found = predictor.predict_proba(counted(texts, progress)).astype(np.float64)
     speed = len(texts) / (time.perf_counter() - started)
     alone = []
     for row in sample(len(texts), TIMED, seed):
@@ -127,7 +125,7 @@ def _predict(
         predictor.predict_proba([texts[row]])
         alone.append(1000 * (time.perf_counter() - began))
     median, slow = np.percentile(alone, [50, 95])
-    return np.concatenate(found).astype(np.float64), Speed(speed, float(median), float(slow))
+    return found, Speed(speed, float(median), float(slow))
 
 
 def _share(predictor: Predictor, text: str) -> int:

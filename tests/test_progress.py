@@ -1,0 +1,26 @@
+from lamatext.progress import SILENT, Progress, counted
+
+
+class Told(Progress):
+    """Remembers what it was told."""
+
+    def __init__(self) -> None:
+        self.steps: list[int] = []
+
+    def advance(self, steps: int = 1, detail: str = "") -> None:
+        assert not detail
+        self.steps.append(steps)
+
+
+def test_progress_is_told_of_every_item_that_was_taken_and_of_no_other() -> None:
+    progress = Told()
+    items = counted(range(150), progress)
+
+    assert [next(items) for _ in range(65)] == list(range(65))
+    assert progress.steps == [64]
+    assert list(items) == list(range(65, 150))
+    assert progress.steps == [64, 64, 22]
+
+
+def test_silence_takes_nothing_away() -> None:
+    assert list(counted("abc", SILENT)) == ["a", "b", "c"]

@@ -26,6 +26,7 @@ def test_without_a_gpu_it_says_that_it_is_skipped() -> None:
 
 
 @on_gpu
+@pytest.mark.filterwarnings("ignore:Synchronization debug mode")
 def test_a_step_never_waits_for_the_gpu() -> None:
     device = torch.device("cuda")
     loop = gpu.our_loop(8, device)

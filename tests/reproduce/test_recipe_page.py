@@ -4,6 +4,7 @@ from pathlib import Path
 
 from lamatext.reproduce.board import SETS
 from lamatext.reproduce.recipe_page import (
+    TITLES,
     change_table,
     conclusion,
     differences,
@@ -41,7 +42,7 @@ def test_a_cell_is_the_mean_difference_of_the_same_seed_and_its_spread(tmp_path:
 
     lines = change_table(values, "accuracy", "accuracy").splitlines()
 
-    assert lines[2] == f"| {WHOLE} | – | – | – | – | 0.8500 |"
+    assert lines[2] == f"| {TITLES[WHOLE]} | – | – | – | – | 0.8500 |"
     assert f"| {POOLING} | – | – | – | – | −2.00 ± 1.41 |" in lines
     assert len(lines) == 2 + len(CHANGES)
 

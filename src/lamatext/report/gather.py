@@ -86,9 +86,8 @@ def gather(folder: Path, held: HeldOut, *, seed: int = 0, progress: Progress = S
     for row in chosen.rows:
         explanations[row] = predictor.explain(texts[row])
         progress.advance()
-    progress.stage("counting words")
-    counted = [texts[row] for row in sample(len(texts), COUNTED // share, seed)]
-    words = words_of(predictor, counted, progress)
+    drawn = [texts[row] for row in sample(len(texts), COUNTED // share, seed)]
+    words = words_of(predictor, drawn, progress)
     checked = max(MOST // share, FEWEST)
     reasons = checked_reasons(folder, texts, most=checked, seed=seed, progress=progress)
     return Findings(

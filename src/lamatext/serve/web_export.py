@@ -49,13 +49,13 @@ def export_web(folder: Path, out: Path, *, storage: Storage | None = None) -> We
     Args:
         folder: the saved model.
         out: an HTML file.
-        storage: of the weights; None is the smallest that keeps what the model says.
+        storage: of the weights; None is as saved, or float16 where that keeps what it says.
 
     Raises:
         ModelError: the model does not run in a page; the message says what to use instead.
     """
     description = {**describe(folder), "name": folder.resolve().name}
-    storage, found = (storage, _compared(folder, storage)) if storage else _smallest(folder)
+    storage, found = (storage, _compared(folder, storage)) if storage else _usual(folder)
     weights = save(stored_as(load_tensors(folder), storage))
     wide = (folder / WIDE).read_bytes() if description["wide"] else None
     html = page_of(description, weights, wide)
@@ -63,7 +63,7 @@ def export_web(folder: Path, out: Path, *, storage: Storage | None = None) -> We
     return WebExport(out, len(html.encode()), storage, found)
 
 
-def _smallest(folder: Path) -> tuple[Storage, Agreement | None]:
+def _usual(folder: Path) -> tuple[Storage, Agreement | None]:
     """As saved; half of float32 where that keeps what the model says, and can be tried."""
     saved: Storage = load_config(folder)["storage"]
     if saved == "float32" and find_spec("onnx"):

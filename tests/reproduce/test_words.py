@@ -128,6 +128,16 @@ def test_the_halving_is_not_why_le_and_avg_fail_on_mr(results: Results) -> None:
     assert probed(results, "LAMA+ctx on mr, constant rate") > first
 
 
+def test_random_vectors_are_the_better_start_on_mr(results: Results) -> None:
+    for model in ("avg", "lama-encoder", "lama-ctx"):
+        name = f"{title(model)} on mr from random vectors"
+        first = next(r.number for r in scores(results, "mr", model) if r.seed == 0)
+        assert probed(results, name) > first + 0.1
+        assert abs(probed(results, name) - average(results, "mr", "te")) < 0.02
+    first = next(r.number for r in scores(results, "mr", "san") if r.seed == 0)
+    assert probed(results, "SAN on mr, no penalty") > first + 0.05
+
+
 def test_mr_has_the_fewest_words_to_train_vectors_on(results: Results) -> None:
     found = {(r.dataset, r.metric): r.number for r in results.of("datasets")}
     words = {name: found[name, "train"] * found[name, "words"] for name in DATASETS}

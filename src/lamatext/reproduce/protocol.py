@@ -32,6 +32,10 @@ PROBES: dict[str, tuple[str, str, tuple[tuple[str, object], ...]]] = {
     "AVG on mr, constant rate": ("mr", "avg", (("training.schedule", "constant"),)),
     "LE on mr, constant rate": ("mr", "lama-encoder", (("training.schedule", "constant"),)),
     "LAMA+ctx on mr, constant rate": ("mr", "lama-ctx", (("training.schedule", "constant"),)),
+    "AVG on mr from random vectors": ("mr", "avg", (("text.vectors", "random"),)),
+    "LE on mr from random vectors": ("mr", "lama-encoder", (("text.vectors", "random"),)),
+    "LAMA+ctx on mr from random vectors": ("mr", "lama-ctx", (("text.vectors", "random"),)),
+    "SAN on mr, no penalty": ("mr", "san", (("model.penalty", 0.0),)),
     "SAN on r8, m = 15, no penalty": (
         "r8",
         "san",

@@ -55,8 +55,9 @@ def test_any_difference_that_can_be_seen_is_too_large(change: dict[str, float]) 
     assert not replace(fine, **change).holds  # type: ignore[arg-type]
 
 
-def test_made_up_texts_have_one_word_to_two_hundred() -> None:
-    lengths = [len(text.split()) for text in made_up_texts(["a", "b"])]
+@pytest.mark.parametrize("words", [["a", "b"], []])
+def test_made_up_texts_have_one_word_to_two_hundred(words: list[str]) -> None:
+    lengths = [len(text.split()) for text in made_up_texts(words)]
 
     assert len(lengths) == 200
     assert (min(lengths), max(lengths)) == (1, 200)

@@ -47,10 +47,11 @@ def agreement(ours: Predictor, theirs: Predictor, texts: Sequence[str]) -> Agree
 
 def made_up_texts(words: Sequence[str], *, texts: int = TEXTS) -> list[str]:
     """Texts of one word to ``LONGEST``, the first of ``words`` more often than the last."""
-    places = np.random.default_rng(0).zipf(1.3, (texts, LONGEST)) - 1
+    known = words or ["word"]  # a model may know none
+    places = np.minimum(np.random.default_rng(0).zipf(1.3, (texts, LONGEST)), len(known)) - 1
     lengths = np.geomspace(1, LONGEST, texts).round().astype(int)
     return [
-        " ".join(words[min(place, len(words) - 1)] for place in row[:length])
+        " ".join(known[place] for place in row[:length])
         for row, length in zip(places, lengths, strict=True)
     ]
 

@@ -271,7 +271,7 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
         )  # fmt: skip
 
     def _check_fitted(self) -> None:
-        if not hasattr(self, "network_"):
+        if not self.__sklearn_is_fitted__():
             raise NotFittedError(
                 "this TextClassifier is not fitted. Call fit(texts, labels), or load a saved one."
             )

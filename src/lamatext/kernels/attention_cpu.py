@@ -83,7 +83,8 @@ class CpuAttention(torch.autograd.Function):
         ctx: Any, embedding: Tensor | None, weights: Tensor | None
     ) -> tuple[Tensor | None, ...]:
         """Gradients of the states, G, W, b and τ."""
-        from lamatext.kernels.attention_walk import Wanted, attend_back
+        from lamatext.kernels.attention_back import attend_back
+        from lamatext.kernels.attention_walk import Wanted
 
         sizes, given, trace = ctx.kept
         like = torch.from_numpy(given.bias[:0])

@@ -92,7 +92,8 @@ def ready() -> bool:
     """Whether the kernel runs at once: without numba, or compiled before on this machine."""
     if importlib.util.find_spec("numba") is None:
         return True
-    from lamatext.kernels.attention_walk import attend, attend_back
+    from lamatext.kernels.attention_back import attend_back
+    from lamatext.kernels.attention_walk import attend
     from lamatext.kernels.compiled import is_compiled
     from lamatext.kernels.gru_function import KERNELS
 

@@ -14,7 +14,7 @@ from lamatext.runtime.graph import build_graph
 from lamatext.runtime.gru import CompiledGru, library
 from lamatext.runtime.onnx_engine import OnnxEngine
 from lamatext.runtime.onnx_file import GRAPH_FILE, TENSOR_FILE
-from lamatext.runtime.weights import Storage, mapped, restored, stored_as
+from lamatext.runtime.weights import Storage, restored, stored_as, tensors_in
 
 compiled = pytest.mark.skipif(library() is None, reason="gru.c is not compiled here")
 STORAGES: tuple[Storage, ...] = ("float32", "float16", "int8")
@@ -88,6 +88,16 @@ def test_a_text_has_the_same_states_alone_and_in_a_batch_bit_for_bit() -> None:
 
 
 @compiled
+def test_a_length_below_zero_is_none_at_all() -> None:
+    walk = walker(random_network(settings("bigru"))[1])
+
+    states = walk.states(np.array([[3, 4, 5]] * 2, np.int32), np.array([-9, 3], np.int32))
+
+    assert not states[0].any()
+    assert states[1].any(axis=1).all()
+
+
+@compiled
 def test_arrays_of_any_layout_are_read_right() -> None:
     walk = walker(random_network(settings("bigru"))[1])
     ids, lengths = random_texts(6, 30)
@@ -125,7 +135,7 @@ def test_a_saved_model_says_the_same_with_compiled_code_and_without(
         ids, lengths = random_texts(texts, words, seed=seed)
         found = engine.run(ids, lengths)
         assert_equal_results(found, plain.run(ids, lengths), lengths)
-        walked = walker(mapped(folder / TENSOR_FILE)).states(ids, lengths)
+        walked = walker(tensors_in((folder / TENSOR_FILE).read_bytes())).states(ids, lengths)
         np.testing.assert_array_equal(found.states, walked)
 
 

@@ -62,6 +62,23 @@ def test_several_threads_may_use_one_engine(tmp_path: Path) -> None:
         np.testing.assert_allclose(logits, torch_engine.logits(*batch), rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("compiled", [True, False])
+def test_what_becomes_of_the_files_later_does_not_matter(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, compiled: bool
+) -> None:
+    if not compiled:
+        monkeypatch.setattr("lamatext.runtime.onnx_engine.library", lambda: None)
+    model = settings("lama-ctx")
+    engine = OnnxEngine.load(save(tmp_path, model, random_network(model)[1]))
+    batch = random_texts(7, 25)
+    before = engine.logits(*batch)
+
+    for file in (GRAPH_FILE, TENSOR_FILE):
+        (tmp_path / file).write_bytes(b"")  # in place, as cp and rsync --inplace do
+
+    np.testing.assert_array_equal(engine.logits(*batch), before)
+
+
 def test_more_threads_give_the_same_answer(tmp_path: Path) -> None:
     model = settings("lama-ctx")
     folder = save(tmp_path, model, random_network(model)[1])

@@ -167,6 +167,7 @@ FAST void walk(const gru *g, const int32_t *places, const int32_t *lengths, cons
                int64_t texts, int64_t words, float *room, float *out) {
     for (int64_t text = 0; text < texts; text++) {
         int64_t length = lengths[text] < words ? lengths[text] : words;
+        length = length > 0 ? length : 0;
         float *own = out + text * words * 2 * g->units;
         for (int64_t way = 0; way < 2; way++)
             walk_text(g, way, places + text * words, length, others, room, own);

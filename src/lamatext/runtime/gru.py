@@ -90,7 +90,7 @@ class CompiledGru:
         """The embeddings (count, E) in float32, however they are stored."""
         rows = self._tensors[TABLE][words]
         if rows.dtype == np.int8:
-            return rows * self._tensors[TABLE + SCALE][words, None]
+            return rows * self._tensors[TABLE + SCALE][words, None].astype(np.float32)
         return rows.astype(np.float32, copy=False)
 
 

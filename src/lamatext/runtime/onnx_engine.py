@@ -9,7 +9,7 @@ from lamatext.errors import ModelError
 from lamatext.folder import GRAPH, WEIGHTS
 from lamatext.runtime.engine import GIVEN, Floats, Ids, Result
 from lamatext.runtime.gru import CompiledGru, library
-from lamatext.runtime.weights import mapped
+from lamatext.runtime.weights import tensors_in
 
 
 class OnnxEngine:
@@ -19,8 +19,9 @@ class OnnxEngine:
         model: the graph's file, or the bytes of a graph that holds its own tensors.
         threads: that ONNX Runtime may use within one batch; one unless stated. More slow this
             recurrence down: run batches side by side instead (``lamatext.runtime.parallel``).
-        tensors: the safetensors file of the network. With it the GRU is walked by compiled code,
-            where there is some, and the graph does the rest.
+        tensors: the safetensors file that the graph points into. It is read when the graph is: what
+            becomes of it later does not matter. With it the GRU is walked by compiled code, where
+            there is some, and the graph does the rest.
     """
 
     def __init__(
@@ -64,26 +65,37 @@ class OnnxEngine:
         if self._opened is None:
             with self._opening:
                 if self._opened is None:
-                    session = _open(self._model, self._threads)
-                    self._gru = self._compiled(session)
+                    data = self._data()
+                    session = _open(self._model, self._threads, self._tensors, data)
+                    self._gru = None if data is None else _compiled(session, data)
                     self._opened = session
         return self._opened
 
-    def _compiled(self, session: Any) -> CompiledGru | None:
-        code = library()
-        may_be_given = [value.name for value in session.get_overridable_initializers()]
-        if code is None or self._tensors is None or GIVEN not in may_be_given:
+    def _data(self) -> bytes | None:
+        """The bytes of the tensors; a file that is not there is for ONNX Runtime to miss."""
+        if self._tensors is None or not self._tensors.is_file():
             return None
-        return CompiledGru(code, mapped(self._tensors))
+        return self._tensors.read_bytes()
 
 
-def _open(model: Path | bytes, threads: int) -> Any:
+def _compiled(session: Any, data: bytes) -> CompiledGru | None:
+    code = library()
+    may_be_given = [value.name for value in session.get_overridable_initializers()]
+    if code is None or GIVEN not in may_be_given:
+        return None
+    return CompiledGru(code, tensors_in(data))
+
+
+def _open(model: Path | bytes, threads: int, tensors: Path | None, data: bytes | None) -> Any:
     runtime = import_module("onnxruntime")
     options = runtime.SessionOptions()
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
     options.enable_mem_pattern = False  # would keep a plan for every shape of batch ever seen
     options.log_severity_level = 3  # errors only
+    read = getattr(options, "add_external_initializers_from_files_in_memory", None)
+    if read is not None and tensors is not None and data is not None:
+        read([tensors.name], [data], [len(data)])  # else it maps the file, and dies with it
     source = model if isinstance(model, bytes) else str(model)
     try:
         return runtime.InferenceSession(source, options, providers=["CPUExecutionProvider"])

@@ -32,7 +32,7 @@ def write_onnx(folder: Path, model: ModelSettings, tensors: Mapping[str, Array])
 
 def _point_into(graph: "ModelProto", file: Path) -> None:
     """Replace the tensors of a graph that the file holds by their places in it."""
-    held = places(file)
+    held = places(file.read_bytes())
     for tensor in graph.graph.initializer:
         if tensor.name in held:
             _, _, start, end = held[tensor.name]

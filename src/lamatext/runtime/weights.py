@@ -6,7 +6,6 @@ its name with ``.scale`` added. All is computed in float32, whatever the storage
 
 import json
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -47,18 +46,16 @@ def restored(stored: Mapping[str, Array]) -> dict[str, Array]:
     }
 
 
-def places(file: Path) -> dict[str, tuple[str, list[int], int, int]]:
-    """Type, shape, and first and last byte of each tensor in a safetensors file.
+def places(data: bytes) -> dict[str, tuple[str, list[int], int, int]]:
+    """Type, shape, and first and last byte of each tensor in the bytes of a safetensors file.
 
-    The file is the header's length (8 bytes, little-endian), the header (JSON), the tensors.
+    They are the header's length (8 bytes, little-endian), the header (JSON), the tensors.
     """
-    with file.open("rb") as stream:
-        length = int.from_bytes(stream.read(8), "little")
-        header: dict[str, dict[str, Any]] = json.loads(stream.read(length))
+    begin = 8 + int.from_bytes(data[:8], "little")
+    header: dict[str, dict[str, Any]] = json.loads(data[8:begin])
     header.pop("__metadata__", None)
-    data = 8 + length
     return {
-        name: (entry["dtype"], entry["shape"], *(data + byte for byte in entry["data_offsets"]))
+        name: (entry["dtype"], entry["shape"], *(begin + byte for byte in entry["data_offsets"]))
         for name, entry in header.items()
     }
 
@@ -66,12 +63,12 @@ def places(file: Path) -> dict[str, tuple[str, list[int], int, int]]:
 _TYPES = {"F32": np.float32, "F16": np.float16, "I8": np.int8}
 
 
-def mapped(file: Path) -> dict[str, Array]:
-    """The tensors as they lie in a safetensors file, read from it only where they are used."""
-    data = np.asarray(np.memmap(file, np.uint8, "r"))
+def tensors_in(data: bytes) -> dict[str, Array]:
+    """The tensors as they lie in the bytes of a safetensors file; nothing is copied."""
+    whole = np.frombuffer(data, np.uint8)
     return {
-        name: data[start:end].view(_TYPES[kind]).reshape(shape)
-        for name, (kind, shape, start, end) in places(file).items()
+        name: whole[start:end].view(_TYPES[kind]).reshape(shape)
+        for name, (kind, shape, start, end) in places(data).items()
     }
 
 

@@ -14,7 +14,7 @@ def model_card(config: Mapping[str, Any], metrics: Mapping[str, Any]) -> str:
         f"# A text classifier: {data.get('source', 'unnamed data')}",
         f"A `{recipe['model']['name']}` model of lamatext "
         f"{config['lamatext']} that tells {len(labels)} classes apart: "
-        f"{', '.join(f'`{_plain(label)}`' for label in labels[:20])}"
+        f"{', '.join(map(_code, labels[:20]))}"
         f"{' …' if len(labels) > 20 else ''}.",
         _scores(metrics),
         _reasons(metrics),
@@ -86,12 +86,23 @@ def _settings(recipe: Mapping[str, Any], training: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
+def _code(value: object) -> str:
+    """A span of code that shows the value as it is: its ticks are more than any in the value."""
+    text = " ".join(str(value).split()) or " "
+    ticks = "`"
+    while ticks in text:
+        ticks += "`"
+    pad = " " if "`" in text else ""
+    return f"{ticks}{pad}{text}{pad}{ticks}"
+
+
 def _plain(value: object) -> str:
     """One line of Markdown that shows the value and nothing else."""
     text = " ".join(str(value).split())
-    for sign in "\\`|<>[]*_#":
-        text = text.replace(sign, f"\\{sign}" if sign not in "<>" else f"&#{ord(sign)};")
-    return text
+    return "".join(_ESCAPED.get(sign, sign) for sign in text)
+
+
+_ESCAPED = {sign: f"\\{sign}" for sign in "\\`|[]*_#"} | {"<": "&#60;", ">": "&#62;"}
 
 
 _USE = """## How to use it

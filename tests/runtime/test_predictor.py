@@ -1,9 +1,11 @@
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+from lamatext.errors import DataError
 from lamatext.runtime.predictor import CHUNK, Predictor
 
 MODEL = Path(__file__).parents[1] / "fixtures" / "format-1"
@@ -20,6 +22,12 @@ def test_the_label_is_the_most_probable(model: Predictor) -> None:
 
     assert model.predict(TEXTS).tolist() == model.classes[probabilities.argmax(axis=1)].tolist()
     np.testing.assert_allclose(probabilities.sum(axis=1), 1, rtol=1e-6)
+
+
+@pytest.mark.parametrize("texts", [None, 5])
+def test_what_is_no_list_of_texts_is_told(model: Predictor, texts: Any) -> None:
+    with pytest.raises(DataError, match="expected a list of texts, got"):
+        model.predict_proba(texts)
 
 
 @pytest.mark.parametrize("count", [1, len(TEXTS), CHUNK + 1])

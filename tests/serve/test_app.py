@@ -85,8 +85,9 @@ def test_the_second_model_answers_when_named_and_keeps_whole_numbers_as_labels(
         (rb'{"text": "\ud800"}', 400, "not JSON"),
         (b"[" * 10_000, 400, "not JSON"),
         (b"[]", 422, "the body"),
-        (b"{}", 422, 'either "text"'),
+        (b"{}", 422, 'give "text"'),
         (b'{"text": "a", "texts": ["b"]}', 422, 'either "text"'),
+        (b'{"text": null}', 422, 'give "text"'),
         (b'{"text": 3}', 422, "text: input should be a valid string"),
         (b'{"text": "a", "texts": null}', 422, "leave out what is null"),
         (b'{"text": "a", "label": "b"}', 422, "label: extra inputs are not permitted"),
@@ -207,6 +208,7 @@ def test_the_server_is_ready_from_start_to_end(folder: Path) -> None:
 
     with client:
         assert client.get("/healthz").json() == {"status": "alive"}
+        assert client.head("/healthz").status_code == 200
         assert client.get("/readyz").json() == {"status": "ready"}
         app.state.lifecycle.draining = True
         check_problem(client.get("/readyz"), 503, "starting or stopping")

@@ -38,5 +38,6 @@ def run(  # noqa: PLR0913 - one argument for each option of the verb
     console.print(f"accuracy {found.scores.accuracy:.4f} on {found.scores.texts:,} texts")
     console.print(found.faithfulness.verdict(), markup=False)
     console.print(f"Written to {out}", markup=False)
+    console.print(f"How far its reasons hold is in {model}/README.md now, too.", markup=False)
     if not quiet:
         display.next_steps(f"open {out} in a browser", f'lamatext explain {model} --text "…"')

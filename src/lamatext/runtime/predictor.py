@@ -196,6 +196,8 @@ def chunks(texts: Iterable[str], size: int) -> Iterator[list[str]]:
     """The texts, some at a time."""
     if isinstance(texts, str):
         raise DataError("expected a list of texts, got one text. Wrap it in a list: [text].")
+    if not isinstance(texts, Iterable):
+        raise DataError(f"expected a list of texts, got {type(texts).__name__}.")
     iterator = iter(texts)
     while chunk := list(islice(iterator, size)):
         yield chunk

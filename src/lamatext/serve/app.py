@@ -103,6 +103,7 @@ class Service:
             ("/metrics", self.count, "Counters for Prometheus"),
         ):
             add(path, answer, methods=["GET"], summary=summary, **describe_status(path))
+            add(path, answer, methods=["HEAD"], include_in_schema=False)  # some balancers ask so
 
     async def predict(self, request: Request) -> Response:
         """The most probable label of each text."""

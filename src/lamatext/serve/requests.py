@@ -124,7 +124,9 @@ def _as_problem(error: ValidationError) -> ProblemError:
 
 
 def _check(body: TextRequest, limits: Limits) -> None:
-    if (body.text is None) == (body.texts is None):
+    if body.text is None and body.texts is None:
+        raise ProblemError(422, 'give "text": "…" or "texts": ["…", …].')
+    if body.text is not None and body.texts is not None:
         raise ProblemError(422, 'give either "text": "…" or "texts": ["…", …], not both.')
     if {"text", "texts", "model"} & {k for k in body.model_fields_set if getattr(body, k) is None}:
         raise ProblemError(422, "leave out what is null.")

@@ -6,6 +6,7 @@ import pytest
 from playwright.sync_api import Browser, Page
 from tests.fused import predictor
 
+from lamatext.explain.display import summed
 from lamatext.explain.html import page
 
 pytestmark = pytest.mark.browser
@@ -38,6 +39,11 @@ def test_the_parts_of_the_model_are_shaded_one_by_one_and_add_up(
         shown.append(strengths(tab))
     tab.locator(".w").nth(1).click()
     figures = tab.locator(".figures").inner_text()
+    other = tab.locator("[data-class]").nth(1 - explanation.best)
+    said_of_best = tab.locator(".sums").inner_text()
+    other.click()
+    said_of_other = tab.locator(".sums").inner_text()
+    tab.get_by_text("predicted", exact=True).click()
     tab.get_by_text("all", exact=True).click()
     again = strengths(tab)
     tab.close()
@@ -49,3 +55,5 @@ def test_the_parts_of_the_model_are_shaded_one_by_one_and_add_up(
         assert network + grams == pytest.approx(whole, abs=0.003)
     assert "(network " in figures
     assert "n-grams " in figures
+    assert said_of_best == summed(explanation, explanation.best)
+    assert said_of_other == summed(explanation, 1 - explanation.best)

@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 from tests.fused import predictor
 
-from lamatext.explain.display import parted, signed
+from lamatext.explain.display import parted, signed, summed
 from lamatext.explain.html import page
 from lamatext.explain.notebook import fragment
 from lamatext.explain.terminal import show
@@ -57,6 +57,19 @@ def test_shares_add_up_to_what_all_words_say_for_a_class() -> None:
         assert sum(explanation.shares(label).values()) == pytest.approx(total, abs=1e-5)
 
 
+@pytest.mark.parametrize("text", TEXTS)
+def test_the_figures_that_are_shown_add_up_to_the_logit(text: str) -> None:
+    explanation = predictor().explain(text)
+    relative = explanation.logits - explanation.logits.mean()
+
+    for column in range(len(explanation.labels)):
+        found = re.findall(r"[+−]\d+\.\d{3}", summed(explanation, column))
+        words, grams, network, rest, score = (float(one.replace("−", "-")) for one in found)
+        assert grams + network == pytest.approx(words, abs=0.0021)
+        assert words + rest == pytest.approx(score, abs=0.0021)
+        assert score == pytest.approx(float(relative[column]), abs=0.001)
+
+
 @pytest.mark.parametrize("terminal", [True, False])
 def test_the_terminal_names_each_parts_share(terminal: bool) -> None:
     explanation = predictor().explain(TEXTS[0])
@@ -65,6 +78,7 @@ def test_the_terminal_names_each_parts_share(terminal: bool) -> None:
     show(explanation, Console(file=file, force_terminal=terminal, width=200, color_system=None))
 
     assert f"of this, {parted(explanation.shares())}" in file.getvalue()
+    assert summed(explanation, explanation.best) in file.getvalue()
 
 
 def test_page_notebook_and_json_hold_the_same_shares() -> None:
@@ -78,6 +92,8 @@ def test_page_notebook_and_json_hold_the_same_shares() -> None:
     numbers = json.loads(found[1])["texts"][0]
     assert told in html
     assert told in fragment(explanation)
+    assert summed(explanation, explanation.best) in html
+    assert numbers["sums"] == [summed(explanation, c) for c in range(len(explanation.labels))]
     assert 'name="part" value="-1" checked' in html
     as_dict = json.loads(explanation.to_json())
     assert list(as_dict["parts"]) == ["network", "n-grams"]
@@ -94,6 +110,7 @@ def test_a_model_of_one_part_has_no_switch() -> None:
     assert 'name="part"' not in page([explanation], "Why")
     assert explanation.shares() == {}
     assert "of this" not in fragment(explanation)
+    assert "; apart from the words " in fragment(explanation)
     assert signed(0.5) == "+0.500"
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from lamatext.data.tokens import Span
+from lamatext.explain.explanation import Explanation
 from lamatext.explain.head import Floats
 
 REPLACEMENT = 0xFFFD
@@ -89,6 +90,21 @@ def excerpt(scores: Floats, *, words: int, around: int = 6) -> list[range]:
 def parted(shares: Mapping[str, float]) -> str:
     """The shares of a model's parts: ``n-grams +1.200, network +0.800``; "" without."""
     return ", ".join(f"{name} {signed(value)}" for name, value in sorted(shares.items()))
+
+
+def summed(explanation: Explanation, column: int) -> str:
+    """What the score of a class is made of, measured against the mean of all classes.
+
+    ``all words +2.000: of this, n-grams +1.200, network +0.800; apart from the words −0.100;
+    score +1.900``
+    """
+    told = parted(explanation.shares(explanation.labels[column]))
+    words = float(explanation.relative[column].sum())
+    base = float(explanation.relative_base[column])
+    return (
+        f"all words {signed(words)}{f': of this, {told}' if told else ''}; "
+        f"apart from the words {signed(base)}; score {signed(words + base)}"
+    )
 
 
 def signed(value: float) -> str:

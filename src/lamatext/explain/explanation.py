@@ -85,6 +85,12 @@ class Explanation:
         """The same of each part of the model, (C, T) each; empty where it has but one."""
         return {name: part - part.mean(axis=0) for name, part in (self.parts or {}).items()}
 
+    @property
+    def relative_base(self) -> Floats:
+        """The same of what no word adds: (C,)."""
+        relative: Floats = self.base - self.base.mean()
+        return relative
+
     def shares(self, label: Label | None = None) -> dict[str, float]:
         """What all words together add to ``label`` through each part of the model."""
         column = self.column(label)

@@ -14,10 +14,10 @@ from lamatext.explain.display import (
     attention_scale,
     contribution_scale,
     escaped,
-    parted,
     segments,
     share,
     signed,
+    summed,
 )
 from lamatext.explain.embed import asset, between, policy_hash, script_json
 from lamatext.explain.explanation import Explanation, Label
@@ -71,7 +71,9 @@ def card(explanation: Explanation, truth: Label | None = None) -> str:
         f'<p class="text" dir="auto" tabindex="0" aria-label="The text, word by word">'
         f"{_shaded(explanation)}</p>\n"
         f'<p class="figures" aria-live="polite"></p>\n'
-        f"{_why(explanation)}{_parts(explanation)}{_note(explanation)}\n</article>"
+        f"{_why(explanation)}"
+        f'<p class="sums">{summed(explanation, explanation.best)}</p>'
+        f"{_note(explanation)}\n</article>"
     )
 
 
@@ -141,13 +143,6 @@ def _why(explanation: Explanation) -> str:
     return f'<dl class="why">{rows}</dl>' if rows else ""
 
 
-def _parts(explanation: Explanation) -> str:
-    """What the words add through each part of a model that has several."""
-    told = parted(explanation.shares())
-    total = signed(float(explanation.relative[explanation.best].sum()))
-    return f'<p class="note parts">all words {total}: of this, {told}</p>' if told else ""
-
-
 def _note(explanation: Explanation) -> str:
     if not any(explanation.words):
         return '<p class="note">No word of this text is known to the model.</p>'
@@ -165,7 +160,8 @@ def _footer(explanations: Sequence[Explanation]) -> str:
     }
     lines = [
         f"A word's contribution is {gist[method]}, measured against the mean of all classes. "
-        "<b>Blue</b> words speak for the class, <b>orange</b> (dotted) words against it."
+        "<b>Blue</b> words speak for the class, <b>orange</b> (dotted) words against it. "
+        "All words, and what the class has apart from them, add up to its score."
         for method in sorted(methods)
     ]
     if any(explanation.parts for explanation in explanations):
@@ -196,6 +192,9 @@ def _numbers(explanation: Explanation) -> dict[str, object]:
         "best": explanation.best,
         "rows": rows,
         "scales": _short(np.array(scales)),
+        "sums": [
+            summed(explanation, c) if c in kept else "" for c in range(len(explanation.labels))
+        ],
         "parts": [_kept(part, kept) for part in explanation.relative_parts.values()],
     }
 

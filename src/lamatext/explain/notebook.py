@@ -13,6 +13,7 @@ from lamatext.explain.display import (
     segments,
     share,
     signed,
+    summed,
 )
 from lamatext.explain.explanation import Explanation
 from lamatext.explain.head import Floats
@@ -33,12 +34,8 @@ def fragment(explanation: Explanation) -> str:
         f"<div><b><bdi>{escaped(explanation.predicted)}</bdi></b> {share(explanation.probability)}",
         _tinted(explanation, contribution / scale, tips, ("0,103,197", "226,134,0")),
         "<small>blue speaks for this class, orange against it; hover for the figures</small>",
+        f"<div><small>{summed(explanation, explanation.best)}</small></div>",
     ]
-    if own:
-        total = signed(float(contribution.sum()))
-        parts.append(
-            f"<br><small>all words {total}: of this, {parted(explanation.shares())}</small>"
-        )
     if pooled is not None:
         strength = pooled / attention_scale(pooled)
         parts += [

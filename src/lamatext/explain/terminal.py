@@ -23,6 +23,7 @@ from lamatext.explain.display import (
     segments,
     share,
     signed,
+    summed,
     visible,
 )
 from lamatext.explain.explanation import Explanation, Label
@@ -66,7 +67,7 @@ def render(explanation: Explanation, *, label: Label | None = None) -> Renderabl
         _probabilities(explanation),
         _heading(_contribution_title(explanation, column), ("for", FOR), ("against", AGAINST)),
         Padding(_shaded(explanation, contribution, contribution / scale), (0, 2)),
-        *_parts(explanation, column),
+        Text(f"  {summed(explanation, column)}", style="dim"),
     ]
     pooled = explanation.pooled
     if pooled is not None and explanation.weights is not None:
@@ -88,20 +89,12 @@ def plain_lines(explanation: Explanation, *, label: Label | None = None) -> Iter
     yield ""
     yield _contribution_title(explanation, column)
     yield from _plain_words(explanation, column)
-    for line in _parts(explanation, column):
-        yield line.plain
+    yield f"  {summed(explanation, column)}"
     if explanation.weights is not None:
         yield ""
         yield f"Strongest words of {_heads(explanation)}"
         for j, weights in enumerate(explanation.weights, start=1):
             yield f"  head {j}: {', '.join(_strongest(explanation, weights))}"
-
-
-def _parts(explanation: Explanation, column: int) -> list[Text]:
-    """What the words add through each part of a model that has several."""
-    told = parted(explanation.shares(explanation.labels[column]))
-    total = signed(float(explanation.relative[column].sum()))
-    return [Text(f"  all words {total}: of this, {told}", style="dim")] if told else []
 
 
 def _plain_words(explanation: Explanation, column: int) -> Iterator[str]:

@@ -9,6 +9,7 @@ from tests.browser.conftest import Open, serve
 from tests.serve.saved import save
 
 from lamatext import Predictor
+from lamatext.explain.display import parted, summed
 from lamatext.serve.app import create_app
 from lamatext.serve.models import load_models
 
@@ -87,6 +88,32 @@ def test_a_head_can_be_chosen(address: str, open_page: Open, shots: Path) -> Non
     assert all(word.startswith("a") for word in by_mean + by_head)
     assert len({tuple(by_contribution), tuple(by_mean), tuple(by_head)}) == 3
     page.screenshot(path=shots / f"{address.split(':')[0]}-head.png", full_page=True)
+
+
+def test_each_part_of_the_model_has_its_share(
+    address: str, open_page: Open, model: Path, shots: Path
+) -> None:
+    page = open_page(address)
+    type_text(page, TEXT)
+    explanation = Predictor.load(model).explain(TEXT)
+    best, t = explanation.best, explanation.words.index("wonderful")
+    own = {name: float(part[best, t]) for name, part in explanation.relative_parts.items()}
+    seen = [shading(page)]
+
+    for name in ("network", "n-grams"):
+        page.get_by_label(name, exact=True).check(force=True)
+        seen.append(shading(page))
+    page.click(".w:text-is('wonderful')")
+
+    expect(page.locator(".figures")).to_contain_text(f"({parted(own)})")
+    expect(page.locator(".sums")).to_have_text(summed(explanation, best))
+    assert len(set(map(tuple, seen))) == 3
+    page.screenshot(path=shots / f"{address.split(':')[0]}-part.png", full_page=True)
+    page.get_by_label("bad", exact=True).check(force=True)
+    expect(page.locator(".sums")).to_have_text(summed(explanation, 0))
+    page.click("#share")
+    again = open_page(page.url)
+    expect(again.get_by_label("n-grams", exact=True)).to_be_checked()
 
 
 def test_clicking_a_word_tells_what_removing_it_changes(

@@ -13,6 +13,8 @@ from tests.serve.saved import save
 
 from lamatext import Predictor
 from lamatext.errors import ModelError
+from lamatext.explain.display import summed
+from lamatext.explain.head import Floats
 from lamatext.folder import WEIGHTS
 from lamatext.runtime.weights import Storage
 from lamatext.serve.web_model import describe
@@ -39,14 +41,19 @@ def encoded(file: Path) -> str | None:
     return base64.b64encode(file.read_bytes()).decode() if file.is_file() else None
 
 
-def in_javascript(folder: Path, texts: list[str]) -> Any:
+def in_javascript(folder: Path, texts: list[str], script: str = SCRIPT) -> Any:
     given = {
         "description": describe(folder),
         "weights": encoded(folder / WEIGHTS),
         "wide": encoded(folder / "wide.safetensors"),
         "texts": texts,
     }
-    return run(SCRIPT, given)
+    return run(script, given)
+
+
+def assert_close(ours: Any, theirs: Floats, tolerance: float, what: str) -> None:
+    found = np.array(ours, np.float64).reshape(theirs.shape)
+    np.testing.assert_allclose(found, theirs, atol=tolerance, err_msg=ascii(what))
 
 
 def check_same(folder: Path, texts: list[str], tolerance: float) -> None:
@@ -62,11 +69,12 @@ def check_same(folder: Path, texts: list[str], tolerance: float) -> None:
             if theirs is None:
                 assert found[name] is None
                 continue
-            ours = np.array(found[name], np.float64).reshape(theirs.shape)
             scale = 1 if name in ("probabilities", "weights", "pooled") else 10
-            np.testing.assert_allclose(
-                ours, theirs, atol=tolerance * scale, err_msg=f"{name} of {text!a}"
-            )
+            assert_close(found[name], theirs, tolerance * scale, f"{name} of {text}")
+        assert list(found.get("parts", {})) == list(expected.parts or {})
+        assert_close(found["relativeBase"], expected.relative_base, tolerance * 10, text)
+        for part, theirs in expected.relative_parts.items():
+            assert_close(found["relativeParts"][part], theirs, tolerance * 10, f"{part} of {text}")
         np.testing.assert_allclose(found["predicted"], found["probabilities"], atol=1e-6)
 
 
@@ -129,6 +137,22 @@ def test_the_n_grams_beside_the_network_say_the_same(
     folder = save(tmp_path / "model", name, labels=labels, text={"rare": rare}, wide=True)
 
     check_same(folder, TEXTS, 1e-5)
+
+
+@needs_node
+@pytest.mark.parametrize("wide", [True, False])
+def test_the_page_sums_up_in_pythons_words(tmp_path: Path, wide: bool) -> None:
+    folder = save(tmp_path / "model", wide=wide)
+    explanation = Predictor.load(folder).explain(TEXTS[4])
+    script = f"""{SCRIPT.replace("tell(answers);", "")}
+    const {{ sumsOf }} = await load("display.js");
+    tell(model.labels.map(label => sumsOf(answers[0], "class:" + label)));
+    """
+
+    told = in_javascript(folder, [TEXTS[4]], script)
+
+    assert told == [summed(explanation, c) for c in range(len(explanation.labels))]
+    assert ("of this, n-grams " in told[0]) == wide
 
 
 @needs_node

@@ -17,7 +17,7 @@ export async function start(models) {
 
 class Page {
   constructor(models) {
-    Object.assign(this, { models, loaded: new Map(), mode: "one", view: "best", speaking: 0 });
+    Object.assign(this, { models, loaded: new Map(), mode: "one", view: "best", part: "", speaking: 0 });
     const heard = { onInput: panel => this.typed(panel), onRead: panel => this.wasRead(panel) };
     this.panels = [0, 1].map(() => new Panel(byId("panel"), heard));
     this.panels.forEach((panel, i) => {
@@ -50,7 +50,7 @@ class Page {
     const mode = ["texts", "models"].includes(held.get("compare")) ? held.get("compare") : "one";
     await this.choose(first, place(held.get("model")));
     await this.compare(mode === "models" && this.models.length < 2 ? "one" : mode, place(held.get("beside")));
-    this.look(held.get("view") ?? this.view);
+    this.look(held.get("view") ?? this.view, held.get("of") ?? this.part);
     for (const id of ["actions", "footer"]) byId(id).hidden = false;
   }
 
@@ -107,31 +107,37 @@ class Page {
     const models = this.shown.map(panel => panel.model).filter(Boolean);
     const labels = [...new Set(models.flatMap(model => model.labels.map(String)))];
     const heads = this.heads = Math.max(0, ...models.map(model => model.heads));
-    const rows = [rowOf("by-class", "Contribution", [["best", "predicted"],
+    const parts = this.parts = [...new Set(models.flatMap(model => model.parts))];
+    const rows = [rowOf("by-class", "Contribution", "view", [["best", "predicted"],
       ...labels.slice(0, labels.length > PILLS ? 0 : PILLS).map(label => ["class:" + label, label])])];
     if (labels.length > PILLS) rows[0].append(listOf(labels));
+    if (parts.length) rows.push(rowOf("by-part", "of it", "part", [["", "all"], ...parts.map(part => [part, part])]));
     if (heads) {
       const numbers = Array.from({ length: heads }, (_, j) => [`head:${j}`, String(j + 1)]);
-      rows.push(rowOf("by-head", "Attention", [["head:mean", "mean"], ...numbers]));
+      rows.push(rowOf("by-head", "Attention", "view", [["head:mean", "mean"], ...numbers]));
     }
     byId("views").replaceChildren(...rows);
     byId("about-attention").hidden = !heads;
-    this.look(this.view);
+    byId("about-parts").hidden = !parts.length;
+    this.look(this.view, this.part);
   }
 
-  /** Shade by `view`. */
-  look(view) {
-    const input = [...byId("views").querySelectorAll("input")].find(one => one.value === view);
+  /** Shade by `view`, of the contributions by one part of the model or ("") all. */
+  look(view, part) {
+    const inputs = [...byId("views").querySelectorAll("input")];
+    const input = inputs.find(one => one.name === "view" && one.value === view);
     const list = byId("views").querySelector("select");
     const listed = list && [...list.options].some(option => option.value === view && view !== "");
     this.view = input || listed ? view : "best";
-    for (const one of byId("views").querySelectorAll("input")) one.checked = one.value === this.view;
+    this.part = this.parts.includes(part) ? part : "";
+    for (const one of inputs) one.checked = one.value === this[one.name];
     if (list) list.value = listed ? view : "";
-    for (const panel of this.panels) panel.shade(this.view);
+    for (const panel of this.panels) panel.shade(this.view, this.part);
   }
 
   switched(control) {
-    if (control.value) this.look(control.value);
+    if (control.name === "part") this.look(this.view, control.value);
+    else if (control.value) this.look(control.value, this.part);
   }
 
   typed(panel) {
@@ -154,7 +160,8 @@ class Page {
   }
 
   wasRead(panel) {
-    if (panel.model?.heads > this.heads) this.listViews(); // a server's answer tells how many
+    const { heads = 0, parts = [] } = panel.model ?? {};
+    if (heads > this.heads || parts.some(part => !this.parts.includes(part))) this.listViews(); // a server's answer tells
     byId("views").hidden = !this.shown.some(panel => panel.explanation);
     clearTimeout(this.speaking);
     this.speaking = setTimeout(() => {
@@ -171,6 +178,7 @@ class Page {
     const held = new URLSearchParams({ text: first.input.value });
     if (this.models.length > 1) held.set("model", first.model.name);
     if (this.view !== "best") held.set("view", this.view);
+    if (this.part) held.set("of", this.part);
     if (this.mode !== "one") held.set("compare", this.mode);
     if (this.mode === "texts") held.set("other", second.input.value);
     if (this.mode === "models") held.set("beside", second.model.name);
@@ -188,9 +196,9 @@ class Page {
   }
 }
 
-function rowOf(kind, name, choices) {
+function rowOf(kind, name, group, choices) {
   const pills = choices.map(([value, text]) => element("label", {},
-    element("input", { type: "radio", name: "view", value }), element("span", { textContent: text })));
+    element("input", { type: "radio", name: group, value }), element("span", { textContent: text })));
   const row = element("div", { className: `row ${kind}` }, element("b", { textContent: name }),
     element("div", { className: "pills" }, ...pills));
   row.setAttribute("role", "group");

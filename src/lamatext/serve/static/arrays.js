@@ -15,6 +15,8 @@ export class Matrix {
   }
 }
 
+export const sum = values => values.reduce((a, b) => a + b, 0);
+
 /** The rows of x whose numbers are given. */
 export function take(x, rows) {
   const out = new Matrix(rows.length, x.columns);

@@ -1,5 +1,7 @@
 // An explanation on the page. What comes from a text or a label is only ever set as text.
 
+import { sum } from "./arrays.js";
+
 const BARS = 8; // more classes than this: only the most probable are shown
 const STRONGEST = 5;
 
@@ -14,9 +16,15 @@ export function element(name, properties = {}, ...children) {
   return made;
 }
 
-/** The numbers that shade the words in a view: {values (T), full, kind}, or null if it has none. */
-export function shades(explanation, view) {
-  const { relative, weights, pooled, labels, probabilities } = explanation;
+/** The column of the class that a view is about. */
+function columnOf({ labels, probabilities }, view) {
+  return view.startsWith("class:") ? labels.map(String).indexOf(view.slice(6)) : argmax(probabilities);
+}
+
+/** The numbers that shade the words in a view: {values (T), full, kind}, or null if it has none.
+ *  A class's are those of all the model, or of one `part`. */
+export function shades(explanation, view, part = "") {
+  const { relative, relativeParts, weights, pooled } = explanation;
   if (view.startsWith("head:")) {
     const head = view.slice(5);
     const values = head === "mean" ? pooled : weights?.[Number(head)];
@@ -24,11 +32,11 @@ export function shades(explanation, view) {
     const full = Math.max(...values, Math.min(3 / values.length, 1));
     return { values, full, attention: true };
   }
-  const column = view === "best" ? argmax(probabilities) : labels.map(String).indexOf(view.slice(6));
-  if (column < 0) return null;
+  const rows = part ? relativeParts[part] : relative, column = columnOf(explanation, view);
+  if (!rows?.[column]) return null;
   let full = 0.05;
   for (const row of relative) for (const value of row) full = Math.max(full, Math.abs(value));
-  return { values: relative[column], full, attention: false };
+  return { values: rows[column], full, attention: false };
 }
 
 /** The text with every word in a span of its own; returns the spans. */
@@ -92,6 +100,22 @@ export function showWhy(place, { text, spans, relative, probabilities }) {
   ]));
 }
 
+/** What the score of the class in a view is made of: the words, by the parts of the model, and the rest. */
+export function sumsOf(explanation, view) {
+  const { relative, relativeBase } = explanation, column = columnOf(explanation, view);
+  if (column < 0) return "";
+  const words = sum(relative[column]), base = relativeBase[column];
+  const told = parted(explanation, rows => sum(rows[column]));
+  return `all words ${signed(words)}${told && ": of this, " + told}; `
+    + `apart from the words ${signed(base)}; score ${signed(words + base)}`;
+}
+
+/** The shares of the model's parts, each found in its rows: "n-grams +1.200, network +0.800"; "" if it has but one. */
+function parted({ relativeParts }, find) {
+  const names = Object.keys(relativeParts).sort();
+  return names.length > 1 ? names.map(name => `${name} ${signed(find(relativeParts[name]))}`).join(", ") : "";
+}
+
 /** What is known of word t, and what the model says without it. */
 export function showWord(place, explanation, t, without) {
   const { text, spans, labels, probabilities, relative, weights, pooled } = explanation;
@@ -103,7 +127,8 @@ export function showWord(place, explanation, t, without) {
     element("span", { className: change < 0 ? "down" : "up", textContent: signed(change) }), ")",
   ];
   if (now !== best) parts.push(", so it would be ", element("b", {}, element("bdi", { textContent: labels[now] })));
-  parts.push(`. Contribution ${signed(relative[best][t])}`);
+  const told = parted(explanation, rows => rows[best][t]);
+  parts.push(`. Contribution ${signed(relative[best][t])}${told && ` (${told})`}`);
   if (weights) {
     const most = argmax(weights.map(row => row[t]));
     parts.push(`; attention ${share(pooled[t])}, most in head ${most + 1} (${share(weights[most][t])})`);

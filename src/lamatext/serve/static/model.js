@@ -1,6 +1,6 @@
 // A saved model at work on one text at a time: what lamatext's Predictor.explain says.
 
-import { softmax } from "./arrays.js";
+import { softmax, sum } from "./arrays.js";
 import { contributions, occlusion, windowOf } from "./explain.js";
 import { run } from "./network.js";
 import { Reader } from "./tokens.js";
@@ -16,6 +16,7 @@ export class Model {
     this.reader = new Reader(description.words, description.text);
     this.network = { settings: description.settings, tensors: restored(readTensors(weights)) };
     this.heads = headsOf(this.network);
+    this.parts = wide ? ["network", "n-grams"] : [];
     this.wide = wide && { blocks: description.wide, tensors: readTensors(wide) };
   }
 
@@ -60,36 +61,42 @@ function headsOf({ settings }) {
 
 /** The wide part reads every word of the text; what the network did not read has no weight there. */
 function beside(wide, explanation, { spans, words, places }) {
-  const grams = wideContributions(wide, words);
-  const base = explanation.base.map((value, c) => value + grams.base[c]);
-  if (!words.length) return { ...explanation, base };
+  const found = wideContributions(wide, words);
+  const [all, read] = words.length ? [spans, places] : [explanation.spans, [0]]; // no word: the network's empty one
   const spread = row => {
-    const wider = new Array(words.length).fill(0);
-    places.forEach((place, t) => { wider[place] = row[t]; });
+    const wider = new Array(all.length).fill(0);
+    read.forEach((place, t) => { wider[place] = row[t]; });
     return wider;
   };
-  const lost = places.length ? 0 : 1; // the network read one unknown word, which is none of these
+  const network = explanation.contributions.map(spread);
+  const grams = found.contributions.map(row => all.map((_, t) => row[t] ?? 0));
+  const lost = read.length ? 0 : 1; // the network read one unknown word, which is none of these
   return {
     ...explanation,
-    spans,
+    spans: all,
     weights: explanation.weights && explanation.weights.map(spread),
-    contributions: explanation.contributions.map((row, c) =>
-      spread(row).map((value, t) => value + grams.contributions[c][t])),
-    base: base.map((value, c) => value + lost * sum(explanation.contributions[c])),
+    contributions: network.map((row, c) => row.map((value, t) => value + grams[c][t])),
+    base: explanation.base.map((value, c) => value + found.base[c] + lost * sum(explanation.contributions[c])),
+    parts: { network, "n-grams": grams },
   };
 }
 
-/** The explanation with all that follows from it. */
+/** The explanation with all that follows from it; `relative` is less the mean over the classes. */
 export function withProbabilities(explanation) {
-  const { contributions: found, base, weights } = explanation;
-  const words = explanation.spans.length, classes = found.length;
-  const mean = Array.from({ length: words }, (_, t) => sum(found.map(row => row[t])) / classes);
+  const { contributions: found, base, weights, parts = { network: found } } = explanation;
   return {
     ...explanation,
     probabilities: Array.from(softmax(found.map((row, c) => sum(row) + base[c]))),
-    relative: found.map(row => row.map((value, t) => value - mean[t])),
-    pooled: weights && Array.from(mean, (_, t) => sum(weights.map(row => row[t])) / weights.length),
+    relative: lessMean(found),
+    relativeBase: base.map(value => value - sum(base) / base.length),
+    relativeParts: Object.fromEntries(Object.entries(parts).map(([name, rows]) => [name, lessMean(rows)])),
+    pooled: weights && meanOf(weights),
   };
 }
 
-const sum = values => values.reduce((a, b) => a + b, 0);
+const lessMean = rows => {
+  const mean = meanOf(rows);
+  return rows.map(row => row.map((value, t) => value - mean[t]));
+};
+
+const meanOf = rows => rows[0].map((_, t) => sum(rows.map(row => row[t])) / rows.length);

@@ -1,6 +1,6 @@
 // A text, what the model says of it, and why: read again at each keystroke.
 
-import { argmax, noteOf, shade, shades, share, showBars, showText, showWhy, showWord } from "./display.js";
+import { argmax, noteOf, shade, shades, share, showBars, showText, showWhy, showWord, sumsOf } from "./display.js";
 
 const SLICE = 12; // milliseconds of work after which the page may breathe
 const QUIET = 250; // milliseconds without a keystroke before an explanation that takes long
@@ -18,7 +18,7 @@ export class Panel {
     const part = name => this.root.querySelector(name);
     Object.assign(this, {
       input: part("textarea"), chooser: part("select"), result: part(".result"), text: part(".text"),
-      model: null, explanation: null, words: [], at: -1, turn: 0, view: "best", took: 0, onRead,
+      model: null, explanation: null, words: [], at: -1, turn: 0, view: "best", of: "", took: 0, onRead,
     });
     this.part = part;
     this.input.addEventListener("input", () => onInput(this));
@@ -83,7 +83,7 @@ export class Panel {
     this.part(".note").textContent = noteOf(explanation);
     this.part(".figures").replaceChildren();
     this.result.classList.remove("old");
-    this.shade(this.view);
+    this.shade(this.view, this.of);
     this.onRead(this);
   }
 
@@ -95,9 +95,12 @@ export class Panel {
     this.result.hidden = false;
   }
 
-  shade(view) {
-    this.view = view;
-    if (this.explanation) shade(this.words, shades(this.explanation, view));
+  /** Shade by a view and, of the contributions, by one part of the model or ("") all. */
+  shade(view, of) {
+    Object.assign(this, { view, of });
+    if (!this.explanation) return;
+    shade(this.words, shades(this.explanation, view, of));
+    this.part(".sums").textContent = sumsOf(this.explanation, view);
   }
 
   /** Choose word t: what would the model say without it? */

@@ -4,7 +4,7 @@ import { withProbabilities } from "./model.js";
 
 export class RemoteModel {
   constructor({ name, labels }, ask) {
-    Object.assign(this, { name, labels, ask, heads: 0, asking: null });
+    Object.assign(this, { name, labels, ask, heads: 0, parts: [], asking: null });
     this.where = "The server reads what you type, and keeps nothing of it.";
   }
 
@@ -20,6 +20,7 @@ export class RemoteModel {
     const told = await this.ask("explain", { text, model: this.name }, this.asking.signal);
     const [found] = told.explanations;
     this.heads = found.weights?.length ?? 0;
+    this.parts = Object.keys(found.parts ?? {});
     return withProbabilities({ ...found, text, spans: inUnits(text, found.spans) });
   }
 }

@@ -11,19 +11,20 @@ import pyarrow as pa
 import pytest
 from tests.corpora import reviews
 from tests.explain.models import make_explanation
-from tests.fused import trained
+from tests.fused import predictor, trained
 from tests.nn.tiny_bert import save_bert
 from tests.serve.saved import WORDS, save
 
 from lamatext import TextClassifier
 from lamatext.data.corpus import Corpus
+from lamatext.explain.display import summed
 from lamatext.explain.faithfulness import Faithfulness
 from lamatext.folder import METRICS, read_json
 from lamatext.held_out import HeldOut
 from lamatext.report.charts import spread
 from lamatext.report.chosen import choose, doubtful_labels
 from lamatext.report.gather import Findings, gather
-from lamatext.report.markup import Html, interval, join, many, marked, tag
+from lamatext.report.markup import Html, interval, join, many, marked, tag, text_item
 from lamatext.report.page import report_page, write_report
 from lamatext.report.reasons import checked_reasons
 from lamatext.runtime.predictor import Predictor
@@ -293,6 +294,15 @@ def test_no_mistake_is_told_as_such(tmp_path: Path) -> None:
 
     assert "There is no mistake." in page.text
     assert "The model made no mistake here." in page.text
+
+
+def test_a_text_tells_the_share_of_each_part_of_the_model() -> None:
+    explanation = predictor().explain("a wonderful film")
+
+    shown = Reader(text_item(explanation, list(map(str, explanation.labels)), 0)).text
+
+    assert summed(explanation, explanation.best) in shown
+    assert "of this, n-grams " in shown
 
 
 def test_a_long_text_is_shown_around_its_strongest_words() -> None:

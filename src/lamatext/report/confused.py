@@ -41,7 +41,8 @@ def confusion(found: Findings) -> Html:
 
 LEGEND = Html(
     'Words in <mark class="p3">blue</mark> speak for what the model said, words in '
-    '<mark class="n3">orange</mark> (dotted) against it.'
+    '<mark class="n3">orange</mark> (dotted) against it. The line below a text adds '
+    "up the score of what the model said, measured against the mean of all classes."
 )
 
 

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterable, Sequence
 
-from lamatext.explain.display import contribution_scale, escaped, excerpt, segments, share
+from lamatext.explain.display import contribution_scale, escaped, excerpt, segments, share, summed
 from lamatext.explain.explanation import Explanation
 from lamatext.explain.head import Floats
 
@@ -115,7 +115,8 @@ def text_item(explanation: Explanation, labels: Sequence[str], truth: int) -> Ht
         own = share(float(explanation.probabilities[truth]))
         given = (tag("span", "✗ labelled ", name(labels[truth]), class_="wrong"), f" {own}")
     meta = tag("p", *said, Html(" &middot; "), *given, class_="meta")
-    return tag("li", meta, marked(explanation, best))
+    sums = tag("p", summed(explanation, best), class_="sums")
+    return tag("li", meta, marked(explanation, best), sums)
 
 
 def texts_list(items: Iterable[Html]) -> Html:

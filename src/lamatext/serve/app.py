@@ -13,13 +13,14 @@ from typing import Any, TypeVar
 from fastapi import FastAPI, Request
 from fastapi.routing import APIRoute
 from starlette.responses import Response
+from starlette.routing import Route
 
 from lamatext import __version__
 from lamatext.serve.batching import Batcher, OverloadedError
 from lamatext.serve.limits import Limits
 from lamatext.serve.metrics import MEDIA_TYPE as METRICS_TYPE
 from lamatext.serve.metrics import Metrics
-from lamatext.serve.middleware import ApiKey, Lifecycle, Surroundings
+from lamatext.serve.middleware import ApiKey, Direct, Lifecycle, Surroundings
 from lamatext.serve.models import Queues, ServedModel, told
 from lamatext.serve.openapi import describe_explain, describe_predict, describe_status, secured
 from lamatext.serve.page import add_page
@@ -51,6 +52,7 @@ def create_app(
     if page:
         add_page(app, models)
     add_handlers(app)
+    app.add_middleware(Direct, routes=plain_posts(app))
     if api_key:
         app.add_middleware(ApiKey, key=api_key)
         secured(app)
@@ -64,6 +66,15 @@ class PlainRoute(APIRoute):
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """The function itself."""
         return self.endpoint
+
+
+def plain_posts(app: FastAPI) -> dict[tuple[str, str], Route]:
+    """What is asked most: the paths that texts are posted to."""
+    return {
+        ("POST", route.path): route
+        for route in app.routes
+        if isinstance(route, PlainRoute) and "POST" in (route.methods or ())
+    }
 
 
 class Service:

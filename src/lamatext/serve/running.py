@@ -87,6 +87,7 @@ def run(
         access_log=False,
         log_level="warning",
         server_header=False,
+        proxy_headers=False,  # nobody here asks who the client is
         timeout_keep_alive=KEEP_ALIVE,
         ws="none",
     )

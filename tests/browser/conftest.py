@@ -12,8 +12,8 @@ from playwright.sync_api import Browser, Page, sync_playwright
 from tests.serve.saved import save
 
 from lamatext.serve.app import create_app
+from lamatext.serve.door import listen
 from lamatext.serve.models import load_models
-from lamatext.serve.running import listen
 from lamatext.serve.web_export import export_web
 
 CHROMIUM = Path("/usr/bin/chromium")

@@ -2,15 +2,14 @@
 
 import asyncio
 import socket
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Callable
 from time import monotonic
 from types import FrameType
 
 import uvicorn
 from fastapi import FastAPI
 
-from lamatext.errors import ConfigError
+from lamatext.serve.door import last_guests, listen
 from lamatext.serve.middleware import Lifecycle
 
 LAST_REQUESTS = 0.5  # seconds in which an open connection may still ask
@@ -42,7 +41,7 @@ class Server(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Let in who stands at the door, close it, and wait: a request may be on its way."""
-        waiting = [guest for door in sockets or () for guest in _waiting(door)]
+        waiting = [guest for door in sockets or () for guest in last_guests(door)]
         for door in (*self.servers, *(sockets or ())):
             door.close()
         for guest in waiting:
@@ -94,23 +93,3 @@ def run(
     listener = listen(host, port)
     on_start(listener.getsockname()[1])
     Server(config, app.state.lifecycle, drain=drain).run([listener])
-
-
-def listen(host: str, port: int) -> socket.socket:
-    """An open port; what comes in before the models are loaded waits."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    try:
-        return socket.create_server((host, port), family=family, backlog=2048)
-    except OSError as error:
-        raise ConfigError(
-            f"cannot listen at {host}, port {port}: {error.strerror or error}. "
-            "Name another with --host and --port; --port 0 takes any that is free."
-        ) from error
-
-
-def _waiting(door: socket.socket) -> Iterator[socket.socket]:
-    """Connections that were made but not yet taken."""
-    door.setblocking(False)
-    with suppress(BlockingIOError):
-        while True:
-            yield door.accept()[0]

@@ -16,7 +16,7 @@ from torch import Tensor
 from lamatext.kernels import attention, attention_launch
 from lamatext.kernels.attention import PART, SWITCH, agrees, can_run, fused_attention, in_parts
 from lamatext.kernels.attention_gradients import Form, gradients
-from lamatext.kernels.attention_launch import JOINED_AT_ONCE, chunks_of
+from lamatext.kernels.attention_launch import JOINED_AT_ONCE, LAST, SPLIT, share_out
 from lamatext.nn import LowRankAttention
 from lamatext.nn.attention import masked_softmax
 
@@ -126,6 +126,7 @@ def test_fused_gives_what_the_plain_layer_gives_at_the_papers_sizes(lengths: lis
 def test_many_chunks_are_joined_by_a_second_launch(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(attention_launch, "JOINED_AT_ONCE", 100)
     monkeypatch.setattr(attention_launch, "SPAN", 128)
+    monkeypatch.setattr(attention_launch, "share_out", share_out.__wrapped__)
 
     check(Case([700, 1, 300], temperature=8.0))
 
@@ -287,11 +288,12 @@ def test_the_kernel_is_left_out_on_a_cpu_and_in_float64() -> None:
 @pytest.mark.parametrize("texts", [1, 32, 1000])
 @pytest.mark.parametrize("words", [1, 64, 1000, 8192, 8193, 1_000_000])
 def test_chunks_cover_every_word_once(texts: int, words: int) -> None:
-    chunk, chunks = chunks_of(texts, words, 132)
+    chunk, chunks, joined, *_ = share_out(texts, words, 100, 15, 100, 132)
 
     assert chunk % attention_launch.BLOCK == 0
     assert (chunks - 1) * chunk < words <= chunks * chunk
     assert chunks == 1 or chunks * texts <= 2 * 132
+    assert chunks == 1 or joined == (LAST if words <= JOINED_AT_ONCE else SPLIT)
 
 
 def test_long_texts_are_scored_in_parts_only_without_gradients() -> None:

@@ -124,5 +124,6 @@ def agrees(device: torch.device) -> bool:
         f = (fold(form) @ F.linear(states, w, q[0]).tanh().transpose(1, 2)).tanh()  # (B, M, T)
         scores = F.normalize(f, dim=1).masked_fill(~mask[:, None, :], float("-inf"))
         expected = scores.softmax(-1) @ states
-        found, _ = launch(states, mask, form)
-        return bool((found - expected).norm() < 1e-3 * expected.norm())
+        twice = [launch(states, mask, form)[0] for _ in range(2)]  # the second as it was compiled
+        worst = max((found - expected).norm() for found in twice)
+        return bool(worst < 1e-3 * expected.norm())

@@ -7,14 +7,16 @@ launch joins the chunks of a text is kept.
 Shapes: B texts, T words, D state width, E context width, M heads, k rank.
 """
 
-from functools import cache
-from typing import Any
+from functools import cache, lru_cache, reduce
+from operator import or_
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from lamatext.kernels.attention_gradients import Form
 
+ALONE, LAST, SPLIT = 0, 1, 2  # who joins the chunks: one program, the last of few, a second launch
 BLOCK = 64  # words a program scores at a time
 WARPS, STAGES = 4, 2  # of a program; how far ahead of its use a block is read
 PROGRAMS = 2  # that run on a processor at once
@@ -28,81 +30,97 @@ _compiled: dict[tuple[Any, ...], Any] = {}  # kernels, by what they were compile
 _kept: dict[tuple[int, int], tuple[Tensor, Tensor]] = {}  # memory to join in, by GPU and stream
 
 
+class Shares(NamedTuple):
+    """How a batch is shared out among programs, and what a kernel is compiled for."""
+
+    chunk: int  # words a program takes
+    chunks: int  # programs that share a text
+    joined: int  # by whom: one of the kernel's names
+    sums: int  # numbers that they leave to whoever joins them
+    block_m: int
+    block_d: int
+    block_e: int
+
+
 def launch(states: Tensor, mask: Tensor, form: Form) -> tuple[Tensor, Tensor]:
     """S (B, M, D) and A (B, M, T) of ``states`` (B, T, D) under ``mask`` (B, T)."""
-    from lamatext.kernels import attention_triton as kernels
-
-    states, heads, context_width = states.contiguous(), form.heads, form.p.shape[1]
-    texts, words, width = states.shape
-    chunk, chunks = chunks_of(texts, words, _processors(states.device))
-    joined = (
-        kernels.ALONE if chunks == 1 else kernels.LAST if words <= JOINED_AT_ONCE else kernels.SPLIT
-    )
-    embedding = states.new_empty(texts, heads, width)
-    scores = weights = states.new_empty(texts, heads, words)
+    states, heads, device = states.contiguous(), form.heads, states.device
+    (texts, words, width), context_width = states.shape, form.p.shape[1]
+    shares = share_out(texts, words, width, heads, context_width, _processors(device))
+    embedding = states.new_empty((texts, heads, width))
+    scores = weights = states.new_empty((texts, heads, words))
     if states.dtype != torch.float32:
         scores = torch.empty_like(weights, dtype=torch.float32)
-    block_m, block_d = _power(heads), _power(width)
     scratch = counter = scores
-    sums = texts * chunks * block_m * (block_d + 2)
-    if joined == kernels.LAST:
-        scratch, counter = _room(sums, texts, states.device)
-    elif joined == kernels.SPLIT:
-        scratch = scores.new_empty(sums)
+    if shares.joined == LAST:
+        scratch, counter = _room(shares.sums, texts, device)
+    elif shares.joined == SPLIT:
+        scratch = scores.new_empty(shares.sums)
     _start(
-        kernels.attend,
-        (chunks, texts, 1),
+        "attend",
+        (shares.chunks, texts, 1),
         (states, mask.contiguous(), *_parameters(form)),
+        (embedding, scores, weights, scratch, counter),
         (
-            embedding, scores, weights, scratch, counter, words, chunk, chunks,
+            words, shares.chunk, shares.chunks,
             0 if form.context.dim() == 1 else context_width,
         ),
         (
             heads, form.rank, width, context_width, form.w is not None, form.tanh, form.l2,
-            form.log_temperature is not None, joined, PRECISION if states.is_cuda else "ieee",
-            BLOCK, block_m, block_d, _power(context_width),
+            form.log_temperature is not None, shares.joined,
+            PRECISION if states.is_cuda else "ieee",
+            BLOCK, shares.block_m, shares.block_d, shares.block_e,
         ),
     )  # fmt: skip
-    if joined == kernels.SPLIT:
-        parts = max(-(-words // SPAN), block_d // COLUMNS)
-        constants = (heads, width, SPAN, COLUMNS, block_m, block_d)
-        made = (scores, weights, scratch, words, chunks)
-        _start(kernels.combine, (parts, texts, 1), (embedding,), made, constants)
+    if shares.joined == SPLIT:
+        parts = max(-(-words // SPAN), shares.block_d // COLUMNS)
+        constants = (heads, width, SPAN, COLUMNS, shares.block_m, shares.block_d)
+        made = (scores, weights, scratch)
+        _start("combine", (parts, texts, 1), (embedding,), made, (words, shares.chunks), constants)
     return embedding, weights
 
 
-def chunks_of(texts: int, words: int, processors: int) -> tuple[int, int]:
-    """How many words a program takes, and how many programs share a text."""
+@lru_cache(maxsize=4096)
+def share_out(
+    texts: int, words: int, width: int, heads: int, context_width: int, processors: int
+) -> Shares:
+    """Enough programs to keep all processors at work, and no more than there are blocks."""
     blocks = -(-words // BLOCK)
     wished = max(1, min(blocks, PROGRAMS * processors // texts))
     if words <= JOINED_AT_ONCE:
         wished = min(wished, 64)
     chunk = -(-blocks // wished) * BLOCK
-    return chunk, -(-words // chunk)
+    chunks = -(-words // chunk)
+    joined = ALONE if chunks == 1 else LAST if words <= JOINED_AT_ONCE else SPLIT
+    block_m, block_d = _power(heads), _power(width)
+    sums = texts * chunks * block_m * (block_d + 2)
+    return Shares(chunk, chunks, joined, sums, block_m, block_d, _power(context_width))
 
 
 def _start(
-    kernel: Any,
+    name: str,
     grid: tuple[int, int, int],
     given: tuple[Tensor, ...],
-    made: tuple[Any, ...],
+    made: tuple[Tensor, ...],
+    sizes: tuple[int, ...],
     constants: tuple[Any, ...],
 ) -> None:
     """Run a kernel; from the second time on as it was compiled for such arguments.
 
     ``given`` may lie anywhere in memory; ``made`` is ours, and begins where Triton likes it.
     """
-    address, kinds = 0, []
-    for tensor in given:
-        address |= tensor.data_ptr()
-        kinds.append(tensor.dtype)
-    key = (id(kernel), given[0].device, *kinds, *constants)
-    known = _compiled.get(key) if address % ALIGNED == 0 else None
-    if known is not None:
-        known[grid](*given, *made, *constants)
+    places = [tensor.data_ptr() for tensor in given]
+    aligned = reduce(or_, places) % ALIGNED == 0
+    key = (name, given[0].device, *[tensor.dtype for tensor in given], *constants)
+    known = _compiled.get(key) if aligned else None
+    if known is not None:  # given an address, Triton does not ask the driver whose it is
+        known[grid](*places, *[tensor.data_ptr() for tensor in made], *sizes, *constants)
         return
-    found = kernel[grid](*given, *made, *constants, num_warps=WARPS, num_stages=STAGES)
-    if address % ALIGNED == 0 and found is not None:  # the interpreter compiles nothing
+    from lamatext.kernels import attention_triton
+
+    kernel = getattr(attention_triton, name)
+    found = kernel[grid](*given, *made, *sizes, *constants, num_warps=WARPS, num_stages=STAGES)
+    if aligned and found is not None:  # the interpreter compiles nothing
         _compiled[key] = found
 
 

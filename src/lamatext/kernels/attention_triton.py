@@ -15,8 +15,6 @@ block_e are M, D and E rounded up to a power of two.
 import triton
 import triton.language as tl
 
-ALONE, LAST, SPLIT = 0, 1, 2  # who joins the chunks
-
 
 # One compiled kernel for all lengths: it knows nothing of their divisors.
 @triton.jit(do_not_specialize=["words", "chunk", "chunks", "context_stride"])
@@ -46,7 +44,7 @@ def attend(  # pragma: no cover
     squash: tl.constexpr,
     l2: tl.constexpr,
     tempered: tl.constexpr,
-    joined_by: tl.constexpr,
+    joined_by: tl.constexpr,  # 0: this program, 1: the last to finish, 2: a second launch
     precision: tl.constexpr,
     block_t: tl.constexpr,
     block_m: tl.constexpr,

@@ -69,10 +69,10 @@ class LowRankAttention(nn.Module):
         Returns:
             The embedding S (B, M, D) and the weights A (B, M, T) that made it.
         """
-        _check_inputs(states, mask, self.q.in_features)
         form = self.form(context)
+        _check_inputs(states, mask, form.q.shape[1])
         if self.context is None:
-            _check_context(form.context, len(states), self.p.in_features)
+            _check_context(form.context, len(states), form.p.shape[1])
         if can_run(states, form):
             return fused_attention(states, mask, form)
         if attention_cpu.can_run(states, form):
@@ -83,8 +83,9 @@ class LowRankAttention(nn.Module):
 
     def form(self, context: Tensor | None = None) -> Form:
         """The equation as the fused kernel takes it."""
-        w, b = (None, None) if self.project is None else (self.project.weight, self.project.bias)
-        shared = _given(context) if self.context is None else self.context  # (B, E) or (D,)
+        project, learned = self.project, self.context
+        w, b = (None, None) if project is None else (project.weight, project.bias)
+        shared = _given(context) if learned is None else learned  # (B, E) or (D,)
         return Form(
             w, b, self.p.weight, self.q.weight, shared, self.log_temperature,
             self.heads, self.tanh, self.l2,

@@ -3,6 +3,7 @@ from pathlib import Path
 from lamatext.reproduce.board import SETS, Board
 from lamatext.reproduce.leaderboard import EXPERIMENT, METRICS, OURS, recipe_for, run_rival
 from lamatext.reproduce.leaderboard_page import accuracy_table, verdict, write_page
+from lamatext.reproduce.pool import Job
 from lamatext.reproduce.readme import fill
 from lamatext.reproduce.records import Record, Results
 
@@ -74,6 +75,29 @@ def test_the_page_is_made_from_the_records_alone(tmp_path: Path) -> None:
     assert "TF-IDF" not in page
     assert "## Costs" not in page
     assert "## What each part brings" not in page
+
+
+def test_other_data_has_a_table_and_a_verdict_of_its_own(tmp_path: Path) -> None:
+    ours = {**{name: [0.8] for name in SETS}, "r52": [0.9], "topics": [0.5]}
+    Results(tmp_path).add([*records("default", ours), *records("tfidf", {"topics": [0.7]})])
+
+    write_page(tmp_path)
+
+    _, _, others = (tmp_path / "leaderboard.md").read_text().partition("## On other data")
+    assert "| test accuracy | r52 | topics |" in others
+    assert "| **lamatext**, default recipe | **0.9000** | 0.5000 |" in others
+    assert "most accurate on r52. Something else wins elsewhere: TF-IDF" in others
+    assert "## topics" in others
+
+
+def test_a_set_in_a_folder_is_recorded_by_its_name(tmp_path: Path) -> None:
+    results = Results(tmp_path)
+    results.add([Record(EXPERIMENT, "r52", "tfidf", "accuracy", 0.5, None)])
+
+    run_rival(results, "some/folder/r52", "tfidf")
+
+    assert len(results.of(EXPERIMENT)) == 1
+    assert Job("some/folder/r52", "tfidf").folder == "r52-tfidf-None"
 
 
 def test_a_pretrained_winner_is_named_with_its_price(tmp_path: Path) -> None:

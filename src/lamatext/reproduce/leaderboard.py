@@ -95,7 +95,7 @@ def _keep(
 def _record(
     dataset: str, model: str, metric: str, value: float, seed: int | None, *, device: str = ""
 ) -> Record:
-    made = Record(EXPERIMENT, dataset, model, metric, value, seed, device=device)
+    made = Record(EXPERIMENT, Path(dataset).name, model, metric, value, seed, device=device)
     return replace(made, versions=versions(), commit=commit()) if device else made
 
 

@@ -21,14 +21,14 @@ SEEDS = (0, 1, 2)
 class Job:
     """One model, trained once."""
 
-    dataset: str
+    dataset: str  # a known name, or a folder that holds the set
     model: str
     seed: int | None = None
 
     @property
     def folder(self) -> str:
         """Where its records lie."""
-        return f"{self.dataset}-{self.model}-{self.seed}".replace(" ", "-")
+        return f"{Path(self.dataset).name}-{self.model}-{self.seed}".replace(" ", "-")
 
     @property
     def shared(self) -> tuple[str, int | None]:
@@ -81,7 +81,7 @@ def options(description: str | None) -> argparse.ArgumentParser:
     """What every run of a pool can be told."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--parts", type=Path, required=True, help="a folder a job, for resuming")
-    parser.add_argument("--sets", type=listed, default=list(SETS))
+    parser.add_argument("--sets", type=listed, default=list(SETS), help="names, or folders")
     parser.add_argument("--seeds", type=numbers, default=list(SEEDS))
     parser.add_argument("--device", default="auto")
     parser.add_argument("--workers", type=int, default=1, help="0: only collect what is there")

@@ -4,7 +4,9 @@ A tenth of the training part is held out and scored; the test parts are not read
 """
 
 import tempfile
+from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -24,7 +26,7 @@ from lamatext.runtime.predictor import softmax
 from lamatext.settings import Recipe
 from lamatext.training.fuse import fuse
 from lamatext.training.metrics import Scores, score
-from lamatext.training.rules import settle
+from lamatext.training.rules import Facts, settle
 from lamatext.training.wide import fit_wide
 
 EXPERIMENT = "recipe"
@@ -101,7 +103,9 @@ def score_ngrams(recipe: Recipe, parts: Parts) -> tuple[Scores, int]:
     train, valid, test = (
         _words(corpus, recipe) for corpus in (parts.train, parts.valid, parts.test)
     )
-    wide = settle(recipe, rows=len(train), words=sum(map(len, train))).wide
+    counts = Counter(chain.from_iterable(train)).values()
+    once = sum(count == 1 for count in counts)
+    wide = settle(recipe, Facts(len(train), sum(counts), once, len(classes))).wide
     first = fit_wide(train, labels, wide, classes=len(classes)).logits(valid)
     scale, _ = fuse(first, np.zeros_like(first), valid_labels)
     everything = np.concatenate([labels, valid_labels])

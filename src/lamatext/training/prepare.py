@@ -21,7 +21,7 @@ from lamatext.nn.network import build_network
 from lamatext.progress import Progress
 from lamatext.runtime.predictor import Encoder
 from lamatext.settings import Recipe, TextSettings
-from lamatext.training.rules import settle
+from lamatext.training.rules import Facts, settle
 
 Labels = NDArray[np.int64]
 
@@ -80,8 +80,9 @@ def joined(
 def prepare_words(split: Split, recipe: Recipe, classes: int, progress: Progress) -> Ready:
     """The vocabulary and the word vectors come from the training texts alone."""
     tokens = tokens_of(split.texts, recipe.text, progress)
-    words = int(tokens.rows.lengths[split.train].sum())
-    recipe = settle(recipe, rows=len(split.train), words=max(words, 1))
+    counts = tokens.counts(split.train)  # of each different word
+    once = int((counts == 1).sum())
+    recipe = settle(recipe, Facts(len(split.train), int(counts.sum()), once, classes))
     encoder, rows = _encode(tokens, split.train, recipe.text)
     vectors = _vectors(recipe, encoder.vocabulary, rows.take(split.train), progress)
     torch.manual_seed(recipe.seed)
@@ -106,7 +107,7 @@ def prepare_pretrained(split: Split, recipe: Recipe, classes: int, progress: Pro
     encoder = SubwordEncoder.from_json(loaded.tokenizer, limit)
     progress.stage("tokenising")
     rows = encoder.encode(split.texts.to_pylist())
-    recipe = settle(recipe, rows=len(split.train), words=len(rows.ids))
+    recipe = settle(recipe, Facts(len(split.train), len(rows.ids), 0, classes))
     return Ready(recipe, loaded.network, encoder, rows, split, architecture=loaded.architecture)
 
 

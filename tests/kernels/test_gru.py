@@ -236,18 +236,44 @@ def test_lengths_that_do_not_fit_are_an_error(lengths: list[int]) -> None:
 
 
 def test_the_kernel_is_taken_where_it_can_do_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
-    layer, inputs, _ = case([3, 2])
+    layer, inputs, lengths = case([3, 2])
 
-    assert use_kernel(layer, inputs)
-    assert not use_kernel(layer, inputs.to("meta"))
-    assert not use_kernel(case([3], hidden=128)[0], inputs)
-    assert not use_kernel(layer, inputs.float())
-    assert not use_kernel(layer.bfloat16(), inputs.bfloat16())
+    assert use_kernel(layer, inputs, lengths)
+    assert not use_kernel(layer, inputs.to("meta"), lengths)
+    assert not use_kernel(layer, inputs.float(), lengths)
+    assert not use_kernel(layer.bfloat16(), inputs.bfloat16(), lengths)
     for options in ({"num_layers": 2}, {"bidirectional": False}, {"bias": False}):
         settings = {"batch_first": True, "bidirectional": True, "dtype": torch.float64} | options
-        assert not use_kernel(nn.GRU(5, 3, **settings), inputs)
+        assert not use_kernel(nn.GRU(5, 3, **settings), inputs, lengths)
     monkeypatch.setenv("LAMATEXT_GRU", "plain")
-    assert not use_kernel(case([3, 2])[0], inputs)
+    assert not use_kernel(*case([3, 2]))
+
+
+@pytest.mark.parametrize(
+    ("hidden", "lengths", "taken"),
+    [
+        (64, [4], True),
+        (64, [3], False),  # too few words for the weights to be rearranged
+        (64, [3, 2], True),  # torch would have to pack these
+        (64, [2, 1], True),
+        (65, [2, 1], False),
+        (1, [1], True),
+    ],
+)
+def test_very_short_texts_are_left_to_torch(hidden: int, lengths: list[int], taken: bool) -> None:
+    assert use_kernel(*case(lengths, hidden=hidden)) is taken
+
+
+def test_texts_of_one_length_are_not_packed(monkeypatch: pytest.MonkeyPatch) -> None:
+    layer, inputs, _ = case([3, 3, 3])
+    packed = plain_gru(layer, inputs, torch.tensor([3, 2, 3]))
+    monkeypatch.setattr("lamatext.kernels.gru.pack_padded_sequence", None)
+
+    whole = plain_gru(layer, inputs, torch.tensor([3, 3, 3]))
+
+    torch.testing.assert_close(whole[[0, 2]], packed[[0, 2]])
+    with pytest.raises(TypeError):
+        plain_gru(layer, inputs, torch.tensor([3, 2, 3]))
 
 
 @pytest.mark.parametrize("switch", ["plain", "auto"])
@@ -264,7 +290,7 @@ def test_without_numba_torch_does_the_work(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
     layer, inputs, lengths = case([3, 2])
 
-    assert not use_kernel(layer, inputs)
+    assert not use_kernel(layer, inputs, lengths)
     assert ready()
     compile_kernels()
     torch.testing.assert_close(

@@ -11,7 +11,7 @@ from lamatext.reproduce.recipe_page import (
     read_values,
     recipe_section,
 )
-from lamatext.reproduce.recipe_parts import CHANGES, EXPERIMENT, WHOLE
+from lamatext.reproduce.recipe_parts import ADDED, CHANGES, EXPERIMENT, WHOLE
 from lamatext.reproduce.records import Record, Results
 
 POOLING, WORDS = "without max-pooling", "without dropout of words"
@@ -65,6 +65,25 @@ def test_a_part_without_which_the_log_loss_falls_is_named(tmp_path: Path) -> Non
     assert f"“{POOLING}” lowers" in better
     assert "costs most: +0.1000" in worse
     assert "brought nothing" not in worse
+
+
+def test_what_the_recipe_does_not_have_is_no_part_of_it(tmp_path: Path) -> None:
+    accuracies = {WHOLE: [0.8], ADDED[0]: [0.9], POOLING: [0.8]}
+
+    said = conclusion(read_values(made(tmp_path, accuracies, log_loss=0.4)))
+
+    assert POOLING in said
+    assert ADDED[0] not in said
+
+
+def test_other_data_has_a_column_where_it_was_tried(tmp_path: Path) -> None:
+    results = made(tmp_path, {WHOLE: [0.8]})
+    results.add([Record(EXPERIMENT, "r52", WHOLE, "accuracy", 0.9, 0)])
+
+    lines = change_table(read_values(results), "accuracy", "accuracy").splitlines()
+
+    assert lines[0] == f"| accuracy | {' | '.join(SETS)} | r52 |"
+    assert lines[2].endswith("| 0.8000 | 0.9000 |")
 
 
 def test_storage_is_told_by_its_size(tmp_path: Path) -> None:

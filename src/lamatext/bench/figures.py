@@ -48,6 +48,7 @@ BARS: Mapping[str, Mapping[str, Bar]] = {
         "step, r8": Bar(5),
         "step, imdb": Bar(5),
     },
+    "sizes": {f"slowest at {hidden} units, nn.GRU": Bar(0.95) for hidden in (50, 128, 256)},
     "prepare": {"words/s, spaCy": Bar(3), "words/s, CountVectorizer": Bar(1)},
     "latency": {
         "one text, eager torch": Bar(8),

@@ -16,7 +16,17 @@ if TYPE_CHECKING:
 
 NAME = "bench"
 EXAMPLE = "Example: lamatext bench train --check"
-NAMES = ("train", "prepare", "latency", "throughput", "memory", "attention", "gpu", "serve")
+NAMES = (
+    "train",
+    "sizes",
+    "prepare",
+    "latency",
+    "throughput",
+    "memory",
+    "attention",
+    "gpu",
+    "serve",
+)
 
 
 def run(

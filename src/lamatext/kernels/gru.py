@@ -19,7 +19,7 @@ SWITCH = "LAMATEXT_GRU"  # environment: "plain" never takes the compiled kernel
 
 def run_gru(gru: nn.GRU, inputs: Tensor, lengths: Tensor) -> Tensor:
     """The states (B, T, 2h) of ``inputs`` (B, T, E); ``lengths`` (B,) says how many are words."""
-    if use_kernel(gru, inputs):
+    if use_kernel(gru, inputs, lengths):
         return bigru(inputs, lengths, [weight for way in gru.all_weights for weight in way])
     if inputs.is_cuda and _is_ours(gru):
         from lamatext.kernels.gru_cuda import can_run, cuda_bigru
@@ -31,20 +31,29 @@ def run_gru(gru: nn.GRU, inputs: Tensor, lengths: Tensor) -> Tensor:
     return plain_gru(gru, inputs, lengths)
 
 
-def use_kernel(gru: nn.GRU, inputs: Tensor) -> bool:
-    """Whether the compiled kernel can do this and is the faster way, and the user lets it.
-
-    It rearranges the weights for every batch, which pays unless all texts are very short.
-    """
+def use_kernel(gru: nn.GRU, inputs: Tensor, lengths: Tensor) -> bool:
+    """Whether the compiled kernel can do this and is the faster way, and the user lets it."""
     weight = gru.weight_ih_l0
     return (
         _is_ours(gru)
         and inputs.device.type == weight.device.type == "cpu"
         and inputs.dtype == weight.dtype
         and inputs.dtype in (torch.float32, torch.float64)
-        and inputs.shape[1] * 32 >= gru.hidden_size
+        and _pays(inputs.shape[1], lengths, gru.hidden_size)
         and importlib.util.find_spec("numba") is not None
     )
+
+
+def _pays(words: int, lengths: Tensor, hidden: int) -> bool:
+    """The kernel rearranges the weights for every batch, which takes a few words to pay.
+
+    Where texts differ in length torch has to pack them: then it pays sooner (``bench sizes``).
+    """
+    return words * 16 >= hidden or (words * 32 >= hidden and _ragged(words, lengths))
+
+
+def _ragged(words: int, lengths: Tensor) -> bool:
+    return not bool((lengths == words).all())
 
 
 def on_gpu(gru: nn.GRU) -> bool:
@@ -65,8 +74,12 @@ def _is_ours(gru: nn.GRU) -> bool:
 
 
 def plain_gru(gru: nn.GRU, inputs: Tensor, lengths: Tensor) -> Tensor:
-    """The same by torch alone, on any device."""
-    packed = pack_padded_sequence(inputs, lengths.cpu(), batch_first=True, enforce_sorted=False)
+    """The same by torch alone, on any device; texts of one length need no packing."""
+    lengths = lengths.cpu()
+    if not _ragged(inputs.shape[1], lengths):
+        whole: Tensor = gru(inputs)[0]
+        return whole
+    packed = pack_padded_sequence(inputs, lengths, batch_first=True, enforce_sorted=False)
     states, _ = gru(packed)
     padded, _ = pad_packed_sequence(states, batch_first=True, total_length=inputs.shape[1])
     return padded

@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Mapping
 from statistics import mean, stdev
 
-from lamatext.reproduce.board import SETS
-from lamatext.reproduce.recipe_parts import CHANGES, EXPERIMENT, WHOLE, WITHDRAWN
+from lamatext.reproduce.board import OTHERS, SETS
+from lamatext.reproduce.recipe_parts import ADDED, CHANGES, EXPERIMENT, WHOLE, WITHDRAWN
 from lamatext.reproduce.records import Results
 from lamatext.reproduce.tables import NONE, markdown
 
@@ -26,7 +26,7 @@ def recipe_section(results: Results) -> Iterator[str]:
         "lamatext.reproduce.recipe_parts` (`recipe.json`). A tenth of the training part is held "
         "out and scored; the test parts are not read. Each cell is the change against the whole "
         "recipe of the same seed, mean ± standard deviation over seeds where there are several; a "
-        "dash stands where the recipe leaves that part out by itself."
+        "dash stands where that was not tried, or where the recipe has it so by itself."
     )
     yield change_table(values, "accuracy", "accuracy, change in points")
     yield change_table(values, "log_loss", "log-loss, change")
@@ -44,16 +44,17 @@ def read_values(results: Results) -> Values:
 
 def change_table(values: Values, metric: str, title: str) -> str:
     """The whole recipe's own values, then what every change makes of them."""
+    sets = [*SETS, *(other for other in OTHERS if (WHOLE, other, metric) in values)]
     rows = [
-        [TITLES.get(change, change), *(_cell(values, change, dataset, metric) for dataset in SETS)]
+        [TITLES.get(change, change), *(_cell(values, change, dataset, metric) for dataset in sets)]
         for change in CHANGES
     ]
-    return markdown([title, *SETS], rows)
+    return markdown([title, *sets], rows)
 
 
 def conclusion(values: Values) -> str:
     """What matters most and what brings nothing, by the mean over the sets; what int8 costs."""
-    tried = [change for change in CHANGES if change not in (WHOLE, STORAGE)]
+    tried = [change for change in CHANGES if change not in (WHOLE, STORAGE, *ADDED)]
     losses = {change: found for change in tried if (found := mean_loss(values, change)) is not None}
     if not losses:
         return _storage(values)

@@ -13,8 +13,8 @@ HIDDEN = (50, 128, 256)
 BATCHES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
 LENGTHS = ((1, 8), (50, 200))  # words of a text: messages, articles
 WORDS = 16_000  # of a batch, at most: the texts of a large one are shorter
-WORK = 500_000  # words times units of a batch, above which few turns suffice
-TURNS, FEW_TURNS = 15, 3
+MOST_TURNS, LEAST_TURNS = 100, 3
+WORK = 2_000_000  # words times units of a batch that all turns together do
 
 
 def figures(hidden: Sequence[int] = HIDDEN, batches: Sequence[int] = BATCHES) -> list[Figure]:
@@ -34,8 +34,8 @@ def _worst(hidden: int, batches: Sequence[int]) -> Figure:
     ratios: dict[str, dict[str, float]] = {}
     found: list[Figure] = []
     for shape in shapes(hidden, batches):
-        turns = FEW_TURNS if shape.batch * shape.longest * hidden > WORK else TURNS
-        both = encoder.figures(shape, turns=turns)
+        turns = WORK // (shape.batch * shape.longest * hidden)
+        both = encoder.figures(shape, turns=max(LEAST_TURNS, min(turns, MOST_TURNS)))
         name = f"{shape.batch} texts of {shape.shortest} to {shape.longest} words"
         ratios[name] = {figure.what: round(figure.ratio, 3) for figure in both}
         found += both

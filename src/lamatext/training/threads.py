@@ -13,15 +13,25 @@ from lamatext.nn.network import Network
 
 @contextmanager
 def fitting_threads(network: nn.Module) -> Iterator[None]:
+    """As ``small_threads``; Transformers, whose products are large, keep torch's threads."""
+    if not is_small(network):
+        yield
+        return
+    with small_threads():
+        yield
+
+
+@contextmanager
+def small_threads() -> Iterator[None]:
     """Torch's own operations on one thread, our kernels on all that torch was given.
 
     Torch's threads wait for each other after every operation by spinning. In our small networks
     these operations are short: on an idle machine a second thread gains little, and where other
     programs run, it waits for one that is not let run, and an epoch takes ten times as long.
-    Transformers, whose products are large, keep torch's threads. The process is left as it was.
+    The process is left as it was.
     """
     threads = torch.get_num_threads()
-    if threads == 1 or not is_small(network):
+    if threads == 1:
         yield
         return
     torch.set_num_threads(1)

@@ -1,7 +1,7 @@
 """Sizes that follow from the data: what a recipe leaves to ``auto``.
 
 The rules know rows, words and classes, never a data set's name. They were found on validation data;
-``results/search.json`` has the records.
+``results/search.json`` has the records, and ``results/recipe.json`` those on characters.
 """
 
 from typing import NamedTuple

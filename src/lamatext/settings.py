@@ -139,7 +139,7 @@ class WideSettings(Settings):
     words: Count = 3
     """Runs of 1 to this many words."""
     characters: bool | Literal["auto"] = "auto"
-    """Runs of 2 to 5 characters inside a word; auto: where texts are short."""
+    """Runs of 2 to 5 characters inside a word; auto: where words are seen seldom."""
     power: NotNegative = 0.5
     """Each n-gram counts by its naive-Bayes ratio to this power; 0 leaves the ratio out."""
     strength: Positive = 1.0

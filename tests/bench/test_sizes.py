@@ -1,19 +1,28 @@
+import pytest
+
+from lamatext.bench import sizes
 from lamatext.bench.figures import BARS
 from lamatext.bench.sizes import BATCHES, HIDDEN, WORDS, figures, shapes
 
 
-def test_every_width_has_its_worst_ratio_and_all_the_others() -> None:
+def test_every_width_has_its_worst_ratio_and_all_the_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sizes, "MOST_TURNS", 3)
+
     (found,) = figures(hidden=(2,), batches=(1, 3))
 
-    sizes = found.details["sizes"]
-    assert isinstance(sizes, dict)
-    assert list(sizes) == [
+    all_sizes = found.details["sizes"]
+    assert isinstance(all_sizes, dict)
+    assert list(all_sizes) == [
         "1 texts of 1 to 8 words",
+        "1 texts of 8 to 8 words",
         "1 texts of 50 to 200 words",
         "3 texts of 1 to 8 words",
+        "3 texts of 8 to 8 words",
         "3 texts of 50 to 200 words",
     ]
-    assert round(found.ratio, 3) == min(min(ratios.values()) for ratios in sizes.values())
+    assert round(found.ratio, 3) == min(min(ratios.values()) for ratios in all_sizes.values())
     assert found.low <= found.ratio <= found.high
 
 

@@ -13,6 +13,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from lamatext.errors import ConfigError
 from lamatext.kernels import attention, attention_launch
 from lamatext.kernels.attention import PART, SWITCH, agrees, can_run, fused_attention, in_parts
 from lamatext.kernels.attention_gradients import Form, gradients
@@ -270,6 +271,22 @@ def test_states_anywhere_in_memory_are_right_on_the_gpu() -> None:
         with torch.no_grad():
             found, _ = fused_attention(moved, mask, form)
         assert error(found, case.plain()[0]) < 5e-5
+
+
+@on_gpu
+def test_what_lies_on_the_processor_never_reaches_the_gpu() -> None:
+    case = Case([40, 9])
+    layer, states = case.layer.float().cuda(), case.states.float().cuda()
+    mask, context = case.mask.cuda(), case.context
+    assert context is not None
+    with torch.no_grad():
+        for _ in range(2):
+            layer(states, mask, context.float().cuda())
+
+        with pytest.raises(ConfigError, match="mask is on cpu, and states are on cuda"):
+            layer(states, case.mask, context.float().cuda())
+        with pytest.raises(RuntimeError, match="same device"):
+            layer(states, mask, context.float())
 
 
 @on_gpu

@@ -9,7 +9,15 @@ import torch
 from torch import Tensor, nn
 
 from lamatext.kernels import compiled, gru_function
-from lamatext.kernels.gru import bigru, compile_kernels, plain_gru, ready, run_gru, use_kernel
+from lamatext.kernels.gru import (
+    bigru,
+    compile_kernels,
+    packed_gru,
+    plain_gru,
+    ready,
+    run_gru,
+    use_kernel,
+)
 
 Case = tuple[nn.GRU, Tensor, Tensor]
 
@@ -231,8 +239,9 @@ def test_a_forked_child_can_compute_after_its_parent_has(
 def test_lengths_that_do_not_fit_are_an_error(lengths: list[int]) -> None:
     layer, inputs, _ = case([3, 3])
 
-    with pytest.raises(ValueError, match="2 numbers from 1 to 3, got "):
-        fast(layer, inputs, torch.tensor(lengths))
+    for run in (fast, plain_gru):
+        with pytest.raises(ValueError, match="2 numbers from 1 to 3, got "):
+            run(layer, inputs, torch.tensor(lengths))
 
 
 def test_the_kernel_is_taken_where_it_can_do_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -252,12 +261,15 @@ def test_the_kernel_is_taken_where_it_can_do_the_work(monkeypatch: pytest.Monkey
 @pytest.mark.parametrize(
     ("hidden", "lengths", "taken"),
     [
-        (64, [4], True),
-        (64, [3], False),  # too few words for the weights to be rearranged
-        (64, [3, 2], True),  # torch would have to pack these
-        (64, [2, 1], True),
-        (65, [2, 1], False),
-        (1, [1], True),
+        (160, [4], True),
+        (161, [4], False),  # too few words for the weights to be rearranged
+        (161, [4, 3], True),  # torch would have to pack these
+        (192, [3, 1], True),
+        (193, [3, 1], False),
+        (1, [3], True),
+        (1, [2], False),
+        (1, [2, 1], True),
+        (1, [1, 1], False),
     ],
 )
 def test_very_short_texts_are_left_to_torch(hidden: int, lengths: list[int], taken: bool) -> None:
@@ -265,15 +277,19 @@ def test_very_short_texts_are_left_to_torch(hidden: int, lengths: list[int], tak
 
 
 def test_texts_of_one_length_are_not_packed(monkeypatch: pytest.MonkeyPatch) -> None:
-    layer, inputs, _ = case([3, 3, 3])
-    packed = plain_gru(layer, inputs, torch.tensor([3, 2, 3]))
-    monkeypatch.setattr("lamatext.kernels.gru.pack_padded_sequence", None)
+    layer, inputs, lengths = case([3, 3, 3])
+    packed = packed_gru(layer, inputs, lengths)
+    monkeypatch.setattr("lamatext.kernels.gru.packed_gru", None)
 
-    whole = plain_gru(layer, inputs, torch.tensor([3, 3, 3]))
+    torch.testing.assert_close(plain_gru(layer, inputs, lengths), packed)
 
-    torch.testing.assert_close(whole[[0, 2]], packed[[0, 2]])
-    with pytest.raises(TypeError):
-        plain_gru(layer, inputs, torch.tensor([3, 2, 3]))
+
+def test_a_gru_that_wants_the_words_first_is_packed_all_the_same() -> None:
+    layer, inputs, lengths = case([3, 3])
+    expected = plain_gru(layer, inputs, lengths)
+    layer.batch_first = False
+
+    torch.testing.assert_close(run_gru(layer, inputs, lengths), expected)
 
 
 @pytest.mark.parametrize("switch", ["plain", "auto"])

@@ -379,6 +379,7 @@ PUBLIC = [LowRankAttention(D, M, E), BilinearAttention(D, E), StructuredAttentio
         (torch.ones(2, T), r"got torch\.float32 of shape \(2, 5\)"),
         (torch.ones(2, T - 1).bool(), r"got torch\.bool of shape \(2, 4\)"),
         (torch.ones(1, T).bool(), r"got torch\.bool of shape \(1, 5\)"),
+        (torch.ones(2, T, device="meta").bool(), "mask is on meta, and states are on cpu"),
     ],
 )
 def test_a_mask_of_another_kind_or_shape_never_reaches_the_kernels(

@@ -3,7 +3,7 @@ from pathlib import Path
 from lamatext.reproduce.board import SETS, Board
 from lamatext.reproduce.leaderboard import EXPERIMENT, METRICS, OURS, recipe_for, run_rival
 from lamatext.reproduce.leaderboard_page import accuracy_table, verdict, write_page
-from lamatext.reproduce.pool import Job
+from lamatext.reproduce.pool import Job, name_of
 from lamatext.reproduce.readme import fill
 from lamatext.reproduce.records import Record, Results
 
@@ -87,17 +87,20 @@ def test_other_data_has_a_table_and_a_verdict_of_its_own(tmp_path: Path) -> None
     assert "| test accuracy | r52 | topics |" in others
     assert "| **lamatext**, default recipe | **0.9000** | 0.5000 |" in others
     assert "most accurate on r52. Something else wins elsewhere: TF-IDF" in others
-    assert "## topics" in others
+    _, _, topics = others.partition("## topics")
+    assert "| TF-IDF (1,2) + logistic regression | 0.7000 |" in topics
 
 
 def test_a_set_in_a_folder_is_recorded_by_its_name(tmp_path: Path) -> None:
-    results = Results(tmp_path)
+    results, folder = Results(tmp_path), tmp_path / "sets" / "r52"
+    folder.mkdir(parents=True)
     results.add([Record(EXPERIMENT, "r52", "tfidf", "accuracy", 0.5, None)])
 
-    run_rival(results, "some/folder/r52", "tfidf")
+    run_rival(results, str(folder), "tfidf")
 
     assert len(results.of(EXPERIMENT)) == 1
-    assert Job("some/folder/r52", "tfidf").folder == "r52-tfidf-None"
+    assert Job(str(folder), "tfidf").folder == "r52-tfidf-None"
+    assert name_of("hf:someone/r52") == "hf:someone/r52"
 
 
 def test_a_pretrained_winner_is_named_with_its_price(tmp_path: Path) -> None:

@@ -52,14 +52,18 @@ def test_of_each_set_and_seed_the_whole_recipe_comes_first() -> None:
     assert Job("r8", "the first words alone", 0) not in found
 
 
-def test_a_set_in_a_folder_is_known_by_its_name_and_some_changes_can_be_asked_for() -> None:
+def test_a_set_in_a_folder_is_known_by_its_name_and_some_changes_can_be_asked_for(
+    tmp_path: Path,
+) -> None:
     without, added = "without n-grams of characters", "with n-grams of characters"
+    folder = tmp_path / "r52"
+    folder.mkdir()
 
-    found = list(jobs(["some/r52", "r8"], [0], [without, added]))
+    found = list(jobs([str(folder), "r8"], [0], [without, added]))
 
     assert found == [
-        Job("some/r52", WHOLE, 0),
-        Job("some/r52", without, 0),
+        Job(str(folder), WHOLE, 0),
+        Job(str(folder), without, 0),
         Job("r8", WHOLE, 0),
         Job("r8", added, 0),
     ]

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from lamatext.bench.figures import Figure, in_turns
 from lamatext.bench.plain import best_threads, plain_torch
-from lamatext.kernels.gru import plain_gru, run_gru
+from lamatext.kernels.gru import packed_gru, run_gru, use_kernel
 from lamatext.training.threads import small_threads
 
 
@@ -47,7 +47,7 @@ def figures(shape: Shape, *, turns: int = 15, seed: int = 0) -> list[Figure]:
         return within
 
     rivals = {
-        "packed": back_and_forth(lambda: plain_gru(gru, inputs, lengths)),
+        "packed": back_and_forth(lambda: packed_gru(gru, inputs, lengths)),
         "padded": back_and_forth(lambda: gru(inputs)[0]),
     }
     threads = {name: best_threads(run) for name, run in rivals.items()}
@@ -61,7 +61,11 @@ def figures(shape: Shape, *, turns: int = 15, seed: int = 0) -> list[Figure]:
     seconds = in_turns({"ours": ours, **contestants}, turns)
     return [
         Figure.faster(
-            f"encoder, {name} nn.GRU", seconds["ours"], seconds[name], rival_threads=threads[name]
+            f"encoder, {name} nn.GRU",
+            seconds["ours"],
+            seconds[name],
+            rival_threads=threads[name],
+            kernel=use_kernel(gru, inputs, lengths),
         )
         for name in rivals
     ]

@@ -37,6 +37,7 @@ def can_run(states: Tensor, form: Form) -> bool:
         and form.heads <= MOST_HEADS
         and form.p.shape[1] <= MOST_CONTEXT
         and form.p.dtype != torch.float64
+        and form.p.device == form.context.device == states.device
         and os.environ.get(SWITCH) != "plain"
         and states.device.index == torch.cuda.current_device()  # where Triton launches
         and _works(states.device)

@@ -47,9 +47,11 @@ def use_kernel(gru: nn.GRU, inputs: Tensor, lengths: Tensor) -> bool:
 def _pays(words: int, lengths: Tensor, hidden: int) -> bool:
     """The kernel rearranges the weights for every batch, which takes a few words to pay.
 
-    Where texts differ in length torch has to pack them: then it pays sooner (``bench sizes``).
+    Where texts differ in length torch has to pack them: then it pays sooner.
     """
-    return words * 16 >= hidden or (words * 32 >= hidden and _ragged(words, lengths))
+    if words >= max(3, hidden / 40):
+        return True
+    return words >= max(2, hidden / 64) and _ragged(words, lengths)
 
 
 def _ragged(words: int, lengths: Tensor) -> bool:
@@ -75,11 +77,16 @@ def _is_ours(gru: nn.GRU) -> bool:
 
 def plain_gru(gru: nn.GRU, inputs: Tensor, lengths: Tensor) -> Tensor:
     """The same by torch alone, on any device; texts of one length need no packing."""
-    lengths = lengths.cpu()
-    if not _ragged(inputs.shape[1], lengths):
+    _check_lengths(inputs, lengths)
+    if gru.batch_first and not _ragged(inputs.shape[1], lengths):
         whole: Tensor = gru(inputs)[0]
         return whole
-    packed = pack_padded_sequence(inputs, lengths, batch_first=True, enforce_sorted=False)
+    return packed_gru(gru, inputs, lengths)
+
+
+def packed_gru(gru: nn.GRU, inputs: Tensor, lengths: Tensor) -> Tensor:
+    """The same by torch on packed sequences."""
+    packed = pack_padded_sequence(inputs, lengths.cpu(), batch_first=True, enforce_sorted=False)
     states, _ = gru(packed)
     padded, _ = pad_packed_sequence(states, batch_first=True, total_length=inputs.shape[1])
     return padded
@@ -93,12 +100,16 @@ def bigru(inputs: Tensor, lengths: Tensor, parameters: Sequence[Tensor]) -> Tens
     """
     from lamatext.kernels.gru_function import BiGru
 
+    _check_lengths(inputs, lengths)
+    states: Tensor = BiGru.apply(inputs, lengths, *parameters)  # type: ignore[no-untyped-call]
+    return states
+
+
+def _check_lengths(inputs: Tensor, lengths: Tensor) -> None:
     texts, words, _ = inputs.shape
     if lengths.shape != (texts,) or lengths.min() < 1 or lengths.max() > words:
         got = lengths.tolist()
         raise ValueError(f"lengths must be {texts} numbers from 1 to {words}, got {got}.")
-    states: Tensor = BiGru.apply(inputs, lengths, *parameters)  # type: ignore[no-untyped-call]
-    return states
 
 
 def ready() -> bool:

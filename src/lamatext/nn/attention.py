@@ -198,6 +198,8 @@ def _check_inputs(states: Tensor, mask: Tensor, width: int) -> None:
     """The kernels trust shapes and types: what does not fit must not reach them."""
     if states.dim() != 3 or states.shape[2] != width:
         raise ConfigError(f"states must be (B, T, {width}), got {tuple(states.shape)}.")
+    if mask.device != states.device:
+        raise ConfigError(f"mask is on {mask.device}, and states are on {states.device}.")
     if mask.dtype != torch.bool or mask.shape != states.shape[:2]:
         raise ConfigError(
             f"mask must be bool of shape {tuple(states.shape[:2])}, true for words, got "

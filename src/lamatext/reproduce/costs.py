@@ -24,7 +24,7 @@ from lamatext.data.sources import load
 from lamatext.folder import folder_size
 from lamatext.jobs import numbers_of
 from lamatext.reproduce.leaderboard import OURS, recipe_for
-from lamatext.reproduce.pool import listed
+from lamatext.reproduce.pool import listed, name_of
 from lamatext.reproduce.protocol import MINILM as FINE_TUNING
 from lamatext.reproduce.records import Results, blank
 from lamatext.rivals import RIVALS, check_rivals
@@ -65,7 +65,7 @@ class Trained:
 
 def run_costs(results: Results, dataset: str, model: str) -> None:
     """Measure a model on a set, unless that was done before."""
-    waiting = blank(EXPERIMENT, dataset, model, "bytes", device=device())
+    waiting = blank(EXPERIMENT, name_of(dataset), model, "bytes", device=device())
     if results.has(waiting.key) or (dataset, model) in NO_ROW:
         return
     found = asdict(measure_costs(load(dataset), load(dataset, split="test"), model))

@@ -78,7 +78,9 @@ def _table(rows: list[tuple[str, str]]) -> pa.Table:
 
 def main() -> None:
     """``python -m lamatext.reproduce.elsewhere PACKAGE FOLDER``: write every set."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("package", type=Path)
     parser.add_argument("folder", type=Path)
     given = parser.parse_args()

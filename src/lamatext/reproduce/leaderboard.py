@@ -17,7 +17,7 @@ from lamatext.folder import folder_size
 from lamatext.jobs import Parts, class_numbers, fit_recipe, numbers_of, score_saved
 from lamatext.progress import SILENT, Progress
 from lamatext.provenance import commit, versions
-from lamatext.reproduce.pool import Job, device_name, listed, options, run_given
+from lamatext.reproduce.pool import Job, device_name, listed, name_of, options, run_given
 from lamatext.reproduce.records import Record, Results
 from lamatext.rivals import RIVALS, Row, measure, row_of
 from lamatext.settings import Recipe
@@ -95,7 +95,7 @@ def _keep(
 def _record(
     dataset: str, model: str, metric: str, value: float, seed: int | None, *, device: str = ""
 ) -> Record:
-    made = Record(EXPERIMENT, Path(dataset).name, model, metric, value, seed, device=device)
+    made = Record(EXPERIMENT, name_of(dataset), model, metric, value, seed, device=device)
     return replace(made, versions=versions(), commit=commit()) if device else made
 
 

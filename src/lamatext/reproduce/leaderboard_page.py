@@ -58,8 +58,7 @@ def set_table(board: Board, dataset: str) -> str:
             *(_with_spread(board, model, dataset, metric) for metric in SCORES),
             *(_cost(board, model, dataset, metric) for metric in COSTS),
         ]
-        for model in board.models()
-        if board.of(model, dataset, "accuracy")
+        for model in board.models([dataset])
     ]
     return markdown(header, rows)
 

@@ -28,12 +28,18 @@ class Job:
     @property
     def folder(self) -> str:
         """Where its records lie."""
-        return f"{Path(self.dataset).name}-{self.model}-{self.seed}".replace(" ", "-")
+        return f"{name_of(self.dataset)}-{self.model}-{self.seed}".replace(" ", "-")
 
     @property
     def shared(self) -> tuple[str, int | None]:
         """Jobs of one set and seed share what the first of them leaves in the cache."""
         return self.dataset, self.seed
+
+
+def name_of(dataset: str) -> str:
+    """What the records call a set: a known name, or that of its folder."""
+    folder = Path(dataset)
+    return folder.name if folder.is_dir() else dataset
 
 
 Work = Callable[[Results, Job, str], None]  # trains on the device of that name, adds the records

@@ -45,9 +45,10 @@ def read_values(results: Results) -> Values:
 def change_table(values: Values, metric: str, title: str) -> str:
     """The whole recipe's own values, then what every change makes of them."""
     sets = [*SETS, *(other for other in OTHERS if (WHOLE, other, metric) in values)]
+    tried = [change for change in CHANGES if any((change, name, metric) in values for name in sets)]
     rows = [
         [TITLES.get(change, change), *(_cell(values, change, dataset, metric) for dataset in sets)]
-        for change in CHANGES
+        for change in tried
     ]
     return markdown([title, *sets], rows)
 

@@ -20,7 +20,7 @@ from lamatext.folder import folder_size
 from lamatext.jobs import Parts, class_numbers, fit_recipe, numbers_of, score_saved, split_parts
 from lamatext.progress import SILENT
 from lamatext.provenance import commit, versions
-from lamatext.reproduce.pool import Job, device_name, listed, options, run_given
+from lamatext.reproduce.pool import Job, device_name, listed, name_of, options, run_given
 from lamatext.reproduce.records import Record, Results
 from lamatext.runtime.predictor import softmax
 from lamatext.settings import Recipe
@@ -66,7 +66,7 @@ def jobs(
 ) -> Iterator[Job]:
     """The longest first; of each set and seed the whole recipe before its variants."""
     for dataset in sets:
-        name = Path(dataset).name
+        name = name_of(dataset)
         for change in (WHOLE, *(change for change in changes if change != WHOLE)):
             if name in ONLY_ON.get(change, (name,)):
                 yield from (Job(dataset, change, seed) for seed in seeds)
@@ -129,7 +129,7 @@ def _words(corpus: Corpus, recipe: Recipe) -> list[list[str]]:
 def _record(job: Job, metric: str, value: float, device: str = "") -> Record:
     return Record(
         EXPERIMENT,
-        Path(job.dataset).name,
+        name_of(job.dataset),
         job.model,
         metric,
         value,

@@ -8,6 +8,7 @@ from lamatext.reproduce.leaderboard_page import (
     accuracy_table,
     costs_note,
     costs_table,
+    others_of,
     verdict,
     write_page,
 )
@@ -18,11 +19,19 @@ from lamatext.reproduce.records import Results
 def leaderboard_block(board: Board) -> str:
     """How the default recipe stands beside what a user would pick instead."""
     costs = [costs_table(board)] if costs_note(board) else []
+    others = others_of(board)
+    elsewhere = [
+        "On sets that it was not made on (Reuters in 52 classes, 20 newsgroups, tweets by author, "
+        "Slovene comments by topic):",
+        accuracy_table(board, others),
+        verdict(board, others),
+    ]
     return "\n\n".join(
         [
             "## How good is it",
             accuracy_table(board),
             f"{verdict(board)} Means over seeds; everything was chosen on validation data.",
+            *(elsewhere if others else []),
             *costs,
             "[results/leaderboard.md](results/leaderboard.md) has all figures of each set, from "
             "macro-F1 to calibration, and the commands.",

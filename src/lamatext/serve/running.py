@@ -12,7 +12,7 @@ from fastapi import FastAPI
 from lamatext.serve.door import last_guests, listen
 from lamatext.serve.middleware import Lifecycle
 
-LAST_REQUESTS = 0.5  # seconds in which an open connection may still ask
+LAST_REQUESTS = 1.0  # seconds in which an open connection may still ask
 # Seconds that an idle connection stays open. Proxies and balancers keep theirs for 60 or less: so
 # it is they who close it, and no request of theirs arrives on one that is just being closed here.
 KEEP_ALIVE = 75

@@ -116,7 +116,7 @@ def test_an_unknown_name_is_answered_with_the_known_ones(
 ) -> None:
     assert run(["bench", "speed"]) == 2
 
-    assert "unknown benchmark 'speed'. Known: train, prepare" in capsys.readouterr().err
+    assert "unknown benchmark 'speed'. Known: train, sizes, prepare" in capsys.readouterr().err
 
 
 def test_a_record_names_the_gpu_where_it_was_measured(monkeypatch: pytest.MonkeyPatch) -> None:

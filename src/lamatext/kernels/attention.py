@@ -9,7 +9,7 @@ Shapes: B texts, T words, D state width, E context width, M heads, k rank.
 import importlib.util
 import os
 from collections.abc import Callable
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 import torch
@@ -18,11 +18,16 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
 from lamatext.kernels.attention_gradients import Form, fold, gradients
-from lamatext.kernels.attention_launch import launch
+from lamatext.kernels.attention_launch import (
+    MOST_CONTEXT,
+    MOST_HEADS,
+    MOST_TEXTS,
+    MOST_WIDTH,
+    launch,
+)
 
 SWITCH = "LAMATEXT_ATTENTION"  # environment: "plain" never takes the fused kernel
 
-MOST_WIDTH, MOST_HEADS, MOST_CONTEXT, MOST_TEXTS = 128, 32, 1024, 65_535
 PART = 2048  # words scored at a time where memory is to be spared
 MEMORY = 160 * 1024  # bytes of shared memory that a processor must lend a program
 
@@ -31,16 +36,12 @@ def can_run(states: Tensor, form: Form) -> bool:
     """Whether the fused kernel can do this, and the user lets it."""
     return (
         states.is_cuda
-        and states.dtype in (torch.float32, torch.bfloat16, torch.float16)
-        and states.shape[0] <= MOST_TEXTS
-        and states.shape[2] <= MOST_WIDTH
-        and form.heads <= MOST_HEADS
-        and form.p.shape[1] <= MOST_CONTEXT
-        and form.p.dtype != torch.float64
-        and form.p.device == form.context.device == states.device
+        and form.p.get_device() == form.context.get_device() == states.get_device()
+        and states.get_device() == torch._C._cuda_getDevice()  # where Triton launches
+        and _takes(
+            states.shape, form.p.shape, form.heads, states.dtype, form.p.dtype, states.device
+        )
         and os.environ.get(SWITCH) != "plain"
-        and states.device.index == torch.cuda.current_device()  # where Triton launches
-        and _works(states.device)
     )
 
 
@@ -93,6 +94,27 @@ def _wanted(states: Tensor, d_embedding: Tensor | None, d_weights: Tensor | None
         return d_weights
     through = d_embedding @ states.transpose(1, 2)
     return through if d_weights is None else through + d_weights
+
+
+@lru_cache(maxsize=4096)
+def _takes(
+    shape: torch.Size,
+    p_shape: torch.Size,
+    heads: int,
+    kind: torch.dtype,
+    p_kind: torch.dtype,
+    device: torch.device,
+) -> bool:
+    """Whether the kernel is made for such sizes and numbers, and works."""
+    return (
+        kind in (torch.float32, torch.bfloat16, torch.float16)
+        and p_kind != torch.float64
+        and shape[0] <= MOST_TEXTS
+        and shape[2] <= MOST_WIDTH
+        and heads <= MOST_HEADS
+        and p_shape[1] <= MOST_CONTEXT
+        and _works(device)
+    )
 
 
 @cache

@@ -125,10 +125,9 @@ def attend(  # pragma: no cover
         if before == chunks - 1:
             tl.store(counter + text, 0)
             tl.debug_barrier()
-            top, total = _whole(scratch, chunks, block_m, block_d, 16)
-            all_pooled = _join(scratch, chunks, top, total, d, block_m, block_d, 4)
-            tl.store(embedding + cell, all_pooled.to(kind), mask=held)
-            _weigh(scores, weights, 0, words, words, top, total, heads, 128, block_m)
+            top, total, pooled = _merge(scratch, chunks, block_m, block_d, 128 // block_m)
+            tl.store(embedding + cell, (pooled / total[:, None]).to(kind), mask=held)
+            _weigh(scores, weights, 0, words, words, top, total, heads, 256, block_m)
 
 
 @triton.jit(do_not_specialize=["words", "chunks"])
@@ -194,6 +193,36 @@ def _fold(  # pragma: no cover
         keys = tl.load(q + row * width + d[None, :], mask=wide, other=0.0)
         folded += query[:, None] * keys.to(tl.float32)
     return folded
+
+
+@triton.jit
+def _merge(  # pragma: no cover
+    scratch, chunks, block_m: tl.constexpr, block_d: tl.constexpr, ahead: tl.constexpr
+):
+    """The maximum, the sum (M,) and the weighted sum (M, D) of all chunks, ``ahead`` read at once.
+
+    One after another: as a block of three axes they would be moved between threads at every step.
+    """
+    m, d = tl.arange(0, block_m), tl.arange(0, block_d)
+    size: tl.constexpr = block_m * (block_d + 2)
+    top = tl.full((block_m,), float("-inf"), tl.float32)
+    total = tl.zeros((block_m,), tl.float32)
+    pooled = tl.zeros((block_m, block_d), tl.float32)
+    for start in range(0, chunks, ahead):
+        for step in tl.static_range(ahead):
+            own = scratch + (start + step) * size
+            there = m < tl.where(start + step < chunks, block_m, 0)
+            tops = tl.load(own + m, mask=there, other=float("-inf"))
+            totals = tl.load(own + block_m + m, mask=there, other=0.0)
+            cell = own + 2 * block_m + m[:, None] * block_d + d[None, :]
+            sums = tl.load(cell, mask=there[:, None], other=0.0)
+            higher = tl.maximum(top, tops)
+            shift = tl.where(higher == float("-inf"), 0.0, higher)
+            kept, share = tl.exp(top - shift), tl.exp(tops - shift)
+            total = total * kept + totals * share
+            pooled = pooled * kept[:, None] + sums * share[:, None]
+            top = higher
+    return top, total, pooled
 
 
 @triton.jit

@@ -357,6 +357,19 @@ def test_the_masked_softmax_is_zero_off_the_mask() -> None:
     assert weights[0, 2] == 0
 
 
+def test_the_form_follows_parameters_that_are_computed_or_replaced() -> None:
+    layer = LowRankAttention(D, M, E)
+    nn.utils.parametrizations.weight_norm(layer.p)
+    layer.q.weight = nn.Parameter(torch.ones(M, D))
+    form = layer.form(torch.zeros(2, E))
+
+    assert torch.equal(form.p, layer.p.weight)
+    assert form.q is layer.q.weight
+    assert form.w is not None
+    assert form.b is not None
+    assert LowRankAttention(D, M, E, project=False).form(torch.zeros(2, E)).w is None
+
+
 @pytest.mark.parametrize("layer", [LowRankAttention(D, M, E), BilinearAttention(D, E)])
 def test_a_missing_context_is_named(layer: nn.Module) -> None:
     states, mask = states_and_mask()

@@ -5,6 +5,7 @@ Shapes: B texts, T words, D state width, E context width, M heads, k rank.
 """
 
 from math import log
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -83,12 +84,12 @@ class LowRankAttention(nn.Module):
 
     def form(self, context: Tensor | None = None) -> Form:
         """The equation as the fused kernel takes it."""
-        project, learned = self.project, self.context
-        w, b = (None, None) if project is None else (project.weight, project.bias)
+        linear, learned = self._modules.get, self.context
+        project, p, q = linear("project"), linear("p"), linear("q")
         shared = _given(context) if learned is None else learned  # (B, E) or (D,)
         return Form(
-            w, b, self.p.weight, self.q.weight, shared, self.log_temperature,
-            self.heads, self.tanh, self.l2,
+            _held(project, "weight"), _held(project, "bias"), _held(p, "weight"),
+            _held(q, "weight"), shared, self.log_temperature, self.heads, self.tanh, self.l2,
         )  # fmt: skip
 
     def scores(self, states: Tensor, context: Tensor | None = None) -> Tensor:
@@ -187,6 +188,14 @@ def _given(context: Tensor | None) -> Tensor:
     return context
 
 
+def _held(linear: nn.Module | None, name: str) -> Any:
+    """A parameter, without nn.Module's search, which for all of them takes microseconds."""
+    if linear is None:
+        return None
+    found = linear._parameters.get(name)
+    return getattr(linear, name) if found is None else found  # None where it is parametrised
+
+
 def _check_context(context: Tensor, texts: int, width: int) -> None:
     if context.shape != (texts, width):
         raise ConfigError(
@@ -196,13 +205,14 @@ def _check_context(context: Tensor, texts: int, width: int) -> None:
 
 def _check_inputs(states: Tensor, mask: Tensor, width: int) -> None:
     """The kernels trust shapes and types: what does not fit must not reach them."""
-    if states.dim() != 3 or states.shape[2] != width:
-        raise ConfigError(f"states must be (B, T, {width}), got {tuple(states.shape)}.")
+    shape = states.shape
+    if len(shape) != 3 or shape[2] != width:
+        raise ConfigError(f"states must be (B, T, {width}), got {tuple(shape)}.")
     if mask.device != states.device:
         raise ConfigError(f"mask is on {mask.device}, and states are on {states.device}.")
-    if mask.dtype != torch.bool or mask.shape != states.shape[:2]:
+    if mask.dtype != torch.bool or mask.shape != shape[:2]:
         raise ConfigError(
-            f"mask must be bool of shape {tuple(states.shape[:2])}, true for words, got "
+            f"mask must be bool of shape {tuple(shape[:2])}, true for words, got "
             f"{mask.dtype} of shape {tuple(mask.shape)}. Use mask.bool() on one of 0 and 1."
         )
 

@@ -53,6 +53,7 @@ CHANGES: dict[str, dict[str, object]] = {
 ADDED = ("with n-grams of characters",)  # what the recipe does not have there, tried all the same
 WITHDRAWN: dict[str, object] = {  # in the recipe when its parts were tried; taken out by the result
     "model.word_dropout": 0.1,
+    "model.max_pool": True,
 }
 ONLY_ON = {  # elsewhere the recipe leaves that part out by itself, or hardly a text is that long
     "without n-grams of characters": ("news", "mr", "r52", "topics", "authors"),

@@ -19,7 +19,8 @@ COSTS: dict[str, tuple[str, Show]] = {
 BESIDE = {"bytes": "", "latency_ms": " a text"}  # what a winner's price is told in
 HOW = (
     "Every model learns from the training part alone (MiniLM after its own pretraining), "
-    "everything is chosen on validation data, and the test part is scored once. Means over seeds, "
+    "everything is chosen on validation data, and the test part is scored once (the default "
+    "recipe's once more, after the last table had taken max-pooling out of it). Means over seeds, "
     "with the standard deviation where there are several. Made by `python -m "
     "lamatext.reproduce.leaderboard` and `lamatext reproduce accuracy`; `leaderboard.json` and "
     "`accuracy.json` name seed, device, versions and commit of every figure."

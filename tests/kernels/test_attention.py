@@ -8,7 +8,9 @@ import importlib
 import importlib.util
 from concurrent.futures import ThreadPoolExecutor
 from itertools import product
+from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -187,6 +189,21 @@ def test_a_kernel_that_goes_wrong_at_first_use_is_found_out(
 
     monkeypatch.setattr(attention, "launch", wrong)
     assert not agrees(DEVICE)
+
+
+@pytest.mark.parametrize("wrong", [RuntimeError("no compiler"), False])
+def test_a_kernel_that_does_not_work_is_told_of_and_left_out(
+    monkeypatch: pytest.MonkeyPatch, wrong: RuntimeError | bool
+) -> None:
+    tried = Mock(side_effect=[wrong])
+    memory = SimpleNamespace(shared_memory_per_block_optin=attention.MEMORY)
+    monkeypatch.setattr(importlib.util, "find_spec", Mock(return_value="there"))
+    monkeypatch.setattr(torch.version, "cuda", "13.0")
+    monkeypatch.setattr(torch.cuda, "get_device_properties", Mock(return_value=memory))
+    monkeypatch.setattr(attention, "agrees", tried)
+
+    with pytest.warns(UserWarning, match="no compiler" if wrong else "other numbers"):
+        assert not attention._works.__wrapped__(torch.device("cuda", 0))
 
 
 def leaves_of(form: Form) -> list[Tensor]:

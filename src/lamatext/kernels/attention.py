@@ -8,6 +8,7 @@ Shapes: B texts, T words, D state width, E context width, M heads, k rank.
 
 import importlib.util
 import os
+import warnings
 from collections.abc import Callable
 from functools import cache, lru_cache
 from typing import Any
@@ -38,10 +39,10 @@ def can_run(states: Tensor, form: Form) -> bool:
         states.is_cuda
         and form.p.get_device() == form.context.get_device() == states.get_device()
         and states.get_device() == torch._C._cuda_getDevice()  # where Triton launches
+        and os.environ.get(SWITCH) != "plain"
         and _takes(
             states.shape, form.p.shape, form.heads, states.dtype, form.p.dtype, states.device
         )
-        and os.environ.get(SWITCH) != "plain"
     )
 
 
@@ -122,17 +123,27 @@ def _works(device: torch.device) -> bool:
     """Whether Triton is there, the GPU has the memory, and what runs there is right.
 
     Triton wants a C compiler and a driver that it knows: whatever goes wrong at the first launch,
-    the plain layer does the work.
+    the plain layer does the work, and a warning says so.
     """
     if importlib.util.find_spec("triton") is None or torch.version.cuda is None:
         return False
     memory: int = getattr(
         torch.cuda.get_device_properties(device), "shared_memory_per_block_optin", 0
     )
-    try:
-        return memory >= MEMORY and agrees(device)
-    except Exception:
+    if memory < MEMORY:
         return False
+    try:
+        if agrees(device):
+            return True
+        why = "it gives other numbers than the plain layer"
+    except Exception as error:
+        why = f"{type(error).__name__}: {error}"
+    warnings.warn(
+        f"the fused attention kernel does not work on {device} ({why}); the plain layer does its "
+        f"work: as right, and slower. {SWITCH}=plain takes it without this warning.",
+        stacklevel=2,
+    )
+    return False
 
 
 @torch.no_grad()

@@ -175,7 +175,7 @@ def test_probabilities_add_up_and_agree_with_the_labels(fitted: TextClassifier) 
 def test_transform_gives_the_flattened_embedding(fitted: TextClassifier) -> None:
     heads, width = 3, 2 * 4
 
-    assert fitted.transform(NEW).shape == (len(NEW), heads * width + width)  # and the maximum
+    assert fitted.transform(NEW).shape == (len(NEW), heads * width)
     assert fitted.transform([]).shape == (0, heads * width + width)
     without = tiny(settings={"model.max_pool": False}).fit(TEXTS, LABELS)
     assert without.transform(NEW).shape == (len(NEW), heads * width)

@@ -176,9 +176,9 @@ def test_transform_gives_the_flattened_embedding(fitted: TextClassifier) -> None
     heads, width = 3, 2 * 4
 
     assert fitted.transform(NEW).shape == (len(NEW), heads * width)
-    assert fitted.transform([]).shape == (0, heads * width + width)
-    without = tiny(settings={"model.max_pool": False}).fit(TEXTS, LABELS)
-    assert without.transform(NEW).shape == (len(NEW), heads * width)
+    assert fitted.transform([]).shape == (0, heads * width)
+    pooled = tiny(settings={"model.max_pool": True}).fit(TEXTS, LABELS)
+    assert pooled.transform(NEW).shape == (len(NEW), heads * width + width)  # and the maximum
 
 
 def test_no_texts_give_no_predictions(fitted: TextClassifier) -> None:

@@ -56,6 +56,7 @@ def test_a_run_killed_at_random_moments_ends_with_the_same_weights(place: Path) 
 
 
 def started(place: Path, *more: str) -> subprocess.Popen[str]:
+    """A run that hears Ctrl-C, also where the tests run in a shell's background and would not."""
     return subprocess.Popen(
         command(*more),
         cwd=place,
@@ -63,6 +64,7 @@ def started(place: Path, *more: str) -> subprocess.Popen[str]:
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
 
 

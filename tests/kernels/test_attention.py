@@ -131,8 +131,13 @@ def test_the_second_launch_covers_every_word(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(attention_launch, "JOINED_AT_ONCE", 100)
     monkeypatch.setattr(attention_launch, "SPAN", 64)
     monkeypatch.setattr(attention_launch, "plan_for", plan_for.__wrapped__)
+    case = Case([700, 300], temperature=8.0)
+    plan = plan_for.__wrapped__(
+        case.states.shape, torch.Size([15, 100]), 2, 15, True, True, True, True, DEVICE
+    )
+    assert plan.combine is not None
 
-    check(Case([700, 1, 300], temperature=8.0))
+    check(case)
 
 
 @kernel
@@ -191,19 +196,31 @@ def test_a_kernel_that_goes_wrong_at_first_use_is_found_out(
     assert not agrees(DEVICE)
 
 
-@pytest.mark.parametrize("wrong", [RuntimeError("no compiler"), False])
-def test_a_kernel_that_does_not_work_is_told_of_and_left_out(
-    monkeypatch: pytest.MonkeyPatch, wrong: RuntimeError | bool
-) -> None:
-    tried = Mock(side_effect=[wrong])
-    memory = SimpleNamespace(shared_memory_per_block_optin=attention.MEMORY)
+@pytest.fixture
+def tried(monkeypatch: pytest.MonkeyPatch) -> Mock:
+    """A GPU to whose first try of the kernel the test gives the answer."""
+    answers, memory = Mock(), SimpleNamespace(shared_memory_per_block_optin=attention.MEMORY)
     monkeypatch.setattr(importlib.util, "find_spec", Mock(return_value="there"))
     monkeypatch.setattr(torch.version, "cuda", "13.0")
     monkeypatch.setattr(torch.cuda, "get_device_properties", Mock(return_value=memory))
-    monkeypatch.setattr(attention, "agrees", tried)
+    monkeypatch.setattr(attention, "agrees", answers)
+    return answers
+
+
+@pytest.mark.parametrize("wrong", [RuntimeError("no compiler"), False])
+def test_a_kernel_that_does_not_work_is_told_of_and_left_out(
+    tried: Mock, wrong: RuntimeError | bool
+) -> None:
+    tried.side_effect = [wrong]
 
     with pytest.warns(UserWarning, match="no compiler" if wrong else "other numbers"):
         assert not attention._works.__wrapped__(torch.device("cuda", 0))
+
+
+def test_a_kernel_that_works_is_taken(tried: Mock) -> None:
+    tried.side_effect = [True]
+
+    assert attention._works.__wrapped__(torch.device("cuda", 0))
 
 
 def leaves_of(form: Form) -> list[Tensor]:

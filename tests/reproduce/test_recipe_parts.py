@@ -44,6 +44,13 @@ def test_a_change_leaves_every_other_setting_as_the_default_recipe_has_it() -> N
         assert (recipe == whole) == (not values)
 
 
+def test_what_was_withdrawn_is_out_of_the_default_recipe() -> None:
+    default = load_recipe("default")
+
+    for name, value in WITHDRAWN.items():
+        assert default.with_values({name: value}) != default
+
+
 def test_of_each_set_and_seed_the_whole_recipe_comes_first() -> None:
     found = list(jobs(["imdb", "r8"], [0, 1]))
 

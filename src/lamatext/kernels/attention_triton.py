@@ -248,14 +248,7 @@ def _whole(  # pragma: no cover
 
 @triton.jit
 def _join(  # pragma: no cover
-    scratch,
-    chunks,
-    top,
-    total,
-    d,
-    block_m: tl.constexpr,
-    block_d: tl.constexpr,
-    tile: tl.constexpr,
+    scratch, chunks, top, total, d, block_m: tl.constexpr, block_d: tl.constexpr, tile: tl.constexpr
 ):
     """The columns ``d`` of the embedding, from the weighted sums of all chunks."""
     m = tl.arange(0, block_m)

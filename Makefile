@@ -4,7 +4,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-EXTRAS := train,paper,bert,minilm,hub,serve,explain,demo,rivals,dev
+EXTRAS := train,paper,bert,minilm,hub,serve,explain,demo,baselines,dev
 
 .PHONY: setup demo check format test test-all test-browser bench clean
 
@@ -18,7 +18,7 @@ $(VENV)/.installed: pyproject.toml constraints.txt src/lamatext/runtime/gru.c
 	@touch $@
 
 demo: setup
-	$(BIN)/lamatext train rotten-tomatoes --out runs/demo --rivals tfidf,avg --html runs/demo/examples.html
+	$(BIN)/lamatext train rotten-tomatoes --out runs/demo --baselines tfidf,avg --html runs/demo/examples.html
 
 check: setup
 	$(BIN)/ruff format --check .

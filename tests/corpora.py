@@ -11,14 +11,14 @@ COMMON = ("the", "film", "is", "a", "story", "of", "two", "people", "in", "a", "
 
 TINY: dict[str, object] = {
     "text.min_count": 1,
-    "text.vectors": "random",
-    "text.width": 8,
-    "model.hidden": 4,
+    "text.word_vectors": "random",
+    "text.vector_width": 8,
+    "model.hidden_size": 4,
     "model.heads": 3,
-    "model.classifier": 6,
+    "model.classifier_width": 6,
     "training.epochs": 2,
-    "training.batch": 8,
-    "wide.use": False,
+    "training.batch_size": 8,
+    "ngrams.enabled": False,
     "storage": "float32",
 }
 """Settings of a model that trains in a blink."""

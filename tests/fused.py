@@ -2,12 +2,11 @@
 
 from functools import cache
 
-from tests.corpora import TINY, reviews
-
 from lamatext.classifier import TextClassifier
 from lamatext.runtime.predictor import Predictor
+from tests.corpora import TINY, reviews
 
-SETTINGS: dict[str, object] = {**TINY, "wide.use": True, "text.min_count": 3}
+SETTINGS: dict[str, object] = {**TINY, "ngrams.enabled": True, "text.min_count": 3}
 
 
 @cache

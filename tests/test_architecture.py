@@ -20,7 +20,7 @@ LAYERS = (
     {"explain"},
     {"runtime"},
     {"training"},
-    {"card", "store", "rivals"},
+    {"card", "store", "baselines"},
     {"classifier", "runs"},
     {"jobs", "held_out"},
     {"report"},

@@ -18,11 +18,11 @@ from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_val_s
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.validation import check_is_fitted
-from tests.corpora import TINY, reviews
 
 from lamatext import ConfigError, DataError, LamatextError, TextClassifier
-from lamatext.config import load_recipe
+from lamatext.recipes import load_recipe
 from lamatext.settings import MODEL_NAMES
+from tests.corpora import TINY, reviews
 
 TEXTS, LABELS = reviews(60)
 NEW, _ = reviews(20, seed=9)
@@ -355,10 +355,14 @@ def test_the_parameters_come_to_a_recipe(tmp_path: Any) -> None:
     file.write_text('extends = "paper"\nseed = 5\n[model]\nheads = 4\n')
 
     from_file = TextClassifier(recipe=str(file)).resolve()
-    from_both = TextClassifier("san", heads=7, settings={"training.clip": 2.0}).resolve()
+    from_both = TextClassifier("san", heads=7, settings={"training.gradient_clip": 2.0}).resolve()
 
     assert (from_file.seed, from_file.model.heads) == (5, 4)
-    assert (from_both.model.name, from_both.model.heads, from_both.training.clip) == ("san", 7, 2.0)
+    assert (from_both.model.name, from_both.model.heads, from_both.training.gradient_clip) == (
+        "san",
+        7,
+        2.0,
+    )
 
 
 @pytest.mark.parametrize("name", MODEL_NAMES)
@@ -427,7 +431,7 @@ def test_only_a_text_is_explained(fitted: TextClassifier) -> None:
         ({"model": "lamma"}, "unknown model 'lamma'. Did you mean lama"),
         ({"recipe": "papr"}, "unknown recipe 'papr'. Did you mean paper"),
         ({"heads": 0}, "TextClassifier: model.heads = 0"),
-        ({"model": "cnn"}, "TextClassifier: model.hidden has no effect in cnn, only in lama"),
+        ({"model": "cnn"}, "TextClassifier: model.hidden_size has no effect in cnn, only in lama"),
         ({"settings": {"model.head": 1}}, "unknown setting model.head. Did you mean model.heads"),
         ({"device": "gpu"}, "unknown device 'gpu'. Use auto, cpu or cuda"),
         ({"class_weight": "even"}, "class_weight"),
@@ -439,7 +443,7 @@ def test_only_a_text_is_explained(fitted: TextClassifier) -> None:
 def test_a_wrong_parameter_is_refused_by_fit(values: dict[str, Any], message: str) -> None:
     settings = {"settings": TINY | values.pop("settings", {})}
     if "vectors" in values:
-        del settings["settings"]["text.vectors"]
+        del settings["settings"]["text.word_vectors"]
 
     with pytest.raises(ConfigError, match=message):
         TextClassifier(**({"device": "cpu"} | settings | values)).fit(TEXTS, LABELS)

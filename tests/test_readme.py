@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from tests.corpora import reviews, write_csv
 
 README = Path(__file__).parents[1] / "README.md"

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from lamatext.config import load_recipe, recipe_names
 from lamatext.nn.network import DISAGREEMENT, build_network
+from lamatext.recipes import load_recipe, recipe_names
 from lamatext.settings import MODEL_NAMES
 
 
@@ -23,7 +23,9 @@ def test_every_model_has_a_recipe() -> None:
 def test_every_recipe_builds_a_network_that_runs(name: str) -> None:
     recipe = load_recipe(name)
 
-    network = build_network(recipe.model, vocabulary=9, width=recipe.text.width, classes=2).eval()
+    network = build_network(
+        recipe.model, vocabulary=9, width=recipe.text.vector_width, classes=2
+    ).eval()
 
     assert network(torch.tensor([[2, 3, 4]]), torch.tensor([3])).logits.shape == (1, 2)
 
@@ -32,28 +34,42 @@ def test_the_papers_settings_are_the_papers() -> None:
     recipe = load_recipe("paper")
     text, model, training = recipe.text, recipe.model, recipe.training
 
-    assert (text.width, text.min_count, text.rare, text.tokenizer) == (100, 5, "drop", "spacy")
-    assert (model.hidden, model.classifier, model.dropout) == (50, 512, 0.4)
-    assert (model.rank, model.tanh, model.l2, model.temperature) == (1, True, True, None)
+    assert (text.vector_width, text.min_count, text.rare_words, text.tokenizer) == (
+        100,
+        5,
+        "drop",
+        "spacy",
+    )
+    assert (model.hidden_size, model.classifier_width, model.dropout) == (50, 512, 0.4)
+    assert (model.rank, model.score_tanh, model.score_l2, model.initial_temperature) == (
+        1,
+        True,
+        True,
+        None,
+    )
     assert (model.max_pool, model.embedding_dropout, model.word_dropout) == (False, 0, 0)
-    assert (training.batch, training.rate, training.patience) == (32, 0.05, 5)
+    assert (training.batch_size, training.learning_rate, training.patience) == (32, 0.05, 5)
     assert (training.optimizer, training.momentum) == ("sgd", 0.9)
     assert training.weight_decay == 1e-4
 
 
 @pytest.mark.parametrize("name", MODEL_NAMES)
 def test_a_system_has_a_penalty_exactly_if_its_loss_has_the_term(name: str) -> None:
-    penalty = load_recipe(name).model.penalty
+    penalty = load_recipe(name).model.disagreement_weight
 
     assert penalty == {"san": 1.0}.get(name, 0.2 if name in DISAGREEMENT else 0.0)
 
 
-def test_the_rivals_have_the_sizes_that_the_paper_gives_them() -> None:
+def test_the_baselines_have_the_sizes_that_the_paper_gives_them() -> None:
     te, bert = load_recipe("te"), load_recipe("bert")
 
-    assert (te.text.width, te.model.heads, te.model.layers) == (512, 8, 1)
-    assert (te.model.feed_forward, te.model.positions) == (2048, 512)
-    assert load_recipe("cnn").model.filters == 100
-    assert load_recipe("san").model.attention_width == 350
+    assert (te.text.vector_width, te.model.heads, te.model.transformer_layers) == (512, 8, 1)
+    assert (te.model.transformer_feed_forward, te.model.transformer_positions) == (2048, 512)
+    assert load_recipe("cnn").model.cnn_filters == 100
+    assert load_recipe("san").model.san_width == 350
     assert bert.model.pretrained == "bert-base-uncased"
-    assert (bert.training.optimizer, bert.training.rate, bert.training.epochs) == ("adam", 5e-6, 2)
+    assert (bert.training.optimizer, bert.training.learning_rate, bert.training.epochs) == (
+        "adam",
+        5e-6,
+        2,
+    )

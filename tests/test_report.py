@@ -9,25 +9,25 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+
+from lamatext import TextClassifier
+from lamatext.data.dataset import Dataset
+from lamatext.evaluation import HeldOut
+from lamatext.explain.faithfulness import Faithfulness
+from lamatext.runtime.predictor import Predictor
+from lamatext.saved.format import METRICS, read_json
+from lamatext.views.charts import spread
+from lamatext.views.formatting import summed
+from lamatext.views.markup import Html, interval, join, many, marked, tag, text_item
+from lamatext.views.report.collect import Findings, gather
+from lamatext.views.report.examples import choose, doubtful_labels
+from lamatext.views.report.reason_check import checked_reasons
+from lamatext.views.report.report_page import report_page, write_report
 from tests.corpora import reviews
 from tests.explain.models import make_explanation
 from tests.fused import predictor, trained
 from tests.nn.tiny_bert import save_bert
 from tests.serve.saved import WORDS, save
-
-from lamatext import TextClassifier
-from lamatext.data.corpus import Corpus
-from lamatext.explain.display import summed
-from lamatext.explain.faithfulness import Faithfulness
-from lamatext.folder import METRICS, read_json
-from lamatext.held_out import HeldOut
-from lamatext.report.charts import spread
-from lamatext.report.chosen import choose, doubtful_labels
-from lamatext.report.gather import Findings, gather
-from lamatext.report.markup import Html, interval, join, many, marked, tag, text_item
-from lamatext.report.page import report_page, write_report
-from lamatext.report.reasons import checked_reasons
-from lamatext.runtime.predictor import Predictor
 
 BOARD = [
     {"model": "lama-ctx", "accuracy": 0.95, "macro_f1": 0.9, "calibration_error": 0.02,
@@ -47,9 +47,9 @@ HOSTILE = [
 ]
 
 
-def corpus(texts: list[str], labels: list[str], source: str = "made.csv") -> Corpus:
+def corpus(texts: list[str], labels: list[str], source: str = "made.csv") -> Dataset:
     whole = [text.encode("utf-8", "replace").decode() for text in texts]
-    return Corpus(
+    return Dataset(
         pa.chunked_array([pa.array(whole, pa.large_string())]),
         pa.chunked_array([pa.array(labels, pa.string())]),
         source,
@@ -83,7 +83,7 @@ class Reader(HTMLParser):
 
 @pytest.fixture(scope="module")
 def two(tmp_path_factory: pytest.TempPathFactory) -> Findings:
-    """A fused model of two classes, with a rival; every fifth label is wrong."""
+    """A fused model of two classes, with a baseline; every fifth label is wrong."""
     folder = tmp_path_factory.mktemp("report") / "two"
     trained().save(folder, metrics={"leaderboard": BOARD})
     texts, labels = reviews(60, seed=5)
@@ -96,7 +96,7 @@ def two(tmp_path_factory: pytest.TempPathFactory) -> Findings:
 
 
 @cache
-def odd_corpus(labels: tuple[str, ...], count: int) -> Corpus:
+def odd_corpus(labels: tuple[str, ...], count: int) -> Dataset:
     draw = np.random.default_rng(0)
     texts = [" ".join(draw.choice(WORDS, 9)) for _ in range(count)]
     return corpus(texts, [labels[row % len(labels)] for row in range(count)])
@@ -193,7 +193,7 @@ def test_sixty_classes_are_told_by_their_confusions(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["avg", "cnn", "te"])
-def test_a_model_without_attention_and_without_rivals_is_told_too(
+def test_a_model_without_attention_and_without_baselines_is_told_too(
     tmp_path: Path, name: str
 ) -> None:
     found = made(tmp_path / name, ["no", "yes"], name)

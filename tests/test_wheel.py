@@ -168,8 +168,6 @@ FULL_VERBS: dict[str, tuple[tuple[str, ...], str]] = {
     "report": (("report", "model", "reviews.csv", "--out", "report.html"), "report.html"),
     "export": (("export", "model", "--out", "folder"), "folder/model.onnx"),
     "export --web": (("export", "model", "--web", "web.html"), "web.html"),
-    "reproduce": (("reproduce", "parameters", "--show", "--results", "."), ""),
-    "bench": (("bench", "--help"), ""),
 }
 
 

@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from lamatext.config import resolve_recipe
 from lamatext.data.cache import fingerprint
-from lamatext.data.inputs import Labels, Texts, label_array, text_column, text_list
+from lamatext.data.validation import Labels, Texts, label_array, text_column, text_list
 from lamatext.errors import DataError, require
 from lamatext.explain.explanation import Explanation
+from lamatext.ngrams.model import NgramModel
 from lamatext.progress import SILENT, Progress
 from lamatext.provenance import versions
+from lamatext.recipes import resolve_recipe
 from lamatext.runtime.predictor import Encoder, Predictor
-from lamatext.runtime.weights import Storage
-from lamatext.runtime.wide import WidePart
+from lamatext.saved.model_io import SavedModel, load_model, load_network, save_model
+from lamatext.saved.quantization import Storage
 from lamatext.settings import Recipe
-from lamatext.store import SavedModel, load_model, load_network, save_model
 
 require("sklearn", extra="train", purpose="TextClassifier")
 from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin  # noqa: E402
@@ -29,18 +29,18 @@ if TYPE_CHECKING:
     from torch import nn
 
     from lamatext.training.checkpoint import EpochRecord
-    from lamatext.training.prepare import Texts as Labelled
+    from lamatext.training.preparation import Texts as Labelled
 
 SHORT_NAMES = {
     "heads": "model.heads",
     "rank": "model.rank",
-    "hidden": "model.hidden",
+    "hidden": "model.hidden_size",
     "dropout": "model.dropout",
     "min_count": "text.min_count",
-    "vectors": "text.vectors",
+    "vectors": "text.word_vectors",
     "epochs": "training.epochs",
-    "batch": "training.batch",
-    "rate": "training.rate",
+    "batch": "training.batch_size",
+    "rate": "training.learning_rate",
     "class_weight": "training.class_weight",
     "seed": "seed",
 }
@@ -56,7 +56,7 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
             settings of that name.
         seed: fixes the split, the word vectors, the first weights and the order of the texts.
         device: ``auto`` takes a GPU where there is one.
-        settings: any other settings by dotted name, ``{"training.clip": 1.0}``; a parameter goes
+        settings: any other settings by dotted name, ``{"training.gradient_clip": 1.0}``; a parameter goes
             before a setting of the same meaning.
     """
 
@@ -113,8 +113,8 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
             checkpoint: a file that keeps the state of the run; if it exists, the run goes on there.
             progress: told what is being done.
         """
-        from lamatext.training.prepare import Texts as Labelled
-        from lamatext.training.run import train
+        from lamatext.training.preparation import Texts as Labelled
+        from lamatext.training.trainer import train
 
         recipe = self.resolve()
         texts = text_column(X)
@@ -138,7 +138,7 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
         self.recipe_: Recipe = trained.recipe
         self.network_: nn.Module = trained.network
         self.encoder_: Encoder = trained.encoder
-        self.wide_: WidePart | None = trained.wide
+        self.wide_: NgramModel | None = trained.wide
         self.history_: list[EpochRecord] = trained.history
         self.facts_: dict[str, Any] = {
             "data": {"texts": len(texts), "fingerprint": fingerprint(texts, labels.astype(str))},
@@ -255,7 +255,7 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
         )
 
     def _predictor(self) -> Predictor:
-        from lamatext.explain.head import ClassifierHead
+        from lamatext.explain.classifier_head import ClassifierHead
         from lamatext.explain.occlusion import most_versions
         from lamatext.runtime.torch_engine import TorchEngine
 
@@ -288,7 +288,7 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
 
 def _validation(valid: tuple[Texts, Labels], classes: NDArray[Any]) -> "Labelled":
     """The texts to stop by, with class numbers."""
-    from lamatext.training.prepare import Texts as Labelled
+    from lamatext.training.preparation import Texts as Labelled
 
     texts = text_column(valid[0])
     labels = label_array(valid[1], len(texts))

@@ -35,22 +35,22 @@ class TextSettings(Settings):
     """From characters to word vectors."""
 
     tokenizer: Literal["words", "spacy"] = "words"
-    lower: bool = True
+    lowercase: bool = True
     min_count: CountOrAuto = 5
-    rare: Literal["drop", "unknown"] = "drop"
+    rare_words: Literal["drop", "unknown"] = "drop"
     """Words under ``min_count``: left out of the text, or read as one unknown word."""
     max_words: Count | None = None
     """Words of a text beyond this many are not read."""
-    tail: Annotated[int, Field(ge=0)] = 0
+    last_words: Annotated[int, Field(ge=0)] = 0
     """Of ``max_words``, how many come from the end of the text; the others from its beginning."""
-    vectors: str = "word2vec"
+    word_vectors: str = "word2vec"
     """``word2vec`` (trained on the training texts), ``random``, or a GloVe/word2vec text file."""
-    width: Count = 100
-    skip_gram: bool = False
+    vector_width: Count = 100
+    word2vec_skip_gram: bool = False
     """word2vec by skip-gram; otherwise by CBOW, gensim's own choice."""
-    vector_epochs: CountOrAuto = 5
-    vector_window: Count = 5
-    vector_sample: NotNegative = 1e-3
+    word2vec_epochs: CountOrAuto = 5
+    word2vec_window: Count = 5
+    word2vec_subsample: NotNegative = 1e-3
     """Words more frequent than this are skipped at random by word2vec."""
 
 
@@ -58,29 +58,29 @@ class ModelSettings(Settings):
     """The network: which system, and its sizes."""
 
     name: ModelName = "lama-ctx"
-    hidden: Count = 50
+    hidden_size: Count = 50
     """GRU units in each direction."""
     heads: Count = 15
     rank: Count = 1
-    scores: Literal["u", "h"] = "u"
+    score_input: Literal["projected", "states"] = "projected"
     """Score the words by uₜ = tanh(W hₜ + b), or by the states hₜ themselves."""
-    tanh: bool = True
-    l2: bool = True
-    temperature: Positive | None = None
+    score_tanh: bool = True
+    score_l2: bool = True
+    initial_temperature: Positive | None = None
     """Where each head's learned temperature starts; none in the paper."""
     max_pool: bool = False
     """One more row beside the heads: the maximum over the words."""
-    attention_width: Count = 350
+    san_width: Count = 350
     """The inner width of ``san``."""
-    penalty: NotNegative = 0.0
+    disagreement_weight: NotNegative = 0.0
     """λ: the weight of the disagreement term in the loss."""
-    filters: Count = 100
-    layers: Count = 1
-    feed_forward: Count = 2048
-    positions: Count = 512
+    cnn_filters: Count = 100
+    transformer_layers: Count = 1
+    transformer_feed_forward: Count = 2048
+    transformer_positions: Count = 512
     """Position embeddings of ``te``; words beyond them are not read."""
     pretrained: str = "bert-base-uncased"
-    classifier: Annotated[int, Field(ge=0)] = 512
+    classifier_width: Annotated[int, Field(ge=0)] = 512
     """Hidden units of the classifier; 0 is one linear layer."""
     dropout: Share = 0.4
     embedding_dropout: Share = 0.0
@@ -88,18 +88,21 @@ class ModelSettings(Settings):
 
 
 USED_BY: dict[str, tuple[str, ...]] = {
-    "model.hidden": RECURRENT,
+    "model.hidden_size": RECURRENT,
     "model.heads": (*LAMA, "san", "te"),
-    "model.scores": (*LAMA, "bilinear"),
-    **dict.fromkeys(("model.rank", "model.tanh", "model.l2", "model.temperature"), LAMA),
+    "model.score_input": (*LAMA, "bilinear"),
+    **dict.fromkeys(("model.rank", "model.score_tanh", "model.score_l2"), LAMA),
+    "model.initial_temperature": LAMA,
     "model.max_pool": ATTENTIVE,
-    "model.attention_width": ("san",),
-    "model.penalty": ("lama-ctx-dp", "lama-ctx-de", "san"),
-    "model.filters": ("cnn",),
-    **dict.fromkeys(("model.layers", "model.feed_forward", "model.positions"), ("te",)),
+    "model.san_width": ("san",),
+    "model.disagreement_weight": ("lama-ctx-dp", "lama-ctx-de", "san"),
+    "model.cnn_filters": ("cnn",),
+    "model.transformer_layers": ("te",),
+    "model.transformer_feed_forward": ("te",),
+    "model.transformer_positions": ("te",),
     "model.pretrained": ("bert",),
     **dict.fromkeys(
-        ("model.classifier", "model.embedding_dropout", "model.word_dropout"),
+        ("model.classifier_width", "model.embedding_dropout", "model.word_dropout"),
         tuple(name for name in MODEL_NAMES if name != "bert"),
     ),
 }
@@ -115,36 +118,36 @@ class TrainingSettings(Settings):
     """How the network is fitted."""
 
     optimizer: Literal["sgd", "adam", "adamw"] = "sgd"
-    rate: Positive = 0.05
+    learning_rate: Positive = 0.05
     momentum: Share = 0.9
     weight_decay: NotNegative = 1e-4
     """Word vectors have none under adamw, where it would pull rare words to zero."""
     schedule: Literal["plateau", "one-cycle", "constant"] = "plateau"
     epochs: CountOrAuto = 50
     patience: Count = 5
-    keep: Literal["best", "last"] = "best"
+    keep_weights: Literal["best", "last"] = "best"
     """The weights of the best epoch on validation, stopping early; or of the last one."""
-    batch: CountOrAuto = 32
-    clip: Positive | None = None
+    batch_size: CountOrAuto = 32
+    gradient_clip: Positive | None = None
     class_weight: Literal["balanced"] | dict[str, Positive] | None = None
-    valid: Annotated[float, Field(gt=0, lt=1)] = 0.1
+    validation_fraction: Annotated[float, Field(gt=0, lt=1)] = 0.1
     """Share of the training texts held out for early stopping."""
     precision: Literal["float32", "bfloat16"] = "float32"
 
 
-class WideSettings(Settings):
+class NgramSettings(Settings):
     """A linear model on n-grams whose logits are added to the network's."""
 
-    use: bool = False
-    words: Count = 3
+    enabled: bool = False
+    max_words: Count = 3
     """Runs of 1 to this many words."""
     characters: bool | Literal["auto"] = "auto"
     """Runs of 2 to 5 characters inside a word; auto: where words are seen seldom."""
-    power: NotNegative = 0.5
+    naive_bayes_power: NotNegative = 0.5
     """Each n-gram counts by its naive-Bayes ratio to this power; 0 leaves the ratio out."""
-    strength: Positive = 1.0
+    svm_c: Positive = 1.0
     """C of the linear model: the larger, the closer it fits."""
-    megabytes: Positive = 6.0
+    max_megabytes: Positive = 6.0
     """The table of n-grams is cut to this size, rare ones first."""
 
 
@@ -154,27 +157,27 @@ class Recipe(Settings):
     text: TextSettings = TextSettings()
     model: ModelSettings = ModelSettings()
     training: TrainingSettings = TrainingSettings()
-    wide: WideSettings = WideSettings()
+    ngrams: NgramSettings = NgramSettings()
     storage: Literal["float32", "float16", "int8"] = "float32"
     """How the network's numbers lie on disk; training ends with the numbers as stored."""
     seed: Annotated[int, Field(ge=0)] = 0
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
-        model, width = self.model, self.text.width
+        model, width = self.model, self.text.vector_width
         if model.name == "te" and width % model.heads:
             raise ValueError(
-                f"text.width ({width}) must be divisible by model.heads ({model.heads}) in te. "
-                "Choose heads that divide the width"
+                f"text.vector_width ({width}) must be divisible by model.heads ({model.heads}) in "
+                "te. Choose a number of heads that divides the width"
             )
-        words = self.text.max_words
-        if model.name == "te" and (words is None or words > model.positions):
+        words, positions = self.text.max_words, model.transformer_positions
+        if model.name == "te" and (words is None or words > positions):
             raise ValueError(
-                f"te has {model.positions} positions (model.positions), but text.max_words is "
-                f"{'not set' if words is None else words}. Set text.max_words to {model.positions} "
-                "or less, or raise model.positions"
+                f"model.transformer_positions is {positions}, but text.max_words is "
+                f"{'not set' if words is None else words}. Set text.max_words to {positions} "
+                "or less, or raise model.transformer_positions"
             )
-        states = width if model.name == "lama-encoder" else 2 * model.hidden
+        states = width if model.name == "lama-encoder" else 2 * model.hidden_size
         context = states if model.name == "lama" else width
         limit = min(states, context)
         if model.name.startswith("lama") and model.rank > limit:
@@ -231,7 +234,7 @@ def setting_names() -> list[str]:
             ("text", TextSettings),
             ("model", ModelSettings),
             ("training", TrainingSettings),
-            ("wide", WideSettings),
+            ("ngrams", NgramSettings),
         )
         for name in settings.model_fields
     ] + ["storage", "seed"]

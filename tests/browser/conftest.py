@@ -9,12 +9,12 @@ from time import sleep
 import pytest
 import uvicorn
 from playwright.sync_api import Browser, Page, sync_playwright
-from tests.serve.saved import save
 
 from lamatext.serve.app import create_app
-from lamatext.serve.door import listen
-from lamatext.serve.models import load_models
-from lamatext.serve.web_export import export_web
+from lamatext.serve.listener import listen
+from lamatext.serve.registry import load_models
+from lamatext.views.web_export import export_web
+from tests.serve.saved import save
 
 CHROMIUM = Path("/usr/bin/chromium")
 ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page
-from tests.fused import predictor
 
-from lamatext.explain.display import summed
-from lamatext.explain.html import page
+from lamatext.views.explanation_page import page
+from lamatext.views.formatting import summed
+from tests.fused import predictor
 
 pytestmark = pytest.mark.browser
 

@@ -5,13 +5,13 @@ from urllib.parse import quote
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
-from tests.browser.conftest import Open, serve
-from tests.serve.saved import save
 
 from lamatext import Predictor
-from lamatext.explain.display import parted, summed
 from lamatext.serve.app import create_app
-from lamatext.serve.models import load_models
+from lamatext.serve.registry import load_models
+from lamatext.views.formatting import parted, summed
+from tests.browser.conftest import Open, serve
+from tests.serve.saved import save
 
 pytestmark = pytest.mark.browser
 

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page
+
+from lamatext.evaluation import HeldOut
+from lamatext.views.report.report_page import write_report
 from tests.corpora import reviews
 from tests.fused import trained
 from tests.test_report import BOARD, corpus
-
-from lamatext.held_out import HeldOut
-from lamatext.report.page import write_report
 
 pytestmark = pytest.mark.browser
 

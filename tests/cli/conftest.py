@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from tests.corpora import TINY, reviews, write_csv
 
 from lamatext import TextClassifier
 from lamatext.cli.main import run
 from lamatext.data.sources import load
-from lamatext.jobs import score_saved
+from lamatext.pipeline import score_saved
+from tests.corpora import TINY, reviews, write_csv
 
 
 @dataclass(frozen=True)
@@ -29,8 +29,14 @@ Command = Callable[..., Answer]
 def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model, scored, under the name ``model``."""
     folder = tmp_path_factory.mktemp("cli")
-    plain = {"model.embedding_dropout": 0.0, "model.word_dropout": 0.0, "training.rate": 0.02}
-    settings = TINY | plain | {"training.epochs": 12, "wide.use": True, "model.classifier": 0}
+    plain = {
+        "model.embedding_dropout": 0.0,
+        "model.word_dropout": 0.0,
+        "training.learning_rate": 0.02,
+    }
+    settings = (
+        TINY | plain | {"training.epochs": 12, "ngrams.enabled": True, "model.classifier_width": 0}
+    )
     classifier = TextClassifier(settings=settings, device="cpu").fit(*reviews(80))
     model = classifier.save(folder / "model")
     scores, _ = score_saved(model, load(str(write_csv(folder / "test.csv", 20, seed=4))))

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
 from tests.cli.conftest import Command
 
 CSV = "text,label\n"
@@ -90,7 +91,7 @@ CASES: dict[str, tuple[tuple[str, ...], str]] = {
     "too small": ((*TRAIN, "--set", "model.heads=0"), "model.heads = 0"),
     "bad share": ((*TRAIN, "--set", "model.dropout=1.5"), "model.dropout = 1.5"),
     "bad choice": ((*TRAIN, "--set", "training.optimizer=sdg"), "Did you mean sgd"),
-    "no number": ((*TRAIN, "--set", "training.rate=nan"), "training.rate"),
+    "no number": ((*TRAIN, "--set", "training.learning_rate=nan"), "training.learning_rate"),
     "unknown model": ((*TRAIN, "--model", "lamma"), "unknown model 'lamma'. Did you mean lama"),
     "setting of others": ((*TRAIN, "--model", "cnn", "--set", "model.heads=3"),
                           "--set: model.heads has no effect in cnn, only in lama, .*, san, te. "),
@@ -101,15 +102,15 @@ CASES: dict[str, tuple[tuple[str, ...], str]] = {
     "recipe of itself": ((*TRAIN, "--recipe", "loop.toml"), "extends itself"),
     "negative seed": ((*TRAIN, "--seed", "-1"), "seed = -1"),
     "word seed": ((*TRAIN, "--seed", "one"), "'--seed'.*integer"),
-    "unknown rival": ((*TRAIN, "--rivals", "tfidf,xgboost"), "unknown rival 'xgboost'. Known"),
+    "unknown baseline": ((*TRAIN, "--baselines", "tfidf,xgboost"), "unknown baseline 'xgboost'. Known"),
     "unknown device": ((*TRAIN, "--device", "gpu"), "unknown device 'gpu'. Use auto, cpu or cuda"),
     "no such GPU": ((*TRAIN, "--device", "cuda:99"), "device 'cuda:99': PyTorch finds .* GPUs"),
     "no vectors": ((*TRAIN, "--vectors", "glove.txt"), "'glove.txt': no such file. Use word2vec"),
-    "narrow vectors": ((*TRAIN, "--vectors", "narrow.vec"), "2 numbers, text.width is 100. Use"),
+    "narrow vectors": ((*TRAIN, "--vectors", "narrow.vec"), "2 numbers, text.vector_width is 100. Use"),
     "word vectors": ((*TRAIN, "--vectors", "words.vec"), "words.vec:1: expected a word and 100"),
-    "divergence": ((*TRAIN, "--set", "training.rate=1e30", "--set", "training.clip=none",
-                    "--set", "text.vectors=random", "--set", "training.optimizer=sgd"),
-                   r"training diverged in epoch \d.*Lower training.rate"),
+    "divergence": ((*TRAIN, "--set", "training.learning_rate=1e30", "--set", "training.gradient_clip=none",
+                    "--set", "text.word_vectors=random", "--set", "training.optimizer=sgd"),
+                   r"training diverged in epoch \d.*Lower training.learning_rate"),
     # the folders
     "--out a file": (("train", "two.csv", "--out", "two.csv"), "two.csv: is a file. Give --out a"),
     "--out in a file": (("train", "two.csv", "--out", "two.csv/run"), "run: cannot be made"),

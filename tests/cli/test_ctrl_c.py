@@ -5,16 +5,16 @@ import sys
 from pathlib import Path
 
 import pytest
+
+from lamatext.saved.format import CHECKPOINT
 from tests.cli.conftest import Answer, Command
 from tests.corpora import TINY
 
-from lamatext.folder import CHECKPOINT
-
 SMALL = [part for key, value in TINY.items() for part in ("--set", f"{key}={value}".lower())]
-TRAIN = ("train", "reviews.csv", "--out", "run", "--rivals", "none", *SMALL)
+TRAIN = ("train", "reviews.csv", "--out", "run", "--baselines", "none", *SMALL)
 NOTHING = "lamatext: interrupted; no epoch was done, so nothing is kept. Begin again with:"
 EPOCHS = "lamatext: interrupted; the epochs done are in run. Go on with:"
-READING, FITTING = "lamatext.data.sources.load", "lamatext.jobs.fit_recipe"
+READING, FITTING = "lamatext.data.sources.load", "lamatext.pipeline.fit_recipe"
 SAVING = "lamatext.classifier.TextClassifier.save"
 
 
@@ -75,7 +75,9 @@ def test_a_resumed_run_without_an_epoch_begins_again(interrupted: Command, place
 
 
 def test_after_the_training_the_model_is_there(interrupted: Command, lamatext: Command) -> None:
-    answer = interrupted("lamatext.report.page.write_report", *TRAIN, "--report", "page.html")
+    answer = interrupted(
+        "lamatext.views.report.report_page.write_report", *TRAIN, "--report", "page.html"
+    )
 
     assert "the model is finished and in run; a page asked for beside it is not." in answer.err
     assert lamatext("info", "run").status == 0

@@ -9,13 +9,14 @@ import time
 from pathlib import Path
 
 import pytest
+
 from tests.corpora import TINY, write_csv
 
-SETTINGS = TINY | {"training.epochs": 12, "wide.use": True, "model.name": "lama-encoder"}
+SETTINGS = TINY | {"training.epochs": 12, "ngrams.enabled": True, "model.name": "lama-encoder"}
 SMALL = [
     part
     for key, value in SETTINGS.items()
-    if key != "model.hidden"  # of which this system has none
+    if key != "model.hidden_size"  # of which this system has none
     for part in ("--set", f"{key}={value}".lower())
 ]
 
@@ -23,7 +24,7 @@ pytestmark = pytest.mark.slow
 
 
 def command(*more: str) -> list[str]:
-    given = ("train", "reviews.csv", "--rivals", "none", *SMALL, *more)
+    given = ("train", "reviews.csv", "--baselines", "none", *SMALL, *more)
     return [sys.executable, "-m", "lamatext", *given]
 
 

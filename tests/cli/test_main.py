@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.cli.conftest import Command
 
 from lamatext.cli import info, main
+from tests.cli.conftest import Command
 
 
 def failing(error: BaseException) -> Any:

@@ -6,9 +6,9 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.cli.conftest import Command
 
 from lamatext import Predictor
+from tests.cli.conftest import Command
 
 ODD = 'id,Review Text,label\n7,"a, ""superb"" film",x\n01,"dull\ntwo lines",y\nNA,,z\n'
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.cli.conftest import Command
 
 from lamatext.data.sources import load
 from lamatext.settings import MODEL_NAMES
+from tests.cli.conftest import Command
 
 pytestmark = [
     pytest.mark.slow,
@@ -22,12 +22,12 @@ pytestmark = [
 ]
 
 SMALLER = {
-    "te": ("text.width=64", "text.max_words=60", "model.feed_forward=128"),
+    "te": ("text.vector_width=64", "text.max_words=60", "model.transformer_feed_forward=128"),
     "bert": (
         "model.pretrained=minilm",
         "text.max_words=32",
-        "training.batch=16",
-        "training.rate=2e-4",  # the recipe's own needs more steps than a short test has
+        "training.batch_size=16",
+        "training.learning_rate=2e-4",  # the recipe's own needs more steps than a short test has
     ),
 }
 """What is cut of the two systems that would take minutes; the others have their recipe's sizes."""
@@ -64,7 +64,7 @@ def test_every_system_learns_more_of_r8_than_its_largest_class(
     settings = [part for setting in given for part in ("--set", setting)]
 
     answer = lamatext(
-        "train", "r8", "--model", name, *settings, "--rivals", "none", "--out", "run", "--json"
+        "train", "r8", "--model", name, *settings, "--baselines", "none", "--out", "run", "--json"
     )
 
     assert answer.status == 0, answer.err

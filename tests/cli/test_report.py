@@ -3,6 +3,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+
 from tests.cli.conftest import Command
 from tests.cli.test_verbs import SMALL
 
@@ -53,7 +54,7 @@ def test_training_writes_it_too_and_the_card_has_the_verdict(
 
 def test_the_held_out_tenth_is_found_again(lamatext: Command, place: Path) -> None:
     assert place.is_dir()
-    lamatext("train", "reviews.csv", "--out", "run", "--rivals", "none", *SMALL)
+    lamatext("train", "reviews.csv", "--out", "run", "--baselines", "none", *SMALL)
 
     answer = lamatext("evaluate", "run", "reviews.csv", "--json")
 

@@ -4,10 +4,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.cli.conftest import Command
-from tests.corpora import TINY, write_csv
 
 from lamatext import TextClassifier, __version__
+from tests.cli.conftest import Command
+from tests.corpora import TINY, write_csv
 
 SMALL = [part for key, value in TINY.items() for part in ("--set", f"{key}={value}".lower())]
 ESCAPE = "\x1b"
@@ -44,7 +44,9 @@ def test_odd_columns_can_be_named(lamatext: Command, place: Path) -> None:
 
 
 def test_scores_come_as_json(lamatext: Command) -> None:
-    answer = lamatext("train", "reviews.csv", "--out", "run", "--json", "--rivals", "none", *SMALL)
+    answer = lamatext(
+        "train", "reviews.csv", "--out", "run", "--json", "--baselines", "none", *SMALL
+    )
 
     found = json.loads(answer.out)
     assert found["folder"] == "run"
@@ -93,13 +95,13 @@ def test_examples_are_written_as_a_page(lamatext: Command, place: Path) -> None:
     assert "<html" in (place / "run/examples.html").read_text(encoding="utf-8")
 
 
-def test_rivals_stand_beside_it(lamatext: Command) -> None:
+def test_baselines_stand_beside_it(lamatext: Command) -> None:
     answer = lamatext(
         "train",
         "reviews.csv",
         "--out",
         "run",
-        "--rivals",
+        "--baselines",
         "tfidf,tfidf-svc,tfidf-chars,avg",
         *SMALL,
     )

@@ -5,13 +5,13 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lamatext.data.corpus import Corpus
+from lamatext.data.dataset import Dataset
 from lamatext.data.summary import summarise, word_counts
 
 
-def corpus(texts: list[str], labels: list[str] | None = None) -> Corpus:
+def corpus(texts: list[str], labels: list[str] | None = None) -> Dataset:
     column = None if labels is None else pa.chunked_array([labels], pa.string())
-    return Corpus(pa.chunked_array([texts], pa.large_string()), column, "reviews.csv")
+    return Dataset(pa.chunked_array([texts], pa.large_string()), column, "reviews.csv")
 
 
 TRAIN = corpus(["a b", "a b", " ", "", "one two three four"], ["x", "x", "y", "x", "y"])
@@ -66,7 +66,7 @@ def test_words_are_counted_as_python_splits_them(texts: list[str], data: st.Data
 
 
 def test_rows_are_taken_in_the_order_asked_for() -> None:
-    chunked = Corpus(
+    chunked = Dataset(
         pa.chunked_array([["p"], [], ["q", "r"]], pa.large_string()), None, "reviews.csv"
     )
 

@@ -6,9 +6,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from lamatext.data.ragged import Ids, Ragged
+from lamatext.data.token_ids import Ids, Ragged
+from lamatext.explain.classifier_head import ClassifierHead
 from lamatext.explain.explanation import Explanation
-from lamatext.explain.head import ClassifierHead
 from lamatext.nn.network import Network, build_network
 from lamatext.settings import ModelSettings
 
@@ -73,7 +73,7 @@ def make_explanation(
     text: str, *, labels: tuple[str, ...] = ("bad", "good"), heads: int | None = 3, seed: int = 0
 ) -> Explanation:
     """An explanation of ``text`` with made-up numbers, words cut by the product's tokenizer."""
-    from lamatext.data.tokens import WordTokenizer
+    from lamatext.data.tokenizer import WordTokenizer
 
     random = np.random.default_rng(seed)
     spans = WordTokenizer().spans(text) or [(0, 0)]

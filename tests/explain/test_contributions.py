@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
-from tests.explain.models import head_of, make_network, random_texts, run
 
 from lamatext.explain.contributions import Pooling, contributions, word_contributions
+from tests.explain.models import head_of, make_network, random_texts, run
 
 SYSTEMS: list[tuple[str, dict[str, object], Pooling]] = [
     ("lama", {}, "attention"),

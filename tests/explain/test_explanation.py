@@ -3,10 +3,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.explain.models import make_explanation
 
 from lamatext.errors import ModelError
 from lamatext.explain.explanation import Explanation
+from tests.explain.models import make_explanation
 
 
 def test_words_are_what_the_spans_cut_from_the_text() -> None:

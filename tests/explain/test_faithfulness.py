@@ -2,6 +2,12 @@ from functools import partial
 
 import numpy as np
 import pytest
+
+from lamatext.data.token_ids import UNK, Ids
+from lamatext.errors import DataError
+from lamatext.explain.contributions import contributions
+from lamatext.explain.faithfulness import SHARES, first_words, measure
+from lamatext.explain.integrated_gradients import integrated_gradients
 from tests.explain.models import (
     Floats,
     head_of,
@@ -12,12 +18,6 @@ from tests.explain.models import (
     run,
     softmax,
 )
-
-from lamatext.data.ragged import UNK, Ids
-from lamatext.errors import DataError
-from lamatext.explain.contributions import contributions
-from lamatext.explain.faithfulness import SHARES, first_words, measure
-from lamatext.explain.gradients import integrated_gradients
 
 DECIDES = 2  # the id whose count is all that the made-up model looks at
 

@@ -3,10 +3,10 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 import torch
-from tests.explain.models import Floats, softmax
 
 from lamatext.explain.global_words import TextRead, global_words, head_differences
 from lamatext.nn.losses import disagreement_over_embeddings, disagreement_over_positions
+from tests.explain.models import Floats, softmax
 
 WORDS = ("<pad>", "<unk>", "good", "bad", "the", "film", "bank")
 GOOD, BAD, THE, FILM, BANK = range(2, 7)

@@ -2,10 +2,10 @@ from functools import partial
 
 import numpy as np
 import pytest
-from tests.explain.models import Floats, logits_of, make_network, random_texts
 
-from lamatext.data.ragged import UNK, Ids
+from lamatext.data.token_ids import UNK, Ids
 from lamatext.explain.occlusion import batches, most_versions, occlusion, occlusion_window
+from tests.explain.models import Floats, logits_of, make_network, random_texts
 
 
 @pytest.mark.parametrize("name", ["cnn", "te", "bigru", "avg"])

@@ -7,12 +7,12 @@ import re
 import numpy as np
 import pytest
 from rich.console import Console
-from tests.fused import predictor
 
-from lamatext.explain.display import parted, signed, summed
-from lamatext.explain.html import page
-from lamatext.explain.notebook import fragment
-from lamatext.explain.terminal import show
+from lamatext.views.explanation_page import page
+from lamatext.views.formatting import parted, signed, summed
+from lamatext.views.notebook import fragment
+from lamatext.views.terminal import show
+from tests.fused import predictor
 
 TEXTS = [
     "A wonderful film, never DULL: two people xyzzy 👍🏽",

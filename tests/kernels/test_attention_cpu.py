@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from lamatext.kernels.attention_cpu import SWITCH, can_run, compile_attention
-from lamatext.kernels.workers import kernel_threads
+from lamatext.kernels.threads import kernel_threads
 from lamatext.nn.attention import LowRankAttention
 
 pytest.importorskip("numba")

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from lamatext.kernels import compiled, gru_function
+from lamatext.kernels import gru_function, numba_compat
 from lamatext.kernels.gru import (
     bigru,
     compile_kernels,
@@ -333,13 +333,13 @@ def test_code_older_than_the_sources_is_compiled_anew(
     source = tmp_path / "kernel.py"
     source.touch()
     index = tmp_path / "test_gru.double-1.nbi"
-    monkeypatch.setattr(compiled, "SOURCES", (source,))
-    monkeypatch.setattr(compiled, "_kept", lambda _function: [index])
+    monkeypatch.setattr(numba_compat, "SOURCES", (source,))
+    monkeypatch.setattr(numba_compat, "_kept", lambda _function: [index])
     for age, stays in ((-10, False), (10, True)):
         index.touch()
         stamp = source.stat().st_mtime + age
         os.utime(index, (stamp, stamp))
 
-        assert compiled.compiled(double)(4) == 8
+        assert numba_compat.compiled(double)(4) == 8
 
         assert index.exists() == stays

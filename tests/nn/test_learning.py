@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from lamatext.nn.network import build_network
 from lamatext.settings import MODEL_NAMES, ModelSettings, TrainingSettings
-from lamatext.training.steps import Plan, objective
+from lamatext.training.training_step import Plan, objective
 
 CLASSES, WORDS, KEYWORDS, LONGEST = 3, 60, 4, 14
 

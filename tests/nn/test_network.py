@@ -11,7 +11,7 @@ from lamatext.nn import LowRankAttention
 from lamatext.nn.encoders import TransformerEncoder
 from lamatext.nn.network import Network, build_network, count_parameters
 from lamatext.settings import ATTENTIVE, MODEL_NAMES, ModelSettings, TrainingSettings
-from lamatext.training.steps import Plan, objective
+from lamatext.training.training_step import Plan, objective
 
 SYSTEMS = [name for name in MODEL_NAMES if name != "bert"]  # which tests/nn/test_pretrained.py has
 Array = NDArray[np.float64]

@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tests.nn.tiny_bert import WORDS, save_bert
 from torch import Tensor
 
-from lamatext.data.subwords import SubwordEncoder
+from lamatext.data.subword_encoder import SubwordEncoder
 from lamatext.errors import MissingExtraError, ModelError
 from lamatext.nn.network import count_parameters
 from lamatext.nn.pretrained import Pretrained, PretrainedNetwork, load_pretrained, rebuild
 from lamatext.runtime.predictor import Predictor
 from lamatext.runtime.torch_engine import TorchEngine
+from tests.nn.tiny_bert import WORDS, save_bert
 
 transformers: Any = pytest.importorskip("transformers", reason="needs the extra bert")
 needs_minilm = pytest.mark.skipif(

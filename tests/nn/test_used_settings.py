@@ -5,39 +5,39 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 import torch
-from tests.corpora import TINY, reviews
-from tests.nn.tiny_bert import save_bert
 
 from lamatext.progress import SILENT
 from lamatext.settings import MODEL_NAMES, USED_BY, ModelSettings, Recipe, has_effect
-from lamatext.training.prepare import Texts, joined, prepare_pretrained, prepare_words
-from lamatext.training.steps import Plan, objective
+from lamatext.training.preparation import Texts, joined, prepare_pretrained, prepare_words
+from lamatext.training.training_step import Plan, objective
+from tests.corpora import TINY, reviews
+from tests.nn.tiny_bert import save_bert
 
 SMALL = TINY | {
     "text.max_words": 12,
     "model.heads": 2,
-    "model.attention_width": 5,
-    "model.penalty": 0.2,
-    "model.filters": 4,
-    "model.feed_forward": 16,
-    "model.positions": 12,
+    "model.san_width": 5,
+    "model.disagreement_weight": 0.2,
+    "model.cnn_filters": 4,
+    "model.transformer_feed_forward": 16,
+    "model.transformer_positions": 12,
 }
 OTHER: dict[str, object] = {
-    "model.hidden": 5,
+    "model.hidden_size": 5,
     "model.heads": 4,
     "model.rank": 2,
-    "model.scores": "h",
-    "model.tanh": False,
-    "model.l2": False,
-    "model.temperature": 8.0,
+    "model.score_input": "h",
+    "model.score_tanh": False,
+    "model.score_l2": False,
+    "model.initial_temperature": 8.0,
     "model.max_pool": True,
-    "model.attention_width": 6,
-    "model.penalty": 0.5,
-    "model.filters": 6,
-    "model.layers": 2,
-    "model.feed_forward": 24,
-    "model.positions": 14,
-    "model.classifier": 9,
+    "model.san_width": 6,
+    "model.disagreement_weight": 0.5,
+    "model.cnn_filters": 6,
+    "model.transformer_layers": 2,
+    "model.transformer_feed_forward": 24,
+    "model.transformer_positions": 14,
+    "model.classifier_width": 9,
     "model.dropout": 0.2,
     "model.embedding_dropout": 0.2,
     "model.word_dropout": 0.2,

@@ -10,9 +10,9 @@ from safetensors.numpy import save_file
 
 from lamatext.nn.network import build_network
 from lamatext.runtime.engine import Ids
-from lamatext.runtime.onnx_file import TENSOR_FILE, write_onnx
 from lamatext.runtime.torch_engine import TorchEngine
-from lamatext.runtime.weights import Storage, stored_as
+from lamatext.saved.onnx_file import TENSOR_FILE, write_onnx
+from lamatext.saved.quantization import Storage, stored_as
 from lamatext.settings import ModelSettings
 
 VOCABULARY, WIDTH, CLASSES = 300, 12, 4

@@ -2,12 +2,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.runtime.networks import random_network, random_texts, save, settings
 
 from lamatext.errors import ModelError
 from lamatext.runtime.export import Comparison, check_graph, compare, export, weight_bytes
 from lamatext.runtime.onnx_engine import OnnxEngine
-from lamatext.runtime.weights import Storage
+from lamatext.saved.quantization import Storage
+from tests.runtime.networks import random_network, random_texts, save, settings
 
 BATCHES = [random_texts(8, words, seed=words) for words in (1, 12, 60)]
 

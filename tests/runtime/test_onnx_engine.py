@@ -5,11 +5,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.runtime.networks import random_network, random_texts, save, settings
 
 from lamatext.errors import ModelError
 from lamatext.runtime.onnx_engine import OnnxEngine
-from lamatext.runtime.onnx_file import GRAPH_FILE, TENSOR_FILE
+from lamatext.saved.onnx_file import GRAPH_FILE, TENSOR_FILE
+from tests.runtime.networks import random_network, random_texts, save, settings
 
 WITHOUT_THE_TRAINING_STACK = """
 import sys

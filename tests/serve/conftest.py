@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 from starlette.testclient import TestClient
-from tests.serve.saved import save
 
 from lamatext.serve.app import create_app
 from lamatext.serve.limits import Limits
-from lamatext.serve.models import load_models
+from lamatext.serve.registry import load_models
+from tests.serve.saved import save
 
 LIMITS = Limits(body=20_000, texts=8, characters=1000)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-STATIC = files("lamatext.serve").joinpath("static")
+STATIC = files("lamatext.views").joinpath("static")
 NODE = shutil.which("node")
 
 needs_node = pytest.mark.skipif(NODE is None, reason="node is not installed: apt install nodejs")

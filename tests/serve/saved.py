@@ -5,15 +5,15 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from lamatext.data.encode import TextEncoder
-from lamatext.data.ngrams import count_ngrams
-from lamatext.data.tokens import WordTokenizer
-from lamatext.data.vocab import Vocabulary
+from lamatext.data.text_encoder import TextEncoder
+from lamatext.data.tokenizer import WordTokenizer
+from lamatext.data.vocabulary import Vocabulary
+from lamatext.ngrams.hashing import count_ngrams
+from lamatext.ngrams.model import Block, NgramModel, specs
 from lamatext.nn.network import build_network
-from lamatext.runtime.weights import Storage
-from lamatext.runtime.wide import Block, WidePart, specs
-from lamatext.settings import Recipe, WideSettings
-from lamatext.store import SavedModel, save_model
+from lamatext.saved.model_io import SavedModel, save_model
+from lamatext.saved.quantization import Storage
+from lamatext.settings import NgramSettings, Recipe
 
 WORDS = [
     *("film", "good", "bad", "a", "the", "not", "and", ",", ".", "!", "'s", "don't", "it's"),
@@ -23,7 +23,7 @@ WORDS = [
 LABELS = ["bad", "good", "<b>so</b>"]
 
 
-def wide_part(settings: WideSettings, classes: int) -> WidePart:
+def wide_part(settings: NgramSettings, classes: int) -> NgramModel:
     """Random weights for the n-grams of some texts."""
     draw = np.random.default_rng(0)
     texts = [WORDS[place : place + 9] for place in range(0, len(WORDS), 3)]
@@ -34,7 +34,7 @@ def wide_part(settings: WideSettings, classes: int) -> WidePart:
         idf = draw.integers(1, 256, len(keys), np.uint8)
         steps = np.full(rows, 0.05, np.float32)
         blocks.append(Block(spec, keys, idf, weights, np.array(0.03, np.float32), steps))
-    return WidePart(tuple(blocks), draw.normal(size=rows).astype(np.float32))
+    return NgramModel(tuple(blocks), draw.normal(size=rows).astype(np.float32))
 
 
 def save(
@@ -61,7 +61,7 @@ def save(
     rows = len(WORDS) + 2
     torch.manual_seed(0)
     network = build_network(
-        recipe.model, vocabulary=rows, width=recipe.text.width, classes=len(labels)
+        recipe.model, vocabulary=rows, width=recipe.text.vector_width, classes=len(labels)
     )
     with torch.no_grad():
         for parameter in network.parameters():
@@ -69,12 +69,12 @@ def save(
     tensors = {key: value.numpy().copy() for key, value in network.state_dict().items()}
     settings = recipe.text
     encoder = TextEncoder(
-        WordTokenizer(lower=settings.lower),
+        WordTokenizer(lower=settings.lowercase),
         Vocabulary(WORDS),
-        settings.rare,
+        settings.rare_words,
         settings.max_words,
-        settings.tail,
+        settings.last_words,
     )
-    beside = wide_part(recipe.wide, len(labels)) if wide else None
+    beside = wide_part(recipe.ngrams, len(labels)) if wide else None
     saved = SavedModel(recipe, labels, tensors, encoder, beside)
     return save_model(folder, saved, storage=storage)

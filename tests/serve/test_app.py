@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 from starlette.testclient import TestClient
-from tests.serve.conftest import LIMITS
 
 from lamatext import Predictor
 from lamatext.errors import ConfigError
 from lamatext.serve.app import create_app
 from lamatext.serve.limits import Limits
-from lamatext.serve.models import load_models
+from lamatext.serve.registry import load_models
+from tests.serve.conftest import LIMITS
 
 ODD = ["", " ", "a good film", "東京 好!", "👍🏽🇩🇪", "<script>alert(1)</script>", "x\x00y\u2028z"]
 

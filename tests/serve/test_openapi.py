@@ -8,7 +8,7 @@ from hypothesis.errors import Unsatisfiable
 from starlette.testclient import TestClient
 
 from lamatext.serve.app import create_app
-from lamatext.serve.models import load_models
+from lamatext.serve.registry import load_models
 
 schemathesis = pytest.importorskip("schemathesis")
 

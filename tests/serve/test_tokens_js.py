@@ -1,8 +1,8 @@
 import pytest
+
+from lamatext.data.tokenizer import WordTokenizer
 from tests.serve.node import needs_node, run
 from tests.serve.odd import PIECES, odd_texts
-
-from lamatext.data.tokens import WordTokenizer
 
 pytestmark = needs_node
 

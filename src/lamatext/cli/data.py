@@ -3,7 +3,7 @@
 import json
 from dataclasses import asdict
 
-from lamatext.cli import display, options
+from lamatext.cli import options, output
 
 NAME = "data"
 EXAMPLE = "Example: LAMATEXT_DATA=data lamatext data"
@@ -11,13 +11,13 @@ EXAMPLE = "Example: LAMATEXT_DATA=data lamatext data"
 
 def run(as_json: options.Json = False, quiet: options.IsQuiet = False) -> None:
     """The named data sets: where each was found, counts and terms."""
-    from lamatext.data.places import VARIABLE, describe
+    from lamatext.data.datasets.locations import VARIABLE, describe
 
     found = describe()
     if as_json:
         print(json.dumps([asdict(finding) for finding in found]))
         return
-    console = display.out()
+    console = output.out()
     rows = [
         (
             finding.known.name,
@@ -29,7 +29,7 @@ def run(as_json: options.Json = False, quiet: options.IsQuiet = False) -> None:
         )
         for finding in found
     ]
-    shown = display.table(("name", "train", "test", "classes", "task", "where"), rows)
+    shown = output.table(("name", "train", "test", "classes", "task", "where"), rows)
     for column in shown.columns[4:]:
         column.justify, column.no_wrap = "left", False
     console.print(shown)
@@ -41,4 +41,4 @@ def run(as_json: options.Json = False, quiet: options.IsQuiet = False) -> None:
         console.print(line, markup=False)
     console.print(f"\nSets are looked for in ${VARIABLE}, then in packages, then on the Hub.")
     if not quiet:
-        display.next_steps("lamatext train rotten-tomatoes --out runs/demo")
+        output.next_steps("lamatext train rotten-tomatoes --out runs/demo")

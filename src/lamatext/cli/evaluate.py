@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lamatext.cli import display, options
+from lamatext.cli import options, output
 from lamatext.progress import Progress
 
 if TYPE_CHECKING:
-    from lamatext.data.corpus import Corpus
+    from lamatext.data.dataset import Dataset
     from lamatext.explain.faithfulness import Faithfulness
 
 NAME = "evaluate"
@@ -35,13 +35,13 @@ def run(  # noqa: PLR0913 - one argument for each option of the verb
 ) -> None:
     """Accuracy, macro-F1, a table of the classes, confusion and calibration; checked reasons."""
     from lamatext.cli.evaluate_view import show_faithfulness, show_scores
-    from lamatext.folder import load_config
-    from lamatext.held_out import held_out
-    from lamatext.jobs import score_saved
+    from lamatext.evaluation import held_out
+    from lamatext.pipeline import score_saved
+    from lamatext.saved.format import load_config
 
     load_config(model)
     reasons = None
-    with display.progress(quiet=quiet) as progress:
+    with output.progress(quiet=quiet) as progress:
         progress.stage(f"reading {data}")
         found = held_out(
             model, data, text_column=text_column, label_column=label_column, format=format_
@@ -59,17 +59,17 @@ def run(  # noqa: PLR0913 - one argument for each option of the verb
     if reasons is not None:
         show_faithfulness(reasons)
     if not quiet:
-        display.next_steps(
+        output.next_steps(
             f'lamatext explain {model} --text "…"',
             f"lamatext report {model} {data} --out report.html",
         )
 
 
 def _check(
-    model: Path, corpus: "Corpus", seed: int, save: bool, progress: Progress
+    model: Path, corpus: "Dataset", seed: int, save: bool, progress: Progress
 ) -> "Faithfulness":
-    from lamatext.report.reasons import checked_reasons
-    from lamatext.store import add_metrics
+    from lamatext.saved.model_io import add_metrics
+    from lamatext.views.report.reason_check import checked_reasons
 
     found = checked_reasons(model, corpus.texts.to_pylist(), seed=seed, progress=progress)
     if save:

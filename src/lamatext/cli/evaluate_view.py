@@ -2,9 +2,9 @@
 
 from rich.console import Console
 
-from lamatext.cli.display import out, table
+from lamatext.cli.output import out, table
 from lamatext.explain.faithfulness import Faithfulness
-from lamatext.training.metrics import Reliability, Scores
+from lamatext.metrics import Reliability, Scores
 
 MOST = 20  # classes whose confusions fit a screen
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from lamatext.cli import display, options
+from lamatext.cli import options, output
 from lamatext.errors import ConfigError
 
 NAME = "explain"
@@ -25,10 +25,10 @@ def run(
     quiet: options.IsQuiet = False,
 ) -> None:
     """Show each word's weight in every head and its contribution to the label."""
-    from lamatext.explain.html import page
-    from lamatext.explain.terminal import show
-    from lamatext.files import write_text
+    from lamatext.atomic_write import write_text
     from lamatext.runtime.predictor import Predictor
+    from lamatext.views.explanation_page import page
+    from lamatext.views.terminal import show
 
     predictor = Predictor.load(model)
     known = {str(name): name for name in predictor.classes.tolist()}
@@ -45,7 +45,7 @@ def run(
         print(json.dumps(found[0] if len(found) == 1 else found))
     else:
         for explanation in explanations:
-            show(explanation, display.out(), label=wanted)
+            show(explanation, output.out(), label=wanted)
     if not quiet and not as_json:
         again = "" if html else " --html why.html"
-        display.next_steps(f'lamatext explain {model} --text "…"{again}')
+        output.next_steps(f'lamatext explain {model} --text "…"{again}')

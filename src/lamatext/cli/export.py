@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lamatext.cli import display, options
+from lamatext.cli import options, output
 from lamatext.errors import ConfigError, ModelError, require
 
 if TYPE_CHECKING:
     from lamatext.runtime.engine import Engine
     from lamatext.runtime.export import Batch, ExportReport
-    from lamatext.runtime.weights import Storage
-    from lamatext.serve.web_export import WebExport
-    from lamatext.store import SavedModel
+    from lamatext.saved.model_io import SavedModel
+    from lamatext.saved.quantization import Storage
+    from lamatext.views.web_export import WebExport
 
 NAME = "export"
 EXAMPLE = "Example: lamatext export runs/reviews --web reviews.html"
@@ -44,20 +44,20 @@ def run(
     """Write a model anew: an ONNX folder, checked against the original, or one HTML file."""
     if out is None and web is None:
         raise ConfigError("export needs --out DIR, --web FILE.html, or both.")
-    from lamatext.folder import load_config
+    from lamatext.saved.format import load_config
 
     storage = _checked(weights)
     if out is not None:
         saved: Storage = load_config(model)["storage"]
         print(_told(_export(model, out, storage or saved)), file=sys.stderr)
     if web is not None:
-        from lamatext.serve.web_export import export_web
+        from lamatext.views.web_export import export_web
 
         written = export_web(model, web, storage=storage)
         print(_told_of_page(written), file=sys.stderr)
     if not quiet:
         folder = f'lamatext predict {out} --text "…"'
-        display.next_steps(*([folder] if out else []), *([f"open {web}"] if web else []))
+        output.next_steps(*([folder] if out else []), *([f"open {web}"] if web else []))
 
 
 def _checked(weights: str | None) -> "Storage | None":
@@ -70,8 +70,8 @@ def _checked(weights: str | None) -> "Storage | None":
 def _export(folder: Path, out: Path, storage: "Storage") -> "ExportReport":
     require("onnx", extra="train", purpose="lamatext export --out")
     from lamatext.runtime.export import export
-    from lamatext.runtime.graph import NOT_HELD
-    from lamatext.store import load_model, save_model
+    from lamatext.saved.model_io import load_model, save_model
+    from lamatext.saved.onnx_graph import NOT_HELD
 
     model = load_model(folder)
     if model.recipe.model.name in NOT_HELD:
@@ -98,7 +98,7 @@ def _original(folder: Path, model: "SavedModel") -> "Engine":
 
         return OnnxEngine.load(folder)
     from lamatext.runtime.torch_engine import TorchEngine
-    from lamatext.store import load_network
+    from lamatext.saved.model_io import load_network
 
     return TorchEngine(load_network(model))
 

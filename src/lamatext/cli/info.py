@@ -2,7 +2,7 @@
 
 import json
 
-from lamatext.cli import display, options
+from lamatext.cli import options, output
 
 NAME = "info"
 EXAMPLE = "Example: lamatext info runs/reviews"
@@ -12,14 +12,14 @@ def run(
     model: options.Model, as_json: options.Json = False, quiet: options.IsQuiet = False
 ) -> None:
     """Parameters by component, size, data, scores and versions of a saved model."""
-    from lamatext.folder import METRICS, folder_size, load_config, read_json, recipe_of
+    from lamatext.saved.format import METRICS, folder_size, load_config, read_json, recipe_of
 
     config = load_config(model)
     metrics = read_json(model / METRICS)
     if as_json:
         print(json.dumps({**config, "metrics": metrics, "bytes": folder_size(model)}))
         return
-    console = display.out()
+    console = output.out()
     name, labels = recipe_of(model, config).model.name, config["labels"]
     console.print(
         f"{model}: {name}, {len(labels)} classes, {folder_size(model) / 1e6:.2f} MB, "
@@ -29,15 +29,13 @@ def run(
     counts = config.get("parameters", {})
     rows = [(part, f"{count:,}") for part, count in counts.items()]
     rows.append(("together", f"{sum(counts.values()):,}"))
-    console.print(display.table(("component", "parameters"), rows))
+    console.print(output.table(("component", "parameters"), rows))
     for title, facts in _facts(config, metrics).items():
         console.print(f"\n{title}", markup=False)
         for key, value in facts.items():
             console.print(f"  {key.replace('_', ' ')}: {value}", markup=False)
     if not quiet:
-        display.next_steps(
-            f'lamatext predict {model} --text "…"', f"lamatext evaluate {model} DATA"
-        )
+        output.next_steps(f'lamatext predict {model} --text "…"', f"lamatext evaluate {model} DATA")
 
 
 def _facts(config: dict[str, object], metrics: dict[str, object]) -> dict[str, dict[str, object]]:

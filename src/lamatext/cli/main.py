@@ -10,7 +10,6 @@ import typer
 
 from lamatext import __version__
 from lamatext.cli import (
-    bench,
     data,
     evaluate,
     explain,
@@ -18,7 +17,6 @@ from lamatext.cli import (
     info,
     predict,
     report,
-    reproduce,
     serve,
     train,
 )
@@ -34,7 +32,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 VERBS = (
-    train, evaluate, predict, explain, report, export, serve, info, data, reproduce, bench,
+    train, evaluate, predict, explain, report, export, serve, info, data,
 )  # fmt: skip
 for verb in VERBS:
     app.command(verb.NAME, epilog=verb.EXAMPLE)(verb.run)
@@ -64,10 +62,15 @@ def main() -> None:
 
 
 def run(arguments: list[str]) -> int:
-    """The exit status of a command line, its mistakes told on stderr."""
+    """Run one ``lamatext`` command line and return its exit status."""
+    return run_app(app, arguments, prog_name="lamatext")
+
+
+def run_app(commands: typer.Typer, arguments: list[str], *, prog_name: str) -> int:
+    """Run a typer app; report user errors as one line on stderr with exit status 2."""
     warnings.showwarning = _show_warning
     try:
-        status = app(arguments, prog_name="lamatext", standalone_mode=False)
+        status = commands(arguments, prog_name=prog_name, standalone_mode=False)
         sys.stdout.flush()
     except LamatextError as error:
         return _refuse(str(error))

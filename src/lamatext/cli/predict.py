@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lamatext.cli import display, options
+from lamatext.cli import options, output
 from lamatext.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -41,8 +41,8 @@ def run(  # noqa: PLR0913 - one argument for each option of the verb
 ) -> None:
     """Predict the labels of new texts; memory does not grow with the input."""
     from lamatext.data.writers import check_writable, open_writer
+    from lamatext.runtime.predict_table import predict_batches
     from lamatext.runtime.predictor import Predictor
-    from lamatext.runtime.tables import predict_batches
 
     if source is not None and text is not None:
         raise ConfigError("give either an INPUT (a file, or - for stdin) or --text, not both.")
@@ -59,7 +59,7 @@ def run(  # noqa: PLR0913 - one argument for each option of the verb
     labelled = predict_batches(predictor, batches, column, top_k=top_k, proba=proba)
     rows = 0
     kind = "jsonl" if as_json and out is None else None
-    with display.progress(quiet=quiet or out is None) as progress, open_writer(out, kind) as write:
+    with output.progress(quiet=quiet or out is None) as progress, open_writer(out, kind) as write:
         progress.stage("predicting")
         for batch in labelled:
             write(batch)
@@ -67,14 +67,14 @@ def run(  # noqa: PLR0913 - one argument for each option of the verb
             progress.advance(len(batch), f"{rows:,} texts")
     if out is not None and not quiet:
         print(f"{rows:,} texts labelled in {out}", file=sys.stderr)
-        display.next_steps(f'lamatext explain {model} --text "…"')
+        output.next_steps(f'lamatext explain {model} --text "…"')
 
 
 def _given(texts: list[str]) -> tuple[str, Iterator["pa.RecordBatch"]]:
     """Texts of the command line as a table of one column."""
     import pyarrow as pa
 
-    from lamatext.data.tokens import encodable
+    from lamatext.data.tokenizer import encodable
 
     return "text", iter([pa.RecordBatch.from_pydict({"text": list(map(encodable, texts))})])
 

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from lamatext.cli import display, options
+from lamatext.cli import options, output
 
 NAME = "report"
 EXAMPLE = "Example: lamatext report runs/reviews held-out.csv --out report.html"
@@ -22,22 +22,22 @@ def run(  # noqa: PLR0913 - one argument for each option of the verb
     quiet: options.IsQuiet = False,
 ) -> None:
     """Write a page: data, scores, curves, mistakes, words, and how far the reasons hold."""
-    from lamatext.folder import load_config
-    from lamatext.held_out import held_out
-    from lamatext.report.page import write_report
+    from lamatext.evaluation import held_out
+    from lamatext.saved.format import load_config
+    from lamatext.views.report.report_page import write_report
 
     load_config(model)
-    with display.progress(quiet=quiet) as progress:
+    with output.progress(quiet=quiet) as progress:
         progress.stage(f"reading {data}")
         held = held_out(
             model, data, text_column=text_column, label_column=label_column, format=format_
         )
         progress.note(f"{data}: {held.about}")
         found = write_report(model, held, out, seed=seed, progress=progress)
-    console = display.out()
+    console = output.out()
     console.print(f"accuracy {found.scores.accuracy:.4f} on {found.scores.texts:,} texts")
     console.print(found.faithfulness.verdict(), markup=False)
     console.print(f"Written to {out}", markup=False)
     console.print(f"How far its reasons hold is in {model}/README.md now, too.", markup=False)
     if not quiet:
-        display.next_steps(f"open {out} in a browser", f'lamatext explain {model} --text "…"')
+        output.next_steps(f"open {out} in a browser", f'lamatext explain {model} --text "…"')

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from lamatext.cli import display
+from lamatext.cli import output
 from lamatext.errors import ConfigError, require
 
 NAME = "serve"
@@ -41,8 +41,8 @@ def run(  # noqa: PLR0913 - one argument for each option of the verb
     require("fastapi", extra="serve", purpose="lamatext serve")
     require("uvicorn", extra="serve", purpose="lamatext serve")
     from lamatext.serve.app import create_app
-    from lamatext.serve.models import load_models
-    from lamatext.serve.running import run as serve
+    from lamatext.serve.registry import load_models
+    from lamatext.serve.server import run as serve
 
     if api_key is not None and not (api_key.isascii() and api_key.strip()):
         raise ConfigError("--api-key: expected a key of printable ASCII characters.")
@@ -52,7 +52,7 @@ def run(  # noqa: PLR0913 - one argument for each option of the verb
     def started(port: int) -> None:
         address = f"http://{shown}:{port}"
         print(f"Serving {', '.join(map(str, models))} at {address}", file=sys.stderr)
-        display.next_steps(
+        output.next_steps(
             f'curl {address}/predict --json \'{{"text": "…"}}\'',
             f"{address}/" + (" in a browser" if page else "openapi.json"),
         )

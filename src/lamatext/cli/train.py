@@ -1,4 +1,4 @@
-"""``lamatext train``: read, split, train, score beside the rivals, save."""
+"""``lamatext train``: read, split, train, score beside the baselines, save."""
 
 import json
 import shlex
@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lamatext.cli import display, options
+from lamatext.cli import options, output
 from lamatext.progress import Progress
 
 if TYPE_CHECKING:
-    from lamatext.data.corpus import Corpus
-    from lamatext.jobs import Parts
+    from lamatext.data.dataset import Dataset
+    from lamatext.pipeline import Parts
     from lamatext.settings import Recipe
 
 NAME = "train"
@@ -48,7 +48,7 @@ def run(  # noqa: PLR0913 - one argument for each option of the verb
         int | None, typer.Option(help="Fixes the split and the training. [default: 0]")
     ] = None,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
-    rivals: Annotated[
+    baselines: Annotated[
         str, typer.Option(help="Trained beside it: tfidf, tfidf-svc, fasttext, avg, or none.")
     ] = "tfidf",
     html: Annotated[
@@ -61,24 +61,24 @@ def run(  # noqa: PLR0913 - one argument for each option of the verb
     as_json: options.Json = False,
     quiet: options.IsQuiet = False,
 ) -> None:
-    """Train a classifier on labelled texts, score it beside its rivals and save it."""
+    """Train a classifier on labelled texts, score it beside its baselines and save it."""
+    from lamatext.baselines import check_baselines
     from lamatext.cli.train_view import show_outcome, write_examples
-    from lamatext.config import parse_assignments, resolve_recipe
     from lamatext.data.sources import load
-    from lamatext.jobs import run_job
-    from lamatext.rivals import check_rivals
-    from lamatext.runs import is_finished, run_folder
+    from lamatext.pipeline import run_job
+    from lamatext.recipes import parse_assignments, resolve_recipe
+    from lamatext.run_folder import is_finished, run_folder
 
     values: dict[str, object] = {} if seed is None else {"seed": seed}
-    values |= parse_assignments(set_ or []) | ({"text.vectors": vectors} if vectors else {})
+    values |= parse_assignments(set_ or []) | ({"text.word_vectors": vectors} if vectors else {})
     settings = resolve_recipe(model=model, recipe=recipe, values=values)
-    beside = [name for name in rivals.split(",") if name and name != "none"]
-    check_rivals(beside)
+    beside = [name for name in baselines.split(",") if name and name != "none"]
+    check_baselines(beside)
     with (
         run_folder(out, resume=resume),
         # Outside the bar, which would wrap the command or wipe it.
         _interruptible(out, resume=resume),
-        display.progress(quiet=quiet) as progress,
+        output.progress(quiet=quiet) as progress,
     ):
         if resume and is_finished(out, settings, data):
             progress.note(f"{out}: the run is finished, there is nothing left to do.")
@@ -87,7 +87,7 @@ def run(  # noqa: PLR0913 - one argument for each option of the verb
         read = partial(load, text_column=text_column, label_column=label_column)
         parts = _read((data, valid, test), read, format_, settings, progress)
         outcome = run_job(
-            parts, settings, out, progress, rivals=beside, device=device, resume=resume
+            parts, settings, out, progress, baselines=beside, device=device, resume=resume
         )
         if html is not None:
             progress.stage("writing the page")
@@ -99,7 +99,7 @@ def run(  # noqa: PLR0913 - one argument for each option of the verb
         return
     show_outcome(outcome)
     if not quiet:
-        display.next_steps(
+        output.next_steps(
             f'lamatext predict {out} --text "…"',
             f'lamatext explain {out} --text "…"',
             f"lamatext evaluate {out} {test or data}",
@@ -112,14 +112,14 @@ def _check_device(name: str) -> None:
     from lamatext.errors import require
 
     require("torch", extra="train", purpose="training")
-    from lamatext.training.run import pick_device
+    from lamatext.training.trainer import pick_device
 
     pick_device(name)
 
 
 def _read(
     sources: tuple[str, str | None, str | None],
-    load: Callable[..., "Corpus"],
+    load: Callable[..., "Dataset"],
     format_: str | None,
     settings: "Recipe",
     progress: Progress,
@@ -127,7 +127,7 @@ def _read(
     """The data as its three parts; what was read is shown."""
     from lamatext.cli.train_view import show_data
     from lamatext.data.sources import find_test
-    from lamatext.jobs import split_parts
+    from lamatext.pipeline import split_parts
 
     data, valid, test = sources
     progress.stage(f"reading {data}")
@@ -142,8 +142,8 @@ def _read(
 
 
 def _write_report(folder: Path, parts: "Parts", path: Path, progress: Progress) -> None:
-    from lamatext.held_out import HeldOut
-    from lamatext.report.page import write_report
+    from lamatext.evaluation import HeldOut
+    from lamatext.views.report.report_page import write_report
 
     about = f"{len(parts.test):,} texts that it did not learn from"
     write_report(folder, HeldOut(parts.test, parts.train, about), path, progress=progress)
@@ -152,8 +152,8 @@ def _write_report(folder: Path, parts: "Parts", path: Path, progress: Progress) 
 @contextmanager
 def _interruptible(out: Path, *, resume: bool) -> Iterator[None]:
     """Ctrl-C within the block ends the run and says what there is of it and how to go on."""
-    from lamatext.folder import CHECKPOINT, CONFIG
-    from lamatext.runs import written
+    from lamatext.run_folder import written
+    from lamatext.saved.format import CHECKPOINT, CONFIG
 
     epochs, model = out / CHECKPOINT, out / CONFIG
     of_another_run = {None} if resume else {None, written(epochs)}

@@ -4,15 +4,15 @@ from pathlib import Path
 
 import numpy as np
 
-from lamatext.cli.display import out, table
-from lamatext.data.corpus import Corpus
+from lamatext.atomic_write import write_text
+from lamatext.baselines import Row
+from lamatext.cli.output import out, table
+from lamatext.data.dataset import Dataset
 from lamatext.data.summary import summarise
-from lamatext.explain.html import page
-from lamatext.files import write_text
-from lamatext.jobs import Outcome, Parts
+from lamatext.pipeline import Outcome, Parts
 from lamatext.progress import Progress
-from lamatext.rivals import Row
 from lamatext.runtime.predictor import Predictor
+from lamatext.views.explanation_page import page
 
 EXAMPLES = 40  # texts on the page
 
@@ -59,10 +59,10 @@ def leaderboard(rows: list[Row]) -> object:
 
 def verdict(rows: list[Row]) -> str:
     """Who won, in one sentence; rows[0] is ours."""
-    own, rivals = rows[0], rows[1:]
-    if not rivals:
+    own, baselines = rows[0], rows[1:]
+    if not baselines:
         return f"{own.model}: {own.accuracy:.1%} of the test texts are right."
-    best = max(rivals, key=lambda row: row.accuracy)
+    best = max(baselines, key=lambda row: row.accuracy)
     gap = abs(own.accuracy - best.accuracy) * 100
     if own.accuracy > best.accuracy:
         return f"{own.model} wins: {gap:.1f} points above {best.model}."
@@ -71,7 +71,7 @@ def verdict(rows: list[Row]) -> str:
     return f"{own.model} and {best.model} are equal."
 
 
-def write_examples(outcome: Outcome, test: Corpus, path: Path) -> None:
+def write_examples(outcome: Outcome, test: Dataset, path: Path) -> None:
     """A page of test texts with their words shaded, mistakes among them."""
     predictor = Predictor.load(outcome.folder)
     rows = np.random.default_rng(0).permutation(len(test))[:EXAMPLES]

@@ -6,12 +6,12 @@ from pathlib import Path
 import pyarrow as pa
 
 from lamatext.data import columns
-from lamatext.data.corpus import Corpus, Table, collect
-from lamatext.data.folders import folder_table, has_part
-from lamatext.data.hub import PREFIX, hub_parts, hub_table
-from lamatext.data.known import KNOWN, VARIANTS, lookup
-from lamatext.data.places import has_test, load_known
-from lamatext.data.tables import file_table
+from lamatext.data.dataset import Dataset, Table, collect
+from lamatext.data.datasets.catalog import KNOWN, VARIANTS, lookup
+from lamatext.data.datasets.locations import has_test, load_known
+from lamatext.data.readers.file_formats import file_table
+from lamatext.data.readers.folder_reader import folder_table, has_part
+from lamatext.data.readers.hub_reader import PREFIX, hub_parts, hub_table
 from lamatext.errors import DataError
 
 
@@ -23,7 +23,7 @@ def load(
     label_column: str | None = None,
     format: str | None = None,
     labelled: bool = True,
-) -> Corpus:
+) -> Dataset:
     """All texts and labels of ``source``; with ``labelled`` false, labels may be absent."""
     if _is_name(source) and text_column is None and label_column is None:
         return load_known(source, split)

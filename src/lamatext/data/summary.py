@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from lamatext.data.corpus import Corpus
+from lamatext.data.dataset import Dataset
 
 PERCENTILES = (5, 50, 95, 99, 100)
 
@@ -53,7 +53,7 @@ class Summary:
         return text + (f" and {len(self.classes) - most} more" if len(self.classes) > most else "")
 
 
-def summarise(train: Corpus, test: Corpus | None = None) -> Summary:
+def summarise(train: Dataset, test: Dataset | None = None) -> Summary:
     """The summary of a corpus, with the overlap where a test part is given."""
     words = word_counts(train.texts)
     hashes = _hashes(train.texts)
@@ -72,7 +72,7 @@ def summarise(train: Corpus, test: Corpus | None = None) -> Summary:
     )
 
 
-def class_counts(corpus: Corpus) -> dict[str, int]:
+def class_counts(corpus: Dataset) -> dict[str, int]:
     """Rows of each label, the most frequent first, equal ones by name."""
     if corpus.labels is None:
         return {}

@@ -9,8 +9,8 @@ from typing import IO, Any
 
 import pyarrow as pa
 
+from lamatext.atomic_write import replacing
 from lamatext.errors import ConfigError
-from lamatext.files import replacing
 
 Write = Callable[[pa.RecordBatch], None]
 

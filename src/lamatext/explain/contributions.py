@@ -16,7 +16,7 @@ from typing import Literal, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from lamatext.explain.head import ClassifierHead, Floats
+from lamatext.explain.classifier_head import ClassifierHead, Floats
 
 Pooling = Literal["attention", "mean", "max"]
 

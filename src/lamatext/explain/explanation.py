@@ -10,9 +10,9 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from lamatext.data.tokens import Span
+from lamatext.data.tokenizer import Span
 from lamatext.errors import ModelError
-from lamatext.explain.head import Floats
+from lamatext.explain.classifier_head import Floats
 
 Label = str | int
 
@@ -154,7 +154,7 @@ class Explanation:
 
     def _repr_html_(self) -> str:
         """How a notebook shows it."""
-        from lamatext.explain.notebook import fragment
+        from lamatext.views.notebook import fragment
 
         return fragment(self)
 

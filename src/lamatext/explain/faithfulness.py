@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from lamatext.data.ragged import Ids
+from lamatext.data.token_ids import Ids
 from lamatext.errors import DataError
 from lamatext.explain.occlusion import batches, without
 
@@ -97,17 +97,22 @@ class Faithfulness:
 
     def _judgement(self, name: str) -> str:
         lead = self.orders[name].lead
-        rivals = {other: o.lead for other, o in self.orders.items() if other not in (name, RANDOM)}
+        baselines = {
+            other: o.lead for other, o in self.orders.items() if other not in (name, RANDOM)
+        }
         if lead.low <= 0:
             return (
                 f"{name} tells no more than chance about what decides, do not read it as a reason"
             )
-        if not rivals:
+        if not baselines:
             return f"{name} points at words that decide"
-        best = max(rivals, key=lambda other: rivals[other].value)
-        if "contribution" in rivals and rivals["contribution"].value >= 0.9 * rivals[best].value:
+        best = max(baselines, key=lambda other: baselines[other].value)
+        if (
+            "contribution" in baselines
+            and baselines["contribution"].value >= 0.9 * baselines[best].value
+        ):
             best = "contribution"  # about as good, and what every view shows
-        part = lead.value / max(rivals[best].value, 1e-9)
+        part = lead.value / max(baselines[best].value, 1e-9)
         if part >= 0.8:
             return f"{name} points at the words that decide, about as well as {best} or better"
         if part >= 0.4:

@@ -11,10 +11,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from lamatext.data.ragged import FIRST_WORD, Ids
-from lamatext.data.tokens import Span
+from lamatext.data.token_ids import FIRST_WORD, Ids
+from lamatext.data.tokenizer import Span
+from lamatext.explain.classifier_head import Floats
 from lamatext.explain.explanation import Label
-from lamatext.explain.head import Floats
 
 PRIOR = 5  # a word's mean is drawn to the ordinary as by this many ordinary occurrences
 AROUND = 40  # characters of an example on either side of its word

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from lamatext.data.ragged import UNK, Ids
+from lamatext.data.token_ids import UNK, Ids
+from lamatext.explain.classifier_head import Floats
 from lamatext.explain.contributions import Contributions
-from lamatext.explain.head import Floats
 
 LogitsOf = Callable[[list[Ids]], Floats]  # n texts → (n, C)
 

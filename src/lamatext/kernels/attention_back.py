@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from lamatext.kernels.attention_walk import Given, Sizes, Trace, Wanted
-from lamatext.kernels.compiled import compiled
 from lamatext.kernels.gru_layout import Floats, Integers, matrix
+from lamatext.kernels.numba_compat import compiled
 from lamatext.kernels.simd import at, take_next
 from lamatext.kernels.tile import Matrix, multiply
 

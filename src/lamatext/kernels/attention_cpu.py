@@ -14,7 +14,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
 from lamatext.kernels.attention_gradients import Form
-from lamatext.kernels.workers import run_on_threads, threads_or
+from lamatext.kernels.threads import run_on_threads, threads_or
 
 SWITCH = "LAMATEXT_ATTENTION"  # environment: "plain" never takes a kernel
 MOST_WORDS = 4096  # of a text; the plain way takes longer ones in parts

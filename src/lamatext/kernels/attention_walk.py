@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lamatext.kernels.compiled import compiled
 from lamatext.kernels.gru_layout import Floats, Integers, matrix
+from lamatext.kernels.numba_compat import compiled
 from lamatext.kernels.simd import at, load, store, take_next, tanh
 from lamatext.kernels.tile import Matrix, multiply
 

@@ -118,8 +118,8 @@ def ready() -> bool:
         return True
     from lamatext.kernels.attention_back import attend_back
     from lamatext.kernels.attention_walk import attend
-    from lamatext.kernels.compiled import is_compiled
     from lamatext.kernels.gru_function import KERNELS
+    from lamatext.kernels.numba_compat import is_compiled
 
     return all(is_compiled(kernel) for kernel in (*KERNELS, attend, attend_back))
 

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lamatext.kernels.compiled import compiled
 from lamatext.kernels.gru_layout import (
     Floats,
     Integers,
@@ -25,6 +24,7 @@ from lamatext.kernels.gru_layout import (
     matrix,
     row_of,
 )
+from lamatext.kernels.numba_compat import compiled
 from lamatext.kernels.simd import at, load, shift, store, take_next
 from lamatext.kernels.tile import Matrix, multiply
 

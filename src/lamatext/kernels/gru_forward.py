@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from lamatext.kernels.compiled import compiled
 from lamatext.kernels.gru_layout import (
     Floats,
     Integers,
@@ -23,6 +22,7 @@ from lamatext.kernels.gru_layout import (
     matrix,
     row_of,
 )
+from lamatext.kernels.numba_compat import compiled
 from lamatext.kernels.simd import at, load, shift, store, take_next, tanh
 from lamatext.kernels.tile import multiply
 

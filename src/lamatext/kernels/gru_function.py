@@ -14,8 +14,8 @@ from lamatext.kernels.gru_backward import Given, Sums, backward, backward_inputs
 from lamatext.kernels.gru_forward import forward
 from lamatext.kernels.gru_layout import Floats, Plan, Trace, Weights, pack
 from lamatext.kernels.simd import VECTOR_BYTES
+from lamatext.kernels.threads import run_on_threads, threads_or
 from lamatext.kernels.tile import ROWS
-from lamatext.kernels.workers import run_on_threads, threads_or
 
 KERNELS = (pack, forward, backward, backward_inputs, collect)  # what is called from Python
 SLOTS = 4  # parts of the weights' gradients: twice as many tasks, whatever the machine

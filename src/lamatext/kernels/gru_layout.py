@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from lamatext.kernels.compiled import compiled
+from lamatext.kernels.numba_compat import compiled
 from lamatext.kernels.simd import at
 from lamatext.kernels.tile import Matrix
 

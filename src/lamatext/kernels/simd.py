@@ -9,7 +9,7 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
-from lamatext.kernels.compiled import (
+from lamatext.kernels.numba_compat import (
     cgutils,
     intrinsic,
     ir,

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import llvmlite.binding as llvm
 
-from lamatext.kernels.compiled import cgutils, compiled, intrinsic, types
+from lamatext.kernels.numba_compat import cgutils, compiled, intrinsic, types
 from lamatext.kernels.simd import FLAGS, lanes, lanes_of, shift, splat, vector_at
 
 ROWS = 4  # of a tile; with 6 vectors: 24 sums, 6 loaded vectors and a broadcast are 31 registers

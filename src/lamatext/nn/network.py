@@ -18,7 +18,7 @@ from lamatext.nn.encoders import (
     mask_of,
 )
 from lamatext.nn.losses import disagreement_over_embeddings, disagreement_over_positions
-from lamatext.nn.poolings import BesideMax, MaxPooling, MeanPooling, masked_mean
+from lamatext.nn.pooling import BesideMax, MaxPooling, MeanPooling, masked_mean
 from lamatext.settings import ATTENTIVE, ModelSettings
 
 
@@ -96,16 +96,16 @@ def _encoder(model: ModelSettings, width: int) -> Encoder:
             return TransformerEncoder(
                 width,
                 heads=model.heads,
-                feed_forward=model.feed_forward,
-                positions=model.positions,
-                layers=model.layers,
+                feed_forward=model.transformer_feed_forward,
+                positions=model.transformer_positions,
+                layers=model.transformer_layers,
             )
         case "cnn":
-            return ConvolutionEncoder(width, filters=model.filters)
+            return ConvolutionEncoder(width, filters=model.cnn_filters)
         case "avg" | "lama-encoder":
             return NoEncoder(width)
         case _:
-            return GruEncoder(width, hidden=model.hidden)
+            return GruEncoder(width, hidden=model.hidden_size)
 
 
 def _pooling(model: ModelSettings, *, states: int, context: int) -> tuple[nn.Module, int]:
@@ -117,11 +117,11 @@ def _pooling(model: ModelSettings, *, states: int, context: int) -> tuple[nn.Mod
             return _low_rank(model, states, context), model.heads
         case "san":
             return (
-                StructuredAttention(states, model.heads, hidden=model.attention_width),
+                StructuredAttention(states, model.heads, hidden=model.san_width),
                 model.heads,
             )
         case "bilinear":
-            return BilinearAttention(states, context, project=model.scores == "u"), 1
+            return BilinearAttention(states, context, project=model.score_input == "projected"), 1
         case "bigru" | "cnn":
             return MaxPooling(), 1
         case "avg" | "te":
@@ -161,22 +161,22 @@ def _low_rank(model: ModelSettings, width: int, context_width: int | None) -> Lo
         model.heads,
         context_width,
         rank=model.rank,
-        project=model.scores == "u",
-        tanh=model.tanh,
-        l2=model.l2,
-        temperature=model.temperature,
+        project=model.score_input == "projected",
+        tanh=model.score_tanh,
+        l2=model.score_l2,
+        temperature=model.initial_temperature,
     )
 
 
 def _classifier(model: ModelSettings, *, inputs: int, classes: int) -> nn.Sequential:
-    if not model.classifier:
+    if not model.classifier_width:
         linear = nn.Linear(inputs, classes)
         nn.init.normal_(linear.weight, std=0.02)
         nn.init.zeros_(linear.bias)
         return nn.Sequential(nn.Dropout(model.dropout), linear)
     return nn.Sequential(
-        nn.Linear(inputs, model.classifier),
+        nn.Linear(inputs, model.classifier_width),
         nn.ReLU(),
         nn.Dropout(model.dropout),
-        nn.Linear(model.classifier, classes),
+        nn.Linear(model.classifier_width, classes),
     )

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from lamatext.errors import ModelError, require
 from lamatext.nn.encoders import mask_of
 from lamatext.nn.network import Output
-from lamatext.nn.poolings import masked_mean
+from lamatext.nn.pooling import masked_mean
 
 MINILM = "minilm"  # the name of the encoder that an installable package carries, without the Hub
 

@@ -10,8 +10,8 @@ import numpy as np
 from lamatext.errors import ModelError
 from lamatext.runtime.engine import Engine, Floats, Ids
 from lamatext.runtime.onnx_engine import OnnxEngine
-from lamatext.runtime.onnx_file import GRAPH_FILE, TENSOR_FILE
-from lamatext.runtime.weights import Storage
+from lamatext.saved.onnx_file import GRAPH_FILE, TENSOR_FILE
+from lamatext.saved.quantization import Storage
 
 Batch = tuple[Ids, Ids]  # ids (B, T) and lengths (B,)
 

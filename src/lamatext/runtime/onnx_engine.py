@@ -6,14 +6,14 @@ from threading import Lock
 from typing import Any
 
 from lamatext.errors import ModelError
-from lamatext.folder import GRAPH, WEIGHTS
+from lamatext.runtime.compiled_gru import CompiledGru, library
 from lamatext.runtime.engine import GIVEN, Floats, Ids, Result
-from lamatext.runtime.gru import CompiledGru, library
-from lamatext.runtime.weights import tensors_in
+from lamatext.saved.format import GRAPH, WEIGHTS
+from lamatext.saved.quantization import tensors_in
 
 
 class OnnxEngine:
-    """Runs a graph of ``lamatext.runtime.graph``; several threads may use one engine at once.
+    """Runs a graph of ``lamatext.saved.onnx_graph``; several threads may use one engine at once.
 
     Args:
         model: the graph's file, or the bytes of a graph that holds its own tensors.

@@ -12,18 +12,18 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from lamatext.data.encode import TextEncoder
-from lamatext.data.inputs import check_texts
-from lamatext.data.ragged import Ids, Ragged, by_length
-from lamatext.data.tokens import Span
+from lamatext.data.text_encoder import TextEncoder
+from lamatext.data.token_ids import Ids, Ragged, by_length
+from lamatext.data.tokenizer import Span
+from lamatext.data.validation import check_texts
 from lamatext.errors import DataError
+from lamatext.explain.classifier_head import ClassifierHead, Floats
 from lamatext.explain.contributions import Contributions, contributions
 from lamatext.explain.explanation import Explanation
-from lamatext.explain.head import ClassifierHead, Floats
 from lamatext.explain.occlusion import MOST, occlusion, occlusion_window
+from lamatext.ngrams.model import NgramModel
 from lamatext.runtime.engine import Engine, Result
 from lamatext.runtime.parallel import ordered_map
-from lamatext.runtime.wide import WidePart
 
 CHUNK = 256  # texts that are encoded and sorted by length together
 BATCH_WORDS = 2048  # words in one call of the engine, padding included: more leave the caches
@@ -49,13 +49,13 @@ class Predictor:
     encoder: Encoder
     classes: NDArray[np.generic]  # (C,): the labels, str or int
     head: ClassifierHead | None = None  # None: the network is explained by leaving words out
-    wide: WidePart | None = None  # a linear model on n-grams beside the network
+    wide: NgramModel | None = None  # a linear model on n-grams beside the network
     versions: int = MOST  # of a text, at most, that are read to see what its words do
 
     @classmethod
     def load(cls, folder: str | PathLike[str]) -> "Predictor":
         """The model saved in ``folder``."""
-        from lamatext.store import load_predictor
+        from lamatext.saved.model_io import load_predictor
 
         return load_predictor(folder)
 
@@ -144,7 +144,7 @@ class Predictor:
         found = occlusion(ids[first:last], logits_of, most=self.versions)
         return found, spans[first:last]
 
-    def _beside(self, wide: WidePart, seen: Explanation) -> Explanation:
+    def _beside(self, wide: NgramModel, seen: Explanation) -> Explanation:
         """The explanation with the wide part's contributions; it reads every word of the text."""
         assert isinstance(self.encoder, TextEncoder)  # a wide part is only trained with words
         tokenizer = self.encoder.tokenizer

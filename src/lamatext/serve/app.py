@@ -16,16 +16,16 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from lamatext import __version__
-from lamatext.serve.batching import Batcher, OverloadedError
+from lamatext.serve.http_errors import ProblemError, add_handlers, problem
 from lamatext.serve.limits import Limits
-from lamatext.serve.metrics import MEDIA_TYPE as METRICS_TYPE
-from lamatext.serve.metrics import Metrics
 from lamatext.serve.middleware import ApiKey, Direct, Lifecycle, Surroundings
-from lamatext.serve.models import Queues, ServedModel, told
 from lamatext.serve.openapi import describe_explain, describe_predict, describe_status, secured
-from lamatext.serve.page import add_page
-from lamatext.serve.problems import ProblemError, add_handlers, problem
-from lamatext.serve.requests import PredictRequest, TextRequest, read_request
+from lamatext.serve.prometheus import MEDIA_TYPE as METRICS_TYPE
+from lamatext.serve.prometheus import Metrics
+from lamatext.serve.registry import Queues, ServedModel, told
+from lamatext.serve.request_batching import Batcher, OverloadedError
+from lamatext.serve.schemas import PredictRequest, TextRequest, read_request
+from lamatext.serve.web_page import add_page
 
 R = TypeVar("R")
 

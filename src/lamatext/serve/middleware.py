@@ -9,8 +9,8 @@ from starlette.requests import Request
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from lamatext.serve.metrics import Metrics
-from lamatext.serve.problems import ProblemError, problem, unexpected
+from lamatext.serve.http_errors import ProblemError, problem, unexpected
+from lamatext.serve.prometheus import Metrics
 
 HEADERS = {
     "Content-Security-Policy": (

@@ -6,9 +6,9 @@ from typing import Any
 from fastapi import FastAPI
 from starlette.responses import Response
 
+from lamatext.serve.http_errors import MEDIA_TYPE, SCHEMA
 from lamatext.serve.limits import Limits
-from lamatext.serve.problems import MEDIA_TYPE, SCHEMA
-from lamatext.serve.requests import PredictRequest, TextRequest, body_schema
+from lamatext.serve.schemas import PredictRequest, TextRequest, body_schema
 
 Description = dict[str, Any]
 

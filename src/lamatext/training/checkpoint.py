@@ -10,8 +10,8 @@ from safetensors.torch import save
 from torch import Tensor
 from torch.optim import Optimizer
 
+from lamatext.atomic_write import replacing
 from lamatext.errors import ConfigError, ModelError
-from lamatext.files import replacing
 
 Tensors = dict[str, Tensor]
 

@@ -1,0 +1,1 @@
+"""Benchmarks: ours and the baselines' in one run, as ratios."""

@@ -1,0 +1,50 @@
+"""Saved models to measure: real words and n-grams, weights as they are drawn.
+
+How long a prediction takes depends on sizes and on the words of the texts, not on the weights.
+"""
+
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from lamatext.data.dataset import Dataset
+from lamatext.data.text_encoder import TextEncoder, tokenise
+from lamatext.data.tokenizer import WordTokenizer
+from lamatext.data.vocabulary import Vocabulary
+from lamatext.ngrams.fitting import fit_ngrams
+from lamatext.nn.network import build_network
+from lamatext.runtime.predictor import Predictor
+from lamatext.runtime.torch_engine import TorchEngine
+from lamatext.saved.model_io import SavedModel, load_model, load_network, save_model
+from lamatext.settings import Recipe
+from lamatext.training.trainer import words_of
+
+
+def save_untrained(folder: Path, recipe: Recipe, corpus: Dataset, *, min_count: int = 3) -> Path:
+    """A model of the recipe with the words of the corpus, and its n-grams if the recipe says so."""
+    assert corpus.labels is not None
+    names, labels = np.unique(np.array(corpus.labels.to_pylist()), return_inverse=True)
+    tokens = tokenise(corpus.texts, WordTokenizer())
+    rows = np.arange(len(corpus))
+    vocabulary = Vocabulary.from_counts(tokens.types, tokens.counts(rows), min_count=min_count)
+    text = recipe.text
+    encoder = TextEncoder(
+        WordTokenizer(), vocabulary, text.rare_words, text.max_words, text.last_words
+    )
+    torch.manual_seed(0)
+    network = build_network(
+        recipe.model, vocabulary=len(vocabulary), width=text.vector_width, classes=len(names)
+    )
+    tensors = {name: value.numpy() for name, value in network.state_dict().items()}
+    wide = None
+    if recipe.ngrams.enabled:
+        wide = fit_ngrams(words_of(tokens, rows), labels, recipe.ngrams, classes=len(names))
+    model = SavedModel(recipe, names.tolist(), tensors, encoder, wide)
+    return save_model(folder, model, storage=recipe.storage)
+
+
+def eager(folder: Path) -> Predictor:
+    """The same network in eager PyTorch, without n-grams."""
+    model = load_model(folder)
+    return Predictor(TorchEngine(load_network(model)), model.encoder, np.array(model.labels))

@@ -1,1 +1,0 @@
-"""Benchmarks: ours and the rivals' in one run, as ratios."""

@@ -1,0 +1,1 @@
+"""Readers for each input format."""

@@ -1,0 +1,1 @@
+"""The linear model on n-grams: features, fitting, inference."""

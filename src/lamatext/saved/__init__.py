@@ -1,0 +1,1 @@
+"""The folder of a saved model: its format, reading and writing it."""

@@ -1,0 +1,1 @@
+"""Numbers to terminal, HTML and notebook output."""

@@ -1,0 +1,55 @@
+"""A saved model as the page's JavaScript reads it: a description, and its tensors as they lie."""
+
+from pathlib import Path
+from typing import Any
+
+from lamatext.errors import ModelError
+from lamatext.ngrams.model import specs
+from lamatext.saved.format import VOCAB, WEIGHTS, WIDE, load_config, recipe_of
+from lamatext.saved.onnx_graph import NOT_HELD
+from lamatext.settings import NgramSettings
+
+SETTINGS = ("name", "heads", "rank", "scores", "tanh", "l2", "temperature", "max_pool")
+
+
+def describe(folder: Path) -> dict[str, Any]:
+    """All that the page must know of a model beside its tensors.
+
+    Raises:
+        ModelError: the model is one that JavaScript cannot run.
+    """
+    config = load_config(folder)
+    recipe = recipe_of(folder, config)
+    model, text = recipe.model, recipe.text
+    if model.name in NOT_HELD:
+        raise ModelError(
+            f"{folder}: {model.name} is too large to run in a page alone. "
+            f"Use `lamatext serve {folder}`, or train one of the light systems."
+        )
+    if text.tokenizer != "words":
+        raise ModelError(
+            f"{folder}: its texts are cut by {text.tokenizer}, which does not run in a page. "
+            f"Use `lamatext serve {folder}`, or train with --set text.tokenizer=words."
+        )
+    words = (folder / VOCAB).read_bytes().decode("utf-8", "surrogatepass").split("\n")[:-1]
+    return {
+        "labels": config["labels"],
+        "settings": model.model_dump(include=set(SETTINGS)),
+        "text": text.model_dump(include={"lower", "rare", "max_words", "tail"}),
+        "words": words,
+        "wide": wide_blocks(recipe.ngrams) if (folder / WIDE).is_file() else None,
+        "bytes": (folder / WEIGHTS).stat().st_size,
+    }
+
+
+def runs_in_page(folder: Path) -> bool:
+    """Whether JavaScript can run the model."""
+    try:
+        return bool(describe(folder))
+    except ModelError:
+        return False
+
+
+def wide_blocks(settings: NgramSettings) -> list[dict[str, Any]]:
+    """Which n-grams each block of the wide part has: runs of words, or of characters."""
+    return [{"words": spec.words, "characters": spec.chars} for spec in specs(settings)]

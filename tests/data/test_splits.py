@@ -1,0 +1,102 @@
+import warnings
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from lamatext.data.splits import folds, stratified_split
+from lamatext.errors import DataError
+
+SHARES = (0.8, 0.1, 0.1)
+LABELS = np.repeat(["a", "b", "c"], [700, 290, 10])
+
+
+def test_parts_are_disjoint_and_cover_all_rows() -> None:
+    parts = stratified_split(LABELS, SHARES, seed=0)
+
+    assert [len(part) for part in parts] == [800, 100, 100]
+    assert sorted(np.concatenate(parts).tolist()) == list(range(1000))
+
+
+def test_each_label_gives_each_part_its_share() -> None:
+    for part, share in zip(stratified_split(LABELS, SHARES, seed=3), SHARES, strict=True):
+        for label, count in (("a", 700), ("b", 290), ("c", 10)):
+            assert abs((LABELS[part] == label).sum() - share * count) <= 2
+
+
+def test_a_seed_fixes_the_split_and_another_changes_it() -> None:
+    one, same = (stratified_split(LABELS, SHARES, seed=1) for _ in range(2))
+    other = stratified_split(LABELS, SHARES, seed=2)
+
+    assert all(np.array_equal(a, b) for a, b in zip(one, same, strict=True))
+    assert set(one[2].tolist()) != set(other[2].tolist())
+
+
+def test_rows_come_in_ascending_order() -> None:
+    for part in stratified_split(LABELS, SHARES, seed=0):
+        assert (np.diff(part) > 0).all()
+
+
+def test_arrow_columns_and_lists_split_alike() -> None:
+    column = pa.chunked_array([LABELS[:400].tolist(), LABELS[400:].tolist()])
+
+    from_arrow, from_list = (stratified_split(x, SHARES, seed=0) for x in (column, LABELS.tolist()))
+
+    assert np.array_equal(from_arrow[1], from_list[1])
+
+
+def test_a_label_seen_once_stays_in_training_with_a_warning() -> None:
+    labels = ["a"] * 10 + ["once"]
+
+    with pytest.warns(UserWarning, match=r"1 label\(s\) seen once stay in training.*: once\."):
+        train, *_ = stratified_split(labels, SHARES, seed=0)
+
+    assert 10 in train
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_every_label_is_in_training_and_no_row_is_lost(seed: int) -> None:
+    labels = [f"label {number // 2}" for number in range(60)]
+
+    parts = stratified_split(labels, (0.4, 0.3, 0.3), seed=seed)
+
+    assert {labels[row] for row in parts[0]} == set(labels)
+    assert sorted(np.concatenate(parts).tolist()) == list(range(60))
+
+
+def test_tiny_data_can_be_split() -> None:
+    train, test = stratified_split(["a", "a", "b", "b"], (0.5, 0.5), seed=0)
+
+    assert len(train) + len(test) == 4
+
+
+def test_folds_hold_out_every_row_once() -> None:
+    held_out = []
+    for train, held in folds(LABELS, 3, seed=0):
+        assert not set(train) & set(held)
+        assert len(train) + len(held) == 1000
+        assert abs((LABELS[held] == "b").sum() - 290 / 3) < 1
+        held_out.append(held)
+
+    assert sorted(np.concatenate(held_out).tolist()) == list(range(1000))
+
+
+def test_a_label_seen_once_trains_in_every_fold() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        parts = list(folds(["a"] * 9 + ["once"], 3, seed=0))
+
+    assert all(9 in train for train, _ in parts)
+
+
+@pytest.mark.parametrize("shares", [(), (0.8, 0.1), (1.0, 0.0), (1.5, -0.5)])
+def test_shares_must_sum_to_one(shares: tuple[float, ...]) -> None:
+    with pytest.raises(DataError, match="must be above 0 and sum to 1"):
+        stratified_split(LABELS, shares, seed=0)
+
+
+def test_folds_and_rows_are_needed() -> None:
+    with pytest.raises(DataError, match=r"folds \(1\) must be at least 2"):
+        next(folds(LABELS, 1, seed=0))
+    with pytest.raises(DataError, match="no rows to split"):
+        stratified_split([], SHARES, seed=0)

@@ -1,0 +1,92 @@
+import unicodedata
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from lamatext.data.tokenizer import SpacyTokenizer, Tokenizer, WordTokenizer, make_tokenizer
+
+CASES = [
+    ("A fine film.", ["a", "fine", "film", "."]),
+    ("don't rock'n'roll 'quoted'", ["don't", "rock'n'roll", "'", "quoted", "'"]),
+    ("it’s l’été", ["it’s", "l’été"]),
+    ("<b>so-so</b> &amp;", ["<", "b", ">", "so", "-", "so", "<", "/", "b", ">", "&", "amp", ";"]),
+    ("one\r\ntwo\n\n\tthree\u2028four", ["one", "two", "three", "four"]),
+    ("caf\u00e9 cafe\u0301", ["caf\u00e9", "cafe\u0301"]),
+    ("हिन्दी में", ["हिन्दी", "में"]),
+    ("می\u200cخواهم خوب", ["می\u200cخواهم", "خوب"]),
+    ("电影 很好", ["电", "影", "很", "好"]),
+    ("か\u3099き", ["か\u3099", "き"]),
+    ("ΟΔΥΣΣΕΥΣ Σ", ["οδυσσευς", "σ"]),
+    ("İstanbul", ["i\u0307stanbul"]),
+    ("👍 👍🏽 ❤️!", ["👍", "👍🏽", "❤️", "!"]),
+    ("👩‍👩‍👧‍👦👨‍🚀", ["👩‍👩‍👧‍👦", "👨‍🚀"]),
+    ("🇩🇪🇫🇷 1️⃣", ["🇩🇪", "🇫🇷", "1️⃣"]),
+    ("\x00\ud800", ["\x00", "\ud800"]),
+    (" \n", []),
+]
+
+
+@pytest.mark.parametrize(("text", "words"), CASES)
+def test_words_are_runs_of_letters_and_single_signs(text: str, words: list[str]) -> None:
+    assert WordTokenizer().words(text) == words
+
+
+@settings(deadline=None)  # the pattern is compiled in the first call
+@given(st.text())
+@example("İİ Σ ΑΣ’Σ ﬀ ẞ")
+@example("👩\u200d \u200d👩 a\u200d \u200cb")
+def test_spans_cut_the_same_words_from_the_original_text(text: str) -> None:
+    for lower in (True, False):
+        tokenizer = WordTokenizer(lower=lower)
+        cut = [text[start:end] for start, end in tokenizer.spans(text)]
+        assert tokenizer.words(text) == [word.lower() if lower else word for word in cut]
+
+
+@settings(deadline=None)
+@given(st.text())
+def test_spans_leave_out_nothing_but_white_space(text: str) -> None:
+    at, left = 0, ""
+    for start, end in WordTokenizer().spans(text):
+        assert at <= start < end
+        left, at = left + text[at:start], end
+    assert not (left + text[at:]).strip()
+
+
+@settings(deadline=None)
+@given(st.text(st.characters(max_codepoint=127)))
+def test_plain_text_is_read_alike_beside_other_characters(text: str) -> None:
+    beside = WordTokenizer().words(text + " é")
+
+    assert beside[:-1] == WordTokenizer().words(text)
+
+
+def test_an_accent_written_as_two_characters_is_one_word_with_a_longer_span() -> None:
+    tokenizer, word = WordTokenizer(), "déjà"
+
+    assert tokenizer.spans(word) == [(0, 4)]
+    assert tokenizer.spans(unicodedata.normalize("NFD", word)) == [(0, 6)]
+
+
+@pytest.mark.parametrize("name", ["words", "spacy"])
+def test_either_tokenizer_has_as_many_spans_as_words(name: str) -> None:
+    if name == "spacy":
+        pytest.importorskip("spacy")
+    tokenizer: Tokenizer = make_tokenizer(name, lower=True)
+    text = "Mr. O'Neil paid  $5.99 —\n really? 👍🏽"
+
+    spans = tokenizer.spans(text)
+
+    assert [text[start:end].lower() for start, end in spans] == tokenizer.words(text)
+    assert isinstance(tokenizer, SpacyTokenizer if name == "spacy" else WordTokenizer)
+
+
+@pytest.mark.parametrize("name", ["words", "spacy"])
+def test_either_tokenizer_reads_what_has_no_utf_8(name: str) -> None:
+    if name == "spacy":
+        pytest.importorskip("spacy")
+    tokenizer = make_tokenizer(name, lower=True)
+    text = "half \ud83d emoji"
+
+    assert tokenizer.words(text)[-1] == "emoji"
+    assert tokenizer.spans(text)[-1] == (7, 12)

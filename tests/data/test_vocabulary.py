@@ -1,0 +1,28 @@
+import numpy as np
+
+from lamatext.data.token_ids import FIRST_WORD
+from lamatext.data.vocabulary import Vocabulary
+
+
+def test_words_stand_by_falling_count_then_by_the_alphabet() -> None:
+    types, counts = ["rare", "the", "b", "a"], np.array([1, 9, 3, 3])
+
+    vocabulary = Vocabulary.from_counts(types, counts, min_count=2)
+
+    assert vocabulary.words == ("<pad>", "<unk>", "the", "a", "b")
+    assert vocabulary.ids == {"the": FIRST_WORD, "a": FIRST_WORD + 1, "b": FIRST_WORD + 2}
+    assert len(vocabulary) == 5
+
+
+def test_a_text_that_says_unk_is_not_read_as_the_reserved_word() -> None:
+    assert "<unk>" not in Vocabulary(["a"]).ids
+
+
+def test_a_vocabulary_file_brings_back_the_same_words() -> None:
+    for words in ([], ["a"], ["’", "\x00", "👩‍👧", "a\u0301", "#", "<pad>"]):
+        vocabulary = Vocabulary(words)
+
+        again = Vocabulary.from_text(vocabulary.to_text())
+
+        assert again.words == vocabulary.words
+        assert again.ids == vocabulary.ids

@@ -1,0 +1,86 @@
+import gzip
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from lamatext.data.token_ids import FIRST_WORD, PAD, Ragged
+from lamatext.data.vocabulary import Vocabulary
+from lamatext.data.word_vectors import make_vectors, random_vectors, read_vectors
+from lamatext.errors import ConfigError, DataError
+from lamatext.progress import Progress
+from lamatext.settings import TextSettings
+
+VOCABULARY = Vocabulary(["good", "bad", "odd"])
+NO_ROWS = Ragged.from_lists([])
+
+
+class Notes(Progress):
+    def __init__(self) -> None:
+        self.notes: list[str] = []
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
+
+
+def test_random_vectors_follow_the_seed_and_padding_is_zero() -> None:
+    vectors = random_vectors(50, 8, seed=3)
+
+    np.testing.assert_array_equal(vectors, random_vectors(50, 8, seed=3))
+    assert not np.array_equal(vectors, random_vectors(50, 8, seed=4))
+    assert not vectors[PAD].any()
+    assert vectors.dtype == np.float32
+    assert vectors[1:].std() == pytest.approx(0.1, rel=0.2)
+
+
+@pytest.mark.parametrize("header", ["", "2 2\n"])
+@pytest.mark.parametrize("suffix", [".txt", ".txt.gz"])
+def test_a_file_of_vectors_is_read_and_its_coverage_told(
+    tmp_path: Path, header: str, suffix: str
+) -> None:
+    path = tmp_path / f"glove{suffix}"
+    content = f"{header}good 1 2\nelse 3 4\nbad -5 .5\n".encode()
+    path.write_bytes(gzip.compress(content) if suffix.endswith("gz") else content)
+    notes, settings = Notes(), TextSettings(word_vectors=str(path), vector_width=2)
+
+    vectors = make_vectors(settings, VOCABULARY, NO_ROWS, seed=0, progress=notes)
+
+    np.testing.assert_array_equal(vectors[FIRST_WORD : FIRST_WORD + 2], [[1, 2], [-5, 0.5]])
+    assert notes.notes == [f"{path}: vectors for 2 of 3 words"]
+
+
+@pytest.mark.parametrize(
+    ("content", "error", "message"),
+    [
+        (b"good 1 2 3\n", ConfigError, r":1: the vectors have 3 numbers, text\.width is 2"),
+        (b"else 1 2\ngood 1 x\n", DataError, ":2: expected a word and 2 numbers"),
+        pytest.param(b"\xff\xfe\x00", DataError, "not a UTF-8 text file"),
+    ],
+)
+def test_a_wrong_file_is_named_with_the_line(
+    tmp_path: Path, content: bytes, error: type[Exception], message: str
+) -> None:
+    path = tmp_path / "vectors.txt"
+    path.write_bytes(content)
+
+    with pytest.raises(error, match=message):
+        read_vectors(path, VOCABULARY, 2, seed=0)
+
+
+def test_no_file_is_said_with_the_choices(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"no such file\. Use word2vec, random, or a"):
+        read_vectors(tmp_path / "none.txt", VOCABULARY, 2, seed=0)
+
+
+def test_word2vec_follows_the_seed_and_knows_every_word_it_met() -> None:
+    pytest.importorskip("gensim")
+    rows = Ragged.from_lists([[2, 3, 2, 3], [3, 2, 2]] * 20)
+    settings = TextSettings(word_vectors="word2vec", vector_width=4, word2vec_epochs=2)
+
+    first = make_vectors(settings, VOCABULARY, rows, seed=1)
+
+    np.testing.assert_array_equal(first, make_vectors(settings, VOCABULARY, rows, seed=1))
+    assert not np.array_equal(first, make_vectors(settings, VOCABULARY, rows, seed=2))
+    np.testing.assert_array_equal(first[4], random_vectors(5, 4, seed=1)[4])  # "odd": never met
+    assert not np.array_equal(first[2], random_vectors(5, 4, seed=1)[2])
+    assert not first[PAD].any()

@@ -1,0 +1,90 @@
+import numpy as np
+import pytest
+
+from lamatext.ngrams.fitting import fit_ngrams, naive_bayes_ratio
+from lamatext.ngrams.model import NgramModel
+from lamatext.settings import NgramSettings
+
+WORDS = NgramSettings(enabled=True, max_words=2, characters=False)
+BOTH = NgramSettings(enabled=True, max_words=2, characters=True)
+
+
+def corpus(classes: int, texts: int = 240) -> tuple[list[list[str]], np.ndarray]:
+    """Texts with one telling word each, among words that tell nothing."""
+    random = np.random.default_rng(0)
+    labels = np.arange(texts) % classes
+    noise = [f"w{i}" for i in range(30)]
+    return [
+        [*random.choice(noise, 6), f"sign{label}", *random.choice(noise, 3)] for label in labels
+    ], labels
+
+
+@pytest.mark.parametrize("classes", [2, 4])
+@pytest.mark.parametrize("settings", [WORDS, BOTH])
+def test_it_learns_and_a_text_alone_gets_the_logits_it_gets_in_company(
+    classes: int, settings: NgramSettings
+) -> None:
+    texts, labels = corpus(classes)
+
+    wide = fit_ngrams(texts, labels, settings, classes=classes)
+    together = wide.logits(texts)
+
+    assert (together.argmax(axis=1) == labels).mean() > 0.99
+    odd = [*texts[:20], [], ["never", "seen"], ["sign0"] * 5]
+    alone = np.concatenate([wide.logits([text]) for text in odd])
+    np.testing.assert_allclose(alone, wide.logits(odd), atol=1e-5)
+
+
+@pytest.mark.parametrize("classes", [2, 4])
+@pytest.mark.parametrize("settings", [WORDS, BOTH])
+def test_contributions_of_the_words_and_the_base_add_up_to_the_logits(
+    classes: int, settings: NgramSettings
+) -> None:
+    texts, labels = corpus(classes)
+    wide = fit_ngrams(texts, labels, settings, classes=classes)
+    odd = [*texts[:10], [], ["never", "seen"], ["sign0"] * 5]
+
+    found = [wide.contributions(words).sum(axis=1) + wide.base for words in odd]
+
+    np.testing.assert_allclose(np.stack(found), wide.logits(odd), atol=1e-4)
+
+
+def test_the_word_that_decides_has_the_largest_contribution() -> None:
+    texts, labels = corpus(4)
+    wide = fit_ngrams(texts, labels, WORDS, classes=4)
+
+    shares = wide.contributions(texts[1])[labels[1]]
+
+    assert texts[1][int(shares.argmax())] == f"sign{labels[1]}"
+
+
+def test_the_table_is_cut_to_its_size_with_rare_n_grams_first() -> None:
+    texts, labels = corpus(2)
+    limit = WORDS.model_copy(update={"megabytes": 0.0006})
+
+    small = fit_ngrams(texts, labels, limit, classes=2).blocks[0]
+
+    assert 0 < len(small.keys) * 6 <= 600
+    assert (small.keys[:-1] < small.keys[1:]).all()
+
+
+def test_tensors_bring_back_the_same_part_bit_for_bit() -> None:
+    texts, labels = corpus(4)
+    wide = fit_ngrams(texts, labels, BOTH, classes=4).scaled(1.7)
+
+    again = NgramModel.from_tensors(BOTH, wide.to_tensors())
+
+    assert (again.logits(texts) == wide.logits(texts)).all()
+
+
+def test_ratio_is_the_formula_written_slowly() -> None:
+    from scipy.sparse import csr_matrix
+
+    has = np.array([[1, 0, 1], [1, 1, 0], [0, 1, 1], [0, 0, 1]], dtype=np.float64)
+    positive = np.array([True, True, False, False])
+    p = np.array([3.0, 2.0, 2.0])  # one more than how many positive texts have each
+    q = np.array([1.0, 2.0, 3.0])
+
+    found = naive_bayes_ratio(csr_matrix(has * 0.3), positive)
+
+    np.testing.assert_allclose(found, np.log(p / 7) - np.log(q / 6))

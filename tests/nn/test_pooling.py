@@ -1,0 +1,83 @@
+"""Poolings against loops over the words."""
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from lamatext.nn.attention import LowRankAttention
+from lamatext.nn.pooling import BesideMax, MaxPooling, MeanPooling, masked_max, masked_mean
+
+LENGTHS = (4, 1, 3)
+
+
+def states_and_mask() -> tuple[Tensor, Tensor]:
+    """Three texts whose padding is louder, on both sides, than any word."""
+    torch.manual_seed(0)
+    states = torch.randn(3, 4, 5, dtype=torch.float64) - 3
+    mask = torch.arange(4) < torch.tensor(LENGTHS)[:, None]
+    states[~mask] = torch.tensor([99.0, -99.0, 99.0, -99.0, 0.0], dtype=torch.float64)
+    return states, mask
+
+
+def test_the_maximum_is_over_the_words_alone() -> None:
+    states, mask = states_and_mask()
+
+    embedding, weights = MaxPooling()(states, mask)
+
+    assert weights is None
+    assert embedding.shape == (3, 1, 5)
+    for text, length in enumerate(LENGTHS):
+        for i in range(5):
+            assert embedding[text, 0, i] == max(float(states[text, t, i]) for t in range(length))
+
+
+def test_the_mean_is_over_the_words_alone() -> None:
+    states, mask = states_and_mask()
+
+    embedding, weights = MeanPooling()(states, mask)
+
+    assert weights is None
+    assert embedding.shape == (3, 1, 5)
+    for text, length in enumerate(LENGTHS):
+        for i in range(5):
+            total = sum(float(states[text, t, i]) for t in range(length))
+            assert float(embedding[text, 0, i]) == pytest.approx(total / length, abs=1e-12)
+
+
+def test_beside_the_heads_stands_the_maximum() -> None:
+    states, mask = states_and_mask()
+    attention = LowRankAttention(5, 2).double()
+
+    embedding, weights = BesideMax(attention)(states, mask, None)
+
+    heads, alone = attention(states, mask)
+    torch.testing.assert_close(embedding[:, :2], heads)
+    torch.testing.assert_close(embedding[:, 2:], masked_max(states, mask))
+    torch.testing.assert_close(weights, alone)
+
+
+def test_the_context_goes_on_to_the_attention() -> None:
+    states, mask = states_and_mask()
+    attention, context = LowRankAttention(5, 2, 5).double(), torch.randn(3, 5).double()
+
+    _, weights = BesideMax(attention)(states, mask, context)
+
+    torch.testing.assert_close(weights, attention(states, mask, context)[1])
+
+
+@pytest.mark.parametrize("pooling", [MaxPooling(), MeanPooling()])
+def test_gradients_are_right(pooling: nn.Module) -> None:
+    states, mask = states_and_mask()
+
+    assert torch.autograd.gradcheck(lambda s: pooling(s, mask)[0], (states.requires_grad_(),))
+
+
+def test_padding_gets_no_gradient() -> None:
+    states, mask = states_and_mask()
+    states.requires_grad_()
+
+    total = masked_max(states, mask).sum() + masked_mean(states, mask).sum()
+    (gradient,) = torch.autograd.grad(total, states)
+
+    assert gradient[~mask].eq(0).all()
+    assert gradient[mask].ne(0).any(-1).all()

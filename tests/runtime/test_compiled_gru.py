@@ -1,0 +1,180 @@
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from lamatext.kernels.gru import SWITCH
+from lamatext.runtime import compiled_gru, onnx_engine
+from lamatext.runtime.compiled_gru import CompiledGru, library
+from lamatext.runtime.engine import GIVEN
+from lamatext.runtime.onnx_engine import OnnxEngine
+from lamatext.saved.onnx_file import GRAPH_FILE, TENSOR_FILE
+from lamatext.saved.onnx_graph import build_graph
+from lamatext.saved.quantization import Storage, restored, stored_as, tensors_in
+from tests.runtime.networks import random_network, random_texts, save, settings
+from tests.saved.test_onnx_graph import SIZES, assert_equal_results
+
+compiled = pytest.mark.skipif(library() is None, reason="gru.c is not compiled here")
+STORAGES: tuple[Storage, ...] = ("float32", "float16", "int8")
+
+
+def walker(tensors: dict[str, np.ndarray]) -> CompiledGru:
+    code = library()
+    assert code is not None
+    return CompiledGru(code, tensors)
+
+
+@compiled
+@pytest.mark.parametrize("known", [0, 40, 2048])
+@pytest.mark.parametrize("hidden", [1, 7, 8, 9, 17, 32, 33, 41, 50, 64])
+def test_states_are_those_of_torch_alone(
+    hidden: int, known: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(SWITCH, "plain")
+    monkeypatch.setattr(compiled_gru, "KNOWN", known)
+    torch_engine, tensors = random_network(settings("bigru", hidden=hidden))
+    for name in tensors:
+        tensors[name] /= hidden**0.5  # larger weights would enlarge every rounding
+    torch_engine.network.load_state_dict({k: torch.from_numpy(v) for k, v in tensors.items()})
+    walk = walker(tensors)
+
+    for seed, (texts, words) in enumerate(SIZES):
+        ids, lengths = random_texts(texts, words, seed=seed)
+        expected = torch_engine.run(ids, lengths).states
+        np.testing.assert_allclose(walk.states(ids, lengths), expected, rtol=1e-5, atol=1e-6)
+
+
+@compiled
+@pytest.mark.parametrize("storage", STORAGES)
+def test_stored_numbers_are_those_computed_with(
+    storage: Storage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compiled_gru, "KNOWN", 100)
+    _, tensors = random_network(settings("bigru"))
+    stored = stored_as(tensors, storage)
+    ids, lengths = random_texts(9, 30)
+
+    found = walker(stored).states(ids, lengths)
+
+    np.testing.assert_array_equal(found, walker(restored(stored)).states(ids, lengths))
+
+
+@compiled
+def test_gates_reach_their_limits_and_stay_numbers() -> None:
+    _, tensors = random_network(settings("bigru"))
+    for name in tensors:
+        tensors[name] *= 1e4
+    ids, lengths = random_texts(3, 20)
+
+    found = walker(tensors).states(ids, lengths)
+
+    assert np.isfinite(found).all()
+    assert np.abs(found).max() <= 1
+
+
+@compiled
+def test_a_text_has_the_same_states_alone_and_in_a_batch_bit_for_bit() -> None:
+    walk = walker(random_network(settings("bigru"))[1])
+    ids, lengths = random_texts(6, 30)
+
+    together = walk.states(ids, lengths)
+
+    for row, length in enumerate(lengths):
+        alone = walk.states(ids[row : row + 1, :length], lengths[row : row + 1])
+        np.testing.assert_array_equal(together[row, :length], alone[0])
+        assert not together[row, length:].any()
+
+
+@compiled
+def test_a_length_below_zero_is_none_at_all() -> None:
+    walk = walker(random_network(settings("bigru"))[1])
+
+    states = walk.states(np.array([[3, 4, 5]] * 2, np.int32), np.array([-9, 3], np.int32))
+
+    assert not states[0].any()
+    assert states[1].any(axis=1).all()
+
+
+@compiled
+def test_arrays_of_any_layout_are_read_right() -> None:
+    walk = walker(random_network(settings("bigru"))[1])
+    ids, lengths = random_texts(6, 30)
+    wide = np.repeat(ids, 2, axis=1)[:, ::2]
+
+    found = walk.states(wide, np.repeat(lengths, 3)[::3].astype(np.int64).astype(np.int32))
+
+    np.testing.assert_array_equal(found, walk.states(ids, lengths))
+    np.testing.assert_array_equal(wide, ids)  # left as they were
+
+
+@compiled
+def test_several_threads_may_walk_at_once() -> None:
+    walk = walker(random_network(settings("bigru"))[1])
+    batches = [random_texts(4, 1 + seed, seed=seed) for seed in range(40)]
+
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda batch: walk.states(*batch), batches))
+
+    for batch, states in zip(batches, found, strict=True):
+        np.testing.assert_array_equal(states, walk.states(*batch))
+
+
+@compiled
+@pytest.mark.parametrize("storage", STORAGES)
+@pytest.mark.parametrize("name", ["lama-ctx", "san", "bigru"])
+def test_a_saved_model_says_the_same_with_compiled_code_and_without(
+    name: str, storage: Storage, tmp_path: Path
+) -> None:
+    model = settings(name)
+    folder = save(tmp_path, model, random_network(model)[1], storage)
+    engine, plain = OnnxEngine.load(folder), OnnxEngine(folder / GRAPH_FILE)
+
+    for seed, (texts, words) in enumerate(SIZES):
+        ids, lengths = random_texts(texts, words, seed=seed)
+        found = engine.run(ids, lengths)
+        assert_equal_results(found, plain.run(ids, lengths), lengths)
+        walked = walker(tensors_in((folder / TENSOR_FILE).read_bytes())).states(ids, lengths)
+        np.testing.assert_array_equal(found.states, walked)
+
+
+def test_without_compiled_code_the_graph_walks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = settings("lama-ctx")
+    folder = save(tmp_path, model, random_network(model)[1])
+    ids, lengths = random_texts(5, 20)
+
+    monkeypatch.setattr(onnx_engine, "library", lambda: None)
+    found = OnnxEngine.load(folder).logits(ids, lengths)
+
+    np.testing.assert_array_equal(found, OnnxEngine(folder / GRAPH_FILE).logits(ids, lengths))
+
+
+def test_code_that_is_not_there_or_cannot_run_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compiled_gru, "find_spec", lambda _: None)
+    assert library.__wrapped__() is None
+
+    monkeypatch.undo()
+    if (code := library()) is not None:
+        monkeypatch.setattr("ctypes.CDLL", lambda _: code)
+        monkeypatch.setattr(code, "can_run", lambda: 0)
+        assert library.__wrapped__() is None
+
+
+def test_a_graph_takes_the_states_it_is_given() -> None:
+    model = settings("lama-ctx")
+    torch_engine, tensors = random_network(model)
+    session = OnnxEngine(build_graph(model, tensors).SerializeToString())._session()
+    ids, lengths = random_texts(4, 15)
+    others, _ = random_texts(4, 15, seed=1)
+    given = torch_engine.run(others, lengths).states
+
+    states, logits = session.run(
+        ["states", "logits"], {"ids": ids, "lengths": lengths, GIVEN: given}
+    )
+
+    np.testing.assert_array_equal(states, given)
+    assert np.abs(logits - torch_engine.logits(ids, lengths)).max() > 1e-3
+    assert [value.name for value in session.get_inputs()] == ["ids", "lengths"]

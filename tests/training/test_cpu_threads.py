@@ -1,0 +1,61 @@
+from collections.abc import Iterator
+
+import pytest
+import torch
+from torch import nn
+
+from lamatext.kernels.threads import THREADS, kernel_threads, threads_or
+from lamatext.nn.network import Network, build_network
+from lamatext.settings import ModelName, ModelSettings
+from lamatext.training.cpu_threads import fitting_threads
+
+
+def network(name: ModelName) -> Network:
+    model = ModelSettings(
+        name=name, heads=1, hidden_size=1, transformer_feed_forward=2, transformer_positions=4
+    )
+    return build_network(model, vocabulary=3, width=2, classes=2)
+
+
+@pytest.fixture
+def two_threads(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.delenv(THREADS, raising=False)
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.mark.usefixtures("two_threads")
+def test_torch_has_one_thread_and_the_kernel_all_of_them() -> None:
+    with fitting_threads(network("lama-ctx")):
+        assert (torch.get_num_threads(), threads_or(torch.get_num_threads())) == (1, 2)
+        with fitting_threads(network("lama-ctx")):
+            assert (torch.get_num_threads(), threads_or(torch.get_num_threads())) == (1, 2)
+
+    assert (torch.get_num_threads(), threads_or(torch.get_num_threads())) == (2, 2)
+
+
+@pytest.mark.usefixtures("two_threads")
+def test_threads_come_back_when_training_fails() -> None:
+    with pytest.raises(ZeroDivisionError), fitting_threads(network("lama-ctx")):
+        raise ZeroDivisionError
+
+    assert torch.get_num_threads() == 2
+
+
+@pytest.mark.usefixtures("two_threads")
+def test_a_network_without_the_kernel_has_one_thread_too_but_a_transformer_keeps_them() -> None:
+    with fitting_threads(network("avg")):
+        assert torch.get_num_threads() == 1
+    with fitting_threads(network("te")):
+        assert torch.get_num_threads() == 2
+    with fitting_threads(nn.Linear(1, 1)):
+        assert torch.get_num_threads() == 2
+
+
+def test_the_environment_has_the_last_word(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(THREADS, "3")
+
+    with kernel_threads(2):
+        assert threads_or(1) == 3

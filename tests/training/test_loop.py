@@ -1,0 +1,244 @@
+"""The loop, on a network small enough to run it many times."""
+
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from lamatext.data.token_ids import Ragged
+from lamatext.errors import ModelError
+from lamatext.nn.network import build_network
+from lamatext.progress import Progress
+from lamatext.settings import ModelSettings, TrainingSettings
+from lamatext.training import loop
+from lamatext.training.batching import Examples
+from lamatext.training.checkpoint import RunState, load_checkpoint
+from lamatext.training.loop import accuracy_of, fit, logits_of
+from lamatext.training.training_step import Plan
+
+CPU = torch.device("cpu")
+MODEL = ModelSettings(name="lama-encoder", heads=2, classifier_width=4, dropout=0.3)
+
+
+def examples(count: int, *, seed: int) -> Examples:
+    """Class 1 has the word 2 in it, class 0 the word 3."""
+    draw = np.random.default_rng(seed)
+    labels = draw.integers(0, 2, count)
+    rows = [
+        np.append(draw.integers(4, 12, draw.integers(1, 9)), 3 - label).tolist() for label in labels
+    ]
+    return Examples(Ragged.from_lists(rows), labels)
+
+
+TRAIN, VALID = examples(60, seed=0), examples(20, seed=1)
+
+
+def network(model: ModelSettings = MODEL) -> nn.Module:
+    torch.manual_seed(0)
+    return build_network(model, vocabulary=12, width=5, classes=2)
+
+
+def plan(checkpoint: Path | None = None, **values: Any) -> Plan:
+    given = {"batch": 8, "epochs": 4, "optimizer": "adamw", "rate": 0.01, **values}
+    return Plan(
+        MODEL, TrainingSettings.model_validate(given), 7, CPU, checkpoint=checkpoint, identity="me"
+    )
+
+
+def same(one: dict[str, Tensor], other: dict[str, Tensor]) -> bool:
+    return one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
+
+
+OPTIMISERS: list[dict[str, Any]] = [
+    {"optimizer": "sgd", "schedule": "plateau", "rate": 0.1},
+    {"optimizer": "adam", "schedule": "constant"},
+    {"optimizer": "adamw", "schedule": "one-cycle", "clip": 0.5},
+]
+
+
+@pytest.mark.parametrize("values", OPTIMISERS)
+def test_a_seed_makes_two_runs_bit_identical(values: dict[str, Any]) -> None:
+    first, second = network(), network()
+
+    fit(first, TRAIN, VALID, plan(**values))
+    fit(second, TRAIN, VALID, plan(**values))
+
+    assert same(first.state_dict(), second.state_dict())
+
+
+class Copies(Progress):
+    """Keeps the checkpoint of every epoch."""
+
+    def __init__(self, checkpoint: Path, folder: Path) -> None:
+        self.checkpoint, self.folder = checkpoint, folder
+
+    def note(self, text: str) -> None:
+        epoch = text.split()[1].partition("/")[0]
+        shutil.copy(self.checkpoint, self.folder / epoch)
+
+
+@pytest.mark.parametrize("values", OPTIMISERS)
+def test_a_run_taken_up_at_any_epoch_ends_the_same(tmp_path: Path, values: dict[str, Any]) -> None:
+    path, whole = tmp_path / "run.safetensors", network()
+    state = fit(whole, TRAIN, VALID, plan(path, **values), Copies(path, tmp_path))
+
+    end = load_checkpoint(path, "me")
+    for epoch in range(1, state.epoch + 1):
+        resumed = network()
+        with torch.no_grad():
+            for parameter in resumed.parameters():
+                parameter.zero_()  # all must come from the checkpoint
+        fit(resumed, TRAIN, VALID, plan(tmp_path / str(epoch), **values))
+
+        assert same(resumed.state_dict(), whole.state_dict())
+        assert_same_course(load_checkpoint(tmp_path / str(epoch), "me"), end)
+
+
+def assert_same_course(found: RunState, state: RunState) -> None:
+    for part in ("weights", "best", "optimizer"):
+        assert same(getattr(found, part), getattr(state, part)), part
+    assert [(r.epoch, r.loss, r.accuracy, r.rate) for r in found.history] == [
+        (r.epoch, r.loss, r.accuracy, r.rate) for r in state.history
+    ]
+    assert (found.epoch, found.rate, found.best_epoch, found.best_accuracy) == (
+        state.epoch,
+        state.rate,
+        state.best_epoch,
+        state.best_accuracy,
+    )
+
+
+def test_a_run_killed_before_its_first_epoch_begins_again(tmp_path: Path) -> None:
+    path = tmp_path / "run.safetensors"
+
+    class Killed(Progress):
+        def advance(self, *_: object) -> None:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fit(network(), TRAIN, VALID, plan(path), Killed())
+    resumed, whole = network(), network()
+    fit(resumed, TRAIN, VALID, plan(path))
+    fit(whole, TRAIN, VALID, plan())
+
+    assert same(resumed.state_dict(), whole.state_dict())
+
+
+def accuracies(monkeypatch: pytest.MonkeyPatch, values: Sequence[float]) -> None:
+    """The validation accuracy of each epoch, whatever the network says."""
+    given = iter(values)
+    monkeypatch.setattr(loop, "accuracy_of", lambda *_: next(given))
+
+
+def test_the_rate_is_halved_when_validation_stalls(monkeypatch: pytest.MonkeyPatch) -> None:
+    accuracies(monkeypatch, [0.5, 0.4, 0.6, 0.6, 0.7])
+
+    state = fit(network(), TRAIN, VALID, plan(epochs=5, schedule="plateau", rate=0.8))
+
+    assert [record.rate for record in state.history] == [0.8, 0.8, 0.4, 0.4, 0.2]
+
+
+def test_a_run_stops_when_it_is_out_of_patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    accuracies(monkeypatch, [0.5, 0.7, 0.6, 0.7, 0.1, 0.9])
+
+    state = fit(network(), TRAIN, VALID, plan(epochs=50, patience=3))
+
+    assert (state.epoch, state.best_epoch, state.best_accuracy) == (5, 2, 0.7)
+
+
+def test_the_network_ends_with_the_weights_of_the_best_epoch(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    path, best = tmp_path / "run", network()
+    accuracies(monkeypatch, [0.5, 0.9, 0.6, 0.7])
+
+    fit(best, TRAIN, VALID, plan(path, schedule="constant"), Copies(path, tmp_path))
+
+    assert same(best.state_dict(), load_checkpoint(tmp_path / "2", "me").weights)
+
+
+def test_the_last_weights_are_kept_where_the_settings_say_so(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    path, last = tmp_path / "run", network()
+    accuracies(monkeypatch, [0.5, 0.9, 0.6, 0.7])
+
+    state = fit(last, TRAIN, VALID, plan(path, schedule="constant", keep="last", patience=1))
+
+    assert state.epoch == 4
+    assert same(last.state_dict(), load_checkpoint(path, "me").weights)
+
+
+def test_a_class_that_weighs_all_is_predicted_always() -> None:
+    weights = torch.tensor([1e-6, 1.0])
+    asked = plan(epochs=6, keep="last")._replace(class_weights=weights)
+    trained = network()
+
+    fit(trained, TRAIN, VALID, asked)
+
+    assert (logits_of(trained, VALID, CPU).argmax(axis=1) == 1).all()
+
+
+def test_clipping_bounds_the_step() -> None:
+    def step_of(**values: Any) -> float:
+        trained, before = network(), network()
+        one = Examples(TRAIN.rows.take(np.arange(8)), TRAIN.labels[:8])
+        fit(trained, one, VALID, plan(optimizer="sgd", epochs=1, weight_decay=0, **values))
+        moved = [
+            (a - b).detach().square().sum()
+            for a, b in zip(trained.parameters(), before.parameters(), strict=True)
+        ]
+        return float(torch.stack(moved).sum().sqrt())
+
+    assert step_of(rate=1.0) > 1e-2
+    assert step_of(rate=1.0, clip=1e-3) == pytest.approx(1e-3, rel=1e-2)
+
+
+def test_the_loop_learns() -> None:
+    trained = network()
+
+    state = fit(trained, TRAIN, VALID, plan(epochs=30, patience=30, rate=0.03))
+
+    assert state.best_accuracy >= 0.95
+    assert accuracy_of(trained, VALID, CPU) == state.best_accuracy
+
+
+def test_a_loss_that_is_no_number_ends_the_run_with_advice() -> None:
+    with pytest.raises(ModelError, match=r"diverged in epoch \d.*training.rate"):
+        fit(network(), TRAIN, VALID, plan(optimizer="sgd", rate=1e30, epochs=3))
+
+
+def test_logits_come_in_the_order_of_the_examples() -> None:
+    trained = network().eval()
+
+    together = logits_of(trained, VALID, CPU)
+
+    for row in range(len(VALID)):
+        one = Examples(VALID.rows.take(np.array([row])), VALID.labels[[row]])
+        np.testing.assert_allclose(logits_of(trained, one, CPU)[0], together[row], atol=1e-6)
+
+
+def test_progress_counts_the_batches() -> None:
+    class Counted(Progress):
+        def __init__(self) -> None:
+            self.totals: list[int | None] = []
+            self.steps = 0
+
+        def stage(self, name: str, total: int | None = None) -> None:
+            assert name
+            self.totals.append(total)
+
+        def advance(self, steps: int = 1, detail: str = "") -> None:
+            assert not detail
+            self.steps += steps
+
+    seen = Counted()
+    fit(network(), TRAIN, VALID, plan(epochs=2), seen)
+
+    assert seen.totals == [8, 8]
+    assert seen.steps == 16

@@ -1,0 +1,147 @@
+import base64
+import hashlib
+import json
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+
+from lamatext.views.explanation_page import page
+from lamatext.views.formatting import share, signed
+from lamatext.views.notebook import fragment
+from tests.explain.models import make_explanation
+
+HOSTILE = [
+    "<script>alert(1)</script>",
+    "</script><script>alert(1)</script>",
+    "</p></article></main><img src=x onerror=alert(1)>",
+    '"\'` onmouseover=alert(1) x="',
+    "a & b &lt;i&gt; &#60;",
+    "line\u2028separator\u2029and\r\nfeeds",
+    "lone \ud800 surrogate \udfff",
+    "\u202eright to left\u202c שלום مرحبا",
+    "👩‍👩‍👧‍👦 👍🏽 ❤️ 🇩🇪 1️⃣",
+    "nul \x00 escape \x1b[31m bell \x07 \x9f \ufffe",
+    "$title ${style} %s {0} <!-- -->",
+    "javascript:alert(1) ]]> <![CDATA[",
+]
+
+
+class Reader(HTMLParser):
+    """Collects the tags, and the text inside each ``p.text``."""
+
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self.tags: list[str] = []
+        self.attributes: set[str] = set()
+        self.texts: list[str] = []
+        self.inside = False
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes |= {name for name, _ in attrs}
+        if ("class", "text") in attrs:
+            self.inside = True
+            self.texts.append("")
+
+    def handle_endtag(self, tag: str) -> None:
+        self.inside = self.inside and tag != "p"
+
+    def handle_data(self, data: str) -> None:
+        if self.inside:
+            self.texts[-1] += data
+
+
+def read(html: str) -> Reader:
+    reader = Reader()
+    reader.feed(html)
+    return reader
+
+
+def numbers(html: str) -> dict[str, list[dict[str, list[list[float]]]]]:
+    found = re.search(r'<script type="application/json" id="numbers">(.*?)</script>', html)
+    assert found
+    told: dict[str, list[dict[str, list[list[float]]]]] = json.loads(found[1])
+    return told
+
+
+@pytest.mark.parametrize("hostile", HOSTILE)
+def test_hostile_texts_and_labels_stay_text(hostile: str) -> None:
+    harmless = page([make_explanation("a b", labels=("x", "y"))], "title", "s", truths=["z"])
+    explanation = make_explanation(hostile, labels=(hostile, hostile + "2"))
+
+    html = page([explanation], hostile, hostile, truths=[hostile + "3"])
+
+    html.encode("utf-8")
+    reader, allowed = read(html), read(harmless)
+    assert set(reader.tags) == set(allowed.tags)
+    assert reader.attributes == allowed.attributes
+    assert reader.tags.count("script") == 2
+    assert not re.search(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]", html)
+    assert len(reader.texts[0]) == len(hostile)
+    assert "".join(c for c in reader.texts[0] if c.isalpha()) == "".join(
+        c for c in hostile if c.isalpha()
+    )
+    notebook = read(fragment(explanation))
+    assert set(notebook.tags) <= {"div", "b", "bdi", "span", "small", "details", "summary"}
+    assert notebook.attributes <= {"style", "title", "dir"}
+
+
+def test_only_the_pages_own_script_may_run_and_nothing_is_fetched() -> None:
+    html = page([make_explanation("a film")], "Title", "subtitle")
+
+    script = html.split("<script>")[1].split("</script>")[0]
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    assert f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'" in html
+    assert not re.search(r"https?:|//[a-z]|url\(|@import|<link|<img|src=|href=", html)
+
+
+def test_the_page_holds_the_same_numbers() -> None:
+    explanation = make_explanation("a thoughtful film")
+
+    html = page([explanation], "Title", "subtitle")
+
+    [text] = numbers(html)["texts"]
+    assert explanation.weights is not None
+    assert explanation.pooled is not None
+    rows = np.vstack([explanation.relative, explanation.pooled, explanation.weights])
+    np.testing.assert_allclose(np.array(text["rows"]), rows, rtol=1e-3)
+    assert share(explanation.probability) in html
+    assert signed(explanation.top(1)[0].contribution) in html
+
+
+def test_truths_are_marked_right_or_wrong() -> None:
+    explanation = make_explanation("a film")
+    other = "bad" if explanation.predicted == "good" else "good"
+
+    html = page([explanation] * 3, "T", truths=[explanation.predicted, other, None])
+
+    assert html.count("✓ right") == 1
+    assert html.count(f"✗ labelled <bdi>{other}</bdi>") == 1
+
+
+def test_many_classes_are_chosen_from_a_list_and_the_improbable_ones_left_out() -> None:
+    labels = tuple(f"class {c}" for c in range(40))
+    explanation = make_explanation("a film", labels=labels)
+
+    html = page([explanation], "T")
+
+    assert "<select" in html
+    rows = numbers(html)["texts"][0]["rows"]
+    assert len(rows) == 40 + 1 + 3
+    assert sum(row is not None for row in rows[:40]) == 12
+    assert rows[explanation.best] is not None
+
+
+def test_texts_without_attention_or_words_or_at_all_are_shown() -> None:
+    assert 'aria-label="Attention"' not in page([make_explanation("a film", heads=None)], "T")
+    assert "No word of this text is known" in page([make_explanation("")], "T")
+    assert page([], "Nothing")
+
+
+def test_a_long_text_says_how_many_words_were_left_out_together() -> None:
+    long = replace(make_explanation("a film", heads=None), window=40)
+
+    assert "40 words were left out at a time" in page([long], "T")

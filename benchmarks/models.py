@@ -37,10 +37,10 @@ def save_untrained(folder: Path, recipe: Recipe, corpus: Dataset, *, min_count: 
         recipe.model, vocabulary=len(vocabulary), width=text.vector_width, classes=len(names)
     )
     tensors = {name: value.numpy() for name, value in network.state_dict().items()}
-    wide = None
+    ngrams = None
     if recipe.ngrams.enabled:
-        wide = fit_ngrams(words_of(tokens, rows), labels, recipe.ngrams, classes=len(names))
-    model = SavedModel(recipe, names.tolist(), tensors, encoder, wide)
+        ngrams = fit_ngrams(words_of(tokens, rows), labels, recipe.ngrams, classes=len(names))
+    model = SavedModel(recipe, names.tolist(), tensors, encoder, ngrams)
     return save_model(folder, model, storage=recipe.storage)
 
 

@@ -60,8 +60,8 @@ def _gap(results: Results) -> str:
 
 
 def _embedding_gap(results: Results) -> str:
-    wide, thin = (_count(results, model, "embedding", FEWEST) for model in ("te", "lama-ctx"))
-    return _millions(wide - thin)
+    ngrams, thin = (_count(results, model, "embedding", FEWEST) for model in ("te", "lama-ctx"))
+    return _millions(ngrams - thin)
 
 
 def _a_head(count: Callable[[int], float]) -> str:

@@ -102,7 +102,7 @@ def score_recipe(recipe: Recipe, parts: Parts, device: str = "auto") -> tuple[Sc
 
 
 def score_ngrams(recipe: Recipe, parts: Parts) -> tuple[Scores, int]:
-    """Scores and bytes of the wide part alone, its probabilities fitted on the validation texts."""
+    """Scores and bytes of the n-gram model alone, its probabilities fitted on the validation texts."""
     assert parts.valid is not None
     classes, labels = numbers_of(parts.train)
     known = {label: number for number, label in enumerate(classes)}
@@ -112,11 +112,11 @@ def score_ngrams(recipe: Recipe, parts: Parts) -> tuple[Scores, int]:
     )
     counts = Counter(chain.from_iterable(train)).values()
     once = sum(count == 1 for count in counts)
-    wide = settle(recipe, Facts(len(train), sum(counts), once, len(classes))).ngrams
-    first = fit_ngrams(train, labels, wide, classes=len(classes)).logits(valid)
+    ngrams = settle(recipe, Facts(len(train), sum(counts), once, len(classes))).ngrams
+    first = fit_ngrams(train, labels, ngrams, classes=len(classes)).logits(valid)
     scale, _ = fuse(first, np.zeros_like(first), valid_labels)
     everything = np.concatenate([labels, valid_labels])
-    last = fit_ngrams([*train, *valid], everything, wide, classes=len(classes)).scaled(scale)
+    last = fit_ngrams([*train, *valid], everything, ngrams, classes=len(classes)).scaled(scale)
     probabilities = softmax(last.logits(test)).astype(np.float64)
     scores = score(classes, class_numbers(parts.test, known), probabilities)
     return scores, len(save(last.to_tensors()))

@@ -102,7 +102,7 @@ paper's systems on {linear}. lamatext's own default recipe is not the paper's:
 [leaderboard.md](leaderboard.md).
 
 **How sure this is.** The intervals are over test texts with the seeds' hits averaged. They do not
-hold the luck of the seed, which is the larger part where the spread is wide. {repeats} Another
+hold the luck of the seed, which is the larger part where the spread is ngrams. {repeats} Another
 device, other versions or word vectors made elsewhere give other figures, as another seed would.
 """,
     """
@@ -167,7 +167,7 @@ vocabulary), by component, and the total of our recipe (GRU 50, classifier 512).
 {parameters}
 
 The published factor between TE and LAMA is {measure[factor]} at m = 2, a difference of
-{measure[gap]}. It is the embedding: 512 wide in TE ({measure[te embedding]}) and 100 wide in LAMA
+{measure[gap]}. It is the embedding: 512 ngrams in TE ({measure[te embedding]}) and 100 ngrams in LAMA
 ({measure[lama embedding]}), a difference of {measure[embedding gap]} with our vocabulary. What
 remains without it is {measure[te rest]} in TE and {measure[lama rest]} in LAMA, which is then the
 larger; without the classifier as well, {measure[te core]} and {measure[lama core]}.

@@ -147,7 +147,7 @@ def test_nothing_is_explained_or_saved_before_fit(tmp_path: Any) -> None:
 
 
 def test_it_learns() -> None:
-    plain = {"model.embedding_dropout": 0.0, "model.word_dropout": 0.0, "model.dropout": 0.0}
+    plain = {"model.embedding_dropout": 0.0, "model.dropout": 0.0}
     classifier = tiny(epochs=15, rate=0.02, settings=plain).fit(TEXTS, LABELS)
 
     assert classifier.score(*reviews(40, seed=3)) >= 0.95

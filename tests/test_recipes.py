@@ -47,7 +47,7 @@ def test_the_papers_settings_are_the_papers() -> None:
         True,
         None,
     )
-    assert (model.max_pool, model.embedding_dropout, model.word_dropout) == (False, 0, 0)
+    assert model.embedding_dropout == 0
     assert (training.batch_size, training.learning_rate, training.patience) == (32, 0.05, 5)
     assert (training.optimizer, training.momentum) == ("sgd", 0.9)
     assert training.weight_decay == 1e-4

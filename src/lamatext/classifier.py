@@ -138,7 +138,7 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
         self.recipe_: Recipe = trained.recipe
         self.network_: nn.Module = trained.network
         self.encoder_: Encoder = trained.encoder
-        self.wide_: NgramModel | None = trained.wide
+        self.ngrams_: NgramModel | None = trained.ngrams
         self.history_: list[EpochRecord] = trained.history
         self.facts_: dict[str, Any] = {
             "data": {"texts": len(texts), "fingerprint": fingerprint(texts, labels.astype(str))},
@@ -194,7 +194,7 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
             **self.facts_,
             "data": {**self.facts_["data"], **(data or {})},
             "parameters": count_parameters(self.network_)
-            | ({} if self.wide_ is None else {"n-grams": self.wide_.size}),
+            | ({} if self.ngrams_ is None else {"n-grams": self.ngrams_.size}),
         }
         curve = [
             {"epoch": r.epoch, "loss": r.loss, "accuracy": r.accuracy, "seconds": r.seconds}
@@ -207,7 +207,7 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
                 labels=self.classes_.tolist(),
                 tensors={k: v.numpy() for k, v in self.network_.state_dict().items()},
                 encoder=self.encoder_,
-                wide=self.wide_,
+                ngrams=self.ngrams_,
                 facts=facts,
                 metrics={**self.metrics_, "history": curve, **(metrics or {})},
             ),
@@ -225,7 +225,7 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
         classifier.classes_ = np.array(saved.labels)
         classifier.network_ = load_network(saved)
         classifier.encoder_ = saved.encoder
-        classifier.wide_ = saved.wide
+        classifier.ngrams_ = saved.ngrams
         classifier.facts_ = saved.facts
         classifier.metrics_ = saved.metrics
         classifier.history_ = [
@@ -266,7 +266,7 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
             last = {k: v.numpy() for k, v in tensors.items() if k.startswith("classifier.")}
             head = ClassifierHead.from_tensors(last)
         return Predictor(
-            TorchEngine(self.network_), self.encoder_, self.classes_, head, self.wide_,
+            TorchEngine(self.network_), self.encoder_, self.classes_, head, self.ngrams_,
             versions=most_versions(name),
         )  # fmt: skip
 

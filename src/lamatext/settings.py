@@ -68,8 +68,6 @@ class ModelSettings(Settings):
     score_l2: bool = True
     initial_temperature: Positive | None = None
     """Where each head's learned temperature starts; none in the paper."""
-    max_pool: bool = False
-    """One more row beside the heads: the maximum over the words."""
     san_width: Count = 350
     """The inner width of ``san``."""
     disagreement_weight: NotNegative = 0.0
@@ -84,7 +82,6 @@ class ModelSettings(Settings):
     """Hidden units of the classifier; 0 is one linear layer."""
     dropout: Share = 0.4
     embedding_dropout: Share = 0.0
-    word_dropout: Share = 0.0
 
 
 USED_BY: dict[str, tuple[str, ...]] = {
@@ -93,7 +90,6 @@ USED_BY: dict[str, tuple[str, ...]] = {
     "model.score_input": (*LAMA, "bilinear"),
     **dict.fromkeys(("model.rank", "model.score_tanh", "model.score_l2"), LAMA),
     "model.initial_temperature": LAMA,
-    "model.max_pool": ATTENTIVE,
     "model.san_width": ("san",),
     "model.disagreement_weight": ("lama-ctx-dp", "lama-ctx-de", "san"),
     "model.cnn_filters": ("cnn",),
@@ -102,7 +98,7 @@ USED_BY: dict[str, tuple[str, ...]] = {
     "model.transformer_positions": ("te",),
     "model.pretrained": ("bert",),
     **dict.fromkeys(
-        ("model.classifier_width", "model.embedding_dropout", "model.word_dropout"),
+        ("model.classifier_width", "model.embedding_dropout"),
         tuple(name for name in MODEL_NAMES if name != "bert"),
     ),
 }
@@ -132,7 +128,6 @@ class TrainingSettings(Settings):
     class_weight: Literal["balanced"] | dict[str, Positive] | None = None
     validation_fraction: Annotated[float, Field(gt=0, lt=1)] = 0.1
     """Share of the training texts held out for early stopping."""
-    precision: Literal["float32", "bfloat16"] = "float32"
 
 
 class NgramSettings(Settings):

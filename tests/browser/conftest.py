@@ -43,7 +43,7 @@ def shots(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return save(tmp_path_factory.mktemp("models") / "reviews", wide=True)
+    return save(tmp_path_factory.mktemp("models") / "reviews", ngrams=True)
 
 
 @pytest.fixture(scope="session")

@@ -86,9 +86,9 @@ def test_the_page_is_never_wider_than_its_screen(visit: Visit) -> None:
     page = visit.page
     page.locator("details").evaluate_all("all => all.forEach(one => { one.open = true; })")
 
-    wide = page.evaluate("document.documentElement.scrollWidth - innerWidth")
+    ngrams = page.evaluate("document.documentElement.scrollWidth - innerWidth")
 
-    assert wide <= 0
+    assert ngrams <= 0
 
 
 def test_the_styles_are_let_in_by_the_policy(visit: Visit) -> None:

@@ -31,7 +31,6 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("cli")
     plain = {
         "model.embedding_dropout": 0.0,
-        "model.word_dropout": 0.0,
         "training.learning_rate": 0.02,
     }
     settings = (

@@ -50,7 +50,7 @@ def test_a_run_killed_at_random_moments_ends_with_the_same_weights(place: Path) 
 
     subprocess.run(command("--out", "killed", "--resume"), cwd=place, check=True)
 
-    for name in ("model.safetensors", "wide.safetensors", "vocab.txt", "model.onnx"):
+    for name in ("model.safetensors", "ngrams.safetensors", "vocab.txt", "model.onnx"):
         assert (place / "killed" / name).read_bytes() == (place / "whole" / name).read_bytes()
     assert not list((place / "killed").glob("*checkpoint*"))
     assert not list((place / "killed").glob(".*"))

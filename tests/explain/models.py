@@ -26,7 +26,14 @@ class Result(NamedTuple):
 def make_network(name: str, **settings: object) -> Network:
     torch.manual_seed(0)
     model = ModelSettings.model_validate(
-        {"name": name, "hidden": 4, "heads": 3, "classifier": 16, "feed_forward": 8} | settings
+        {
+            "name": name,
+            "hidden_size": 4,
+            "heads": 3,
+            "classifier_width": 16,
+            "transformer_feed_forward": 8,
+        }
+        | settings
     )
     network = build_network(model, vocabulary=VOCABULARY, width=WIDTH, classes=CLASSES).eval()
     with torch.no_grad():

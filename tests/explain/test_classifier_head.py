@@ -9,7 +9,7 @@ from tests.explain.models import head_of, make_network, random_texts, run
 
 @pytest.mark.parametrize("hidden", [16, 0])
 def test_logits_are_the_networks(hidden: int) -> None:
-    network = make_network("lama-encoder", classifier=hidden)
+    network = make_network("lama-encoder", classifier_width=hidden)
     result, _ = run(network, random_texts(5, 9, 1))
 
     logits = head_of(network).logits(result.embedding)
@@ -19,7 +19,7 @@ def test_logits_are_the_networks(hidden: int) -> None:
 
 @pytest.mark.parametrize("hidden", [16, 0])
 def test_the_gradient_is_autograds(hidden: int) -> None:
-    network = make_network("lama-encoder", classifier=hidden)
+    network = make_network("lama-encoder", classifier_width=hidden)
     result, _ = run(network, random_texts(7))
     embedding = torch.from_numpy(result.embedding[0])
 

@@ -7,12 +7,12 @@ from tests.explain.models import head_of, make_network, random_texts, run
 SYSTEMS: list[tuple[str, dict[str, object], Pooling]] = [
     ("lama", {}, "attention"),
     ("lama-ctx", {}, "attention"),
-    ("lama-ctx", {"max_pool": True, "temperature": 8.0}, "attention"),
+    ("lama-ctx", {"initial_temperature": 8.0}, "attention"),
     ("lama-encoder", {"rank": 2}, "attention"),
-    ("lama-encoder", {"max_pool": True}, "attention"),
-    ("lama-encoder", {"max_pool": True, "classifier": 0}, "attention"),
+    ("lama-encoder", {}, "attention"),
+    ("lama-encoder", {"classifier_width": 0}, "attention"),
     ("bilinear", {}, "attention"),
-    ("san", {"attention_width": 5}, "attention"),
+    ("san", {"san_width": 5}, "attention"),
     ("avg", {}, "mean"),
     ("te", {}, "mean"),
     ("bigru", {}, "max"),
@@ -63,7 +63,7 @@ def test_a_maximum_counts_for_the_word_that_has_it() -> None:
 
 
 def test_padding_changes_nothing() -> None:
-    network = make_network("lama-encoder", max_pool=True)
+    network = make_network("lama-encoder")
     head, (short, long) = head_of(network), random_texts(4, 20)
 
     [alone] = contributions(*run(network, [short]), head)

@@ -74,7 +74,7 @@ def test_json_takes_numpys_labels_and_parts() -> None:
         probabilities=np.array([0.9, 0.1], np.float32),
         contributions=shares,
         base=np.zeros(2, np.float32),
-        parts={"attention": shares * np.float32(0.5), "wide": shares * np.float32(0.5)},
+        parts={"attention": shares * np.float32(0.5), "ngrams": shares * np.float32(0.5)},
     )
 
     told = json.loads(explanation.to_json())
@@ -82,7 +82,7 @@ def test_json_takes_numpys_labels_and_parts() -> None:
     assert told["predicted"] == 3
     assert told["labels"] == [3, 5]
     assert told["weights"] is None
-    assert told["parts"]["wide"] == [[0.5, 1.0], [0.0, -0.5]]
+    assert told["parts"]["ngrams"] == [[0.5, 1.0], [0.0, -0.5]]
 
 
 def test_a_notebook_shows_it_escaped() -> None:

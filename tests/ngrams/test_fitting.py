@@ -26,13 +26,13 @@ def test_it_learns_and_a_text_alone_gets_the_logits_it_gets_in_company(
 ) -> None:
     texts, labels = corpus(classes)
 
-    wide = fit_ngrams(texts, labels, settings, classes=classes)
-    together = wide.logits(texts)
+    ngrams = fit_ngrams(texts, labels, settings, classes=classes)
+    together = ngrams.logits(texts)
 
     assert (together.argmax(axis=1) == labels).mean() > 0.99
     odd = [*texts[:20], [], ["never", "seen"], ["sign0"] * 5]
-    alone = np.concatenate([wide.logits([text]) for text in odd])
-    np.testing.assert_allclose(alone, wide.logits(odd), atol=1e-5)
+    alone = np.concatenate([ngrams.logits([text]) for text in odd])
+    np.testing.assert_allclose(alone, ngrams.logits(odd), atol=1e-5)
 
 
 @pytest.mark.parametrize("classes", [2, 4])
@@ -41,19 +41,19 @@ def test_contributions_of_the_words_and_the_base_add_up_to_the_logits(
     classes: int, settings: NgramSettings
 ) -> None:
     texts, labels = corpus(classes)
-    wide = fit_ngrams(texts, labels, settings, classes=classes)
+    ngrams = fit_ngrams(texts, labels, settings, classes=classes)
     odd = [*texts[:10], [], ["never", "seen"], ["sign0"] * 5]
 
-    found = [wide.contributions(words).sum(axis=1) + wide.base for words in odd]
+    found = [ngrams.contributions(words).sum(axis=1) + ngrams.base for words in odd]
 
-    np.testing.assert_allclose(np.stack(found), wide.logits(odd), atol=1e-4)
+    np.testing.assert_allclose(np.stack(found), ngrams.logits(odd), atol=1e-4)
 
 
 def test_the_word_that_decides_has_the_largest_contribution() -> None:
     texts, labels = corpus(4)
-    wide = fit_ngrams(texts, labels, WORDS, classes=4)
+    ngrams = fit_ngrams(texts, labels, WORDS, classes=4)
 
-    shares = wide.contributions(texts[1])[labels[1]]
+    shares = ngrams.contributions(texts[1])[labels[1]]
 
     assert texts[1][int(shares.argmax())] == f"sign{labels[1]}"
 
@@ -70,11 +70,11 @@ def test_the_table_is_cut_to_its_size_with_rare_n_grams_first() -> None:
 
 def test_tensors_bring_back_the_same_part_bit_for_bit() -> None:
     texts, labels = corpus(4)
-    wide = fit_ngrams(texts, labels, BOTH, classes=4).scaled(1.7)
+    ngrams = fit_ngrams(texts, labels, BOTH, classes=4).scaled(1.7)
 
-    again = NgramModel.from_tensors(BOTH, wide.to_tensors())
+    again = NgramModel.from_tensors(BOTH, ngrams.to_tensors())
 
-    assert (again.logits(texts) == wide.logits(texts)).all()
+    assert (again.logits(texts) == ngrams.logits(texts)).all()
 
 
 def test_ratio_is_the_formula_written_slowly() -> None:

@@ -150,7 +150,7 @@ def transformer(layers: int = 1) -> TransformerEncoder:
     return encoder.double().eval()
 
 
-def wide() -> Tensor:
+def ngrams() -> Tensor:
     torch.manual_seed(0)
     return torch.randn(2, 4, E + 3, dtype=torch.float64)
 
@@ -158,7 +158,7 @@ def wide() -> Tensor:
 @pytest.mark.parametrize("with_gradients", [True, False])  # torch has another path without them
 @pytest.mark.parametrize("layers", [1, 2])
 def test_the_transformer_is_vaswanis(layers: int, with_gradients: bool) -> None:
-    encoder, words = transformer(layers), wide()
+    encoder, words = transformer(layers), ngrams()
 
     with torch.set_grad_enabled(with_gradients):
         states = encoder(words, LENGTHS).detach().numpy()
@@ -171,7 +171,7 @@ def test_the_transformer_is_vaswanis(layers: int, with_gradients: bool) -> None:
 
 
 def test_the_transformer_is_torchs() -> None:
-    encoder, words = transformer(2), wide()
+    encoder, words = transformer(2), ngrams()
     layer = nn.TransformerEncoderLayer(E + 3, 2, 7, batch_first=True)
     theirs = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False).double().eval()
     theirs.layers.load_state_dict(encoder.layers.state_dict())

@@ -56,13 +56,13 @@ def test_it_learns_what_can_be_learnt(name: str) -> None:
     model = ModelSettings.model_validate(
         {
             "name": name,
-            "hidden": 12,
+            "hidden_size": 12,
             "heads": 4,
-            "classifier": 32,
-            "filters": 12,
-            "penalty": 0.2,
-            "feed_forward": 64,
-            "positions": 16,
+            "classifier_width": 32,
+            "cnn_filters": 12,
+            "disagreement_weight": 0.2,
+            "transformer_feed_forward": 64,
+            "transformer_positions": 16,
         }
     )
     plan = Plan(model, TrainingSettings(), seed=0, device=torch.device("cpu"))

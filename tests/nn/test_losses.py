@@ -78,7 +78,7 @@ def test_the_systems_that_disagree_over_positions(name: str) -> None:
 
 
 def test_the_row_of_the_maximum_is_no_head_to_disagree_with() -> None:
-    settings = ModelSettings(name="lama-ctx-de", heads=3, max_pool=True)
+    settings = ModelSettings(name="lama-ctx-de", heads=3)
 
     found = disagreement(settings, output())
 

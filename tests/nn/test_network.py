@@ -20,9 +20,15 @@ TEXTS = [[2, 3], [4, 5, 6, 7, 8, 9, 10], [3], [9, 9, 2, 4, 5]]
 
 
 def settings(name: str, **values: object) -> ModelSettings:
-    small = {"hidden": 3, "heads": 2, "classifier": 6, "filters": 4, "attention_width": 5}
+    small = {"hidden_size": 3, "heads": 2, "classifier_width": 6, "cnn_filters": 4, "san_width": 5}
     return ModelSettings.model_validate(
-        {"name": name, **small, "feed_forward": 16, "positions": 12, **values}
+        {
+            "name": name,
+            **small,
+            "transformer_feed_forward": 16,
+            "transformer_positions": 12,
+            **values,
+        }
     )
 
 
@@ -42,13 +48,12 @@ def batch(texts: list[list[int]], words: int | None = None, fill: int = 0) -> tu
     return torch.tensor(rows), torch.tensor(lengths)
 
 
-@pytest.mark.parametrize("max_pool", [False, True])
 @pytest.mark.parametrize("with_gradients", [True, False])
 @pytest.mark.parametrize("name", SYSTEMS)
 def test_a_text_alone_in_company_and_in_another_order_is_the_same(
-    name: str, with_gradients: bool, max_pool: bool
+    name: str, with_gradients: bool
 ) -> None:
-    network = system(name, max_pool=max_pool)
+    network = system(name)
 
     with torch.set_grad_enabled(with_gradients):
         together = network(*batch(TEXTS))
@@ -135,7 +140,7 @@ def test_the_mean_is_over_the_states(name: str) -> None:
 
 @pytest.mark.parametrize("name", SYSTEMS)
 def test_a_row_for_the_maximum_stands_beside_attention_alone(name: str) -> None:
-    plain, beside = system(name)(*batch(TEXTS)), system(name, max_pool=True)(*batch(TEXTS))
+    plain, beside = system(name)(*batch(TEXTS)), system(name)(*batch(TEXTS))
 
     rows = plain.embedding.shape[1]
     assert beside.embedding.shape[1] == rows + (name in ATTENTIVE)
@@ -208,7 +213,7 @@ def rows_of(name: str, h: int, m: int) -> int:
 @pytest.mark.parametrize(("h", "m", "k"), [(3, 1, 1), (3, 4, 1), (4, 2, 3), (5, 8, 2)])
 @pytest.mark.parametrize("name", SYSTEMS)
 def test_parameters_by_component(name: str, h: int, m: int, k: int) -> None:
-    model = settings(name, hidden=h, heads=m, rank=k)
+    model = settings(name, hidden_size=h, heads=m, rank=k)
 
     counts = count_parameters(build_network(model, vocabulary=V, width=E, classes=C))
 
@@ -216,7 +221,7 @@ def test_parameters_by_component(name: str, h: int, m: int, k: int) -> None:
         "embedding": V * E,
         "encoder": encoder_of(name, h),
         "attention": attention_of(name, h, m, k),
-        "classifier": rows_of(name, h, m) * 6 + 6 + 6 * C + C,
+        "classifier_width": rows_of(name, h, m) * 6 + 6 + 6 * C + C,
     }
 
 
@@ -239,7 +244,7 @@ def test_at_the_papers_sizes_the_parts_are_these() -> None:
         "embedding": 100_000,
         "encoder": 2 * 3 * 50 * (100 + 50 + 2),
         "attention": 100 * 100 + 100 + 100 + 2 * 100 * 15,
-        "classifier": 15 * 100 * 512 + 512 + 512 * 2 + 2,
+        "classifier_width": 15 * 100 * 512 + 512 + 512 * 2 + 2,
     }
 
 
@@ -263,7 +268,7 @@ def test_every_parameter_learns(name: str) -> None:
 
 
 def test_the_names_of_the_tensors_are_those_that_saved_models_have() -> None:
-    names = set(system("lama-ctx", temperature=2.0).state_dict())
+    names = set(system("lama-ctx", initial_temperature=2.0).state_dict())
 
     gru = {f"encoder.gru.{w}_{g}_l0" for w in ("weight", "bias") for g in ("ih", "hh")}
     assert names == gru | {f"{name}_reverse" for name in gru} | {
@@ -282,7 +287,14 @@ def test_the_names_of_the_tensors_are_those_that_saved_models_have() -> None:
 
 def test_the_options_of_the_attention_reach_it() -> None:
     attention = build_network(
-        settings("lama-ctx", rank=3, scores="h", tanh=False, l2=False, temperature=4.0),
+        settings(
+            "lama-ctx",
+            rank=3,
+            score_input="states",
+            score_tanh=False,
+            score_l2=False,
+            initial_temperature=4.0,
+        ),
         vocabulary=V,
         width=E,
         classes=C,
@@ -296,7 +308,7 @@ def test_the_options_of_the_attention_reach_it() -> None:
 
 
 def test_dropout_acts_in_training_alone() -> None:
-    network = system("lama-ctx", embedding_dropout=0.5, word_dropout=0.5)
+    network = system("lama-ctx", embedding_dropout=0.5)
     inputs = batch(TEXTS)
 
     assert torch.equal(network(*inputs).logits, network(*inputs).logits)
@@ -318,7 +330,10 @@ def test_dropout_of_embeddings_and_of_the_classifier_has_its_rate() -> None:
 def test_without_hidden_units_the_classifier_is_one_quiet_linear_layer() -> None:
     torch.manual_seed(0)
     network = build_network(
-        settings("lama-ctx", classifier=0, heads=40, dropout=0.6), vocabulary=V, width=E, classes=C
+        settings("lama-ctx", classifier_width=0, heads=40, dropout=0.6),
+        vocabulary=V,
+        width=E,
+        classes=C,
     )
     output = network.eval()(*batch(TEXTS))
 
@@ -331,22 +346,11 @@ def test_without_hidden_units_the_classifier_is_one_quiet_linear_layer() -> None
 
 
 def test_padding_starts_as_nothing_and_a_transformer_has_its_layers() -> None:
-    network = build_network(settings("te", layers=3), vocabulary=V, width=E, classes=C)
+    network = build_network(settings("te", transformer_layers=3), vocabulary=V, width=E, classes=C)
 
     assert network.embedding.weight[0].eq(0).all()
     assert isinstance(network.encoder, TransformerEncoder)
     assert len(network.encoder.layers) == 3
-
-
-def test_word_dropout_takes_whole_words_at_its_rate() -> None:
-    network = system("avg", word_dropout=0.3, dropout=0.0).train()
-    nn.init.ones_(network.embedding.weight)
-    ids = torch.full((40, 50), 2)
-
-    words = network(ids, torch.full((40,), 50)).states  # (B, T, E)
-
-    assert words.eq(words[:, :, :1]).all()
-    assert float(words.detach().eq(0).float().mean()) == pytest.approx(0.3, abs=0.05)
 
 
 def test_bert_is_not_built_here() -> None:
@@ -410,7 +414,7 @@ def test_the_whole_way_of_a_text_is_the_papers() -> None:
 
 @pytest.mark.parametrize("name", FIRST_LOSSES)
 def test_the_first_three_losses_are_pinned(name: str) -> None:
-    model = settings(name, dropout=0.0, penalty=0.2)
+    model = settings(name, dropout=0.0, disagreement_weight=0.2)
     plan = Plan(model, TrainingSettings(), seed=0, device=torch.device("cpu"))
     network, labels = deterministic(model), torch.tensor([0, 1, 2, 0])
     optimizer = torch.optim.SGD(network.parameters(), lr=0.05, momentum=0.9, weight_decay=1e-4)
@@ -433,7 +437,7 @@ def test_the_loss_adds_what_the_paper_subtracts_as_disagreement() -> None:
     assert output.weights is not None
 
     def loss(penalty: float) -> Tensor:
-        model = settings("lama-ctx-dp", penalty=penalty)
+        model = settings("lama-ctx-dp", disagreement_weight=penalty)
         plan = Plan(model, TrainingSettings(), seed=0, device=torch.device("cpu"))
         return objective(output, labels, plan)
 
@@ -444,7 +448,7 @@ def test_the_loss_adds_what_the_paper_subtracts_as_disagreement() -> None:
 
 
 def test_the_context_is_the_mean_of_the_embeddings_that_the_encoder_reads() -> None:
-    network = system("lama-ctx", embedding_dropout=0.5, word_dropout=0.3).train()
+    network = system("lama-ctx", embedding_dropout=0.5).train()
     read: dict[str, Tensor] = {}
     network.encoder.register_forward_pre_hook(lambda _, given: read.update(words=given[0]))
     network.pooling.register_forward_pre_hook(lambda _, given: read.update(context=given[2]))

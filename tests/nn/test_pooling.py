@@ -4,8 +4,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from lamatext.nn.attention import LowRankAttention
-from lamatext.nn.pooling import BesideMax, MaxPooling, MeanPooling, masked_max, masked_mean
+from lamatext.nn.pooling import MaxPooling, MeanPooling, masked_max, masked_mean
 
 LENGTHS = (4, 1, 3)
 
@@ -42,27 +41,6 @@ def test_the_mean_is_over_the_words_alone() -> None:
         for i in range(5):
             total = sum(float(states[text, t, i]) for t in range(length))
             assert float(embedding[text, 0, i]) == pytest.approx(total / length, abs=1e-12)
-
-
-def test_beside_the_heads_stands_the_maximum() -> None:
-    states, mask = states_and_mask()
-    attention = LowRankAttention(5, 2).double()
-
-    embedding, weights = BesideMax(attention)(states, mask, None)
-
-    heads, alone = attention(states, mask)
-    torch.testing.assert_close(embedding[:, :2], heads)
-    torch.testing.assert_close(embedding[:, 2:], masked_max(states, mask))
-    torch.testing.assert_close(weights, alone)
-
-
-def test_the_context_goes_on_to_the_attention() -> None:
-    states, mask = states_and_mask()
-    attention, context = LowRankAttention(5, 2, 5).double(), torch.randn(3, 5).double()
-
-    _, weights = BesideMax(attention)(states, mask, context)
-
-    torch.testing.assert_close(weights, attention(states, mask, context)[1])
 
 
 @pytest.mark.parametrize("pooling", [MaxPooling(), MeanPooling()])

@@ -128,7 +128,7 @@ def test_parameters_by_component(loaded: Pretrained) -> None:
         "embedding": (words + positions + 2) * d + 2 * d,
         "encoder": 2 * layer + d * d + d,  # the pooler's too
         "attention": 0,
-        "classifier": 3 * d + 3,
+        "classifier_width": 3 * d + 3,
     }
 
 

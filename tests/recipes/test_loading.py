@@ -175,18 +175,26 @@ def test_an_unknown_setting_in_a_file_names_the_file(tmp_path: Path) -> None:
         ("model.heads", 0, r"--set: model\.heads = 0: input should be greater than or equal to 1"),
         ("model.rank", 0, r"model\.rank = 0: input should be greater than or equal to 1"),
         ("model.dropout", 1.0, r"model\.dropout = 1\.0: input should be less than 1"),
-        ("model.initial_temperature", 0, r"model\.temperature = 0: input should be greater than 0"),
+        (
+            "model.initial_temperature",
+            0,
+            r"model\.initial_temperature = 0: input should be greater than 0",
+        ),
         (
             "model.disagreement_weight",
             -0.1,
-            r"model\.penalty = -0\.1: input should be greater than or equal",
+            r"model\.disagreement_weight = -0\.1: input should be greater than or equal",
         ),
         (
             "training.learning_rate",
             float("nan"),
-            r"training\.rate = nan: input should be a finite number",
+            r"training\.learning_rate = nan: input should be a finite number",
         ),
-        ("training.validation_fraction", 0, r"training\.valid = 0: input should be greater than 0"),
+        (
+            "training.validation_fraction",
+            0,
+            r"training\.validation_fraction = 0: input should be greater than 0",
+        ),
         ("training.optimizer", "sdg", r"training\.optimizer = 'sdg': .* Did you mean sgd\?"),
         ("model.heads", "many", r"model\.heads = 'many': input should be a valid integer"),
         ("seed", -1, r"seed = -1: input should be greater than or equal to 0"),
@@ -243,7 +251,7 @@ def test_settings_have_the_names_that_the_recipes_use() -> None:
         (
             "lama-ctx",
             {"model.disagreement_weight": 0.2},
-            r"model\.penalty .* lama-ctx, only in lama-ctx-dp, lam",
+            r"model\.disagreement_weight .* lama-ctx, only in lama-ctx-dp, lam",
         ),
         (
             "avg",
@@ -253,7 +261,7 @@ def test_settings_have_the_names_that_the_recipes_use() -> None:
         (
             "san",
             {"model.initial_temperature": None},
-            r"model\.temperature has no effect in san, only in l",
+            r"model\.initial_temperature has no effect in san, only in l",
         ),
         (
             "bert",

@@ -25,7 +25,7 @@ SYSTEMS = (
 
 def settings(name: str, **values: object) -> ModelSettings:
     """Small sizes."""
-    sizes = {"hidden": 7, "heads": 5, "classifier": 9, "filters": 6, "attention_width": 11}
+    sizes = {"hidden_size": 7, "heads": 5, "classifier_width": 9, "cnn_filters": 6, "san_width": 11}
     return ModelSettings.model_validate({"name": name, **sizes, **values})
 
 

@@ -34,7 +34,7 @@ def test_states_are_those_of_torch_alone(
 ) -> None:
     monkeypatch.setenv(SWITCH, "plain")
     monkeypatch.setattr(compiled_gru, "KNOWN", known)
-    torch_engine, tensors = random_network(settings("bigru", hidden=hidden))
+    torch_engine, tensors = random_network(settings("bigru", hidden_size=hidden))
     for name in tensors:
         tensors[name] /= hidden**0.5  # larger weights would enlarge every rounding
     torch_engine.network.load_state_dict({k: torch.from_numpy(v) for k, v in tensors.items()})
@@ -101,12 +101,12 @@ def test_a_length_below_zero_is_none_at_all() -> None:
 def test_arrays_of_any_layout_are_read_right() -> None:
     walk = walker(random_network(settings("bigru"))[1])
     ids, lengths = random_texts(6, 30)
-    wide = np.repeat(ids, 2, axis=1)[:, ::2]
+    ngrams = np.repeat(ids, 2, axis=1)[:, ::2]
 
-    found = walk.states(wide, np.repeat(lengths, 3)[::3].astype(np.int64).astype(np.int32))
+    found = walk.states(ngrams, np.repeat(lengths, 3)[::3].astype(np.int64).astype(np.int32))
 
     np.testing.assert_array_equal(found, walk.states(ids, lengths))
-    np.testing.assert_array_equal(wide, ids)  # left as they were
+    np.testing.assert_array_equal(ngrams, ids)  # left as they were
 
 
 @compiled

@@ -12,7 +12,7 @@ TEXTS = made_up_texts(WORDS, texts=20)
 
 
 def test_a_predictor_agrees_with_itself(tmp_path: Path) -> None:
-    predictor = Predictor.load(save(tmp_path / "model", wide=True))
+    predictor = Predictor.load(save(tmp_path / "model", ngrams=True))
 
     found = agreement(predictor, predictor, TEXTS)
 

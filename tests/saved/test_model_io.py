@@ -44,7 +44,7 @@ def folder(kept: Path, tmp_path: Path) -> Path:
 def test_the_folder_holds_what_the_design_says(kept: Path) -> None:
     names = {path.name for path in kept.iterdir()}
 
-    assert names == set(FILES) - {"wide.safetensors"}
+    assert names == set(FILES) - {"ngrams.safetensors"}
 
 
 def test_nothing_in_the_folder_is_a_pickle(kept: Path) -> None:
@@ -131,7 +131,7 @@ def test_a_loaded_model_saved_again_keeps_its_scores(kept: Path, tmp_path: Path)
     model = load_model(kept)
     scored = save_model(
         tmp_path / "scored",
-        type(model)(model.recipe, model.labels, model.tensors, model.encoder, model.wide,
+        type(model)(model.recipe, model.labels, model.tensors, model.encoder, model.ngrams,
                     model.facts, {**model.metrics, "test": {"accuracy": 0.5}}),
     )  # fmt: skip
 
@@ -156,12 +156,12 @@ def test_a_save_that_was_killed_leaves_nothing_in_the_next(
 ) -> None:
     unfinished = folder / ".unfinished"
     unfinished.mkdir()
-    (unfinished / "wide.safetensors").write_bytes(b"half")
+    (unfinished / "ngrams.safetensors").write_bytes(b"half")
 
     fitted.save(folder)
 
     assert not unfinished.exists()
-    assert not (folder / "wide.safetensors").exists()
+    assert not (folder / "ngrams.safetensors").exists()
     Predictor.load(folder)
 
 

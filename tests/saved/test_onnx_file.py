@@ -24,7 +24,7 @@ def test_tensors_in_the_safetensors_file_give_the_same_bits(name: str, tmp_path:
 
 
 def test_weights_lie_on_disk_once(tmp_path: Path) -> None:
-    model = settings("lama-ctx", classifier=512)
+    model = settings("lama-ctx", classifier_width=512)
     _, tensors = random_network(model, vocabulary=5000, width=100)
 
     save(tmp_path, model, tensors)
@@ -87,7 +87,7 @@ def test_graph_computes_with_the_stored_numbers(
 def test_other_storages_are_small(
     name: str, storage: Storage, share: float, tmp_path: Path
 ) -> None:
-    model = settings(name, hidden=50, heads=15, classifier=512)
+    model = settings(name, hidden_size=50, heads=15, classifier_width=512)
     _, tensors = random_network(model, vocabulary=7000, width=100)
     size = {}
 

@@ -12,14 +12,14 @@ from tests.runtime.networks import SYSTEMS, random_network, random_texts, settin
 OPTIONS: dict[str, dict[str, object]] = {
     "paper": {},
     "rank": {"rank": 3},
-    "states": {"scores": "h", "rank": 2},
-    "bare": {"tanh": False, "l2": False},
-    "no-tanh": {"tanh": False},
-    "no-l2": {"l2": False},
-    "temperature": {"temperature": 8.0},
-    "max-pool": {"max_pool": True, "temperature": 3.0},
+    "states": {"score_input": "states", "rank": 2},
+    "bare": {"score_tanh": False, "score_l2": False},
+    "no-tanh": {"score_tanh": False},
+    "no-l2": {"score_l2": False},
+    "initial_temperature": {"initial_temperature": 8.0},
+    "max-pool": {"initial_temperature": 3.0},
     "one-head": {"heads": 1},
-    "linear": {"classifier": 0},
+    "linear": {"classifier_width": 0},
 }
 READ_BY = {"lama": set(OPTIONS), "san": {"paper", "max-pool", "one-head", "linear"}}
 READ_BY["bilinear"] = {"paper", "states", "max-pool", "linear"}
@@ -109,7 +109,7 @@ def test_words_whose_scores_are_all_zero_get_equal_weights() -> None:
 
 @pytest.mark.parametrize("name", SYSTEMS)
 def test_graph_keeps_to_the_rules_of_onnx(name: str) -> None:
-    model = settings(name, max_pool=True, temperature=2.0)
+    model = settings(name, initial_temperature=2.0)
     _, tensors = random_network(model)
 
     onnx.checker.check_model(build_graph(model, tensors), full_check=True)

@@ -44,17 +44,17 @@ def save(
     text: dict[str, object] | None = None,
     labels: list[str] | list[int] | None = None,
     storage: Storage = "float32",
-    wide: bool = False,
+    ngrams: bool = False,
     **model: object,
 ) -> Path:
     """A small model of that system in ``folder``."""
-    sizes = {"hidden": 7, "heads": 5, "classifier": 9, "filters": 6, "attention_width": 11}
+    sizes = {"hidden_size": 7, "heads": 5, "classifier_width": 9, "cnn_filters": 6, "san_width": 11}
     about = {"min_count": 1, "width": 12, "rare": "unknown", **(text or {})}
     recipe = Recipe.model_validate(
         {
             "model": {"name": name, **sizes, **model},
             "text": about,
-            "wide": {"use": wide, "characters": True},
+            "ngrams": {"use": ngrams, "characters": True},
         }
     )
     labels = LABELS if labels is None else labels
@@ -75,6 +75,6 @@ def save(
         settings.max_words,
         settings.last_words,
     )
-    beside = wide_part(recipe.ngrams, len(labels)) if wide else None
+    beside = wide_part(recipe.ngrams, len(labels)) if ngrams else None
     saved = SavedModel(recipe, labels, tensors, encoder, beside)
     return save_model(folder, saved, storage=storage)

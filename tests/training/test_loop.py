@@ -209,7 +209,7 @@ def test_the_loop_learns() -> None:
 
 
 def test_a_loss_that_is_no_number_ends_the_run_with_advice() -> None:
-    with pytest.raises(ModelError, match=r"diverged in epoch \d.*training.rate"):
+    with pytest.raises(ModelError, match=r"diverged in epoch \d.*training.learning_rate"):
         fit(network(), TRAIN, VALID, plan(optimizer="sgd", rate=1e30, epochs=3))
 
 

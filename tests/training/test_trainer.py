@@ -148,15 +148,15 @@ def test_too_few_texts_to_hold_out_stop_by_themselves() -> None:
     assert len(trained.history) == 2
 
 
-@pytest.mark.parametrize("wide", [False, True])
-def test_texts_without_a_word_are_trained_on(wide: bool) -> None:
+@pytest.mark.parametrize("ngrams", [False, True])
+def test_texts_without_a_word_are_trained_on(ngrams: bool) -> None:
     empty = Texts(pa.chunked_array([[""] * 20], pa.large_string()), np.arange(20) % 2)
-    asked = recipe(text__vectors="word2vec", text__vector_epochs=1, wide__use=wide)
+    asked = recipe(text__vectors="word2vec", text__vector_epochs=1, wide__use=ngrams)
 
     trained = run(empty, asked=asked)
 
     assert len(trained.history) == 2
-    assert trained.wide is None
+    assert trained.ngrams is None
 
 
 def test_balanced_weights_are_scikit_learns() -> None:

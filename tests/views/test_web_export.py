@@ -23,9 +23,9 @@ const html = readFileSync(given.file, "utf8");
 const held = id => html.match(new RegExp(`id="${id}">([^<]*)<`))?.[1];
 const { Model } = await load("model.js");
 const { fromBase64 } = await load("weights.js");
-const wide = held("wide");
+const ngrams = held("ngrams");
 const description = JSON.parse(held("model"));
-const model = new Model(description, fromBase64(held("weights")), wide && fromBase64(wide));
+const model = new Model(description, fromBase64(held("weights")), ngrams && fromBase64(ngrams));
 const answers = [];
 for (const text of given.texts) answers.push(await model.explain(text));
 const long = Array.from({ length: 200 }, (_, t) => description.words[2 + (t % 40)]).join(" ");
@@ -66,7 +66,7 @@ def largest_gaps(file: Path, folder: Path) -> tuple[float, float]:
 def test_the_file_says_what_python_says(
     tmp_path: Path, saved: Storage, storage: Storage | None, written: Storage, tolerance: float
 ) -> None:
-    folder = save(tmp_path / "model", wide=True, storage=saved)
+    folder = save(tmp_path / "model", ngrams=True, storage=saved)
 
     found = export_web(folder, tmp_path / "model.html", storage=storage)
 
@@ -112,8 +112,8 @@ def test_what_cannot_be_compared_is_written_as_saved_or_says_what_to_install(
 @needs_node
 @pytest.mark.slow
 def test_a_text_of_200_words_takes_under_50_milliseconds(tmp_path: Path) -> None:
-    sizes: dict[str, Any] = {"hidden": 64, "heads": 15, "classifier": 128, "max_pool": True}
-    folder = save(tmp_path / "model", wide=True, text={"width": 100}, **sizes)
+    sizes: dict[str, Any] = {"hidden_size": 64, "heads": 15, "classifier_width": 128}
+    folder = save(tmp_path / "model", ngrams=True, text={"width": 100}, **sizes)
     file = export_web(folder, tmp_path / "model.html").file
 
     told = run(IN_THE_FILE, {"file": str(file), "texts": []})
@@ -151,7 +151,9 @@ def test_every_module_of_the_page_comes_after_those_it_imports() -> None:
 
 
 def test_a_transformer_is_refused_before_anything_is_written(tmp_path: Path) -> None:
-    folder = save(tmp_path / "model", "te", heads=2, positions=64, text={"max_words": 64})
+    folder = save(
+        tmp_path / "model", "te", heads=2, transformer_positions=64, text={"max_words": 64}
+    )
 
     with pytest.raises(ModelError, match="te is too large to run in a page"):
         export_web(folder, tmp_path / "page.html")

@@ -22,8 +22,8 @@ from tests.serve.saved import save
 SCRIPT = """
 const { Model } = await load("model.js");
 const { fromBase64 } = await load("weights.js");
-const wide = given.wide && fromBase64(given.wide);
-const model = new Model(given.description, fromBase64(given.weights), wide);
+const ngrams = given.ngrams && fromBase64(given.ngrams);
+const model = new Model(given.description, fromBase64(given.weights), ngrams);
 const points = (text, at) => Array.from(text.slice(0, at)).length;
 const answers = [];
 for (const text of given.texts) {
@@ -45,7 +45,7 @@ def in_javascript(folder: Path, texts: list[str], script: str = SCRIPT) -> Any:
     given = {
         "description": describe(folder),
         "weights": encoded(folder / WEIGHTS),
-        "wide": encoded(folder / "wide.safetensors"),
+        "ngrams": encoded(folder / "ngrams.safetensors"),
         "texts": texts,
     }
     return run(script, given)
@@ -84,12 +84,12 @@ def check_same(folder: Path, texts: list[str], tolerance: float) -> None:
     [
         ("lama", {}),
         ("lama-ctx", {}),
-        ("lama-ctx", {"rank": 3, "temperature": 4.0, "max_pool": True}),
-        ("lama-ctx", {"tanh": False, "l2": False, "scores": "h"}),
-        ("lama-ctx", {"classifier": 0}),
+        ("lama-ctx", {"rank": 3, "initial_temperature": 4.0}),
+        ("lama-ctx", {"score_tanh": False, "score_l2": False, "score_input": "states"}),
+        ("lama-ctx", {"classifier_width": 0}),
         ("lama-ctx-dp", {}),
         ("lama-ctx-de", {"heads": 1}),
-        ("lama-encoder", {"max_pool": True}),
+        ("lama-encoder", {}),
         ("bilinear", {}),
         ("san", {}),
         ("bigru", {}),
@@ -134,15 +134,15 @@ def test_words_are_left_out_as_in_python(tmp_path: Path, text: dict[str, object]
 def test_the_n_grams_beside_the_network_say_the_same(
     tmp_path: Path, name: str, labels: list[str], rare: str
 ) -> None:
-    folder = save(tmp_path / "model", name, labels=labels, text={"rare": rare}, wide=True)
+    folder = save(tmp_path / "model", name, labels=labels, text={"rare": rare}, ngrams=True)
 
     check_same(folder, TEXTS, 1e-5)
 
 
 @needs_node
-@pytest.mark.parametrize("wide", [True, False])
-def test_the_page_sums_up_in_pythons_words(tmp_path: Path, wide: bool) -> None:
-    folder = save(tmp_path / "model", wide=wide)
+@pytest.mark.parametrize("ngrams", [True, False])
+def test_the_page_sums_up_in_pythons_words(tmp_path: Path, ngrams: bool) -> None:
+    folder = save(tmp_path / "model", ngrams=ngrams)
     explanation = Predictor.load(folder).explain(TEXTS[4])
     script = f"""{SCRIPT.replace("tell(answers);", "")}
     const {{ sumsOf }} = await load("display.js");
@@ -152,7 +152,7 @@ def test_the_page_sums_up_in_pythons_words(tmp_path: Path, wide: bool) -> None:
     told = in_javascript(folder, [TEXTS[4]], script)
 
     assert told == [summed(explanation, c) for c in range(len(explanation.labels))]
-    assert ("of this, n-grams " in told[0]) == wide
+    assert ("of this, n-grams " in told[0]) == ngrams
 
 
 @needs_node
@@ -161,7 +161,9 @@ def test_a_long_text_without_attention_is_explained_by_windows(tmp_path: Path) -
 
 
 def test_a_transformer_is_refused_with_advice(tmp_path: Path) -> None:
-    folder = save(tmp_path / "model", "te", heads=2, positions=64, text={"max_words": 64})
+    folder = save(
+        tmp_path / "model", "te", heads=2, transformer_positions=64, text={"max_words": 64}
+    )
 
     with pytest.raises(ModelError, match=r"te is too large to run in a page alone. Use `lamatext"):
         describe(folder)

@@ -110,7 +110,7 @@ def read_vectors(path: Path, vocabulary: Vocabulary, width: int, seed: int) -> t
     for number, line in enumerate(_lines(path), start=1):
         word, _, values = line.rstrip().partition(" ")
         if number == 1 and values.isdigit():
-            continue  # word2vec's header: how many words, how wide
+            continue  # word2vec's header: how many words, how ngrams
         row = vocabulary.ids.get(word)
         if row is None:
             continue

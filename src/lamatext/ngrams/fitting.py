@@ -1,4 +1,4 @@
-"""Fitting the wide part: TF-IDF n-grams, weighted by naive Bayes, into a linear SVM.
+"""Fitting the n-gram model: TF-IDF n-grams, weighted by naive Bayes, into a linear SVM.
 
 Wang & Manning (2012): with p the counts of the texts of a class that have an n-gram and q those of
 the other texts (each plus one), r = ln(p/‖p‖₁) − ln(q/‖q‖₁); the n-gram's values are multiplied by

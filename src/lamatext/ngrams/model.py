@@ -1,4 +1,4 @@
-"""The wide part: a linear model on n-grams, whose logits are added to the network's.
+"""The n-gram model: a linear model on n-grams, whose logits are added to the network's.
 
 A block is the n-grams of one kind, of words or of characters. An n-gram g that stands tf times in a
 text has the value (1 + ln tf) · idf_g; the values of a block are divided by their norm, and

@@ -5,7 +5,6 @@ Shapes: B texts, T words, E embedding width, D state width, M heads, C classes.
 
 from typing import NamedTuple, assert_never
 
-import torch
 from torch import Tensor, nn
 
 from lamatext.errors import ModelError
@@ -18,8 +17,8 @@ from lamatext.nn.encoders import (
     mask_of,
 )
 from lamatext.nn.losses import disagreement_over_embeddings, disagreement_over_positions
-from lamatext.nn.pooling import BesideMax, MaxPooling, MeanPooling, masked_mean
-from lamatext.settings import ATTENTIVE, ModelSettings
+from lamatext.nn.pooling import MaxPooling, MeanPooling, masked_mean
+from lamatext.settings import ModelSettings
 
 
 class Output(NamedTuple):
@@ -45,7 +44,6 @@ class Network(nn.Module):
         classifier: nn.Module,
         *,
         embedding_dropout: float = 0.0,
-        word_dropout: float = 0.0,
     ) -> None:
         super().__init__()
         self.embedding = embedding
@@ -53,22 +51,15 @@ class Network(nn.Module):
         self.pooling = pooling
         self.classifier = classifier
         self.embedding_dropout = nn.Dropout(embedding_dropout)
-        self.word_dropout = word_dropout
 
     def forward(self, ids: Tensor, lengths: Tensor) -> Output:
         """Classify ``ids`` (B, T), of which the first ``lengths`` (B,; on the CPU) are words."""
         mask = mask_of(ids, lengths)  # (B, T)
-        embedded = self.embedding_dropout(self._drop_words(self.embedding(ids)))  # (B, T, E)
+        embedded = self.embedding_dropout(self.embedding(ids))  # (B, T, E)
         context = masked_mean(embedded, mask)  # (B, E)
         states = self.encoder(embedded, lengths)  # (B, T, D)
         embedding, weights = self.pooling(states, mask, context)  # (B, M, D), (B, M, T)
         return Output(self.classifier(embedding.flatten(1)), embedding, weights, states)
-
-    def _drop_words(self, embedded: Tensor) -> Tensor:
-        if not (self.training and self.word_dropout):
-            return embedded
-        kept = torch.rand(embedded.shape[:2], device=embedded.device) >= self.word_dropout
-        return embedded * kept[:, :, None]
 
 
 DISAGREEMENT = {"lama-ctx-dp": "positions", "lama-ctx-de": "embeddings", "san": "positions"}
@@ -78,15 +69,12 @@ def build_network(model: ModelSettings, *, vocabulary: int, width: int, classes:
     """The system that the settings name; ``bert`` alone is built by ``lamatext.nn.pretrained``."""
     encoder = _encoder(model, width)
     pooling, rows = _pooling(model, states=encoder.width, context=width)
-    if model.max_pool and model.name in ATTENTIVE:
-        pooling, rows = BesideMax(pooling), rows + 1
     return Network(
         nn.Embedding(vocabulary, width, padding_idx=0),
         encoder,
         pooling,
         _classifier(model, inputs=rows * encoder.width, classes=classes),
         embedding_dropout=model.embedding_dropout,
-        word_dropout=model.word_dropout,
     )
 
 

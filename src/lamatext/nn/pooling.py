@@ -7,7 +7,6 @@ The contract of every pooling, those in ``attention`` included:
 with None for the weights where a system has none. Shapes: B texts, T words, D state width, M rows.
 """
 
-import torch
 from torch import Tensor, nn
 
 
@@ -35,21 +34,6 @@ class MeanPooling(nn.Module):
     ) -> tuple[Tensor, None]:
         """The embedding (B, 1, D), and no weights."""
         return masked_mean(states, mask)[:, None, :], None
-
-
-class BesideMax(nn.Module):
-    """An attention's heads, and as one more row the maximum over the words."""
-
-    def __init__(self, attention: nn.Module) -> None:
-        super().__init__()
-        self.attention = attention
-
-    def forward(
-        self, states: Tensor, mask: Tensor, context: Tensor | None = None
-    ) -> tuple[Tensor, Tensor]:
-        """The embedding (B, M + 1, D), and the heads' weights (B, M, T)."""
-        heads, weights = self.attention(states, mask, context)
-        return torch.cat([heads, masked_max(states, mask)], dim=1), weights
 
 
 def masked_max(states: Tensor, mask: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Recipes: TOML files with the tables ``[text]``, ``[model]``, ``[training]`` and ``[wide]``.
+"""Recipes: TOML files with the tables ``[text]``, ``[model]``, ``[training]`` and ``[ngrams]``.
 
 A recipe may start from another one (``extends = "paper"``) and then states only what differs.
 """

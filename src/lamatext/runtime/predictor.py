@@ -49,7 +49,7 @@ class Predictor:
     encoder: Encoder
     classes: NDArray[np.generic]  # (C,): the labels, str or int
     head: ClassifierHead | None = None  # None: the network is explained by leaving words out
-    wide: NgramModel | None = None  # a linear model on n-grams beside the network
+    ngrams: NgramModel | None = None  # a linear model on n-grams beside the network
     versions: int = MOST  # of a text, at most, that are read to see what its words do
 
     @classmethod
@@ -91,14 +91,14 @@ class Predictor:
             method="contribution" if exact else "occlusion",
             window=1 if exact else occlusion_window(len(spans), self.versions),
         )
-        return explanation if self.wide is None else self._beside(self.wide, explanation)
+        return explanation if self.ngrams is None else self._beside(self.ngrams, explanation)
 
     def logits_of_words(self, texts: Sequence[Sequence[str]]) -> Floats:
         """Logits (n, C) of texts given as their words."""
         if not isinstance(self.encoder, TextEncoder):
             return self._network_logits(self.encoder.encode(map(" ".join, texts)))
         logits = self._network_logits(self.encoder.encode_words(texts))
-        return logits if self.wide is None else logits + self.wide.logits(texts)
+        return logits if self.ngrams is None else logits + self.ngrams.logits(texts)
 
     def _all_logits(self, texts: Iterable[str]) -> Floats:
         found = _each(self._logits, texts)
@@ -144,9 +144,9 @@ class Predictor:
         found = occlusion(ids[first:last], logits_of, most=self.versions)
         return found, spans[first:last]
 
-    def _beside(self, wide: NgramModel, seen: Explanation) -> Explanation:
-        """The explanation with the wide part's contributions; it reads every word of the text."""
-        assert isinstance(self.encoder, TextEncoder)  # a wide part is only trained with words
+    def _beside(self, ngrams: NgramModel, seen: Explanation) -> Explanation:
+        """The explanation with the n-gram model's contributions; it reads every word of the text."""
+        assert isinstance(self.encoder, TextEncoder)  # a n-gram model is only trained with words
         tokenizer = self.encoder.tokenizer
         words = tokenizer.words(seen.text)
         spans = tokenizer.spans(seen.text) or seen.spans  # without a word: the network's empty one
@@ -155,8 +155,8 @@ class Predictor:
         network = np.zeros((len(self.classes), len(spans)), np.float32)
         network[:, read] = seen.contributions[:, : len(read)]
         grams = np.zeros_like(network)
-        grams[:, : len(words)] = wide.contributions(words)
-        base = seen.logits + wide.base - network.sum(axis=1)
+        grams[:, : len(words)] = ngrams.contributions(words)
+        base = seen.logits + ngrams.base - network.sum(axis=1)
         weights = None
         if seen.weights is not None:
             weights = np.zeros((len(seen.weights), len(spans)), np.float32)

@@ -4,7 +4,7 @@
     model.safetensors   the network's tensors, under the names of its state dict
     tokenizer.json      how a text is cut into words
     vocab.txt           the words, one a line; the line number is the id
-    wide.safetensors    the linear model on n-grams beside the network, where there is one
+    ngrams.safetensors  the linear model on n-grams, if the model has one
     model.onnx          the graph that predicts without torch; its matrices lie in model.safetensors
     metrics.json        scores, learning curve, the baselines' scores
     README.md           the model card
@@ -24,11 +24,12 @@ from safetensors import SafetensorError, safe_open
 from lamatext.errors import ModelError
 from lamatext.settings import Recipe, Settings, TextSettings, TrainingSettings
 
-FORMAT = 1
+FORMAT = 2
 CONFIG, WEIGHTS, TOKENIZER = "config.json", "model.safetensors", "tokenizer.json"
 VOCAB, GRAPH, METRICS, CARD = "vocab.txt", "model.onnx", "metrics.json", "README.md"
-WIDE = "wide.safetensors"
-FILES = (CONFIG, WEIGHTS, WIDE, TOKENIZER, VOCAB, GRAPH, METRICS, CARD)
+NGRAMS = "ngrams.safetensors"
+NGRAMS_OF_FORMAT_1 = "wide.safetensors"
+FILES = (CONFIG, WEIGHTS, NGRAMS, NGRAMS_OF_FORMAT_1, TOKENIZER, VOCAB, GRAPH, METRICS, CARD)
 CHECKPOINT = "checkpoint.safetensors"  # beside them, while a run is unfinished
 
 Facts = dict[str, Any]
@@ -50,10 +51,10 @@ def load_config(folder: str | PathLike[str]) -> Facts:
         version = config["format"]
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise ModelError(f"{path}: not the config of a saved model. Train it again.") from error
-    if version != FORMAT:
+    if version not in (1, FORMAT):
         raise ModelError(
             f"{folder}: saved in format {version} by lamatext {config.get('lamatext', '?')}; this "
-            f"version reads format {FORMAT}. Upgrade lamatext, or train it again."
+            f"version reads formats 1 and {FORMAT}. Upgrade lamatext, or train it again."
         )
     _check_labels(path, config.get("labels"))
     _check_files(folder, config.get("files"))
@@ -69,6 +70,8 @@ def recipe_of(folder: Path, config: Facts) -> Recipe:
     try:
         tables: dict[str, type[Settings]] = {"training": TrainingSettings, "text": TextSettings}
         recipe = dict(config["recipe"])
+        if config["format"] == 1:
+            recipe = settings_from_format_1(recipe, folder)
         for name, table in tables.items():
             kept = recipe.get(name, {}).items()
             recipe[name] = {key: value for key, value in kept if key in table.model_fields}
@@ -84,6 +87,79 @@ def recipe_of(folder: Path, config: Facts) -> Recipe:
         ) from None
     except (TypeError, ValueError, AttributeError) as error:
         raise ModelError(f"{folder / CONFIG}: its settings cannot be read: {error}.") from None
+
+
+RETIRED: dict[str, dict[str, object]] = {
+    "model": {"max_pool": False, "word_dropout": 0.0},
+    "training": {"precision": "float32"},
+}
+"""Settings of format 1 that no longer exist, with the only value that is still readable."""
+
+RENAMED: dict[str, dict[str, str]] = {
+    "text": {
+        "lower": "lowercase",
+        "rare": "rare_words",
+        "tail": "last_words",
+        "vectors": "word_vectors",
+        "width": "vector_width",
+        "skip_gram": "word2vec_skip_gram",
+        "vector_epochs": "word2vec_epochs",
+        "vector_window": "word2vec_window",
+        "vector_sample": "word2vec_subsample",
+    },
+    "model": {
+        "hidden": "hidden_size",
+        "scores": "score_input",
+        "tanh": "score_tanh",
+        "l2": "score_l2",
+        "temperature": "initial_temperature",
+        "attention_width": "san_width",
+        "penalty": "disagreement_weight",
+        "filters": "cnn_filters",
+        "layers": "transformer_layers",
+        "feed_forward": "transformer_feed_forward",
+        "positions": "transformer_positions",
+        "classifier": "classifier_width",
+    },
+    "training": {
+        "rate": "learning_rate",
+        "keep": "keep_weights",
+        "batch": "batch_size",
+        "clip": "gradient_clip",
+        "valid": "validation_fraction",
+    },
+    "wide": {
+        "use": "enabled",
+        "words": "max_words",
+        "characters": "characters",
+        "power": "naive_bayes_power",
+        "strength": "svm_c",
+        "megabytes": "max_megabytes",
+    },
+}
+
+
+def settings_from_format_1(recipe: Facts, folder: Path) -> Facts:
+    """Translate the settings of a format-1 model to today's names."""
+    translated: Facts = {}
+    for table, settings in recipe.items():
+        if not isinstance(settings, dict):
+            translated[table] = settings
+            continue
+        renamed: Facts = {}
+        for name, value in settings.items():
+            if name in RETIRED.get(table, {}):
+                if table == "model" and value != RETIRED[table][name]:
+                    raise ModelError(
+                        f"{folder / CONFIG}: uses the setting {table}.{name} = {value}, which this "
+                        "version no longer has. Train the model again."
+                    )
+                continue
+            renamed[RENAMED.get(table, {}).get(name, name)] = value
+        if table == "model" and "score_input" in renamed:
+            renamed["score_input"] = {"u": "projected", "h": "states"}[renamed["score_input"]]
+        translated["ngrams" if table == "wide" else table] = renamed
+    return translated
 
 
 def check_fits(folder: Path, recipe: Recipe, *, vocabulary: int, classes: int) -> None:
@@ -132,6 +208,12 @@ def read_json(path: Path) -> Facts:
     return value
 
 
+def ngrams_file(folder: Path) -> Path:
+    """Return the path of the n-gram tables; format 1 had another name for them."""
+    old = folder / NGRAMS_OF_FORMAT_1
+    return old if old.is_file() else folder / NGRAMS
+
+
 def folder_size(folder: Path) -> int:
     """Bytes of a saved model."""
     return sum((folder / name).stat().st_size for name in FILES if (folder / name).is_file())
@@ -162,7 +244,9 @@ def _check_files(folder: Path, checksums: object) -> None:
         raise ModelError(f"{folder / CONFIG}: does not list the model's files. Train it again.")
     for name in FILES:
         expected = checksums.get(name)
-        if name in (CONFIG, CARD) or (expected is None and name in (WIDE, VOCAB, GRAPH)):
+        if name in (CONFIG, CARD) or (
+            expected is None and name in (NGRAMS, NGRAMS_OF_FORMAT_1, VOCAB, GRAPH)
+        ):
             continue  # people edit the card; not every system has n-grams, vocabulary and graph
         if not (folder / name).is_file():
             raise ModelError(f"{folder}: {name} is missing. Save or copy the whole folder again.")

@@ -73,7 +73,7 @@ def _size(config: Mapping[str, Any]) -> str:
 
 def _settings(recipe: Mapping[str, Any], training: Mapping[str, Any]) -> str:
     lines = ["## Settings", "", "| setting | value |", "|---|---|"]
-    for table in ("text", "model", "training", "wide"):
+    for table in ("text", "model", "training", "ngrams"):
         lines += [
             f"| {table}.{name} | {_plain(value)} |"
             for name, value in recipe[table].items()

@@ -31,14 +31,16 @@ from lamatext.saved.format import (
     FORMAT,
     GRAPH,
     METRICS,
+    NGRAMS,
+    RENAMED,
     TOKENIZER,
     VOCAB,
     WEIGHTS,
-    WIDE,
     Facts,
     check_fits,
     checksum,
     load_config,
+    ngrams_file,
     read_json,
     recipe_of,
 )
@@ -59,7 +61,7 @@ class SavedModel:
     labels: list[str] | list[int]
     tensors: Tensors  # float32
     encoder: Encoder
-    wide: NgramModel | None = None
+    ngrams: NgramModel | None = None
     facts: Facts = field(default_factory=dict)  # data, versions, parameters, training
     metrics: Facts = field(default_factory=dict)
 
@@ -76,8 +78,8 @@ def save_model(
     unfinished = _empty(folder / ".unfinished")
     stored = stored_as(model.tensors, storage)
     (unfinished / WEIGHTS).write_bytes(save(stored))
-    if model.wide is not None:
-        (unfinished / WIDE).write_bytes(save(model.wide.to_tensors()))
+    if model.ngrams is not None:
+        (unfinished / NGRAMS).write_bytes(save(model.ngrams.to_tensors()))
     _write_encoder(unfinished, model)
     _write_json(unfinished / METRICS, model.metrics)
     if model.recipe.model.name not in NOT_HELD:
@@ -100,7 +102,7 @@ def load_model(folder: str | PathLike[str]) -> SavedModel:
         labels=config["labels"],
         tensors=load_tensors(folder),
         encoder=_read_encoder(folder, recipe, classes=len(config["labels"])),
-        wide=_read_wide(folder, recipe),
+        ngrams=_read_ngrams(folder, recipe),
         facts={key: value for key, value in config.items() if key not in _OWN},
         metrics=read_json(folder / METRICS),
     )
@@ -124,8 +126,8 @@ def load_predictor(folder: str | PathLike[str]) -> Predictor:
     if GRAPH in config["files"]:
         from lamatext.runtime.onnx_engine import OnnxEngine
 
-        head, wide = _read_head(folder), _read_wide(folder, recipe)
-        return Predictor(OnnxEngine.load(folder), encoder, classes, head, wide)
+        head, ngrams = _read_head(folder), _read_ngrams(folder, recipe)
+        return Predictor(OnnxEngine.load(folder), encoder, classes, head, ngrams)
     require("torch", extra="train", purpose=f"the model {recipe.model.name}")
     from lamatext.runtime.torch_engine import TorchEngine
 
@@ -182,7 +184,13 @@ def _config(model: SavedModel, storage: Storage) -> Facts:
 _OWN = {"format", "lamatext", "recipe", "labels", "storage", "files"}
 
 
-_READING = {"tokenizer", "lower", "rare", "max_words", "tail"}  # what decides how a text is read
+_READING = {
+    "tokenizer",
+    "lowercase",
+    "rare_words",
+    "max_words",
+    "last_words",
+}  # what decides how a text is read
 
 
 def _write_encoder(folder: Path, model: SavedModel) -> None:
@@ -200,15 +208,16 @@ def _write_encoder(folder: Path, model: SavedModel) -> None:
 def _read_encoder(folder: Path, recipe: Recipe, *, classes: int) -> Encoder:
     if recipe.model.name == "bert":
         return SubwordEncoder.from_json((folder / TOKENIZER).read_text(encoding="utf-8"))
-    facts = read_json(folder / TOKENIZER)
+    renamed = RENAMED["text"]
+    facts = {renamed.get(k, k): v for k, v in read_json(folder / TOKENIZER).items()}
     if unknown := facts.keys() - _READING:
         raise ModelError(
             f"{folder / TOKENIZER}: {min(unknown)} is not known to this version. Upgrade lamatext."
         )
     try:
         text = (folder / VOCAB).read_bytes().decode("utf-8", "surrogatepass")
-        tokenizer = make_tokenizer(facts["tokenizer"], lower=facts["lower"])
-        limits = facts["rare"], facts["max_words"], facts.get("tail", 0)
+        tokenizer = make_tokenizer(facts["tokenizer"], lower=facts["lowercase"])
+        limits = facts["rare_words"], facts["max_words"], facts.get("last_words", 0)
     except (OSError, UnicodeDecodeError, KeyError) as error:
         raise ModelError(f"{folder}: {TOKENIZER} or {VOCAB} cannot be read: {error}.") from error
     vocabulary = Vocabulary.from_text(text)
@@ -216,13 +225,14 @@ def _read_encoder(folder: Path, recipe: Recipe, *, classes: int) -> Encoder:
     return TextEncoder(tokenizer, vocabulary, *limits)
 
 
-def _read_wide(folder: Path, recipe: Recipe) -> NgramModel | None:
-    if not (folder / WIDE).is_file():
+def _read_ngrams(folder: Path, recipe: Recipe) -> NgramModel | None:
+    path = ngrams_file(folder)
+    if not path.is_file():
         return None
     try:
-        return NgramModel.from_tensors(recipe.ngrams, load_file(folder / WIDE))
+        return NgramModel.from_tensors(recipe.ngrams, load_file(path))
     except (OSError, SafetensorError, KeyError) as error:
-        raise ModelError(f"{folder / WIDE}: cannot be read: {error}.") from error
+        raise ModelError(f"{path}: cannot be read: {error}.") from error
 
 
 def _read_head(folder: Path) -> ClassifierHead:

@@ -150,7 +150,7 @@ def _pool(nodes: Nodes, model: ModelSettings, text: Text) -> bool:
         case "avg":
             _mean(nodes, text, name="embedding")
             return False
-    place = "pooling.attention" if model.max_pool else "pooling"
+    place = "pooling"
     match model.name:
         case "bilinear":
             scores = _bilinear_scores(nodes, model, text, place)
@@ -160,23 +160,18 @@ def _pool(nodes: Nodes, model: ModelSettings, text: Text) -> bool:
             scores = nodes.add("MatMul", inner, nodes.transposed(f"{place}.w2.weight"))
         case _:
             scores = _low_rank_scores(nodes, model, text, place)
-    _attend(nodes, scores, text.mask, max_pool=model.max_pool)
+    _attend(nodes, scores, text.mask)
     return True
 
 
-def _attend(nodes: Nodes, scores: str, mask: str, *, max_pool: bool) -> None:
+def _attend(nodes: Nodes, scores: str, mask: str) -> None:
     """``weights``, the softmax of scores (B, T, M) over the words, and ``embedding``, S = A H."""
     scores = nodes.add("Transpose", scores, perm=[0, 2, 1])  # (B, M, T)
     scores = nodes.add("Where", mask, scores, nodes.number(-np.inf))
     weights = nodes.add("Softmax", scores, axis=-1)
     # Exactly zero on padding, however a platform's softmax rounds exp(-inf).
     nodes.add("Where", mask, weights, nodes.number(0), name="weights")
-    if not max_pool:
-        nodes.add("MatMul", "weights", "states", name="embedding")
-        return
-    heads = nodes.add("MatMul", "weights", "states")  # (B, M, D)
-    most = _maximum(nodes, mask)  # (B, 1, D)
-    nodes.add("Concat", heads, most, axis=1, name="embedding")
+    nodes.add("MatMul", "weights", "states", name="embedding")
 
 
 def _low_rank_scores(nodes: Nodes, model: ModelSettings, text: Text, place: str) -> str:

@@ -9,14 +9,14 @@ from fastapi import FastAPI
 from starlette.responses import FileResponse, Response
 
 from lamatext.errors import ModelError
-from lamatext.saved.format import WEIGHTS, WIDE
+from lamatext.saved.format import NGRAMS, WEIGHTS
 from lamatext.serve.http_errors import ProblemError
 from lamatext.serve.registry import ServedModel
 from lamatext.views.explanation_page import style
 from lamatext.views.web_model import describe, runs_in_page
 
 TYPES = {"js": "text/javascript", "css": "text/css", "html": "text/html", "svg": "image/svg+xml"}
-TENSORS = {"weights": WEIGHTS, "wide": WIDE}
+TENSORS = {"weights": WEIGHTS, "ngrams": NGRAMS}
 FRESH = {"Cache-Control": "no-cache"}
 
 

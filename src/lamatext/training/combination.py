@@ -1,4 +1,4 @@
-"""How much the network and the wide part each count: two factors, fitted on validation texts."""
+"""How much the network and the n-gram model each count: two factors, fitted on validation texts."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,17 +9,17 @@ USUAL = (1.0, 0.5)  # where the factors lie when there are no texts to fit them 
 CARE = 1.0  # how strongly they are held there: as much as one text's loss
 
 
-def fuse(wide: Floats, deep: Floats, labels: NDArray[np.int64]) -> tuple[float, float]:
-    """a, b ≥ 0 for which softmax(a·wide + b·deep) gives the labels the largest likelihood.
+def fuse(ngrams: Floats, deep: Floats, labels: NDArray[np.int64]) -> tuple[float, float]:
+    """a, b ≥ 0 for which softmax(a·ngrams + b·deep) gives the labels the largest likelihood.
 
     Args:
-        wide: logits (n, C) of the linear model.
+        ngrams: logits (n, C) of the linear model.
         deep: logits (n, C) of the network.
         labels: class numbers (n,).
     """
     from scipy.optimize import minimize
 
-    first, second = wide.astype(np.float64), deep.astype(np.float64)
+    first, second = ngrams.astype(np.float64), deep.astype(np.float64)
     rows = np.arange(len(labels))
 
     def loss(factors: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:

@@ -39,7 +39,7 @@ def can_record(network: nn.Module, plan: Plan) -> bool:
     """Whether a step never asks the processor for a number, such as the length of a text."""
     if plan.device.type != "cuda" or os.environ.get(SWITCH) == "plain":
         return False
-    if not isinstance(network, Network) or plan.training.precision != "float32":
+    if not isinstance(network, Network):
         return False
     encoder = network.encoder
     return isinstance(encoder, NoEncoder) or (

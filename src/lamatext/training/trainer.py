@@ -41,7 +41,7 @@ class Trained:
     recipe: Recipe  # with a number for every ``auto``
     network: nn.Module
     encoder: Encoder
-    wide: NgramModel | None
+    ngrams: NgramModel | None
     history: list[EpochRecord]
     best_epoch: int
     valid_accuracy: float
@@ -96,7 +96,7 @@ def train(  # noqa: PLR0913 - data, recipe, and where and how it runs
         recipe=recipe,
         network=network,
         encoder=start.encoder,
-        wide=finished.wide,
+        ngrams=finished.ngrams,
         history=state.history,
         best_epoch=state.best_epoch,
         valid_accuracy=finished.accuracy or state.best_accuracy,
@@ -106,13 +106,13 @@ def train(  # noqa: PLR0913 - data, recipe, and where and how it runs
 
 
 class _Finished(NamedTuple):
-    wide: NgramModel | None
+    ngrams: NgramModel | None
     scales: dict[str, float]
     accuracy: float | None  # of both parts together on validation; None where there is one part
 
 
 def _finish(start: Ready, held_out: Examples, plan: Plan, progress: Progress) -> _Finished:
-    """Make the probabilities hold on the validation texts, with the wide part if there is one.
+    """Make the probabilities hold on the validation texts, with the n-gram model if there is one.
 
     Fitted on the training texts it says how much each part counts; then it is fitted once more, on
     the validation texts too.
@@ -144,7 +144,7 @@ def _finish(start: Ready, held_out: Examples, plan: Plan, progress: Progress) ->
     progress.note(f"network and n-grams together  validation accuracy {accuracy:.4f}")
     scale_logits(start.network, b)
     everything = np.union1d(split.train, split.valid)
-    return _Finished(fitted(everything).scaled(a), {"wide": a, "network": b}, accuracy)
+    return _Finished(fitted(everything).scaled(a), {"ngrams": a, "network": b}, accuracy)
 
 
 def words_of(tokens: Tokens, rows: Indices) -> list[list[str]]:

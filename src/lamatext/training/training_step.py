@@ -65,11 +65,8 @@ def move(network: nn.Module, optimizer: torch.optim.Optimizer, plan: Plan, batch
     """A step at the rate that the optimiser has."""
     ids, lengths, labels = batch
     optimizer.zero_grad()
-    with torch.autocast(
-        plan.device.type, torch.bfloat16, enabled=plan.training.precision == "bfloat16"
-    ):
-        output: Output = network(ids, lengths)
-        loss = objective(output, labels, plan)
+    output: Output = network(ids, lengths)
+    loss = objective(output, labels, plan)
     loss.backward()  # type: ignore[no-untyped-call]
     if plan.training.gradient_clip is not None:
         nn.utils.clip_grad_norm_(network.parameters(), plan.training.gradient_clip)

@@ -19,7 +19,7 @@ from lamatext.data.token_ids import FIRST_WORD
 from lamatext.errors import require
 from lamatext.runtime.parity import Agreement, agreement, made_up_texts
 from lamatext.runtime.predictor import Predictor
-from lamatext.saved.format import WIDE, load_config
+from lamatext.saved.format import load_config, ngrams_file
 from lamatext.saved.model_io import load_model, load_tensors, save_model
 from lamatext.saved.quantization import Storage, stored_as
 from lamatext.serve.web_page import asset
@@ -27,7 +27,7 @@ from lamatext.views.formatting import escaped
 from lamatext.views.web_model import describe
 
 MODULES = (
-    *("arrays.js", "tokens.js", "weights.js", "network.js", "wide.js", "explain.js", "model.js"),
+    *("arrays.js", "tokens.js", "weights.js", "network.js", "ngrams.js", "explain.js", "model.js"),
     *("display.js", "panel.js", "app.js", "inline.js"),
 )  # each after those that it imports
 STYLES = ("house.css", "page.css")
@@ -57,8 +57,8 @@ def export_web(folder: Path, out: Path, *, storage: Storage | None = None) -> We
     description = {**describe(folder), "name": folder.resolve().name}
     storage, found = (storage, _compared(folder, storage)) if storage else _usual(folder)
     weights = save(stored_as(load_tensors(folder), storage))
-    wide = (folder / WIDE).read_bytes() if description["wide"] else None
-    html = page_of(description, weights, wide)
+    ngrams = ngrams_file(folder).read_bytes() if description["ngrams"] else None
+    html = page_of(description, weights, ngrams)
     write_text(out, html)
     return WebExport(out, len(html.encode()), storage, found)
 
@@ -86,12 +86,12 @@ def _compared(folder: Path, storage: Storage) -> Agreement | None:
         return agreement(Predictor.load(place), Predictor.load(folder), made_up_texts(words))
 
 
-def page_of(description: Mapping[str, Any], weights: bytes, wide: bytes | None) -> str:
+def page_of(description: Mapping[str, Any], weights: bytes, ngrams: bytes | None) -> str:
     """The page with a model in it: its description, and the bytes of its tensors."""
     style, script = "\n".join(map(asset, STYLES)), _script()
     parts = [_held("model", _json(description)), _held("weights", _base64(weights))]
-    if wide is not None:
-        parts.append(_held("wide", _base64(wide)))
+    if ngrams is not None:
+        parts.append(_held("ngrams", _base64(ngrams)))
     policy = (
         f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'; "
         "base-uri 'none'; form-action 'none'"

@@ -5,11 +5,11 @@ from typing import Any
 
 from lamatext.errors import ModelError
 from lamatext.ngrams.model import specs
-from lamatext.saved.format import VOCAB, WEIGHTS, WIDE, load_config, recipe_of
+from lamatext.saved.format import VOCAB, WEIGHTS, load_config, ngrams_file, recipe_of
 from lamatext.saved.onnx_graph import NOT_HELD
 from lamatext.settings import NgramSettings
 
-SETTINGS = ("name", "heads", "rank", "scores", "tanh", "l2", "temperature", "max_pool")
+SETTINGS = ("name", "heads", "rank", "score_input", "score_tanh", "score_l2")
 
 
 def describe(folder: Path) -> dict[str, Any]:
@@ -35,9 +35,9 @@ def describe(folder: Path) -> dict[str, Any]:
     return {
         "labels": config["labels"],
         "settings": model.model_dump(include=set(SETTINGS)),
-        "text": text.model_dump(include={"lower", "rare", "max_words", "tail"}),
+        "text": text.model_dump(include={"lowercase", "rare_words", "max_words", "last_words"}),
         "words": words,
-        "wide": wide_blocks(recipe.ngrams) if (folder / WIDE).is_file() else None,
+        "ngrams": ngram_blocks(recipe.ngrams) if ngrams_file(folder).is_file() else None,
         "bytes": (folder / WEIGHTS).stat().st_size,
     }
 
@@ -50,6 +50,6 @@ def runs_in_page(folder: Path) -> bool:
         return False
 
 
-def wide_blocks(settings: NgramSettings) -> list[dict[str, Any]]:
-    """Which n-grams each block of the wide part has: runs of words, or of characters."""
+def ngram_blocks(settings: NgramSettings) -> list[dict[str, Any]]:
+    """Which n-grams each block of the n-gram model has: runs of words, or of characters."""
     return [{"words": spec.words, "characters": spec.chars} for spec in specs(settings)]

@@ -7,10 +7,10 @@ import { fromBase64 } from "./weights.js";
 const held = id => document.getElementById(id)?.textContent;
 
 const description = JSON.parse(held("model"));
-const wide = held("wide");
+const ngrams = held("ngrams");
 
 description.where = "What you type stays in this page: it asks no server.";
 start([{
   ...description,
-  load: async () => new Model(description, fromBase64(held("weights")), wide && fromBase64(wide)),
+  load: async () => new Model(description, fromBase64(held("weights")), ngrams && fromBase64(ngrams)),
 }]);

@@ -5,27 +5,27 @@ import { contributions, occlusion, windowOf } from "./explain.js";
 import { run } from "./network.js";
 import { Reader } from "./tokens.js";
 import { readTensors, restored } from "./weights.js";
-import { wideContributions } from "./wide.js";
+import { ngramContributions } from "./ngrams.js";
 
 export class Model {
-  /** `weights` and `wide` are the bytes of model.safetensors and, if there is one, wide.safetensors. */
-  constructor(description, weights, wide = null) {
+  /** `weights` and `ngrams` are the bytes of model.safetensors and, if there is one, ngrams.safetensors. */
+  constructor(description, weights, ngrams = null) {
     this.name = description.name;
     this.labels = description.labels;
     this.where = description.where;
     this.reader = new Reader(description.words, description.text);
     this.network = { settings: description.settings, tensors: restored(readTensors(weights)) };
     this.heads = headsOf(this.network);
-    this.parts = wide ? ["network", "n-grams"] : [];
-    this.wide = wide && { blocks: description.wide, tensors: readTensors(wide) };
+    this.parts = ngrams ? ["network", "n-grams"] : [];
+    this.ngrams = ngrams && { blocks: description.ngrams, tensors: readTensors(ngrams) };
   }
 
   /** The probability of each class. */
   async predict(text) {
     const { words, ids } = this.reader.read(text);
     const logits = Array.from(run(this.network, ids).logits);
-    if (this.wide) {
-      const beside = wideContributions(this.wide, words);
+    if (this.ngrams) {
+      const beside = ngramContributions(this.ngrams, words);
       logits.forEach((_, c) => { logits[c] += beside.base[c] + sum(beside.contributions[c]); });
     }
     return Array.from(softmax(logits));
@@ -49,7 +49,7 @@ export class Model {
       method: weights ? "contribution" : "occlusion",
       window: weights ? 1 : windowOf(read.ids.length),
     };
-    return withProbabilities(this.wide ? beside(this.wide, explanation, read) : explanation);
+    return withProbabilities(this.ngrams ? beside(this.ngrams, explanation, read) : explanation);
   }
 }
 
@@ -59,9 +59,9 @@ function headsOf({ settings }) {
   return settings.name === "bilinear" ? 1 : settings.heads;
 }
 
-/** The wide part reads every word of the text; what the network did not read has no weight there. */
-function beside(wide, explanation, { spans, words, places }) {
-  const found = wideContributions(wide, words);
+/** The n-gram model reads every word of the text; what the network did not read has no weight there. */
+function beside(ngrams, explanation, { spans, words, places }) {
+  const found = ngramContributions(ngrams, words);
   const [all, read] = words.length ? [spans, places] : [explanation.spans, [0]]; // no word: the network's empty one
   const spread = row => {
     const wider = new Array(all.length).fill(0);

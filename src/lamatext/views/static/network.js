@@ -95,14 +95,13 @@ function pool(settings, tensors, states, embedded) {
   if (settings.name === "bigru" || settings.name === "cnn") {
     return { embedding: maxRow(states), weights: null };
   }
-  const place = settings.max_pool ? "pooling.attention." : "pooling.";
-  const part = name => tensors[place + name];
+  const part = name => tensors["pooling." + name];
   const scores = transpose(SCORES[settings.name]?.(settings, part, states, embedded)
     ?? lowRankScores(settings, part, states, embedded)); // (M, T)
   const weights = new Matrix(scores.rows, scores.columns);
   for (let i = 0; i < scores.rows; i++) weights.row(i).set(softmax(scores.row(i)));
   const heads = linear(weights, transpose(states)); // S = A H: (M, D)
-  return { embedding: settings.max_pool ? under(heads, maxRow(states)) : heads, weights };
+  return { embedding: heads, weights };
 }
 
 const SCORES = {
@@ -123,8 +122,8 @@ function lowRankScores(settings, part, states, embedded) {
   for (let t = 0; t < states.rows; t++) {
     const f = scores.row(t), key = keys.row(t);
     for (let i = 0; i < heads; i++) f[i] = dot(query, i * rank, key, i * rank, rank);
-    if (settings.tanh) f.forEach((value, i) => { f[i] = Math.tanh(value); });
-    const norm = settings.l2 ? Math.hypot(...f) || 1 : 1;
+    if (settings.score_tanh) f.forEach((value, i) => { f[i] = Math.tanh(value); });
+    const norm = settings.score_l2 ? Math.hypot(...f) || 1 : 1;
     const temperatures = part("log_temperature")?.data;
     f.forEach((value, i) => { f[i] = (value / norm) * (temperatures ? Math.exp(temperatures[i]) : 1); });
   }
@@ -133,15 +132,8 @@ function lowRankScores(settings, part, states, embedded) {
 
 /** uₜ = tanh(W hₜ + b), or the states themselves: (T, D). */
 function scored(settings, part, states) {
-  if (settings.scores === "h") return states;
+  if (settings.score_input === "states") return states;
   return map(linear(states, part("project.weight"), part("project.bias").data), Math.tanh);
-}
-
-function under(above, below) {
-  const data = new Float32Array(above.data.length + below.data.length);
-  data.set(above.data);
-  data.set(below.data, above.data.length);
-  return new Matrix(above.rows + below.rows, above.columns, data);
 }
 
 /** W₂ relu(W₁ s + b₁) + b₂ of the flattened embedding, or one linear layer: (C). */

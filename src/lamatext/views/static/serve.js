@@ -26,7 +26,7 @@ async function load(model) {
   const path = `models/${encodeURIComponent(model.name)}`;
   const description = await (await get(path)).json();
   if (description.bytes > LARGE) return new RemoteModel(model, ask);
-  const parts = ["weights", ...(description.wide ? ["wide"] : [])];
+  const parts = ["weights", ...(description.ngrams ? ["ngrams"] : [])];
   const files = await Promise.all(parts.map(async part => (await get(`${path}/${part}`)).arrayBuffer()));
   const where = "What you type stays in this page.";
   return new Model({ ...description, name: model.name, where }, ...files);

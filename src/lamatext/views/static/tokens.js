@@ -23,9 +23,9 @@ export const UNKNOWN = 1; // the id of a word outside the vocabulary
 
 /** What turns a text into the ids a network reads. */
 export class Reader {
-  constructor(words, { lower, rare, max_words, tail = 0 }) {
+  constructor(words, { lowercase, rare_words, max_words, last_words = 0 }) {
     this.ids = new Map(words.map((word, id) => [word, id]).slice(2)); // <pad> and <unk> are no words
-    Object.assign(this, { lower, rare, most: max_words ?? Infinity, tail });
+    Object.assign(this, { lowercase, rare: rare_words, most: max_words ?? Infinity, tail: last_words });
   }
 
   /** All words with their spans; the ids of those that are read, and which words these are. */
@@ -33,7 +33,7 @@ export class Reader {
     const spans = spansOf(text);
     const words = spans.map(([start, end]) => {
       const word = text.slice(start, end);
-      return this.lower ? word.toLowerCase() : word;
+      return this.lowercase ? word.toLowerCase() : word;
     });
     let places = words.map((_, place) => place);
     if (this.rare === "drop") places = places.filter(place => this.ids.has(words[place]));

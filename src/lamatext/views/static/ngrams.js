@@ -1,4 +1,4 @@
-// The wide part: a linear model on n-grams, as lamatext.runtime.wide and lamatext.data.ngrams have it.
+// The n-gram model: a linear model on n-grams, as lamatext.runtime.ngrams and lamatext.data.ngrams have it.
 // An n-gram is known by a 32-bit key; Math.imul and >>> 0 keep all sums modulo 2³².
 
 const BASE = 2654435761 | 0, STEP = 0x9e3779b9 | 0;
@@ -56,7 +56,7 @@ function find(keys, key) {
 }
 
 /** What the words add to the logits, class by class, and a constant: {contributions (C)(T), base (C)}. */
-export function wideContributions({ blocks, tensors }, words) {
+export function ngramContributions({ blocks, tensors }, words) {
   const bias = Array.from(tensors.bias.values);
   const total = bias.map(() => new Float64Array(words.length)); // (rows)(T)
   blocks.forEach((spec, number) => addBlock(total, spec, name => tensors[`${number}.${name}`], words));

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from lamatext.data.dataset import Dataset
+from lamatext.data.labels import LabelEncoder
 from lamatext.data.text_encoder import TextEncoder, tokenise
 from lamatext.data.tokenizer import WordTokenizer
 from lamatext.data.vocabulary import Vocabulary
@@ -23,8 +24,8 @@ from lamatext.training.trainer import words_of
 
 def save_untrained(folder: Path, recipe: Recipe, corpus: Dataset, *, min_count: int = 3) -> Path:
     """A model of the recipe with the words of the corpus, and its n-grams if the recipe says so."""
-    assert corpus.labels is not None
-    names, labels = np.unique(np.array(corpus.labels.to_pylist()), return_inverse=True)
+    label_encoder = LabelEncoder.fit(corpus.require_labels())
+    labels, names = label_encoder.encode(corpus.require_labels()), label_encoder.names
     tokens = tokenise(corpus.texts, WordTokenizer())
     rows = np.arange(len(corpus))
     vocabulary = Vocabulary.from_counts(tokens.types, tokens.counts(rows), min_count=min_count)
@@ -40,7 +41,7 @@ def save_untrained(folder: Path, recipe: Recipe, corpus: Dataset, *, min_count: 
     ngrams = None
     if recipe.ngrams.enabled:
         ngrams = fit_ngrams(words_of(tokens, rows), labels, recipe.ngrams, classes=len(names))
-    model = SavedModel(recipe, names.tolist(), tensors, encoder, ngrams)
+    model = SavedModel(recipe, names, tensors, encoder, ngrams)
     return save_model(folder, model, storage=recipe.storage)
 
 

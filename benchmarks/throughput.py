@@ -21,6 +21,7 @@ from benchmarks.models import eager, save_untrained
 from benchmarks.plain import plain_torch
 from lamatext.baselines import BASELINES, Baseline
 from lamatext.data.dataset import Dataset
+from lamatext.data.labels import LabelEncoder
 from lamatext.data.sources import load
 from lamatext.data.token_ids import by_length
 from lamatext.recipes import load_recipe
@@ -106,10 +107,9 @@ def _eager(folder: Path, probe: list[str]) -> tuple[Run, Way]:
 
 def _fitted(name: str, corpus: Dataset) -> Run:
     """The baseline of that name, trained on the corpus."""
-    assert corpus.labels is not None
-    _, labels = np.unique(np.array(corpus.labels.to_pylist()), return_inverse=True)
+    labels = corpus.require_labels()
     baseline: Baseline = BASELINES[name][1]()
-    baseline.fit(corpus.texts.to_pylist(), labels)
+    baseline.fit(corpus.texts.to_pylist(), LabelEncoder.fit(labels).encode(labels))
     return baseline.probabilities
 
 

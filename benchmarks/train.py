@@ -17,6 +17,7 @@ from benchmarks import encoder
 from benchmarks.figures import Figure, in_turns
 from benchmarks.plain import SWITCHES, best_threads, plain_torch
 from benchmarks.shares import shares
+from lamatext.data.labels import LabelEncoder
 from lamatext.data.sources import load
 from lamatext.data.token_ids import Indices
 from lamatext.nn.network import Network
@@ -105,8 +106,8 @@ def task(source: str, batches: int) -> Task:
 
 def _task(source: str, recipe: Recipe, count: int) -> Task:
     corpus = load(source)
-    assert corpus.labels is not None
-    names, labels = np.unique(np.array(corpus.labels.to_pylist()), return_inverse=True)
+    encoder = LabelEncoder.fit(corpus.require_labels())
+    names, labels = encoder.names, encoder.encode(corpus.require_labels())
     split = joined(Texts(corpus.texts, labels), None, recipe)
     start = prepare_words(split, recipe, len(names), SILENT)
     assert isinstance(start.network, Network)

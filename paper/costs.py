@@ -20,8 +20,8 @@ from benchmarks.figures import machine
 from lamatext.baselines import BASELINES, check_baselines
 from lamatext.classifier import TextClassifier
 from lamatext.data.dataset import Dataset
+from lamatext.data.labels import LabelEncoder
 from lamatext.data.sources import load
-from lamatext.pipeline import numbers_of
 from lamatext.recipes import resolve_recipe
 from lamatext.runtime.parallel import usable_cores
 from lamatext.runtime.predictor import Predictor
@@ -114,15 +114,18 @@ def _ours(recipe: Recipe, train: Dataset, folder: Path) -> Trained:
 def _baseline(name: str, train: Dataset) -> Trained:
     check_baselines([name])
     baseline = BASELINES[name][1]()
-    texts, (_, labels) = train.texts.to_pylist(), numbers_of(train)
-    seconds = _seconds(baseline.fit, texts, labels)
+    labels = train.require_labels()
+    class_indices = LabelEncoder.fit(labels).encode(labels)
+    seconds = _seconds(baseline.fit, train.texts.to_pylist(), class_indices)
     return Trained(baseline.probabilities, baseline.size(), seconds)
 
 
 def handful(corpus: Dataset) -> Dataset:
     """The first few texts of each class."""
-    names, numbers = numbers_of(corpus)
-    rows = [np.flatnonzero(numbers == number)[:EACH] for number in range(len(names))]
+    labels = corpus.require_labels()
+    encoder = LabelEncoder.fit(labels)
+    indices = encoder.encode(labels)
+    rows = [np.flatnonzero(indices == i)[:EACH] for i in range(len(encoder.classes))]
     return corpus.take(np.sort(np.concatenate(rows)))
 
 

@@ -3,12 +3,11 @@
 import time
 from dataclasses import replace
 
-import numpy as np
-
 from lamatext.baselines import BASELINES, Numbers, Texts
+from lamatext.data.labels import LabelEncoder
 from lamatext.data.sources import load
 from paper.predictions import keep_hits, packed
-from paper.prepared import labels_of, some
+from paper.prepared import some
 from paper.records import Results, blank
 
 NAMES = ("tfidf", "tfidf-svc", "fasttext", "fasttext-bigrams")
@@ -34,6 +33,6 @@ def measure_baseline(
 def _parts(dataset: str, most: int | None) -> tuple[tuple[Texts, Numbers], tuple[Texts, Numbers]]:
     """Texts and class numbers of both parts."""
     train, test = (some(load(dataset, split=split), most) for split in ("train", "test"))
-    names = np.unique(np.array(labels_of(train)))
-    numbers = [np.searchsorted(names, np.array(labels_of(part))) for part in (train, test)]
-    return (train.texts.to_pylist(), numbers[0]), (test.texts.to_pylist(), numbers[1])
+    encoder = LabelEncoder.fit(train.require_labels())
+    labels = [encoder.encode(part.require_labels(), source=dataset) for part in (train, test)]
+    return (train.texts.to_pylist(), labels[0]), (test.texts.to_pylist(), labels[1])

@@ -8,12 +8,11 @@ import time
 from dataclasses import asdict, replace
 from pathlib import Path
 
-import numpy as np
-
 from lamatext.baselines import BASELINES, Row, measure, row_of
 from lamatext.data.dataset import Dataset
+from lamatext.data.labels import ClassIndices, LabelEncoder
 from lamatext.data.sources import load
-from lamatext.pipeline import Parts, class_numbers, fit_recipe, numbers_of, score_saved
+from lamatext.pipeline import Parts, fit_recipe, score_saved
 from lamatext.progress import SILENT, Progress
 from lamatext.provenance import commit, versions
 from lamatext.recipes import resolve_recipe
@@ -68,16 +67,14 @@ def run_baseline(results: Results, dataset: str, name: str) -> None:
     if results.has(_record(dataset, name, "accuracy", 0.0, None).key):
         return
     train, test = load(dataset), load(dataset, split="test")
-    classes, numbers = numbers_of(train)
-    known = {label: number for number, label in enumerate(classes)}
-    row = measure(name, _texts(train, numbers), _texts(test, class_numbers(test, known)), classes)
+    encoder = LabelEncoder.fit(train.require_labels())
+    row = measure(name, _encoded(train, encoder), _encoded(test, encoder), encoder.classes)
     _keep(results, dataset, name, row, None, device="cpu")
 
 
-def _texts(
-    corpus: Dataset, numbers: np.ndarray[tuple[int], np.dtype[np.int64]]
-) -> tuple[list[str], np.ndarray[tuple[int], np.dtype[np.int64]]]:
-    return corpus.texts.to_pylist(), numbers
+def _encoded(dataset: Dataset, encoder: LabelEncoder) -> tuple[list[str], ClassIndices]:
+    indices = encoder.encode(dataset.require_labels(), source=dataset.source)
+    return dataset.texts.to_pylist(), indices
 
 
 def _keep(

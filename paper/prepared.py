@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from lamatext.atomic_write import replacing
 from lamatext.data.dataset import Dataset
+from lamatext.data.labels import LabelEncoder
 from lamatext.data.sources import load
 from lamatext.data.text_encoder import Tokens
 from lamatext.data.token_ids import Ragged
@@ -127,9 +128,8 @@ def labels_of(corpus: Dataset) -> list[str]:
 
 
 def _numbered(labels: list[str]) -> tuple[Numbers, tuple[str, ...]]:
-    classes = tuple(sorted(set(labels)))
-    numbers = {label: number for number, label in enumerate(classes)}
-    return np.array([numbers[label] for label in labels]), classes
+    encoder = LabelEncoder.fit(labels)
+    return encoder.encode(labels), tuple(encoder.names)
 
 
 def _without_rare(tokens: Tokens, rows: Numbers, min_count: int) -> Tokens:

@@ -13,11 +13,12 @@ import numpy as np
 from safetensors.numpy import save
 
 from lamatext.data.dataset import Dataset
+from lamatext.data.labels import LabelEncoder
 from lamatext.data.sources import load
 from lamatext.data.tokenizer import make_tokenizer
 from lamatext.metrics import Scores, score
 from lamatext.ngrams.fitting import fit_ngrams
-from lamatext.pipeline import Parts, class_numbers, fit_recipe, numbers_of, score_saved, split_parts
+from lamatext.pipeline import Parts, fit_recipe, score_saved, split_parts
 from lamatext.progress import SILENT
 from lamatext.provenance import commit, versions
 from lamatext.recipes import load_recipe
@@ -104,9 +105,12 @@ def score_recipe(recipe: Recipe, parts: Parts, device: str = "auto") -> tuple[Sc
 def score_ngrams(recipe: Recipe, parts: Parts) -> tuple[Scores, int]:
     """Scores and bytes of the n-gram model alone, its probabilities fitted on the validation texts."""
     assert parts.valid is not None
-    classes, labels = numbers_of(parts.train)
-    known = {label: number for number, label in enumerate(classes)}
-    valid_labels = class_numbers(parts.valid, known)
+    encoder = LabelEncoder.fit(parts.train.require_labels())
+    classes = encoder.classes
+    labels, valid_labels, test_labels = (
+        encoder.encode(part.require_labels(), source=part.source)
+        for part in (parts.train, parts.valid, parts.test)
+    )
     train, valid, test = (
         _words(corpus, recipe) for corpus in (parts.train, parts.valid, parts.test)
     )
@@ -118,7 +122,7 @@ def score_ngrams(recipe: Recipe, parts: Parts) -> tuple[Scores, int]:
     everything = np.concatenate([labels, valid_labels])
     last = fit_ngrams([*train, *valid], everything, ngrams, classes=len(classes)).scaled(scale)
     probabilities = softmax(last.logits(test)).astype(np.float64)
-    scores = score(classes, class_numbers(parts.test, known), probabilities)
+    scores = score(classes, test_labels, probabilities)
     return scores, len(save(last.to_tensors()))
 
 

@@ -203,7 +203,7 @@ def test_a_prediction_comes_with_its_reasons(fitted: TextClassifier) -> None:
         ([3, -1], "i"),
         ([0, 1], "i"),
         ([np.int64(4), np.int64(5)], "i"),
-        ([False, True], "i"),
+        ([False, True], "b"),
         ([1.0, 2.0], "i"),
         (["1", "0"], "U"),
         (["ünï 🙂", "日本"], "U"),
@@ -382,26 +382,26 @@ MISTAKES: dict[str, tuple[Any, Any, str]] = {
     "one class": (TEXTS, ["a"] * 60, "all 60 texts have the label 'a'. .* at least two classes"),
     "more texts": (TEXTS, LABELS[:-1], "60 texts but 59 labels. Give one label for each text"),
     "more labels": (TEXTS[:-2], LABELS, "58 texts but 60 labels"),
-    "None": ([*TEXTS[:3], None, *TEXTS[4:]], LABELS, r"text 3 is None .*expected str. .*empty"),
-    "number": ([*TEXTS[:3], 3.5, *TEXTS[4:]], LABELS, r"text 3 is 3.5 \(float\), expected str"),
-    "nan": (pd.Series([*TEXTS[:3], np.nan, *TEXTS[4:]]), LABELS, "text 3 is nan"),
-    "bytes": ([b"a", b"b"] * 30, LABELS, r"text 0 is b'a' \(bytes\)"),
-    "numbers": (np.ones(60), LABELS, "text 0 is"),
+    "None": ([*TEXTS[:3], None, *TEXTS[4:]], LABELS, r"texts\[3\] is None .*expected str. .*empty"),
+    "number": ([*TEXTS[:3], 3.5, *TEXTS[4:]], LABELS, r"texts\[3\] is 3.5 \(float\), expected str"),
+    "nan": (pd.Series([*TEXTS[:3], np.nan, *TEXTS[4:]]), LABELS, r"texts\[3\] is nan"),
+    "bytes": ([b"a", b"b"] * 30, LABELS, r"texts\[0\] is b'a' \(bytes\)"),
+    "numbers": (np.ones(60), LABELS, r"texts\[0\] is"),
     "matrix": (np.ones((60, 2)), LABELS, r"one column of texts, got an array of shape \(60, 2\)"),
     "frame": (pd.DataFrame({"a": TEXTS, "b": TEXTS}), LABELS, "one column of texts"),
     "one text": ("a film", ["pos"], r"got one text. Wrap it in a list: \[text\]"),
     "no list": (None, LABELS, "expected a list of texts, got NoneType"),
     "no texts": ([], [], "there are no texts. Give at least two"),
-    "Arrow null": (pa.chunked_array([["a", None] * 30]), LABELS, "text 1 is None"),
+    "Arrow null": (pa.chunked_array([["a", None] * 30]), LABELS, r"texts\[1\] is None"),
     "no labels": (TEXTS, None, "expected a list of labels, .*got NoneType"),
     "one label": (TEXTS, "pos", "expected a list of labels, .*got one str"),
-    "mixed": (TEXTS, ["a", 1] * 30, "all str or all int, got int and str"),
-    "multi-label": (TEXTS, [["a", "b"]] * 60, "label 0 is .* multi-label is not supported"),
+    "mixed": (TEXTS, ["a", 1] * 30, "all str, all int or all bool, got int and str"),
+    "multi-label": (TEXTS, [["a", "b"]] * 60, r"labels\[0\] is .* multi-label is not supported"),
     "label matrix": (TEXTS, np.eye(60), "multi-label is not supported"),
     "label sets": (TEXTS, [{"a"}] * 60, "multi-label is not supported"),
-    "None label": (TEXTS, [None, "a"] * 30, r"label 0 is None .*expected a str or an int"),
-    "nan label": (TEXTS, [float("nan"), 1.0] * 30, "label 0 is nan"),
-    "part label": (TEXTS, [0.5, 1.0] * 30, r"label 0 is 0.5 \(float\)"),
+    "None label": (TEXTS, [None, "a"] * 30, r"labels\[0\] is None .*expected a str, int or bool"),
+    "nan label": (TEXTS, [float("nan"), 1.0] * 30, r"labels\[0\] is nan"),
+    "part label": (TEXTS, [0.5, 1.0] * 30, r"labels\[0\] is 0.5 \(float\)"),
 }
 
 
@@ -450,7 +450,7 @@ def test_a_wrong_parameter_is_refused_by_fit(values: dict[str, Any], message: st
 
 
 def test_validation_texts_with_an_unknown_label_are_refused() -> None:
-    with pytest.raises(DataError, match=r"have the label 'meh', which no training text has"):
+    with pytest.raises(DataError, match=r"has the label 'meh', which is not among"):
         tiny().fit(TEXTS, LABELS, valid=(["a film"], ["meh"]))
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lamatext.data.cache import fingerprint
+from lamatext.data.labels import LabelEncoder
 from lamatext.data.validation import Labels, Texts, label_array, text_column, text_list
 from lamatext.errors import DataError, require
 from lamatext.explain.explanation import Explanation
@@ -119,17 +120,18 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
         recipe = self.resolve()
         texts = text_column(X)
         labels = label_array(y, len(texts))
-        classes, numbers = np.unique(labels, return_inverse=True)
+        label_encoder = LabelEncoder.fit(labels)
+        classes = label_encoder.class_array
         if len(classes) < 2:
             raise DataError(
                 f"all {len(texts)} texts have the label {classes[0].item()!r}. "
                 "A classifier needs at least two classes."
             )
         trained = train(
-            Labelled(texts, numbers),
-            None if valid is None else _validation(valid, classes),
+            Labelled(texts, label_encoder.encode(labels)),
+            None if valid is None else _validation(valid, label_encoder),
             recipe,
-            names=[str(label) for label in classes],
+            names=label_encoder.names,
             device=self.device,
             checkpoint=None if checkpoint is None else Path(checkpoint),
             progress=progress,
@@ -286,16 +288,10 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
         return tags
 
 
-def _validation(valid: tuple[Texts, Labels], classes: NDArray[Any]) -> "Labelled":
+def _validation(valid: tuple[Texts, Labels], label_encoder: LabelEncoder) -> "Labelled":
     """The texts to stop by, with class numbers."""
     from lamatext.training.preparation import Texts as Labelled
 
     texts = text_column(valid[0])
     labels = label_array(valid[1], len(texts))
-    unknown = [label for label in np.unique(labels).tolist() if label not in classes]
-    if unknown:
-        raise DataError(
-            f"the validation texts have the label {unknown[0]!r}, which no training text has. "
-            f"Those have {', '.join(map(str, classes[:20]))}."
-        )
-    return Labelled(texts, np.searchsorted(classes, labels))
+    return Labelled(texts, label_encoder.encode(labels, source="validation data"))

@@ -12,8 +12,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lamatext.baselines import Numbers, Row, check_baselines, measure, row_of
+from lamatext.baselines import Row, check_baselines, measure, row_of
 from lamatext.data.dataset import Dataset
+from lamatext.data.labels import LabelEncoder
 from lamatext.data.splits import stratified_split
 from lamatext.errors import DataError
 from lamatext.metrics import Scores, score
@@ -55,8 +56,7 @@ def split_parts(
     if test is not None:
         return Parts(train, valid, test)
     shares = (1 - TEST_SHARE, TEST_SHARE)
-    names, numbers = numbers_of(train)
-    rows, test_rows = stratified_split(numbers, shares, recipe.seed, names=names)
+    rows, test_rows = stratified_split(train.require_labels(), shares, recipe.seed)
     if not len(test_rows):
         raise DataError(
             f"{train.source}: {len(train)} texts are too few to hold a tenth out to test. "
@@ -66,12 +66,11 @@ def split_parts(
     if valid is not None:
         return Parts(rest, valid, held)
     share = recipe.training.validation_fraction / (1 - TEST_SHARE)
-    names, numbers = numbers_of(rest)
     with warnings.catch_warnings():
         warnings.filterwarnings(
             "ignore", message=".* seen once", category=UserWarning
         )  # said above
-        rows, valid_rows = stratified_split(numbers, (1 - share, share), recipe.seed, names=names)
+        rows, valid_rows = stratified_split(rest.require_labels(), (1 - share, share), recipe.seed)
     return Parts(rest.take(rows), rest.take(valid_rows), held)
 
 
@@ -136,42 +135,21 @@ def fit_recipe(
 
 def _check_test_labels(parts: Parts) -> None:
     """Every label to test by is one to learn: found out before training, not after."""
-    class_numbers(parts.test, {label: n for n, label in enumerate(numbers_of(parts.train)[0])})
+    encoder = LabelEncoder.fit(parts.train.require_labels())
+    encoder.encode(parts.test.require_labels(), source=parts.test.source)
 
 
 def score_saved(folder: Path, test: Dataset, progress: Progress = SILENT) -> tuple[Scores, float]:
     """Scores of the model as saved, and the texts it reads in a second."""
     predictor = Predictor.load(folder)
-    known = {str(label): number for number, label in enumerate(predictor.classes.tolist())}
-    truth = class_numbers(test, known)
+    encoder = LabelEncoder(tuple(predictor.classes.tolist()))
+    truth = encoder.encode(test.require_labels(), source=test.source)
     predictor.predict_proba([""])  # opens the engine
     texts = chain.from_iterable(part.to_pylist() for part in _slices(test.texts))
     started = time.perf_counter()
     probabilities = predictor.predict_proba(counted(texts, progress)).astype(np.float64)
     seconds = time.perf_counter() - started
     return score(predictor.classes.tolist(), truth, probabilities), len(test) / seconds
-
-
-def class_numbers(corpus: Dataset, known: dict[str, int]) -> Numbers:
-    """Each text's class as a number; a label that the model does not know is an error."""
-    if corpus.labels is None:
-        raise DataError(f"{corpus.source}: no labels to score by. Name them with --label-column.")
-    labels = corpus.labels.to_pylist()
-    for row, label in enumerate(labels):
-        if label not in known:
-            raise DataError(
-                f"{corpus.source}: row {row + 1} has the label {label!r}, which the model does not "
-                f"know. It knows {', '.join(list(known)[:20])}."
-            )
-    return np.array([known[label] for label in labels], dtype=np.int64)
-
-
-def numbers_of(corpus: Dataset) -> tuple[list[str], Numbers]:
-    """The classes in order, and each text's class as a number."""
-    if corpus.labels is None:
-        raise DataError(f"{corpus.source}: no labels to learn from. Name them with --label-column.")
-    classes, numbers = np.unique(np.array(corpus.labels.to_pylist()), return_inverse=True)
-    return classes.tolist(), numbers.astype(np.int64)
 
 
 def describe(parts: Parts) -> dict[str, Any]:
@@ -195,13 +173,13 @@ def _baseline_row(name: str, parts: Parts, recipe: Recipe, progress: Progress) -
     train = parts.train
     if parts.valid is not None:  # a baseline without early stopping learns from these texts too
         train = joined(parts.train, parts.valid)
-    classes, numbers = numbers_of(train)
-    known = {label: number for number, label in enumerate(classes)}
+    encoder = LabelEncoder.fit(train.require_labels())
+    truth = encoder.encode(parts.test.require_labels(), source=parts.test.source)
     return measure(
         name,
-        (train.texts.to_pylist(), numbers),
-        (parts.test.texts.to_pylist(), class_numbers(parts.test, known)),
-        classes,
+        (train.texts.to_pylist(), encoder.encode(train.require_labels())),
+        (parts.test.texts.to_pylist(), truth),
+        encoder.classes,
     )
 
 

@@ -79,8 +79,8 @@ CASES: dict[str, tuple[tuple[str, ...], str]] = {
     "cut archive": (("train", "cut.csv.gz", "--out", "run"), "cut short or damaged"),
     "no archive": (("train", "plain.csv.gz", "--out", "run"), "its content does not"),
     "unknown format": ((*TRAIN, "--format", "xml"), "unknown format 'xml'. Known are csv"),
-    "unseen in --valid": ((*TRAIN, "--valid", "unseen.csv"), "label 'meh', which no training"),
-    "unseen in --test": ((*TRAIN, "--test", "unseen.csv"), "label 'meh', which the model does not"),
+    "unseen in --valid": ((*TRAIN, "--valid", "unseen.csv"), "label 'meh', which is not among"),
+    "unseen in --test": ((*TRAIN, "--test", "unseen.csv"), "label 'meh', which is not among"),
     "--test unlabelled": ((*TRAIN, "--test", "unlabelled.csv"), "unlabelled.csv: no labels"),
     "--test missing": ((*TRAIN, "--test", "nothere.csv"), "nothere.csv: no such file"),
     # the settings

@@ -34,7 +34,7 @@ def test_mistakes_are_answered_in_a_sentence(lamatext: Command, place: Path) -> 
     assert lamatext("report", "nowhere", "reviews.csv", "--out", "p.html").status == 2
     answer = lamatext("report", "model", "odd.csv", "--out", "p.html")
     assert answer.status == 2
-    assert "row 1 has the label 'unheard', which the model does not know" in answer.err
+    assert "row 1 has the label 'unheard', which is not among" in answer.err
     assert not (place / "p.html").exists()
 
 

@@ -52,7 +52,7 @@ def test_a_file_of_vectors_is_read_and_its_coverage_told(
 @pytest.mark.parametrize(
     ("content", "error", "message"),
     [
-        (b"good 1 2 3\n", ConfigError, r":1: the vectors have 3 numbers, text\.width is 2"),
+        (b"good 1 2 3\n", ConfigError, r":1: the vectors have 3 numbers, text\.vector_width is 2"),
         (b"else 1 2\ngood 1 x\n", DataError, ":2: expected a word and 2 numbers"),
         pytest.param(b"\xff\xfe\x00", DataError, "not a UTF-8 text file"),
     ],

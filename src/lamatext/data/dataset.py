@@ -37,6 +37,14 @@ class Dataset:
     def __len__(self) -> int:
         return len(self.texts)
 
+    def require_labels(self) -> pa.ChunkedArray:
+        """Return the label column of the dataset; raise DataError if it has no labels."""
+        if self.labels is None:
+            raise DataError(
+                f"{self.source}: no labels. Name the column that holds them with --label-column."
+            )
+        return self.labels
+
     def take(self, indices: NDArray[np.int64]) -> "Dataset":
         """The rows at ``indices``, in that order."""
         labels = None if self.labels is None else _take(self.labels, indices)

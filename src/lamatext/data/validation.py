@@ -1,4 +1,4 @@
-"""What Python callers hand in, checked: lists, arrays and Series of texts and of labels."""
+"""Validation of texts and labels passed from Python: lists, numpy, pandas, polars and pyarrow."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias
@@ -10,77 +10,100 @@ from numpy.typing import NDArray
 from lamatext.data.tokenizer import encodable
 from lamatext.errors import DataError
 
-Texts: TypeAlias = "Iterable[str] | NDArray[Any] | pa.ChunkedArray"
-Labels: TypeAlias = "Sequence[object] | NDArray[Any] | pa.ChunkedArray"
+# A pandas or polars Series is an Iterable: neither library is imported here.
+Texts: TypeAlias = "Iterable[str] | NDArray[Any] | pa.Array | pa.ChunkedArray"
+Labels: TypeAlias = "Iterable[Any] | NDArray[Any] | pa.Array | pa.ChunkedArray"
+
+_DTYPES = {"str": np.str_, "int": np.int64, "bool": np.bool_}
 
 
 def text_list(texts: Texts) -> list[str]:
-    """The texts as a list; anything but one column of str is an error."""
+    """Return the texts as a list; raise DataError unless they are one column of str."""
     if isinstance(texts, str):
         raise DataError("expected a list of texts, got one text. Wrap it in a list: [text].")
     if not isinstance(texts, Iterable):
         raise DataError(f"expected a list of texts, got {type(texts).__name__}.")
-    if isinstance(texts, pa.ChunkedArray):
-        texts = texts.to_pylist()
-    shape = getattr(texts, "shape", None)
-    if shape is not None and len(shape) == 2 and shape[1] == 1:
-        texts = np.asarray(texts)[:, 0]
-    elif shape is not None and len(shape) != 1:
+    shape = getattr(texts, "shape", (0,))
+    if len(shape) != 1 and shape[1:] != (1,):
         raise DataError(f"expected one column of texts, got an array of shape {shape}.")
-    listed = list(texts)
-    check_texts(listed)
-    return listed
+    values = _as_list(texts)
+    check_texts(values)
+    return values
 
 
 def text_column(texts: Texts) -> pa.ChunkedArray:
-    """The texts as one Arrow column; lone surrogates, which no file can hold, become '?'."""
-    if isinstance(texts, pa.ChunkedArray) and not texts.null_count:
-        column = texts.cast(pa.large_string())
+    """Return validated texts as one Arrow column; lone surrogates become '?' as in UTF-8 files."""
+    if _is_string_column(texts):
+        chunks = texts.chunks if isinstance(texts, pa.ChunkedArray) else [texts]
+        column = pa.chunked_array(chunks).cast(pa.large_string())
     else:
-        whole = [encodable(text) for text in text_list(texts)]
-        column = pa.chunked_array([pa.array(whole, pa.large_string())])
+        values = [encodable(text) for text in text_list(texts)]
+        column = pa.chunked_array([pa.array(values, pa.large_string())])
     if not len(column):
         raise DataError("there are no texts. Give at least two, with different labels.")
     return column
 
 
 def check_texts(texts: Sequence[object]) -> None:
-    """Every text must be a str; numpy's are."""
-    for place, text in enumerate(texts):
+    """Raise DataError at the first text that is not a str; ``numpy.str_`` is one."""
+    for i, text in enumerate(texts):
         if not isinstance(text, str):
             raise DataError(
-                f"text {place} is {text!r} ({type(text).__name__}), expected str. "
-                "Turn missing values into empty texts, and numbers into str, first."
+                f"texts[{i}] is {text!r} ({type(text).__name__}), expected str. "
+                "Replace missing values with empty texts and convert numbers to str first."
             )
 
 
-def label_array(labels: Labels, texts: int) -> NDArray[Any]:
-    """One label for each text, all str or all int."""
+def label_array(labels: Labels, text_count: int) -> NDArray[Any]:
+    """Return validated labels, one per text, as an array of str, int64 or bool."""
     if isinstance(labels, str) or not isinstance(labels, Iterable):
         got = "one str" if isinstance(labels, str) else type(labels).__name__
         raise DataError(f"expected a list of labels, one for each text, got {got}.")
-    if getattr(labels, "shape", (0,))[1:] == (1,):
-        labels = np.asarray(labels)[:, 0]
-    listed = labels.to_pylist() if isinstance(labels, pa.ChunkedArray) else list(labels)
-    if len(listed) != texts:
-        raise DataError(f"{texts} texts but {len(listed)} labels. Give one label for each text.")
-    kinds = {_kind(label, place) for place, label in enumerate(listed)}
+    values = _as_list(labels)
+    if len(values) != text_count:
+        raise DataError(
+            f"{text_count} texts but {len(values)} labels. Give one label for each text."
+        )
+    if _is_string_column(labels):
+        return np.asarray(values, dtype=np.str_)
+    kinds = {_label_kind(label, i) for i, label in enumerate(values)}
     if len(kinds) > 1:
-        raise DataError(f"labels must be all str or all int, got {' and '.join(sorted(kinds))}.")
-    return np.asarray(listed, dtype=np.int64 if kinds == {"int"} else np.str_)
+        raise DataError(
+            f"labels must be all str, all int or all bool, got {' and '.join(sorted(kinds))}."
+        )
+    return np.asarray(values, dtype=_DTYPES[kinds.pop()] if kinds else np.str_)
 
 
-def _kind(label: object, place: int) -> str:
+def _is_string_column(column: object) -> bool:
+    if not isinstance(column, pa.Array | pa.ChunkedArray) or column.null_count:
+        return False
+    return column.type in (pa.string(), pa.large_string())
+
+
+def _as_list(values: Any) -> list[Any]:
+    """Return the values of any supported column, also of a table with one column."""
+    if isinstance(values, pa.Array | pa.ChunkedArray):
+        items: list[Any] = values.to_pylist()
+        return items
+    if getattr(values, "shape", (0,))[1:] == (1,):
+        values = np.asarray(values)[:, 0]
+    return list(values)
+
+
+def _label_kind(label: object, position: int) -> str:
     if isinstance(label, str):
         return "str"
-    if isinstance(label, (list, tuple, set, frozenset, np.ndarray)):
+    if isinstance(label, bool | np.bool_):
+        return "bool"
+    if isinstance(label, int | np.integer):
+        return "int"
+    if isinstance(label, float | np.floating) and float(label).is_integer():
+        return "int"
+    if isinstance(label, list | tuple | set | frozenset | np.ndarray):
         raise DataError(
-            f"label {place} is {label!r}: multi-label is not supported. Give one label a text."
+            f"labels[{position}] is {label!r}: multi-label is not supported. "
+            "Give one label per text."
         )
-    if isinstance(label, (bool, int, np.integer, np.bool_)):
-        return "int"
-    if isinstance(label, (float, np.floating)) and float(label).is_integer():
-        return "int"
     raise DataError(
-        f"label {place} is {label!r} ({type(label).__name__}), expected a str or an int."
+        f"labels[{position}] is {label!r} ({type(label).__name__}), expected a str, int or bool."
     )

@@ -231,10 +231,10 @@ def checksum(path: Path) -> int:
 def _check_labels(path: Path, labels: object) -> None:
     if isinstance(labels, list) and len(labels) > 1:
         kinds = {type(label) for label in labels}
-        if kinds in ({str}, {int}) and len(set(labels)) == len(labels):
+        if kinds in ({str}, {int}, {bool}) and len(set(labels)) == len(labels):
             return
     raise ModelError(
-        f"{path}: expected labels, a list of at least two different str or int, got "
+        f"{path}: expected labels, a list of at least two different str, int or bool, got "
         f"{str(labels)[:60]}. Train it again."
     )
 

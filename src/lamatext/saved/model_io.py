@@ -58,7 +58,7 @@ class SavedModel:
     """A trained model as plain data."""
 
     recipe: Recipe
-    labels: list[str] | list[int]
+    labels: list[str] | list[int] | list[bool]
     tensors: Tensors  # float32
     encoder: Encoder
     ngrams: NgramModel | None = None

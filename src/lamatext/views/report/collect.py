@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from lamatext.data.labels import LabelEncoder
 from lamatext.data.summary import Summary, summarise
 from lamatext.evaluation import HeldOut
 from lamatext.explain.explanation import Explanation
@@ -18,7 +19,6 @@ from lamatext.explain.faithfulness import Faithfulness
 from lamatext.explain.faithfulness_check import MOST, sample
 from lamatext.explain.global_words import GlobalWords
 from lamatext.metrics import Floats, Numbers, Scores, score
-from lamatext.pipeline import class_numbers
 from lamatext.progress import SILENT, Progress, counted
 from lamatext.runtime.predictor import Predictor
 from lamatext.saved.format import METRICS, folder_size, load_config, read_json
@@ -74,8 +74,9 @@ def gather(folder: Path, held: HeldOut, *, seed: int = 0, progress: Progress = S
         progress: told what is being done.
     """
     predictor = Predictor.load(folder)
-    labels = [str(label) for label in predictor.classes.tolist()]
-    truth = class_numbers(held.texts, {label: number for number, label in enumerate(labels)})
+    encoder = LabelEncoder(tuple(predictor.classes.tolist()))
+    labels = encoder.names
+    truth = encoder.encode(held.texts.require_labels(), source=held.texts.source)
     texts: list[str] = held.texts.texts.to_pylist()
     progress.stage("predicting", len(texts))
     probabilities, speed = _predict(predictor, texts, seed, progress)

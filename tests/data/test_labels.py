@@ -1,0 +1,80 @@
+import numpy as np
+import pyarrow as pa
+import pytest
+from numpy.typing import NDArray
+
+from lamatext.data.labels import LabelColumn, LabelEncoder
+from lamatext.errors import DataError
+
+COLUMNS = {
+    "list of str": ["b", "a", "é", "a", "Z"],
+    "array of str": np.array(["b", "a", "é", "a", "Z"]),
+    "Arrow strings": pa.chunked_array([["b", "a"], ["é", "a", "Z"]]),
+    "list of int": [10, 2, -1, 2],
+    "array of int": np.array([10, 2, -1, 2]),
+    "Arrow integers": pa.array([10, 2, -1, 2]),
+    "list of bool": [True, False, True],
+    "array of bool": np.array([True, False, True]),
+    "Arrow booleans": pa.array([True, False, True]),
+}
+
+
+@pytest.mark.parametrize("labels", COLUMNS.values(), ids=COLUMNS)
+def test_classes_and_indices_equal_those_of_numpy_unique(labels: LabelColumn) -> None:
+    values = np.array(labels.to_pylist() if hasattr(labels, "to_pylist") else labels)
+    classes, indices = np.unique(values, return_inverse=True)
+
+    encoder = LabelEncoder.fit(labels)
+
+    assert encoder.classes == tuple(classes.tolist())
+    np.testing.assert_array_equal(encoder.encode(labels), indices)
+    assert encoder.encode(labels).dtype == np.int64
+
+
+@pytest.mark.parametrize("labels", COLUMNS.values(), ids=COLUMNS)
+def test_decoding_returns_the_labels_with_their_type(labels: LabelColumn) -> None:
+    values = labels.to_pylist() if hasattr(labels, "to_pylist") else list(labels)
+    encoder = LabelEncoder.fit(labels)
+
+    decoded: NDArray[np.generic] = encoder.decode(encoder.encode(labels))
+
+    assert decoded.tolist() == values
+    assert type(decoded.tolist()[0]) is type(np.array(values).tolist()[0])
+
+
+def test_an_unknown_label_is_reported_with_its_row_and_the_known_labels() -> None:
+    encoder = LabelEncoder.fit(["no", "yes"])
+
+    with pytest.raises(
+        DataError,
+        match=r"a\.csv: row 3 has the label 'maybe', which is not among the known labels: "
+        r"no, yes\. Correct the label",
+    ):
+        encoder.encode(pa.array(["no", "yes", "maybe", "never"]), source="a.csv")
+
+
+def test_only_the_first_twenty_known_labels_are_listed() -> None:
+    encoder = LabelEncoder.fit(range(30))
+
+    with pytest.raises(DataError, match=r"label 99, .* 18, 19, \.\.\.\."):
+        encoder.encode([3, 99])
+
+
+def test_labels_read_from_a_file_match_int_and_bool_classes() -> None:
+    numbers = LabelEncoder((2, 10))
+    answers = LabelEncoder((False, True))
+
+    assert numbers.encode(pa.array(["10", "2", "10"])).tolist() == [1, 0, 1]
+    assert answers.encode(pa.array(["True", "false", "true"])).tolist() == [1, 0, 1]
+    with pytest.raises(DataError, match="row 1 has the label 'x'"):
+        numbers.encode(["x"])
+
+
+def test_class_names_are_strings_in_the_order_of_the_class_indices() -> None:
+    assert LabelEncoder.fit([10, 2]).names == ["2", "10"]
+    assert LabelEncoder.fit([True, False]).class_array.dtype == np.bool_
+
+
+def test_no_labels_at_all_are_an_error() -> None:
+    with pytest.raises(DataError, match="no labels to encode"):
+        LabelEncoder.fit([])

@@ -60,7 +60,7 @@ def measure(batch: int, device: torch.device, *, turns: int = 7, steps: int = ST
 
 def our_loop(batch: int, device: torch.device, recipe: Recipe | None = None) -> Loop:
     """The steps that ``fit`` makes in an epoch, from ids on the host."""
-    recipe = recipe or load_recipe("lama-ctx")
+    recipe = recipe or load_recipe("paper/lama-ctx")
     torch.manual_seed(0)
     network = build_network(
         recipe.model, vocabulary=VOCABULARY, width=recipe.text.vector_width, classes=CLASSES

@@ -29,7 +29,7 @@ def figures(
     some = corpus.take(np.random.default_rng(0).permutation(len(corpus))[:texts])
     text = text_of(words, some.texts.to_pylist())
     with tempfile.TemporaryDirectory() as folder:
-        lama = load_recipe("lama-ctx").with_values({"text.tokenizer": "words"})
+        lama = load_recipe("paper/lama-ctx").with_values({"text.tokenizer": "words"})
         default = load_recipe("default").with_values({"ngrams.characters": False})
         lama_folder = save_untrained(Path(folder) / "lama-ctx", lama, some)
         default_folder = save_untrained(Path(folder) / "default", default, some)

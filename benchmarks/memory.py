@@ -30,7 +30,7 @@ def figures(source: str = "mr", *, few: int = 10_000, many: int = 1_000_000) -> 
     corpus = load(source)
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
-        recipe = load_recipe("lama-ctx").with_values({"text.tokenizer": "words"})
+        recipe = load_recipe("paper/lama-ctx").with_values({"text.tokenizer": "words"})
         model = save_untrained(place / "model", recipe, corpus)
         peaks = [_peak(model, _lines(place / f"{n}.txt", corpus, n)) for n in (few, many)]
     return [

@@ -42,7 +42,7 @@ def figures(
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
         pq.write_table(pa.table({"text": asked.texts}), place / "texts.parquet")
-        lama = load_recipe("lama-ctx").with_values({"text.tokenizer": "words"})
+        lama = load_recipe("paper/lama-ctx").with_values({"text.tokenizer": "words"})
         default = load_recipe("default").with_values({"ngrams.characters": False})
         saved = save_untrained(place / "lama-ctx", lama, learned)
         whole = save_untrained(place / "default", default, learned)

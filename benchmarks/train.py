@@ -98,7 +98,7 @@ def _parts(given: Task, side: Side, attention: str = "") -> dict[str, float]:
 
 def task(source: str, batches: int) -> Task:
     """Real texts by the paper's recipe; word vectors and words' bounds cost no step anything."""
-    recipe = load_recipe("lama-ctx").with_values(
+    recipe = load_recipe("paper/lama-ctx").with_values(
         {"text.word_vectors": "random", "text.tokenizer": "words"}
     )
     return _task(source, recipe, batches)

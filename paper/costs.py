@@ -96,7 +96,7 @@ def _trained(model: str, train: Dataset, folder: Path) -> Trained:
         return _baseline(model, train)
     if model == MINILM:  # its size and speed are the same after any training
         values = {**dict(FINE_TUNING), "training.epochs": 1}
-        recipe = resolve_recipe(model="bert", values=values)
+        recipe = resolve_recipe(recipe="paper/bert", values=values)
         return replace(_ours(recipe, handful(train), folder), seconds=None)
     recipe = recipe_for(model, seed=0)
     _ours(recipe, handful(train), folder)  # compiles kernels, imports libraries

@@ -65,7 +65,7 @@ def _components(
     model: str, heads: int, sizes: dict[str, int], vocabulary: int, data: Prepared
 ) -> list[Record]:
     values: dict[str, object] = {"model.heads": heads, **sizes}
-    recipe = load_recipe("paper", model=model).with_values(values)
+    recipe = load_recipe(f"paper/{model}").with_values(values)
     network = build_network(
         recipe.model,
         vocabulary=vocabulary,

@@ -27,14 +27,14 @@ METRICS = ("accuracy", "macro_f1", "calibration_error", "bytes", "texts_per_seco
 # Our rows: a name, the recipe's model (None: the default recipe), and what differs from its recipe.
 OURS: dict[str, tuple[str | None, dict[str, object]]] = {
     "default": (None, {}),
-    "lama-ctx": ("lama-ctx", {}),
+    "lama-ctx": ("paper/lama-ctx", {}),
 }
 
 
 def recipe_for(model: str, seed: int) -> Recipe:
     """The recipe of one of our rows."""
     name, values = OURS[model]
-    return resolve_recipe(model=name, values={**values, "seed": seed})
+    return resolve_recipe(recipe=name, values={**values, "seed": seed})
 
 
 def run_ours(

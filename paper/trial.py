@@ -76,7 +76,7 @@ class Trial:
 
 @cache
 def _recipe(model: str, seed: int, values: tuple[tuple[str, object], ...]) -> Recipe:
-    return load_recipe("paper", model=model).with_values({**dict(values), "seed": seed})
+    return load_recipe(f"paper/{model}").with_values({**dict(values), "seed": seed})
 
 
 class Outcome(NamedTuple):

@@ -13,7 +13,7 @@ SETTINGS: dict[str, object] = {**TINY, "ngrams.enabled": True, "text.min_count":
 def trained(seed: int = 0) -> TextClassifier:
     """Trained once for all tests; its texts are those of ``reviews(120)``."""
     texts, labels = reviews(120)
-    model = TextClassifier(recipe="default", seed=seed, settings=SETTINGS)
+    model = TextClassifier(recipe="default", random_state=seed, settings=SETTINGS)
     return model.fit(texts, labels)
 
 

@@ -20,7 +20,7 @@ from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.validation import check_is_fitted
 
 from lamatext import ConfigError, DataError, LamatextError, TextClassifier
-from lamatext.recipes import load_recipe
+from lamatext.recipes import resolve_recipe
 from lamatext.settings import MODEL_NAMES
 from tests.corpora import TINY, reviews
 
@@ -47,15 +47,15 @@ def test_init_only_stores_its_parameters() -> None:
         "recipe": object(),
         "heads": object(),
         "rank": object(),
-        "hidden": object(),
+        "hidden_size": object(),
         "dropout": object(),
         "min_count": object(),
-        "vectors": object(),
+        "word_vectors": object(),
         "epochs": object(),
-        "batch": object(),
-        "rate": object(),
+        "batch_size": object(),
+        "learning_rate": object(),
         "class_weight": object(),
-        "seed": object(),
+        "random_state": object(),
         "device": object(),
         "settings": object(),
     }
@@ -94,10 +94,10 @@ def test_a_clone_is_unfitted_and_alike(fitted: TextClassifier) -> None:
 
 
 def test_set_params_and_repr() -> None:
-    classifier = TextClassifier().set_params(heads=3, seed=4)
+    classifier = TextClassifier().set_params(heads=3, random_state=4)
 
-    assert (classifier.heads, classifier.seed) == (3, 4)
-    assert repr(classifier) == "TextClassifier(heads=3, seed=4)"
+    assert (classifier.heads, classifier.random_state) == (3, 4)
+    assert repr(classifier) == "TextClassifier(heads=3, random_state=4)"
 
 
 def test_it_is_a_classifier_of_strings(fitted: TextClassifier) -> None:
@@ -148,7 +148,7 @@ def test_nothing_is_explained_or_saved_before_fit(tmp_path: Any) -> None:
 
 def test_it_learns() -> None:
     plain = {"model.embedding_dropout": 0.0, "model.dropout": 0.0}
-    classifier = tiny(epochs=15, rate=0.02, settings=plain).fit(TEXTS, LABELS)
+    classifier = tiny(epochs=15, learning_rate=0.02, settings=plain).fit(TEXTS, LABELS)
 
     assert classifier.score(*reviews(40, seed=3)) >= 0.95
 
@@ -177,8 +177,6 @@ def test_transform_gives_the_flattened_embedding(fitted: TextClassifier) -> None
 
     assert fitted.transform(NEW).shape == (len(NEW), heads * width)
     assert fitted.transform([]).shape == (0, heads * width)
-    pooled = tiny(settings={"model.max_pool": True}).fit(TEXTS, LABELS)
-    assert pooled.transform(NEW).shape == (len(NEW), heads * width + width)  # and the maximum
 
 
 def test_no_texts_give_no_predictions(fitted: TextClassifier) -> None:
@@ -245,12 +243,12 @@ def test_texts_come_in_any_container(container: str, fitted: TextClassifier) -> 
 def test_a_parameter_goes_before_a_setting_of_the_same_meaning() -> None:
     loaded = TextClassifier.of_recipe(tiny().resolve())
 
-    assert loaded.set_params(heads=9, seed=3).resolve().model.heads == 9
+    assert loaded.set_params(heads=9, random_state=3).resolve().model.heads == 9
     assert loaded.resolve().seed == 3
 
 
 def test_a_seed_fixes_everything() -> None:
-    first, again, other = (tiny(seed=seed).fit(TEXTS, LABELS) for seed in (1, 1, 2))
+    first, again, other = (tiny(random_state=seed).fit(TEXTS, LABELS) for seed in (1, 1, 2))
 
     np.testing.assert_array_equal(first.predict_proba(NEW), again.predict_proba(NEW))
     assert not np.array_equal(first.predict_proba(NEW), other.predict_proba(NEW))
@@ -345,7 +343,7 @@ def test_class_weights_take_integer_labels() -> None:
 
 
 def test_it_stops_by_the_texts_that_are_given() -> None:
-    classifier = tiny().fit(TEXTS, LABELS, valid=(NEW, ["neg", "pos"] * 10))
+    classifier = tiny().fit(TEXTS, LABELS, validation_data=(NEW, ["neg", "pos"] * 10))
 
     assert len(classifier.history_) == 2
 
@@ -367,12 +365,36 @@ def test_the_parameters_come_to_a_recipe(tmp_path: Any) -> None:
 
 @pytest.mark.parametrize("name", MODEL_NAMES)
 def test_a_recipe_comes_back_whole_even_where_it_says_more_than_its_system_reads(name: str) -> None:
-    recipe = load_recipe("default", model=name)
+    recipe = resolve_recipe(model=name)
 
     classifier = TextClassifier.of_recipe(recipe)
 
     assert clone(classifier).resolve() == recipe
     assert classifier.set_params(dropout=0.3).resolve().model.dropout == 0.3
+
+
+def test_grid_search_reaches_every_setting_by_name() -> None:
+    grid = {"training__weight_decay": [0.0, 0.1], "ngrams__svm_c": [0.5]}
+    search = GridSearchCV(tiny(), grid, cv=2).fit(np.array(TEXTS), LABELS)
+
+    assert search.best_estimator_.recipe_.training.weight_decay in (0.0, 0.1)
+    assert search.best_estimator_.recipe_.ngrams.svm_c == 0.5
+    assert search.best_estimator_.get_params()["ngrams__svm_c"] == 0.5
+
+
+def test_an_unknown_setting_in_set_params_gets_a_hint() -> None:
+    with pytest.raises(
+        ConfigError, match=r"training\.weight_decy\. Did you mean training\.weight_d"
+    ):
+        TextClassifier().set_params(training__weight_decy=0.1)
+
+
+def test_a_random_state_object_draws_the_seed() -> None:
+    first, again = (TextClassifier(random_state=np.random.RandomState(3)) for _ in range(2))
+
+    seeds = [first.resolve().seed, first.resolve().seed]
+    assert seeds == [again.resolve().seed, again.resolve().seed]
+    assert seeds[0] != seeds[1]
 
 
 # Mistakes
@@ -436,13 +458,13 @@ def test_only_a_text_is_explained(fitted: TextClassifier) -> None:
         ({"device": "gpu"}, "unknown device 'gpu'. Use auto, cpu or cuda"),
         ({"class_weight": "even"}, "class_weight"),
         ({"class_weight": {"maybe": 1.0}}, "names the class 'maybe'"),
-        ({"seed": -1}, "seed"),
-        ({"vectors": "no/such/file.txt"}, "no such file. Use word2vec, random, or"),
+        ({"random_state": -1}, "seed"),
+        ({"word_vectors": "no/such/file.txt"}, "no such file. Use word2vec, random, or"),
     ],
 )
 def test_a_wrong_parameter_is_refused_by_fit(values: dict[str, Any], message: str) -> None:
     settings = {"settings": TINY | values.pop("settings", {})}
-    if "vectors" in values:
+    if "word_vectors" in values:
         del settings["settings"]["text.word_vectors"]
 
     with pytest.raises(ConfigError, match=message):
@@ -451,7 +473,7 @@ def test_a_wrong_parameter_is_refused_by_fit(values: dict[str, Any], message: st
 
 def test_validation_texts_with_an_unknown_label_are_refused() -> None:
     with pytest.raises(DataError, match=r"has the label 'meh', which is not among"):
-        tiny().fit(TEXTS, LABELS, valid=(["a film"], ["meh"]))
+        tiny().fit(TEXTS, LABELS, validation_data=(["a film"], ["meh"]))
 
 
 def test_errors_are_values_errors_too() -> None:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from lamatext.data.cache import fingerprint
 from lamatext.data.labels import LabelEncoder
 from lamatext.data.validation import Labels, Texts, label_array, text_column, text_list
-from lamatext.errors import DataError, require
+from lamatext.errors import ConfigError, DataError, require
 from lamatext.explain.explanation import Explanation
 from lamatext.ngrams.model import NgramModel
 from lamatext.progress import SILENT, Progress
@@ -20,7 +20,7 @@ from lamatext.recipes import resolve_recipe
 from lamatext.runtime.predictor import Encoder, Predictor
 from lamatext.saved.model_io import SavedModel, load_model, load_network, save_model
 from lamatext.saved.quantization import Storage
-from lamatext.settings import Recipe
+from lamatext.settings import Recipe, did_you_mean, setting_names
 
 require("sklearn", extra="train", purpose="TextClassifier")
 from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin  # noqa: E402
@@ -32,33 +32,45 @@ if TYPE_CHECKING:
     from lamatext.training.checkpoint import EpochRecord
     from lamatext.training.preparation import Texts as Labelled
 
-SHORT_NAMES = {
+SETTING_OF_PARAMETER = {
     "heads": "model.heads",
     "rank": "model.rank",
-    "hidden": "model.hidden_size",
+    "hidden_size": "model.hidden_size",
     "dropout": "model.dropout",
     "min_count": "text.min_count",
-    "vectors": "text.word_vectors",
+    "word_vectors": "text.word_vectors",
     "epochs": "training.epochs",
-    "batch": "training.batch_size",
-    "rate": "training.learning_rate",
+    "batch_size": "training.batch_size",
+    "learning_rate": "training.learning_rate",
     "class_weight": "training.class_weight",
-    "seed": "seed",
 }
 
 
 class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """Trains by a recipe; whatever is None is as the recipe has it.
+    """A scikit-learn classifier from texts to labels that explains its predictions.
+
+    A parameter that is None keeps the recipe's value. Every setting can be searched by name with
+    ``set_params`` and ``GridSearchCV``: write ``training__weight_decay`` for the setting
+    ``training.weight_decay``.
 
     Args:
-        model: a system's name; with it the recipe is the paper's for that system.
-        recipe: ``default``, ``paper``, a system's name, a path to a TOML file, or a Recipe.
-        heads, rank, hidden, dropout, min_count, vectors, epochs, batch, rate, class_weight: the
-            settings of that name.
-        seed: fixes the split, the word vectors, the first weights and the order of the texts.
-        device: ``auto`` takes a GPU where there is one.
-        settings: any other settings by dotted name, ``{"training.gradient_clip": 1.0}``; a parameter goes
-            before a setting of the same meaning.
+        model: the name of another network; the rest of the recipe stays as it is.
+        recipe: ``default``, ``paper``, ``paper/NAME``, the path of a TOML file, or a Recipe.
+        heads: the number of attention heads.
+        rank: the rank of each head's bilinear form.
+        hidden_size: GRU units per direction.
+        dropout: dropout in the classifier.
+        min_count: words with fewer occurrences are not in the vocabulary.
+        word_vectors: ``word2vec``, ``random``, or the path of a GloVe or word2vec text file.
+        epochs: the maximum number of epochs.
+        batch_size: texts per mini-batch.
+        learning_rate: the (maximum) learning rate.
+        class_weight: ``balanced``, or a mapping from label to weight.
+        random_state: the seed of the split, word vectors, initial weights and batch order; None
+            uses the recipe's seed, so that results are reproducible by default.
+        device: ``auto`` uses a GPU if there is one; or ``cpu``, ``cuda``.
+        settings: further settings by dotted name, such as ``{"training.gradient_clip": 1.0}``.
+            Keyword arguments take precedence over ``settings``.
     """
 
     def __init__(  # noqa: PLR0913 - an estimator's parameters are its settings
@@ -68,15 +80,15 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
         recipe: str | Recipe | None = None,
         heads: int | None = None,
         rank: int | None = None,
-        hidden: int | None = None,
+        hidden_size: int | None = None,
         dropout: float | None = None,
         min_count: int | None = None,
-        vectors: str | None = None,
+        word_vectors: str | None = None,
         epochs: int | None = None,
-        batch: int | None = None,
-        rate: float | None = None,
+        batch_size: int | None = None,
+        learning_rate: float | None = None,
         class_weight: str | Mapping[Any, float] | None = None,
-        seed: int | None = None,
+        random_state: int | np.random.RandomState | None = None,
         device: str = "auto",
         settings: Mapping[str, object] | None = None,
     ) -> None:
@@ -84,24 +96,46 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
         self.recipe = recipe
         self.heads = heads
         self.rank = rank
-        self.hidden = hidden
+        self.hidden_size = hidden_size
         self.dropout = dropout
         self.min_count = min_count
-        self.vectors = vectors
+        self.word_vectors = word_vectors
         self.epochs = epochs
-        self.batch = batch
-        self.rate = rate
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
         self.class_weight = class_weight
-        self.seed = seed
+        self.random_state = random_state
         self.device = device
         self.settings = settings
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters, and settings written as ``training__weight_decay``."""
+        settings = {
+            name.replace("__", "."): params.pop(name) for name in list(params) if "__" in name
+        }
+        unknown = [name for name in settings if name not in setting_names()]
+        if unknown:
+            hint = did_you_mean(unknown[0], setting_names())
+            raise ConfigError(f"set_params: unknown setting {unknown[0]}.{hint}")
+        super().set_params(**params)
+        if settings:
+            self.settings = {**(self.settings or {}), **settings}
+        return self
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return all parameters and, with ``deep``, the given settings as ``training__…``."""
+        params: dict[str, Any] = super().get_params(deep=deep)
+        if deep:
+            settings = self.settings if isinstance(self.settings, Mapping) else {}
+            params |= {name.replace(".", "__"): value for name, value in settings.items()}
+        return params
 
     def fit(
         self,
         X: Texts,
         y: Labels,
         *,
-        valid: tuple[Texts, Labels] | None = None,
+        validation_data: tuple[Texts, Labels] | None = None,
         checkpoint: str | PathLike[str] | None = None,
         progress: Progress = SILENT,
     ) -> Self:
@@ -110,9 +144,10 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
         Args:
             X: texts.
             y: a label for each text, str or int.
-            valid: texts and labels to stop by; without it a share of X is held out.
-            checkpoint: a file that keeps the state of the run; if it exists, the run goes on there.
-            progress: told what is being done.
+            validation_data: texts and labels for early stopping and calibration; by default a
+                fraction of X is held out.
+            checkpoint: a file for the state of the run; if it exists, training resumes from it.
+            progress: receives progress reports.
         """
         from lamatext.training.preparation import Texts as Labelled
         from lamatext.training.trainer import train
@@ -129,7 +164,7 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
             )
         trained = train(
             Labelled(texts, label_encoder.encode(labels)),
-            None if valid is None else _validation(valid, label_encoder),
+            None if validation_data is None else _validation(validation_data, label_encoder),
             recipe,
             names=label_encoder.names,
             device=self.device,
@@ -158,19 +193,19 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
         return self
 
     def predict(self, X: Iterable[str]) -> NDArray[Any]:
-        """The most probable label of each text."""
+        """Predict the most probable label of each text."""
         return self._predictor().predict(text_list(X))
 
     def predict_proba(self, X: Iterable[str]) -> NDArray[np.float32]:
-        """The probability of each label, columns as ``classes_``."""
+        """Predict the probability of each label, with columns as in ``classes_``."""
         return self._predictor().predict_proba(text_list(X))
 
     def transform(self, X: Iterable[str]) -> NDArray[np.float32]:
-        """The flattened embedding of each text: (n, heads * width)."""
+        """Return the flattened text embedding of each text: (n, heads * width)."""
         return self._predictor().transform(text_list(X))
 
     def explain(self, text: str) -> Explanation:
-        """Why ``text`` gets its label."""
+        """Explain which words led to the predicted label of one text."""
         return self._predictor().explain(text)
 
     def save(
@@ -218,7 +253,7 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
 
     @classmethod
     def load(cls, folder: str | PathLike[str]) -> "TextClassifier":
-        """A saved model as a fitted classifier."""
+        """Load a saved model as a fitted classifier."""
         from lamatext.training.checkpoint import EpochRecord
 
         saved = load_model(folder)
@@ -237,22 +272,24 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
 
     @classmethod
     def of_recipe(cls, recipe: Recipe, *, device: str = "auto") -> "TextClassifier":
-        """A classifier, not yet fitted, with exactly the settings of ``recipe``."""
-        return cls(recipe.model.name, recipe=recipe, device=device)
+        """Create an unfitted classifier with exactly the settings of ``recipe``."""
+        return cls(recipe=recipe, device=device)
 
     def resolve(self) -> Recipe:
-        """The recipe that these parameters come to."""
-        given = {
-            setting: getattr(self, name)
-            for name, setting in SHORT_NAMES.items()
-            if getattr(self, name) is not None
+        """Return the recipe that results from the parameters."""
+        values = {
+            setting: getattr(self, parameter)
+            for parameter, setting in SETTING_OF_PARAMETER.items()
+            if getattr(self, parameter) is not None
         }
         if isinstance(self.class_weight, Mapping):
-            given["training.class_weight"] = {str(k): v for k, v in self.class_weight.items()}
+            values["training.class_weight"] = {str(k): v for k, v in self.class_weight.items()}
+        if self.random_state is not None:
+            values["seed"] = _seed(self.random_state)
         return resolve_recipe(
             model=self.model,
             recipe=self.recipe,
-            values={**(self.settings or {}), **given},
+            values={**(self.settings or {}), **values},
             where="TextClassifier",
         )
 
@@ -295,3 +332,9 @@ def _validation(valid: tuple[Texts, Labels], label_encoder: LabelEncoder) -> "La
     texts = text_column(valid[0])
     labels = label_array(valid[1], len(texts))
     return Labelled(texts, label_encoder.encode(labels, source="validation data"))
+
+
+def _seed(random_state: int | np.random.RandomState) -> object:
+    if isinstance(random_state, np.random.RandomState):
+        return int(random_state.randint(2**31))
+    return random_state

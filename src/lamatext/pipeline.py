@@ -127,7 +127,7 @@ def fit_recipe(
     return classifier.fit(
         parts.train.texts,
         parts.train.labels,
-        valid=valid,
+        validation_data=valid,
         checkpoint=checkpoint,
         progress=progress,
     )

@@ -1,4 +1,8 @@
-"""Every setting with its type, its default and its range, and how one is replaced."""
+"""Every setting of a training run: its type, default, allowed range and meaning.
+
+A recipe (``Recipe``) is the full tree of settings. It has four tables, ``text``, ``model``,
+``training`` and ``ngrams``; a setting is addressed by its dotted name, such as ``model.heads``.
+"""
 
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
@@ -19,69 +23,93 @@ ATTENTIVE = (*LAMA, "bilinear", "san")
 RECURRENT = (*(name for name in ATTENTIVE if name != "lama-encoder"), "bigru")
 
 Count = Annotated[int, Field(ge=1)]
-CountOrAuto = Count | Literal["auto"]  # auto: follows from the data, by ``training.rules``
-Share = Annotated[float, Field(ge=0, lt=1)]
+CountOrAuto = Count | Literal["auto"]  # "auto" is resolved by ``training.auto_settings``
+Fraction = Annotated[float, Field(ge=0, lt=1)]
 Positive = Annotated[float, Field(gt=0)]
 NotNegative = Annotated[float, Field(ge=0)]
 
 
 class Settings(BaseModel):
-    """A frozen table of settings that refuses names it does not know."""
+    """An immutable table of settings that rejects unknown setting names."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, allow_inf_nan=False, use_attribute_docstrings=True
+    )
 
 
 class TextSettings(Settings):
-    """From characters to word vectors."""
+    """Settings for turning texts into token ids and word vectors."""
 
     tokenizer: Literal["words", "spacy"] = "words"
+    """``words``: our own tokenizer; ``spacy``: spaCy's English tokenizer, as in the paper."""
     lowercase: bool = True
+    """Convert all texts to lower case."""
     min_count: CountOrAuto = 5
+    """Words that occur fewer times in the training texts are not in the vocabulary."""
     rare_words: Literal["drop", "unknown"] = "drop"
-    """Words under ``min_count``: left out of the text, or read as one unknown word."""
+    """Words outside the vocabulary are dropped from the text, or read as one unknown word."""
     max_words: Count | None = None
-    """Words of a text beyond this many are not read."""
+    """The maximum number of words read from one text; none reads the whole text."""
     last_words: Annotated[int, Field(ge=0)] = 0
-    """Of ``max_words``, how many come from the end of the text; the others from its beginning."""
+    """How many of ``max_words`` are taken from the end of a long text instead of its beginning."""
     word_vectors: str = "word2vec"
-    """``word2vec`` (trained on the training texts), ``random``, or a GloVe/word2vec text file."""
+    """Initial word vectors: ``word2vec`` (trained on the training texts), ``random``, or the path
+    of a GloVe or word2vec text file."""
     vector_width: Count = 100
+    """The width of the word vectors."""
     word2vec_skip_gram: bool = False
-    """word2vec by skip-gram; otherwise by CBOW, gensim's own choice."""
+    """Train word2vec with skip-gram instead of CBOW."""
     word2vec_epochs: CountOrAuto = 5
+    """The number of epochs of word2vec training."""
     word2vec_window: Count = 5
+    """The size of the word2vec context window, in words to each side."""
     word2vec_subsample: NotNegative = 1e-3
-    """Words more frequent than this are skipped at random by word2vec."""
+    """Words with a higher relative frequency are randomly skipped by word2vec."""
 
 
 class ModelSettings(Settings):
-    """The network: which system, and its sizes."""
+    """Settings of the network: which system it is, and its sizes."""
 
     name: ModelName = "lama-ctx"
+    """The system: LAMA with a learned context (``lama``) or the mean embedding as its context
+    (``lama-ctx``; ``-dp`` and ``-de`` add a disagreement term), LAMA without a GRU
+    (``lama-encoder``), full-rank attention (``bilinear``), structured self-attention (``san``),
+    a max-pooled bi-GRU (``bigru``), a CNN (``cnn``), a Transformer encoder (``te``), the mean
+    embedding (``avg``) or a fine-tuned pretrained encoder (``bert``)."""
     hidden_size: Count = 50
-    """GRU units in each direction."""
+    """GRU units per direction."""
     heads: Count = 15
+    """The number of attention heads."""
     rank: Count = 1
+    """The rank of each head's bilinear form."""
     score_input: Literal["projected", "states"] = "projected"
-    """Score the words by uₜ = tanh(W hₜ + b), or by the states hₜ themselves."""
+    """What the heads score: the projected states uₜ = tanh(W hₜ + b), or the states hₜ."""
     score_tanh: bool = True
+    """Apply tanh to the attention scores."""
     score_l2: bool = True
+    """Divide the scores of each word by their l2 norm over the heads."""
     initial_temperature: Positive | None = None
-    """Where each head's learned temperature starts; none in the paper."""
+    """The initial value of a learned temperature per head; none (the paper) has no temperature."""
     san_width: Count = 350
-    """The inner width of ``san``."""
+    """The inner width of the attention of ``san``."""
     disagreement_weight: NotNegative = 0.0
-    """λ: the weight of the disagreement term in the loss."""
+    """λ, the weight of the disagreement term in the loss."""
     cnn_filters: Count = 100
+    """The number of filters per window size in ``cnn``."""
     transformer_layers: Count = 1
+    """The number of layers of ``te``."""
     transformer_feed_forward: Count = 2048
+    """The feed-forward width of ``te``."""
     transformer_positions: Count = 512
-    """Position embeddings of ``te``; words beyond them are not read."""
+    """The number of position embeddings of ``te``, and so its maximum text length in words."""
     pretrained: str = "bert-base-uncased"
+    """The pretrained encoder of ``bert``: a Hugging Face name, a folder, or ``minilm``."""
     classifier_width: Annotated[int, Field(ge=0)] = 512
-    """Hidden units of the classifier; 0 is one linear layer."""
-    dropout: Share = 0.4
-    embedding_dropout: Share = 0.0
+    """Hidden units of the classifier; 0 makes it a single linear layer."""
+    dropout: Fraction = 0.4
+    """Dropout in the classifier."""
+    embedding_dropout: Fraction = 0.0
+    """Dropout on the word embeddings."""
 
 
 USED_BY: dict[str, tuple[str, ...]] = {
@@ -102,63 +130,78 @@ USED_BY: dict[str, tuple[str, ...]] = {
         tuple(name for name in MODEL_NAMES if name != "bert"),
     ),
 }
-"""The systems that a setting has an effect in, where these are not all."""
+"""For settings that do not affect every system: the systems that they affect."""
 
 
 def has_effect(setting: str, model: str) -> bool:
-    """Whether the system reads the setting of that dotted name."""
+    """Return whether the setting of that dotted name affects the system ``model``."""
     return model in USED_BY.get(setting, MODEL_NAMES)
 
 
 class TrainingSettings(Settings):
-    """How the network is fitted."""
+    """Settings of the training loop."""
 
     optimizer: Literal["sgd", "adam", "adamw"] = "sgd"
+    """The optimizer; ``adamw`` applies no weight decay to the word vectors."""
     learning_rate: Positive = 0.05
-    momentum: Share = 0.9
+    """The learning rate; with ``one-cycle`` its maximum."""
+    momentum: Fraction = 0.9
+    """The momentum of SGD."""
     weight_decay: NotNegative = 1e-4
-    """Word vectors have none under adamw, where it would pull rare words to zero."""
+    """The weight decay (L2 penalty) of the optimizer."""
     schedule: Literal["plateau", "one-cycle", "constant"] = "plateau"
+    """The learning-rate schedule: halve it after an epoch without a new best validation accuracy,
+    one cycle of warm-up and cosine decay, or constant."""
     epochs: CountOrAuto = 50
+    """The maximum number of epochs."""
     patience: Count = 5
+    """Early stopping: epochs without a new best validation accuracy before training ends."""
     keep_weights: Literal["best", "last"] = "best"
-    """The weights of the best epoch on validation, stopping early; or of the last one."""
+    """Keep the weights of the epoch with the best validation accuracy, with early stopping, or
+    those of the last epoch."""
     batch_size: CountOrAuto = 32
+    """Texts per mini-batch."""
     gradient_clip: Positive | None = None
+    """The maximum norm of the gradient; none does not clip."""
     class_weight: Literal["balanced"] | dict[str, Positive] | None = None
+    """Weights of the classes in the loss: ``balanced`` (inversely proportional to their
+    frequency), or a weight per label."""
     validation_fraction: Annotated[float, Field(gt=0, lt=1)] = 0.1
-    """Share of the training texts held out for early stopping."""
+    """The fraction of the training texts held out as the validation set."""
 
 
 class NgramSettings(Settings):
-    """A linear model on n-grams whose logits are added to the network's."""
+    """Settings of the linear n-gram model whose logits are added to the network's."""
 
     enabled: bool = False
+    """Train an n-gram model together with the network."""
     max_words: Count = 3
-    """Runs of 1 to this many words."""
+    """The longest word n-gram, in words."""
     characters: bool | Literal["auto"] = "auto"
-    """Runs of 2 to 5 characters inside a word; auto: where words are seen seldom."""
+    """Also use character n-grams of 2 to 5 characters within words; ``auto`` uses them where many
+    words are rare."""
     naive_bayes_power: NotNegative = 0.5
-    """Each n-gram counts by its naive-Bayes ratio to this power; 0 leaves the ratio out."""
+    """Scale each n-gram by its naive-Bayes log-count ratio to this power; 0 does not scale."""
     svm_c: Positive = 1.0
-    """C of the linear model: the larger, the closer it fits."""
+    """C, the inverse regularization strength of the linear SVM."""
     max_megabytes: Positive = 6.0
-    """The table of n-grams is cut to this size, rare ones first."""
+    """The size limit of the n-gram tables; the rarest n-grams are removed first."""
 
 
 class Recipe(Settings):
-    """All that a training run depends on, apart from its data."""
+    """All settings that a training run depends on, apart from its data."""
 
     text: TextSettings = TextSettings()
     model: ModelSettings = ModelSettings()
     training: TrainingSettings = TrainingSettings()
     ngrams: NgramSettings = NgramSettings()
     storage: Literal["float32", "float16", "int8"] = "float32"
-    """How the network's numbers lie on disk; training ends with the numbers as stored."""
+    """The number format of the saved weights; the trained model already uses the rounded values."""
     seed: Annotated[int, Field(ge=0)] = 0
+    """The random seed of the split, the word vectors, the initial weights and the batch order."""
 
     @model_validator(mode="after")
-    def _fits_together(self) -> Self:
+    def _check_sizes_fit_together(self) -> Self:
         model, width = self.model, self.text.vector_width
         if model.name == "te" and width % model.heads:
             raise ValueError(
@@ -183,38 +226,42 @@ class Recipe(Settings):
         return self
 
     def with_values(self, values: Mapping[str, object], *, where: str = "--set") -> "Recipe":
-        """This recipe with some settings replaced; keys are dotted, ``model.heads``."""
+        """Return a copy of the recipe with some settings replaced, given by dotted name."""
         tree = self.model_dump()
-        for key, value in values.items():
-            _put(tree, key, value, where)
-        return validated(tree, where)
+        for name, value in values.items():
+            _replace_setting(tree, name, value, where)
+        return parse_settings(tree, where)
 
 
-def _put(tree: dict[str, object], key: str, value: object, where: str) -> None:
-    *tables, leaf = key.split(".")
+def _replace_setting(tree: dict[str, object], name: str, value: object, where: str) -> None:
+    if name not in setting_names():
+        raise ConfigError(_unknown_setting(where, name))
+    *tables, leaf = name.split(".")
     node: dict[str, object] = tree
     for table in tables:
-        below = node.get(table)
-        if not isinstance(below, dict):
-            raise ConfigError(_unknown(where, key))
+        below = node[table]
+        assert isinstance(below, dict)
         node = below
-    if key not in setting_names():
-        raise ConfigError(_unknown(where, key))
     node[leaf] = value
 
 
-def validated(tree: Mapping[str, object], where: str) -> Recipe:
-    """The recipe that the tree of settings comes to; the first fault in it is an error."""
+def parse_settings(tree: Mapping[str, object], where: str) -> Recipe:
+    """Validate a tree of settings; raise ConfigError for the first invalid setting.
+
+    Args:
+        tree: the settings as nested mappings.
+        where: the origin of the settings, which starts the error message.
+    """
     try:
         return Recipe.model_validate(tree)
     except ValidationError as error:
         first = error.errors()[0]
-        key = ".".join(str(part) for part in first["loc"][:2])  # further parts name Python types
+        name = ".".join(str(part) for part in first["loc"][:2])  # further parts name Python types
         if first["type"] == "extra_forbidden":
-            raise ConfigError(_unknown(where, key)) from None
+            raise ConfigError(_unknown_setting(where, name)) from None
         message = first["msg"].removeprefix("Value error, ")
-        if key:
-            message = f"{key} = {first['input']!r}: {message[0].lower()}{message[1:]}"
+        if name:
+            message = f"{name} = {first['input']!r}: {message[0].lower()}{message[1:]}"
         hint = ""
         if first["type"] == "literal_error":
             hint = did_you_mean(str(first["input"]), findall("'([^']+)'", first["ctx"]["expected"]))
@@ -222,25 +269,20 @@ def validated(tree: Mapping[str, object], where: str) -> Recipe:
 
 
 def setting_names() -> list[str]:
-    """Every setting by its dotted name."""
+    """Return the dotted names of all settings."""
     return [
-        f"{table}.{name}"
-        for table, settings in (
-            ("text", TextSettings),
-            ("model", ModelSettings),
-            ("training", TrainingSettings),
-            ("ngrams", NgramSettings),
-        )
-        for name in settings.model_fields
-    ] + ["storage", "seed"]
+        f"{table}.{name}" if isinstance(default, Settings) else table
+        for table, default in Recipe()
+        for name in (type(default).model_fields if isinstance(default, Settings) else [table])
+    ]
 
 
-def _unknown(where: str, key: str) -> str:
-    return f"{where}: unknown setting {key}.{did_you_mean(key, setting_names())}"
+def _unknown_setting(where: str, name: str) -> str:
+    return f"{where}: unknown setting {name}.{did_you_mean(name, setting_names())}"
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """A question that names the nearest known word, or nothing."""
+    """Return a "Did you mean …?" hint with the known name closest to ``word``, or nothing."""
     known = list(known)
     close = get_close_matches(word, known, n=1)
     if not close:

@@ -89,7 +89,7 @@ def test_avg_from_random_vectors_is_between_the_published_figure_and_ours(
 
 
 def test_te_limits_its_gradient_in_every_run_that_is_recorded(results: Results) -> None:
-    assert load_recipe("paper", model="te").training.gradient_clip == 1.0
+    assert load_recipe("paper/te").training.gradient_clip == 1.0
     assert not any(record.config for record in scores(results, "r8", "te"))
 
 
@@ -116,7 +116,7 @@ def test_on_mr_all_end_below_the_linear_models_and_two_at_chance(results: Result
     assert [title(m) in at_chance(results, "mr") for m in ("san", "lama-encoder")] == [True, True]
     assert at_chance(results, "mr").count("(") == 2
     assert max(trained, key=lambda model: trained[model]) == "te"
-    starts = {m: load_recipe("paper", model=m).text.word_vectors for m in TRAINED}
+    starts = {m: load_recipe(f"paper/{m}").text.word_vectors for m in TRAINED}
     assert [model for model in TRAINED if starts[model] == "random"] == ["te"]
 
 

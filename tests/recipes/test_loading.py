@@ -56,47 +56,51 @@ def test_a_missing_file_and_an_unknown_name_are_told_apart() -> None:
 
 
 @pytest.mark.parametrize("model", MODEL_NAMES)
-def test_the_papers_recipe_with_a_model_is_that_models_own(model: str) -> None:
-    assert load_recipe("paper", model=model) == load_recipe(model)
+def test_another_model_replaces_the_network_and_leaves_training_and_ngrams_alone(
+    model: str,
+) -> None:
+    default, papers = load_recipe("default"), load_recipe(f"paper/{model}")
 
+    recipe = resolve_recipe(model=model)
 
-@pytest.mark.parametrize("model", MODEL_NAMES)
-def test_any_recipe_takes_any_model_with_what_that_model_needs(model: str) -> None:
-    recipe = load_recipe("default", model=model)
-
-    own = load_recipe(model)
     assert recipe.model.name == model
-    assert recipe.model.disagreement_weight == own.model.disagreement_weight
-    assert recipe.text.min_count == load_recipe("default").text.min_count
+    assert recipe.model.disagreement_weight == papers.model.disagreement_weight
+    assert recipe.text.min_count == default.text.min_count
+    assert recipe.ngrams == default.ngrams
+    if model != "bert":
+        assert recipe.training == default.training
 
 
-def test_a_transformer_brings_its_width_to_another_recipe() -> None:
-    recipe = load_recipe("default", model="te")
+def test_a_transformer_brings_its_embedding_width_to_another_recipe() -> None:
+    text = resolve_recipe(model="te").text
 
-    assert (recipe.text.vector_width, recipe.text.word_vectors, recipe.text.max_words) == (
-        512,
-        "random",
-        512,
-    )
+    assert (text.vector_width, text.word_vectors, text.max_words) == (512, "random", 512)
 
 
-def test_bert_keeps_its_rate_under_another_recipe() -> None:
-    training = load_recipe("default", model="bert").training
+def test_bert_brings_its_optimizer_settings_to_another_recipe() -> None:
+    training = resolve_recipe(model="bert").training
 
     assert (training.optimizer, training.learning_rate, training.epochs) == ("adam", 5e-6, 2)
 
 
-def test_the_recipes_own_model_changes_nothing(tmp_path: Path) -> None:
-    name = write(tmp_path, "mine.toml", 'extends = "san"\n[model]\npenalty = 0.5\n')
+def test_naming_the_recipes_own_model_changes_nothing(tmp_path: Path) -> None:
+    text = 'extends = "paper/san"\n[model]\ndisagreement_weight = 0.5\n'
+    name = write(tmp_path, "mine.toml", text)
 
-    assert load_recipe(name, model="san").model.disagreement_weight == 0.5
+    assert resolve_recipe(recipe=name, model="san") == load_recipe(name)
+    assert load_recipe(name).model.disagreement_weight == 0.5
 
 
-def test_an_unknown_model_is_met_with_a_guess() -> None:
+def test_an_unknown_model_gets_a_did_you_mean_hint() -> None:
     with pytest.raises(ConfigError, match=r"unknown model 'lama-ctxt'\. Did you mean lama-ctx\?"):
-        load_recipe("default", model="lama-ctxt")
+        resolve_recipe(model="lama-ctxt")
     with pytest.raises(ConfigError, match=r"model\.name = 'bigrue': .* Did you mean bigru\?"):
         Recipe().with_values({"model.name": "bigrue"})
+
+
+def test_a_systems_bare_name_is_no_recipe_but_hints_at_the_papers() -> None:
+    with pytest.raises(ConfigError, match=r"unknown recipe 'san'\. .*: paper/san\. Known: "):
+        load_recipe("san")
 
 
 def test_assignments_are_read_as_toml_and_otherwise_as_text() -> None:
@@ -225,16 +229,20 @@ def test_a_rank_is_at_most_the_width(model: str, limit: int) -> None:
 
 
 def test_a_transformers_width_is_divisible_by_its_heads() -> None:
-    with pytest.raises(ConfigError, match=r"text\.width \(512\) must be divisible by .* \(7\)"):
-        load_recipe("te").with_values({"model.heads": 7})
+    with pytest.raises(
+        ConfigError, match=r"text\.vector_width \(512\) must be divisible by .* \(7\)"
+    ):
+        load_recipe("paper/te").with_values({"model.heads": 7})
 
 
 @pytest.mark.parametrize(("words", "said"), [(None, "not set"), (513, "513")])
 def test_a_transformer_reads_no_more_words_than_it_has_positions(
     words: int | None, said: str
 ) -> None:
-    with pytest.raises(ConfigError, match=rf"te has 512 positions .* text\.max_words is {said}"):
-        load_recipe("te").with_values({"text.max_words": words})
+    with pytest.raises(
+        ConfigError, match=rf"transformer_positions is 512, but text\.max_words is {said}"
+    ):
+        load_recipe("paper/te").with_values({"text.max_words": words})
 
 
 def test_settings_have_the_names_that_the_recipes_use() -> None:
@@ -242,7 +250,7 @@ def test_settings_have_the_names_that_the_recipes_use() -> None:
 
     assert {"model.heads", "text.vector_width", "training.learning_rate", "seed"} <= set(names)
     assert len(names) == len(set(names))
-    assert set(MODEL_NAMES) <= set(recipe_names())
+    assert {f"paper/{name}" for name in MODEL_NAMES} <= set(recipe_names())
 
 
 @pytest.mark.parametrize(
@@ -266,7 +274,7 @@ def test_settings_have_the_names_that_the_recipes_use() -> None:
         (
             "bert",
             {"model.classifier_width": 0},
-            r"model\.classifier has no effect in bert, only in .*avg",
+            r"model\.classifier_width has no effect in bert, only in .*avg",
         ),
         (
             None,
@@ -301,11 +309,11 @@ def test_what_a_recipe_inherits_need_not_have_an_effect(tmp_path: Path) -> None:
 
 
 def test_a_recipe_in_hand_is_taken_as_it_is() -> None:
-    recipe = load_recipe("default", model="avg")
+    recipe = resolve_recipe(model="avg")
     narrow = recipe.with_values({"model.rank": 20, "text.vector_width": 10})
 
     assert resolve_recipe(recipe=recipe) == recipe
-    assert resolve_recipe(recipe=recipe, model="te") == load_recipe("default", model="te")
+    assert resolve_recipe(recipe=recipe, model="te") == resolve_recipe(model="te")
     with pytest.raises(
         ConfigError, match=r"^the recipe with model lama-encoder: model\.rank \(20\)"
     ):

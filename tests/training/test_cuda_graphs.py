@@ -29,7 +29,7 @@ def texts(count: int, longest: int) -> Examples:
 
 def losses(name: str, values: dict[str, object], *, recorded: bool) -> tuple[list[float], Tensor]:
     """Of twelve steps on batches of two shapes at a falling rate, and the weights after them."""
-    recipe = load_recipe("paper", model=name).with_values(values)
+    recipe = load_recipe(f"paper/{name}").with_values(values)
     torch.manual_seed(0)
     network = build_network(recipe.model, vocabulary=50, width=100, classes=3).to(CUDA).train()
     plan = Plan(recipe.model, recipe.training, 0, CUDA)
@@ -61,7 +61,7 @@ def test_recorded_steps_are_the_plain_ones(
 @needs_gpu
 def test_a_recording_draws_new_random_numbers_each_time_it_is_played() -> None:
     values = {"model.dropout": 0.5, "training.learning_rate": 1e-9}
-    recipe = load_recipe("paper", model="lama-ctx").with_values(values)
+    recipe = load_recipe("paper/lama-ctx").with_values(values)
     network = build_network(recipe.model, vocabulary=50, width=100, classes=3).to(CUDA).train()
     plan = Plan(recipe.model, recipe.training, 0, CUDA)
     make_step = steps_of(network, make_optimizer(network, recipe.training), plan)
@@ -84,7 +84,7 @@ def test_a_shorter_batch_leaves_nothing_of_the_one_before() -> None:
 
 
 def test_nothing_is_recorded_without_a_gpu() -> None:
-    recipe = load_recipe("lama-ctx")
+    recipe = load_recipe("paper/lama-ctx")
     network = build_network(recipe.model, vocabulary=5, width=100, classes=2)
     plan = Plan(recipe.model, recipe.training, 0, torch.device("cpu"))
     assert not can_record(network, plan)

@@ -1,6 +1,8 @@
-"""Recipes: TOML files with the tables ``[text]``, ``[model]``, ``[training]`` and ``[ngrams]``.
+"""Recipes: named sets of settings in TOML files.
 
-A recipe may start from another one (``extends = "paper"``) and then states only what differs.
+``default`` is lamatext's own recipe, ``paper`` the paper's (for its proposed model LAMA+ctx) and
+``paper/NAME`` the paper's for another system. A recipe file may build on another recipe
+(``extends = "paper"``) and then lists only the settings that differ.
 """
 
 import tomllib
@@ -9,27 +11,39 @@ from importlib.resources import files
 from pathlib import Path
 
 from lamatext.errors import ConfigError
-from lamatext.settings import MODEL_NAMES, USED_BY, Recipe, did_you_mean, has_effect, validated
+from lamatext.settings import MODEL_NAMES, USED_BY, Recipe, did_you_mean, has_effect, parse_settings
 
 
-def load_recipe(source: str | Recipe, *, model: str | None = None) -> Recipe:
-    """The recipe of that name (``default``, ``paper``, a model's), in that TOML file, or as given.
+def load_recipe(source: str | Recipe) -> Recipe:
+    """Load a recipe by name (``default``, ``paper``, ``paper/san``) or from a TOML file."""
+    if isinstance(source, Recipe):
+        return source
+    where = f"recipe {source}"
+    recipe = parse_settings(_read_recipe_tree(source), where)
+    stated = _read_toml(source).get("model")
+    if isinstance(stated, Mapping):
+        _check_effect((f"model.{setting}" for setting in stated), recipe, where)
+    return recipe
 
-    Where ``model`` is another than the recipe's own, what the model's own recipe states is laid
-    over it: a Transformer brings its width, ``lama-ctx-dp`` its λ, ``bert`` its rate.
+
+def replace_network(recipe: Recipe, model: str) -> Recipe:
+    """Return the recipe with another network, leaving training and n-grams unchanged.
+
+    The network's own sizes and its text settings are those of the paper's recipe for it (a
+    Transformer needs its embedding width, ``lama-ctx-dp`` its λ). A pretrained encoder (``bert``)
+    also needs its own optimizer settings: it does not survive another network's learning rate.
     """
-    if model is not None and model not in MODEL_NAMES:
+    if model not in MODEL_NAMES:
         raise ConfigError(
             f"unknown model {model!r}.{did_you_mean(model, MODEL_NAMES)} "
             f"Known: {', '.join(MODEL_NAMES)}."
         )
-    recipe = source if isinstance(source, Recipe) else _read_recipe(source)
-    if model is None or model == recipe.model.name:
+    if model == recipe.model.name:
         return recipe
-    own = _read_toml(model)
-    own.pop("extends", None)
-    where = "the recipe" if isinstance(source, Recipe) else f"recipe {source}"
-    return validated(_merged(recipe.model_dump(), own), f"{where} with model {model}")
+    own = _read_toml(f"paper/{model}")
+    tables = ("text", "model", "training") if model == "bert" else ("text", "model")
+    tree = _merge(recipe.model_dump(), {name: own[name] for name in tables if name in own})
+    return parse_settings(tree, f"the recipe with model {model}")
 
 
 def resolve_recipe(
@@ -39,35 +53,46 @@ def resolve_recipe(
     values: Mapping[str, object] | None = None,
     where: str = "--set",
 ) -> Recipe:
-    """What a model, a recipe and some settings, each of which may be left out, come to."""
-    source = recipe or ("default" if model is None else "paper")
+    """Combine a recipe, a network that replaces its own, and individual settings.
+
+    Args:
+        model: the name of a system; None keeps the recipe's.
+        recipe: a recipe's name, TOML file or the recipe itself; None is the default recipe.
+        values: settings by dotted name; they take precedence.
+        where: the origin of ``values``, for error messages.
+    """
+    base = load_recipe(recipe or "default")
+    if model is not None:
+        base = replace_network(base, model)
     values = values or {}
-    resolved = load_recipe(source, model=model).with_values(values, where=where)
-    _check_used(values, resolved, where)
+    resolved = base.with_values(values, where=where)
+    _check_effect(values, resolved, where)
     return resolved
 
 
 def recipe_names() -> list[str]:
-    """The recipes that ship with lamatext."""
-    return sorted(
-        entry.name.removesuffix(".toml")
-        for entry in files("lamatext").joinpath("recipes").iterdir()
+    """Return the names of the recipes that ship with lamatext."""
+    folder = files("lamatext").joinpath("recipes")
+    return [
+        f"{prefix}{entry.name.removesuffix('.toml')}"
+        for prefix, place in (("", folder), ("paper/", folder.joinpath("paper")))
+        for entry in sorted(place.iterdir(), key=lambda entry: entry.name)
         if entry.name.endswith(".toml")
-    )
+    ]
 
 
 def parse_assignments(pairs: Iterable[str]) -> dict[str, object]:
-    """``["model.heads=8"]`` as a mapping, values read as TOML and otherwise as plain text."""
+    """Parse ``--set`` options such as ``model.heads=8``: TOML values, otherwise plain text."""
     values: dict[str, object] = {}
     for pair in pairs:
-        key, equals, text = pair.partition("=")
-        if not equals or not key.strip():
+        name, equals, text = pair.partition("=")
+        if not equals or not name.strip():
             raise ConfigError(f"--set {pair}: expected key=value, for example model.heads=8.")
-        values[key.strip()] = _toml_value(text.strip())
+        values[name.strip()] = _parse_toml_value(text.strip())
     return values
 
 
-def _toml_value(text: str) -> object:
+def _parse_toml_value(text: str) -> object:
     if text.lower() == "none":
         return None
     try:
@@ -76,18 +101,8 @@ def _toml_value(text: str) -> object:
         return text
 
 
-def _read_recipe(name: str) -> Recipe:
-    """A recipe with all that it extends; what it states itself must matter to its own model."""
-    where = f"recipe {name}"
-    recipe = validated(_read_tree(name), where)
-    stated = _read_toml(name).get("model")
-    if isinstance(stated, Mapping):
-        _check_used((f"model.{setting}" for setting in stated), recipe, where)
-    return recipe
-
-
-def _check_used(names: Iterable[str], recipe: Recipe, where: str) -> None:
-    """Raise at the first of these settings that has no effect in the recipe's system."""
+def _check_effect(names: Iterable[str], recipe: Recipe, where: str) -> None:
+    """Raise ConfigError for the first setting that has no effect on the recipe's network."""
     model = recipe.model.name
     for name in names:
         if not has_effect(name, model):
@@ -97,16 +112,17 @@ def _check_used(names: Iterable[str], recipe: Recipe, where: str) -> None:
             )
 
 
-def _read_tree(name: str, above: tuple[str, ...] = ()) -> dict[str, object]:
-    if name in above:
-        raise ConfigError(f"{name}: extends itself ({' → '.join((*above, name))}).")
+def _read_recipe_tree(name: str, extending: tuple[str, ...] = ()) -> dict[str, object]:
+    """Read a recipe file and every recipe that it extends into one tree of settings."""
+    if name in extending:
+        raise ConfigError(f"{name}: extends itself ({' → '.join((*extending, name))}).")
     tree = _read_toml(name)
     base = tree.pop("extends", None)
     if base is None:
         return tree
-    beside = Path(name).parent / str(base)  # a file is looked for beside the one that names it
-    base = str(beside) if beside.suffix == ".toml" else str(base)
-    return _merged(_read_tree(base, (*above, name)), tree)
+    neighbour = Path(name).parent / str(base)  # a file name is relative to the file that names it
+    base = str(neighbour) if neighbour.suffix == ".toml" else str(base)
+    return _merge(_read_recipe_tree(base, (*extending, name)), tree)
 
 
 def _read_toml(name: str) -> dict[str, object]:
@@ -119,9 +135,10 @@ def _read_toml(name: str) -> dict[str, object]:
         text = files("lamatext").joinpath(f"recipes/{name}.toml").read_text(encoding="utf-8")
     else:
         known = recipe_names()
+        hint = " For one of the paper's systems: " if name in MODEL_NAMES else ""
+        hint = f"{hint}paper/{name}." if hint else did_you_mean(name, known)
         raise ConfigError(
-            f"unknown recipe {name!r}.{did_you_mean(name, known)} "
-            f"Known: {', '.join(known)}, or a path to a .toml file."
+            f"unknown recipe {name!r}.{hint} Known: {', '.join(known)}, or a path to a .toml file."
         )
     try:
         return tomllib.loads(text)
@@ -129,12 +146,13 @@ def _read_toml(name: str) -> dict[str, object]:
         raise ConfigError(f"{name}: not valid TOML: {error}.") from error
 
 
-def _merged(base: Mapping[str, object], over: Mapping[str, object]) -> dict[str, object]:
+def _merge(base: Mapping[str, object], changes: Mapping[str, object]) -> dict[str, object]:
+    """Merge two trees of settings; values of ``changes`` take precedence."""
     tree = dict(base)
-    for key, value in over.items():
-        below = tree.get(key)
-        tree[key] = (
-            _merged(below, value)
+    for name, value in changes.items():
+        below = tree.get(name)
+        tree[name] = (
+            _merge(below, value)
             if isinstance(below, Mapping) and isinstance(value, Mapping)
             else value
         )

@@ -12,14 +12,14 @@ from lamatext.settings import MODEL_NAMES
 def test_every_recipe_parses(name: str) -> None:
     recipe = load_recipe(name)
 
-    assert name in {"default", "paper"} or recipe.model.name == name
+    assert name in {"default", "paper"} or name == f"paper/{recipe.model.name}"
 
 
-def test_every_model_has_a_recipe() -> None:
-    assert set(recipe_names()) == {*MODEL_NAMES, "default", "paper"}
+def test_every_model_has_a_recipe_of_the_paper() -> None:
+    assert set(recipe_names()) == {*(f"paper/{name}" for name in MODEL_NAMES), "default", "paper"}
 
 
-@pytest.mark.parametrize("name", [name for name in recipe_names() if name != "bert"])
+@pytest.mark.parametrize("name", [name for name in recipe_names() if name != "paper/bert"])
 def test_every_recipe_builds_a_network_that_runs(name: str) -> None:
     recipe = load_recipe(name)
 
@@ -55,18 +55,18 @@ def test_the_papers_settings_are_the_papers() -> None:
 
 @pytest.mark.parametrize("name", MODEL_NAMES)
 def test_a_system_has_a_penalty_exactly_if_its_loss_has_the_term(name: str) -> None:
-    penalty = load_recipe(name).model.disagreement_weight
+    penalty = load_recipe(f"paper/{name}").model.disagreement_weight
 
     assert penalty == {"san": 1.0}.get(name, 0.2 if name in DISAGREEMENT else 0.0)
 
 
 def test_the_baselines_have_the_sizes_that_the_paper_gives_them() -> None:
-    te, bert = load_recipe("te"), load_recipe("bert")
+    te, bert = load_recipe("paper/te"), load_recipe("paper/bert")
 
     assert (te.text.vector_width, te.model.heads, te.model.transformer_layers) == (512, 8, 1)
     assert (te.model.transformer_feed_forward, te.model.transformer_positions) == (2048, 512)
-    assert load_recipe("cnn").model.cnn_filters == 100
-    assert load_recipe("san").model.san_width == 350
+    assert load_recipe("paper/cnn").model.cnn_filters == 100
+    assert load_recipe("paper/san").model.san_width == 350
     assert bert.model.pretrained == "bert-base-uncased"
     assert (bert.training.optimizer, bert.training.learning_rate, bert.training.epochs) == (
         "adam",

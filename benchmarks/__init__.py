@@ -1,1 +1,1 @@
-"""Benchmarks: ours and the baselines' in one run, as ratios."""
+"""Benchmarks of speed and memory: lamatext and its alternatives in one run, reported as ratios."""

@@ -1,4 +1,4 @@
-"""``python -m benchmarks``: speed and memory, ours and the baselines' in one run, as ratios."""
+"""``python -m benchmarks NAME``: run a benchmark, print its ratios and write its records."""
 
 import json
 import sys
@@ -13,98 +13,101 @@ from lamatext.cli.main import run_app
 from lamatext.errors import ConfigError
 
 if TYPE_CHECKING:
-    from benchmarks.figures import Figure
+    from benchmarks.comparison import Comparison
 
-EXAMPLE = "Example: python -m benchmarks train --check"
-NAMES = (
-    "train",
-    "sizes",
-    "prepare",
-    "latency",
-    "throughput",
-    "memory",
-    "attention",
-    "gpu",
-    "serve",
-)
+EXAMPLE = "Example: python -m benchmarks latency --check"
+# Each benchmark by name: its module, and the function that measures.
+BENCHMARKS = {
+    "training_step": ("training_step", "measure"),
+    "gru_encoder": ("gru_encoder", "measure"),
+    "tokenization": ("tokenization", "measure"),
+    "latency": ("latency", "measure"),
+    "throughput": ("throughput", "measure"),
+    "memory": ("memory", "measure"),
+    "attention_scaling": ("attention_scaling", "measure"),
+    "attention_scaling_gpu": ("attention_scaling", "measure_on_gpu"),
+    "gpu_training": ("gpu_training", "measure"),
+    "serving": ("serving", "measure"),
+}
+RECORDS = Path(__file__).parent / "records"
 
 
 def run(
     name: Annotated[
-        str, typer.Argument(metavar="NAME", help=f"One of {', '.join(NAMES)}, or all.")
+        str, typer.Argument(metavar="NAME", help=f"One of {', '.join(BENCHMARKS)}, or all.")
     ],
     check: Annotated[
-        bool, typer.Option("--check", help="Exit with 1 where a ratio misses its bar.")
+        bool, typer.Option("--check", help="Exit with status 1 if a ratio misses its target.")
     ] = False,
-    out: Annotated[Path, typer.Option(help="The folder of NAME.json.")] = Path(
-        "benchmarks/records"
-    ),
+    out: Annotated[Path, typer.Option(help="Folder for NAME.json.")] = RECORDS,
     as_json: options.Json = False,
     quiet: options.IsQuiet = False,
 ) -> None:
-    """Time ours and the baselines in turns, print the ratios, and keep them as JSON."""
-    from benchmarks.figures import missed, records, write
+    """Run lamatext and its alternatives in alternation, print ratios, write records."""
+    from benchmarks.comparison import make_records, missed_targets, write_records
 
-    if name not in (*NAMES, "all"):
-        raise ConfigError(f"unknown benchmark {name!r}. Known: {', '.join(NAMES)}, all.")
-    below: list[str] = []
-    told: list[dict[str, object]] = []
-    for each in NAMES if name == "all" else (name,):
-        found = _measure(each, quiet=quiet)
-        if found is None:
+    if name not in (*BENCHMARKS, "all"):
+        raise ConfigError(f"unknown benchmark {name!r}. Known: {', '.join(BENCHMARKS)}, all.")
+    missed: list[str] = []
+    records: list[dict[str, object]] = []
+    for benchmark in BENCHMARKS if name == "all" else (name,):
+        comparisons = _measure(benchmark, quiet=quiet)
+        if comparisons is None:
             continue
-        write(each, found, out)
-        told += records(each, found)
-        below += [f"{each}: {figure.what}" for figure in missed(each, found)]
+        _draw(benchmark, write_records(benchmark, comparisons, out))
+        records += make_records(benchmark, comparisons)
+        missed += [f"{benchmark}: {c.metric}" for c in missed_targets(benchmark, comparisons)]
         if not as_json:
-            _show(each, found)
+            _print_table(benchmark, comparisons)
     if as_json:
-        print(json.dumps(told))
-    if below and not quiet:
-        print(f"Under its bar: {'; '.join(below)}.", file=sys.stderr)
-    if below and check:
+        print(json.dumps(records))
+    if missed and not quiet:
+        print(f"Target missed: {'; '.join(missed)}.", file=sys.stderr)
+    if missed and check:
         raise typer.Exit(1)
 
 
-def _measure(name: str, *, quiet: bool) -> "list[Figure] | None":
-    """The figures, or None where the benchmark says why it cannot run."""
-    from benchmarks.figures import SkippedError
+def _measure(benchmark: str, *, quiet: bool) -> "list[Comparison] | None":
+    """Run one benchmark; print why and return None if it cannot run on this machine."""
+    from benchmarks.comparison import SkippedError
 
     if not quiet:
-        print(f"{name}: measuring …", file=sys.stderr)
+        print(f"{benchmark}: measuring …", file=sys.stderr)
+    module, function = BENCHMARKS[benchmark]
     try:
-        module = import_module(f"benchmarks.{name}")
-    except ModuleNotFoundError as error:
-        if error.name != f"benchmarks.{name}":
-            raise
-        print(f"{name}: skipped, this lamatext has no such benchmark yet.", file=sys.stderr)
-        return None
-    try:
-        found: list[Figure] = module.figures()
+        comparisons: list[Comparison] = getattr(import_module(f"benchmarks.{module}"), function)()
     except SkippedError as reason:
-        print(f"{name}: skipped, {reason}", file=sys.stderr)
+        print(f"{benchmark}: skipped, {reason}", file=sys.stderr)
         return None
-    return found
+    return comparisons
 
 
-def _show(name: str, figures: "list[Figure]") -> None:
-    from benchmarks.figures import BARS
+def _draw(benchmark: str, records: Path) -> None:
+    """Draw the figure of a benchmark that has one, next to its folder of records."""
+    if BENCHMARKS[benchmark][0] == "attention_scaling":
+        from benchmarks.attention_scaling import draw
 
-    bars = BARS.get(name, {})
+        draw(records, records.parent.parent / "figures")
+
+
+def _print_table(benchmark: str, comparisons: "list[Comparison]") -> None:
+    from benchmarks.comparison import TARGETS
+
+    targets = TARGETS.get(benchmark, {})
     rows = [
         (
-            figure.what,
-            f"{figure.ratio:.2f}",
-            f"{figure.low:.2f}–{figure.high:.2f}",
-            str(bars[figure.what]) if figure.what in bars else "",
-            f"{figure.ours:.3g}",
-            f"{figure.theirs:.3g}",
-            figure.unit,
+            comparison.metric,
+            f"{comparison.ratio:.2f}",
+            f"{comparison.low:.2f}–{comparison.high:.2f}",
+            str(targets[comparison.metric]) if comparison.metric in targets else "",
+            f"{comparison.ours:.3g}",
+            f"{comparison.baseline:.3g}",
+            comparison.unit,
         )
-        for figure in figures
+        for comparison in comparisons
     ]
-    console = output.out()
-    console.print(output.table((name, "ratio", "quartiles", "bar", "ours", "theirs", ""), rows))
+    columns = (benchmark, "ratio", "quartiles", "target", "ours", "baseline", "unit")
+    output.out().print(output.table(columns, rows))
 
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
@@ -112,9 +115,10 @@ app.command(epilog=EXAMPLE)(run)
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the command line and return its exit status."""
-    given = sys.argv[1:] if arguments is None else arguments
-    return run_app(app, given, prog_name="python -m benchmarks")
+    """Run ``python -m benchmarks`` and return its exit status."""
+    return run_app(
+        app, sys.argv[1:] if arguments is None else arguments, prog_name="python -m benchmarks"
+    )
 
 
 if __name__ == "__main__":

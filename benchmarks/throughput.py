@@ -1,7 +1,7 @@
-"""Many texts: from a file to labels, against TF-IDF, fastText and eager PyTorch.
+"""Throughput of predicting a file of texts, against TF-IDF, fastText and eager PyTorch.
 
-All read the same Parquet file of test texts, and all learned their words from the same training
-texts. Ours is the paper's ``lama-ctx``; the default recipe, with its n-grams, is told beside it.
+All read the same Parquet file of test texts and learned their words from the same training texts.
+The main comparison is the paper's ``lama-ctx``; the default recipe with n-grams is measured too.
 """
 
 import importlib.util
@@ -16,9 +16,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import torch
 
-from benchmarks.figures import Figure, Seconds, in_turns
-from benchmarks.models import eager, save_untrained
-from benchmarks.plain import plain_torch
+from benchmarks.comparison import Comparison, Seconds, time_alternating
+from benchmarks.plain_pytorch import plain_pytorch
+from benchmarks.untrained_models import load_eager, save_untrained
 from lamatext.baselines import BASELINES, Baseline
 from lamatext.data.dataset import Dataset
 from lamatext.data.labels import LabelEncoder
@@ -27,95 +27,104 @@ from lamatext.data.token_ids import by_length
 from lamatext.recipes import load_recipe
 from lamatext.runtime.predictor import Predictor
 
-BATCHES = (2048, 8192, 32768)  # words in a batch that eager PyTorch is tried with
-PROBES = 3  # turns in which its best way is found
+BATCH_WORDS = (2048, 8192, 32768)  # batch sizes that eager PyTorch is tried with
+TRIAL_ROUNDS = 3  # rounds that choose its batch size and threads
 BASELINE_NAMES = {"TF-IDF + LR": "tfidf", "fastText": "fasttext"}
 
-Run = Callable[[list[str]], object]
+Predict = Callable[[list[str]], object]
 
 
-def figures(
-    source: str = "imdb", *, train: int = 3000, test: int = 1500, turns: int = 3
-) -> list[Figure]:
-    """Texts a second, reading and tokenising included."""
-    learned, asked = _some(load(source), train), _some(load(source, split="test"), test)
+def measure(
+    source: str = "imdb", *, train: int = 3000, test: int = 1500, rounds: int = 3
+) -> list[Comparison]:
+    """Compare the throughput in texts per second, including reading and tokenizing."""
+    train_sample = _sample(load(source), train)
+    test_sample = _sample(load(source, split="test"), test)
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
-        pq.write_table(pa.table({"text": asked.texts}), place / "texts.parquet")
+        pq.write_table(pa.table({"text": test_sample.texts}), place / "texts.parquet")
         lama = load_recipe("paper/lama-ctx").with_values({"text.tokenizer": "words"})
         default = load_recipe("default").with_values({"ngrams.characters": False})
-        saved = save_untrained(place / "lama-ctx", lama, learned)
-        whole = save_untrained(place / "default", default, learned)
-        plain, way = _eager(saved, asked.texts.to_pylist()[:60])
-        runs: dict[str, Run] = {
-            "ours": Predictor.load(saved).predict,
-            "default recipe": Predictor.load(whole).predict,
-            "eager torch": plain,
+        lama_folder = save_untrained(place / "lama-ctx", lama, train_sample)
+        default_folder = save_untrained(place / "default", default, train_sample)
+        eager, eager_options = _tuned_eager(lama_folder, test_sample.texts.to_pylist()[:60])
+        contestants: dict[str, Predict] = {
+            "ours": Predictor.load(lama_folder).predict,
+            "default recipe": Predictor.load(default_folder).predict,
+            "eager torch": eager,
             **{
-                title: _fitted(name, learned)
+                title: _fitted(name, train_sample)
                 for title, name in BASELINE_NAMES.items()
-                if _has(name)
+                if _is_installed(name)
             },
         }
 
-        def from_file(run: Run) -> Callable[[], object]:
+        def from_file(run: Predict) -> Callable[[], object]:
             return lambda: run(pq.read_table(place / "texts.parquet").column("text").to_pylist())
 
-        seconds = in_turns({name: from_file(run) for name, run in runs.items()}, turns)
-    return _told(seconds, len(asked), {"eager torch": asdict(way)})
+        runs = {name: from_file(run) for name, run in contestants.items()}
+        seconds = time_alternating(runs, rounds)
+    return _compare(seconds, len(test_sample), {"eager torch": asdict(eager_options)})
 
 
-def _told(
+def _compare(
     seconds: dict[str, Seconds], texts: int, details: Mapping[str, Mapping[str, object]]
-) -> list[Figure]:
+) -> list[Comparison]:
     speeds = {name: [texts / taken for taken in times] for name, times in seconds.items()}
-    found = []
-    for ours, prefix in (("ours", ""), ("default recipe", "default recipe: ")):
-        for name in speeds.keys() - {"ours", "default recipe"}:
-            ratios = [a / b for a, b in zip(speeds[ours], speeds[name], strict=True)]
-            what = f"{prefix}texts/s, {name}"
-            both = speeds[ours], speeds[name]
-            more = details.get(name, {})
-            found.append(Figure.of(what, ratios, *both, scale=1, unit="texts/s", details=more))
-    return sorted(found, key=lambda figure: figure.what, reverse=True)
+    comparisons = [
+        Comparison.throughput(
+            f"{prefix}texts/s, {name}",
+            (speeds[ours], speeds[name]),
+            "texts/s",
+            details=details.get(name),
+        )
+        for ours, prefix in (("ours", ""), ("default recipe", "default recipe: "))
+        for name in speeds.keys() - {"ours", "default recipe"}
+    ]
+    return sorted(comparisons, key=lambda comparison: comparison.metric, reverse=True)
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
-    """How eager PyTorch is run."""
+class EagerOptions:
+    """Batch size and threads at which eager PyTorch reaches its best throughput."""
 
-    words: int  # in a batch, padding included
+    words: int  # per batch, including padding
     threads: int
 
 
-def _eager(folder: Path, probe: list[str]) -> tuple[Run, Way]:
-    """The network in PyTorch on packed sequences, at its best size of batch and best threads."""
-    predictor = eager(folder)
+def _tuned_eager(folder: Path, probe: list[str]) -> tuple[Predict, EagerOptions]:
+    """Return eager PyTorch prediction at the batch size and threads with the best throughput."""
+    predictor = load_eager(folder)
 
-    def run(texts: list[str], way: Way) -> None:
-        with plain_torch(way.threads):
+    def run(texts: list[str], options: EagerOptions) -> None:
+        with plain_pytorch(options.threads):
             rows = predictor.encoder.encode(texts)
-            for batch in by_length(rows.lengths, words=way.words):
+            for batch in by_length(rows.lengths, words=options.words):
                 predictor.engine.logits(*rows.pad(batch))
 
     threads = sorted({1, torch.get_num_threads()})
-    ways = {f"{way}": way for way in (Way(w, t) for t in threads for w in BATCHES)}
-    tried = in_turns({name: partial(run, probe, way) for name, way in ways.items()}, PROBES)
-    best = ways[min(tried, key=lambda name: min(tried[name]))]
-    return partial(run, way=best), best
+    candidates = {
+        f"{words} words, {count} threads": EagerOptions(words, count)
+        for count in threads
+        for words in BATCH_WORDS
+    }
+    seconds = time_alternating(
+        {name: partial(run, probe, options) for name, options in candidates.items()}, TRIAL_ROUNDS
+    )
+    best = candidates[min(seconds, key=lambda name: min(seconds[name]))]
+    return partial(run, options=best), best
 
 
-def _fitted(name: str, corpus: Dataset) -> Run:
-    """The baseline of that name, trained on the corpus."""
+def _fitted(name: str, corpus: Dataset) -> Predict:
     labels = corpus.require_labels()
     baseline: Baseline = BASELINES[name][1]()
     baseline.fit(corpus.texts.to_pylist(), LabelEncoder.fit(labels).encode(labels))
     return baseline.probabilities
 
 
-def _has(name: str) -> bool:
+def _is_installed(name: str) -> bool:
     return name != "fasttext" or importlib.util.find_spec("fasttext") is not None
 
 
-def _some(corpus: Dataset, texts: int) -> Dataset:
+def _sample(corpus: Dataset, texts: int) -> Dataset:
     return corpus.take(np.random.default_rng(0).permutation(len(corpus))[:texts])

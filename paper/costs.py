@@ -16,7 +16,7 @@ from typing import ParamSpec
 
 import numpy as np
 
-from benchmarks.figures import machine
+from benchmarks.comparison import cpu_name
 from lamatext.baselines import BASELINES, check_baselines
 from lamatext.classifier import TextClassifier
 from lamatext.data.dataset import Dataset
@@ -146,7 +146,7 @@ def empty_cache() -> Iterator[None]:
 
 def device() -> str:
     """The processor and how much of it may be used."""
-    return f"{machine()}, {usable_cores()} cores"
+    return f"{cpu_name()}, {usable_cores()} cores"
 
 
 def _seconds(work: Callable[P, object], *arguments: P.args, **named: P.kwargs) -> float:

@@ -2,24 +2,24 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.latency import figures, text_of
+from benchmarks.latency import measure, text_of
 from tests.corpora import write_csv
 
 
-def test_the_figures_are_those_with_bars(tmp_path: Path) -> None:
+def test_latency_is_compared_with_eager_pytorch_and_its_import(tmp_path: Path) -> None:
     source = write_csv(tmp_path / "reviews.csv", 40)
 
-    found = figures(str(source), texts=40, words=12, turns=2, starts=1)
+    results = measure(str(source), texts=40, words=12, rounds=2, starts=1)
 
-    assert [figure.what for figure in found] == [
+    assert [result.metric for result in results] == [
         "one text, eager torch",
         "default recipe, eager torch",
         "default recipe, lama-ctx",
         "cold start, import torch",
     ]
-    assert all(0 < figure.low <= figure.ratio <= figure.high for figure in found)
+    assert all(0 < result.low <= result.ratio <= result.high for result in results)
 
 
 @pytest.mark.parametrize("words", [1, 3, 5])
-def test_a_text_has_as_many_words_as_asked(words: int) -> None:
+def test_the_timed_text_has_the_requested_number_of_words(words: int) -> None:
     assert len(text_of(words, ["one, two", "three", "four"]).replace(",", " ,").split()) == words

@@ -1,6 +1,7 @@
-"""Saved models to measure: real words and n-grams, weights as they are drawn.
+"""Untrained saved models for the latency, throughput and memory benchmarks.
 
-How long a prediction takes depends on sizes and on the words of the texts, not on the weights.
+Vocabulary and n-grams come from real texts; the network keeps its random initial weights. The time
+of a prediction depends on sizes and texts, not on the values of the weights.
 """
 
 from pathlib import Path
@@ -23,7 +24,7 @@ from lamatext.training.trainer import words_of
 
 
 def save_untrained(folder: Path, recipe: Recipe, corpus: Dataset, *, min_count: int = 3) -> Path:
-    """A model of the recipe with the words of the corpus, and its n-grams if the recipe says so."""
+    """Save an untrained model of the recipe with the vocabulary and n-grams of the data set."""
     label_encoder = LabelEncoder.fit(corpus.require_labels())
     labels, names = label_encoder.encode(corpus.require_labels()), label_encoder.names
     tokens = tokenise(corpus.texts, WordTokenizer())
@@ -45,7 +46,7 @@ def save_untrained(folder: Path, recipe: Recipe, corpus: Dataset, *, min_count: 
     return save_model(folder, model, storage=recipe.storage)
 
 
-def eager(folder: Path) -> Predictor:
-    """The same network in eager PyTorch, without n-grams."""
+def load_eager(folder: Path) -> Predictor:
+    """Load the untrained model's network in eager PyTorch, without its n-grams."""
     model = load_model(folder)
     return Predictor(TorchEngine(load_network(model)), model.encoder, np.array(model.labels))

@@ -1,4 +1,4 @@
-"""The baseline inside: the same network by PyTorch alone."""
+"""Plain PyTorch as a baseline: the same network with lamatext's compiled kernels switched off."""
 
 import os
 import time
@@ -13,16 +13,16 @@ SWITCHES = (gru.SWITCH, attention_cpu.SWITCH)
 
 
 @contextmanager
-def plain_torch(threads: int = 1) -> Iterator[None]:
-    """Torch on so many threads, with none of our kernels: its own GRU on packed sequences."""
-    before = torch.get_num_threads()
+def plain_pytorch(threads: int = 1) -> Iterator[None]:
+    """Run plain PyTorch in the block: no lamatext kernels, ``threads`` PyTorch threads."""
+    threads_before = torch.get_num_threads()
     switches = {name: os.environ.get(name) for name in SWITCHES}
     torch.set_num_threads(threads)
     os.environ.update(dict.fromkeys(SWITCHES, "plain"))
     try:
         yield
     finally:
-        torch.set_num_threads(before)
+        torch.set_num_threads(threads_before)
         for name, value in switches.items():
             os.environ.pop(name)
             if value is not None:
@@ -30,10 +30,10 @@ def plain_torch(threads: int = 1) -> Iterator[None]:
 
 
 def best_threads(run: Callable[[], object]) -> int:
-    """At how many threads ``run`` takes torch the least time: one, or all it may use."""
+    """Return the number of threads, one or all, at which plain PyTorch executes ``run`` fastest."""
     seconds: dict[int, float] = {}
     for threads in sorted({1, torch.get_num_threads()}):
-        with plain_torch(threads):
+        with plain_pytorch(threads):
             run()
             start = time.perf_counter()
             run()

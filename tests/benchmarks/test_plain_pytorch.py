@@ -1,13 +1,14 @@
 import os
+import time
 
 import pytest
 import torch
 
-from benchmarks.plain import SWITCHES, best_threads, plain_torch
+from benchmarks.plain_pytorch import SWITCHES, best_threads, plain_pytorch
 
 
 @pytest.mark.parametrize("before", [None, "kernel"])
-def test_plain_torch_leaves_the_process_as_it_was(
+def test_plain_pytorch_restores_threads_and_switches(
     before: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in SWITCHES:
@@ -16,7 +17,7 @@ def test_plain_torch_leaves_the_process_as_it_was(
             monkeypatch.setenv(name, before)
     threads = torch.get_num_threads()
 
-    with plain_torch(1):
+    with plain_pytorch(1):
         assert torch.get_num_threads() == 1
         assert {os.environ[name] for name in SWITCHES} == {"plain"}
 
@@ -24,5 +25,14 @@ def test_plain_torch_leaves_the_process_as_it_was(
     assert {os.environ.get(name) for name in SWITCHES} == {before}
 
 
-def test_the_best_threads_are_one_or_all() -> None:
-    assert best_threads(lambda: None) in (1, torch.get_num_threads())
+@pytest.mark.parametrize("fastest", [1, 2])
+def test_the_faster_number_of_threads_is_chosen(fastest: int) -> None:
+    def run() -> None:
+        time.sleep(0.0 if torch.get_num_threads() == fastest else 0.1)
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        assert best_threads(run) == fastest
+    finally:
+        torch.set_num_threads(before)

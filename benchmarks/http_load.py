@@ -1,9 +1,10 @@
-"""A generator of HTTP requests for ``bench serve``, in a process of its own.
+"""HTTP load generator for the serving benchmark, run in its own process.
 
-    python -m benchmarks.load < settings.json > figures.json
+    python -m benchmarks.http_load < load.json > result.json
 
-With a rate, requests are due at set times and their latency counts from then, so a server that
-falls behind cannot hide it; without one, each connection asks again as soon as it is answered.
+With a rate, requests are scheduled at fixed times and their latency counts from the scheduled time,
+so a server that falls behind cannot hide it. Without a rate, each connection sends its next request
+as soon as it has received a response.
 """
 
 import asyncio
@@ -14,29 +15,29 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from time import perf_counter
 
-TICK = 0.001  # seconds between two looks at what is due
-PATIENCE = 15.0  # seconds that the last answers may take: the server gives up after 10
+TICK = 0.001  # seconds between two checks of the schedule
+PATIENCE = 15.0  # seconds to wait for the last responses: the server gives up after 10
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What is asked, how often and how long."""
+    """HTTP requests to send: texts, duration, connections and rate."""
 
     port: int
     bodies: list[str]
     seconds: float
     connections: int = 64
-    rate: float | None = None  # requests a second; None: as many as are answered
+    rate: float | None = None  # requests per second; None: as many as are answered
     path: str = "/predict"
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
-    """What came back; latencies in milliseconds."""
+class LoadResult:
+    """Counts and latencies (in milliseconds) of an HTTP load run."""
 
-    requests: int  # answered, whatever the answer was
+    requests: int  # answered, whatever the status
     errors: Mapping[str, int]  # by kind
-    reopened: int  # connections, after the server had closed them
+    reopened: int  # connections that the server had closed
     seconds: float
     p50: float
     p99: float
@@ -44,7 +45,7 @@ class Figures:
 
 
 class Connection(asyncio.Protocol):
-    """One request at a time."""
+    """HTTP client connection with one request in flight at a time."""
 
     def __init__(
         self,
@@ -55,12 +56,12 @@ class Connection(asyncio.Protocol):
         self.transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """The server is there."""
+        """Store the transport of a new connection to the server under load."""
         assert isinstance(transport, asyncio.Transport)
         self.transport = transport
 
     def data_received(self, data: bytes) -> None:
-        """Some of an answer, or all of it."""
+        """Collect a part of an HTTP response and report it when it is complete."""
         self.received += data
         head, end, body = self.received.partition(b"\r\n\r\n")
         if not end:
@@ -74,113 +75,114 @@ class Connection(asyncio.Protocol):
             self.on_answer(self, int(head.split(b" ", 2)[1]))
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The server is gone, or has had enough of this connection."""
+        """Report to the load generator that the server has closed this connection."""
         self.on_lost(self, exc)
 
 
-class Run:
-    """One load on its way."""
+class LoadRun:
+    """A running HTTP load: its connections, schedule, latencies and errors."""
 
     def __init__(self, load: Load) -> None:
         self.load = load
         self.requests = [_request(load.path, body) for body in load.bodies]
-        self.asked = self.reopened = 0
+        self.sent = self.reopened = 0
         self.errors: Counter[str] = Counter()
         self.latencies: list[float] = []
-        self.since: dict[Connection, float] = {}  # when each request under way was due
-        self.idle: deque[Connection] = deque()  # in turns, so that every connection is in use
+        self.in_flight: dict[Connection, float] = {}  # the time each request was scheduled for
+        self.idle: deque[Connection] = deque()  # round robin, so that every connection is used
         self.due: deque[float] = deque()
         self.opening: set[asyncio.Task[None]] = set()
         self.end = 0.0
 
-    async def go(self) -> Figures:
-        """Open the connections, ask, and wait for the last answers."""
+    async def run(self) -> LoadResult:
+        """Open the connections, generate the load and wait for the last responses."""
         for _ in range(self.load.connections):
             await self.connect()
         start = perf_counter()
         self.end = start + self.load.seconds
         if self.load.rate is None:
             self.due.extend([start] * self.load.connections)
-            self.ask()
+            self.send_due()
             await asyncio.sleep(self.load.seconds)
         else:
-            await self.at_rate(start, self.load.rate)
+            await self.send_at_rate(start, self.load.rate)
         seconds = perf_counter() - start
-        while (self.since or self.due) and perf_counter() < self.end + PATIENCE:
+        while (self.in_flight or self.due) and perf_counter() < self.end + PATIENCE:
             await asyncio.sleep(TICK)
-        return self.figures(seconds)
+        return self.result(seconds)
 
     async def connect(self) -> None:
-        """Open one more connection, and put it to use."""
+        """Open one more HTTP connection and use it."""
         loop = asyncio.get_running_loop()
-        _, made = await loop.create_connection(
-            lambda: Connection(self.answered, self.lost), "127.0.0.1", self.load.port
+        _, connection = await loop.create_connection(
+            lambda: Connection(self.on_answer, self.on_lost), "127.0.0.1", self.load.port
         )
-        self.idle.append(made)
-        self.ask()
+        self.idle.append(connection)
+        self.send_due()
 
-    async def at_rate(self, start: float, rate: float) -> None:
-        """Ask at even times."""
+    async def send_at_rate(self, start: float, rate: float) -> None:
+        """Schedule HTTP requests at equal intervals and send them."""
         planned = 0
         while (now := perf_counter()) < self.end:
             while start + planned / rate <= now:
                 self.due.append(start + planned / rate)
                 planned += 1
-            self.ask()
+            self.send_due()
             await asyncio.sleep(TICK)
 
-    def ask(self) -> None:
-        """Send what is due on the connections that are free."""
+    def send_due(self) -> None:
+        """Send the HTTP requests that are due on the connections that are idle."""
         while self.idle and self.due:
             connection = self.idle.popleft()
             assert connection.transport is not None
             if connection.transport.is_closing():
-                continue  # another is being opened in its place
-            self.since[connection] = self.due.popleft()
-            connection.transport.write(self.requests[self.asked % len(self.requests)])
-            self.asked += 1
+                continue  # a replacement is being opened
+            self.in_flight[connection] = self.due.popleft()
+            connection.transport.write(self.requests[self.sent % len(self.requests)])
+            self.sent += 1
 
-    def answered(self, connection: Connection, status: int) -> None:
-        """Note one answer."""
+    def on_answer(self, connection: Connection, status: int) -> None:
+        """Record the latency and HTTP status of one response."""
         now = perf_counter()
-        self.latencies.append(1000 * (now - self.since.pop(connection)))
+        self.latencies.append(1000 * (now - self.in_flight.pop(connection)))
         if status != 200:
             self.errors[f"status {status}"] += 1
         self.idle.append(connection)
-        self.go_on(now)
+        self._continue(now)
 
-    def lost(self, connection: Connection, error: Exception | None) -> None:
-        """Open another connection. A request that was on this one is an error, never repeated."""
+    def on_lost(self, connection: Connection, error: Exception | None) -> None:
+        """Replace a lost connection; the HTTP request on it is an error and is not repeated."""
         now = perf_counter()
         if now < self.end:
             task = asyncio.get_running_loop().create_task(self.reopen())
             self.opening.add(task)
             task.add_done_callback(self.opening.discard)
-        if connection in self.since:
-            del self.since[connection]
+        if connection in self.in_flight:
+            del self.in_flight[connection]
             self.errors[type(error).__name__ if error else "closed without an answer"] += 1
-            self.go_on(now)
+            self._continue(now)
 
     async def reopen(self) -> None:
-        """As any client does when the server has closed a connection."""
+        """Open an HTTP connection in place of one that the server has closed."""
         self.reopened += 1
         try:
             await self.connect()
         except OSError as error:
             self.errors[type(error).__name__] += 1
 
-    def go_on(self, now: float) -> None:
-        """Without a rate, each request that is over makes place for the next."""
+    def _continue(self, now: float) -> None:
+        """Without a rate, schedule the next HTTP request as soon as one has ended."""
         if self.load.rate is None and now < self.end:
             self.due.append(now)
-        self.ask()
+        self.send_due()
 
-    def figures(self, seconds: float) -> Figures:
-        """What came of it; a request without an answer is an error."""
+    def result(self, seconds: float) -> LoadResult:
+        """Summarize the HTTP load run; a request without a response is an error."""
         times = sorted(self.latencies) or [0.0]
         p50, p99 = (times[int(share * (len(times) - 1))] for share in (0.5, 0.99))
-        errors = self.errors + Counter({"no answer": len(self.since), "not sent": len(self.due)})
-        return Figures(
+        unanswered = {"no answer": len(self.in_flight), "not sent": len(self.due)}
+        errors = self.errors + Counter(unanswered)
+        return LoadResult(
             len(self.latencies), dict(errors), self.reopened, seconds, p50, p99, times[-1]
         )
 
@@ -195,9 +197,9 @@ def _request(path: str, body: str) -> bytes:
 
 
 def main() -> None:
-    """Read the settings, print the figures."""
-    found = asyncio.run(Run(Load(**json.load(sys.stdin))).go())
-    print(json.dumps(asdict(found)))
+    """Read an HTTP load from stdin as JSON, run it and print its result as JSON."""
+    result = asyncio.run(LoadRun(Load(**json.load(sys.stdin))).run())
+    print(json.dumps(asdict(result)))
 
 
 if __name__ == "__main__":

@@ -40,7 +40,7 @@ test-browser: setup
 	$(BIN)/pytest -m browser
 
 bench: setup
-	$(BIN)/lamatext bench all
+	$(BIN)/python -m benchmarks all
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache src/*.egg-info

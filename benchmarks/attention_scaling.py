@@ -72,7 +72,7 @@ def measure_on_gpu() -> list[Comparison]:
 
 
 def measure_cpu(words: Sequence[int] = CPU_WORDS, *, rounds: int = 3) -> list[Point]:
-    """Measure attention in float32 on one thread, in CPU time, which other programs do not add to."""
+    """Measure attention in float32 on one thread, in CPU time, so other programs do not count."""
     points: list[Point] = []
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
@@ -256,9 +256,7 @@ def _compare_time(ours: Point, theirs: Point) -> Comparison:
 def _compare_memory(ours: Point, theirs: Point) -> Comparison:
     ratio = theirs.bytes / max(1, ours.bytes)
     metric = f"memory at {ours.words} words, {theirs.layer}"
-    return Comparison.of_ratios(
-        metric, [ratio], ([ours.bytes], [theirs.bytes]), "MB", scale=1e-6
-    )
+    return Comparison.of_ratios(metric, [ratio], ([ours.bytes], [theirs.bytes]), "MB", scale=1e-6)
 
 
 def draw(records: Path, folder: Path) -> list[Path]:

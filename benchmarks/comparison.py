@@ -133,7 +133,7 @@ class Comparison:
         return cls.of_ratios(metric, [ours / baseline], ([ours], [baseline]), unit, details=details)
 
     @classmethod
-    def of_ratios(  # noqa: PLR0913 - every field of a comparison
+    def of_ratios(
         cls,
         metric: str,
         ratios: Sequence[float],

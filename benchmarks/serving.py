@@ -58,9 +58,12 @@ def measure_server(model: Path, words: int, seconds: float, *, rounds: int) -> l
     served, bare = zip(*pairs, strict=True)
     errors = sum(result.errors.values())
     details = {
-        "rate": half, "seconds": seconds, "requests": result.requests,
-        "errors": result.errors, "reopened": result.reopened,
-    }  # fmt: skip
+        "rate": half,
+        "seconds": seconds,
+        "requests": result.requests,
+        "errors": result.errors,
+        "reopened": result.reopened,
+    }
     return [
         Comparison.throughput(
             f"peak, bare runtime, {words} words",
@@ -70,8 +73,10 @@ def measure_server(model: Path, words: int, seconds: float, *, rounds: int) -> l
         ),
         Comparison.single(f"p99, p50, {words} words", (result.p99, result.p50), "ms", details),
         Comparison.single(f"memory after, before, {words} words", (after, before), "MB", details),
-        Comparison.single(f"errors, requests, {words} words", (errors, result.requests), "", details),
-    ]  # fmt: skip
+        Comparison.single(
+            f"errors, requests, {words} words", (errors, result.requests), "", details
+        ),
+    ]
 
 
 def train_model(folder: Path) -> Path:

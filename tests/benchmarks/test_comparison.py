@@ -144,9 +144,7 @@ def test_the_attention_figure_is_drawn_with_its_records(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     drawn: list[Path] = []
-    monkeypatch.setattr(
-        "benchmarks.attention_scaling.draw", lambda _, folder: drawn.append(folder)
-    )
+    monkeypatch.setattr("benchmarks.attention_scaling.draw", lambda _, folder: drawn.append(folder))
     monkeypatch.setattr("benchmarks.attention_scaling.measure", lambda: [of_ratio("x", 1.0)])
 
     command_line.main(["attention_scaling", "--out", str(tmp_path / "records")])

@@ -58,7 +58,9 @@ def port_of(server: asyncio.Server) -> int:
     return port
 
 
-async def load(server: Talk, *, rate: float | None, bodies: list[str], connections: int = 4) -> LoadRun:
+async def load(
+    server: Talk, *, rate: float | None, bodies: list[str], connections: int = 4
+) -> LoadRun:
     listening = await asyncio.start_server(server, "127.0.0.1", 0)
     run = LoadRun(Load(port_of(listening), bodies, 0.4, connections, rate=rate))
     await run.run()

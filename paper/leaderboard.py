@@ -12,7 +12,7 @@ from lamatext.baselines import BASELINES, Row, measure, row_of
 from lamatext.data.dataset import Dataset
 from lamatext.data.labels import ClassIndices, LabelEncoder
 from lamatext.data.sources import load
-from lamatext.pipeline import Parts, fit_recipe, score_saved
+from lamatext.pipeline import Splits, fit_recipe, score_saved_model
 from lamatext.progress import SILENT, Progress
 from lamatext.provenance import commit, versions
 from lamatext.recipes import resolve_recipe
@@ -51,13 +51,13 @@ def run_ours(
     if results.has(first.key):
         return
     recipe = recipe_for(model, seed)
-    parts = Parts(load(dataset), None, load(dataset, split="test"))
+    parts = Splits(load(dataset), None, load(dataset, split="test"))
     started = time.perf_counter()
     classifier = fit_recipe(recipe, parts, progress, device=device)
     seconds = time.perf_counter() - started
     with tempfile.TemporaryDirectory() as folder:
         classifier.save(folder)
-        scores, speed = score_saved(Path(folder), parts.test)
+        scores, speed = score_saved_model(Path(folder), parts.test)
         row = row_of(model, scores, folder_size(Path(folder)), speed, seconds)
     _keep(results, dataset, model, row, seed, device=device_name(device))
 
@@ -96,7 +96,7 @@ def _record(
     return replace(made, versions=versions(), commit=commit()) if device else made
 
 
-def run_job(results: Results, job: Job, device: str) -> None:
+def train_and_score(results: Results, job: Job, device: str) -> None:
     """Train one of our rows, or a baseline."""
     if job.seed is None:
         run_baseline(results, job.dataset, job.model)
@@ -115,7 +115,7 @@ def main() -> None:
         *((name, None) for name in given.baselines),
     ]
     jobs = [Job(dataset, model, seed) for dataset in given.sets for model, seed in rows]
-    run_given(run_job, jobs, EXPERIMENT, given)
+    run_given(train_and_score, jobs, EXPERIMENT, given)
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from lamatext.data.sources import load
 from lamatext.data.tokenizer import make_tokenizer
 from lamatext.metrics import Scores, score
 from lamatext.ngrams.fitting import fit_ngrams
-from lamatext.pipeline import Parts, fit_recipe, score_saved, split_parts
+from lamatext.pipeline import Splits, fit_recipe, score_saved_model, split_dataset
 from lamatext.progress import SILENT
 from lamatext.provenance import commit, versions
 from lamatext.recipes import load_recipe
@@ -79,7 +79,7 @@ def run_change(results: Results, job: Job, device: str) -> None:
     if results.has(_record(job, SCORES[0], 0.0).key):
         return
     recipe = changed(job)
-    parts = split_parts(load(job.dataset), None, None, recipe)
+    parts = split_dataset(load(job.dataset), None, None, recipe)
     if job.model == NO_NETWORK:
         (scores, size), used = score_ngrams(recipe, parts), "cpu"
     else:
@@ -94,25 +94,25 @@ def changed(job: Job) -> Recipe:
     return load_recipe("default").with_values(values)
 
 
-def score_recipe(recipe: Recipe, parts: Parts, device: str = "auto") -> tuple[Scores, int]:
+def score_recipe(recipe: Recipe, parts: Splits, device: str = "auto") -> tuple[Scores, int]:
     """Scores and bytes of the model as it is saved."""
     classifier = fit_recipe(recipe, parts, SILENT, device=device)
     with tempfile.TemporaryDirectory() as folder:
         classifier.save(folder)
-        return score_saved(Path(folder), parts.test)[0], folder_size(Path(folder))
+        return score_saved_model(Path(folder), parts.test)[0], folder_size(Path(folder))
 
 
-def score_ngrams(recipe: Recipe, parts: Parts) -> tuple[Scores, int]:
+def score_ngrams(recipe: Recipe, parts: Splits) -> tuple[Scores, int]:
     """Scores and bytes of the n-gram model alone, its probabilities fitted on the validation texts."""
-    assert parts.valid is not None
+    assert parts.validation is not None
     encoder = LabelEncoder.fit(parts.train.require_labels())
     classes = encoder.classes
     labels, valid_labels, test_labels = (
         encoder.encode(part.require_labels(), source=part.source)
-        for part in (parts.train, parts.valid, parts.test)
+        for part in (parts.train, parts.validation, parts.test)
     )
     train, valid, test = (
-        _words(corpus, recipe) for corpus in (parts.train, parts.valid, parts.test)
+        _words(corpus, recipe) for corpus in (parts.train, parts.validation, parts.test)
     )
     counts = Counter(chain.from_iterable(train)).values()
     once = sum(count == 1 for count in counts)

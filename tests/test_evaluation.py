@@ -3,8 +3,8 @@ from pathlib import Path
 import pytest
 
 from lamatext.data.sources import load
-from lamatext.evaluation import held_out
-from lamatext.pipeline import run_job, split_parts
+from lamatext.evaluation import load_evaluation_data
+from lamatext.pipeline import split_dataset, train_and_score
 from lamatext.progress import SILENT
 from lamatext.recipes import resolve_recipe
 from tests.corpora import TINY, write_csv
@@ -17,14 +17,16 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     source = load(str(write_csv(folder / "learnt.csv", 60)))
     write_csv(folder / "other.csv", 30, seed=9)
     recipe = resolve_recipe(values=TINY)
-    run_job(split_parts(source, None, None, recipe), recipe, folder / "model", SILENT, device="cpu")
-    parts = split_parts(source, None, load(str(folder / "other.csv")), recipe)
-    run_job(parts, recipe, folder / "whole", SILENT, device="cpu")
+    train_and_score(
+        split_dataset(source, None, None, recipe), recipe, folder / "model", SILENT, device="cpu"
+    )
+    parts = split_dataset(source, None, load(str(folder / "other.csv")), recipe)
+    train_and_score(parts, recipe, folder / "whole", SILENT, device="cpu")
     return folder
 
 
 def test_the_tenth_that_was_held_out_is_found_again(place: Path) -> None:
-    found = held_out(place / "model", str(place / "learnt.csv"))
+    found = load_evaluation_data(place / "model", str(place / "learnt.csv"))
 
     assert found.train is not None
     texts, learnt = found.texts.texts.to_pylist(), found.train.texts.to_pylist()
@@ -35,17 +37,17 @@ def test_the_tenth_that_was_held_out_is_found_again(place: Path) -> None:
 def test_it_is_found_where_the_texts_to_stop_by_came_from_elsewhere(place: Path) -> None:
     source, other = load(str(place / "learnt.csv")), load(str(place / "other.csv"))
     recipe = resolve_recipe(values=TINY)
-    parts = split_parts(source, other, None, recipe)
-    run_job(parts, recipe, place / "stopped", SILENT, device="cpu")
+    parts = split_dataset(source, other, None, recipe)
+    train_and_score(parts, recipe, place / "stopped", SILENT, device="cpu")
 
-    found = held_out(place / "stopped", str(place / "learnt.csv"))
+    found = load_evaluation_data(place / "stopped", str(place / "learnt.csv"))
 
     assert found.texts.texts.to_pylist() == parts.test.texts.to_pylist()
     assert len(found.texts) == 6
 
 
 def test_other_texts_are_taken_whole(place: Path) -> None:
-    found = held_out(place / "model", str(place / "other.csv"))
+    found = load_evaluation_data(place / "model", str(place / "other.csv"))
 
     assert (len(found.texts), found.train, found.about) == (30, None, "30 texts")
 
@@ -53,14 +55,14 @@ def test_other_texts_are_taken_whole(place: Path) -> None:
 def test_few_other_texts_are_taken_whole_too(place: Path) -> None:
     write_csv(place / "two.csv", 2, seed=3)
 
-    assert len(held_out(place / "model", str(place / "two.csv")).texts) == 2
+    assert len(load_evaluation_data(place / "model", str(place / "two.csv")).texts) == 2
 
 
-def test_texts_that_were_learnt_from_are_named_as_such(place: Path) -> None:
-    found = held_out(place / "whole", str(place / "learnt.csv"))
+def test_texts_that_the_model_was_trained_on_are_named_as_such(place: Path) -> None:
+    found = load_evaluation_data(place / "whole", str(place / "learnt.csv"))
 
     assert found.train is found.texts
-    assert "LEARNT FROM" in found.about
+    assert "TRAINED ON" in found.about
 
 
 def test_a_sources_own_test_part_goes_first(place: Path) -> None:
@@ -69,7 +71,7 @@ def test_a_sources_own_test_part_goes_first(place: Path) -> None:
         folder.mkdir(exist_ok=True)
         write_csv(folder / f"{part}.csv", count)
 
-    found = held_out(place / "model", str(place / "parted"))
+    found = load_evaluation_data(place / "model", str(place / "parted"))
 
     assert (len(found.texts), found.about) == (8, "its test part, 8 texts")
     assert found.train is not None

@@ -12,7 +12,7 @@ import pytest
 
 from lamatext import TextClassifier
 from lamatext.data.dataset import Dataset
-from lamatext.evaluation import HeldOut
+from lamatext.evaluation import EvaluationData
 from lamatext.explain.faithfulness import Faithfulness
 from lamatext.runtime.predictor import Predictor
 from lamatext.saved.format import METRICS, read_json
@@ -92,7 +92,7 @@ def two(tmp_path_factory: pytest.TempPathFactory) -> Findings:
         for row, label in enumerate(labels)
     ]
     learnt = corpus(*reviews(120))
-    return gather(folder, HeldOut(corpus(texts, turned), learnt, "60 texts"))
+    return gather(folder, EvaluationData(corpus(texts, turned), learnt, "60 texts"))
 
 
 @cache
@@ -105,7 +105,7 @@ def odd_corpus(labels: tuple[str, ...], count: int) -> Dataset:
 def made(folder: Path, labels: list[str], name: str = "lama-ctx", count: int = 20) -> Findings:
     """The findings on a model with random weights."""
     save(folder, name, labels=labels, **TRANSFORMER if name == "te" else {})
-    return gather(folder, HeldOut(odd_corpus(tuple(labels), count), None, f"{count} texts"))
+    return gather(folder, EvaluationData(odd_corpus(tuple(labels), count), None, f"{count} texts"))
 
 
 def test_the_page_tells_the_numbers(two: Findings) -> None:
@@ -167,7 +167,7 @@ def test_hostile_texts_labels_and_names_stay_text(two: Findings, tmp_path: Path)
     folder = save(tmp_path / '<b>"x"', labels=labels)
     texts = corpus(HOSTILE * 2, labels * 2, source=HOSTILE[1])
 
-    html = report_page(gather(folder, HeldOut(texts, texts, "texts")))
+    html = report_page(gather(folder, EvaluationData(texts, texts, "texts")))
 
     html.encode("utf-8")
     page = Reader(html)
@@ -225,7 +225,7 @@ def test_a_pretrained_encoder_is_told_too(tmp_path: Path) -> None:
     classifier = TextClassifier("bert", settings=settings, device="cpu").fit(*reviews(40))
     folder = classifier.save(tmp_path / "model")
 
-    found = gather(folder, HeldOut(corpus(*reviews(20, seed=5)), None, "20 texts"))
+    found = gather(folder, EvaluationData(corpus(*reviews(20, seed=5)), None, "20 texts"))
 
     page = Reader(report_page(found))
     assert "A bert model" in page.text
@@ -235,7 +235,7 @@ def test_a_pretrained_encoder_is_told_too(tmp_path: Path) -> None:
 
 def test_the_report_keeps_with_the_model_how_far_its_reasons_hold(tmp_path: Path) -> None:
     folder = save(tmp_path / "model")
-    held = HeldOut(odd_corpus(("bad", "good"), 12), None, "12 texts")
+    held = EvaluationData(odd_corpus(("bad", "good"), 12), None, "12 texts")
 
     found = write_report(folder, held, tmp_path / "deep" / "page.html")
 
@@ -250,7 +250,7 @@ def test_a_page_that_knows_its_texts_were_learnt_says_so(two: Findings) -> None:
     texts = two.held.texts
     from dataclasses import replace
 
-    found = replace(two, held=HeldOut(texts, texts, "texts"))
+    found = replace(two, held=EvaluationData(texts, texts, "texts"))
 
     assert "the scored texts are those that it learnt from" in report_page(found)
 
@@ -290,7 +290,9 @@ def test_no_mistake_is_told_as_such(tmp_path: Path) -> None:
     texts = odd_corpus(("no", "yes"), 10).texts.to_pylist()
     said = Predictor.load(folder).predict(texts).tolist()
 
-    page = Reader(report_page(gather(folder, HeldOut(corpus(texts, said), None, "10 texts"))))
+    page = Reader(
+        report_page(gather(folder, EvaluationData(corpus(texts, said), None, "10 texts")))
+    )
 
     assert "There is no mistake." in page.text
     assert "The model made no mistake here." in page.text

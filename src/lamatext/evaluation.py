@@ -1,4 +1,4 @@
-"""The texts of a source that a model may be scored on: those that it did not learn from."""
+"""Choice of evaluation data: which texts of a source a saved model may be scored on."""
 
 from dataclasses import dataclass
 from functools import partial
@@ -9,57 +9,58 @@ from lamatext.data.cache import fingerprint
 from lamatext.data.dataset import Dataset
 from lamatext.data.sources import find_test, load
 from lamatext.data.validation import label_array, text_column
-from lamatext.pipeline import Parts, split_parts
+from lamatext.pipeline import Splits, split_dataset
 from lamatext.saved.format import Facts, load_config, recipe_of
 from lamatext.settings import Recipe
 
 
 @dataclass(frozen=True, slots=True)
-class HeldOut:
-    """Texts to score, and what is known of those that were learnt from."""
+class EvaluationData:
+    """Texts for evaluating a model, and the texts that it was trained on, if known."""
 
     texts: Dataset
-    train: Dataset | None  # the source's training part, where there is one
+    train: Dataset | None  # the training part of the same source
     about: str  # which texts these are, in a few words
 
 
-def held_out(folder: Path, source: str, **reading: Any) -> HeldOut:
-    """The test part of ``source``; or the tenth that was held out when the model was trained on it.
+def load_evaluation_data(folder: Path, source: str, **reading: Any) -> EvaluationData:
+    """Load the texts of ``source`` that the model in ``folder`` was not trained on, if possible.
 
-    A source without either is taken whole. ``reading`` goes to ``load``.
+    That is the test part of the source, or the tenth that was held out when the model was trained
+    on it. Any other source is used completely. ``reading`` is passed on to ``data.sources.load``.
     """
     config = load_config(folder)
     read = partial(load, source, **reading)
     if find_test(source):
         test = read(split="test")
-        return HeldOut(test, read(), f"its test part, {len(test):,} texts")
-    whole, known = read(), config.get("data", {}).get("fingerprint")
-    parts = _parts_again(whole, config, recipe_of(folder, config))
-    if parts is not None and _fingerprint(parts.train) == known:
-        told = f"the {len(parts.test):,} texts that were held out when the model was trained"
-        return HeldOut(parts.test, parts.train, told)
-    if _fingerprint(whole) == known:
-        told = f"{len(whole):,} texts that the model has LEARNT FROM: scores on them mean little"
-        return HeldOut(whole, whole, told)
-    return HeldOut(whole, None, f"{len(whole):,} texts")
+        return EvaluationData(test, read(), f"its test part, {len(test):,} texts")
+    whole, trained_on = read(), config.get("data", {}).get("fingerprint")
+    splits = _repeat_split(whole, config, recipe_of(folder, config))
+    if splits is not None and _fingerprint(splits.train) == trained_on:
+        held_out = f"the {len(splits.test):,} texts that were held out when the model was trained"
+        return EvaluationData(splits.test, splits.train, held_out)
+    if _fingerprint(whole) == trained_on:
+        warning = f"{len(whole):,} texts that the model was TRAINED ON: the scores mean little"
+        return EvaluationData(whole, whole, warning)
+    return EvaluationData(whole, None, f"{len(whole):,} texts")
 
 
-def _parts_again(whole: Dataset, config: Facts, recipe: Recipe) -> Parts | None:
-    """The parts that training made of as many texts; the seed makes the same of the same texts."""
+def _repeat_split(whole: Dataset, config: Facts, recipe: Recipe) -> Splits | None:
+    """Split the evaluation source again as training did, if the number of texts matches."""
     data = config.get("data", {})
     counts = [data.get(f"{part}_texts", 0) for part in ("training", "test", "validation")]
     if whole.labels is None or not counts[1]:
         return None
     if len(whole) == sum(counts):
-        return split_parts(whole, None, None, recipe)
-    if len(whole) == sum(counts[:2]):  # texts to stop by came from elsewhere
-        return split_parts(whole, whole, None, recipe)
+        return split_dataset(whole, None, None, recipe)
+    if len(whole) == sum(counts[:2]):  # the validation set came from another source
+        return split_dataset(whole, whole, None, recipe)
     return None
 
 
-def _fingerprint(corpus: Dataset) -> str:
-    """As a saved model keeps it of its training texts."""
-    texts = text_column(corpus.texts)
-    if corpus.labels is None:
+def _fingerprint(dataset: Dataset) -> str:
+    """Return the fingerprint that a saved model keeps of its training texts."""
+    texts = text_column(dataset.texts)
+    if dataset.labels is None:
         return ""
-    return fingerprint(texts, label_array(corpus.labels, len(texts)).astype(str))
+    return fingerprint(texts, label_array(dataset.labels, len(texts)).astype(str))

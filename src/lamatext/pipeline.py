@@ -1,81 +1,183 @@
-"""The main job: a labelled source → split → trained, scored beside its baselines, saved."""
+"""The training pipeline, the story of ``lamatext train``: read, split, train, score, save.
 
+prepare_run_folder    make the output folder, or say why it cannot be used
+read_splits           read the data and split it into training, validation and test set
+train_and_score       train, save, score on the test set, train the baselines
+"""
+
+import tempfile
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from lamatext.baselines import Row, check_baselines, measure, row_of
+from lamatext.classifier import TextClassifier
 from lamatext.data.dataset import Dataset
 from lamatext.data.labels import LabelEncoder
+from lamatext.data.sources import find_test, load
 from lamatext.data.splits import stratified_split
-from lamatext.errors import DataError
+from lamatext.errors import ConfigError, DataError
 from lamatext.metrics import Scores, score
 from lamatext.progress import SILENT, Progress, counted
 from lamatext.runtime.predictor import Predictor
-from lamatext.saved.format import CHECKPOINT, folder_size
+from lamatext.saved.format import CHECKPOINT, CONFIG, folder_size, load_config, recipe_of
+from lamatext.saved.model_io import add_metrics
 from lamatext.settings import Recipe
 
-if TYPE_CHECKING:
-    from lamatext.classifier import TextClassifier
-
-TEST_SHARE = 0.1
+TEST_FRACTION = 0.1
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
-    """The three parts of the data; no text to validate on means: hold some of train out."""
+class Splits:
+    """Training, validation and test set; without a validation set, training holds one out."""
 
     train: Dataset
-    valid: Dataset | None
+    validation: Dataset | None
     test: Dataset
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """What the job came to."""
+class TrainingResult:
+    """The saved model of a pipeline run, its test scores and the leaderboard."""
 
     folder: Path
     scores: Scores
-    leaderboard: list[Row]  # ours first
+    leaderboard: list[Row]  # our model first
 
 
-def split_parts(
-    train: Dataset, valid: Dataset | None, test: Dataset | None, recipe: Recipe
-) -> Parts:
-    """Hold out what was not given: a tenth of all texts to test, as many to validate."""
+# 1 · The output folder
+
+
+@contextmanager
+def prepare_run_folder(folder: Path, *, resume: bool) -> Iterator[None]:
+    """Create the output folder of a run; remove it again if the run leaves it empty."""
+    _check_run_folder(folder, resume=resume)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(f"{folder}: cannot be created: {error.strerror}.") from error
+    try:
+        yield
+    finally:
+        with suppress(OSError):  # not empty
+            folder.rmdir()
+
+
+def _check_run_folder(folder: Path, *, resume: bool) -> None:
+    if folder.exists() and not folder.is_dir():
+        raise ConfigError(f"{folder}: is a file. Give --out a folder.")
+    if resume and not folder.is_dir():
+        raise ConfigError(
+            f"{folder}: no such folder, so there is no run to resume. Leave --resume out to train."
+        )
+    if folder.is_dir() and any(folder.iterdir()) and not _holds_a_run(folder):
+        raise ConfigError(
+            f"{folder}: not empty, and not a model of lamatext. Give --out a new folder."
+        )
+
+
+def _holds_a_run(folder: Path) -> bool:
+    """Return whether the folder holds a model, or the remains of a run that was killed early."""
+    if (folder / CONFIG).is_file() or (folder / CHECKPOINT).is_file():
+        return True
+    return all(path.name.startswith(f".{CHECKPOINT}") for path in folder.iterdir())
+
+
+def is_finished(folder: Path, recipe: Recipe, source: str) -> bool:
+    """Return whether the folder already holds the finished model of this run.
+
+    Raises:
+        ConfigError: if it holds the finished model of another run.
+    """
+    if (folder / CHECKPOINT).is_file() or not (folder / CONFIG).is_file():
+        return False
+    config = load_config(folder)
+    saved = recipe_of(folder, config)
+    same_data = config.get("data", {}).get("source") == source
+    if same_data and _settings_agree(recipe.model_dump(), saved.model_dump()):
+        return True
+    raise ConfigError(
+        f"{folder}: nothing to resume, it holds the finished model of another run. "
+        "Leave --resume out to train again, or give another folder."
+    )
+
+
+def _settings_agree(requested: object, saved: object) -> bool:
+    """Return whether a saved model has the requested settings; ``auto`` matches any value."""
+    if isinstance(requested, dict) and isinstance(saved, dict):
+        return all(_settings_agree(value, saved.get(name)) for name, value in requested.items())
+    return requested in ("auto", saved)
+
+
+# 2 · The data
+
+
+def read_splits(
+    source: str,
+    recipe: Recipe,
+    *,
+    test: str | None = None,
+    validation: str | None = None,
+    format: str | None = None,
+    read: Callable[..., Dataset] = load,
+) -> Splits:
+    """Read the training data and, if there are any, the given test and validation data.
+
+    Args:
+        source: the training data; its own test part is used if it has one.
+        recipe: has the seed and the validation fraction.
+        test: a separate source of test data.
+        validation: a separate source of validation data.
+        format: the file format of ``source``, if its name does not tell.
+        read: ``data.sources.load``, with column names filled in.
+    """
+    train = read(source, format=format)
+    test_set = read(test) if test else None
+    if test_set is None and find_test(source):
+        test_set = read(source, split="test")
+    return split_dataset(train, read(validation) if validation else None, test_set, recipe)
+
+
+def split_dataset(
+    train: Dataset, validation: Dataset | None, test: Dataset | None, recipe: Recipe
+) -> Splits:
+    """Hold out a test set and a validation set from the training data, unless they are given."""
     if not pc.any(pc.not_equal(pc.utf8_trim_whitespace(train.texts), "")).as_py():
-        raise DataError(f"{train.source}: every text is empty. Name another with --text-column.")
+        raise DataError(f"{train.source}: every text is empty. Choose another --text-column.")
     if test is not None:
-        return Parts(train, valid, test)
-    shares = (1 - TEST_SHARE, TEST_SHARE)
-    rows, test_rows = stratified_split(train.require_labels(), shares, recipe.seed)
+        return Splits(train, validation, test)
+    fractions = (1 - TEST_FRACTION, TEST_FRACTION)
+    rows, test_rows = stratified_split(train.require_labels(), fractions, recipe.seed)
     if not len(test_rows):
         raise DataError(
-            f"{train.source}: {len(train)} texts are too few to hold a tenth out to test. "
-            "Give more texts, or texts to test with --test."
+            f"{train.source}: {len(train)} texts are too few to hold out a tenth as a test set. "
+            "Add texts, or give a test set with --test."
         )
-    rest, held = train.take(rows), train.take(test_rows)
-    if valid is not None:
-        return Parts(rest, valid, held)
-    share = recipe.training.validation_fraction / (1 - TEST_SHARE)
-    with warnings.catch_warnings():
-        warnings.filterwarnings(
-            "ignore", message=".* seen once", category=UserWarning
-        )  # said above
-        rows, valid_rows = stratified_split(rest.require_labels(), (1 - share, share), recipe.seed)
-    return Parts(rest.take(rows), rest.take(valid_rows), held)
+    rest, test = train.take(rows), train.take(test_rows)
+    if validation is not None:
+        return Splits(rest, validation, test)
+    fraction = recipe.training.validation_fraction / (1 - TEST_FRACTION)
+    with warnings.catch_warnings():  # the first split has already warned
+        warnings.filterwarnings("ignore", message=".* seen once", category=UserWarning)
+        rows, validation_rows = stratified_split(
+            rest.require_labels(), (1 - fraction, fraction), recipe.seed
+        )
+    return Splits(rest.take(rows), rest.take(validation_rows), test)
 
 
-def run_job(  # noqa: PLR0913 - data, recipe, and where and how it runs
-    parts: Parts,
+# 3 · Training, scoring, saving
+
+
+def train_and_score(  # noqa: PLR0913 - data, recipe, and where and how to run
+    splits: Splits,
     recipe: Recipe,
     folder: Path,
     progress: Progress,
@@ -83,132 +185,112 @@ def run_job(  # noqa: PLR0913 - data, recipe, and where and how it runs
     baselines: Sequence[str] = (),
     device: str = "auto",
     resume: bool = False,
-) -> Outcome:
-    """Train, score on the test part, measure the baselines on the same texts, save."""
+) -> TrainingResult:
+    """Train and save a model, score it on the test set, and train the baselines for comparison."""
     check_baselines(baselines)
-    _check_test_labels(parts)
+    LabelEncoder.fit(splits.train.require_labels()).encode(
+        splits.test.require_labels(), source=splits.test.source
+    )  # an unknown test label is an error before training, not after
     checkpoint = folder / CHECKPOINT
     if not resume:
         checkpoint.unlink(missing_ok=True)
     started = time.perf_counter()
-    classifier = fit_recipe(recipe, parts, progress, checkpoint=checkpoint, device=device)
+    classifier = fit_recipe(recipe, splits, progress, checkpoint=checkpoint, device=device)
     seconds = time.perf_counter() - started
-    data = describe(parts)
-    classifier.save(folder, data=data)
-    progress.stage("scoring on the test texts", len(parts.test))
-    scores, speed = score_saved(folder, parts.test, progress)
-    own = row_of(own_name(recipe), scores, folder_size(folder), speed, seconds)
-    board = [own, *(_baseline_row(name, parts, recipe, progress) for name in baselines)]
-    metrics = {"test": scores.as_dict(), "leaderboard": [asdict(row) for row in board]}
-    classifier.save(folder, metrics=metrics, data=data)
+    classifier.save(folder, data=describe_splits(splits))
+    progress.stage("scoring on the test set", len(splits.test))
+    scores, speed = score_saved_model(folder, splits.test, progress)
+    leaderboard = [row_of(model_title(recipe), scores, folder_size(folder), speed, seconds)]
+    leaderboard += [_baseline_row(name, splits, recipe, progress) for name in baselines]
+    metrics = {"test": scores.as_dict(), "leaderboard": [asdict(row) for row in leaderboard]}
+    add_metrics(folder, metrics)
     for path in (checkpoint, *folder.glob(f".{CHECKPOINT}.*")):  # killed runs leave the latter
         path.unlink(missing_ok=True)
-    return Outcome(folder, scores, board)
-
-
-def own_name(recipe: Recipe) -> str:
-    """What a leaderboard calls our row: the system; the product where n-grams stand beside it."""
-    return "lamatext" if recipe.ngrams.enabled else recipe.model.name
+    return TrainingResult(folder, scores, leaderboard)
 
 
 def fit_recipe(
     recipe: Recipe,
-    parts: Parts,
+    splits: Splits,
     progress: Progress,
     *,
     checkpoint: Path | None = None,
     device: str = "auto",
-) -> "TextClassifier":
-    """A classifier trained by exactly this recipe."""
-    from lamatext.classifier import TextClassifier
-
-    classifier = TextClassifier.of_recipe(recipe, device=device)
-    valid = None if parts.valid is None else (parts.valid.texts, parts.valid.labels)
-    return classifier.fit(
-        parts.train.texts,
-        parts.train.labels,
-        validation_data=valid,
+) -> TextClassifier:
+    """Fit a classifier with exactly these settings on the training set."""
+    validation = splits.validation
+    return TextClassifier.of_recipe(recipe, device=device).fit(
+        splits.train.texts,
+        splits.train.require_labels(),
+        validation_data=None if validation is None else (validation.texts, validation.labels),
         checkpoint=checkpoint,
         progress=progress,
     )
 
 
-def _check_test_labels(parts: Parts) -> None:
-    """Every label to test by is one to learn: found out before training, not after."""
-    encoder = LabelEncoder.fit(parts.train.require_labels())
-    encoder.encode(parts.test.require_labels(), source=parts.test.source)
-
-
-def score_saved(folder: Path, test: Dataset, progress: Progress = SILENT) -> tuple[Scores, float]:
-    """Scores of the model as saved, and the texts it reads in a second."""
+def score_saved_model(
+    folder: Path, test: Dataset, progress: Progress = SILENT
+) -> tuple[Scores, float]:
+    """Score a saved model on a test set; also return its throughput in texts per second."""
     predictor = Predictor.load(folder)
-    encoder = LabelEncoder(tuple(predictor.classes.tolist()))
-    truth = encoder.encode(test.require_labels(), source=test.source)
-    predictor.predict_proba([""])  # opens the engine
-    texts = chain.from_iterable(part.to_pylist() for part in _slices(test.texts))
+    classes = predictor.classes.tolist()
+    truth = LabelEncoder(tuple(classes)).encode(test.require_labels(), source=test.source)
+    predictor.predict_proba([""])  # load the engine before the clock starts
+    texts = chain.from_iterable(chunk.to_pylist() for chunk in _slices(test))
     started = time.perf_counter()
     probabilities = predictor.predict_proba(counted(texts, progress)).astype(np.float64)
     seconds = time.perf_counter() - started
-    return score(predictor.classes.tolist(), truth, probabilities), len(test) / seconds
+    return score(classes, truth, probabilities), len(test) / seconds
 
 
-def describe(parts: Parts) -> dict[str, Any]:
-    """What the saved model keeps of its data."""
+def _slices(dataset: Dataset, size: int = 8192) -> Iterator[Any]:
+    return (dataset.texts.slice(start, size) for start in range(0, len(dataset), size))
+
+
+def model_title(recipe: Recipe) -> str:
+    """Return our model's name in a leaderboard: lamatext, or the system if it has no n-grams."""
+    return "lamatext" if recipe.ngrams.enabled else recipe.model.name
+
+
+def describe_splits(splits: Splits) -> dict[str, Any]:
+    """Return the facts about the data that are saved with the model."""
     facts: dict[str, Any] = {
-        "source": parts.train.source,
-        "training_texts": len(parts.train),
-        "test_texts": len(parts.test),
-        "text_column": parts.train.text_column,
-        "label_column": parts.train.label_column,
+        "source": splits.train.source,
+        "training_texts": len(splits.train),
+        "test_texts": len(splits.test),
+        "text_column": splits.train.text_column,
+        "label_column": splits.train.label_column,
     }
-    if parts.valid is not None:
-        facts["validation_texts"] = len(parts.valid)
+    if splits.validation is not None:
+        facts["validation_texts"] = len(splits.validation)
     return facts
 
 
-def _baseline_row(name: str, parts: Parts, recipe: Recipe, progress: Progress) -> Row:
+def _baseline_row(name: str, splits: Splits, recipe: Recipe, progress: Progress) -> Row:
+    """Train a baseline on training and validation set, for it has no early stopping."""
     progress.stage(f"training the baseline {name}")
     if name == "avg":
-        return _average_row(parts, recipe, progress)
-    train = parts.train
-    if parts.valid is not None:  # a baseline without early stopping learns from these texts too
-        train = joined(parts.train, parts.valid)
+        return _average_embedding_row(splits, recipe, progress)
+    train = splits.train
+    if splits.validation is not None:
+        train = train.concatenate(splits.validation)
     encoder = LabelEncoder.fit(train.require_labels())
-    truth = encoder.encode(parts.test.require_labels(), source=parts.test.source)
+    truth = encoder.encode(splits.test.require_labels(), source=splits.test.source)
     return measure(
         name,
         (train.texts.to_pylist(), encoder.encode(train.require_labels())),
-        (parts.test.texts.to_pylist(), truth),
+        (splits.test.texts.to_pylist(), truth),
         encoder.classes,
     )
 
 
-def _average_row(parts: Parts, recipe: Recipe, progress: Progress) -> Row:
-    """The mean of the word embeddings with the same classifier, trained the same way."""
-    import tempfile
-
+def _average_embedding_row(splits: Splits, recipe: Recipe, progress: Progress) -> Row:
+    """Train the baseline that averages the word embeddings, with the same classifier on top."""
     started = time.perf_counter()
     average = recipe.with_values({"model.name": "avg", "ngrams.enabled": False})
-    classifier = fit_recipe(average, parts, progress)
+    classifier = fit_recipe(average, splits, progress)
     seconds = time.perf_counter() - started
     with tempfile.TemporaryDirectory() as folder:
         classifier.save(folder)
-        scores, speed = score_saved(Path(folder), parts.test)
+        scores, speed = score_saved_model(Path(folder), splits.test)
         return row_of("average embedding", scores, folder_size(Path(folder)), speed, seconds)
-
-
-def joined(first: Dataset, second: Dataset) -> Dataset:
-    """Both corpora as one, with the first one's names."""
-    if first.labels is None or second.labels is None:
-        raise DataError(f"{second.source}: no labels.")
-    return Dataset(
-        pa.chunked_array([*first.texts.chunks, *second.texts.chunks], pa.large_string()),
-        pa.chunked_array([*first.labels.chunks, *second.labels.chunks], pa.string()),
-        first.source,
-        first.text_column,
-        first.label_column,
-    )
-
-
-def _slices(texts: pa.ChunkedArray, size: int = 8192) -> list[pa.ChunkedArray]:
-    return [texts.slice(start, size) for start in range(0, len(texts), size)]

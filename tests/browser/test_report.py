@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page
 
-from lamatext.evaluation import HeldOut
+from lamatext.evaluation import EvaluationData
 from lamatext.views.report.report_page import write_report
 from tests.corpora import reviews
 from tests.fused import trained
@@ -22,7 +22,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     texts, labels = reviews(40, seed=5)
     texts[0] = "<img src=https://example.org/x onerror=alert(1)> dull <script>alert(2)</script>"
     labels[0] = "pos"
-    held = HeldOut(corpus(texts, labels), corpus(*reviews(120)), "40 texts")
+    held = EvaluationData(corpus(texts, labels), corpus(*reviews(120)), "40 texts")
     write_report(folder / "model", held, folder / "page.html")
     return folder / "page.html"
 

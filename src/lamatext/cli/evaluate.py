@@ -35,20 +35,20 @@ def run(  # noqa: PLR0913 - one argument for each option of the verb
 ) -> None:
     """Accuracy, macro-F1, a table of the classes, confusion and calibration; checked reasons."""
     from lamatext.cli.evaluate_view import show_faithfulness, show_scores
-    from lamatext.evaluation import held_out
-    from lamatext.pipeline import score_saved
+    from lamatext.evaluation import load_evaluation_data
+    from lamatext.pipeline import score_saved_model
     from lamatext.saved.format import load_config
 
     load_config(model)
     reasons = None
     with output.progress(quiet=quiet) as progress:
         progress.stage(f"reading {data}")
-        found = held_out(
+        found = load_evaluation_data(
             model, data, text_column=text_column, label_column=label_column, format=format_
         )
         progress.note(f"{data}: {found.about}")
         progress.stage("predicting", len(found.texts))
-        scores, speed = score_saved(model, found.texts, progress)
+        scores, speed = score_saved_model(model, found.texts, progress)
         if faithfulness or save:
             reasons = _check(model, found.texts, seed, save, progress)
     if as_json:

@@ -22,14 +22,14 @@ def run(  # noqa: PLR0913 - one argument for each option of the verb
     quiet: options.IsQuiet = False,
 ) -> None:
     """Write a page: data, scores, curves, mistakes, words, and how far the reasons hold."""
-    from lamatext.evaluation import held_out
+    from lamatext.evaluation import load_evaluation_data
     from lamatext.saved.format import load_config
     from lamatext.views.report.report_page import write_report
 
     load_config(model)
     with output.progress(quiet=quiet) as progress:
         progress.stage(f"reading {data}")
-        held = held_out(
+        held = load_evaluation_data(
             model, data, text_column=text_column, label_column=label_column, format=format_
         )
         progress.note(f"{data}: {held.about}")

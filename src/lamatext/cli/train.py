@@ -3,7 +3,7 @@
 import json
 import shlex
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -15,9 +15,7 @@ from lamatext.cli import options, output
 from lamatext.progress import Progress
 
 if TYPE_CHECKING:
-    from lamatext.data.dataset import Dataset
-    from lamatext.pipeline import Parts
-    from lamatext.settings import Recipe
+    from lamatext.pipeline import Splits
 
 NAME = "train"
 EXAMPLE = "Example: lamatext train reviews.csv --out runs/reviews"
@@ -63,11 +61,10 @@ def run(  # noqa: PLR0913 - one argument for each option of the verb
 ) -> None:
     """Train a classifier on labelled texts, score it beside its baselines and save it."""
     from lamatext.baselines import check_baselines
-    from lamatext.cli.train_view import show_outcome, write_examples
+    from lamatext.cli.train_view import show_data, show_outcome, write_examples
     from lamatext.data.sources import load
-    from lamatext.pipeline import run_job
+    from lamatext.pipeline import is_finished, prepare_run_folder, read_splits, train_and_score
     from lamatext.recipes import parse_assignments, resolve_recipe
-    from lamatext.run_folder import is_finished, run_folder
 
     values: dict[str, object] = {} if seed is None else {"seed": seed}
     values |= parse_assignments(set_ or []) | ({"text.word_vectors": vectors} if vectors else {})
@@ -75,7 +72,7 @@ def run(  # noqa: PLR0913 - one argument for each option of the verb
     beside = [name for name in baselines.split(",") if name and name != "none"]
     check_baselines(beside)
     with (
-        run_folder(out, resume=resume),
+        prepare_run_folder(out, resume=resume),
         # Outside the bar, which would wrap the command or wipe it.
         _interruptible(out, resume=resume),
         output.progress(quiet=quiet) as progress,
@@ -84,9 +81,11 @@ def run(  # noqa: PLR0913 - one argument for each option of the verb
             progress.note(f"{out}: the run is finished, there is nothing left to do.")
             return
         _check_device(device)
+        progress.stage(f"reading {data}")
         read = partial(load, text_column=text_column, label_column=label_column)
-        parts = _read((data, valid, test), read, format_, settings, progress)
-        outcome = run_job(
+        parts = read_splits(data, settings, test=test, validation=valid, format=format_, read=read)
+        show_data(parts, progress)
+        outcome = train_and_score(
             parts, settings, out, progress, baselines=beside, device=device, resume=resume
         )
         if html is not None:
@@ -117,53 +116,28 @@ def _check_device(name: str) -> None:
     pick_device(name)
 
 
-def _read(
-    sources: tuple[str, str | None, str | None],
-    load: Callable[..., "Dataset"],
-    format_: str | None,
-    settings: "Recipe",
-    progress: Progress,
-) -> "Parts":
-    """The data as its three parts; what was read is shown."""
-    from lamatext.cli.train_view import show_data
-    from lamatext.data.sources import find_test
-    from lamatext.pipeline import split_parts
-
-    data, valid, test = sources
-    progress.stage(f"reading {data}")
-    train = load(data, format=format_)
-    tested = load(test) if test else None
-    if tested is None and find_test(data):
-        tested = load(data, split="test")
-    validated = load(valid) if valid else None
-    parts = split_parts(train, validated, tested, settings)
-    show_data(parts, progress)
-    return parts
-
-
-def _write_report(folder: Path, parts: "Parts", path: Path, progress: Progress) -> None:
-    from lamatext.evaluation import HeldOut
+def _write_report(folder: Path, parts: "Splits", path: Path, progress: Progress) -> None:
+    from lamatext.evaluation import EvaluationData
     from lamatext.views.report.report_page import write_report
 
     about = f"{len(parts.test):,} texts that it did not learn from"
-    write_report(folder, HeldOut(parts.test, parts.train, about), path, progress=progress)
+    write_report(folder, EvaluationData(parts.test, parts.train, about), path, progress=progress)
 
 
 @contextmanager
 def _interruptible(out: Path, *, resume: bool) -> Iterator[None]:
     """Ctrl-C within the block ends the run and says what there is of it and how to go on."""
-    from lamatext.run_folder import written
     from lamatext.saved.format import CHECKPOINT, CONFIG
 
     epochs, model = out / CHECKPOINT, out / CONFIG
-    of_another_run = {None} if resume else {None, written(epochs)}
-    before = written(model)
+    of_another_run = {None} if resume else {None, _modification_time(epochs)}
+    before = _modification_time(model)
     try:
         yield
     except KeyboardInterrupt:
-        if written(epochs) not in of_another_run:
+        if _modification_time(epochs) not in of_another_run:
             told = f"the epochs done are in {out}. Go on with:\n  {_again('--resume')}"
-        elif written(model) != before:
+        elif _modification_time(model) != before:
             told = f"the model is finished and in {out}; a page asked for beside it is not."
         else:
             told = f"no epoch was done, so nothing is kept. Begin again with:\n  {_again()}"
@@ -175,3 +149,7 @@ def _again(*more: str) -> str:
     """The command that this is, with ``--resume`` or without."""
     given = (part for part in sys.argv[1:] if part != "--resume")
     return shlex.join(["lamatext", *given, *more])
+
+
+def _modification_time(path: Path) -> int | None:
+    return path.stat().st_mtime_ns if path.is_file() else None

@@ -9,7 +9,7 @@ from lamatext.baselines import Row
 from lamatext.cli.output import out, table
 from lamatext.data.dataset import Dataset
 from lamatext.data.summary import summarise
-from lamatext.pipeline import Outcome, Parts
+from lamatext.pipeline import Splits, TrainingResult
 from lamatext.progress import Progress
 from lamatext.runtime.predictor import Predictor
 from lamatext.views.explanation_page import page
@@ -17,20 +17,20 @@ from lamatext.views.explanation_page import page
 EXAMPLES = 40  # texts on the page
 
 
-def show_data(parts: Parts, progress: Progress) -> None:
+def show_data(parts: Splits, progress: Progress) -> None:
     """Which columns were read, and what is in them."""
     train = parts.train
     progress.note(
         f"{train.source}: texts from the column '{train.text_column}', "
         f"labels from '{train.label_column}'"
     )
-    valid = "" if parts.valid is None else f", {len(parts.valid):,} to validate"
+    valid = "" if parts.validation is None else f", {len(parts.validation):,} to validate"
     progress.note(f"{len(train):,} texts to train{valid}, {len(parts.test):,} to test")
     for line in summarise(train, parts.test).lines():
         progress.note(line)
 
 
-def show_outcome(outcome: Outcome) -> None:
+def show_outcome(outcome: TrainingResult) -> None:
     """The leaderboard, and who won."""
     console = out()
     console.print(leaderboard(outcome.leaderboard))
@@ -71,7 +71,7 @@ def verdict(rows: list[Row]) -> str:
     return f"{own.model} and {best.model} are equal."
 
 
-def write_examples(outcome: Outcome, test: Dataset, path: Path) -> None:
+def write_examples(outcome: TrainingResult, test: Dataset, path: Path) -> None:
     """A page of test texts with their words shaded, mistakes among them."""
     predictor = Predictor.load(outcome.folder)
     rows = np.random.default_rng(0).permutation(len(test))[:EXAMPLES]

@@ -50,6 +50,16 @@ class Dataset:
         labels = None if self.labels is None else _take(self.labels, indices)
         return replace(self, texts=_take(self.texts, indices), labels=labels)
 
+    def concatenate(self, other: "Dataset") -> "Dataset":
+        """Return a dataset of the rows of both, with this dataset's source and column names."""
+        labels = [*self.require_labels().chunks, *other.require_labels().chunks]
+        texts = [*self.texts.chunks, *other.texts.chunks]
+        return replace(
+            self,
+            texts=pa.chunked_array(texts, pa.large_string()),
+            labels=pa.chunked_array(labels, pa.string()),
+        )
+
 
 def _take(column: pa.ChunkedArray, rows: NDArray[np.int64]) -> pa.ChunkedArray:
     """The rows; ascending ones chunk by chunk, for pyarrow would first copy the whole column."""

@@ -13,7 +13,7 @@ import numpy as np
 
 from lamatext.data.labels import LabelEncoder
 from lamatext.data.summary import Summary, summarise
-from lamatext.evaluation import HeldOut
+from lamatext.evaluation import EvaluationData
 from lamatext.explain.explanation import Explanation
 from lamatext.explain.faithfulness import Faithfulness
 from lamatext.explain.faithfulness_check import MOST, sample
@@ -48,7 +48,7 @@ class Findings:
     folder: Path
     config: dict[str, Any]
     metrics: dict[str, Any]
-    held: HeldOut
+    held: EvaluationData
     data: Summary
     conflicts: int
     labels: list[str]  # C
@@ -64,7 +64,9 @@ class Findings:
     size: int  # bytes
 
 
-def gather(folder: Path, held: HeldOut, *, seed: int = 0, progress: Progress = SILENT) -> Findings:
+def gather(
+    folder: Path, held: EvaluationData, *, seed: int = 0, progress: Progress = SILENT
+) -> Findings:
     """Predict, explain, count and check.
 
     Args:
@@ -135,7 +137,7 @@ def _share(predictor: Predictor, text: str) -> int:
     return SLOWER if is_slow(predictor) else SLOW
 
 
-def _summary(held: HeldOut) -> Summary:
+def _summary(held: EvaluationData) -> Summary:
     """Of the training texts with their overlap, where they are known; else of the texts at hand."""
     if held.train is None or held.train is held.texts:
         return summarise(held.texts)

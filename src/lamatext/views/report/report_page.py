@@ -6,7 +6,7 @@ from string import Template
 from lamatext import __version__
 from lamatext.atomic_write import write_text
 from lamatext.errors import DataError
-from lamatext.evaluation import HeldOut
+from lamatext.evaluation import EvaluationData
 from lamatext.progress import SILENT, Progress
 from lamatext.saved.model_io import add_metrics
 from lamatext.views.explanation_page import style
@@ -32,7 +32,7 @@ SECTIONS = (
 
 def write_report(
     folder: Path,
-    held: HeldOut,
+    held: EvaluationData,
     out: Path,
     *,
     seed: int = 0,

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from lamatext.data.cache import fingerprint
 from lamatext.data.labels import LabelEncoder
+from lamatext.data.text_encoder import Encoder
 from lamatext.data.validation import Labels, Texts, label_array, text_column, text_list
 from lamatext.errors import ConfigError, DataError, require
 from lamatext.explain.explanation import Explanation
@@ -17,7 +18,7 @@ from lamatext.ngrams.model import NgramModel
 from lamatext.progress import SILENT, Progress
 from lamatext.provenance import versions
 from lamatext.recipes import resolve_recipe
-from lamatext.runtime.predictor import Encoder, Predictor
+from lamatext.runtime.predictor import Predictor
 from lamatext.saved.model_io import SavedModel, load_model, load_network, save_model
 from lamatext.saved.quantization import Storage
 from lamatext.settings import Recipe, did_you_mean, setting_names
@@ -306,7 +307,7 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
             head = ClassifierHead.from_tensors(last)
         return Predictor(
             TorchEngine(self.network_), self.encoder_, self.classes_, head, self.ngrams_,
-            versions=most_versions(name),
+            max_occlusions=most_versions(name),
         )  # fmt: skip
 
     def _check_fitted(self) -> None:

@@ -10,7 +10,7 @@ from lamatext.data.dataset import Dataset
 from lamatext.data.sources import find_test, load
 from lamatext.data.validation import label_array, text_column
 from lamatext.pipeline import Splits, split_dataset
-from lamatext.saved.format import Facts, load_config, recipe_of
+from lamatext.saved.format import Config, load_config, saved_recipe
 from lamatext.settings import Recipe
 
 
@@ -35,7 +35,7 @@ def load_evaluation_data(folder: Path, source: str, **reading: Any) -> Evaluatio
         test = read(split="test")
         return EvaluationData(test, read(), f"its test part, {len(test):,} texts")
     whole, trained_on = read(), config.get("data", {}).get("fingerprint")
-    splits = _repeat_split(whole, config, recipe_of(folder, config))
+    splits = _repeat_split(whole, config, saved_recipe(folder, config))
     if splits is not None and _fingerprint(splits.train) == trained_on:
         held_out = f"the {len(splits.test):,} texts that were held out when the model was trained"
         return EvaluationData(splits.test, splits.train, held_out)
@@ -45,7 +45,7 @@ def load_evaluation_data(folder: Path, source: str, **reading: Any) -> Evaluatio
     return EvaluationData(whole, None, f"{len(whole):,} texts")
 
 
-def _repeat_split(whole: Dataset, config: Facts, recipe: Recipe) -> Splits | None:
+def _repeat_split(whole: Dataset, config: Config, recipe: Recipe) -> Splits | None:
     """Split the evaluation source again as training did, if the number of texts matches."""
     data = config.get("data", {})
     counts = [data.get(f"{part}_texts", 0) for part in ("training", "test", "validation")]

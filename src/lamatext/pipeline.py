@@ -28,7 +28,7 @@ from lamatext.errors import ConfigError, DataError
 from lamatext.metrics import Scores, score
 from lamatext.progress import SILENT, Progress, counted
 from lamatext.runtime.predictor import Predictor
-from lamatext.saved.format import CHECKPOINT, CONFIG, folder_size, load_config, recipe_of
+from lamatext.saved.format import CHECKPOINT, CONFIG, folder_size, load_config, saved_recipe
 from lamatext.saved.model_io import add_metrics
 from lamatext.settings import Recipe
 
@@ -100,7 +100,7 @@ def is_finished(folder: Path, recipe: Recipe, source: str) -> bool:
     if (folder / CHECKPOINT).is_file() or not (folder / CONFIG).is_file():
         return False
     config = load_config(folder)
-    saved = recipe_of(folder, config)
+    saved = saved_recipe(folder, config)
     same_data = config.get("data", {}).get("source") == source
     if same_data and _settings_agree(recipe.model_dump(), saved.model_dump()):
         return True
@@ -233,7 +233,7 @@ def score_saved_model(
 ) -> tuple[Scores, float]:
     """Score a saved model on a test set; also return its throughput in texts per second."""
     predictor = Predictor.load(folder)
-    classes = predictor.classes.tolist()
+    classes = predictor.classes_.tolist()
     truth = LabelEncoder(tuple(classes)).encode(test.require_labels(), source=test.source)
     predictor.predict_proba([""])  # load the engine before the clock starts
     texts = chain.from_iterable(chunk.to_pylist() for chunk in _slices(test))

@@ -11,8 +11,9 @@ from safetensors.numpy import save_file
 from lamatext.nn.network import build_network
 from lamatext.runtime.engine import Ids
 from lamatext.runtime.torch_engine import TorchEngine
-from lamatext.saved.onnx_file import TENSOR_FILE, write_onnx
-from lamatext.saved.quantization import Storage, stored_as
+from lamatext.saved.format import WEIGHTS
+from lamatext.saved.onnx_export import write_onnx
+from lamatext.saved.quantization import Storage, quantize
 from lamatext.settings import ModelSettings
 
 VOCABULARY, WIDTH, CLASSES = 300, 12, 4
@@ -59,7 +60,7 @@ def save(
 ) -> Path:
     """The two files of a saved model that hold its network."""
     folder.mkdir(parents=True, exist_ok=True)
-    stored = stored_as(tensors, storage)
-    save_file(stored, folder / TENSOR_FILE)
+    stored = quantize(tensors, storage)
+    save_file(stored, folder / WEIGHTS)
     write_onnx(folder, model, stored)
     return folder

@@ -7,21 +7,21 @@ import torch
 
 from lamatext.kernels.gru import SWITCH
 from lamatext.runtime import compiled_gru, onnx_engine
-from lamatext.runtime.compiled_gru import CompiledGru, library
-from lamatext.runtime.engine import GIVEN
+from lamatext.runtime.compiled_gru import CompiledGru, compiled_library
 from lamatext.runtime.onnx_engine import OnnxEngine
-from lamatext.saved.onnx_file import GRAPH_FILE, TENSOR_FILE
-from lamatext.saved.onnx_graph import build_graph
-from lamatext.saved.quantization import Storage, restored, stored_as, tensors_in
+from lamatext.saved.format import GRAPH, STATES_INPUT, WEIGHTS
+from lamatext.saved.onnx_export import build_onnx_graph
+from lamatext.saved.quantization import Storage, dequantize, quantize
+from lamatext.saved.safetensors_layout import tensor_views
 from tests.runtime.networks import random_network, random_texts, save, settings
-from tests.saved.test_onnx_graph import SIZES, assert_equal_results
+from tests.saved.test_onnx_export import SIZES, assert_equal_results
 
-compiled = pytest.mark.skipif(library() is None, reason="gru.c is not compiled here")
+compiled = pytest.mark.skipif(compiled_library() is None, reason="gru.c is not compiled here")
 STORAGES: tuple[Storage, ...] = ("float32", "float16", "int8")
 
 
 def walker(tensors: dict[str, np.ndarray]) -> CompiledGru:
-    code = library()
+    code = compiled_library()
     assert code is not None
     return CompiledGru(code, tensors)
 
@@ -33,7 +33,7 @@ def test_states_are_those_of_torch_alone(
     hidden: int, known: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(SWITCH, "plain")
-    monkeypatch.setattr(compiled_gru, "KNOWN", known)
+    monkeypatch.setattr(compiled_gru, "PRECOMPUTED", known)
     torch_engine, tensors = random_network(settings("bigru", hidden_size=hidden))
     for name in tensors:
         tensors[name] /= hidden**0.5  # larger weights would enlarge every rounding
@@ -51,14 +51,14 @@ def test_states_are_those_of_torch_alone(
 def test_stored_numbers_are_those_computed_with(
     storage: Storage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(compiled_gru, "KNOWN", 100)
+    monkeypatch.setattr(compiled_gru, "PRECOMPUTED", 100)
     _, tensors = random_network(settings("bigru"))
-    stored = stored_as(tensors, storage)
+    stored = quantize(tensors, storage)
     ids, lengths = random_texts(9, 30)
 
     found = walker(stored).states(ids, lengths)
 
-    np.testing.assert_array_equal(found, walker(restored(stored)).states(ids, lengths))
+    np.testing.assert_array_equal(found, walker(dequantize(stored)).states(ids, lengths))
 
 
 @compiled
@@ -129,13 +129,13 @@ def test_a_saved_model_says_the_same_with_compiled_code_and_without(
 ) -> None:
     model = settings(name)
     folder = save(tmp_path, model, random_network(model)[1], storage)
-    engine, plain = OnnxEngine.load(folder), OnnxEngine(folder / GRAPH_FILE)
+    engine, plain = OnnxEngine.load(folder), OnnxEngine(folder / GRAPH)
 
     for seed, (texts, words) in enumerate(SIZES):
         ids, lengths = random_texts(texts, words, seed=seed)
         found = engine.run(ids, lengths)
         assert_equal_results(found, plain.run(ids, lengths), lengths)
-        walked = walker(tensors_in((folder / TENSOR_FILE).read_bytes())).states(ids, lengths)
+        walked = walker(tensor_views((folder / WEIGHTS).read_bytes())).states(ids, lengths)
         np.testing.assert_array_equal(found.states, walked)
 
 
@@ -146,33 +146,33 @@ def test_without_compiled_code_the_graph_walks(
     folder = save(tmp_path, model, random_network(model)[1])
     ids, lengths = random_texts(5, 20)
 
-    monkeypatch.setattr(onnx_engine, "library", lambda: None)
+    monkeypatch.setattr(onnx_engine, "compiled_library", lambda: None)
     found = OnnxEngine.load(folder).logits(ids, lengths)
 
-    np.testing.assert_array_equal(found, OnnxEngine(folder / GRAPH_FILE).logits(ids, lengths))
+    np.testing.assert_array_equal(found, OnnxEngine(folder / GRAPH).logits(ids, lengths))
 
 
 def test_code_that_is_not_there_or_cannot_run_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compiled_gru, "find_spec", lambda _: None)
-    assert library.__wrapped__() is None
+    assert compiled_library.__wrapped__() is None
 
     monkeypatch.undo()
-    if (code := library()) is not None:
+    if (code := compiled_library()) is not None:
         monkeypatch.setattr("ctypes.CDLL", lambda _: code)
         monkeypatch.setattr(code, "can_run", lambda: 0)
-        assert library.__wrapped__() is None
+        assert compiled_library.__wrapped__() is None
 
 
 def test_a_graph_takes_the_states_it_is_given() -> None:
     model = settings("lama-ctx")
     torch_engine, tensors = random_network(model)
-    session = OnnxEngine(build_graph(model, tensors).SerializeToString())._session()
+    session = OnnxEngine(build_onnx_graph(model, tensors).SerializeToString()).session()
     ids, lengths = random_texts(4, 15)
     others, _ = random_texts(4, 15, seed=1)
     given = torch_engine.run(others, lengths).states
 
     states, logits = session.run(
-        ["states", "logits"], {"ids": ids, "lengths": lengths, GIVEN: given}
+        ["states", "logits"], {"ids": ids, "lengths": lengths, STATES_INPUT: given}
     )
 
     np.testing.assert_array_equal(states, given)

@@ -8,7 +8,7 @@ import pytest
 
 from lamatext.errors import ModelError
 from lamatext.runtime.onnx_engine import OnnxEngine
-from lamatext.saved.onnx_file import GRAPH_FILE, TENSOR_FILE
+from lamatext.saved.format import GRAPH, WEIGHTS
 from tests.runtime.networks import random_network, random_texts, save, settings
 
 WITHOUT_THE_TRAINING_STACK = """
@@ -67,13 +67,13 @@ def test_what_becomes_of_the_files_later_does_not_matter(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, compiled: bool
 ) -> None:
     if not compiled:
-        monkeypatch.setattr("lamatext.runtime.onnx_engine.library", lambda: None)
+        monkeypatch.setattr("lamatext.runtime.onnx_engine.compiled_library", lambda: None)
     model = settings("lama-ctx")
     engine = OnnxEngine.load(save(tmp_path, model, random_network(model)[1]))
     batch = random_texts(7, 25)
     before = engine.logits(*batch)
 
-    for file in (GRAPH_FILE, TENSOR_FILE):
+    for file in (GRAPH, WEIGHTS):
         (tmp_path / file).write_bytes(b"")  # in place, as cp and rsync --inplace do
 
     np.testing.assert_array_equal(engine.logits(*batch), before)
@@ -95,7 +95,7 @@ def test_folder_without_a_graph_is_refused_when_it_is_loaded(tmp_path: Path) -> 
 
 
 def test_graph_that_cannot_be_read_is_named(tmp_path: Path) -> None:
-    (tmp_path / GRAPH_FILE).write_bytes(b"not a graph")
+    (tmp_path / GRAPH).write_bytes(b"not a graph")
 
     with pytest.raises(ModelError, match=r"model\.onnx: ONNX Runtime cannot read it"):
         OnnxEngine.load(tmp_path).logits(*random_texts(1, 1))
@@ -104,7 +104,7 @@ def test_graph_that_cannot_be_read_is_named(tmp_path: Path) -> None:
 def test_graph_without_its_tensors_is_named(tmp_path: Path) -> None:
     model = settings("lama-ctx")
     save(tmp_path, model, random_network(model)[1])
-    (tmp_path / TENSOR_FILE).unlink()
+    (tmp_path / WEIGHTS).unlink()
 
     with pytest.raises(ModelError, match=r"model\.safetensors"):
         OnnxEngine.load(tmp_path).logits(*random_texts(1, 1))

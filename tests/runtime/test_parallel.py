@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from lamatext.runtime.parallel import ordered_map, usable_cores
+from lamatext.runtime.parallel import parallel_map, usable_cores
 
 
 @pytest.mark.parametrize("workers", [None, 1, 3])
@@ -13,7 +13,7 @@ def test_results_come_in_the_order_of_the_items(workers: int | None) -> None:
         time.sleep(0.002 * (item % 3))
         return item * item
 
-    assert list(ordered_map(work, range(20), workers=workers)) == [n * n for n in range(20)]
+    assert list(parallel_map(work, range(20), workers=workers)) == [n * n for n in range(20)]
 
 
 def test_items_are_drawn_only_a_few_ahead() -> None:
@@ -24,7 +24,7 @@ def test_items_are_drawn_only_a_few_ahead() -> None:
             drawn.append(item)
             yield item
 
-    next(results := ordered_map(str, items(), workers=2))
+    next(results := parallel_map(str, items(), workers=2))
 
     assert len(drawn) == 3
     results.close()  # type: ignore[attr-defined]
@@ -37,7 +37,7 @@ def test_work_runs_side_by_side() -> None:
         meeting.wait()
         return True
 
-    assert list(ordered_map(work, range(2), workers=2)) == [True, True]
+    assert list(parallel_map(work, range(2), workers=2)) == [True, True]
 
 
 @pytest.mark.parametrize("workers", [1, 2])
@@ -46,7 +46,7 @@ def test_an_error_in_the_work_reaches_the_caller(workers: int) -> None:
         return 1 // item
 
     with pytest.raises(ZeroDivisionError):
-        list(ordered_map(work, [1, 0, 1], workers=workers))
+        list(parallel_map(work, [1, 0, 1], workers=workers))
 
 
 def test_some_core_is_usable() -> None:

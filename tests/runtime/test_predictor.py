@@ -20,7 +20,7 @@ def model() -> Predictor:
 def test_the_label_is_the_most_probable(model: Predictor) -> None:
     probabilities = model.predict_proba(TEXTS)
 
-    assert model.predict(TEXTS).tolist() == model.classes[probabilities.argmax(axis=1)].tolist()
+    assert model.predict(TEXTS).tolist() == model.classes_[probabilities.argmax(axis=1)].tolist()
     np.testing.assert_allclose(probabilities.sum(axis=1), 1, rtol=1e-6)
 
 
@@ -43,7 +43,7 @@ def test_texts_may_come_as_anything_that_gives_them(
 @pytest.mark.parametrize("none", [[], (), iter([])], ids=["list", "tuple", "iterator"])
 def test_no_texts_have_no_labels(model: Predictor, none: Iterable[str]) -> None:
     assert model.predict(none).shape == (0,)
-    assert model.predict_proba([]).shape == (0, len(model.classes))
+    assert model.predict_proba([]).shape == (0, len(model.classes_))
 
 
 def test_a_text_alone_gets_the_probabilities_it_gets_in_company(model: Predictor) -> None:

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from lamatext.errors import ConfigError
-from lamatext.saved.quantization import restored, stored_as
+from lamatext.saved.quantization import dequantize, quantize
 
 TENSORS = {
     "embedding.weight": np.array([[0, 0, 0], [1, -127, 3], [0.5, 0.25, -0.1]], np.float32),
@@ -12,11 +12,11 @@ TENSORS = {
 
 
 def test_float32_changes_nothing() -> None:
-    assert stored_as(TENSORS, "float32") == TENSORS
+    assert quantize(TENSORS, "float32") == TENSORS
 
 
 def test_float16_halves_the_matrices_and_leaves_the_vectors() -> None:
-    stored = stored_as(TENSORS, "float16")
+    stored = quantize(TENSORS, "float16")
 
     assert {name: tensor.dtype.name for name, tensor in stored.items()} == {
         "embedding.weight": "float16",
@@ -26,7 +26,7 @@ def test_float16_halves_the_matrices_and_leaves_the_vectors() -> None:
 
 
 def test_int8_is_for_embedding_and_classifier() -> None:
-    stored = stored_as(TENSORS, "int8")
+    stored = quantize(TENSORS, "int8")
 
     assert {name: tensor.dtype.name for name, tensor in stored.items()} == {
         "embedding.weight": "int8",
@@ -40,7 +40,7 @@ def test_int8_is_for_embedding_and_classifier() -> None:
 def test_int8_is_within_half_a_step_of_each_row() -> None:
     matrix = np.random.default_rng(0).normal(size=(50, 40)).astype(np.float32)
 
-    back = restored(stored_as({"classifier.0.weight": matrix}, "int8"))["classifier.0.weight"]
+    back = dequantize(quantize({"classifier.0.weight": matrix}, "int8"))["classifier.0.weight"]
 
     steps = np.abs(matrix).max(axis=1, keepdims=True) / 127
     assert (np.abs(back - matrix) <= 0.501 * steps).all()
@@ -48,7 +48,7 @@ def test_int8_is_within_half_a_step_of_each_row() -> None:
 
 @pytest.mark.parametrize("storage", ["float32", "float16", "int8"])
 def test_restored_tensors_are_float32_under_their_names(storage: str) -> None:
-    back = restored(stored_as(TENSORS, storage))  # type: ignore[arg-type]
+    back = dequantize(quantize(TENSORS, storage))  # type: ignore[arg-type]
 
     assert back.keys() == TENSORS.keys()
     assert all(tensor.dtype == np.float32 for tensor in back.values())
@@ -56,4 +56,4 @@ def test_restored_tensors_are_float32_under_their_names(storage: str) -> None:
 
 def test_unknown_storage_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"weights \('int4'\) must be one of float32, float16"):
-        stored_as(TENSORS, "int4")  # type: ignore[arg-type]
+        quantize(TENSORS, "int4")  # type: ignore[arg-type]

@@ -23,7 +23,7 @@ WORDS = [
 LABELS = ["bad", "good", "<b>so</b>"]
 
 
-def wide_part(settings: NgramSettings, classes: int) -> NgramModel:
+def random_ngrams(settings: NgramSettings, classes: int) -> NgramModel:
     """Random weights for the n-grams of some texts."""
     draw = np.random.default_rng(0)
     texts = [WORDS[place : place + 9] for place in range(0, len(WORDS), 3)]
@@ -49,12 +49,12 @@ def save(
 ) -> Path:
     """A small model of that system in ``folder``."""
     sizes = {"hidden_size": 7, "heads": 5, "classifier_width": 9, "cnn_filters": 6, "san_width": 11}
-    about = {"min_count": 1, "width": 12, "rare": "unknown", **(text or {})}
+    about = {"min_count": 1, "vector_width": 12, "rare_words": "unknown", **(text or {})}
     recipe = Recipe.model_validate(
         {
             "model": {"name": name, **sizes, **model},
             "text": about,
-            "ngrams": {"use": ngrams, "characters": True},
+            "ngrams": {"enabled": ngrams, "characters": True},
         }
     )
     labels = LABELS if labels is None else labels
@@ -75,6 +75,6 @@ def save(
         settings.max_words,
         settings.last_words,
     )
-    beside = wide_part(recipe.ngrams, len(labels)) if ngrams else None
+    beside = random_ngrams(recipe.ngrams, len(labels)) if ngrams else None
     saved = SavedModel(recipe, labels, tensors, encoder, beside)
     return save_model(folder, saved, storage=storage)

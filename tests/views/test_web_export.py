@@ -10,7 +10,7 @@ import pytest
 from lamatext import Predictor
 from lamatext.cli import export as verb
 from lamatext.errors import ConfigError, MissingExtraError, ModelError
-from lamatext.runtime.parity import agreement
+from lamatext.runtime.parity import compare_predictors
 from lamatext.saved.quantization import Storage
 from lamatext.serve.web_page import assets
 from lamatext.views.web_export import MODULES, export_web
@@ -80,9 +80,9 @@ def test_how_far_int8_is_from_a_model_in_float32_is_told_as_it_is(tmp_path: Path
 
     found = export_web(folder, tmp_path / "model.html", storage="int8")
 
-    assert found.agreement is not None
-    assert not found.agreement.holds
-    here = agreement(Predictor.load(rounded), Predictor.load(folder), TEXTS)
+    assert found.parity is not None
+    assert not found.parity.holds
+    here = compare_predictors(Predictor.load(rounded), Predictor.load(folder), TEXTS)
     probabilities, weights = largest_gaps(found.file, folder)
     assert probabilities == pytest.approx(here.probabilities, abs=1e-5)
     assert weights == pytest.approx(here.weights, abs=1e-5)
@@ -95,7 +95,7 @@ def test_halves_that_would_be_seen_are_not_the_default(
 
     found = export_web(folder, tmp_path / "page.html")
 
-    assert (found.storage, found.agreement) == ("float32", None)
+    assert (found.storage, found.parity) == ("float32", None)
 
 
 def test_what_cannot_be_compared_is_written_as_saved_or_says_what_to_install(

@@ -31,7 +31,7 @@ def run(
     from lamatext.views.terminal import show
 
     predictor = Predictor.load(model)
-    known = {str(name): name for name in predictor.classes.tolist()}
+    known = {str(name): name for name in predictor.classes_.tolist()}
     if label is not None and label not in known:
         raise ConfigError(f"no label {label!r}. The model has {', '.join(list(known)[:20])}.")
     wanted = None if label is None else known[label]

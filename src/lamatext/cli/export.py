@@ -1,27 +1,21 @@
 """``lamatext export``: the model for other programs, and for a browser alone."""
 
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from lamatext.cli import options, output
-from lamatext.errors import ConfigError, ModelError, require
+from lamatext.errors import ConfigError
 
 if TYPE_CHECKING:
-    from lamatext.runtime.engine import Engine
-    from lamatext.runtime.export import Batch, ExportReport
-    from lamatext.saved.model_io import SavedModel
+    from lamatext.runtime.folder_export import FolderExport
     from lamatext.saved.quantization import Storage
     from lamatext.views.web_export import WebExport
 
 NAME = "export"
 EXAMPLE = "Example: lamatext export runs/reviews --web reviews.html"
-
-LENGTHS = (1, 2, 5, 20, 60, 200)  # words of the texts that the copy is compared on
-TEXTS = 16  # of each length
 
 
 def run(
@@ -44,12 +38,11 @@ def run(
     """Write a model anew: an ONNX folder, checked against the original, or one HTML file."""
     if out is None and web is None:
         raise ConfigError("export needs --out DIR, --web FILE.html, or both.")
-    from lamatext.saved.format import load_config
-
     storage = _checked(weights)
     if out is not None:
-        saved: Storage = load_config(model)["storage"]
-        print(_told(_export(model, out, storage or saved)), file=sys.stderr)
+        from lamatext.runtime.folder_export import export_folder
+
+        print(_told(export_folder(model, out, storage=storage)), file=sys.stderr)
     if web is not None:
         from lamatext.views.web_export import export_web
 
@@ -67,54 +60,8 @@ def _checked(weights: str | None) -> "Storage | None":
     raise ConfigError(f"--weights {weights}: expected float32, float16 or int8.")
 
 
-def _export(folder: Path, out: Path, storage: "Storage") -> "ExportReport":
-    require("onnx", extra="train", purpose="lamatext export --out")
-    from lamatext.runtime.export import export
-    from lamatext.saved.model_io import load_model, save_model
-    from lamatext.saved.onnx_graph import NOT_HELD
-
-    model = load_model(folder)
-    if model.recipe.model.name in NOT_HELD:
-        raise ModelError(
-            f"{folder}: {model.recipe.model.name} has no ONNX graph, it runs in PyTorch alone. "
-            f"Use `lamatext serve {folder}`, or train one of the other systems."
-        )
-    return export(
-        folder,
-        out,
-        lambda place: save_model(place, model, storage=storage),
-        reference=_original(folder, model),
-        batches=_texts(len(model.tensors["embedding.weight"])),
-        storage=storage,
-    )
-
-
-def _original(folder: Path, model: "SavedModel") -> "Engine":
-    """The network in torch, or where there is no torch in the graph that was saved with it."""
-    from importlib.util import find_spec
-
-    if find_spec("torch") is None:
-        from lamatext.runtime.onnx_engine import OnnxEngine
-
-        return OnnxEngine.load(folder)
-    from lamatext.runtime.torch_engine import TorchEngine
-    from lamatext.saved.model_io import load_network
-
-    return TorchEngine(load_network(model))
-
-
-def _texts(vocabulary: int) -> "Iterator[Batch]":
-    """Random words, some texts of every length."""
-    import numpy as np
-
-    draw = np.random.default_rng(0)
-    for words in LENGTHS:
-        ids = draw.integers(1, vocabulary, (TEXTS, words), dtype=np.int32)
-        yield ids, draw.integers(1, words + 1, TEXTS, dtype=np.int32)
-
-
-def _told(report: "ExportReport") -> str:
-    compared = report.comparison
+def _told(report: "FolderExport") -> str:
+    compared = report.parity
     return (
         f"{report.folder}: weights in {report.storage}, {report.bytes_after / 1e6:.2f} MB instead "
         f"of {report.bytes_before / 1e6:.2f}; compared on {compared.texts} texts, largest "
@@ -127,7 +74,7 @@ def _told_of_page(written: "WebExport") -> str:
         f"{written.file}: one page of {written.bytes / 1e6:.2f} MB, weights in {written.storage}; "
         "it needs no server and no network\n"
     )
-    found = written.agreement
+    found = written.parity
     if found is None:
         return f"{told}Its weights are the model's own."
     nearer = "" if found.holds else " Without --weights the page stays nearer to the model."

@@ -12,7 +12,7 @@ def run(
     model: options.Model, as_json: options.Json = False, quiet: options.IsQuiet = False
 ) -> None:
     """Parameters by component, size, data, scores and versions of a saved model."""
-    from lamatext.saved.format import METRICS, folder_size, load_config, read_json, recipe_of
+    from lamatext.saved.format import METRICS, folder_size, load_config, read_json, saved_recipe
 
     config = load_config(model)
     metrics = read_json(model / METRICS)
@@ -20,7 +20,7 @@ def run(
         print(json.dumps({**config, "metrics": metrics, "bytes": folder_size(model)}))
         return
     console = output.out()
-    name, labels = recipe_of(model, config).model.name, config["labels"]
+    name, labels = saved_recipe(model, config).model.name, config["labels"]
     console.print(
         f"{model}: {name}, {len(labels)} classes, {folder_size(model) / 1e6:.2f} MB, "
         f"weights in {config.get('storage')}, saved by lamatext {config.get('lamatext')}\n",

@@ -52,7 +52,7 @@ def run(  # noqa: PLR0913 - one argument for each option of the verb
         check_writable(out)
     predictor = Predictor.load(model)
     if text is not None and out is None:
-        most = len(predictor.classes) if proba else top_k
+        most = len(predictor.classes_) if proba else top_k
         _print_texts(predictor, text, as_json=as_json, most=most)
         return
     column, batches = _given(text) if text else _read(str(source), text_column, format_)
@@ -91,7 +91,7 @@ def _read(
 
 
 def _print_texts(predictor: "Predictor", texts: list[str], *, as_json: bool, most: int) -> None:
-    classes = [str(label) for label in predictor.classes.tolist()]
+    classes = [str(label) for label in predictor.classes_.tolist()]
     for text, row in zip(texts, predictor.predict_proba(texts), strict=True):
         ranked = sorted(zip(classes, row.tolist(), strict=True), key=lambda pair: -pair[1])
         if as_json:

@@ -4,7 +4,7 @@ from array import array
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeVar
+from typing import Literal, Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +16,18 @@ from lamatext.progress import SILENT, Progress
 
 Rare = Literal["drop", "unknown"]
 T = TypeVar("T")
+
+
+class Encoder(Protocol):
+    """Interface of a text encoder: texts to token ids (``TextEncoder``, ``SubwordEncoder``)."""
+
+    def encode(self, texts: Iterable[str]) -> Ragged:
+        """Encode each text as token ids."""
+        ...
+
+    def encode_with_spans(self, text: str) -> tuple[Ids, list[Span]]:
+        """Encode one text as token ids, with the character span of each token."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)

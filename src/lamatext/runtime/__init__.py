@@ -1,1 +1,1 @@
-"""A saved model at work, without torch."""
+"""Inference with a saved model, without torch."""

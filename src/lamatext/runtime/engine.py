@@ -1,4 +1,4 @@
-"""What predicting needs of a network, whichever library computes it.
+"""The engine protocol: what the predictor needs of a network, in ONNX Runtime or in PyTorch.
 
 Shapes: B texts, T words, D state width, M heads, C classes.
 """
@@ -11,25 +11,26 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float32]
 Ids = NDArray[np.int32]
 
-GIVEN = "given_states"  # the graph's optional input: states (B, T, D) that another has computed
 
-
-class Result(NamedTuple):
-    """What a network says of a batch of texts."""
+class EngineOutput(NamedTuple):
+    """Outputs of an engine for a batch of texts, as numpy arrays."""
 
     logits: Floats  # (B, C)
     embedding: Floats  # (B, M, D)
-    weights: Floats | None  # (B, M, T); None where a system has no attention
+    weights: Floats | None  # (B, M, T); None for a system without attention
     states: Floats  # (B, T, D)
 
 
 class Engine(Protocol):
-    """Reads ``ids`` (B, T), of which the first ``lengths`` (B,; at least 1 each) are words."""
+    """Inference engine for padded batches of token ids.
 
-    def run(self, ids: Ids, lengths: Ids) -> Result:
-        """All that the network says of these texts."""
+    ``ids`` is (B, T); the first ``lengths`` (B,) ids of each row are tokens, at least one per row.
+    """
+
+    def run(self, ids: Ids, lengths: Ids) -> EngineOutput:
+        """Return all outputs of the engine's network for a batch."""
         ...
 
     def logits(self, ids: Ids, lengths: Ids) -> Floats:
-        """Only the logits (B, C): all that predicting needs."""
+        """Return only the logits (B, C) of the engine's network, which prediction needs."""
         ...

@@ -1,4 +1,4 @@
-"""Work on many chunks side by side, for engines leave Python while they compute."""
+"""Parallel work in threads: engines release Python's global lock while they compute."""
 
 import os
 from collections import deque
@@ -10,32 +10,34 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
-def ordered_map(
+def parallel_map(
     work: Callable[[T], R], items: Iterable[T], *, workers: int | None = None
 ) -> Iterator[R]:
-    """``work`` of every item, in order; items are drawn only a few ahead, so streams may be long.
+    """Apply ``work`` to every item in parallel threads; yield the results in order.
+
+    Only a few items are drawn ahead of the results, so ``items`` may be an endless stream.
 
     Args:
         work: must be safe to call from several threads.
         items: drawn in the caller's thread.
-        workers: threads; as many as the process may use cores unless stated.
+        workers: number of threads; by default the number of usable cores.
     """
     workers = workers or usable_cores()
     if workers == 1:
         yield from map(work, items)
         return
-    waiting: deque[Future[R]] = deque()
+    pending: deque[Future[R]] = deque()
     with ThreadPoolExecutor(workers) as pool:
         for item in items:
-            waiting.append(pool.submit(work, item))
-            if len(waiting) > workers:
-                yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()
+            pending.append(pool.submit(work, item))
+            if len(pending) > workers:
+                yield pending.popleft().result()
+        while pending:
+            yield pending.popleft().result()
 
 
 def usable_cores() -> int:
-    """The cores that this process may run on."""
+    """Return the number of CPU cores that parallel threads of this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

@@ -1,68 +1,106 @@
-"""How far two predictors are apart in what they say of the same texts, and in their reasons."""
+"""Parity of two versions of a model: largest differences of their outputs on the same texts."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from lamatext.runtime.engine import Engine, Floats, Ids
 from lamatext.runtime.predictor import Predictor
+
+Batch = tuple[Ids, Ids]  # ids (B, T) and lengths (B,)
 
 TEXTS = 200
 LONGEST = 200  # words
-SMALL = 1e-3  # a difference that no one who looks at a page can see
+INVISIBLE = 1e-3  # a difference that nobody can see on a page
 
 
 @dataclass(frozen=True, slots=True)
-class Agreement:
-    """The largest differences on some texts."""
+class EngineParity:
+    """Parity of two engines: their largest difference on some batches."""
+
+    texts: int
+    difference: float
+    """Of a word's attention weight, or of a logit divided by the largest logit."""
+    changed: int
+    """Texts for which the most probable label differs."""
+
+
+@dataclass(frozen=True, slots=True)
+class PredictorParity:
+    """Parity of two predictors: their largest differences on some texts."""
 
     texts: int
     probabilities: float
-    weights: float | None  # of a word in a head; None where there is no attention
-    changed: int  # texts whose most probable label is another
+    weights: float | None  # of a word in a head; None for a system without attention
+    changed: int  # texts for which the most probable label differs
 
     @property
     def holds(self) -> bool:
-        """Whether the two say the same, as far as anyone can see."""
-        return max(self.probabilities, self.weights or 0.0) <= SMALL and not self.changed
+        """Whether parity holds: no visible difference, and no other label for any text."""
+        return max(self.probabilities, self.weights or 0.0) <= INVISIBLE and not self.changed
 
     def __str__(self) -> str:
-        weights = "" if self.weights is None else f", a word's weight by {self.weights:.1g}"
+        weights = "" if self.weights is None else f", an attention weight by {self.weights:.1g}"
         return (
             f"on {self.texts} texts a probability differs by at most {self.probabilities:.1g}"
             f"{weights}; another label on {self.changed}"
         )
 
 
-def agreement(ours: Predictor, theirs: Predictor, texts: Sequence[str]) -> Agreement:
-    """How far ``ours`` is from ``theirs``; both read the same words."""
-    found, expected = ours.predict_proba(texts), theirs.predict_proba(texts)
-    return Agreement(
+def compare_engines(engine: Engine, reference: Engine, batches: Iterable[Batch]) -> EngineParity:
+    """Measure the parity of two engines in their logits and attention weights."""
+    texts, difference, changed = 0, 0.0, 0
+    for ids, lengths in batches:
+        ours, theirs = engine.run(ids, lengths), reference.run(ids, lengths)
+        largest = max(1.0, float(np.abs(theirs.logits).max()))
+        differences = [difference, _difference(ours.logits, theirs.logits) / largest]
+        if ours.weights is not None and theirs.weights is not None:
+            differences.append(_difference(ours.weights, theirs.weights))
+        difference = float(np.max(differences))  # NaN if one is NaN
+        changed += int((ours.logits.argmax(axis=1) != theirs.logits.argmax(axis=1)).sum())
+        texts += len(ids)
+    return EngineParity(texts, difference, changed)
+
+
+def compare_predictors(
+    predictor: Predictor, reference: Predictor, texts: Sequence[str]
+) -> PredictorParity:
+    """Measure the parity of two predictors with the same vocabulary."""
+    ours, theirs = predictor.predict_proba(texts), reference.predict_proba(texts)
+    return PredictorParity(
         texts=len(texts),
-        probabilities=float(np.abs(found - expected).max()),
-        weights=_weights_gap(ours, theirs, texts),
-        changed=int((found.argmax(axis=1) != expected.argmax(axis=1)).sum()),
+        probabilities=_difference(ours, theirs),
+        weights=_weights_difference(predictor, reference, texts),
+        changed=int((ours.argmax(axis=1) != theirs.argmax(axis=1)).sum()),
     )
 
 
-def made_up_texts(words: Sequence[str], *, texts: int = TEXTS) -> list[str]:
-    """Texts of one word to ``LONGEST``, the first of ``words`` more often than the last."""
-    known = words or ["word"]  # a model may know none
-    places = np.minimum(np.random.default_rng(0).zipf(1.3, (texts, LONGEST)), len(known)) - 1
+def random_texts(words: Sequence[str], *, texts: int = TEXTS) -> list[str]:
+    """Generate texts for a parity check: 1 to ``LONGEST`` words, earlier ``words`` more often."""
+    vocabulary = words or ["word"]  # a model's vocabulary may be empty
+    draws = np.random.default_rng(0).zipf(1.3, (texts, LONGEST))
+    indices = np.minimum(draws, len(vocabulary)) - 1
     lengths = np.geomspace(1, LONGEST, texts).round().astype(int)
     return [
-        " ".join(known[place] for place in row[:length])
-        for row, length in zip(places, lengths, strict=True)
+        " ".join(vocabulary[index] for index in row[:length])
+        for row, length in zip(indices, lengths, strict=True)
     ]
 
 
-def _weights_gap(ours: Predictor, theirs: Predictor, texts: Sequence[str]) -> float | None:
-    gaps = []
+def _difference(ours: Floats, theirs: Floats) -> float:
+    return float(np.abs(ours - theirs).max())
+
+
+def _weights_difference(
+    predictor: Predictor, reference: Predictor, texts: Sequence[str]
+) -> float | None:
+    differences = []
     for text in texts:
-        ids, _ = theirs.encoder.encode_with_spans(text)
+        ids, _ = reference.encoder.encode_with_spans(text)
         batch = ids[None, :], np.array([len(ids)], np.int32)
-        found, expected = ours.engine.run(*batch).weights, theirs.engine.run(*batch).weights
-        if found is None or expected is None:
+        ours, theirs = predictor.engine.run(*batch).weights, reference.engine.run(*batch).weights
+        if ours is None or theirs is None:
             return None
-        gaps.append(np.abs(found - expected).max())
-    return float(np.max(gaps))
+        differences.append(_difference(ours, theirs))
+    return max(differences)

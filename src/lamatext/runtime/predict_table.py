@@ -1,11 +1,11 @@
-"""Predictions as columns beside the columns that came in."""
+"""Predictions for a table: Arrow record batches with label and probability columns added."""
 
 from collections.abc import Iterable, Iterator
 
 import numpy as np
 import pyarrow as pa
 
-from lamatext.explain.classifier_head import Floats
+from lamatext.runtime.engine import Floats
 from lamatext.runtime.predictor import Predictor
 
 
@@ -17,33 +17,33 @@ def predict_batches(
     top_k: int = 1,
     proba: bool = False,
 ) -> Iterator[pa.RecordBatch]:
-    """Each batch with ``label`` and ``probability`` added; its own columns stay as they are.
+    """Predict a table batch by batch: add ``label`` and ``probability`` to the input's columns.
 
     Args:
         predictor: the model.
-        batches: string columns, one of them the texts.
-        text_column: its name.
-        top_k: how many labels, the most probable first: ``label_2``, ``probability_2``, …
+        batches: record batches of string columns.
+        text_column: name of the column with the texts; missing texts are read as empty.
+        top_k: number of labels, most probable first: ``label_2``, ``probability_2``, …
         proba: whether to add the probability of every label as ``p(LABEL)``.
     """
     for batch in batches:
         names = list(batch.schema.names)
         texts = batch.column(names.index(text_column)).fill_null("").to_pylist()
-        found = _columns(predictor, predictor.predict_proba(texts), top_k, proba)
-        for name in found:
-            names.append(_free(name, names))
-        yield pa.RecordBatch.from_arrays([*batch.columns, *found.values()], names=names)
+        columns = _prediction_columns(predictor, predictor.predict_proba(texts), top_k, proba)
+        for name in columns:
+            names.append(_unused_name(name, names))
+        yield pa.RecordBatch.from_arrays([*batch.columns, *columns.values()], names=names)
 
 
-def _columns(
+def _prediction_columns(
     predictor: Predictor, probabilities: Floats, top_k: int, proba: bool
 ) -> dict[str, pa.Array]:
-    labels = np.array([str(label) for label in predictor.classes.tolist()], dtype=object)
+    labels = np.array([str(label) for label in predictor.classes_.tolist()], dtype=object)
     order = np.argsort(-probabilities, axis=1, kind="stable")
     columns: dict[str, pa.Array] = {}
-    for place in range(min(top_k, len(labels))):
-        chosen = order[:, place]
-        ending = "" if place == 0 else f"_{place + 1}"
+    for rank in range(min(top_k, len(labels))):
+        chosen = order[:, rank]
+        ending = "" if rank == 0 else f"_{rank + 1}"
         columns[f"label{ending}"] = pa.array(labels[chosen], pa.string())
         columns[f"probability{ending}"] = _rounded(probabilities[np.arange(len(chosen)), chosen])
     if proba:
@@ -55,8 +55,8 @@ def _rounded(probabilities: Floats) -> pa.Array:
     return pa.array(np.round(probabilities.astype(np.float64), 6))
 
 
-def _free(name: str, taken: list[str]) -> str:
-    """The name, or ``predicted_`` before it where the input has such a column already."""
-    while name in taken:
+def _unused_name(name: str, names: list[str]) -> str:
+    """Prefix a prediction column with ``predicted_`` while the table already has that name."""
+    while name in names:
         name = f"predicted_{name}"
     return name

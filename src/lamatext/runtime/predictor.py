@@ -1,4 +1,4 @@
-"""A trained model at work: texts in, labels, probabilities, embeddings and reasons out.
+"""Predictor: a saved model that predicts labels and probabilities, embeds and explains texts.
 
 Shapes: n texts, B texts in a batch, T words, D state width, M heads, C classes.
 """
@@ -7,102 +7,118 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, islice
 from os import PathLike
-from typing import Protocol
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lamatext.data.text_encoder import TextEncoder
+from lamatext.data.text_encoder import Encoder, TextEncoder
 from lamatext.data.token_ids import Ids, Ragged, by_length
 from lamatext.data.tokenizer import Span
 from lamatext.data.validation import check_texts
-from lamatext.errors import DataError
-from lamatext.explain.classifier_head import ClassifierHead, Floats
+from lamatext.errors import DataError, require
+from lamatext.explain.classifier_head import ClassifierHead
 from lamatext.explain.contributions import Contributions, contributions
 from lamatext.explain.explanation import Explanation
-from lamatext.explain.occlusion import MOST, occlusion, occlusion_window
+from lamatext.explain.occlusion import MOST, most_versions, occlusion, occlusion_window
 from lamatext.ngrams.model import NgramModel
-from lamatext.runtime.engine import Engine, Result
-from lamatext.runtime.parallel import ordered_map
+from lamatext.runtime.engine import Engine, EngineOutput, Floats
+from lamatext.runtime.parallel import parallel_map
+from lamatext.saved.format import GRAPH, load_config, saved_recipe
+from lamatext.saved.model_io import (
+    load_classifier_head,
+    load_encoder,
+    load_model,
+    load_network,
+    load_ngrams,
+)
 
 CHUNK = 256  # texts that are encoded and sorted by length together
-BATCH_WORDS = 2048  # words in one call of the engine, padding included: more leave the caches
-
-
-class Encoder(Protocol):
-    """What turns texts into ids: words, or a pretrained model's subwords."""
-
-    def encode(self, texts: Iterable[str]) -> Ragged:
-        """The ids of each text."""
-        ...
-
-    def encode_with_spans(self, text: str) -> tuple[Ids, list[Span]]:
-        """The ids of one text and where each stands in it."""
-        ...
+BATCH_WORDS = 2048  # tokens per engine call, padding included; larger batches leave the CPU cache
 
 
 @dataclass(frozen=True, slots=True)
 class Predictor:
-    """Predicts with a saved model; needs neither torch nor scikit-learn."""
+    """A trained model for prediction, which needs neither torch nor scikit-learn.
+
+    ``Predictor.load(folder)`` loads a saved model; several threads may use one predictor.
+
+    Attributes:
+        classes_: the labels (str, int or bool) in the order of the probability columns.
+    """
 
     engine: Engine
     encoder: Encoder
-    classes: NDArray[np.generic]  # (C,): the labels, str or int
-    head: ClassifierHead | None = None  # None: the network is explained by leaving words out
-    ngrams: NgramModel | None = None  # a linear model on n-grams beside the network
-    versions: int = MOST  # of a text, at most, that are read to see what its words do
+    classes_: NDArray[np.generic]  # (C,)
+    head: ClassifierHead | None = None  # None: explain the network by occlusion
+    ngrams: NgramModel | None = None  # its logits are added to the network's
+    max_occlusions: int = MOST  # texts that explaining one text by occlusion may cost
 
     @classmethod
     def load(cls, folder: str | PathLike[str]) -> "Predictor":
-        """The model saved in ``folder``."""
-        from lamatext.saved.model_io import load_predictor
+        """Load the model saved in ``folder``, into ONNX Runtime if it has a graph, else torch."""
+        folder = Path(folder)
+        config = load_config(folder)
+        recipe = saved_recipe(folder, config)
+        classes = np.array(config["labels"])
+        encoder = load_encoder(folder, config, recipe)
+        if GRAPH in config["files"]:
+            from lamatext.runtime.onnx_engine import OnnxEngine
 
-        return load_predictor(folder)
+            head, ngrams = load_classifier_head(folder), load_ngrams(folder, config, recipe)
+            return cls(OnnxEngine.load(folder), encoder, classes, head, ngrams)
+        require("torch", extra="train", purpose=f"the model {recipe.model.name}")
+        from lamatext.runtime.torch_engine import TorchEngine
+
+        engine = TorchEngine(load_network(load_model(folder)))
+        return cls(engine, encoder, classes, max_occlusions=most_versions(recipe.model.name))
 
     def predict(self, texts: Iterable[str]) -> NDArray[np.generic]:
-        """The most probable label of each text: (n,)."""
-        found: NDArray[np.generic] = self.classes[self._all_logits(texts).argmax(axis=1)]
-        return found
+        """Predict the most probable label of each text: (n,)."""
+        labels: NDArray[np.generic] = self.classes_[self._all_logits(texts).argmax(axis=1)]
+        return labels
 
     def predict_proba(self, texts: Iterable[str]) -> Floats:
-        """The probability of each label, columns as ``classes``: (n, C)."""
+        """Predict the probability of each label: (n, C), columns in the order of ``classes_``."""
         return softmax(self._all_logits(texts))
 
     def transform(self, texts: Iterable[str]) -> Floats:
-        """The flattened embedding S of each text: (n, M·D)."""
-        found = _each(self._embeddings, texts)
-        return np.concatenate(found) if found else self._embeddings([""])[:0]
+        """Return the predictor's flattened text embedding S of each text: (n, M·D)."""
+        embeddings = _map_chunks(self._embeddings, texts)
+        return np.concatenate(embeddings) if embeddings else self._embeddings([""])[:0]
 
     def explain(self, text: str) -> Explanation:
-        """Why ``text`` gets its label: weights by head, contributions by class, of each word."""
+        """Explain the prediction for ``text``: attention weights and contributions per word."""
         check_texts([text])
         ids, spans = self.encoder.encode_with_spans(text)
-        result = self.engine.run(ids[None, :], np.array([len(ids)], np.int32))
-        exact = self.head is not None and result.weights is not None
-        found, spans = self._why(ids, spans, result)
+        output = self.engine.run(ids[None, :], np.array([len(ids)], np.int32))
+        exact = self.head is not None and output.weights is not None
+        by_word, spans = self._network_contributions(ids, spans, output)
         explanation = Explanation(
             text=text,
             spans=spans,
-            labels=self.classes.tolist(),
-            probabilities=softmax(result.logits)[0],
-            contributions=found.contributions,
-            base=found.base,
-            weights=None if result.weights is None else result.weights[0],
+            labels=self.classes_.tolist(),
+            probabilities=softmax(output.logits)[0],
+            contributions=by_word.contributions,
+            base=by_word.base,
+            weights=None if output.weights is None else output.weights[0],
             method="contribution" if exact else "occlusion",
-            window=1 if exact else occlusion_window(len(spans), self.versions),
+            window=1 if exact else occlusion_window(len(spans), self.max_occlusions),
         )
-        return explanation if self.ngrams is None else self._beside(self.ngrams, explanation)
+        if self.ngrams is None:
+            return explanation
+        return self._add_ngram_contributions(self.ngrams, explanation)
 
     def logits_of_words(self, texts: Sequence[Sequence[str]]) -> Floats:
-        """Logits (n, C) of texts given as their words."""
+        """Predict the logits (n, C) of texts that are already split into words."""
         if not isinstance(self.encoder, TextEncoder):
             return self._network_logits(self.encoder.encode(map(" ".join, texts)))
         logits = self._network_logits(self.encoder.encode_words(texts))
         return logits if self.ngrams is None else logits + self.ngrams.logits(texts)
 
     def _all_logits(self, texts: Iterable[str]) -> Floats:
-        found = _each(self._logits, texts)
-        return np.concatenate(found) if found else np.empty((0, len(self.classes)), np.float32)
+        logits = _map_chunks(self._logits, texts)
+        return np.concatenate(logits) if logits else np.empty((0, len(self.classes_)), np.float32)
 
     def _logits(self, texts: list[str]) -> Floats:
         check_texts(texts)
@@ -119,20 +135,22 @@ class Predictor:
         return np.concatenate([part.reshape(len(part), -1) for part in flat])[order]
 
     def _network_logits(self, rows: Ragged) -> Floats:
-        if len(rows) == 1:  # nothing to sort, nothing to pad
+        if len(rows) == 1:  # one text needs neither sorting nor padding
             return self.engine.logits(rows.ids[None, :], np.array([len(rows.ids)], np.int32))
-        logits = np.empty((len(rows), len(self.classes)), np.float32)
+        logits = np.empty((len(rows), len(self.classes_)), np.float32)
         for batch in by_length(rows.lengths, words=BATCH_WORDS):
             logits[batch] = self.engine.logits(*rows.pad(batch))
         return logits
 
-    def _why(self, ids: Ids, spans: list[Span], result: Result) -> tuple[Contributions, list[Span]]:
-        """Contributions where the network has attention, else what each word's absence changes.
+    def _network_contributions(
+        self, ids: Ids, spans: list[Span], output: EngineOutput
+    ) -> tuple[Contributions, list[Span]]:
+        """Explain the predictor's network: exact contributions with attention, else occlusion.
 
-        The marks that a pretrained encoder sets before and after a text are no words: they stay.
+        The special tokens that a pretrained encoder puts around a text are never left out.
         """
-        if self.head is not None and result.weights is not None:
-            return contributions(result, np.array([len(ids)]), self.head)[0], spans
+        if self.head is not None and output.weights is not None:
+            return contributions(output, np.array([len(ids)]), self.head)[0], spans
         words = [place for place, (start, end) in enumerate(spans) if end > start]
         first, last = (words[0], words[-1] + 1) if words else (0, len(ids))
         before, after = ids[:first], ids[last:]
@@ -141,63 +159,63 @@ class Predictor:
             rows = [np.concatenate([before, text, after]) for text in texts]
             return self._network_logits(Ragged.from_lists(rows))
 
-        found = occlusion(ids[first:last], logits_of, most=self.versions)
-        return found, spans[first:last]
+        changes = occlusion(ids[first:last], logits_of, most=self.max_occlusions)
+        return changes, spans[first:last]
 
-    def _beside(self, ngrams: NgramModel, seen: Explanation) -> Explanation:
-        """The explanation with the n-gram model's contributions; it reads every word of the text."""
-        assert isinstance(self.encoder, TextEncoder)  # a n-gram model is only trained with words
+    def _add_ngram_contributions(self, ngrams: NgramModel, network: Explanation) -> Explanation:
+        """Add the n-gram model's contributions to the network's; n-grams cover every word."""
+        assert isinstance(self.encoder, TextEncoder)  # n-grams are trained with words only
         tokenizer = self.encoder.tokenizer
-        words = tokenizer.words(seen.text)
-        spans = tokenizer.spans(seen.text) or seen.spans  # without a word: the network's empty one
-        place = {span: number for number, span in enumerate(spans)}
-        read = [place[span] for span in seen.spans if span in place]  # what the network read
-        network = np.zeros((len(self.classes), len(spans)), np.float32)
-        network[:, read] = seen.contributions[:, : len(read)]
-        grams = np.zeros_like(network)
-        grams[:, : len(words)] = ngrams.contributions(words)
-        base = seen.logits + ngrams.base - network.sum(axis=1)
+        words = tokenizer.words(network.text)
+        spans = tokenizer.spans(network.text) or network.spans  # no word: the network's empty span
+        column = {span: number for number, span in enumerate(spans)}
+        read = [column[span] for span in network.spans if span in column]  # known to the network
+        by_network = np.zeros((len(self.classes_), len(spans)), np.float32)
+        by_network[:, read] = network.contributions[:, : len(read)]
+        by_ngrams = np.zeros_like(by_network)
+        by_ngrams[:, : len(words)] = ngrams.contributions(words)
+        base = network.logits + ngrams.base - by_network.sum(axis=1)
         weights = None
-        if seen.weights is not None:
-            weights = np.zeros((len(seen.weights), len(spans)), np.float32)
-            weights[:, read] = seen.weights[:, : len(read)]
+        if network.weights is not None:
+            weights = np.zeros((len(network.weights), len(spans)), np.float32)
+            weights[:, read] = network.weights[:, : len(read)]
+        total = by_network + by_ngrams
         return replace(
-            seen,
+            network,
             spans=spans,
             weights=weights,
-            contributions=network + grams,
+            contributions=total,
             base=base,
-            probabilities=softmax((network + grams).sum(axis=1)[None, :] + base)[0],
-            parts={"network": network, "n-grams": grams},
+            probabilities=softmax(total.sum(axis=1)[None, :] + base)[0],
+            parts={"network": by_network, "n-grams": by_ngrams},
         )
 
 
-def _each(work: Callable[[list[str]], Floats], texts: Iterable[str]) -> list[Floats]:
-    """``work`` of some texts at a time, on all cores where there are many."""
-    if isinstance(texts, list) and len(texts) < CHUNK:
-        return [work(texts)] if texts else []
-    parts = chunks(texts, CHUNK)
-    first = next(parts, None)
-    if first is None:
-        return []
-    if len(first) < CHUNK:
-        return [work(first)]
-    return list(ordered_map(work, chain([first], parts)))
-
-
 def softmax(logits: Floats) -> Floats:
-    """Probabilities (n, C)."""
+    """Return the probabilities (n, C) that a predictor derives from its logits (n, C)."""
     powers = np.exp(logits - logits.max(axis=1, keepdims=True))
     probabilities: Floats = powers / powers.sum(axis=1, keepdims=True)
     return probabilities
 
 
-def chunks(texts: Iterable[str], size: int) -> Iterator[list[str]]:
-    """The texts, some at a time."""
+def _map_chunks(work: Callable[[list[str]], Floats], texts: Iterable[str]) -> list[Floats]:
+    """Apply ``work`` to chunks of the texts to predict, in parallel if there are several."""
+    if isinstance(texts, list) and len(texts) < CHUNK:
+        return [work(texts)] if texts else []
+    chunks = _chunks(texts)
+    first = next(chunks, None)
+    if first is None:
+        return []
+    if len(first) < CHUNK:
+        return [work(first)]
+    return list(parallel_map(work, chain([first], chunks)))
+
+
+def _chunks(texts: Iterable[str]) -> Iterator[list[str]]:
     if isinstance(texts, str):
         raise DataError("expected a list of texts, got one text. Wrap it in a list: [text].")
     if not isinstance(texts, Iterable):
         raise DataError(f"expected a list of texts, got {type(texts).__name__}.")
     iterator = iter(texts)
-    while chunk := list(islice(iterator, size)):
+    while chunk := list(islice(iterator, CHUNK)):
         yield chunk

@@ -1,22 +1,22 @@
-"""A torch network behind the engine's contract: numpy in, numpy out."""
+"""The PyTorch engine: runs a torch network behind the engine protocol, numpy in and numpy out."""
 
 import torch
 from torch import nn
 
 from lamatext.nn.network import Output
-from lamatext.runtime.engine import Floats, Ids, Result
+from lamatext.runtime.engine import EngineOutput, Floats, Ids
 
 
 class TorchEngine:
-    """Runs a network in evaluation mode."""
+    """Inference engine that runs a PyTorch network in evaluation mode."""
 
     def __init__(self, network: nn.Module) -> None:
         self.network = network.eval()
 
-    def run(self, ids: Ids, lengths: Ids) -> Result:
-        """All that the network says of these texts."""
+    def run(self, ids: Ids, lengths: Ids) -> EngineOutput:
+        """Compute all outputs of a batch with PyTorch."""
         output = self._forward(ids, lengths)
-        return Result(
+        return EngineOutput(
             output.logits.numpy(),
             output.embedding.numpy(),
             None if output.weights is None else output.weights.numpy(),
@@ -24,7 +24,7 @@ class TorchEngine:
         )
 
     def logits(self, ids: Ids, lengths: Ids) -> Floats:
-        """Only the logits (B, C)."""
+        """Compute the logits (B, C) of a batch with PyTorch."""
         logits: Floats = self._forward(ids, lengths).logits.numpy()
         return logits
 

@@ -1,1 +1,1 @@
-"""The folder of a saved model: its format, reading and writing it."""
+"""The folder of a saved model: its format, and how lamatext writes and reads it."""

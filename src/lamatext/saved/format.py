@@ -1,99 +1,50 @@
-"""A saved folder before it is used: its files, and what must hold of them.
+"""The saved model's folder format: file names, ``config.json`` and validation before use.
 
-    config.json         format, settings, labels, data, versions, and a checksum of each other file
-    model.safetensors   the network's tensors, under the names of its state dict
-    tokenizer.json      how a text is cut into words
-    vocab.txt           the words, one a line; the line number is the id
-    ngrams.safetensors  the linear model on n-grams, if the model has one
-    model.onnx          the graph that predicts without torch; its matrices lie in model.safetensors
-    metrics.json        scores, learning curve, the baselines' scores
-    README.md           the model card
+    config.json         format version, settings, labels, data, versions, checksum of each file
+    model.safetensors   tensors of the network, named as in its PyTorch state dict
+    tokenizer.json      tokenizer settings
+    vocab.txt           vocabulary, one word per line; the line number is the id
+    ngrams.safetensors  n-gram model, if there is one
+    model.onnx          ONNX graph for prediction without torch; its tensors point into
+                        model.safetensors
+    metrics.json        scores, learning curve, scores of the baselines
+    README.md           model card
 
-Nothing in it is ever executed: JSON, text, tensors and a graph of known operators.
+Loading executes nothing: the folder holds JSON, text, tensors and a graph of known operators.
+``docs/format.md`` specifies every file.
 """
 
 import json
 import zlib
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from pydantic import ValidationError
 from safetensors import SafetensorError, safe_open
 
 from lamatext.errors import ModelError
+from lamatext.saved.quantization import Storage
 from lamatext.settings import Recipe, Settings, TextSettings, TrainingSettings
 
 FORMAT = 2
 CONFIG, WEIGHTS, TOKENIZER = "config.json", "model.safetensors", "tokenizer.json"
 VOCAB, GRAPH, METRICS, CARD = "vocab.txt", "model.onnx", "metrics.json", "README.md"
-NGRAMS = "ngrams.safetensors"
-NGRAMS_OF_FORMAT_1 = "wide.safetensors"
+NGRAMS, NGRAMS_OF_FORMAT_1 = "ngrams.safetensors", "wide.safetensors"
 FILES = (CONFIG, WEIGHTS, NGRAMS, NGRAMS_OF_FORMAT_1, TOKENIZER, VOCAB, GRAPH, METRICS, CARD)
-CHECKPOINT = "checkpoint.safetensors"  # beside them, while a run is unfinished
+REQUIRED = (WEIGHTS, TOKENIZER, METRICS)  # the other files depend on the model
+CHECKPOINT = "checkpoint.safetensors"  # in the same folder while a training run is unfinished
 
-Facts = dict[str, Any]
+STATES_INPUT = "given_states"  # optional input of the ONNX graph: precomputed GRU states (B, T, D)
+TOKENIZER_SETTINGS = {"tokenizer", "lowercase", "rare_words", "max_words", "last_words"}
 
-
-def load_config(folder: str | PathLike[str]) -> Facts:
-    """What ``config.json`` says, checked: a known format, and every file whole."""
-    folder = Path(folder)
-    if not folder.is_dir():
-        what = "is a file" if folder.exists() else "no such folder"
-        raise ModelError(f"{folder}: {what}. Expected a folder written by lamatext train.")
-    path = folder / CONFIG
-    if not path.is_file():
-        unfinished = (folder / CHECKPOINT).is_file()
-        advice = " Its training is unfinished: go on with --resume." if unfinished else ""
-        raise ModelError(f"{folder}: no {CONFIG}, so it is not a saved model.{advice}")
-    try:
-        config: Facts = json.loads(path.read_bytes())
-        version = config["format"]
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise ModelError(f"{path}: not the config of a saved model. Train it again.") from error
-    if version not in (1, FORMAT):
-        raise ModelError(
-            f"{folder}: saved in format {version} by lamatext {config.get('lamatext', '?')}; this "
-            f"version reads formats 1 and {FORMAT}. Upgrade lamatext, or train it again."
-        )
-    _check_labels(path, config.get("labels"))
-    _check_files(folder, config.get("files"))
-    return config
-
-
-def recipe_of(folder: Path, config: Facts) -> Recipe:
-    """The settings that the model was trained by.
-
-    Of settings that only training reads, those that this version does not have are passed over: a
-    model must still predict when they have gone. One that predicting reads is never passed over.
-    """
-    try:
-        tables: dict[str, type[Settings]] = {"training": TrainingSettings, "text": TextSettings}
-        recipe = dict(config["recipe"])
-        if config["format"] == 1:
-            recipe = settings_from_format_1(recipe, folder)
-        for name, table in tables.items():
-            kept = recipe.get(name, {}).items()
-            recipe[name] = {key: value for key, value in kept if key in table.model_fields}
-        return Recipe.model_validate(recipe)
-    except KeyError:
-        raise ModelError(f"{folder / CONFIG}: has no settings. Train it again.") from None
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise ModelError(
-            f"{folder / CONFIG}: its settings cannot be read: {where}: {first['msg']}. "
-            "It may be of a later version: upgrade lamatext, or train it again."
-        ) from None
-    except (TypeError, ValueError, AttributeError) as error:
-        raise ModelError(f"{folder / CONFIG}: its settings cannot be read: {error}.") from None
-
+Config = dict[str, Any]
 
 RETIRED: dict[str, dict[str, object]] = {
     "model": {"max_pool": False, "word_dropout": 0.0},
     "training": {"precision": "float32"},
 }
-"""Settings of format 1 that no longer exist, with the only value that is still readable."""
+"""Format-1 settings that no longer exist, with the only value that can still be loaded."""
 
 RENAMED: dict[str, dict[str, str]] = {
     "text": {
@@ -131,40 +82,92 @@ RENAMED: dict[str, dict[str, str]] = {
     "wide": {
         "use": "enabled",
         "words": "max_words",
-        "characters": "characters",
         "power": "naive_bayes_power",
         "strength": "svm_c",
         "megabytes": "max_megabytes",
     },
 }
+"""Format-1 setting names by table, with the names that replaced them."""
+
+SCORE_INPUTS = {"u": "projected", "h": "states"}  # values of format 1's model.scores
 
 
-def settings_from_format_1(recipe: Facts, folder: Path) -> Facts:
-    """Translate the settings of a format-1 model to today's names."""
-    translated: Facts = {}
-    for table, settings in recipe.items():
-        if not isinstance(settings, dict):
-            translated[table] = settings
-            continue
-        renamed: Facts = {}
-        for name, value in settings.items():
-            if name in RETIRED.get(table, {}):
-                if table == "model" and value != RETIRED[table][name]:
-                    raise ModelError(
-                        f"{folder / CONFIG}: uses the setting {table}.{name} = {value}, which this "
-                        "version no longer has. Train the model again."
-                    )
-                continue
-            renamed[RENAMED.get(table, {}).get(name, name)] = value
-        if table == "model" and "score_input" in renamed:
-            renamed["score_input"] = {"u": "projected", "h": "states"}[renamed["score_input"]]
-        translated["ngrams" if table == "wide" else table] = renamed
-    return translated
+def load_config(folder: str | PathLike[str]) -> Config:
+    """Read and validate ``config.json``: known format, valid labels, every listed file intact.
+
+    The settings of a format-1 folder are returned under their current names.
+    """
+    folder = Path(folder)
+    if not folder.is_dir():
+        problem = "is a file" if folder.exists() else "no such folder"
+        raise ModelError(f"{folder}: {problem}. Expected a folder written by lamatext train.")
+    path = folder / CONFIG
+    if not path.is_file():
+        unfinished = (folder / CHECKPOINT).is_file()
+        advice = " Its training is unfinished: continue it with --resume." if unfinished else ""
+        raise ModelError(f"{folder}: no {CONFIG}, so it is not a saved model.{advice}")
+    try:
+        config: Config = json.loads(path.read_bytes())
+        version = config["format"]
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise ModelError(
+            f"{path}: not the config of a saved model. Train the model again."
+        ) from error
+    if version not in (1, FORMAT):
+        raise ModelError(
+            f"{folder}: saved in format {version} by lamatext {config.get('lamatext', '?')}; this "
+            f"version reads formats 1 and {FORMAT}. Upgrade lamatext, or train the model again."
+        )
+    _check_labels(path, config.get("labels"))
+    _check_storage(path, config.get("storage"))
+    _check_files(folder, config.get("files"))
+    if version == 1 and isinstance(config.get("recipe"), dict):
+        config["recipe"] = _translate_recipe(config["recipe"], path)
+    return config
 
 
-def check_fits(folder: Path, recipe: Recipe, *, vocabulary: int, classes: int) -> None:
-    """The weights have the shapes that config and vocabulary ask for; of bert torch says so."""
-    model, found = recipe.model, tensor_shapes(folder)
+def saved_recipe(folder: Path, config: Config) -> Recipe:
+    """Return the settings in ``config.json`` as a Recipe.
+
+    Unknown settings that only training reads are ignored: the model must still predict after such a
+    setting is deleted. An unknown setting that prediction reads is an error.
+    """
+    try:
+        tables: dict[str, type[Settings]] = {"training": TrainingSettings, "text": TextSettings}
+        recipe = dict(config["recipe"])
+        for name, table in tables.items():
+            settings = recipe.get(name, {}).items()
+            recipe[name] = {key: value for key, value in settings if key in table.model_fields}
+        return Recipe.model_validate(recipe)
+    except KeyError:
+        raise ModelError(f"{folder / CONFIG}: has no settings. Train the model again.") from None
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise ModelError(
+            f"{folder / CONFIG}: its settings cannot be read: {where}: {first['msg']}. "
+            "A later version may have written it: upgrade lamatext, or train the model again."
+        ) from None
+    except (TypeError, ValueError, AttributeError) as error:
+        raise ModelError(f"{folder / CONFIG}: its settings cannot be read: {error}.") from None
+
+
+def tokenizer_settings(folder: Path, config: Config) -> Config:
+    """Read ``tokenizer.json`` of a model with a word vocabulary; format 1 under current names."""
+    path = folder / TOKENIZER
+    renamed = RENAMED["text"] if config["format"] == 1 else {}
+    settings = {renamed.get(name, name): value for name, value in read_json(path).items()}
+    if unknown := settings.keys() - TOKENIZER_SETTINGS:
+        raise ModelError(f"{path}: {min(unknown)} is not known to this version. Upgrade lamatext.")
+    return settings
+
+
+def check_tensor_shapes(folder: Path, recipe: Recipe, *, vocabulary: int, classes: int) -> None:
+    """Raise ModelError if ``model.safetensors`` does not match ``config.json`` and ``vocab.txt``.
+
+    Not for bert, whose shapes PyTorch checks.
+    """
+    model, shapes = recipe.model, tensor_shapes(folder)
     last = "classifier.3" if model.classifier_width else "classifier.1"
     expected = {
         "embedding.weight": (vocabulary, recipe.text.vector_width),
@@ -175,21 +178,22 @@ def check_fits(folder: Path, recipe: Recipe, *, vocabulary: int, classes: int) -
         expected["classifier.0.bias"] = (model.classifier_width,)
     expected |= {
         name: (model.heads * model.rank, *shape[1:])
-        for name, shape in found.items()
+        for name, shape in shapes.items()
         if name.startswith("pooling.") and name.endswith(".q.weight")
     }
     for name, shape in expected.items():
-        if name not in found and name.startswith("encoder."):
+        if name not in shapes and name.startswith("encoder."):
             continue  # a system without a GRU
-        if found.get(name) != shape:
+        if shapes.get(name) != shape:
             raise ModelError(
-                f"{folder / WEIGHTS}: {name} is {found.get(name, 'missing')}, but {CONFIG} and "
-                f"{VOCAB} ask for {shape}. The files are of different models: train it again."
+                f"{folder / WEIGHTS}: {name} is {shapes.get(name, 'missing')}, but {CONFIG} and "
+                f"{VOCAB} require {shape}. The files belong to different models: "
+                "train the model again."
             )
 
 
 def tensor_shapes(folder: Path) -> dict[str, tuple[int, ...]]:
-    """The shape of each tensor, without reading the tensors."""
+    """Return the shape of each tensor in ``model.safetensors`` from the file's header."""
     try:
         with safe_open(folder / WEIGHTS, framework="numpy") as file:
             return {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
@@ -197,8 +201,8 @@ def tensor_shapes(folder: Path) -> dict[str, tuple[int, ...]]:
         raise ModelError(f"{folder / WEIGHTS}: cannot be read: {error}.") from error
 
 
-def read_json(path: Path) -> Facts:
-    """A JSON file of the folder."""
+def read_json(path: Path) -> Config:
+    """Read a JSON object of a saved model's folder; anything else is a ModelError."""
     try:
         value = json.loads(path.read_bytes())
     except (OSError, ValueError, RecursionError) as error:
@@ -209,23 +213,49 @@ def read_json(path: Path) -> Facts:
 
 
 def ngrams_file(folder: Path) -> Path:
-    """Return the path of the n-gram tables; format 1 had another name for them."""
+    """Return the path of the n-gram model's file in a folder of format 2 or 1."""
     old = folder / NGRAMS_OF_FORMAT_1
     return old if old.is_file() else folder / NGRAMS
 
 
 def folder_size(folder: Path) -> int:
-    """Bytes of a saved model."""
+    """Return the total size in bytes of the files in a saved model's folder."""
     return sum((folder / name).stat().st_size for name in FILES if (folder / name).is_file())
 
 
 def checksum(path: Path) -> int:
-    """CRC-32 of a file: tells damage, not malice."""
-    found = 0
+    """Return the CRC-32 of a file of the saved format: it detects damage, not tampering."""
+    crc = 0
     with path.open("rb") as file:
         while block := file.read(1 << 20):
-            found = zlib.crc32(block, found)
-    return found
+            crc = zlib.crc32(block, crc)
+    return crc
+
+
+def _translate_recipe(recipe: Config, path: Path) -> Config:
+    """Translate the settings of format 1 to format 2; a retired setting in use is a ModelError."""
+    translated: Config = {}
+    for table, settings in recipe.items():
+        new_table = "ngrams" if table == "wide" else table
+        if not isinstance(settings, dict):
+            translated[new_table] = settings
+            continue
+        retired, renamed = RETIRED.get(table, {}), RENAMED.get(table, {})
+        for name, value in settings.items():
+            if name in retired and value != retired[name]:
+                raise ModelError(
+                    f"{path}: the model uses the setting {table}.{name} = {value}, which this "
+                    "version no longer supports. Train the model again."
+                )
+        translated[new_table] = {
+            renamed.get(name, name): value
+            for name, value in settings.items()
+            if name not in retired
+        }
+    model = translated.get("model")
+    if isinstance(model, dict) and "score_input" in model:
+        model["score_input"] = SCORE_INPUTS.get(model["score_input"], model["score_input"])
+    return translated
 
 
 def _check_labels(path: Path, labels: object) -> None:
@@ -235,23 +265,32 @@ def _check_labels(path: Path, labels: object) -> None:
             return
     raise ModelError(
         f"{path}: expected labels, a list of at least two different str, int or bool, got "
-        f"{str(labels)[:60]}. Train it again."
+        f"{str(labels)[:60]}. Train the model again."
     )
+
+
+def _check_storage(path: Path, storage: object) -> None:
+    if storage not in get_args(Storage):
+        raise ModelError(
+            f"{path}: expected storage to be one of {', '.join(get_args(Storage))}, got "
+            f"{str(storage)[:60]}. Train the model again."
+        )
 
 
 def _check_files(folder: Path, checksums: object) -> None:
     if not isinstance(checksums, dict):
-        raise ModelError(f"{folder / CONFIG}: does not list the model's files. Train it again.")
+        raise ModelError(
+            f"{folder / CONFIG}: does not list the model's files. Train the model again."
+        )
     for name in FILES:
-        expected = checksums.get(name)
-        if name in (CONFIG, CARD) or (
-            expected is None and name in (NGRAMS, NGRAMS_OF_FORMAT_1, VOCAB, GRAPH)
-        ):
-            continue  # people edit the card; not every system has n-grams, vocabulary and graph
+        if name in (CONFIG, CARD) or (name not in checksums and name not in REQUIRED):
+            continue  # users may edit the model card
         if not (folder / name).is_file():
             raise ModelError(f"{folder}: {name} is missing. Save or copy the whole folder again.")
-        if checksum(folder / name) != expected:
+        if name == METRICS and name not in checksums:
+            continue  # add_metrics is replacing it, or was interrupted
+        if checksum(folder / name) != checksums.get(name):
             raise ModelError(
-                f"{folder / name}: damaged, or of another save than {CONFIG}. "
+                f"{folder / name}: damaged, or from another save than {CONFIG}. "
                 "Copy the folder again, or finish the run with --resume."
             )

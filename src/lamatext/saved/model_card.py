@@ -1,27 +1,28 @@
-"""The model card: what a person should know of a saved model, in Markdown."""
+"""The model card, ``README.md`` of a saved model: scores, data, size and settings in Markdown."""
 
 from collections.abc import Mapping
 from typing import Any
 
 from lamatext.settings import has_effect
 
+SHOWN_LABELS = 20
+
 
 def model_card(config: Mapping[str, Any], metrics: Mapping[str, Any]) -> str:
-    """The README.md of a saved model."""
+    """Write the model card from the contents of ``config.json`` and ``metrics.json``."""
     recipe, data = config["recipe"], config.get("data", {})
     labels = [str(label) for label in config["labels"]]
     sections = [
-        f"# A text classifier: {data.get('source', 'unnamed data')}",
-        f"A `{recipe['model']['name']}` model of lamatext "
-        f"{config['lamatext']} that tells {len(labels)} classes apart: "
-        f"{', '.join(map(_code, labels[:20]))}"
-        f"{' …' if len(labels) > 20 else ''}.",
+        f"# Text classifier: {data.get('source', 'unnamed data')}",
+        f"A `{recipe['model']['name']}` model of lamatext {config['lamatext']} "
+        f"for {len(labels)} classes: {', '.join(map(_code, labels[:SHOWN_LABELS]))}"
+        f"{' …' if len(labels) > SHOWN_LABELS else ''}.",
         _scores(metrics),
-        _reasons(metrics),
+        _faithfulness(metrics),
         _data(data),
         _size(config),
         _settings(recipe, config.get("training", {})),
-        _USE,
+        _USAGE,
     ]
     return "\n\n".join(section for section in sections if section) + "\n"
 
@@ -30,7 +31,7 @@ def _scores(metrics: Mapping[str, Any]) -> str:
     rows = metrics.get("leaderboard")
     if not rows:
         return ""
-    lines = ["## Scores", "", "On the same test texts, trained on the same texts:", ""]
+    lines = ["## Scores", "", "All models were trained and tested on the same texts:", ""]
     lines += ["| model | accuracy | macro-F1 | size | texts/s |", "|---|--:|--:|--:|--:|"]
     lines += [
         f"| {row['model']} | {row['accuracy']:.4f} | {row['macro_f1']:.4f} "
@@ -40,13 +41,14 @@ def _scores(metrics: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _reasons(metrics: Mapping[str, Any]) -> str:
-    """How far its explanations were found to hold."""
-    found = metrics.get("faithfulness")
-    if not found:
+def _faithfulness(metrics: Mapping[str, Any]) -> str:
+    """Write the model card's section on how faithful the model's explanations are."""
+    faithfulness = metrics.get("faithfulness")
+    if not faithfulness:
         return ""
-    told = f"{_plain(found['verdict'])} Measured on {found['texts']} texts."
-    return f"## Can its reasons be trusted?\n\n{told}"
+    verdict = _plain(faithfulness["verdict"])
+    measured = f"Measured on {faithfulness['texts']} texts."
+    return f"## Are its explanations faithful?\n\n{verdict} {measured}"
 
 
 def _data(data: Mapping[str, Any]) -> str:
@@ -66,8 +68,8 @@ def _size(config: Mapping[str, Any]) -> str:
     if not counts:
         return ""
     lines = ["## Size", "", "| component | parameters |", "|---|--:|"]
-    lines += [f"| {part} | {count:,} |" for part, count in counts.items()]
-    lines.append(f"| together | {sum(counts.values()):,} |")
+    lines += [f"| {component} | {count:,} |" for component, count in counts.items()]
+    lines.append(f"| total | {sum(counts.values()):,} |")
     return "\n".join(lines)
 
 
@@ -81,13 +83,13 @@ def _settings(recipe: Mapping[str, Any], training: Mapping[str, Any]) -> str:
         ]
     lines.append(f"| seed | {recipe['seed']} |")
     if training:
-        lines += ["", f"Best epoch {training['best_epoch']}, validation accuracy "
-                  f"{training['validation_accuracy']:.4f}."]  # fmt: skip
+        accuracy = f"{training['validation_accuracy']:.4f}"
+        lines += ["", f"Best epoch {training['best_epoch']}, validation accuracy {accuracy}."]
     return "\n".join(lines)
 
 
 def _code(value: object) -> str:
-    """A span of code that shows the value as it is: its ticks are more than any in the value."""
+    """Return a Markdown code span for the model card, delimited by more backticks than in it."""
     text = " ".join(str(value).split()) or " "
     ticks = "`"
     while ticks in text:
@@ -97,15 +99,17 @@ def _code(value: object) -> str:
 
 
 def _plain(value: object) -> str:
-    """One line of Markdown that shows the value and nothing else."""
+    """Escape a value for the model card, so that Markdown shows it literally on one line."""
     text = " ".join(str(value).split())
-    return "".join(_ESCAPED.get(sign, sign) for sign in text)
+    return "".join(_ESCAPED.get(character, character) for character in text)
 
 
-_ESCAPED = {sign: f"\\{sign}" for sign in "\\`|[]*_#"} | {"<": "&#60;", ">": "&#62;"}
+_ESCAPED = {character: f"\\{character}" for character in "\\`|[]*_#"} | {
+    "<": "&#60;",
+    ">": "&#62;",
+}
 
-
-_USE = """## How to use it
+_USAGE = """## How to use it
 
 ```python
 from lamatext import Predictor

@@ -1,4 +1,4 @@
-"""A trained model to a folder and back; ``lamatext.saved.format`` says what lies in it."""
+"""Save a trained model to a folder and load it again; ``saved/format.py`` lists the files."""
 
 import json
 import os
@@ -9,134 +9,142 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import load_file, save
 
 from lamatext import __version__
+from lamatext.atomic_write import write_text
 from lamatext.data.subword_encoder import SubwordEncoder
-from lamatext.data.text_encoder import TextEncoder
+from lamatext.data.text_encoder import Encoder, TextEncoder
 from lamatext.data.tokenizer import make_tokenizer
 from lamatext.data.vocabulary import Vocabulary
 from lamatext.errors import ModelError, require
 from lamatext.explain.classifier_head import ClassifierHead
-from lamatext.explain.occlusion import most_versions
 from lamatext.ngrams.model import NgramModel
-from lamatext.runtime.predictor import Encoder, Predictor
 from lamatext.saved.format import (
     CARD,
     CONFIG,
     FILES,
     FORMAT,
-    GRAPH,
     METRICS,
     NGRAMS,
-    RENAMED,
     TOKENIZER,
+    TOKENIZER_SETTINGS,
     VOCAB,
     WEIGHTS,
-    Facts,
-    check_fits,
+    Config,
+    check_tensor_shapes,
     checksum,
     load_config,
     ngrams_file,
     read_json,
-    recipe_of,
+    saved_recipe,
+    tokenizer_settings,
 )
-from lamatext.saved.quantization import Storage, restored, stored_as
+from lamatext.saved.quantization import Storage, dequantize, quantize
 from lamatext.settings import Recipe
 
 if TYPE_CHECKING:
     from torch import nn
 
-Tensors = dict[str, NDArray[Any]]
+_WRITTEN_BY_SAVE = {"format", "lamatext", "recipe", "labels", "storage", "files"}
 
 
 @dataclass(frozen=True, slots=True)
 class SavedModel:
-    """A trained model as plain data."""
+    """A trained model as plain data: what ``save_model`` writes and ``load_model`` returns."""
 
     recipe: Recipe
     labels: list[str] | list[int] | list[bool]
-    tensors: Tensors  # float32
+    tensors: dict[str, NDArray[Any]]  # of the network, float32
     encoder: Encoder
     ngrams: NgramModel | None = None
-    facts: Facts = field(default_factory=dict)  # data, versions, parameters, training
-    metrics: Facts = field(default_factory=dict)
+    facts: Config = field(default_factory=dict)  # data, versions, parameters, training
+    metrics: Config = field(default_factory=dict)
 
 
 def save_model(
     folder: str | PathLike[str], model: SavedModel, *, storage: Storage = "float32"
 ) -> Path:
-    """Write the folder; the files take their places only when all of them are written."""
+    """Save a model to ``folder`` in the current format.
+
+    All files are written to a temporary folder first, then moved over those of an earlier save.
+    """
     from lamatext.saved.model_card import model_card
-    from lamatext.saved.onnx_file import write_onnx
-    from lamatext.saved.onnx_graph import NOT_HELD
+    from lamatext.saved.onnx_export import WITHOUT_GRAPH, write_onnx
 
     folder = Path(folder)
-    unfinished = _empty(folder / ".unfinished")
-    stored = stored_as(model.tensors, storage)
-    (unfinished / WEIGHTS).write_bytes(save(stored))
+    staging = _new_staging_folder(folder)
+    stored = quantize(model.tensors, storage)
+    (staging / WEIGHTS).write_bytes(save(stored))
     if model.ngrams is not None:
-        (unfinished / NGRAMS).write_bytes(save(model.ngrams.to_tensors()))
-    _write_encoder(unfinished, model)
-    _write_json(unfinished / METRICS, model.metrics)
-    if model.recipe.model.name not in NOT_HELD:
-        write_onnx(unfinished, model.recipe.model, stored)
-    config = _config(model, storage)
-    (unfinished / CARD).write_text(model_card(config, model.metrics), encoding="utf-8")
-    config["files"] = {path.name: checksum(path) for path in sorted(unfinished.iterdir())}
-    _write_json(unfinished / CONFIG, config)
-    _move_into_place(unfinished, folder)
+        (staging / NGRAMS).write_bytes(save(model.ngrams.to_tensors()))
+    _write_encoder(staging, model)
+    (staging / METRICS).write_text(_json(model.metrics), encoding="utf-8")
+    if model.recipe.model.name not in WITHOUT_GRAPH:
+        write_onnx(staging, model.recipe.model, stored)
+    config: Config = {
+        "format": FORMAT,
+        "lamatext": __version__,
+        "recipe": model.recipe.model_dump(),
+        "labels": model.labels,
+        "storage": storage,
+        **model.facts,
+    }
+    (staging / CARD).write_text(model_card(config, model.metrics), encoding="utf-8")
+    config["files"] = {path.name: checksum(path) for path in sorted(staging.iterdir())}
+    (staging / CONFIG).write_text(_json(config), encoding="utf-8")
+    _replace_files(staging, folder)
     return folder
 
 
+def add_metrics(folder: Path, metrics: Mapping[str, Any]) -> None:
+    """Add metrics to a saved model: updates ``metrics.json``, the model card and the checksums.
+
+    The folder can be loaded at every moment, and after a crash at any moment: while
+    ``metrics.json`` is replaced, ``config.json`` lists no checksum for it.
+    """
+    from lamatext.saved.model_card import model_card
+
+    config = load_config(folder)
+    merged = {**read_json(folder / METRICS), **metrics}
+    stored = read_json(folder / CONFIG)  # unlike `config` with the setting names of its format
+    checksums = dict(stored["files"])
+    stored["files"] = {name: crc for name, crc in checksums.items() if name != METRICS}
+    write_text(folder / CONFIG, _json(stored))
+    write_text(folder / METRICS, _json(merged))
+    write_text(folder / CARD, model_card(config, merged))
+    stored["files"] = checksums | {name: checksum(folder / name) for name in (METRICS, CARD)}
+    write_text(folder / CONFIG, _json(stored))
+
+
 def load_model(folder: str | PathLike[str]) -> SavedModel:
-    """The whole saved model as plain data."""
+    """Load everything in a saved model's folder, the tensors dequantized to float32."""
     folder = Path(folder)
     config = load_config(folder)
-    recipe = recipe_of(folder, config)
+    recipe = saved_recipe(folder, config)
     return SavedModel(
         recipe=recipe,
         labels=config["labels"],
         tensors=load_tensors(folder),
-        encoder=_read_encoder(folder, recipe, classes=len(config["labels"])),
-        ngrams=_read_ngrams(folder, recipe),
-        facts={key: value for key, value in config.items() if key not in _OWN},
+        encoder=load_encoder(folder, config, recipe),
+        ngrams=load_ngrams(folder, config, recipe),
+        facts={key: value for key, value in config.items() if key not in _WRITTEN_BY_SAVE},
         metrics=read_json(folder / METRICS),
     )
 
 
-def load_tensors(folder: Path) -> Tensors:
-    """The network's tensors in float32."""
+def load_tensors(folder: Path) -> dict[str, NDArray[Any]]:
+    """Load the saved network's tensors, dequantized to float32."""
     try:
-        return restored(load_file(folder / WEIGHTS))
+        return dequantize(load_file(folder / WEIGHTS))
     except (OSError, SafetensorError, KeyError) as error:
         raise ModelError(f"{folder / WEIGHTS}: cannot be read: {error}.") from error
 
 
-def load_predictor(folder: str | PathLike[str]) -> Predictor:
-    """A predictor on ONNX Runtime; on torch for the systems that have no graph."""
-    folder = Path(folder)
-    config = load_config(folder)
-    recipe = recipe_of(folder, config)
-    classes = np.array(config["labels"])
-    encoder = _read_encoder(folder, recipe, classes=len(classes))
-    if GRAPH in config["files"]:
-        from lamatext.runtime.onnx_engine import OnnxEngine
-
-        head, ngrams = _read_head(folder), _read_ngrams(folder, recipe)
-        return Predictor(OnnxEngine.load(folder), encoder, classes, head, ngrams)
-    require("torch", extra="train", purpose=f"the model {recipe.model.name}")
-    from lamatext.runtime.torch_engine import TorchEngine
-
-    engine = TorchEngine(load_network(load_model(folder)))
-    return Predictor(engine, encoder, classes, versions=most_versions(recipe.model.name))
-
-
 def load_network(model: SavedModel) -> "nn.Module":
-    """The torch network of a saved model."""
+    """Build the PyTorch network of a saved model and load its tensors, in evaluation mode."""
     torch = require("torch", extra="train", purpose=f"the model {model.recipe.model.name}")
     from lamatext.nn.network import build_network
 
@@ -153,81 +161,32 @@ def load_network(model: SavedModel) -> "nn.Module":
         network.load_state_dict({k: torch.from_numpy(v) for k, v in model.tensors.items()})
     except RuntimeError as error:
         reason = " ".join(str(error).split())[:300]
-        raise ModelError(f"the weights do not fit the config: {reason} Train it again.") from error
+        raise ModelError(
+            f"the weights do not match the config: {reason} Train the model again."
+        ) from error
     return network.eval()
 
 
-def add_metrics(folder: Path, found: Mapping[str, Any]) -> None:
-    """Keep further scores with a saved model, and tell them in its card."""
-    from lamatext.atomic_write import write_text
-    from lamatext.saved.model_card import model_card
-
-    config = load_config(folder)
-    metrics = {**read_json(folder / METRICS), **found}
-    write_text(folder / METRICS, _json(metrics))
-    write_text(folder / CARD, model_card(config, metrics))
-    config["files"] |= {name: checksum(folder / name) for name in (METRICS, CARD)}
-    write_text(folder / CONFIG, _json(config))
-
-
-def _config(model: SavedModel, storage: Storage) -> Facts:
-    return {
-        "format": FORMAT,
-        "lamatext": __version__,
-        "recipe": model.recipe.model_dump(),
-        "labels": model.labels,
-        "storage": storage,
-        **model.facts,
-    }
-
-
-_OWN = {"format", "lamatext", "recipe", "labels", "storage", "files"}
-
-
-_READING = {
-    "tokenizer",
-    "lowercase",
-    "rare_words",
-    "max_words",
-    "last_words",
-}  # what decides how a text is read
-
-
-def _write_encoder(folder: Path, model: SavedModel) -> None:
-    if isinstance(model.encoder, TextEncoder):
-        text = model.recipe.text
-        facts = text.model_dump(include=_READING)
-        _write_json(folder / TOKENIZER, facts)
-        (folder / VOCAB).write_bytes(
-            model.encoder.vocabulary.to_text().encode("utf-8", "surrogatepass")
-        )
-    elif isinstance(model.encoder, SubwordEncoder):
-        (folder / TOKENIZER).write_text(model.encoder.to_json(), encoding="utf-8")
-
-
-def _read_encoder(folder: Path, recipe: Recipe, *, classes: int) -> Encoder:
+def load_encoder(folder: Path, config: Config, recipe: Recipe) -> Encoder:
+    """Load a saved model's encoder from ``tokenizer.json`` and ``vocab.txt``."""
     if recipe.model.name == "bert":
         return SubwordEncoder.from_json((folder / TOKENIZER).read_text(encoding="utf-8"))
-    renamed = RENAMED["text"]
-    facts = {renamed.get(k, k): v for k, v in read_json(folder / TOKENIZER).items()}
-    if unknown := facts.keys() - _READING:
-        raise ModelError(
-            f"{folder / TOKENIZER}: {min(unknown)} is not known to this version. Upgrade lamatext."
-        )
+    settings = tokenizer_settings(folder, config)
     try:
         text = (folder / VOCAB).read_bytes().decode("utf-8", "surrogatepass")
-        tokenizer = make_tokenizer(facts["tokenizer"], lower=facts["lowercase"])
-        limits = facts["rare_words"], facts["max_words"], facts.get("last_words", 0)
+        tokenizer = make_tokenizer(settings["tokenizer"], lower=settings["lowercase"])
+        limits = settings["rare_words"], settings["max_words"], settings.get("last_words", 0)
     except (OSError, UnicodeDecodeError, KeyError) as error:
         raise ModelError(f"{folder}: {TOKENIZER} or {VOCAB} cannot be read: {error}.") from error
     vocabulary = Vocabulary.from_text(text)
-    check_fits(folder, recipe, vocabulary=len(vocabulary), classes=classes)
+    check_tensor_shapes(folder, recipe, vocabulary=len(vocabulary), classes=len(config["labels"]))
     return TextEncoder(tokenizer, vocabulary, *limits)
 
 
-def _read_ngrams(folder: Path, recipe: Recipe) -> NgramModel | None:
+def load_ngrams(folder: Path, config: Config, recipe: Recipe) -> NgramModel | None:
+    """Load a saved model's n-gram model; None if ``config.json`` lists no file for it."""
     path = ngrams_file(folder)
-    if not path.is_file():
+    if path.name not in config["files"]:
         return None
     try:
         return NgramModel.from_tensors(recipe.ngrams, load_file(path))
@@ -235,37 +194,45 @@ def _read_ngrams(folder: Path, recipe: Recipe) -> NgramModel | None:
         raise ModelError(f"{path}: cannot be read: {error}.") from error
 
 
-def _read_head(folder: Path) -> ClassifierHead:
+def load_classifier_head(folder: Path) -> ClassifierHead:
+    """Load only the classifier layers of a saved network, which explanations need."""
     with safe_open(folder / WEIGHTS, framework="numpy") as file:
         names = [name for name in file.keys() if name.startswith("classifier.")]  # noqa: SIM118
-        return ClassifierHead.from_tensors(restored({n: file.get_tensor(n) for n in names}))
+        return ClassifierHead.from_tensors(dequantize({n: file.get_tensor(n) for n in names}))
 
 
-def _write_json(path: Path, value: Mapping[str, Any]) -> None:
-    path.write_text(_json(value), encoding="utf-8")
+def _write_encoder(folder: Path, model: SavedModel) -> None:
+    if isinstance(model.encoder, TextEncoder):
+        settings = model.recipe.text.model_dump(include=TOKENIZER_SETTINGS)
+        (folder / TOKENIZER).write_text(_json(settings), encoding="utf-8")
+        words = model.encoder.vocabulary.to_text()
+        (folder / VOCAB).write_bytes(words.encode("utf-8", "surrogatepass"))
+    elif isinstance(model.encoder, SubwordEncoder):
+        (folder / TOKENIZER).write_text(model.encoder.to_json(), encoding="utf-8")
 
 
 def _json(value: Mapping[str, Any]) -> str:
     return json.dumps(value, indent=1, ensure_ascii=False) + "\n"
 
 
-def _empty(folder: Path) -> Path:
-    """The folder, made anew: a save that was killed may have left files in it."""
-    shutil.rmtree(folder, ignore_errors=True)
+def _new_staging_folder(folder: Path) -> Path:
+    """Create an empty folder for the files of this save; an interrupted save may have left one."""
+    staging = folder / ".unfinished"
+    shutil.rmtree(staging, ignore_errors=True)
     try:
-        folder.mkdir(parents=True)
+        staging.mkdir(parents=True)
     except OSError as error:
-        raise ModelError(f"{folder.parent}: cannot be written: {error.strerror}.") from error
-    return folder
+        raise ModelError(f"{folder}: cannot be written: {error.strerror}.") from error
+    return staging
 
 
-def _move_into_place(unfinished: Path, folder: Path) -> None:
-    """Replace the old files one by one, the config last: it vouches for all the others."""
-    new = {path.name for path in unfinished.iterdir()}
+def _replace_files(staging: Path, folder: Path) -> None:
+    """Move the saved files into ``folder``, ``config.json`` with their checksums last."""
+    new = {path.name for path in staging.iterdir()}
     for name in set(FILES) - new:
         (folder / name).unlink(missing_ok=True)
     for name in sorted(new, key=lambda name: name == CONFIG):
-        with (unfinished / name).open("rb") as written:
-            os.fsync(written.fileno())
-        (unfinished / name).replace(folder / name)
-    unfinished.rmdir()
+        with (staging / name).open("rb") as file:
+            os.fsync(file.fileno())
+        (staging / name).replace(folder / name)
+    staging.rmdir()

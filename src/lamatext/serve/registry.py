@@ -26,7 +26,7 @@ class ServedModel:
     @property
     def labels(self) -> list[str] | list[int]:
         """Its classes."""
-        labels: list[str] | list[int] = self.predictor.classes.tolist()
+        labels: list[str] | list[int] = self.predictor.classes_.tolist()
         return labels
 
 

@@ -9,14 +9,13 @@ from fastapi import FastAPI
 from starlette.responses import FileResponse, Response
 
 from lamatext.errors import ModelError
-from lamatext.saved.format import NGRAMS, WEIGHTS
+from lamatext.saved.format import WEIGHTS, ngrams_file
 from lamatext.serve.http_errors import ProblemError
 from lamatext.serve.registry import ServedModel
 from lamatext.views.explanation_page import style
 from lamatext.views.web_model import describe, runs_in_page
 
 TYPES = {"js": "text/javascript", "css": "text/css", "html": "text/html", "svg": "image/svg+xml"}
-TENSORS = {"weights": WEIGHTS, "ngrams": NGRAMS}
 FRESH = {"Cache-Control": "no-cache"}
 
 
@@ -53,8 +52,9 @@ def _add_models(app: FastAPI, served: Mapping[str, ServedModel]) -> None:
 
     @app.get("/models/{name}/{part}", include_in_schema=False)
     def tensors(name: str, part: str) -> Response:
-        file = _named(served, name).folder / TENSORS.get(part, "")
-        if part not in TENSORS or not file.is_file():
+        folder = _named(served, name).folder
+        file = {"weights": folder / WEIGHTS, "ngrams": ngrams_file(folder)}.get(part)
+        if file is None or not file.is_file():
             raise ProblemError(404, "this model has no such part.")
         return FileResponse(file, headers=FRESH, media_type="application/octet-stream")
 

@@ -12,14 +12,13 @@ from torch import nn
 
 from lamatext.data.cache import Arrays, cached, fingerprint
 from lamatext.data.splits import stratified_split
-from lamatext.data.text_encoder import TextEncoder, Tokens, tokenise
+from lamatext.data.text_encoder import Encoder, TextEncoder, Tokens, tokenise
 from lamatext.data.token_ids import Indices, Ragged
 from lamatext.data.tokenizer import make_tokenizer
 from lamatext.data.vocabulary import Vocabulary
 from lamatext.data.word_vectors import Vectors, make_vectors
 from lamatext.nn.network import build_network
 from lamatext.progress import Progress
-from lamatext.runtime.predictor import Encoder
 from lamatext.settings import Recipe, TextSettings
 from lamatext.training.auto_settings import Facts, settle
 

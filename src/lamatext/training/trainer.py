@@ -10,14 +10,13 @@ import torch
 from torch import Tensor, nn
 
 from lamatext.data.cache import fingerprint
-from lamatext.data.text_encoder import Tokens
+from lamatext.data.text_encoder import Encoder, Tokens
 from lamatext.data.token_ids import Indices
 from lamatext.errors import ConfigError
 from lamatext.kernels.gru import compile_kernels, ready
 from lamatext.ngrams.model import NgramModel
 from lamatext.progress import SILENT, Progress
-from lamatext.runtime.predictor import Encoder
-from lamatext.saved.quantization import restored, stored_as
+from lamatext.saved.quantization import dequantize, quantize
 from lamatext.settings import RECURRENT, Recipe
 from lamatext.training.batching import Examples
 from lamatext.training.calibration import fold_temperature, scale_logits
@@ -158,7 +157,7 @@ def round_as_stored(network: nn.Module, storage: str) -> None:
     if storage == "float32":
         return
     tensors = {name: tensor.cpu().numpy() for name, tensor in network.state_dict().items()}
-    kept = restored(stored_as(tensors, storage))  # type: ignore[arg-type]
+    kept = dequantize(quantize(tensors, storage))  # type: ignore[arg-type]
     network.load_state_dict({name: torch.from_numpy(value) for name, value in kept.items()})
 
 

@@ -17,11 +17,11 @@ from lamatext.atomic_write import write_text
 from lamatext.data.text_encoder import TextEncoder
 from lamatext.data.token_ids import FIRST_WORD
 from lamatext.errors import require
-from lamatext.runtime.parity import Agreement, agreement, made_up_texts
+from lamatext.runtime.parity import PredictorParity, compare_predictors, random_texts
 from lamatext.runtime.predictor import Predictor
 from lamatext.saved.format import load_config, ngrams_file
 from lamatext.saved.model_io import load_model, load_tensors, save_model
-from lamatext.saved.quantization import Storage, stored_as
+from lamatext.saved.quantization import Storage, quantize
 from lamatext.serve.web_page import asset
 from lamatext.views.formatting import escaped
 from lamatext.views.web_model import describe
@@ -40,7 +40,7 @@ class WebExport:
     file: Path
     bytes: int
     storage: Storage
-    agreement: Agreement | None  # with the model as saved; None: the numbers are its own
+    parity: PredictorParity | None  # with the model as saved; None: the numbers are its own
 
 
 def export_web(folder: Path, out: Path, *, storage: Storage | None = None) -> WebExport:
@@ -56,14 +56,14 @@ def export_web(folder: Path, out: Path, *, storage: Storage | None = None) -> We
     """
     description = {**describe(folder), "name": folder.resolve().name}
     storage, found = (storage, _compared(folder, storage)) if storage else _usual(folder)
-    weights = save(stored_as(load_tensors(folder), storage))
+    weights = save(quantize(load_tensors(folder), storage))
     ngrams = ngrams_file(folder).read_bytes() if description["ngrams"] else None
     html = page_of(description, weights, ngrams)
     write_text(out, html)
     return WebExport(out, len(html.encode()), storage, found)
 
 
-def _usual(folder: Path) -> tuple[Storage, Agreement | None]:
+def _usual(folder: Path) -> tuple[Storage, PredictorParity | None]:
     """As saved; half of float32 where that keeps what the model says, and can be tried."""
     saved: Storage = load_config(folder)["storage"]
     if saved == "float32" and find_spec("onnx"):
@@ -73,7 +73,7 @@ def _usual(folder: Path) -> tuple[Storage, Agreement | None]:
     return saved, None
 
 
-def _compared(folder: Path, storage: Storage) -> Agreement | None:
+def _compared(folder: Path, storage: Storage) -> PredictorParity | None:
     """The model in that storage beside the model as saved; None where the numbers are the same."""
     if storage in ("float32", load_config(folder)["storage"]):
         return None
@@ -83,7 +83,9 @@ def _compared(folder: Path, storage: Storage) -> Agreement | None:
     with TemporaryDirectory() as place:
         save_model(place, model, storage=storage)
         words = model.encoder.vocabulary.words[FIRST_WORD:]
-        return agreement(Predictor.load(place), Predictor.load(folder), made_up_texts(words))
+        return compare_predictors(
+            Predictor.load(place), Predictor.load(folder), random_texts(words)
+        )
 
 
 def page_of(description: Mapping[str, Any], weights: bytes, ngrams: bytes | None) -> str:

@@ -5,8 +5,8 @@ from typing import Any
 
 from lamatext.errors import ModelError
 from lamatext.ngrams.model import specs
-from lamatext.saved.format import VOCAB, WEIGHTS, load_config, ngrams_file, recipe_of
-from lamatext.saved.onnx_graph import NOT_HELD
+from lamatext.saved.format import VOCAB, WEIGHTS, load_config, ngrams_file, saved_recipe
+from lamatext.saved.onnx_export import WITHOUT_GRAPH
 from lamatext.settings import NgramSettings
 
 SETTINGS = ("name", "heads", "rank", "score_input", "score_tanh", "score_l2")
@@ -19,9 +19,9 @@ def describe(folder: Path) -> dict[str, Any]:
         ModelError: the model is one that JavaScript cannot run.
     """
     config = load_config(folder)
-    recipe = recipe_of(folder, config)
+    recipe = saved_recipe(folder, config)
     model, text = recipe.model, recipe.text
-    if model.name in NOT_HELD:
+    if model.name in WITHOUT_GRAPH:
         raise ModelError(
             f"{folder}: {model.name} is too large to run in a page alone. "
             f"Use `lamatext serve {folder}`, or train one of the light systems."

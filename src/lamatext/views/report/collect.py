@@ -76,7 +76,7 @@ def gather(
         progress: told what is being done.
     """
     predictor = Predictor.load(folder)
-    encoder = LabelEncoder(tuple(predictor.classes.tolist()))
+    encoder = LabelEncoder(tuple(predictor.classes_.tolist()))
     labels = encoder.names
     truth = encoder.encode(held.texts.require_labels(), source=held.texts.source)
     texts: list[str] = held.texts.texts.to_pylist()

@@ -48,7 +48,7 @@ def checked_reasons(
 
 def is_slow(predictor: Predictor) -> bool:
     """Whether it is a Transformer, which reads a text a hundred times slower than the others."""
-    return predictor.versions < VERSIONS
+    return predictor.max_occlusions < VERSIONS
 
 
 def _network(folder: Path, progress: Progress) -> "nn.Module | None":

@@ -32,8 +32,8 @@ def words_of(
     return global_words(
         _reads(predictor, found, known),
         vocabulary=[""] * FIRST_WORD + list(known),
-        labels=predictor.classes.tolist(),
-        top=max(3, min(TOP, ALL // len(predictor.classes))),
+        labels=predictor.classes_.tolist(),
+        top=max(3, min(TOP, ALL // len(predictor.classes_))),
         min_count=OFTEN if len(texts) >= 100 else 2,
     )
 

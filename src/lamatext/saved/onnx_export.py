@@ -1,0 +1,387 @@
+"""Export of a network to ``model.onnx``: an ONNX graph built by hand, equal to ``lamatext.nn``.
+
+The file has a few kB: its tensors point into ``model.safetensors`` in the same folder. Padding has
+no effect on any output: the GRU reads ``lengths``; the softmax, the mean, the maximum and the
+convolutions use the mask computed from ``lengths``.
+Shapes: B texts, T words, E embedding width, D state width, M heads, k rank, C classes.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from lamatext.errors import ModelError, require
+from lamatext.saved.format import GRAPH, STATES_INPUT, WEIGHTS
+from lamatext.saved.quantization import SCALE, Array
+from lamatext.saved.safetensors_layout import tensor_locations
+from lamatext.settings import ModelSettings
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
+
+WITHOUT_GRAPH = ("te", "bert")  # systems that run in PyTorch only
+OPSET, IR_VERSION = 17, 9  # supported by every ONNX Runtime since 1.15
+FLOAT, INT32 = 1, 6  # onnx.TensorProto's numbers for these types
+
+
+def write_onnx(folder: Path, model: ModelSettings, tensors: Mapping[str, Array]) -> None:
+    """Write ``model.onnx`` for a network whose tensors are already in ``model.safetensors``.
+
+    The graph's tensors become ONNX external data: byte ranges of ``model.safetensors``.
+    """
+    graph = build_onnx_graph(model, tensors)
+    locations = tensor_locations((folder / WEIGHTS).read_bytes())
+    for tensor in graph.graph.initializer:
+        if tensor.name not in locations:
+            continue
+        location = locations[tensor.name]
+        tensor.ClearField("raw_data")
+        tensor.data_location = type(tensor).EXTERNAL
+        tensor.external_data.add(key="location", value=WEIGHTS)
+        tensor.external_data.add(key="offset", value=str(location.start))
+        tensor.external_data.add(key="length", value=str(location.end - location.start))
+    (folder / GRAPH).write_bytes(graph.SerializeToString())
+
+
+def build_onnx_graph(model: ModelSettings, tensors: Mapping[str, Array]) -> "ModelProto":
+    """Build the ONNX graph of the system that ``model`` names, with all tensors inside.
+
+    Args:
+        model: settings of the network.
+        tensors: its state dict, quantized or not (``lamatext.saved.quantization``).
+
+    Inputs: ``ids`` (B, T) and ``lengths`` (B,), int32, every length at least 1. A system with a GRU
+    also accepts precomputed GRU states (B, T, D) as ``STATES_INPUT``. Outputs: ``logits`` (B, C),
+    ``embedding`` (B, M, D), ``states`` (B, T, D); with attention also ``weights`` (B, M, T).
+    """
+    if model.name in WITHOUT_GRAPH:
+        raise ModelError(
+            f"{model.name} has no ONNX graph, it runs in PyTorch only. "
+            "Use TextClassifier.load with torch installed, or train another system."
+        )
+    graph = OnnxGraphBuilder(tensors)
+    text = _embed(graph)
+    _encode(graph, text)
+    has_weights = _pool(graph, model, text)
+    _classify(graph)
+    outputs: dict[str, list[str | int]] = {
+        "logits": ["B", "C"],
+        "embedding": ["B", "M", "D"],
+        "states": ["B", "T", "D"],
+    }
+    if has_weights:
+        outputs["weights"] = ["B", "M", "T"]
+    return graph.model(outputs)
+
+
+class OnnxGraphBuilder:
+    """Builder of an ONNX graph: each method adds nodes and returns the name of their result.
+
+    Nodes that depend on tensors only (reordering the gates of a GRU, dequantizing a matrix) are
+    computed once, when ONNX Runtime loads the graph.
+    """
+
+    def __init__(self, tensors: Mapping[str, Array]) -> None:
+        self._onnx = require("onnx", extra="train", purpose="Writing model.onnx")
+        self._tensors = tensors
+        self._nodes: list[Any] = []
+        self._initializers: dict[str, Any] = {}
+        self._optional_inputs: list[Any] = []
+        self._numbers = count()
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._tensors
+
+    def add(self, op: str, *inputs: str, name: str | None = None, **attributes: object) -> str:
+        """Add a node with the ONNX operator ``op`` and one output."""
+        name = name or self._new_name(op)
+        self._nodes.append(self._onnx.helper.make_node(op, inputs, [name], **attributes))
+        return name
+
+    def split(self, value: str, parts: int) -> list[str]:
+        """Add an ONNX Split of ``value`` into equal parts along its first axis."""
+        stem = self._new_name("Split")
+        names = [f"{stem}.{part}" for part in range(parts)]
+        self._nodes.append(self._onnx.helper.make_node("Split", [value], names, axis=0))
+        return names
+
+    def optional_input(self, name: str, shape: Sequence[str | int]) -> str:
+        """Declare a float32 input of the ONNX graph that the caller may omit; it is then empty."""
+        empty = np.zeros([0 if isinstance(size, str) else size for size in shape], np.float32)
+        self._initializers[name] = self._onnx.numpy_helper.from_array(empty, name)
+        self._optional_inputs.append(self._float_info(name, shape))
+        return name
+
+    def conditional(
+        self, condition: str, then: Callable[[], str], otherwise: Callable[[], str], *, name: str
+    ) -> str:
+        """Add an ONNX If node; ``then`` and ``otherwise`` add the nodes of its branches."""
+        branches = {"then_branch": self._branch(then), "else_branch": self._branch(otherwise)}
+        return self.add("If", condition, name=name, **branches)
+
+    def constant(self, value: Sequence[int] | Array) -> str:
+        """Store a constant in the ONNX graph; a sequence (a shape or axes) as int64."""
+        array = np.asarray(value, np.int64) if isinstance(value, list | tuple) else value
+        name = self._new_name("Constant")
+        self._initializers[name] = self._onnx.numpy_helper.from_array(array, name)
+        return name
+
+    def number(self, value: float) -> str:
+        """Store a float32 scalar in the ONNX graph."""
+        return self.constant(np.array(value, np.float32))
+
+    def integer(self, value: int) -> str:
+        """Store an int32 scalar in the ONNX graph."""
+        return self.constant(np.array(value, np.int32))
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        """Return the shape of a tensor of the network to export."""
+        return self._tensors[name].shape
+
+    def tensor(self, name: str) -> str:
+        """Add the ONNX nodes that give a tensor of the network in float32, dequantized."""
+        stored = self._initializer(name)
+        kind = self._tensors[name].dtype
+        if kind == np.float32:
+            return stored
+        floats = self.add("Cast", stored, to=FLOAT)
+        if kind != np.int8:
+            return floats
+        scale = self.add("Unsqueeze", self._initializer(name + SCALE), self.constant([1]))
+        return self.add("Mul", floats, scale)
+
+    def transposed(self, name: str) -> str:
+        """Add the ONNX nodes that transpose a matrix of the network: (out, in) → (in, out)."""
+        return self.add("Transpose", self.tensor(name), perm=[1, 0])
+
+    def rows(self, name: str, ids: str) -> str:
+        """Add an ONNX Gather of matrix rows at ``ids`` (B, T); only those rows are dequantized."""
+        kind = self._tensors[name].dtype
+        rows = self.add("Gather", self._initializer(name), ids)  # (B, T, width)
+        if kind == np.float32:
+            return rows
+        floats = self.add("Cast", rows, to=FLOAT)
+        if kind != np.int8:
+            return floats
+        scale = self.add("Gather", self._initializer(name + SCALE), ids)  # (B, T)
+        return self.add("Mul", floats, self.add("Unsqueeze", scale, self.constant([2])))
+
+    def model(self, outputs: Mapping[str, Sequence[str | int]]) -> "ModelProto":
+        """Return the complete ONNX model from ``ids`` and ``lengths`` to the named outputs."""
+        helper = self._onnx.helper
+        ids = helper.make_tensor_value_info("ids", INT32, ["B", "T"])
+        lengths = helper.make_tensor_value_info("lengths", INT32, ["B"])
+        graph = helper.make_graph(
+            self._nodes,
+            "lamatext",
+            [ids, lengths, *self._optional_inputs],
+            [self._float_info(name, shape) for name, shape in outputs.items()],
+            list(self._initializers.values()),
+        )
+        opset = helper.make_opsetid("", OPSET)
+        model: ModelProto = helper.make_model(
+            graph, opset_imports=[opset], ir_version=IR_VERSION, producer_name="lamatext"
+        )
+        return model
+
+    def _branch(self, add_nodes: Callable[[], str]) -> Any:
+        outer, self._nodes = self._nodes, []
+        name = add_nodes()
+        inner, self._nodes = self._nodes, outer
+        return self._onnx.helper.make_graph(inner, name, [], [self._float_info(name, None)])
+
+    def _float_info(self, name: str, shape: Sequence[str | int] | None) -> Any:
+        return self._onnx.helper.make_tensor_value_info(name, FLOAT, shape)
+
+    def _initializer(self, name: str) -> str:
+        if name not in self._initializers:
+            tensor = self._onnx.numpy_helper.from_array(self._tensors[name], name)
+            self._initializers[name] = tensor
+        return name
+
+    def _new_name(self, stem: str) -> str:
+        return f"{stem}_{next(self._numbers)}"
+
+
+class _Text(NamedTuple):
+    """Names of the ONNX values that the pooling reads, in addition to ``states`` (B, T, D)."""
+
+    embedded: str  # (B, T, E)
+    mask: str  # (B, 1, T) bool: true for words
+    lengths: str  # (B, 1, 1) int32
+
+
+def _embed(graph: OnnxGraphBuilder) -> _Text:
+    """Add the ONNX nodes that embed ``ids`` and compute the mask from ``lengths``."""
+    words = graph.add("Cast", graph.add("Shape", "ids", start=1, end=2), to=INT32)  # (1,)
+    words = graph.add("Squeeze", words)
+    position = graph.add("Range", graph.integer(0), words, graph.integer(1))  # (T,)
+    lengths = graph.add("Unsqueeze", "lengths", graph.constant([1, 2]))  # (B, 1, 1)
+    mask = graph.add("Less", position, lengths)  # (B, 1, T)
+    return _Text(graph.rows("embedding.weight", "ids"), mask, lengths)
+
+
+def _encode(graph: OnnxGraphBuilder, text: _Text) -> None:
+    """Add the encoder's ONNX nodes, which output ``states`` (B, T, D)."""
+    if "encoder.gru.weight_hh_l0" in graph:
+        _add_gru(graph, text.embedded)
+    elif "encoder.windows.0.weight" in graph:
+        _add_convolutions(graph, text)
+    else:
+        graph.add("Identity", text.embedded, name="states")
+
+
+def _add_gru(graph: OnnxGraphBuilder, embedded: str) -> None:
+    """Add the bidirectional ONNX GRU: ``states`` (B, T, 2h), unless the caller passes them."""
+    hidden = graph.shape("encoder.gru.weight_hh_l0")[1]
+    parameters = _gates(graph, "weight_ih"), _gates(graph, "weight_hh"), _gate_biases(graph)
+
+    def run_gru() -> str:
+        steps = graph.add("Transpose", embedded, perm=[1, 0, 2])  # (T, B, E)
+        states = graph.add(
+            "GRU",
+            *(steps, *parameters, "lengths"),
+            hidden_size=hidden,
+            direction="bidirectional",
+            linear_before_reset=1,  # n = tanh(W x + b + r ∘ (U h + c)), as in torch
+        )  # (T, 2, B, h)
+        states = graph.add("Transpose", states, perm=[2, 0, 1, 3])  # (B, T, 2, h)
+        return graph.add("Reshape", states, graph.constant([0, 0, 2 * hidden]))
+
+    given = graph.optional_input(STATES_INPUT, ["B", "T", 2 * hidden])
+    zero = graph.constant(np.array(0, np.int64))
+    is_empty = graph.add("Equal", graph.add("Size", given), zero)
+    graph.conditional(is_empty, run_gru, lambda: graph.add("Identity", given), name="states")
+
+
+def _gates(graph: OnnxGraphBuilder, part: str) -> str:
+    """Reorder GRU gates from torch's r, z, n to ONNX's z, r, n, both directions: (2, 3h, ·)."""
+    rows = []
+    for direction in ("", "_reverse"):
+        r, z, n = graph.split(graph.tensor(f"encoder.gru.{part}_l0{direction}"), 3)
+        rows += [z, r, n]
+    width = graph.shape(f"encoder.gru.{part}_l0")[1]
+    joined = graph.add("Concat", *rows, axis=0)  # (6h, ·)
+    return graph.add("Reshape", joined, graph.constant([2, -1, width]))
+
+
+def _gate_biases(graph: OnnxGraphBuilder) -> str:
+    """Reorder GRU biases as ONNX expects: of the input, then of the recurrence: (2, 6h)."""
+    rows = []
+    for direction in ("", "_reverse"):
+        for part in ("bias_ih", "bias_hh"):
+            r, z, n = graph.split(graph.tensor(f"encoder.gru.{part}_l0{direction}"), 3)
+            rows += [z, r, n]
+    return graph.add("Reshape", graph.add("Concat", *rows, axis=0), graph.constant([2, -1]))
+
+
+def _add_convolutions(graph: OnnxGraphBuilder, text: _Text) -> None:
+    """Add the CNN's ONNX nodes: ``states`` (B, T, windows * filters), after a ReLU."""
+    words = graph.add("Transpose", text.embedded, perm=[0, 2, 1])  # (B, E, T)
+    words = graph.add("Where", text.mask, words, graph.number(0))
+    maps: list[str] = []
+    while f"encoder.windows.{len(maps)}.weight" in graph:
+        window = f"encoder.windows.{len(maps)}"
+        weight, bias = graph.tensor(f"{window}.weight"), graph.tensor(f"{window}.bias")
+        size = graph.shape(f"{window}.weight")[2]
+        pads = [(size - 1) // 2, size // 2]  # an even window has one more on the right
+        maps.append(graph.add("Conv", words, weight, bias, pads=pads))  # (B, filters, T)
+    joined = graph.add("Relu", graph.add("Concat", *maps, axis=1))
+    graph.add("Transpose", joined, perm=[0, 2, 1], name="states")
+
+
+def _pool(graph: OnnxGraphBuilder, model: ModelSettings, text: _Text) -> bool:
+    """Add the pooling's ONNX nodes: ``embedding`` (B, M, D).
+
+    Returns:
+        Whether the system has attention, and so an output ``weights`` (B, M, T).
+    """
+    match model.name:
+        case "bigru" | "cnn":
+            _add_max(graph, text.mask)
+            return False
+        case "avg":
+            _add_mean(graph, text, name="embedding")
+            return False
+        case "bilinear":
+            scores = _bilinear_scores(graph, model, text)
+        case "san":
+            inner = graph.add("MatMul", "states", graph.transposed("pooling.w1.weight"))
+            inner = graph.add("Tanh", inner)
+            scores = graph.add("MatMul", inner, graph.transposed("pooling.w2.weight"))
+        case _:
+            scores = _low_rank_scores(graph, model, text)
+    scores = graph.add("Transpose", scores, perm=[0, 2, 1])  # (B, M, T)
+    scores = graph.add("Where", text.mask, scores, graph.number(-np.inf))
+    weights = graph.add("Softmax", scores, axis=-1)
+    # Exactly zero on padding, however a platform's softmax rounds exp(-inf).
+    graph.add("Where", text.mask, weights, graph.number(0), name="weights")
+    graph.add("MatMul", "weights", "states", name="embedding")
+    return True
+
+
+def _low_rank_scores(graph: OnnxGraphBuilder, model: ModelSettings, text: _Text) -> str:
+    """Add LAMA's scores (B, T, M) as ONNX nodes: 1ᵀ(Pᵀc ∘ Qᵀu), tanh, l2, temperature."""
+    words = _scored_words(graph, model)
+    learned = "pooling.context"  # (D,), the same for all texts
+    context = graph.tensor(learned) if learned in graph else _add_mean(graph, text)  # or (B, 1, E)
+    query = graph.add("MatMul", context, graph.transposed("pooling.p.weight"))  # (…, M*k)
+    keys = graph.add("MatMul", words, graph.transposed("pooling.q.weight"))  # (B, T, M*k)
+    scores = graph.add("Mul", query, keys)
+    if model.rank > 1:
+        shape = graph.constant([0, 0, model.heads, model.rank])
+        scores = graph.add("Reshape", scores, shape)  # (B, T, M, k)
+        scores = graph.add("ReduceSum", scores, graph.constant([3]), keepdims=0)
+    if model.score_tanh:
+        scores = graph.add("Tanh", scores)
+    if model.score_l2:
+        norm = graph.add("ReduceL2", scores, axes=[2], keepdims=1)  # (B, T, 1)
+        scores = graph.add("Div", scores, graph.add("Max", norm, graph.number(1e-12)))
+    if model.initial_temperature is not None:
+        factor = graph.add("Exp", graph.tensor("pooling.log_temperature"))  # (M,)
+        scores = graph.add("Mul", scores, factor)
+    return scores
+
+
+def _bilinear_scores(graph: OnnxGraphBuilder, model: ModelSettings, text: _Text) -> str:
+    """Add the scores uᵀ Wᵀ c of the full-rank bilinear head as ONNX nodes: (B, T, 1)."""
+    words = _scored_words(graph, model)
+    query = graph.add("MatMul", _add_mean(graph, text), graph.tensor("pooling.weight"))  # (B, 1, D)
+    return graph.add("MatMul", words, graph.add("Transpose", query, perm=[0, 2, 1]))
+
+
+def _scored_words(graph: OnnxGraphBuilder, model: ModelSettings) -> str:
+    """Return the ONNX value that the heads score: u = tanh(W h + b), or the states: (B, T, D)."""
+    if model.score_input == "states":
+        return "states"
+    product = graph.add("MatMul", "states", graph.transposed("pooling.project.weight"))
+    return graph.add("Tanh", graph.add("Add", product, graph.tensor("pooling.project.bias")))
+
+
+def _add_mean(graph: OnnxGraphBuilder, text: _Text, name: str | None = None) -> str:
+    """Add the ONNX nodes for the mean of the word embeddings over each text: (B, 1, E)."""
+    total = graph.add("MatMul", graph.add("Cast", text.mask, to=FLOAT), text.embedded)
+    return graph.add("Div", total, graph.add("Cast", text.lengths, to=FLOAT), name=name)
+
+
+def _add_max(graph: OnnxGraphBuilder, mask: str) -> None:
+    """Add the ONNX nodes for the maximum of the states over the words: ``embedding`` (B, 1, D)."""
+    penalty = graph.add("Where", mask, graph.number(0), graph.number(-np.inf))  # (B, 1, T)
+    states = graph.add("Transpose", "states", perm=[0, 2, 1])  # (B, D, T)
+    maximum = graph.add("GlobalMaxPool", graph.add("Add", states, penalty))  # (B, D, 1)
+    graph.add("Transpose", maximum, perm=[0, 2, 1], name="embedding")
+
+
+def _classify(graph: OnnxGraphBuilder) -> None:
+    """Add the classifier's ONNX nodes: ``logits`` (B, C) from the flattened embedding."""
+    values = graph.add("Flatten", "embedding", axis=1)  # (B, M*D)
+    last = 1
+    if "classifier.0.weight" in graph:
+        weight, bias = graph.tensor("classifier.0.weight"), graph.tensor("classifier.0.bias")
+        values = graph.add("Relu", graph.add("Gemm", values, weight, bias, transB=1))
+        last = 3
+    weight, bias = (graph.tensor(f"classifier.{last}.{part}") for part in ("weight", "bias"))
+    graph.add("Gemm", values, weight, bias, transB=1, name="logits")

@@ -1,0 +1,44 @@
+"""Byte layout of a safetensors file: where each tensor is stored, and views on the bytes.
+
+The file is the header's length (8 bytes, little-endian), the header (JSON), then the tensors.
+"""
+
+import json
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class TensorLocation(NamedTuple):
+    """Type, shape and byte range of one tensor in a safetensors file."""
+
+    dtype: str  # as safetensors names it: F32, F16, I8
+    shape: list[int]
+    start: int  # from the beginning of the file
+    end: int
+
+
+def tensor_locations(data: bytes) -> dict[str, TensorLocation]:
+    """Read from a safetensors header where each tensor is stored in the file."""
+    begin = 8 + int.from_bytes(data[:8], "little")
+    header: dict[str, dict[str, Any]] = json.loads(data[8:begin])
+    header.pop("__metadata__", None)
+    return {
+        name: TensorLocation(
+            entry["dtype"], entry["shape"], *(begin + byte for byte in entry["data_offsets"])
+        )
+        for name, entry in header.items()
+    }
+
+
+_TYPES = {"F32": np.float32, "F16": np.float16, "I8": np.int8}
+
+
+def tensor_views(data: bytes) -> dict[str, NDArray[Any]]:
+    """Return the tensors of a safetensors file as numpy views of its bytes, without a copy."""
+    file = np.frombuffer(data, np.uint8)
+    return {
+        name: file[tensor.start : tensor.end].view(_TYPES[tensor.dtype]).reshape(tensor.shape)
+        for name, tensor in tensor_locations(data).items()
+    }

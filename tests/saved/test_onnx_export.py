@@ -1,0 +1,212 @@
+import shutil
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+
+from lamatext.errors import ModelError
+from lamatext.runtime.engine import EngineOutput
+from lamatext.runtime.onnx_engine import OnnxEngine
+from lamatext.saved.format import GRAPH, WEIGHTS
+from lamatext.saved.onnx_export import build_onnx_graph
+from lamatext.saved.quantization import Storage, dequantize, quantize
+from lamatext.settings import ModelSettings
+from tests.runtime.networks import SYSTEMS, random_network, random_texts, save, settings
+
+OPTIONS: dict[str, dict[str, object]] = {
+    "paper": {},
+    "rank": {"rank": 3},
+    "states": {"score_input": "states", "rank": 2},
+    "bare": {"score_tanh": False, "score_l2": False},
+    "no-tanh": {"score_tanh": False},
+    "no-l2": {"score_l2": False},
+    "temperature": {"initial_temperature": 8.0},
+    "one-head": {"heads": 1},
+    "linear": {"classifier_width": 0},
+}
+READ_BY = {"lama": set(OPTIONS), "san": {"paper", "one-head", "linear"}}
+READ_BY["bilinear"] = {"paper", "states", "linear"}
+CASES = [
+    (name, option)
+    for name in SYSTEMS
+    for option in OPTIONS
+    if option in READ_BY.get(name.split("-")[0], {"paper", "linear"})
+]
+SIZES = [(1, 1), (1, 2), (2, 1), (5, 3), (3, 17), (64, 40), (17, 200), (1, 200)]
+
+
+def assert_equal_results(ours: EngineOutput, theirs: EngineOutput, lengths: np.ndarray) -> None:
+    mask = np.arange(theirs.states.shape[1]) < lengths[:, None]  # (B, T)
+    np.testing.assert_allclose(ours.logits, theirs.logits, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(ours.embedding, theirs.embedding, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(ours.states[mask], theirs.states[mask], rtol=1e-5, atol=1e-5)
+    assert (ours.weights is None) == (theirs.weights is None)
+    if ours.weights is not None and theirs.weights is not None:
+        np.testing.assert_allclose(ours.weights, theirs.weights, rtol=1e-5, atol=1e-5)
+        assert not ours.weights.transpose(0, 2, 1)[~mask].any()
+
+
+@pytest.mark.parametrize(("name", "option"), CASES)
+def test_graph_says_what_torch_says(name: str, option: str) -> None:
+    model = settings(name, **OPTIONS[option])
+    torch_engine, tensors = random_network(model)
+    engine = OnnxEngine(build_onnx_graph(model, tensors).SerializeToString())
+
+    for seed, (texts, words) in enumerate(SIZES):
+        ids, lengths = random_texts(texts, words, seed=seed)
+        assert_equal_results(engine.run(ids, lengths), torch_engine.run(ids, lengths), lengths)
+
+
+@pytest.mark.parametrize("name", ["lama-ctx", "san", "bigru", "cnn"])
+def test_graph_of_the_papers_sizes_says_what_torch_says(name: str) -> None:
+    model = ModelSettings.model_validate({"name": name})
+    torch_engine, tensors = random_network(model, width=100)
+    engine = OnnxEngine(build_onnx_graph(model, tensors).SerializeToString())
+    ids, lengths = random_texts(16, 150)
+
+    ours, theirs = engine.run(ids, lengths), torch_engine.run(ids, lengths)
+
+    largest = np.abs(theirs.logits).max()  # hundreds, with these weights
+    np.testing.assert_allclose(ours.logits / largest, theirs.logits / largest, atol=1e-5)
+    np.testing.assert_allclose(ours.embedding, theirs.embedding, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_text_in_a_batch_gets_the_logits_it_gets_alone(name: str) -> None:
+    model = settings(name)
+    _, tensors = random_network(model)
+    engine = OnnxEngine(build_onnx_graph(model, tensors).SerializeToString())
+    ids, lengths = random_texts(6, 30)
+
+    together = engine.logits(ids, lengths)
+
+    for row, length in enumerate(lengths):
+        alone = engine.logits(ids[row : row + 1, :length], lengths[row : row + 1])
+        np.testing.assert_allclose(together[row : row + 1], alone, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["lama-ctx", "san", "bigru"])
+def test_states_of_padding_are_zero(name: str) -> None:
+    model = settings(name)
+    _, tensors = random_network(model)
+    engine = OnnxEngine(build_onnx_graph(model, tensors).SerializeToString())
+    ids, lengths = random_texts(9, 30)
+
+    states = engine.run(ids, lengths).states
+
+    assert not states[np.arange(30) >= lengths[:, None]].any()
+    assert states[np.arange(30) < lengths[:, None]].all()
+
+
+def test_words_whose_scores_are_all_zero_get_equal_weights() -> None:
+    model = settings("lama-ctx")
+    _, tensors = random_network(model)
+    tensors["pooling.q.weight"][:] = 0
+    engine = OnnxEngine(build_onnx_graph(model, tensors).SerializeToString())
+
+    weights = engine.run(*random_texts(1, 4)).weights
+
+    assert weights is not None
+    np.testing.assert_allclose(weights, np.full((1, 5, 4), 0.25))
+
+
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_graph_keeps_to_the_rules_of_onnx(name: str) -> None:
+    model = settings(name, initial_temperature=2.0)
+    _, tensors = random_network(model)
+
+    onnx.checker.check_model(build_onnx_graph(model, tensors), full_check=True)
+
+
+@pytest.mark.parametrize("name", ["te", "bert"])
+def test_systems_without_a_graph_are_named(name: str) -> None:
+    with pytest.raises(ModelError, match=rf"{name} has no ONNX graph.*TextClassifier\.load"):
+        build_onnx_graph(settings(name), {})
+
+
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_tensors_in_the_safetensors_file_give_the_same_bits(name: str, tmp_path: Path) -> None:
+    model = settings(name)
+    _, tensors = random_network(model)
+    inside = OnnxEngine(build_onnx_graph(model, tensors).SerializeToString())
+    ids, lengths = random_texts(5, 20)
+
+    outside = OnnxEngine(save(tmp_path, model, tensors) / GRAPH)
+
+    np.testing.assert_array_equal(outside.logits(ids, lengths), inside.logits(ids, lengths))
+
+
+def test_weights_lie_on_disk_once(tmp_path: Path) -> None:
+    model = settings("lama-ctx", classifier_width=512)
+    _, tensors = random_network(model, vocabulary=5000, width=100)
+
+    save(tmp_path, model, tensors)
+
+    assert (tmp_path / GRAPH).stat().st_size < 10_000
+    assert {file.name for file in tmp_path.iterdir()} == {GRAPH, WEIGHTS}
+
+
+def test_saved_model_runs_after_its_folder_moved_and_from_any_working_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = settings("lama-ctx")
+    torch_engine, tensors = random_network(model)
+    ids, lengths = random_texts(5, 20)
+    folder = save(tmp_path / "first", model, tensors)
+
+    shutil.move(folder, tmp_path / "Zweite, größere Mappe")
+    monkeypatch.chdir(tmp_path)
+    relative = OnnxEngine.load("Zweite, größere Mappe").logits(ids, lengths)
+    monkeypatch.chdir(tmp_path / "Zweite, größere Mappe")
+    here = OnnxEngine.load(".").logits(ids, lengths)
+
+    np.testing.assert_allclose(relative, torch_engine.logits(ids, lengths), atol=1e-5)
+    np.testing.assert_array_equal(here, relative)
+
+
+def test_writing_again_replaces_the_graph(tmp_path: Path) -> None:
+    first, second = settings("lama-ctx"), settings("avg")
+    _, tensors = random_network(first)
+    save(tmp_path, first, tensors)
+    torch_engine, tensors = random_network(second)
+    ids, lengths = random_texts(3, 8)
+
+    save(tmp_path, second, tensors)
+
+    result = OnnxEngine.load(tmp_path).run(ids, lengths)
+    assert result.weights is None
+    np.testing.assert_allclose(result.logits, torch_engine.logits(ids, lengths), atol=1e-5)
+
+
+@pytest.mark.parametrize("storage", ["float16", "int8"])
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_graph_computes_with_the_stored_numbers(
+    name: str, storage: Storage, tmp_path: Path
+) -> None:
+    model = settings(name)
+    _, tensors = random_network(model)
+    rounded = dequantize(quantize(tensors, storage))
+    expected = OnnxEngine(build_onnx_graph(model, rounded).SerializeToString())
+    ids, lengths = random_texts(5, 20)
+
+    engine = OnnxEngine.load(save(tmp_path, model, tensors, storage))
+
+    ours, theirs = engine.run(ids, lengths), expected.run(ids, lengths)
+    np.testing.assert_allclose(ours.logits, theirs.logits, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(("storage", "share"), [("float16", 0.51), ("int8", 0.3)])
+@pytest.mark.parametrize("name", ["lama-ctx", "bigru"])
+def test_other_storages_are_small(
+    name: str, storage: Storage, share: float, tmp_path: Path
+) -> None:
+    model = settings(name, hidden_size=50, heads=15, classifier_width=512)
+    _, tensors = random_network(model, vocabulary=7000, width=100)
+    size = {}
+
+    for kind in ("float32", storage):
+        folder = save(tmp_path / kind, model, tensors, kind)
+        size[kind] = sum(file.stat().st_size for file in folder.iterdir())
+
+    assert size[storage] <= share * size["float32"]

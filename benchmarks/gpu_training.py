@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from benchmarks.comparison import Comparison, SkippedError
-from lamatext.data.token_ids import Ragged
+from lamatext.data.token_ids import TokenIds
 from lamatext.nn.network import build_network
 from lamatext.recipes import load_recipe
 from lamatext.training.batching import Examples, bucketed
@@ -86,7 +86,7 @@ def synthetic_examples(texts: int) -> Examples:
     """Return random texts for GPU training: ``WORDS`` words each, a few of them frequent."""
     draw = np.random.default_rng(0)
     ids = 2 + (VOCABULARY - 2) * draw.random(texts * WORDS) ** 3
-    rows = Ragged(ids.astype(np.int32), np.arange(texts + 1, dtype=np.int64) * WORDS)
+    rows = TokenIds(ids.astype(np.int32), np.arange(texts + 1, dtype=np.int64) * WORDS)
     return Examples(rows, draw.integers(0, CLASSES, texts))
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from benchmarks.comparison import Comparison, Seconds, time_alternating
 from benchmarks.plain_pytorch import plain_pytorch
 from benchmarks.untrained_models import load_eager, save_untrained
-from lamatext.data.sources import load
+from lamatext.data.sources import load_dataset
 from lamatext.data.tokenizer import WordTokenizer
 from lamatext.recipes import load_recipe
 from lamatext.runtime.predictor import Predictor
@@ -25,7 +25,7 @@ def measure(
     source: str = "imdb", *, texts: int = 3000, words: int = 200, rounds: int = 30, starts: int = 7
 ) -> list[Comparison]:
     """Compare latencies: ``lama-ctx`` and the default recipe with eager PyTorch; cold start."""
-    corpus = load(source)
+    corpus = load_dataset(source)
     sample = corpus.take(np.random.default_rng(0).permutation(len(corpus))[:texts])
     text = text_of(words, sample.texts.to_pylist())
     with tempfile.TemporaryDirectory() as folder:

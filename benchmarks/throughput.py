@@ -22,8 +22,8 @@ from benchmarks.untrained_models import load_eager, save_untrained
 from lamatext.baselines import BASELINES, Baseline
 from lamatext.data.dataset import Dataset
 from lamatext.data.labels import LabelEncoder
-from lamatext.data.sources import load
-from lamatext.data.token_ids import by_length
+from lamatext.data.sources import load_dataset
+from lamatext.data.token_ids import batches_by_length
 from lamatext.recipes import load_recipe
 from lamatext.runtime.predictor import Predictor
 
@@ -38,8 +38,8 @@ def measure(
     source: str = "imdb", *, train: int = 3000, test: int = 1500, rounds: int = 3
 ) -> list[Comparison]:
     """Compare the throughput in texts per second, including reading and tokenizing."""
-    train_sample = _sample(load(source), train)
-    test_sample = _sample(load(source, split="test"), test)
+    train_sample = _sample(load_dataset(source), train)
+    test_sample = _sample(load_dataset(source, split="test"), test)
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
         pq.write_table(pa.table({"text": test_sample.texts}), place / "texts.parquet")
@@ -99,7 +99,7 @@ def _tuned_eager(folder: Path, probe: list[str]) -> tuple[Predict, EagerOptions]
     def run(texts: list[str], options: EagerOptions) -> None:
         with plain_pytorch(options.threads):
             rows = predictor.encoder.encode(texts)
-            for batch in by_length(rows.lengths, words=options.words):
+            for batch in batches_by_length(rows.lengths, max_words=options.words):
                 predictor.engine.logits(*rows.pad(batch))
 
     threads = sorted({1, torch.get_num_threads()})

@@ -15,9 +15,9 @@ import pyarrow.parquet as pq
 
 from benchmarks.comparison import Comparison, time_alternating
 from lamatext.data.dataset import Dataset
-from lamatext.data.sources import load
-from lamatext.data.text_encoder import tokenise
-from lamatext.data.token_ids import Ragged
+from lamatext.data.sources import load_dataset
+from lamatext.data.token_ids import TokenIds
+from lamatext.data.tokenized_texts import tokenize
 from lamatext.data.tokenizer import WordTokenizer
 from lamatext.data.vocabulary import Vocabulary
 from lamatext.errors import require
@@ -28,7 +28,7 @@ Tokenize = Callable[[list[str]], object]
 def measure(source: str = "imdb", *, texts: int = 4000, rounds: int = 5) -> list[Comparison]:
     """Compare tokenization speed; spaCy, which is slow, reads a tenth of the texts."""
     with tempfile.TemporaryDirectory() as folder:
-        corpus, place = load(source), Path(folder)
+        corpus, place = load_dataset(source), Path(folder)
         many = _write_sample(corpus, texts, place / "many.parquet")
         few = _write_sample(corpus, max(texts // 10, 1), place / "few.parquet")
         return [
@@ -37,19 +37,19 @@ def measure(source: str = "imdb", *, texts: int = 4000, rounds: int = 5) -> list
         ]
 
 
-def encode_file(path: Path) -> Ragged:
+def encode_file(path: Path) -> TokenIds:
     """Tokenize and encode a file with a vocabulary of the words that occur in it five times."""
-    texts = load(str(path)).texts
-    tokens = tokenise(texts, WordTokenizer())
+    texts = load_dataset(str(path)).texts
+    tokens = tokenize(texts, WordTokenizer())
     counts = tokens.counts(np.arange(len(texts)))
     return tokens.encode(Vocabulary.from_counts(tokens.types, counts, min_count=5))
 
 
-def _compare(name: str, tokenize: Tokenize, path: Path, rounds: int) -> Comparison:
+def _compare(name: str, run_baseline: Tokenize, path: Path, rounds: int) -> Comparison:
     def baseline() -> object:
-        return tokenize(pq.read_table(path, columns=["text"]).column("text").to_pylist())
+        return run_baseline(pq.read_table(path, columns=["text"]).column("text").to_pylist())
 
-    words = len(tokenise(load(str(path)).texts, WordTokenizer()).rows.ids)
+    words = len(tokenize(load_dataset(str(path)).texts, WordTokenizer()).rows.ids)
     seconds = time_alternating({"ours": lambda: encode_file(path), "baseline": baseline}, rounds)
     ours, theirs = ([words / taken for taken in seconds[side]] for side in ("ours", "baseline"))
     return Comparison.throughput(

@@ -17,7 +17,7 @@ from torch.profiler import ProfilerActivity, profile
 from benchmarks.comparison import Comparison, time_alternating
 from benchmarks.plain_pytorch import SWITCHES, best_threads, plain_pytorch
 from lamatext.data.labels import LabelEncoder
-from lamatext.data.sources import load
+from lamatext.data.sources import load_dataset
 from lamatext.data.token_ids import Indices
 from lamatext.nn.network import Network
 from lamatext.progress import SILENT
@@ -125,7 +125,7 @@ def make_task(source: str, batches: int) -> Task:
     recipe = load_recipe("paper/lama-ctx").with_values(
         {"text.word_vectors": "random", "text.tokenizer": "words"}
     )
-    corpus = load(source)
+    corpus = load_dataset(source)
     encoder = LabelEncoder.fit(corpus.require_labels())
     labels = encoder.encode(corpus.require_labels())
     split = joined(Texts(corpus.texts, labels), None, recipe)

@@ -11,7 +11,8 @@ import torch
 
 from lamatext.data.dataset import Dataset
 from lamatext.data.labels import LabelEncoder
-from lamatext.data.text_encoder import TextEncoder, tokenise
+from lamatext.data.text_encoder import TextEncoder
+from lamatext.data.tokenized_texts import tokenize
 from lamatext.data.tokenizer import WordTokenizer
 from lamatext.data.vocabulary import Vocabulary
 from lamatext.ngrams.fitting import fit_ngrams
@@ -20,14 +21,13 @@ from lamatext.runtime.predictor import Predictor
 from lamatext.runtime.torch_engine import TorchEngine
 from lamatext.saved.model_io import SavedModel, load_model, load_network, save_model
 from lamatext.settings import Recipe
-from lamatext.training.trainer import words_of
 
 
 def save_untrained(folder: Path, recipe: Recipe, corpus: Dataset, *, min_count: int = 3) -> Path:
     """Save an untrained model of the recipe with the vocabulary and n-grams of the data set."""
     label_encoder = LabelEncoder.fit(corpus.require_labels())
     labels, names = label_encoder.encode(corpus.require_labels()), label_encoder.names
-    tokens = tokenise(corpus.texts, WordTokenizer())
+    tokens = tokenize(corpus.texts, WordTokenizer())
     rows = np.arange(len(corpus))
     vocabulary = Vocabulary.from_counts(tokens.types, tokens.counts(rows), min_count=min_count)
     text = recipe.text
@@ -41,7 +41,7 @@ def save_untrained(folder: Path, recipe: Recipe, corpus: Dataset, *, min_count: 
     tensors = {name: value.numpy() for name, value in network.state_dict().items()}
     ngrams = None
     if recipe.ngrams.enabled:
-        ngrams = fit_ngrams(words_of(tokens, rows), labels, recipe.ngrams, classes=len(names))
+        ngrams = fit_ngrams(tokens.words(rows), labels, recipe.ngrams, classes=len(names))
     model = SavedModel(recipe, names, tensors, encoder, ngrams)
     return save_model(folder, model, storage=recipe.storage)
 

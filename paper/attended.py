@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from lamatext.data.token_ids import by_length
+from lamatext.data.token_ids import batches_by_length
 from paper.prepared import Prepared
 from paper.records import Record, Value
 
@@ -65,7 +65,7 @@ def _word_weights(
     ids, weights, labels = [], [], []
     network.eval()
     with torch.inference_mode():
-        for batch in by_length(rows.lengths, words=16_384):
+        for batch in batches_by_length(rows.lengths, max_words=16_384):
             padded, lengths = rows.pad(batch)
             tensor = torch.from_numpy(padded).to(device)
             pooled = network(tensor, torch.from_numpy(lengths)).weights.mean(1).cpu().numpy()

@@ -21,7 +21,7 @@ from lamatext.baselines import BASELINES, check_baselines
 from lamatext.classifier import TextClassifier
 from lamatext.data.dataset import Dataset
 from lamatext.data.labels import LabelEncoder
-from lamatext.data.sources import load
+from lamatext.data.sources import load_dataset
 from lamatext.recipes import resolve_recipe
 from lamatext.runtime.parallel import usable_cores
 from lamatext.runtime.predictor import Predictor
@@ -68,7 +68,7 @@ def run_costs(results: Results, dataset: str, model: str) -> None:
     waiting = blank(EXPERIMENT, name_of(dataset), model, "bytes", device=device())
     if results.has(waiting.key) or (dataset, model) in NO_ROW:
         return
-    found = asdict(measure_costs(load(dataset), load(dataset, split="test"), model))
+    found = asdict(measure_costs(load_dataset(dataset), load_dataset(dataset, split="test"), model))
     results.add(
         replace(waiting, metric=metric, value=value)
         for metric, value in found.items()

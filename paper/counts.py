@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-from lamatext.data.sources import load
+from lamatext.data.sources import load_dataset
 from lamatext.errors import DataError
 from lamatext.nn.network import build_network, count_parameters
 from lamatext.progress import SILENT
@@ -41,7 +41,7 @@ def count_sets(results: Results, datasets: tuple[str, ...]) -> list[str]:
 
 
 def _statistics(name: str) -> tuple[float, ...]:
-    train, test = load(name), load(name, split="test")
+    train, test = load_dataset(name), load_dataset(name, split="test")
     texts = pa.chunked_array([*train.texts.chunks, *test.texts.chunks], pa.large_string())
     words = tokens_of(texts, load_recipe("paper").text, SILENT).rows.lengths[: len(train)]
     labels = [] if train.labels is None else train.labels.unique().to_pylist()

@@ -21,7 +21,7 @@ from zipfile import BadZipFile, ZipFile
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lamatext.atomic_write import replacing
+from lamatext.atomic_write import replace_atomically
 from lamatext.data.splits import stratified_split
 from lamatext.errors import DataError
 
@@ -97,7 +97,7 @@ def main() -> None:
             parser.error(str(error))
         for part, table in zip(("train", "test"), parts, strict=True):
             target = given.folder / name / f"{part}.parquet"
-            with replacing(target) as unfinished:
+            with replace_atomically(target) as unfinished:
                 pq.write_table(table, unfinished)
             print(f"{target}: {len(table):,} texts")
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from lamatext.baselines import BASELINES, Numbers, Texts
 from lamatext.data.labels import LabelEncoder
-from lamatext.data.sources import load
+from lamatext.data.sources import load_dataset
 from paper.predictions import keep_hits, packed
 from paper.prepared import some
 from paper.records import Results, blank
@@ -32,7 +32,7 @@ def measure_baseline(
 
 def _parts(dataset: str, most: int | None) -> tuple[tuple[Texts, Numbers], tuple[Texts, Numbers]]:
     """Texts and class numbers of both parts."""
-    train, test = (some(load(dataset, split=split), most) for split in ("train", "test"))
+    train, test = (some(load_dataset(dataset, split=split), most) for split in ("train", "test"))
     encoder = LabelEncoder.fit(train.require_labels())
     labels = [encoder.encode(part.require_labels(), source=dataset) for part in (train, test)]
     return (train.texts.to_pylist(), labels[0]), (test.texts.to_pylist(), labels[1])

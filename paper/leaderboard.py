@@ -11,7 +11,7 @@ from pathlib import Path
 from lamatext.baselines import BASELINES, Row, measure, row_of
 from lamatext.data.dataset import Dataset
 from lamatext.data.labels import ClassIndices, LabelEncoder
-from lamatext.data.sources import load
+from lamatext.data.sources import load_dataset
 from lamatext.pipeline import Splits, fit_recipe, score_saved_model
 from lamatext.progress import SILENT, Progress
 from lamatext.provenance import commit, versions
@@ -51,7 +51,7 @@ def run_ours(
     if results.has(first.key):
         return
     recipe = recipe_for(model, seed)
-    parts = Splits(load(dataset), None, load(dataset, split="test"))
+    parts = Splits(load_dataset(dataset), None, load_dataset(dataset, split="test"))
     started = time.perf_counter()
     classifier = fit_recipe(recipe, parts, progress, device=device)
     seconds = time.perf_counter() - started
@@ -66,7 +66,7 @@ def run_baseline(results: Results, dataset: str, name: str) -> None:
     """Train a baseline and score it once, unless that was done before; none of them has a seed."""
     if results.has(_record(dataset, name, "accuracy", 0.0, None).key):
         return
-    train, test = load(dataset), load(dataset, split="test")
+    train, test = load_dataset(dataset), load_dataset(dataset, split="test")
     encoder = LabelEncoder.fit(train.require_labels())
     row = measure(name, _encoded(train, encoder), _encoded(test, encoder), encoder.classes)
     _keep(results, dataset, name, row, None, device="cpu")

@@ -11,12 +11,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from lamatext.atomic_write import replacing
+from lamatext.atomic_write import replace_atomically
 from lamatext.data.dataset import Dataset
 from lamatext.data.labels import LabelEncoder
-from lamatext.data.sources import load
-from lamatext.data.text_encoder import Tokens
-from lamatext.data.token_ids import Ragged
+from lamatext.data.sources import load_dataset
+from lamatext.data.token_ids import TokenIds
+from lamatext.data.tokenized_texts import TokenizedTexts
 from lamatext.progress import SILENT, Progress
 from lamatext.recipes import load_recipe
 from lamatext.settings import TextSettings
@@ -32,7 +32,7 @@ class Prepared:
     """The training texts, then the test texts, and their classes."""
 
     name: str
-    tokens: Tokens
+    tokens: TokenizedTexts
     labels: Numbers  # (n,)
     trained: int  # the first so many rows are the training part
     classes: tuple[str, ...]
@@ -43,7 +43,7 @@ class Prepared:
             "\n".join(self.tokens.types).encode("utf-8", "surrogatepass"), np.uint8
         )
         small = np.uint16 if len(self.tokens.types) < 2**16 else np.int32
-        with replacing(path) as unfinished, unfinished.open("wb") as file:
+        with replace_atomically(path) as unfinished, unfinished.open("wb") as file:
             np.savez_compressed(
                 file,
                 types=words,
@@ -75,10 +75,10 @@ def load_prepared(
     with np.load(path) as arrays:
         offsets = np.concatenate([[0], np.cumsum(arrays["lengths"], dtype=np.int64)])
         types = arrays["types"].tobytes().decode("utf-8", "surrogatepass").split("\n")
-        rows = Ragged(arrays["ids"].astype(np.int32), offsets)
+        rows = TokenIds(arrays["ids"].astype(np.int32), offsets)
         return Prepared(
             name,
-            Tokens(tuple(types), rows),
+            TokenizedTexts(tuple(types), rows),
             arrays["labels"].astype(np.int64),
             int(arrays["trained"]),
             tuple(str(label) for label in arrays["classes"]),
@@ -105,12 +105,14 @@ def prepare_subwords(name: str, encoder: str, texts: int | None = None) -> Prepa
     numbers, classes = _numbered(labels)
     loaded = load_pretrained(encoder, classes=len(classes))
     rows = SubwordEncoder.from_json(loaded.tokenizer, loaded.max_words).encode(both.to_pylist())
-    return Prepared(f"{name}{SUBWORDS}{encoder}", Tokens((), rows), numbers, trained, classes)
+    return Prepared(
+        f"{name}{SUBWORDS}{encoder}", TokenizedTexts((), rows), numbers, trained, classes
+    )
 
 
 def _both_parts(name: str, most: int | None) -> tuple[pa.ChunkedArray, list[str], int]:
     """The training texts, then the test texts; their labels; how many train."""
-    train, test = (some(load(name, split=split), most) for split in ("train", "test"))
+    train, test = (some(load_dataset(name, split=split), most) for split in ("train", "test"))
     texts = pa.chunked_array([*train.texts.chunks, *test.texts.chunks], pa.large_string())
     return texts, [*labels_of(train), *labels_of(test)], len(train)
 
@@ -132,11 +134,11 @@ def _numbered(labels: list[str]) -> tuple[Numbers, tuple[str, ...]]:
     return encoder.encode(labels), tuple(encoder.names)
 
 
-def _without_rare(tokens: Tokens, rows: Numbers, min_count: int) -> Tokens:
+def _without_rare(tokens: TokenizedTexts, rows: Numbers, min_count: int) -> TokenizedTexts:
     kept = tokens.counts(rows) >= min_count
     renumbered = np.cumsum(kept) - 1
     words = kept[tokens.rows.ids]  # (N,)
     running = np.concatenate([[0], np.cumsum(words)])
     ids = renumbered[tokens.rows.ids[words]].astype(np.int32)
     types = tuple(tokens.types[i] for i in np.flatnonzero(kept))
-    return Tokens(types, Ragged(ids, running[tokens.rows.offsets]))
+    return TokenizedTexts(types, TokenIds(ids, running[tokens.rows.offsets]))

@@ -14,7 +14,7 @@ from safetensors.numpy import save
 
 from lamatext.data.dataset import Dataset
 from lamatext.data.labels import LabelEncoder
-from lamatext.data.sources import load
+from lamatext.data.sources import load_dataset
 from lamatext.data.tokenizer import make_tokenizer
 from lamatext.metrics import Scores, score
 from lamatext.ngrams.fitting import fit_ngrams
@@ -79,7 +79,7 @@ def run_change(results: Results, job: Job, device: str) -> None:
     if results.has(_record(job, SCORES[0], 0.0).key):
         return
     recipe = changed(job)
-    parts = split_dataset(load(job.dataset), None, None, recipe)
+    parts = split_dataset(load_dataset(job.dataset), None, None, recipe)
     if job.model == NO_NETWORK:
         (scores, size), used = score_ngrams(recipe, parts), "cpu"
     else:

@@ -11,7 +11,7 @@ from torch import nn
 
 from lamatext.data.cache import Arrays, cached, fingerprint
 from lamatext.data.splits import folds, stratified_split
-from lamatext.data.token_ids import Ragged
+from lamatext.data.token_ids import TokenIds
 from lamatext.data.vocabulary import Vocabulary
 from lamatext.data.word_vectors import Vectors, make_vectors
 from lamatext.metrics import score
@@ -90,7 +90,7 @@ class Part(NamedTuple):
     """The ids of a trial, by the vocabulary of its own training rows."""
 
     vocabulary: Vocabulary
-    rows: Ragged
+    rows: TokenIds
     train: Numbers
     valid: Numbers
 
@@ -106,7 +106,7 @@ def part_of(trial: Trial, data: Prepared) -> Part:
         return Part(Vocabulary(()), data.tokens.rows, train, valid)
     counts = data.tokens.counts(train)
     vocabulary = Vocabulary.from_counts(data.tokens.types, counts, min_count=int(text.min_count))
-    rows = data.tokens.encode(vocabulary, rare=text.rare_words, max_words=text.max_words)
+    rows = data.tokens.encode(vocabulary, rare_words=text.rare_words, max_words=text.max_words)
     return Part(vocabulary, rows, train, valid)
 
 

@@ -2,28 +2,28 @@ from pathlib import Path
 
 import pytest
 
-from lamatext.atomic_write import open_text, replacing, write_text
+from lamatext.atomic_write import replace_atomically, write_text
 from lamatext.errors import DataError
 
 
-def test_a_file_takes_its_place_when_it_is_whole(tmp_path: Path) -> None:
+def test_a_file_appears_only_when_it_is_complete(tmp_path: Path) -> None:
     path = tmp_path / "deep" / "a.txt"
 
-    with replacing(path) as unfinished:
-        unfinished.write_text("new")
+    with replace_atomically(path) as temporary:
+        temporary.write_text("new")
         assert not path.exists()
 
     assert path.read_text() == "new"
     assert [entry.name for entry in path.parent.iterdir()] == ["a.txt"]
 
 
-def test_a_failure_leaves_the_old_file(tmp_path: Path) -> None:
+def test_a_failure_leaves_the_old_file_in_place(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     write_text(path, "old")
 
     def fail() -> None:
-        with open_text(path) as file:
-            file.write("half")
+        with replace_atomically(path) as temporary:
+            temporary.write_text("half")
             raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
@@ -33,22 +33,14 @@ def test_a_failure_leaves_the_old_file(tmp_path: Path) -> None:
     assert [entry.name for entry in tmp_path.iterdir()] == ["a.txt"]
 
 
-def test_text_is_written_bit_by_bit(tmp_path: Path) -> None:
-    with open_text(tmp_path / "a.txt") as file:
-        file.write("a\n")
-        file.write("ü\n")
-
-    assert (tmp_path / "a.txt").read_bytes() == "a\nü\n".encode()
-
-
-def test_lone_surrogates_do_not_stop_a_page(tmp_path: Path) -> None:
+def test_lone_surrogates_are_written_as_question_marks(tmp_path: Path) -> None:
     write_text(tmp_path / "a.html", "half \ud800 pair")
 
     assert (tmp_path / "a.html").read_text() == "half ? pair"
 
 
 @pytest.mark.parametrize("name", ["file/a.txt", "folder"])
-def test_what_cannot_be_written_is_named(name: str, tmp_path: Path) -> None:
+def test_an_error_names_the_file_that_cannot_be_written(name: str, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     (tmp_path / "folder").mkdir()
 

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from lamatext.data.sources import load
+from lamatext.data.sources import load_dataset
 from lamatext.evaluation import load_evaluation_data
 from lamatext.pipeline import split_dataset, train_and_score
 from lamatext.progress import SILENT
@@ -14,13 +14,13 @@ from tests.corpora import TINY, write_csv
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model trained on nine tenths of learnt.csv, and another file."""
     folder = tmp_path_factory.mktemp("held")
-    source = load(str(write_csv(folder / "learnt.csv", 60)))
+    source = load_dataset(str(write_csv(folder / "learnt.csv", 60)))
     write_csv(folder / "other.csv", 30, seed=9)
     recipe = resolve_recipe(values=TINY)
     train_and_score(
         split_dataset(source, None, None, recipe), recipe, folder / "model", SILENT, device="cpu"
     )
-    parts = split_dataset(source, None, load(str(folder / "other.csv")), recipe)
+    parts = split_dataset(source, None, load_dataset(str(folder / "other.csv")), recipe)
     train_and_score(parts, recipe, folder / "whole", SILENT, device="cpu")
     return folder
 
@@ -35,7 +35,7 @@ def test_the_tenth_that_was_held_out_is_found_again(place: Path) -> None:
 
 
 def test_it_is_found_where_the_texts_to_stop_by_came_from_elsewhere(place: Path) -> None:
-    source, other = load(str(place / "learnt.csv")), load(str(place / "other.csv"))
+    source, other = load_dataset(str(place / "learnt.csv")), load_dataset(str(place / "other.csv"))
     recipe = resolve_recipe(values=TINY)
     parts = split_dataset(source, other, None, recipe)
     train_and_score(parts, recipe, place / "stopped", SILENT, device="cpu")

@@ -1,4 +1,4 @@
-from lamatext.progress import SILENT, Progress, counted
+from lamatext.progress import SILENT, Progress, track_progress
 
 
 class Told(Progress):
@@ -14,7 +14,7 @@ class Told(Progress):
 
 def test_progress_is_told_of_every_item_that_was_taken_and_of_no_other() -> None:
     progress = Told()
-    items = counted(range(150), progress)
+    items = track_progress(range(150), progress)
 
     assert [next(items) for _ in range(65)] == list(range(65))
     assert progress.steps == [64]
@@ -23,4 +23,4 @@ def test_progress_is_told_of_every_item_that_was_taken_and_of_no_other() -> None
 
 
 def test_silence_takes_nothing_away() -> None:
-    assert list(counted("abc", SILENT)) == ["a", "b", "c"]
+    assert list(track_progress("abc", SILENT)) == ["a", "b", "c"]

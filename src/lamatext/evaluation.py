@@ -7,7 +7,7 @@ from typing import Any
 
 from lamatext.data.cache import fingerprint
 from lamatext.data.dataset import Dataset
-from lamatext.data.sources import find_test, load
+from lamatext.data.sources import has_test_split, load_dataset
 from lamatext.data.validation import label_array, text_column
 from lamatext.pipeline import Splits, split_dataset
 from lamatext.saved.format import Config, load_config, saved_recipe
@@ -30,8 +30,8 @@ def load_evaluation_data(folder: Path, source: str, **reading: Any) -> Evaluatio
     on it. Any other source is used completely. ``reading`` is passed on to ``data.sources.load``.
     """
     config = load_config(folder)
-    read = partial(load, source, **reading)
-    if find_test(source):
+    read = partial(load_dataset, source, **reading)
+    if has_test_split(source):
         test = read(split="test")
         return EvaluationData(test, read(), f"its test part, {len(test):,} texts")
     whole, trained_on = read(), config.get("data", {}).get("fingerprint")

@@ -22,11 +22,11 @@ from lamatext.baselines import Row, check_baselines, measure, row_of
 from lamatext.classifier import TextClassifier
 from lamatext.data.dataset import Dataset
 from lamatext.data.labels import LabelEncoder
-from lamatext.data.sources import find_test, load
-from lamatext.data.splits import stratified_split
+from lamatext.data.sources import has_test_split, load_dataset
+from lamatext.data.splits import hold_out
 from lamatext.errors import ConfigError, DataError
 from lamatext.metrics import Scores, score
-from lamatext.progress import SILENT, Progress, counted
+from lamatext.progress import SILENT, Progress, track_progress
 from lamatext.runtime.predictor import Predictor
 from lamatext.saved.format import CHECKPOINT, CONFIG, folder_size, load_config, saved_recipe
 from lamatext.saved.model_io import add_metrics
@@ -127,7 +127,7 @@ def read_splits(
     test: str | None = None,
     validation: str | None = None,
     format: str | None = None,
-    read: Callable[..., Dataset] = load,
+    read: Callable[..., Dataset] = load_dataset,
 ) -> Splits:
     """Read the training data and, if there are any, the given test and validation data.
 
@@ -137,11 +137,11 @@ def read_splits(
         test: a separate source of test data.
         validation: a separate source of validation data.
         format: the file format of ``source``, if its name does not tell.
-        read: ``data.sources.load``, with column names filled in.
+        read: ``data.sources.load_dataset``, with column names filled in.
     """
     train = read(source, format=format)
     test_set = read(test) if test else None
-    if test_set is None and find_test(source):
+    if test_set is None and has_test_split(source):
         test_set = read(source, split="test")
     return split_dataset(train, read(validation) if validation else None, test_set, recipe)
 
@@ -154,22 +154,16 @@ def split_dataset(
         raise DataError(f"{train.source}: every text is empty. Choose another --text-column.")
     if test is not None:
         return Splits(train, validation, test)
-    fractions = (1 - TEST_FRACTION, TEST_FRACTION)
-    rows, test_rows = stratified_split(train.require_labels(), fractions, recipe.seed)
-    if not len(test_rows):
-        raise DataError(
-            f"{train.source}: {len(train)} texts are too few to hold out a tenth as a test set. "
-            "Add texts, or give a test set with --test."
-        )
+    labels = train.require_labels()
+    rows, test_rows = hold_out(labels, TEST_FRACTION, recipe.seed, source=train.source)
     rest, test = train.take(rows), train.take(test_rows)
     if validation is not None:
         return Splits(rest, validation, test)
     fraction = recipe.training.validation_fraction / (1 - TEST_FRACTION)
     with warnings.catch_warnings():  # the first split has already warned
         warnings.filterwarnings("ignore", message=".* seen once", category=UserWarning)
-        rows, validation_rows = stratified_split(
-            rest.require_labels(), (1 - fraction, fraction), recipe.seed
-        )
+        labels = rest.require_labels()
+        rows, validation_rows = hold_out(labels, fraction, recipe.seed, source=train.source)
     return Splits(rest.take(rows), rest.take(validation_rows), test)
 
 
@@ -238,7 +232,7 @@ def score_saved_model(
     predictor.predict_proba([""])  # load the engine before the clock starts
     texts = chain.from_iterable(chunk.to_pylist() for chunk in _slices(test))
     started = time.perf_counter()
-    probabilities = predictor.predict_proba(counted(texts, progress)).astype(np.float64)
+    probabilities = predictor.predict_proba(track_progress(texts, progress)).astype(np.float64)
     seconds = time.perf_counter() - started
     return score(classes, truth, probabilities), len(test) / seconds
 

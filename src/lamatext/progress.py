@@ -1,32 +1,32 @@
-"""How long work tells what it is doing; the command line shows it, Python callers get silence."""
+"""Progress reports of long work: silent by default, displayed by the command line."""
 
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import TypeVar
 
 T = TypeVar("T")
-STEPS = 64  # items between two words of progress
+STEPS = 64  # items between two progress reports
 
 
 class Progress:
-    """Silent. A display overrides the three methods."""
+    """A receiver of progress reports that shows nothing; displays override its methods."""
 
     def stage(self, name: str, total: int | None = None) -> None:
-        """A new stage begins, of ``total`` steps if that is known."""
+        """Report that a stage of the work starts, with its number of steps if known."""
 
     def advance(self, steps: int = 1, detail: str = "") -> None:
-        """Some steps of the stage are done."""
+        """Report progress by some steps of the current stage."""
 
     def note(self, text: str) -> None:
-        """One line that stays."""
+        """Report a line of text that stays visible next to the progress bar."""
 
 
 SILENT = Progress()
 
 
-def counted(items: Iterable[T], progress: Progress) -> Iterator[T]:
-    """The items; ``progress`` is told how many were taken."""
-    rest = iter(items)
-    while some := list(islice(rest, STEPS)):
-        yield from some
-        progress.advance(len(some))
+def track_progress(items: Iterable[T], progress: Progress) -> Iterator[T]:
+    """Yield the items and report progress after every few of them."""
+    remaining = iter(items)
+    while batch := list(islice(remaining, STEPS)):
+        yield from batch
+        progress.advance(len(batch))

@@ -1,4 +1,4 @@
-"""Where a figure or a model comes from: versions, device, commit."""
+"""Provenance of a saved model or a record: library versions and source commit."""
 
 import os
 import platform
@@ -7,25 +7,27 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+_LIBRARIES = ("lamatext", "torch", "numpy", "gensim", "numba", "scikit-learn", "onnxruntime")
+
 
 def versions() -> dict[str, str]:
-    """Of Python and of the libraries that decide what comes out."""
-    found = {"python": platform.python_version()}
-    for name in ("lamatext", "torch", "numpy", "gensim", "numba", "scikit-learn", "onnxruntime"):
+    """Return the installed versions of Python and of the libraries that affect results."""
+    installed = {"python": platform.python_version()}
+    for name in _LIBRARIES:
         try:
-            found[name] = version(name)
+            installed[name] = version(name)
         except PackageNotFoundError:
             continue
-    return found
+    return installed
 
 
 @cache
 def commit() -> str:
-    """The commit of the source tree, or ``$LAMATEXT_COMMIT`` where a copy has no history."""
-    if given := os.environ.get("LAMATEXT_COMMIT"):
-        return given
+    """Return the git commit of the source tree, or ``$LAMATEXT_COMMIT`` for a copy without git."""
+    if override := os.environ.get("LAMATEXT_COMMIT"):
+        return override
     try:
-        done = subprocess.run(
+        result = subprocess.run(
             ["git", "rev-parse", "--short=12", "HEAD"],
             cwd=Path(__file__).parent,
             capture_output=True,
@@ -35,4 +37,4 @@ def commit() -> str:
         )
     except (OSError, subprocess.SubprocessError):
         return ""
-    return done.stdout.strip()
+    return result.stdout.strip()

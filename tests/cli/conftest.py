@@ -10,7 +10,7 @@ import pytest
 
 from lamatext import TextClassifier
 from lamatext.cli.main import run
-from lamatext.data.sources import load
+from lamatext.data.sources import load_dataset
 from lamatext.pipeline import score_saved_model
 from tests.corpora import TINY, reviews, write_csv
 
@@ -38,7 +38,9 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     classifier = TextClassifier(settings=settings, device="cpu").fit(*reviews(80))
     model = classifier.save(folder / "model")
-    scores, _ = score_saved_model(model, load(str(write_csv(folder / "test.csv", 20, seed=4))))
+    scores, _ = score_saved_model(
+        model, load_dataset(str(write_csv(folder / "test.csv", 20, seed=4)))
+    )
     return classifier.save(model, metrics={"test": scores.as_dict()}, data={"source": "made up"})
 
 

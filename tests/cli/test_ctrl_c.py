@@ -14,7 +14,7 @@ SMALL = [part for key, value in TINY.items() for part in ("--set", f"{key}={valu
 TRAIN = ("train", "reviews.csv", "--out", "run", "--baselines", "none", *SMALL)
 NOTHING = "lamatext: interrupted; no epoch was done, so nothing is kept. Begin again with:"
 EPOCHS = "lamatext: interrupted; the epochs done are in run. Go on with:"
-READING, FITTING = "lamatext.data.sources.load", "lamatext.pipeline.fit_recipe"
+READING, FITTING = "lamatext.data.sources.load_dataset", "lamatext.pipeline.fit_recipe"
 SAVING = "lamatext.classifier.TextClassifier.save"
 
 

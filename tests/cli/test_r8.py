@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lamatext.data.sources import load
+from lamatext.data.sources import load_dataset
 from lamatext.settings import MODEL_NAMES
 from tests.cli.conftest import Command
 
@@ -34,7 +34,7 @@ SMALLER = {
 
 
 def labelled(part: str) -> pa.Table:
-    corpus = load("r8", split=part)
+    corpus = load_dataset("r8", split=part)
     return pa.table({"text": corpus.texts, "label": corpus.labels})
 
 

@@ -5,8 +5,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lamatext.data.sources import load, stream
+from lamatext.data.sources import load_dataset, open_table
 from lamatext.errors import DataError
+
+
+def first_rows(source: str) -> list[dict[str, object]]:
+    rows: list[dict[str, object]] = next(open_table(source).all_batches()).to_pylist()
+    return rows
 
 
 def written(folder: Path, name: str, content: bytes | str) -> str:
@@ -55,7 +60,7 @@ def test_bad_files_are_named_with_their_fault(
     tmp_path: Path, name: str, content: bytes, message: str
 ) -> None:
     with pytest.raises(DataError, match=f"(?s){message}"):
-        load(written(tmp_path, name, content))
+        load_dataset(written(tmp_path, name, content))
 
 
 def test_list_labels_in_parquet_are_several_labels(tmp_path: Path) -> None:
@@ -63,9 +68,9 @@ def test_list_labels_in_parquet_are_several_labels(tmp_path: Path) -> None:
     pq.write_table(pa.table({"text": ["a"], "label": [["x", "y"]]}), path)
 
     with pytest.raises(DataError, match=r"column 'label' holds list.*multi-label"):
-        load(str(path))
+        load_dataset(str(path))
 
-    assert next(stream(str(path))).to_pylist() == [{"text": "a", "label": '["x", "y"]'}]
+    assert first_rows(str(path)) == [{"text": "a", "label": '["x", "y"]'}]
 
 
 def test_binary_columns_that_are_no_text_are_refused(tmp_path: Path) -> None:
@@ -73,7 +78,7 @@ def test_binary_columns_that_are_no_text_are_refused(tmp_path: Path) -> None:
     pq.write_table(pa.table({"text": [b"\xff"], "label": ["x"]}), path)
 
     with pytest.raises(DataError, match=r"column 'text' of type binary cannot be read as text"):
-        load(str(path))
+        load_dataset(str(path))
 
 
 @pytest.mark.parametrize("name", ["reviews.csv", "reviews.parquet", "reviews.odd"])
@@ -81,14 +86,14 @@ def test_a_missing_file_is_said_with_its_neighbour(tmp_path: Path, name: str) ->
     written(tmp_path, "review.csv", "text,label\n")
 
     with pytest.raises(DataError, match=r"no such file. Did you mean .*review.csv"):
-        load(str(tmp_path / name))
+        load_dataset(str(tmp_path / name))
 
 
 def test_a_missing_folder_is_said(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"no such file, nor is there a folder .*nowhere"):
-        load(str(tmp_path / "nowhere" / "a.csv"))
+        load_dataset(str(tmp_path / "nowhere" / "a.csv"))
 
 
 def test_an_unknown_format_lists_the_known_ones(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"unknown format 'xml'. Known are csv, tsv"):
-        load(written(tmp_path, "a.csv", "text,label\na,1\n"), format="xml")
+        load_dataset(written(tmp_path, "a.csv", "text,label\na,1\n"), format="xml")

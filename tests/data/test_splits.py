@@ -89,10 +89,10 @@ def test_a_label_seen_once_trains_in_every_fold() -> None:
     assert all(9 in train for train, _ in parts)
 
 
-@pytest.mark.parametrize("shares", [(), (0.8, 0.1), (1.0, 0.0), (1.5, -0.5)])
-def test_shares_must_sum_to_one(shares: tuple[float, ...]) -> None:
+@pytest.mark.parametrize("fractions", [(), (0.8, 0.1), (1.0, 0.0), (1.5, -0.5)])
+def test_fractions_must_sum_to_one(fractions: tuple[float, ...]) -> None:
     with pytest.raises(DataError, match="must be above 0 and sum to 1"):
-        stratified_split(LABELS, shares, seed=0)
+        stratified_split(LABELS, fractions, seed=0)
 
 
 def test_folds_and_rows_are_needed() -> None:

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lamatext.data.dataset import Dataset
-from lamatext.data.summary import summarise, word_counts
+from lamatext.data.summary import summarize_dataset, word_counts
 
 
 def corpus(texts: list[str], labels: list[str] | None = None) -> Dataset:
@@ -19,7 +19,7 @@ TEST = corpus(["a b", "new", "a b", "a  b"])
 
 
 def test_a_summary_counts_what_matters() -> None:
-    summary = summarise(TRAIN, TEST)
+    summary = summarize_dataset(TRAIN, TEST)
 
     assert summary.rows == 5
     assert summary.classes == {"x": 3, "y": 2}
@@ -32,7 +32,7 @@ def test_a_summary_counts_what_matters() -> None:
 
 
 def test_the_lines_are_for_a_person() -> None:
-    assert summarise(TRAIN, TEST).lines() == [
+    assert summarize_dataset(TRAIN, TEST).lines() == [
         "reviews.csv: 5 texts",
         "2 classes: x 60.0 %, y 40.0 %",
         "words a text: 2 on average; 0 at 5 %, 2 at 50 %, 4 at 95 %, 4 at 99 %, 4 at 100 %",
@@ -44,11 +44,11 @@ def test_the_lines_are_for_a_person() -> None:
 def test_many_classes_are_cut() -> None:
     labels = [f"{number:02}" for number in range(15)]
 
-    assert summarise(corpus(labels, labels)).lines()[1].endswith("09 6.7 % and 5 more")
+    assert summarize_dataset(corpus(labels, labels)).lines()[1].endswith("09 6.7 % and 5 more")
 
 
 def test_a_summary_without_labels_or_test_is_short_and_fits_json() -> None:
-    summary = summarise(TEST)
+    summary = summarize_dataset(TEST)
 
     assert len(summary.lines()) == 3
     assert json.loads(json.dumps(summary.as_dict()))["in_both"] is None

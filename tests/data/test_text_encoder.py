@@ -2,8 +2,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from lamatext.data.text_encoder import Rare, TextEncoder, tokenise
+from lamatext.data.text_encoder import RareWords, TextEncoder
 from lamatext.data.token_ids import FIRST_WORD, UNK
+from lamatext.data.tokenized_texts import tokenize
 from lamatext.data.tokenizer import WordTokenizer
 from lamatext.data.vocabulary import Vocabulary
 
@@ -19,13 +20,15 @@ VOCABULARY = Vocabulary(["the", "film", "cafe\u0301", "👍🏽", "<"])
 
 @pytest.mark.parametrize("rare", ["drop", "unknown"])
 @pytest.mark.parametrize("max_words", [None, 3])
-def test_all_ways_of_encoding_agree(rare: Rare, max_words: int | None) -> None:
+def test_all_ways_of_encoding_agree(rare: RareWords, max_words: int | None) -> None:
     encoder = TextEncoder(WordTokenizer(), VOCABULARY, rare, max_words)
     column = pa.chunked_array([TEXTS[:2], TEXTS[2:]], pa.large_string())
 
     one_by_one = [encoder.encode_with_spans(text)[0].tolist() for text in TEXTS]
     together = encoder.encode(TEXTS)
-    by_types = tokenise(column, WordTokenizer()).encode(VOCABULARY, rare=rare, max_words=max_words)
+    by_types = tokenize(column, WordTokenizer()).encode(
+        VOCABULARY, rare_words=rare, max_words=max_words
+    )
 
     for row, ids in enumerate(one_by_one):
         assert together[row].tolist() == by_types[row].tolist() == ids
@@ -62,7 +65,7 @@ def test_ten_thousand_words_of_many_scripts_keep_their_places() -> None:
 
 
 def test_counts_are_of_the_rows_asked_for() -> None:
-    tokens = tokenise(pa.chunked_array([TEXTS], pa.large_string()), WordTokenizer())
+    tokens = tokenize(pa.chunked_array([TEXTS], pa.large_string()), WordTokenizer())
 
     counts = dict(zip(tokens.types, tokens.counts(np.array([0, 4])), strict=True))
 

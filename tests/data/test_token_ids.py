@@ -1,13 +1,13 @@
 import numpy as np
 import pytest
 
-from lamatext.data.token_ids import PAD, Ragged
+from lamatext.data.token_ids import PAD, TokenIds
 
 ROWS = [[5, 6, 7], [8], [9, 4]]
 
 
 def test_rows_come_back_as_they_were_laid() -> None:
-    ragged = Ragged.from_lists(ROWS)
+    ragged = TokenIds.from_lists(ROWS)
 
     assert [ragged[i].tolist() for i in range(len(ragged))] == ROWS
     assert ragged.lengths.tolist() == [3, 1, 2]
@@ -17,13 +17,13 @@ def test_rows_come_back_as_they_were_laid() -> None:
 
 @pytest.mark.parametrize("rows", [[2, 0], [1, 1, 1], [0, 1, 2], []])
 def test_take_gives_the_rows_in_the_order_asked(rows: list[int]) -> None:
-    taken = Ragged.from_lists(ROWS).take(np.array(rows, np.int64))
+    taken = TokenIds.from_lists(ROWS).take(np.array(rows, np.int64))
 
     assert [taken[i].tolist() for i in range(len(taken))] == [ROWS[row] for row in rows]
 
 
 def test_pad_fills_on_the_right_to_the_longest() -> None:
-    ids, lengths = Ragged.from_lists(ROWS).pad(np.array([2, 0]))
+    ids, lengths = TokenIds.from_lists(ROWS).pad(np.array([2, 0]))
 
     assert ids.tolist() == [[9, 4, PAD], [5, 6, 7]]
     assert lengths.tolist() == [2, 3]
@@ -31,7 +31,7 @@ def test_pad_fills_on_the_right_to_the_longest() -> None:
 
 
 def test_no_rows_are_no_rows() -> None:
-    empty = Ragged.from_lists([])
+    empty = TokenIds.from_lists([])
 
     assert len(empty) == 0
     assert empty.ids.dtype == np.int32

@@ -4,7 +4,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lamatext.data.token_ids import FIRST_WORD, PAD, Ragged
+from lamatext.data.token_ids import FIRST_WORD, PAD, TokenIds
 from lamatext.data.vocabulary import Vocabulary
 from lamatext.data.word_vectors import make_vectors, random_vectors, read_vectors
 from lamatext.errors import ConfigError, DataError
@@ -12,7 +12,7 @@ from lamatext.progress import Progress
 from lamatext.settings import TextSettings
 
 VOCABULARY = Vocabulary(["good", "bad", "odd"])
-NO_ROWS = Ragged.from_lists([])
+NO_ROWS = TokenIds.from_lists([])
 
 
 class Notes(Progress):
@@ -74,7 +74,7 @@ def test_no_file_is_said_with_the_choices(tmp_path: Path) -> None:
 
 def test_word2vec_follows_the_seed_and_knows_every_word_it_met() -> None:
     pytest.importorskip("gensim")
-    rows = Ragged.from_lists([[2, 3, 2, 3], [3, 2, 2]] * 20)
+    rows = TokenIds.from_lists([[2, 3, 2, 3], [3, 2, 2]] * 20)
     settings = TextSettings(word_vectors="word2vec", vector_width=4, word2vec_epochs=2)
 
     first = make_vectors(settings, VOCABULARY, rows, seed=1)

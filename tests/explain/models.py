@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from lamatext.data.token_ids import Ids, Ragged
+from lamatext.data.token_ids import Ids, TokenIds
 from lamatext.explain.classifier_head import ClassifierHead
 from lamatext.explain.explanation import Explanation
 from lamatext.nn.network import Network, build_network
@@ -43,7 +43,7 @@ def make_network(name: str, **settings: object) -> Network:
 
 
 def run(network: Network, texts: list[Ids]) -> tuple[Result, NDArray[np.int32]]:
-    ids, lengths = Ragged.from_lists(texts).pad(np.arange(len(texts)))
+    ids, lengths = TokenIds.from_lists(texts).pad(np.arange(len(texts)))
     with torch.no_grad():
         output = network(torch.from_numpy(ids).long(), torch.from_numpy(lengths).long())
     weights = None if output.weights is None else output.weights.numpy()

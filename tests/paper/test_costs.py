@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lamatext.data.sources import load
+from lamatext.data.sources import load_dataset
 from paper.costs import (
     EXPERIMENT,
     MODELS,
@@ -39,9 +39,9 @@ def test_a_record_for_each_cost_and_none_of_accuracy(tmp_path: Path) -> None:
 
 
 def test_our_own_row_is_measured_as_saved() -> None:
-    unlabelled = replace(load("r8", split="test"), labels=None)
+    unlabelled = replace(load_dataset("r8", split="test"), labels=None)
 
-    found = measure_costs(load("r8"), unlabelled, "default")
+    found = measure_costs(load_dataset("r8"), unlabelled, "default")
 
     assert found.seconds is not None
     assert found.seconds > 0
@@ -64,7 +64,7 @@ def test_a_row_that_the_leaderboard_has_not_is_left_out(tmp_path: Path) -> None:
 
 
 def test_a_handful_has_some_texts_of_each_class() -> None:
-    some = handful(load("clothing"))
+    some = handful(load_dataset("clothing"))
 
     assert some.labels is not None
     assert sorted(some.labels.to_pylist()) == ["1"] * 10 + ["5"] * 10
@@ -84,6 +84,6 @@ def test_the_cache_is_empty_for_a_while_and_then_as_before(monkeypatch: pytest.M
 @pytest.mark.slow
 @pytest.mark.parametrize("model", MODELS)
 def test_every_model_can_be_measured(model: str) -> None:
-    found = measure_costs(load("r8"), load("r8", split="test"), model)
+    found = measure_costs(load_dataset("r8"), load_dataset("r8", split="test"), model)
 
     assert (found.seconds is None) == (model == "minilm")

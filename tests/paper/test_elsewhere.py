@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from lamatext.data.labels import LabelEncoder
-from lamatext.data.sources import load
+from lamatext.data.sources import load_dataset
 from lamatext.errors import DataError
 from paper.elsewhere import INSIDE, SOURCES, Source, main, read_set
 
@@ -63,7 +63,7 @@ def test_each_set_becomes_a_folder_that_every_verb_reads(
     main()
 
     for name in own:
-        corpus = load(str(tmp_path / "sets" / name), split="test")
+        corpus = load_dataset(str(tmp_path / "sets" / name), split="test")
         assert len(corpus) == 2
         assert LabelEncoder.fit(corpus.require_labels()).names == ["x", "y"]
 

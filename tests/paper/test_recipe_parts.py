@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from lamatext.data.sources import load
+from lamatext.data.sources import load_dataset
 from lamatext.pipeline import split_dataset
 from lamatext.recipes import load_recipe
 from paper.pool import Job, run_pool
@@ -100,7 +100,7 @@ def test_a_change_that_has_a_record_is_not_trained_again(tmp_path: Path) -> None
 def test_the_ngrams_alone_tell_the_classes_apart_and_know_how_surely() -> None:
     recipe = changed(Job("r8", NO_NETWORK, 0))
 
-    scores, size = score_ngrams(recipe, split_dataset(load("r8"), None, None, recipe))
+    scores, size = score_ngrams(recipe, split_dataset(load_dataset("r8"), None, None, recipe))
 
     assert scores.accuracy == 1.0
     assert scores.log_loss < 0.2

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from lamatext.data.token_ids import Ragged
+from lamatext.data.token_ids import TokenIds
 from lamatext.nn.network import build_network
 from lamatext.settings import ModelSettings
 from lamatext.training.batching import Examples
@@ -28,7 +28,7 @@ def test_folding_divides_the_logits_and_changes_no_label(hidden: int) -> None:
     torch.manual_seed(0)
     model = ModelSettings(name="avg", classifier_width=hidden)
     network = build_network(model, vocabulary=9, width=5, classes=3)
-    rows = Ragged.from_lists(np.random.default_rng(0).integers(2, 9, (30, 4)))
+    rows = TokenIds.from_lists(np.random.default_rng(0).integers(2, 9, (30, 4)))
     examples = Examples(rows, np.random.default_rng(1).integers(0, 3, 30))
     before = logits_of(network, examples, torch.device("cpu"))
 

@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from lamatext.data.token_ids import PAD, Ragged
+from lamatext.data.token_ids import PAD, TokenIds
 from lamatext.nn.network import build_network
 from lamatext.recipes import load_recipe
 from lamatext.training.batching import Examples
@@ -23,7 +23,7 @@ def texts(count: int, longest: int) -> Examples:
     lengths = draw.integers(1, longest + 1, count)
     lengths[0] = longest
     ids = draw.integers(2, 50, lengths.sum()).astype(np.int32)
-    rows = Ragged(ids, np.concatenate([[0], np.cumsum(lengths)]))
+    rows = TokenIds(ids, np.concatenate([[0], np.cumsum(lengths)]))
     return Examples(rows, draw.integers(0, 3, count))
 
 

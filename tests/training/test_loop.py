@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from lamatext.data.token_ids import Ragged
+from lamatext.data.token_ids import TokenIds
 from lamatext.errors import ModelError
 from lamatext.nn.network import build_network
 from lamatext.progress import Progress
@@ -32,7 +32,7 @@ def examples(count: int, *, seed: int) -> Examples:
     rows = [
         np.append(draw.integers(4, 12, draw.integers(1, 9)), 3 - label).tolist() for label in labels
     ]
-    return Examples(Ragged.from_lists(rows), labels)
+    return Examples(TokenIds.from_lists(rows), labels)
 
 
 TRAIN, VALID = examples(60, seed=0), examples(20, seed=1)

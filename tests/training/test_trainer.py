@@ -104,7 +104,7 @@ def test_a_second_run_takes_its_words_from_the_cache(
     def must_not(*_: object, **__: object) -> None:
         raise AssertionError("made again")
 
-    monkeypatch.setattr(preparation, "tokenise", must_not)
+    monkeypatch.setattr(preparation, "tokenize", must_not)
     monkeypatch.setattr(preparation, "make_vectors", must_not)
     second = run(texts(40), asked=asked)
 
@@ -142,7 +142,7 @@ def test_a_checkpoint_of_other_data_or_settings_is_refused(
 
 
 def test_too_few_texts_to_hold_out_stop_by_themselves() -> None:
-    with pytest.warns(UserWarning, match="4 texts are too few to hold some out"):
+    with pytest.warns(UserWarning, match="4 texts are too few to hold out a validation set"):
         trained = run(texts(4))
 
     assert len(trained.history) == 2

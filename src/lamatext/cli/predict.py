@@ -84,10 +84,10 @@ def _read(
 ) -> tuple[str, Iterator["pa.RecordBatch"]]:
     """The name of the text column, and the table batch by batch."""
     from lamatext.data.columns import choose_text
-    from lamatext.data.sources import open_table, with_schema
+    from lamatext.data.sources import open_table
 
     table = open_table(source, format=format_ or ("lines" if source == "-" else None))
-    return choose_text(table.columns, text_column, table.name), with_schema(table)
+    return choose_text(table.columns, text_column, table.name), table.all_batches()
 
 
 def _print_texts(predictor: "Predictor", texts: list[str], *, as_json: bool, most: int) -> None:

@@ -62,7 +62,7 @@ def run(  # noqa: PLR0913 - one argument for each option of the verb
     """Train a classifier on labelled texts, score it beside its baselines and save it."""
     from lamatext.baselines import check_baselines
     from lamatext.cli.train_view import show_data, show_outcome, write_examples
-    from lamatext.data.sources import load
+    from lamatext.data.sources import load_dataset
     from lamatext.pipeline import is_finished, prepare_run_folder, read_splits, train_and_score
     from lamatext.recipes import parse_assignments, resolve_recipe
 
@@ -82,7 +82,7 @@ def run(  # noqa: PLR0913 - one argument for each option of the verb
             return
         _check_device(device)
         progress.stage(f"reading {data}")
-        read = partial(load, text_column=text_column, label_column=label_column)
+        read = partial(load_dataset, text_column=text_column, label_column=label_column)
         parts = read_splits(data, settings, test=test, validation=valid, format=format_, read=read)
         show_data(parts, progress)
         outcome = train_and_score(

@@ -8,7 +8,7 @@ from lamatext.atomic_write import write_text
 from lamatext.baselines import Row
 from lamatext.cli.output import out, table
 from lamatext.data.dataset import Dataset
-from lamatext.data.summary import summarise
+from lamatext.data.summary import summarize_dataset
 from lamatext.pipeline import Splits, TrainingResult
 from lamatext.progress import Progress
 from lamatext.runtime.predictor import Predictor
@@ -26,7 +26,7 @@ def show_data(parts: Splits, progress: Progress) -> None:
     )
     valid = "" if parts.validation is None else f", {len(parts.validation):,} to validate"
     progress.note(f"{len(train):,} texts to train{valid}, {len(parts.test):,} to test")
-    for line in summarise(train, parts.test).lines():
+    for line in summarize_dataset(train, parts.test).lines():
         progress.note(line)
 
 

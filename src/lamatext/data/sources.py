@@ -6,16 +6,17 @@ from pathlib import Path
 import pyarrow as pa
 
 from lamatext.data import columns
-from lamatext.data.dataset import Dataset, Table, collect
+from lamatext.data.dataset import Dataset
 from lamatext.data.datasets.catalog import KNOWN, VARIANTS, lookup
 from lamatext.data.datasets.locations import has_test, load_known
 from lamatext.data.readers.file_formats import file_table
 from lamatext.data.readers.folder_reader import folder_table, has_part
 from lamatext.data.readers.hub_reader import PREFIX, hub_parts, hub_table
+from lamatext.data.readers.table import Table
 from lamatext.errors import DataError
 
 
-def load(
+def load_dataset(
     source: str,
     *,
     split: str = "train",
@@ -31,28 +32,7 @@ def load(
     text = columns.choose_text(table.columns, text_column, table.name)
     choose = columns.choose_label if labelled else columns.find_label
     label = choose(table.columns, label_column, text, table.name)
-    return collect(table, text, label, source)
-
-
-def stream(
-    source: str, *, split: str = "train", format: str | None = None
-) -> Iterator[pa.RecordBatch]:
-    """All columns as strings, batch by batch; stdin is one text a line unless ``format`` says."""
-    if source == "-" and format is None:
-        format = "lines"
-    table = open_table(source, split=split, format=format)
-    return with_schema(table)
-
-
-def with_schema(table: Table) -> Iterator[pa.RecordBatch]:
-    """The batches; of a table without rows an empty one, so that its columns are known."""
-    empty = True
-    for batch in table.batches(None):
-        empty = False
-        yield batch
-    if empty:
-        columns = [pa.array([], pa.string()) for _ in table.columns]
-        yield pa.RecordBatch.from_arrays(columns, names=list(table.columns))
+    return table.to_dataset(text, label, source)
 
 
 def open_table(source: str, *, split: str = "train", format: str | None = None) -> Table:
@@ -68,7 +48,7 @@ def open_table(source: str, *, split: str = "train", format: str | None = None) 
     return file_table(source, format)
 
 
-def find_test(source: str) -> bool:
+def has_test_split(source: str) -> bool:
     """Whether ``source`` brings its own test part."""
     if source.startswith(PREFIX):
         return "test" in hub_parts(source)

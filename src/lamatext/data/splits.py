@@ -1,113 +1,174 @@
-"""Stratified parts and folds: which rows train, validate and test, fixed by a seed."""
+"""Stratified splits and cross-validation folds: row indices drawn at random by a seed."""
 
 import warnings
 from collections.abc import Iterator, Sequence
-from typing import Any, TypeAlias
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from lamatext.data.labels import ClassIndices, LabelColumn
 from lamatext.errors import DataError
 
-Labels: TypeAlias = "pa.ChunkedArray | pa.Array | Sequence[str] | NDArray[Any]"
 Rows = NDArray[np.int64]
 
 
-def stratified_split(
-    labels: Labels, shares: Sequence[float], seed: int, *, names: Sequence[str] | None = None
-) -> tuple[Rows, ...]:
-    """The rows of each part in ascending order, the first part being training.
+@dataclass(frozen=True, slots=True)
+class Split:
+    """Row indices of the training set and of the validation set."""
 
-    Each part gets its share of each label to within a row or two. A label seen once stays in
-    training, with a UserWarning, and every label has a row there. ``names`` are what class numbers
-    in ``labels`` stand for.
+    train: Rows
+    validation: Rows
+
+
+def stratified_split(
+    labels: LabelColumn,
+    fractions: Sequence[float],
+    seed: int,
+    *,
+    names: Sequence[str] | None = None,
+) -> tuple[Rows, ...]:
+    """Split rows at random so that each part has the same class proportions.
+
+    Each part gets its fraction of each label to within a row or two. The first part is the training
+    part: every label has a row there, and labels that occur once stay there, with a UserWarning.
+
+    Args:
+        labels: one label per row.
+        fractions: the size of each part, training first; they sum to 1.
+        seed: fixes the rows of each part.
+        names: the class names if ``labels`` are class indices, for the warning.
+
+    Returns:
+        The row indices of each part in ascending order.
     """
-    if not shares or min(shares) <= 0 or abs(sum(shares) - 1) > 1e-6:
-        raise DataError(f"shares {tuple(shares)} must be above 0 and sum to 1.")
-    codes, seen = _codes(labels)
+    if not fractions or min(fractions) <= 0 or abs(sum(fractions) - 1) > 1e-6:
+        raise DataError(f"fractions {tuple(fractions)} must be above 0 and sum to 1.")
+    codes, distinct = _codes(labels)
     rng = np.random.default_rng(seed)
-    rare = _rare(codes, [names[int(number)] for number in seen] if names else seen)
-    rows = _by_label(codes, rng)
-    pool, parts = rows[~rare[codes[rows]]], []
-    for last in range(len(shares) - 1, 0, -1):
-        count = round(len(pool) * shares[last] / sum(shares[: last + 1]))
-        picked = _spread(len(pool), count, rng)
+    is_single = _single_labels(codes, [names[int(i)] for i in distinct] if names else distinct)
+    rows = _shuffled_by_label(codes, rng)
+    pool, parts = rows[~is_single[codes[rows]]], []
+    for last in range(len(fractions) - 1, 0, -1):
+        count = round(len(pool) * fractions[last] / sum(fractions[: last + 1]))
+        picked = _evenly_spaced(len(pool), count, rng)
         parts.append(pool[picked])
         pool = pool[~picked]
-    train = np.concatenate([pool, rows[rare[codes[rows]]]])
-    train, held = _lend(train, parts[::-1], codes, len(seen))
-    return tuple(np.sort(part) for part in (train, *held))
+    train = np.concatenate([pool, rows[is_single[codes[rows]]]])
+    train, held_out = _complete_training(train, parts[::-1], codes, len(distinct))
+    return tuple(np.sort(part) for part in (train, *held_out))
 
 
-def folds(labels: Labels, k: int, seed: int) -> Iterator[tuple[Rows, Rows]]:
-    """For each of ``k`` folds the training rows and the held-out rows, in ascending order.
+def hold_out(
+    labels: LabelColumn,
+    fraction: float,
+    seed: int,
+    *,
+    source: str = "the data",
+    names: Sequence[str] | None = None,
+) -> tuple[Rows, Rows]:
+    """Split off a stratified fraction of the rows; return the remaining and the held-out rows.
 
-    Every row is held out once, except labels seen once: these always train.
+    Raises:
+        DataError: if there are too few texts to hold any out.
+    """
+    rows, held_out = stratified_split(labels, (1 - fraction, fraction), seed, names=names)
+    if not len(held_out):
+        raise DataError(
+            f"{source}: {len(rows)} texts are too few to hold out {fraction:.0%} of them. "
+            "Give more texts, or a separate file with --test or --validation."
+        )
+    return rows, held_out
+
+
+def hold_out_validation(
+    labels: LabelColumn, fraction: float, seed: int, *, names: Sequence[str] | None = None
+) -> Split:
+    """Split rows into a training and a validation set.
+
+    With too few texts, the training set is the validation set too, with a UserWarning.
+    """
+    rows, held_out = stratified_split(labels, (1 - fraction, fraction), seed, names=names)
+    if not len(held_out):
+        warnings.warn(
+            f"{len(rows)} texts are too few to hold out a validation set: "
+            "early stopping uses the training texts.",
+            stacklevel=2,
+        )
+        return Split(rows, rows)
+    return Split(rows, held_out)
+
+
+def folds(labels: LabelColumn, k: int, seed: int) -> Iterator[tuple[Rows, Rows]]:
+    """Yield the training rows and the held-out rows of each of ``k`` cross-validation folds.
+
+    Every row is held out once, except labels that occur once: these are always training rows.
     """
     if k < 2:
         raise DataError(f"folds ({k}) must be at least 2.")
-    codes, names = _codes(labels)
+    codes, distinct = _codes(labels)
     rng = np.random.default_rng(seed)
-    rare = _rare(codes, names)
-    rows = _by_label(codes, rng)
-    fold = np.full(len(codes), -1)
-    dealt = rows[~rare[codes[rows]]]
-    fold[dealt] = np.arange(len(dealt)) % k
-    for number in range(k):
-        yield np.flatnonzero(fold != number), np.flatnonzero(fold == number)
+    is_single = _single_labels(codes, distinct)
+    rows = _shuffled_by_label(codes, rng)
+    fold_of_row = np.full(len(codes), -1)
+    dealt = rows[~is_single[codes[rows]]]
+    fold_of_row[dealt] = np.arange(len(dealt)) % k
+    for fold in range(k):
+        yield np.flatnonzero(fold_of_row != fold), np.flatnonzero(fold_of_row == fold)
 
 
-def _codes(labels: Labels) -> tuple[NDArray[np.int64], list[str]]:
-    """Each row's label as a number, in order of first appearance, and the labels."""
+def _codes(labels: LabelColumn) -> tuple[ClassIndices, list[str]]:
+    """Number the labels in order of first appearance, which decides the rows that a seed draws."""
     column = labels if isinstance(labels, pa.Array | pa.ChunkedArray) else pa.array(list(labels))
     if isinstance(column, pa.ChunkedArray):
         column = column.combine_chunks()
-    coded = pc.dictionary_encode(column)
-    if not len(coded):
+    encoded = pc.dictionary_encode(column)
+    if not len(encoded):
         raise DataError("no rows to split. Expected one label or more.")
-    return coded.indices.to_numpy().astype(np.int64), [str(v) for v in coded.dictionary.to_pylist()]
+    distinct = [str(label) for label in encoded.dictionary.to_pylist()]
+    return encoded.indices.to_numpy().astype(np.int64), distinct
 
 
-def _rare(codes: NDArray[np.int64], names: Sequence[str]) -> NDArray[np.bool_]:
-    """Which labels are seen once; a warning names them."""
-    rare: NDArray[np.bool_] = np.bincount(codes, minlength=len(names)) == 1
-    if rare.any():
-        seen = [names[code] for code in np.flatnonzero(rare).tolist()]
+def _single_labels(codes: ClassIndices, names: Sequence[str]) -> NDArray[np.bool_]:
+    """Return which labels occur once and cannot be split; warn about them by name."""
+    is_single: NDArray[np.bool_] = np.bincount(codes, minlength=len(names)) == 1
+    if is_single.any():
+        single = [names[code] for code in np.flatnonzero(is_single).tolist()]
         warnings.warn(
-            f"{len(seen)} label(s) seen once stay in training and are not scored: "
-            f"{', '.join(seen[:5])}{', ...' if len(seen) > 5 else ''}.",
+            f"{len(single)} label(s) seen once stay in training and are not scored: "
+            f"{', '.join(single[:5])}{', ...' if len(single) > 5 else ''}.",
             stacklevel=3,
         )
-    return rare
+    return is_single
 
 
-def _by_label(codes: NDArray[np.int64], rng: np.random.Generator) -> Rows:
-    """All rows, label after label, at random within each."""
+def _shuffled_by_label(codes: ClassIndices, rng: np.random.Generator) -> Rows:
+    """Return all rows grouped by label, in random order within each label."""
     shuffled = rng.permutation(len(codes))
     rows: Rows = shuffled[np.argsort(codes[shuffled], kind="stable")]
     return rows
 
 
-def _spread(size: int, count: int, rng: np.random.Generator) -> NDArray[np.bool_]:
-    """``count`` of ``size`` places, evenly spaced, so that each label gives its share."""
+def _evenly_spaced(size: int, count: int, rng: np.random.Generator) -> NDArray[np.bool_]:
+    """Mark ``count`` evenly spaced rows of ``size``: with grouped labels, a fair split of each."""
     picked = np.zeros(size, dtype=bool)
-    places = ((np.arange(count) + rng.random()) * size / max(count, 1)).astype(np.int64)
-    picked[np.minimum(places, size - 1)] = True
+    positions = ((np.arange(count) + rng.random()) * size / max(count, 1)).astype(np.int64)
+    picked[np.minimum(positions, size - 1)] = True
     return picked
 
 
-def _lend(
-    train: Rows, held: list[Rows], codes: NDArray[np.int64], labels: int
+def _complete_training(
+    train: Rows, held_out: list[Rows], codes: ClassIndices, label_count: int
 ) -> tuple[Rows, list[Rows]]:
-    """A row to training for each label that has none there."""
-    absent = np.flatnonzero(np.bincount(codes[train], minlength=labels) == 0)
+    """Move one held-out row to the training rows for each label that has none there."""
+    absent = np.flatnonzero(np.bincount(codes[train], minlength=label_count) == 0)
     for label in absent:
-        for number, part in enumerate(held):
+        for i, part in enumerate(held_out):
             at = np.flatnonzero(codes[part] == label)
             if len(at):
                 train = np.append(train, part[at[0]])
-                held[number] = np.delete(part, at[0])
+                held_out[i] = np.delete(part, at[0])
                 break
-    return train, held
+    return train, held_out

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from lamatext.data.token_ids import Ids, Ragged
+from lamatext.data.token_ids import Ids, TokenIds
 from lamatext.data.tokenizer import Span, encodable
 from lamatext.errors import require
 
@@ -44,13 +44,13 @@ class SubwordEncoder:
         limit = self._tokenizer.truncation
         return None if limit is None else int(limit["max_length"])
 
-    def encode(self, texts: Iterable[str]) -> Ragged:
+    def encode(self, texts: Iterable[str]) -> TokenIds:
         """The ids of each text."""
         rows: list[list[int]] = []
         rest = map(encodable, texts)
         while chunk := list(islice(rest, CHUNK)):
             rows += [found.ids for found in self._tokenizer.encode_batch_fast(chunk)]
-        return Ragged.from_lists(rows)
+        return TokenIds.from_lists(rows)
 
     def encode_with_spans(self, text: str) -> tuple[Ids, list[Span]]:
         """The ids of one text, and where in it each stands; (0, 0) for the two marks around it."""

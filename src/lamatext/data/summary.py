@@ -53,7 +53,7 @@ class Summary:
         return text + (f" and {len(self.classes) - most} more" if len(self.classes) > most else "")
 
 
-def summarise(train: Dataset, test: Dataset | None = None) -> Summary:
+def summarize_dataset(train: Dataset, test: Dataset | None = None) -> Summary:
     """The summary of a corpus, with the overlap where a test part is given."""
     words = word_counts(train.texts)
     hashes = _hashes(train.texts)

@@ -1,4 +1,4 @@
-"""Word ids of many texts, laid end to end; padding happens here and nowhere else."""
+"""Token ids of many texts in one flat array, and the only place that pads them into batches."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -7,24 +7,24 @@ from itertools import accumulate
 import numpy as np
 from numpy.typing import NDArray
 
-PAD = 0  # fills a padded batch; whatever reads one goes by lengths or mask, never by this value
-UNK = 1  # a word outside the vocabulary
-FIRST_WORD = 2
+PAD = 0  # fills padded batches; everything downstream reads lengths or a mask, never this value
+UNK = 1  # the id of a word outside the vocabulary
+FIRST_WORD = 2  # the first id of a vocabulary word
 
 Ids = NDArray[np.int32]
 Indices = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
-class Ragged:
-    """The ids of text i are ``ids[offsets[i] : offsets[i + 1]]``."""
+class TokenIds:
+    """Token ids of n texts; those of text i are ``ids[offsets[i] : offsets[i + 1]]``."""
 
-    ids: Ids  # (N,)
+    ids: Ids  # (N,): the token ids of all texts, one text after the other
     offsets: Indices  # (n + 1,)
 
     @classmethod
-    def from_lists(cls, rows: Iterable[Sequence[int] | Ids]) -> "Ragged":
-        """Lay the rows end to end."""
+    def from_lists(cls, rows: Iterable[Sequence[int] | Ids]) -> "TokenIds":
+        """Concatenate one list of token ids per text."""
         arrays = [np.asarray(row, dtype=np.int32) for row in rows]
         offsets = np.array([0, *accumulate(map(len, arrays))], dtype=np.int64)
         return cls(np.concatenate(arrays) if arrays else np.empty(0, np.int32), offsets)
@@ -37,32 +37,35 @@ class Ragged:
 
     @property
     def lengths(self) -> Indices:
-        """How many ids each text has: (n,)."""
+        """The number of token ids of each text: (n,)."""
         return np.diff(self.offsets)
 
-    def take(self, rows: Indices) -> "Ragged":
-        """Some texts, in the order given."""
+    def take(self, rows: Indices) -> "TokenIds":
+        """Return the token ids of the texts at ``rows``, in that order."""
         lengths = self.lengths[rows]
         offsets = np.zeros(len(rows) + 1, dtype=np.int64)
         np.cumsum(lengths, out=offsets[1:])
         shift = np.repeat(self.offsets[rows] - offsets[:-1], lengths)
-        return Ragged(self.ids[np.arange(offsets[-1]) + shift], offsets)
+        return TokenIds(self.ids[np.arange(offsets[-1]) + shift], offsets)
 
     def pad(self, rows: Indices) -> tuple[Ids, Ids]:
-        """Some texts as one matrix (B, T), padded on the right, and their lengths (B,)."""
+        """Return the token ids at ``rows`` as a right-padded batch (B, T) and its lengths (B,)."""
         lengths = self.lengths[rows]
         padded = np.full((len(rows), int(lengths.max())), PAD, dtype=np.int32)
         padded[np.arange(padded.shape[1]) < lengths[:, None]] = self.take(rows).ids
         return padded, lengths.astype(np.int32)
 
 
-def by_length(lengths: Indices, *, words: int) -> list[Indices]:
-    """Batches for prediction: sorted by length, each of about ``words`` words, padding included."""
+def batches_by_length(lengths: Indices, *, max_words: int) -> list[Indices]:
+    """Group texts of similar length into batches of at most ``max_words`` token ids with padding.
+
+    A text longer than ``max_words`` is a batch of its own.
+    """
     order = np.argsort(lengths, kind="stable")
     batches, start = [], 0
     while start < len(order):
         stop = start + 1
-        while stop < len(order) and (stop - start + 1) * lengths[order[stop]] <= words:
+        while stop < len(order) and (stop - start + 1) * lengths[order[stop]] <= max_words:
             stop += 1
         batches.append(order[start:stop])
         start = stop

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lamatext.data.token_ids import FIRST_WORD, UNK, Ragged
+from lamatext.data.token_ids import FIRST_WORD, UNK, TokenIds
 from lamatext.data.vocabulary import Vocabulary
 from lamatext.errors import ConfigError, DataError, require
 from lamatext.progress import SILENT, Progress
@@ -22,7 +22,7 @@ Vectors = NDArray[np.float32]  # (V, E)
 def make_vectors(
     text: TextSettings,
     vocabulary: Vocabulary,
-    rows: Ragged,
+    rows: TokenIds,
     *,
     seed: int,
     progress: Progress = SILENT,
@@ -48,7 +48,7 @@ def random_vectors(size: int, width: int, seed: int) -> Vectors:
 @dataclass(frozen=True)
 class _Sentences:
     words: tuple[str, ...]
-    rows: Ragged
+    rows: TokenIds
 
     def __iter__(self) -> Iterator[list[str]]:
         for row in range(len(self.rows)):
@@ -58,7 +58,7 @@ class _Sentences:
 def train_word2vec(
     text: TextSettings,
     vocabulary: Vocabulary,
-    rows: Ragged,
+    rows: TokenIds,
     *,
     seed: int,
     progress: Progress = SILENT,

@@ -9,7 +9,7 @@ from typing import IO, Any
 
 import pyarrow as pa
 
-from lamatext.atomic_write import replacing
+from lamatext.atomic_write import replace_atomically
 from lamatext.errors import ConfigError
 
 Write = Callable[[pa.RecordBatch], None]
@@ -24,7 +24,11 @@ def open_writer(path: Path | None, kind: str | None = None) -> Iterator[Write]:
         return
     check_writable(path)
     kind = kind or _kind(path)
-    with replacing(path) as unfinished, unfinished.open("wb") as file, _writer(file, kind) as write:
+    with (
+        replace_atomically(path) as unfinished,
+        unfinished.open("wb") as file,
+        _writer(file, kind) as write,
+    ):
         yield write
 
 

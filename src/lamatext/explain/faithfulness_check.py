@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from lamatext.data.text_encoder import Encoder
 from lamatext.data.token_ids import FIRST_WORD, UNK, Ids
 from lamatext.data.tokenizer import Span
 from lamatext.errors import MissingExtraError
@@ -25,14 +26,6 @@ if TYPE_CHECKING:
 MOST = 200  # texts, unless told otherwise
 STEPS = 16  # of the integrated gradients
 GRADIENTS = "integrated gradients"
-
-
-class Encoder(Protocol):
-    """What turns a text into ids."""
-
-    def encode_with_spans(self, text: str) -> tuple[Ids, list[Span]]:
-        """The ids of one text and where each stands in it."""
-        ...
 
 
 class Model(Protocol):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lamatext.data.token_ids import PAD, Ids, Ragged
+from lamatext.data.token_ids import PAD, Ids, TokenIds
 from lamatext.errors import require
 from lamatext.explain.classifier_head import Floats
 from lamatext.explain.occlusion import BATCH_WORDS
@@ -40,7 +40,7 @@ def integrated_gradients(
         lambda ids, lengths: network(ids, lengths).logits, network.embedding
     ).attribute
     network.eval()
-    ragged, found = Ragged.from_lists(texts), []
+    ragged, found = TokenIds.from_lists(texts), []
     for start in range(0, len(texts), batch):
         padded, lengths = ragged.pad(np.arange(start, min(start + batch, len(texts))))
         ids, sizes = torch.from_numpy(padded).long(), torch.from_numpy(lengths).long()

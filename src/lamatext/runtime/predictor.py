@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lamatext.data.text_encoder import Encoder, TextEncoder
-from lamatext.data.token_ids import Ids, Ragged, by_length
+from lamatext.data.token_ids import Ids, TokenIds, batches_by_length
 from lamatext.data.tokenizer import Span
 from lamatext.data.validation import check_texts
 from lamatext.errors import DataError, require
@@ -129,16 +129,16 @@ class Predictor:
     def _embeddings(self, texts: list[str]) -> Floats:
         check_texts(texts)
         rows = self.encoder.encode(texts)
-        batches = by_length(rows.lengths, words=BATCH_WORDS)
+        batches = batches_by_length(rows.lengths, max_words=BATCH_WORDS)
         flat = [self.engine.run(*rows.pad(batch)).embedding for batch in batches]
         order = np.argsort(np.concatenate(batches))
         return np.concatenate([part.reshape(len(part), -1) for part in flat])[order]
 
-    def _network_logits(self, rows: Ragged) -> Floats:
+    def _network_logits(self, rows: TokenIds) -> Floats:
         if len(rows) == 1:  # one text needs neither sorting nor padding
             return self.engine.logits(rows.ids[None, :], np.array([len(rows.ids)], np.int32))
         logits = np.empty((len(rows), len(self.classes_)), np.float32)
-        for batch in by_length(rows.lengths, words=BATCH_WORDS):
+        for batch in batches_by_length(rows.lengths, max_words=BATCH_WORDS):
             logits[batch] = self.engine.logits(*rows.pad(batch))
         return logits
 
@@ -157,7 +157,7 @@ class Predictor:
 
         def logits_of(texts: list[Ids]) -> Floats:
             rows = [np.concatenate([before, text, after]) for text in texts]
-            return self._network_logits(Ragged.from_lists(rows))
+            return self._network_logits(TokenIds.from_lists(rows))
 
         changes = occlusion(ids[first:last], logits_of, most=self.max_occlusions)
         return changes, spans[first:last]

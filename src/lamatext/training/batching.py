@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from lamatext.data.token_ids import Indices, Ragged
+from lamatext.data.token_ids import Indices, TokenIds
 
 POOL = 50  # batches whose texts are sorted by length together: little padding, still random
 
@@ -14,7 +14,7 @@ POOL = 50  # batches whose texts are sorted by length together: little padding, 
 class Examples:
     """Encoded texts and the number of each one's class."""
 
-    rows: Ragged
+    rows: TokenIds
     labels: NDArray[np.int64]  # (n,)
 
     def __len__(self) -> int:

@@ -10,7 +10,7 @@ from safetensors.torch import save
 from torch import Tensor
 from torch.optim import Optimizer
 
-from lamatext.atomic_write import replacing
+from lamatext.atomic_write import replace_atomically
 from lamatext.errors import ConfigError, ModelError
 
 Tensors = dict[str, Tensor]
@@ -60,7 +60,7 @@ def save_checkpoint(path: Path, state: RunState) -> None:
         "best_epoch": state.best_epoch,
         "history": [asdict(record) for record in state.history],
     }
-    with replacing(path) as unfinished, unfinished.open("wb") as file:
+    with replace_atomically(path) as unfinished, unfinished.open("wb") as file:
         file.write(save(tensors, metadata={"run": json.dumps(facts)}))
         file.flush()
         os.fsync(file.fileno())

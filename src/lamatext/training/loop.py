@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from lamatext.data.token_ids import Indices, by_length
+from lamatext.data.token_ids import Indices, batches_by_length
 from lamatext.errors import ModelError
 from lamatext.progress import SILENT, Progress
 from lamatext.settings import TrainingSettings
@@ -127,7 +127,7 @@ def logits_of(
     order: list[Indices] = []
     found: list[Tensor] = []
     with fitting_threads(network), torch.inference_mode():
-        for rows in by_length(examples.rows.lengths, words=VALID_WORDS):
+        for rows in batches_by_length(examples.rows.lengths, max_words=VALID_WORDS):
             ids, lengths, _ = batch_of(examples, rows, device, AllVectors())
             found.append(network(ids, lengths).logits.float())
             order.append(rows)

@@ -1,6 +1,5 @@
 """What the training loop starts from: texts encoded, and a network with its first weights."""
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -11,9 +10,10 @@ from numpy.typing import NDArray
 from torch import nn
 
 from lamatext.data.cache import Arrays, cached, fingerprint
-from lamatext.data.splits import stratified_split
-from lamatext.data.text_encoder import Encoder, TextEncoder, Tokens, tokenise
-from lamatext.data.token_ids import Indices, Ragged
+from lamatext.data.splits import hold_out_validation
+from lamatext.data.text_encoder import Encoder, TextEncoder
+from lamatext.data.token_ids import Indices, TokenIds
+from lamatext.data.tokenized_texts import TokenizedTexts, tokenize
 from lamatext.data.tokenizer import make_tokenizer
 from lamatext.data.vocabulary import Vocabulary
 from lamatext.data.word_vectors import Vectors, make_vectors
@@ -50,9 +50,9 @@ class Ready:
     recipe: Recipe  # nothing in it is left to ``auto``
     network: nn.Module
     encoder: Encoder
-    rows: Ragged  # ids of all texts
+    rows: TokenIds  # ids of all texts
     split: Split
-    tokens: Tokens | None = None  # all words of all texts; None where subwords are read
+    tokens: TokenizedTexts | None = None  # all words of all texts; None where subwords are read
     architecture: dict[str, object] | None = None
 
 
@@ -61,15 +61,9 @@ def joined(
 ) -> Split:
     """All texts together; without ``valid`` a share of the training texts is held out."""
     if valid is None:
-        shares = (1 - recipe.training.validation_fraction, recipe.training.validation_fraction)
-        rows, held = stratified_split(train.labels, shares, recipe.seed, names=names)
-        if not len(held):
-            warnings.warn(
-                f"{len(rows)} texts are too few to hold some out: training stops by its own texts.",
-                stacklevel=4,
-            )
-            held = rows
-        return Split(train.texts, train.labels, rows, held)
+        fraction = recipe.training.validation_fraction
+        split = hold_out_validation(train.labels, fraction, recipe.seed, names=names)
+        return Split(train.texts, train.labels, split.train, split.validation)
     texts = pa.chunked_array([*train.texts.chunks, *valid.texts.chunks], pa.large_string())
     rows, middle = np.arange(len(texts)), len(train.labels)
     labels = np.concatenate([train.labels, valid.labels])
@@ -113,23 +107,25 @@ def prepare_pretrained(split: Split, recipe: Recipe, classes: int, progress: Pro
     return Ready(recipe, loaded.network, encoder, rows, split, architecture=loaded.architecture)
 
 
-def tokens_of(texts: pa.ChunkedArray, text: TextSettings, progress: Progress) -> Tokens:
+def tokens_of(texts: pa.ChunkedArray, text: TextSettings, progress: Progress) -> TokenizedTexts:
     """The texts as numbers, before any vocabulary; made once and kept."""
 
     def make() -> Arrays:
-        made = tokenise(texts, make_tokenizer(text.tokenizer, lower=text.lowercase), progress)
+        made = tokenize(texts, make_tokenizer(text.tokenizer, lower=text.lowercase), progress)
         types = np.frombuffer("\n".join(made.types).encode("utf-8", "surrogatepass"), np.uint8)
         return {"types": types, "ids": made.rows.ids, "offsets": made.rows.offsets}
 
     kept = cached("tokens", fingerprint("1", text.tokenizer, text.lowercase, texts), make)
     types = kept["types"].tobytes().decode("utf-8", "surrogatepass").split("\n")
-    return Tokens(
+    return TokenizedTexts(
         tuple(types) if len(kept["types"]) else (),
-        Ragged(kept["ids"].astype(np.int32), kept["offsets"].astype(np.int64)),
+        TokenIds(kept["ids"].astype(np.int32), kept["offsets"].astype(np.int64)),
     )
 
 
-def _encode(tokens: Tokens, train_rows: Indices, text: TextSettings) -> tuple[TextEncoder, Ragged]:
+def _encode(
+    tokens: TokenizedTexts, train_rows: Indices, text: TextSettings
+) -> tuple[TextEncoder, TokenIds]:
     """The vocabulary comes from the training texts alone; every text is encoded by it."""
     vocabulary = Vocabulary.from_counts(
         tokens.types, tokens.counts(train_rows), min_count=int(text.min_count)
@@ -137,11 +133,14 @@ def _encode(tokens: Tokens, train_rows: Indices, text: TextSettings) -> tuple[Te
     tokenizer = make_tokenizer(text.tokenizer, lower=text.lowercase)
     encoder = TextEncoder(tokenizer, vocabulary, text.rare_words, text.max_words, text.last_words)
     return encoder, tokens.encode(
-        vocabulary, rare=text.rare_words, max_words=text.max_words, tail=text.last_words
+        vocabulary,
+        rare_words=text.rare_words,
+        max_words=text.max_words,
+        last_words=text.last_words,
     )
 
 
-def _vectors(recipe: Recipe, vocabulary: Vocabulary, rows: Ragged, progress: Progress) -> Vectors:
+def _vectors(recipe: Recipe, vocabulary: Vocabulary, rows: TokenIds, progress: Progress) -> Vectors:
     text, seed = recipe.text, recipe.seed
 
     def make() -> Arrays:

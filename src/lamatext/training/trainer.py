@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from lamatext.data.cache import fingerprint
-from lamatext.data.text_encoder import Encoder, Tokens
+from lamatext.data.text_encoder import Encoder
 from lamatext.data.token_ids import Indices
 from lamatext.errors import ConfigError
 from lamatext.kernels.gru import compile_kernels, ready
@@ -128,7 +128,7 @@ def _finish(start: Ready, held_out: Examples, plan: Plan, progress: Progress) ->
 
     def fitted(rows: Indices) -> NgramModel:
         return fit_ngrams(
-            words_of(tokens, rows),
+            tokens.words(rows),
             split.labels[rows],
             settings,
             classes=classes,
@@ -136,7 +136,7 @@ def _finish(start: Ready, held_out: Examples, plan: Plan, progress: Progress) ->
             progress=progress,
         )
 
-    first = fitted(split.train).logits(words_of(tokens, split.valid))
+    first = fitted(split.train).logits(tokens.words(split.valid))
     second = logits_of(start.network, held_out, plan.device)
     a, b = fuse(first, second, held_out.labels)
     accuracy = float(((a * first + b * second).argmax(axis=1) == held_out.labels).mean())
@@ -144,12 +144,6 @@ def _finish(start: Ready, held_out: Examples, plan: Plan, progress: Progress) ->
     scale_logits(start.network, b)
     everything = np.union1d(split.train, split.valid)
     return _Finished(fitted(everything).scaled(a), {"ngrams": a, "network": b}, accuracy)
-
-
-def words_of(tokens: Tokens, rows: Indices) -> list[list[str]]:
-    """Some texts as their words."""
-    types = tokens.types
-    return [[types[i] for i in tokens.rows[row]] for row in rows]
 
 
 def round_as_stored(network: nn.Module, storage: str) -> None:

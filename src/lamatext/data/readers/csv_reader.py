@@ -8,8 +8,8 @@ from itertools import chain
 import pyarrow as pa
 import pyarrow.csv as pacsv
 
-from lamatext.data.dataset import Table
 from lamatext.data.readers.compression import Block
+from lamatext.data.readers.table import Table
 from lamatext.errors import DataError
 
 LONGEST_ROW = 1 << 26  # bytes; beyond this an opened quote was surely never closed

@@ -9,7 +9,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from lamatext.data.dataset import Table
 from lamatext.data.readers.compression import missing, plain_suffix, read_all, read_blocks, shown
 from lamatext.data.readers.csv_reader import Dialect, delimited_table
 from lamatext.data.readers.jsonl_reader import (
@@ -18,6 +17,7 @@ from lamatext.data.readers.jsonl_reader import (
     jsonl_table,
     plain_table,
 )
+from lamatext.data.readers.table import Table
 from lamatext.errors import DataError
 
 FORMATS = ("csv", "tsv", "jsonl", "parquet", "fasttext", "lines")

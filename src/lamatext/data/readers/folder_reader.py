@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from lamatext.data.dataset import Table
 from lamatext.data.readers.compression import read_text
 from lamatext.data.readers.file_formats import file_table, is_table
+from lamatext.data.readers.table import Table
 from lamatext.errors import DataError
 
 _PARTS = ("train", "test", "valid", "validation", "dev", "val")

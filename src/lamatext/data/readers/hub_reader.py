@@ -5,8 +5,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from lamatext.data.dataset import Table
 from lamatext.data.readers.file_formats import as_strings
+from lamatext.data.readers.table import Table
 from lamatext.errors import DataError, require
 
 PREFIX = "hf:"

@@ -8,8 +8,8 @@ from typing import NoReturn
 
 import pyarrow as pa
 
-from lamatext.data.dataset import Table
 from lamatext.data.readers.compression import Block
+from lamatext.data.readers.table import Table
 from lamatext.errors import DataError
 
 LABEL_PREFIX = "__label__"

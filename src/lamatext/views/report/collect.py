@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 
 from lamatext.data.labels import LabelEncoder
-from lamatext.data.summary import Summary, summarise
+from lamatext.data.summary import Summary, summarize_dataset
 from lamatext.evaluation import EvaluationData
 from lamatext.explain.explanation import Explanation
 from lamatext.explain.faithfulness import Faithfulness
 from lamatext.explain.faithfulness_check import MOST, sample
 from lamatext.explain.global_words import GlobalWords
 from lamatext.metrics import Floats, Numbers, Scores, score
-from lamatext.progress import SILENT, Progress, counted
+from lamatext.progress import SILENT, Progress, track_progress
 from lamatext.runtime.predictor import Predictor
 from lamatext.saved.format import METRICS, folder_size, load_config, read_json
 from lamatext.views.report.examples import Chosen, choose
@@ -27,7 +27,7 @@ from lamatext.views.report.reason_check import FEWEST, checked_reasons, is_slow
 from lamatext.views.report.top_words import words_of
 
 SHOWN = 420  # texts on the page, about
-COUNTED = 1000  # texts whose words are counted
+COUNTED = 1000  # texts whose words are track_progress
 SLOW, SLOWER = 6, 18  # so many times fewer where words are left out, or by a Transformer too
 TIMED = 100  # texts, one at a time
 
@@ -119,7 +119,7 @@ def _predict(
 ) -> tuple[Floats, Speed]:
     predictor.predict_proba(texts[:1])  # opens the engine
     started = time.perf_counter()
-    found = predictor.predict_proba(counted(texts, progress)).astype(np.float64)
+    found = predictor.predict_proba(track_progress(texts, progress)).astype(np.float64)
     speed = len(texts) / (time.perf_counter() - started)
     alone = []
     for row in sample(len(texts), TIMED, seed):
@@ -140,8 +140,8 @@ def _share(predictor: Predictor, text: str) -> int:
 def _summary(held: EvaluationData) -> Summary:
     """Of the training texts with their overlap, where they are known; else of the texts at hand."""
     if held.train is None or held.train is held.texts:
-        return summarise(held.texts)
-    return summarise(held.train, held.texts)
+        return summarize_dataset(held.texts)
+    return summarize_dataset(held.train, held.texts)
 
 
 def _conflicts(texts: Sequence[str], truth: Numbers) -> int:

@@ -1,0 +1,66 @@
+"""The table that every file reader returns: string columns that are read once, in batches."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lamatext.data.dataset import Dataset
+from lamatext.errors import DataError
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table of string columns (null for a missing value) that can be read once, in batches.
+
+    ``batches(names)`` reads the named columns and raises DataError for a value that is a list;
+    ``batches(None)`` reads all columns.
+    """
+
+    name: str  # for messages
+    columns: tuple[str, ...]
+    batches: Callable[[Sequence[str] | None], Iterator[pa.RecordBatch]]
+
+    def all_batches(self) -> Iterator[pa.RecordBatch]:
+        """Read all columns of the table; a table without rows yields one empty batch."""
+        is_empty = True
+        for batch in self.batches(None):
+            is_empty = False
+            yield batch
+        if is_empty:
+            columns = [pa.array([], pa.string()) for _ in self.columns]
+            yield pa.RecordBatch.from_arrays(columns, names=list(self.columns))
+
+    def to_dataset(self, text: str, label: str | None, source: str) -> Dataset:
+        """Read a text and a label column of the table into a dataset.
+
+        A missing text becomes an empty text; a missing label raises DataError.
+        """
+        texts: list[pa.Array] = []
+        labels: list[pa.Array] = []
+        rows = 0
+        for batch in self.batches([text] if label is None else [text, label]):
+            texts.append(pc.fill_null(batch.column(text), "").cast(pa.large_string()))
+            if label is not None:
+                self._check_labels(batch.column(label), label, rows)
+                labels.append(batch.column(label))
+            rows += len(batch)
+        if not rows:
+            raise DataError(f"{self.name}: no rows. Expected one text or more.")
+        return Dataset(
+            texts=pa.chunked_array(texts, pa.large_string()),
+            labels=None if label is None else pa.chunked_array(labels, pa.string()),
+            source=source,
+            text_column=text,
+            label_column=label or "label",
+        )
+
+    def _check_labels(self, labels: pa.Array, column: str, rows_before: int) -> None:
+        is_missing = pc.equal(pc.utf8_trim_whitespace(pc.fill_null(labels, "")), "")
+        first = pc.index(is_missing, True).as_py()
+        if first >= 0:
+            raise DataError(
+                f"{self.name}: row {rows_before + first + 1} has no label in column '{column}'. "
+                "Fill it in or leave the row out."
+            )

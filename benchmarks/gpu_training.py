@@ -15,11 +15,10 @@ from benchmarks.comparison import Comparison, SkippedError
 from lamatext.data.token_ids import TokenIds
 from lamatext.nn.network import build_network
 from lamatext.recipes import load_recipe
-from lamatext.training.batching import Examples, bucketed
-from lamatext.training.cuda_graphs import steps_of
-from lamatext.training.lazy_sgd import word_vectors
+from lamatext.training.batching import EncodedDataset, make_batch, shuffled_batches
+from lamatext.training.lazy_sgd import embedding_updates
+from lamatext.training.loop import LoopSettings, make_training_step
 from lamatext.training.optimizers import make_optimizer
-from lamatext.training.training_step import Plan, batch_of
 
 WORDS, VOCABULARY, CLASSES = 250, 20_000, 2
 STEPS = 30  # per round
@@ -63,31 +62,31 @@ def training_loop(batch: int, device: torch.device) -> Loop:
         recipe.model, vocabulary=VOCABULARY, width=recipe.text.vector_width, classes=CLASSES
     )
     network.to(device).train()
-    plan = Plan(recipe.model, recipe.training, 0, device)
+    settings = LoopSettings(recipe.model, recipe.training, 0, device)
     optimizer = make_optimizer(network, recipe.training)
-    vectors = word_vectors(network, optimizer, recipe.training)
-    make_step = steps_of(network, optimizer, plan)
+    embeddings = embedding_updates(network, optimizer, recipe.training)
+    step = make_training_step(network, optimizer, settings)
     examples = synthetic_examples(4 * batch)
-    batches = bucketed(examples.rows.lengths, batch=batch, seed=0, epoch=1)
+    batches = shuffled_batches(examples.token_ids.lengths, batch_size=batch, seed=0, epoch=1)
 
     def run(steps: int) -> None:
         total, rate = torch.zeros((), device=device), recipe.training.learning_rate
-        with vectors.epoch(rate, steps):
+        with embeddings.epoch(rate, steps):
             for number in range(steps):
                 rows = batches[number % len(batches)]
-                inputs = batch_of(examples, rows, device, vectors)
-                total += make_step(inputs, rate).detach()
-                vectors.step()
+                inputs = make_batch(examples, rows, device, embeddings.load_rows)
+                total += step(inputs, rate).detach()
+                embeddings.step()
 
     return run
 
 
-def synthetic_examples(texts: int) -> Examples:
+def synthetic_examples(texts: int) -> EncodedDataset:
     """Return random texts for GPU training: ``WORDS`` words each, a few of them frequent."""
     draw = np.random.default_rng(0)
     ids = 2 + (VOCABULARY - 2) * draw.random(texts * WORDS) ** 3
     rows = TokenIds(ids.astype(np.int32), np.arange(texts + 1, dtype=np.int64) * WORDS)
-    return Examples(rows, draw.integers(0, CLASSES, texts))
+    return EncodedDataset(rows, draw.integers(0, CLASSES, texts))
 
 
 def bare_gru_loop(batch: int, device: torch.device) -> Loop:

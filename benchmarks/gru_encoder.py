@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from benchmarks.comparison import Comparison, time_alternating
 from benchmarks.plain_pytorch import best_threads, plain_pytorch
 from lamatext.kernels.gru import packed_gru, run_gru, use_kernel
-from lamatext.training.cpu_threads import small_threads
+from lamatext.training.cpu_threads import one_torch_thread
 
 HIDDEN = (50, 128, 256)
 BATCHES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
@@ -70,7 +70,7 @@ def compare_gru(shape: Shape, *, rounds: int, seed: int = 0) -> list[Comparison]
     kernel = forward_backward(lambda: run_gru(gru, inputs, lengths))
 
     def ours() -> None:
-        with small_threads():  # as in a training run
+        with one_torch_thread():  # as in a training run
             kernel()
 
     seconds = time_alternating({"ours": ours, **contestants}, rounds)

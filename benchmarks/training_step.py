@@ -18,16 +18,17 @@ from benchmarks.comparison import Comparison, time_alternating
 from benchmarks.plain_pytorch import SWITCHES, best_threads, plain_pytorch
 from lamatext.data.labels import LabelEncoder
 from lamatext.data.sources import load_dataset
+from lamatext.data.splits import Split, stratified_split
 from lamatext.data.token_ids import Indices
 from lamatext.nn.network import Network
 from lamatext.progress import SILENT
 from lamatext.recipes import load_recipe
-from lamatext.training.batching import Examples, bucketed
-from lamatext.training.cpu_threads import fitting_threads
-from lamatext.training.lazy_sgd import AllVectors, word_vectors
+from lamatext.training.batching import EncodedDataset, make_batch, shuffled_batches
+from lamatext.training.cpu_threads import training_threads
+from lamatext.training.lazy_sgd import embedding_updates
+from lamatext.training.loop import LoopSettings, make_training_step
 from lamatext.training.optimizers import make_optimizer
-from lamatext.training.preparation import Texts, joined, prepare_words
-from lamatext.training.training_step import Plan, batch_of, step
+from lamatext.training.preparation import prepare_words, tokenize_texts
 
 CPU = torch.device("cpu")
 PROFILED_BATCHES = 6
@@ -45,8 +46,8 @@ class Task:
     """Network, examples and batches on which both sides run their training steps."""
 
     network: Network
-    examples: Examples
-    plan: Plan
+    examples: EncodedDataset
+    plan: LoopSettings
     batches: list[Indices]
 
 
@@ -76,7 +77,7 @@ def _compare_step(source: str, rounds: int, batches: int) -> Comparison:
 
     seconds = time_alternating({"ours": lambda: ours(task.batches), "plain": plain}, rounds)
     per_step = {name: [total / batches for total in totals] for name, totals in seconds.items()}
-    words = np.concatenate([task.examples.rows.lengths[rows] for rows in task.batches]).sum()
+    words = np.concatenate([task.examples.token_ids.lengths[rows] for rows in task.batches]).sum()
     return Comparison.speedup(
         f"step, {source}",
         per_step["ours"],
@@ -128,12 +129,15 @@ def make_task(source: str, batches: int) -> Task:
     corpus = load_dataset(source)
     encoder = LabelEncoder.fit(corpus.require_labels())
     labels = encoder.encode(corpus.require_labels())
-    split = joined(Texts(corpus.texts, labels), None, recipe)
-    start = prepare_words(split, recipe, len(encoder.names), SILENT)
+    split = Split(*stratified_split(labels, (0.9, 0.1), recipe.seed))
+    tokens = tokenize_texts(corpus.texts, recipe.text, SILENT)
+    start = prepare_words(tokens, split, recipe, classes=len(encoder.classes))
     assert isinstance(start.network, Network)
-    examples = Examples(start.rows.take(split.train), labels[split.train])
-    order = bucketed(examples.rows.lengths, batch=int(recipe.training.batch_size), seed=0, epoch=1)
-    plan = Plan(recipe.model, recipe.training, 0, CPU)
+    examples = EncodedDataset(start.token_ids, labels).take(split.train)
+    order = shuffled_batches(
+        examples.token_ids.lengths, batch_size=int(recipe.training.batch_size), seed=0, epoch=1
+    )
+    plan = LoopSettings(recipe.model, recipe.training, 0, CPU)
     return Task(start.network.train(), examples, plan, order[:batches])
 
 
@@ -141,14 +145,15 @@ def our_side(task: Task) -> Side:
     """Return lamatext's training steps, as ``fit`` runs them."""
     network, settings = deepcopy(task.network), task.plan.training
     optimizer = make_optimizer(network, settings)
-    vectors = word_vectors(network, optimizer, settings)
+    embeddings = embedding_updates(network, optimizer, settings)
+    step = make_training_step(network, optimizer, task.plan)
 
     def run(batches: Sequence[Indices]) -> None:
-        with fitting_threads(network), vectors.epoch(settings.learning_rate, len(batches)):
+        with training_threads(network), embeddings.epoch(settings.learning_rate, len(batches)):
             for rows in batches:
-                batch = batch_of(task.examples, rows, CPU, vectors)
-                step(network, optimizer, task.plan, batch, settings.learning_rate)
-                vectors.step()
+                batch = make_batch(task.examples, rows, CPU, embeddings.load_rows)
+                step(batch, settings.learning_rate)
+                embeddings.step()
 
     return Side(network, run)
 
@@ -172,9 +177,11 @@ def compiled_encoder_side(task: Task) -> Side:
 
 
 def _dense_side(task: Task, network: Network, optimizer: Optimizer) -> Side:
+    step = make_training_step(network, optimizer, task.plan)
+
     def run(batches: Sequence[Indices]) -> None:
         for rows in batches:
-            batch = batch_of(task.examples, rows, CPU, AllVectors())
-            step(network, optimizer, task.plan, batch, task.plan.training.learning_rate)
+            batch = make_batch(task.examples, rows, CPU)
+            step(batch, task.plan.training.learning_rate)
 
     return Side(network, run)

@@ -10,7 +10,7 @@ from lamatext.errors import DataError
 from lamatext.nn.network import build_network, count_parameters
 from lamatext.progress import SILENT
 from lamatext.recipes import load_recipe
-from lamatext.training.preparation import tokens_of
+from lamatext.training.preparation import tokenize_texts
 from paper.prepared import Prepared
 from paper.published import PARAMETERS, STATISTICS
 from paper.records import Record, Results, blank
@@ -43,7 +43,7 @@ def count_sets(results: Results, datasets: tuple[str, ...]) -> list[str]:
 def _statistics(name: str) -> tuple[float, ...]:
     train, test = load_dataset(name), load_dataset(name, split="test")
     texts = pa.chunked_array([*train.texts.chunks, *test.texts.chunks], pa.large_string())
-    words = tokens_of(texts, load_recipe("paper").text, SILENT).rows.lengths[: len(train)]
+    words = tokenize_texts(texts, load_recipe("paper").text, SILENT).rows.lengths[: len(train)]
     labels = [] if train.labels is None else train.labels.unique().to_pylist()
     return float(len(labels)), float(len(train)), float(len(test)), float(np.mean(words))
 

@@ -20,7 +20,7 @@ from lamatext.data.tokenized_texts import TokenizedTexts
 from lamatext.progress import SILENT, Progress
 from lamatext.recipes import load_recipe
 from lamatext.settings import TextSettings
-from lamatext.training.preparation import tokens_of
+from lamatext.training.preparation import tokenize_texts
 
 SUBWORDS = "@"  # NAME@minilm is the set NAME in the subwords of that pretrained encoder
 
@@ -90,7 +90,7 @@ def prepare(
 ) -> Prepared:
     """Both parts of a set, as words."""
     both, labels, trained = _both_parts(name, texts)
-    tokens = tokens_of(both, text, progress)
+    tokens = tokenize_texts(both, text, progress)
     numbers, classes = _numbered(labels)
     kept = _without_rare(tokens, np.arange(trained), int(text.min_count))
     return Prepared(name, kept, numbers, trained, classes)

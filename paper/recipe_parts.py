@@ -25,8 +25,8 @@ from lamatext.recipes import load_recipe
 from lamatext.runtime.predictor import softmax
 from lamatext.saved.format import folder_size
 from lamatext.settings import Recipe
-from lamatext.training.auto_settings import Facts, settle
-from lamatext.training.combination import fuse
+from lamatext.training.auto_settings import DatasetSize, resolve_auto_settings
+from lamatext.training.calibration import fit_factors
 from paper.pool import Job, device_name, listed, name_of, options, run_given
 from paper.records import Record, Results
 
@@ -103,7 +103,7 @@ def score_recipe(recipe: Recipe, parts: Splits, device: str = "auto") -> tuple[S
 
 
 def score_ngrams(recipe: Recipe, parts: Splits) -> tuple[Scores, int]:
-    """Scores and bytes of the n-gram model alone, its probabilities fitted on the validation texts."""
+    """Score the n-gram model alone, calibrated on the validation texts; return its bytes too."""
     assert parts.validation is not None
     encoder = LabelEncoder.fit(parts.train.require_labels())
     classes = encoder.classes
@@ -116,9 +116,10 @@ def score_ngrams(recipe: Recipe, parts: Splits) -> tuple[Scores, int]:
     )
     counts = Counter(chain.from_iterable(train)).values()
     once = sum(count == 1 for count in counts)
-    ngrams = settle(recipe, Facts(len(train), sum(counts), once, len(classes))).ngrams
+    size = DatasetSize(len(train), sum(counts), once, len(classes))
+    ngrams = resolve_auto_settings(recipe, size).ngrams
     first = fit_ngrams(train, labels, ngrams, classes=len(classes)).logits(valid)
-    scale, _ = fuse(first, np.zeros_like(first), valid_labels)
+    scale, _ = fit_factors(first, np.zeros_like(first), valid_labels)
     everything = np.concatenate([labels, valid_labels])
     last = fit_ngrams([*train, *valid], everything, ngrams, classes=len(classes)).scaled(scale)
     probabilities = softmax(last.logits(test)).astype(np.float64)

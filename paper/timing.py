@@ -14,9 +14,8 @@ from torch.utils.flop_counter import FlopCounterMode
 from lamatext.kernels.attention_cpu import SWITCH
 from lamatext.nn.attention import LowRankAttention, StructuredAttention
 from lamatext.nn.network import build_network, count_parameters
-from lamatext.training.batching import Examples
-from lamatext.training.loop import fit
-from lamatext.training.training_step import Plan
+from lamatext.training.batching import EncodedDataset
+from lamatext.training.loop import LoopSettings, fit
 from paper.prepared import Prepared
 from paper.records import Results, blank
 from paper.trial import Trial, device_name, part_of
@@ -61,10 +60,10 @@ def _passes(
         classes=len(data.classes),
     )
     rows = np.random.default_rng(0).permutation(part.train)[:texts]
-    examples = Examples(part.rows.take(rows), data.labels[rows])
-    few = Examples(part.rows.take(part.valid[:1]), data.labels[part.valid[:1]])
+    examples = EncodedDataset(part.rows.take(rows), data.labels[rows])
+    few = EncodedDataset(part.rows.take(part.valid[:1]), data.labels[part.valid[:1]])
     torch.backends.cuda.matmul.allow_tf32 = False
-    state = fit(network, examples, few, Plan(recipe.model, recipe.training, 0, device))
+    state = fit(network, examples, few, LoopSettings(recipe.model, recipe.training, 0, device))
     scale = len(part.train) / len(rows)
     return (
         [round(epoch.seconds * scale, 4) for epoch in state.history[1:]],

@@ -20,9 +20,8 @@ from lamatext.provenance import commit, versions
 from lamatext.recipes import load_recipe
 from lamatext.runtime.predictor import softmax
 from lamatext.settings import Recipe
-from lamatext.training.batching import Examples
-from lamatext.training.loop import fit, logits_of
-from lamatext.training.training_step import Plan
+from lamatext.training.batching import EncodedDataset
+from lamatext.training.loop import LoopSettings, fit, predict_logits
 from paper.attended import attended
 from paper.predictions import packed
 from paper.prepared import Numbers, Prepared
@@ -135,14 +134,14 @@ def run_trial(trial: Trial, data: Prepared, device: torch.device) -> Outcome:
         network,
         _examples(part, data, part.train),
         _examples(part, data, part.valid),
-        Plan(recipe.model, recipe.training, recipe.seed, device),
+        LoopSettings(recipe.model, recipe.training, recipe.seed, device),
     )
     curve: Value = [round(epoch.accuracy, 5) for epoch in state.history]
     found: dict[str, Value] = {"valid_accuracy": state.best_accuracy, "valid_curve": curve}
     records, correct = [], None
     if trial.fold is None:
         test = _examples(part, data, np.arange(data.trained, len(data.labels)))
-        logits = logits_of(network, test, device)
+        logits = predict_logits(network, test, device)
         scores = score(data.classes, test.labels, softmax(logits).astype(np.float64))
         found |= {metric: getattr(scores, metric) for metric in SCORES}
         correct = packed(logits.argmax(axis=1) == test.labels)
@@ -173,8 +172,8 @@ def _network(trial: Trial, part: Part, recipe: Recipe, classes: int) -> nn.Modul
     return network
 
 
-def _examples(part: Part, data: Prepared, rows: Numbers) -> Examples:
-    return Examples(part.rows.take(rows), data.labels[rows])
+def _examples(part: Part, data: Prepared, rows: Numbers) -> EncodedDataset:
+    return EncodedDataset(part.rows.take(rows), data.labels[rows])
 
 
 def _dated(record: Record, network: nn.Module, seconds: float, device: torch.device) -> Record:

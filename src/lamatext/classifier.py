@@ -6,9 +6,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
+import pyarrow as pa
+from numpy.typing import ArrayLike, NDArray
 
 from lamatext.data.cache import fingerprint
+from lamatext.data.dataset import Dataset
 from lamatext.data.labels import LabelEncoder
 from lamatext.data.text_encoder import Encoder
 from lamatext.data.validation import Labels, Texts, label_array, text_column, text_list
@@ -31,7 +33,6 @@ if TYPE_CHECKING:
     from torch import nn
 
     from lamatext.training.checkpoint import EpochRecord
-    from lamatext.training.preparation import Texts as Labelled
 
 SETTING_OF_PARAMETER = {
     "heads": "model.heads",
@@ -135,6 +136,7 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
         self,
         X: Texts,
         y: Labels,
+        sample_weight: ArrayLike | None = None,
         *,
         validation_data: tuple[Texts, Labels] | None = None,
         checkpoint: str | PathLike[str] | None = None,
@@ -145,12 +147,12 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
         Args:
             X: texts.
             y: a label for each text, str or int.
+            sample_weight: one weight per text, at least 0; by default all texts weigh the same.
             validation_data: texts and labels for early stopping and calibration; by default a
                 fraction of X is held out.
             checkpoint: a file for the state of the run; if it exists, training resumes from it.
             progress: receives progress reports.
         """
-        from lamatext.training.preparation import Texts as Labelled
         from lamatext.training.trainer import train
 
         recipe = self.resolve()
@@ -164,10 +166,11 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
                 "A classifier needs at least two classes."
             )
         trained = train(
-            Labelled(texts, label_encoder.encode(labels)),
-            None if validation_data is None else _validation(validation_data, label_encoder),
+            _dataset(texts, labels, "training data"),
+            None if validation_data is None else _dataset(*validation_data, "validation data"),
             recipe,
-            names=label_encoder.names,
+            classes=label_encoder.classes,
+            sample_weight=sample_weight,
             device=self.device,
             checkpoint=None if checkpoint is None else Path(checkpoint),
             progress=progress,
@@ -182,7 +185,7 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
             "data": {"texts": len(texts), "fingerprint": fingerprint(texts, labels.astype(str))},
             "training": {
                 "best_epoch": trained.best_epoch,
-                "validation_accuracy": trained.valid_accuracy,
+                "validation_accuracy": trained.validation_accuracy,
                 "scales": trained.scales,
                 "seconds": sum(record.seconds for record in trained.history),
             },
@@ -234,10 +237,7 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
             "parameters": count_parameters(self.network_)
             | ({} if self.ngrams_ is None else {"n-grams": self.ngrams_.size}),
         }
-        curve = [
-            {"epoch": r.epoch, "loss": r.loss, "accuracy": r.accuracy, "seconds": r.seconds}
-            for r in self.history_
-        ]
+        history = [record.as_dict() for record in self.history_]
         return save_model(
             folder,
             SavedModel(
@@ -247,7 +247,7 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
                 encoder=self.encoder_,
                 ngrams=self.ngrams_,
                 facts=facts,
-                metrics={**self.metrics_, "history": curve, **(metrics or {})},
+                metrics={**self.metrics_, "history": history, **(metrics or {})},
             ),
             storage=storage or self.recipe_.storage,
         )
@@ -267,7 +267,7 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
         classifier.facts_ = saved.facts
         classifier.metrics_ = saved.metrics
         classifier.history_ = [
-            EpochRecord(**record, rate=0.0, words=0) for record in saved.metrics.get("history", [])
+            EpochRecord.from_dict(record) for record in saved.metrics.get("history", [])
         ]
         return classifier
 
@@ -326,13 +326,11 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
         return tags
 
 
-def _validation(valid: tuple[Texts, Labels], label_encoder: LabelEncoder) -> "Labelled":
-    """The texts to stop by, with class numbers."""
-    from lamatext.training.preparation import Texts as Labelled
-
-    texts = text_column(valid[0])
-    labels = label_array(valid[1], len(texts))
-    return Labelled(texts, label_encoder.encode(labels, source="validation data"))
+def _dataset(texts: Texts, labels: Labels, source: str) -> Dataset:
+    """Return the texts and labels that a Python caller passed as a dataset of strings."""
+    column = text_column(texts)
+    names = label_array(labels, len(column)).astype(str).tolist()
+    return Dataset(column, pa.chunked_array([pa.array(names, pa.string())]), source)
 
 
 def _seed(random_state: int | np.random.RandomState) -> object:

@@ -60,9 +60,9 @@ def test_the_word_that_decides_has_the_largest_contribution() -> None:
 
 def test_the_table_is_cut_to_its_size_with_rare_n_grams_first() -> None:
     texts, labels = corpus(2)
-    limit = WORDS.model_copy(update={"megabytes": 0.0006})
+    limit = WORDS.model_copy(update={"max_megabytes": 0.0006})
 
-    small = fit_ngrams(texts, labels, limit, classes=2).blocks[0]
+    small = fit_ngrams(texts, labels, limit, classes=2).tables[0]
 
     assert 0 < len(small.keys) * 6 <= 600
     assert (small.keys[:-1] < small.keys[1:]).all()

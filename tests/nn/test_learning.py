@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from lamatext.nn.network import build_network
 from lamatext.settings import MODEL_NAMES, ModelSettings, TrainingSettings
-from lamatext.training.training_step import Plan, objective
+from lamatext.training.loop import LoopSettings, training_loss
 
 CLASSES, WORDS, KEYWORDS, LONGEST = 3, 60, 4, 14
 
@@ -65,7 +65,7 @@ def test_it_learns_what_can_be_learnt(name: str) -> None:
             "transformer_positions": 16,
         }
     )
-    plan = Plan(model, TrainingSettings(), seed=0, device=torch.device("cpu"))
+    plan = LoopSettings(model, TrainingSettings(), seed=0, device=torch.device("cpu"))
     train, unseen = made_up(400, seed=1), made_up(200, seed=2)
     torch.manual_seed(0)
     network = network_of(model)
@@ -75,7 +75,7 @@ def test_it_learns_what_can_be_learnt(name: str) -> None:
         for rows in torch.split(torch.randperm(400), 32):
             output = network(train.ids[rows], train.lengths[rows])
             optimizer.zero_grad()
-            objective(output, train.labels[rows], plan).backward()  # type: ignore[no-untyped-call]
+            training_loss(output, train.labels[rows], plan).backward()  # type: ignore[no-untyped-call]
             optimizer.step()
 
     with torch.no_grad():

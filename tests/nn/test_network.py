@@ -11,7 +11,7 @@ from lamatext.nn import LowRankAttention
 from lamatext.nn.encoders import TransformerEncoder
 from lamatext.nn.network import Network, build_network, count_parameters
 from lamatext.settings import ATTENTIVE, MODEL_NAMES, ModelSettings, TrainingSettings
-from lamatext.training.training_step import Plan, objective
+from lamatext.training.loop import LoopSettings, training_loss
 
 SYSTEMS = [name for name in MODEL_NAMES if name != "bert"]  # which tests/nn/test_pretrained.py has
 Array = NDArray[np.float64]
@@ -415,13 +415,13 @@ def test_the_whole_way_of_a_text_is_the_papers() -> None:
 @pytest.mark.parametrize("name", FIRST_LOSSES)
 def test_the_first_three_losses_are_pinned(name: str) -> None:
     model = settings(name, dropout=0.0, disagreement_weight=0.2)
-    plan = Plan(model, TrainingSettings(), seed=0, device=torch.device("cpu"))
+    plan = LoopSettings(model, TrainingSettings(), seed=0, device=torch.device("cpu"))
     network, labels = deterministic(model), torch.tensor([0, 1, 2, 0])
     optimizer = torch.optim.SGD(network.parameters(), lr=0.05, momentum=0.9, weight_decay=1e-4)
 
     losses = []
     for _ in range(3):
-        loss = objective(network(*batch(TEXTS)), labels, plan)
+        loss = training_loss(network(*batch(TEXTS)), labels, plan)
         optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
@@ -438,8 +438,8 @@ def test_the_loss_adds_what_the_paper_subtracts_as_disagreement() -> None:
 
     def loss(penalty: float) -> Tensor:
         model = settings("lama-ctx-dp", disagreement_weight=penalty)
-        plan = Plan(model, TrainingSettings(), seed=0, device=torch.device("cpu"))
-        return objective(output, labels, plan)
+        plan = LoopSettings(model, TrainingSettings(), seed=0, device=torch.device("cpu"))
+        return training_loss(output, labels, plan)
 
     overlap = output.weights @ output.weights.mT - torch.eye(2)
     penal = overlap.square().sum((1, 2)).mean()  # ‖AAᵀ − I‖², the mean over the texts

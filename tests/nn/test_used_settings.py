@@ -6,10 +6,11 @@ import pyarrow as pa
 import pytest
 import torch
 
+from lamatext.data.splits import Split, stratified_split
 from lamatext.progress import SILENT
 from lamatext.settings import MODEL_NAMES, USED_BY, ModelSettings, Recipe, has_effect
-from lamatext.training.preparation import Texts, joined, prepare_pretrained, prepare_words
-from lamatext.training.training_step import Plan, objective
+from lamatext.training.loop import LoopSettings, training_loss
+from lamatext.training.preparation import prepare_pretrained, prepare_words, tokenize_texts
 from tests.corpora import TINY, reviews
 from tests.nn.tiny_bert import save_bert
 
@@ -47,18 +48,21 @@ OTHER: dict[str, object] = {
 def first_loss(values: dict[str, object]) -> float:
     """Of a run with these settings, which shows every difference of its network and its loss."""
     recipe = Recipe().with_values(values)
-    prepare = prepare_pretrained if recipe.model.name == "bert" else prepare_words
     texts, labels = reviews(12)
     numbers = torch.tensor([label == "pos" for label in labels]).long()
     column = pa.chunked_array([texts], pa.large_string())
-    split = joined(Texts(column, numbers.numpy()), None, recipe)
-    ready = prepare(split, recipe, 2, SILENT)
+    split = Split(*stratified_split(labels, (0.9, 0.1), recipe.seed))
+    if recipe.model.name == "bert":
+        prepared = prepare_pretrained(column, split, recipe, classes=2)
+    else:
+        tokens = tokenize_texts(column, recipe.text, SILENT)
+        prepared = prepare_words(tokens, split, recipe, classes=2)
     with torch.no_grad():
-        for parameter in ready.network.parameters():
+        for parameter in prepared.network.parameters():
             parameter.mul_(4)  # a tanh of small numbers would be those numbers
-    ids, lengths = map(torch.from_numpy, ready.rows.pad(split.train))
-    plan = Plan(recipe.model, recipe.training, seed=0, device=torch.device("cpu"))
-    return objective(ready.network.train()(ids, lengths), numbers[split.train], plan).item()
+    ids, lengths = map(torch.from_numpy, prepared.token_ids.pad(split.train))
+    plan = LoopSettings(recipe.model, recipe.training, seed=0, device=torch.device("cpu"))
+    return training_loss(prepared.network.train()(ids, lengths), numbers[split.train], plan).item()
 
 
 def two_encoders(folder: Path) -> list[str]:

@@ -9,7 +9,7 @@ from lamatext.data.text_encoder import TextEncoder
 from lamatext.data.tokenizer import WordTokenizer
 from lamatext.data.vocabulary import Vocabulary
 from lamatext.ngrams.hashing import count_ngrams
-from lamatext.ngrams.model import Block, NgramModel, specs
+from lamatext.ngrams.model import NgramModel, NgramTable, ngram_specs
 from lamatext.nn.network import build_network
 from lamatext.saved.model_io import SavedModel, save_model
 from lamatext.saved.quantization import Storage
@@ -28,12 +28,12 @@ def random_ngrams(settings: NgramSettings, classes: int) -> NgramModel:
     draw = np.random.default_rng(0)
     texts = [WORDS[place : place + 9] for place in range(0, len(WORDS), 3)]
     rows, blocks = 1 if classes == 2 else classes, []
-    for spec in specs(settings):
+    for spec in ngram_specs(settings):
         keys = np.unique(count_ngrams(texts, spec).keys)
         weights = draw.integers(-127, 128, (rows, len(keys)), np.int8)
         idf = draw.integers(1, 256, len(keys), np.uint8)
         steps = np.full(rows, 0.05, np.float32)
-        blocks.append(Block(spec, keys, idf, weights, np.array(0.03, np.float32), steps))
+        blocks.append(NgramTable(spec, keys, idf, weights, np.array(0.03, np.float32), steps))
     return NgramModel(tuple(blocks), draw.normal(size=rows).astype(np.float32))
 
 

@@ -1,21 +1,21 @@
 import pytest
 
 from lamatext.recipes import load_recipe
-from lamatext.training.auto_settings import Facts, settle
+from lamatext.training.auto_settings import DatasetSize, resolve_auto_settings
 
 
-def facts(rows: int, words: int, *, once: int = 0, classes: int = 2) -> Facts:
-    return Facts(rows, words, once, classes)
+def facts(rows: int, words: int, *, once: int = 0, classes: int = 2) -> DatasetSize:
+    return DatasetSize(rows, words, once, classes)
 
 
 def test_nothing_is_left_to_auto() -> None:
-    settled = settle(load_recipe("default"), facts(5_000, 100_000))
+    settled = resolve_auto_settings(load_recipe("default"), facts(5_000, 100_000))
 
     assert "auto" not in settled.model_dump_json()
 
 
 def test_texts_without_a_word_settle_too() -> None:
-    settled = settle(load_recipe("default"), facts(5, 0))
+    settled = resolve_auto_settings(load_recipe("default"), facts(5, 0))
 
     assert "auto" not in settled.model_dump_json()
 
@@ -34,9 +34,9 @@ def test_texts_without_a_word_settle_too() -> None:
     ],
 )
 def test_words_that_are_seen_too_seldom_are_read_by_their_characters(
-    given: Facts, read: bool
+    given: DatasetSize, read: bool
 ) -> None:
-    assert settle(load_recipe("default"), given).ngrams.characters is read
+    assert resolve_auto_settings(load_recipe("default"), given).ngrams.characters is read
 
 
 def test_epochs_fall_as_words_grow_and_rise_where_steps_are_few() -> None:
@@ -49,7 +49,9 @@ def test_epochs_fall_as_words_grow_and_rise_where_steps_are_few() -> None:
         (10**6, 10**8),
     ]
 
-    epochs = [settle(default, facts(rows, words)).training.epochs for rows, words in sizes]
+    epochs = [
+        resolve_auto_settings(default, facts(rows, words)).training.epochs for rows, words in sizes
+    ]
 
     assert epochs == [60, 12, 7, 6, 2]
 
@@ -57,7 +59,7 @@ def test_epochs_fall_as_words_grow_and_rise_where_steps_are_few() -> None:
 def test_what_a_recipe_states_is_left_as_it_is() -> None:
     stated = load_recipe("paper")
 
-    settled = settle(stated, facts(10, 100))
+    settled = resolve_auto_settings(stated, facts(10, 100))
 
     assert settled.training == stated.training
     assert settled.text == stated.text

@@ -10,7 +10,7 @@ from torch.optim import SGD, Adam, AdamW, Optimizer
 from lamatext.errors import ConfigError, DataError, ModelError
 from lamatext.training.checkpoint import (
     EpochRecord,
-    RunState,
+    TrainingState,
     load_checkpoint,
     optimizer_tensors,
     restore_optimizer,
@@ -18,17 +18,17 @@ from lamatext.training.checkpoint import (
 )
 
 
-def some_state() -> RunState:
+def some_state() -> TrainingState:
     torch.manual_seed(0)
-    return RunState(
-        identity="this run",
+    return TrainingState(
+        run_id="this run",
         epoch=3,
-        rate=0.1 / 3,
+        learning_rate=0.1 / 3,
         best_accuracy=2 / 3,
         best_epoch=2,
         history=[EpochRecord(1, 0.1 + 0.2, 0.5, 1e-3, 0.7, 10)],
         weights={"a.weight": torch.randn(3, 2), "b": torch.zeros(())},
-        best={"a.weight": torch.randn(3, 2).t()},
+        best_weights={"a.weight": torch.randn(3, 2).t()},
         optimizer={"0.step": torch.tensor(5.0), "0.exp_avg": torch.randn(3, 2)},
     )
 
@@ -39,9 +39,9 @@ def test_a_state_comes_back_bit_for_bit(tmp_path: Path) -> None:
     save_checkpoint(tmp_path / "deep" / "run.safetensors", state)
     found = load_checkpoint(tmp_path / "deep" / "run.safetensors", "this run")
 
-    for name in ("identity", "epoch", "rate", "best_accuracy", "best_epoch", "history"):
+    for name in ("run_id", "epoch", "learning_rate", "best_accuracy", "best_epoch", "history"):
         assert getattr(found, name) == getattr(state, name)
-    for part in ("weights", "best", "optimizer"):
+    for part in ("weights", "best_weights", "optimizer"):
         before, after = getattr(state, part), getattr(found, part)
         assert before.keys() == after.keys()
         assert all(torch.equal(before[name], after[name]) for name in before)
@@ -76,7 +76,7 @@ def test_a_crash_while_writing_leaves_the_old_state(
 def test_another_run_is_refused(tmp_path: Path) -> None:
     save_checkpoint(tmp_path / "run.safetensors", some_state())
 
-    with pytest.raises(ConfigError, match="of a run with other data or settings"):
+    with pytest.raises(ConfigError, match="belongs to a run with other data or settings"):
         load_checkpoint(tmp_path / "run.safetensors", "another run")
 
 

@@ -7,7 +7,7 @@ from torch import nn
 from lamatext.kernels.threads import THREADS, kernel_threads, threads_or
 from lamatext.nn.network import Network, build_network
 from lamatext.settings import ModelName, ModelSettings
-from lamatext.training.cpu_threads import fitting_threads
+from lamatext.training.cpu_threads import training_threads
 
 
 def network(name: ModelName) -> Network:
@@ -28,9 +28,9 @@ def two_threads(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.mark.usefixtures("two_threads")
 def test_torch_has_one_thread_and_the_kernel_all_of_them() -> None:
-    with fitting_threads(network("lama-ctx")):
+    with training_threads(network("lama-ctx")):
         assert (torch.get_num_threads(), threads_or(torch.get_num_threads())) == (1, 2)
-        with fitting_threads(network("lama-ctx")):
+        with training_threads(network("lama-ctx")):
             assert (torch.get_num_threads(), threads_or(torch.get_num_threads())) == (1, 2)
 
     assert (torch.get_num_threads(), threads_or(torch.get_num_threads())) == (2, 2)
@@ -38,7 +38,7 @@ def test_torch_has_one_thread_and_the_kernel_all_of_them() -> None:
 
 @pytest.mark.usefixtures("two_threads")
 def test_threads_come_back_when_training_fails() -> None:
-    with pytest.raises(ZeroDivisionError), fitting_threads(network("lama-ctx")):
+    with pytest.raises(ZeroDivisionError), training_threads(network("lama-ctx")):
         raise ZeroDivisionError
 
     assert torch.get_num_threads() == 2
@@ -46,11 +46,11 @@ def test_threads_come_back_when_training_fails() -> None:
 
 @pytest.mark.usefixtures("two_threads")
 def test_a_network_without_the_kernel_has_one_thread_too_but_a_transformer_keeps_them() -> None:
-    with fitting_threads(network("avg")):
+    with training_threads(network("avg")):
         assert torch.get_num_threads() == 1
-    with fitting_threads(network("te")):
+    with training_threads(network("te")):
         assert torch.get_num_threads() == 2
-    with fitting_threads(nn.Linear(1, 1)):
+    with training_threads(nn.Linear(1, 1)):
         assert torch.get_num_threads() == 2
 
 

@@ -11,7 +11,7 @@ from torch.optim import SGD, AdamW, Optimizer
 
 from lamatext.data.token_ids import PAD
 from lamatext.settings import TrainingSettings
-from lamatext.training.lazy_sgd import AllVectors, LazyVectors, word_vectors
+from lamatext.training.lazy_sgd import DenseUpdates, LazySgd, embedding_updates
 
 WORDS, WIDTH, STEPS = 30, 3, 40
 
@@ -46,7 +46,7 @@ def test_vectors_end_where_torchs_dense_sgd_takes_them(momentum: float, decay: f
     lazy = deepcopy(dense)
     by_torch, rest = (optimizer_of(model, momentum, decay) for model in (dense, lazy))
     whole = lazy.embedding.weight
-    vectors = LazyVectors(lazy.embedding, rest)
+    vectors = LazySgd(lazy.embedding, rest)
 
     for epoch, rate in enumerate((0.5, 0.25)):  # the rate may change between epochs
         for group in (*by_torch.param_groups, *rest.param_groups):
@@ -55,7 +55,7 @@ def test_vectors_end_where_torchs_dense_sgd_takes_them(momentum: float, decay: f
             for ids in batches(epoch):
                 for optimizer, model, given in (
                     (by_torch, dense, ids),
-                    (rest, lazy, vectors.read(ids)),
+                    (rest, lazy, vectors.load_rows(ids)),
                 ):
                     optimizer.zero_grad()
                     model(torch.from_numpy(given)).backward()
@@ -78,10 +78,10 @@ def test_ids_of_a_batch_find_the_vectors_they_name() -> None:
     network = Scorer()
     before = network.embedding.weight.detach().clone()
     ids = np.array([[7, 7, 3], [5, PAD, PAD]], np.int32)
-    vectors = LazyVectors(network.embedding, optimizer_of(network, 0.9, 0.0))
+    vectors = LazySgd(network.embedding, optimizer_of(network, 0.9, 0.0))
 
     with vectors.epoch(0.1, 1):
-        found = vectors.read(ids)
+        found = vectors.load_rows(ids)
         held = network.embedding.weight.detach().clone()
 
     assert len(held) == 4
@@ -92,10 +92,10 @@ def test_ids_of_a_batch_find_the_vectors_they_name() -> None:
 def test_all_vectors_are_back_when_an_epoch_fails() -> None:
     network = Scorer()
     whole = network.embedding.weight
-    vectors = LazyVectors(network.embedding, optimizer_of(network, 0.9, 0.0))
+    vectors = LazySgd(network.embedding, optimizer_of(network, 0.9, 0.0))
 
     with pytest.raises(IndexError), vectors.epoch(0.1, 1):
-        vectors.read(np.array([[WORDS]], np.int32))
+        vectors.load_rows(np.array([[WORDS]], np.int32))
 
     assert network.embedding.weight is whole
 
@@ -103,10 +103,10 @@ def test_all_vectors_are_back_when_an_epoch_fails() -> None:
 @pytest.mark.parametrize(
     ("kind", "schedule", "trained", "expected"),
     [
-        (SGD, "plateau", True, LazyVectors),
-        (SGD, "one-cycle", True, AllVectors),  # the rate changes with every step
-        (SGD, "plateau", False, AllVectors),
-        (AdamW, "plateau", True, AllVectors),
+        (SGD, "plateau", True, LazySgd),
+        (SGD, "one-cycle", True, DenseUpdates),  # the rate changes with every step
+        (SGD, "plateau", False, DenseUpdates),
+        (AdamW, "plateau", True, DenseUpdates),
     ],
 )
 def test_the_lazy_way_is_taken_where_it_is_exact(
@@ -117,5 +117,5 @@ def test_the_lazy_way_is_taken_where_it_is_exact(
     settings = TrainingSettings.model_validate({"schedule": schedule})
     optimizer = kind(network.parameters(), lr=0.1)  # type: ignore[call-arg]
 
-    assert type(word_vectors(network, optimizer, settings)) is expected
-    assert type(word_vectors(nn.Linear(1, 1), optimizer, settings)) is AllVectors
+    assert type(embedding_updates(network, optimizer, settings)) is expected
+    assert type(embedding_updates(nn.Linear(1, 1), optimizer, settings)) is DenseUpdates

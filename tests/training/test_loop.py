@@ -16,23 +16,22 @@ from lamatext.nn.network import build_network
 from lamatext.progress import Progress
 from lamatext.settings import ModelSettings, TrainingSettings
 from lamatext.training import loop
-from lamatext.training.batching import Examples
-from lamatext.training.checkpoint import RunState, load_checkpoint
-from lamatext.training.loop import accuracy_of, fit, logits_of
-from lamatext.training.training_step import Plan
+from lamatext.training.batching import EncodedDataset
+from lamatext.training.checkpoint import TrainingState, load_checkpoint
+from lamatext.training.loop import LoopSettings, fit, measure_accuracy, predict_logits
 
 CPU = torch.device("cpu")
 MODEL = ModelSettings(name="lama-encoder", heads=2, classifier_width=4, dropout=0.3)
 
 
-def examples(count: int, *, seed: int) -> Examples:
+def examples(count: int, *, seed: int) -> EncodedDataset:
     """Class 1 has the word 2 in it, class 0 the word 3."""
     draw = np.random.default_rng(seed)
     labels = draw.integers(0, 2, count)
     rows = [
         np.append(draw.integers(4, 12, draw.integers(1, 9)), 3 - label).tolist() for label in labels
     ]
-    return Examples(TokenIds.from_lists(rows), labels)
+    return EncodedDataset(TokenIds.from_lists(rows), labels)
 
 
 TRAIN, VALID = examples(60, seed=0), examples(20, seed=1)
@@ -43,10 +42,12 @@ def network(model: ModelSettings = MODEL) -> nn.Module:
     return build_network(model, vocabulary=12, width=5, classes=2)
 
 
-def plan(checkpoint: Path | None = None, **values: Any) -> Plan:
-    given = {"batch": 8, "epochs": 4, "optimizer": "adamw", "rate": 0.01, **values}
-    return Plan(
-        MODEL, TrainingSettings.model_validate(given), 7, CPU, checkpoint=checkpoint, identity="me"
+def plan(checkpoint: Path | None = None, **values: Any) -> LoopSettings:
+    given = {
+        "batch_size": 8, "epochs": 4, "optimizer": "adamw", "learning_rate": 0.01, **values,
+    }  # fmt: skip
+    return LoopSettings(
+        MODEL, TrainingSettings.model_validate(given), 7, CPU, checkpoint=checkpoint, run_id="me"
     )
 
 
@@ -55,9 +56,9 @@ def same(one: dict[str, Tensor], other: dict[str, Tensor]) -> bool:
 
 
 OPTIMISERS: list[dict[str, Any]] = [
-    {"optimizer": "sgd", "schedule": "plateau", "rate": 0.1},
+    {"optimizer": "sgd", "schedule": "plateau", "learning_rate": 0.1},
     {"optimizer": "adam", "schedule": "constant"},
-    {"optimizer": "adamw", "schedule": "one-cycle", "clip": 0.5},
+    {"optimizer": "adamw", "schedule": "one-cycle", "gradient_clip": 0.5},
 ]
 
 
@@ -99,15 +100,15 @@ def test_a_run_taken_up_at_any_epoch_ends_the_same(tmp_path: Path, values: dict[
         assert_same_course(load_checkpoint(tmp_path / str(epoch), "me"), end)
 
 
-def assert_same_course(found: RunState, state: RunState) -> None:
-    for part in ("weights", "best", "optimizer"):
+def assert_same_course(found: TrainingState, state: TrainingState) -> None:
+    for part in ("weights", "best_weights", "optimizer"):
         assert same(getattr(found, part), getattr(state, part)), part
-    assert [(r.epoch, r.loss, r.accuracy, r.rate) for r in found.history] == [
-        (r.epoch, r.loss, r.accuracy, r.rate) for r in state.history
+    assert [(r.epoch, r.loss, r.accuracy, r.learning_rate) for r in found.history] == [
+        (r.epoch, r.loss, r.accuracy, r.learning_rate) for r in state.history
     ]
-    assert (found.epoch, found.rate, found.best_epoch, found.best_accuracy) == (
+    assert (found.epoch, found.learning_rate, found.best_epoch, found.best_accuracy) == (
         state.epoch,
-        state.rate,
+        state.learning_rate,
         state.best_epoch,
         state.best_accuracy,
     )
@@ -132,15 +133,15 @@ def test_a_run_killed_before_its_first_epoch_begins_again(tmp_path: Path) -> Non
 def accuracies(monkeypatch: pytest.MonkeyPatch, values: Sequence[float]) -> None:
     """The validation accuracy of each epoch, whatever the network says."""
     given = iter(values)
-    monkeypatch.setattr(loop, "accuracy_of", lambda *_: next(given))
+    monkeypatch.setattr(loop, "measure_accuracy", lambda *_: next(given))
 
 
 def test_the_rate_is_halved_when_validation_stalls(monkeypatch: pytest.MonkeyPatch) -> None:
     accuracies(monkeypatch, [0.5, 0.4, 0.6, 0.6, 0.7])
 
-    state = fit(network(), TRAIN, VALID, plan(epochs=5, schedule="plateau", rate=0.8))
+    state = fit(network(), TRAIN, VALID, plan(epochs=5, schedule="plateau", learning_rate=0.8))
 
-    assert [record.rate for record in state.history] == [0.8, 0.8, 0.4, 0.4, 0.2]
+    assert [record.learning_rate for record in state.history] == [0.8, 0.8, 0.4, 0.4, 0.2]
 
 
 def test_a_run_stops_when_it_is_out_of_patience(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -168,7 +169,9 @@ def test_the_last_weights_are_kept_where_the_settings_say_so(
     path, last = tmp_path / "run", network()
     accuracies(monkeypatch, [0.5, 0.9, 0.6, 0.7])
 
-    state = fit(last, TRAIN, VALID, plan(path, schedule="constant", keep="last", patience=1))
+    state = fit(
+        last, TRAIN, VALID, plan(path, schedule="constant", keep_weights="last", patience=1)
+    )
 
     assert state.epoch == 4
     assert same(last.state_dict(), load_checkpoint(path, "me").weights)
@@ -176,18 +179,18 @@ def test_the_last_weights_are_kept_where_the_settings_say_so(
 
 def test_a_class_that_weighs_all_is_predicted_always() -> None:
     weights = torch.tensor([1e-6, 1.0])
-    asked = plan(epochs=6, keep="last")._replace(class_weights=weights)
+    asked = plan(epochs=6, keep_weights="last")._replace(class_weights=weights)
     trained = network()
 
     fit(trained, TRAIN, VALID, asked)
 
-    assert (logits_of(trained, VALID, CPU).argmax(axis=1) == 1).all()
+    assert (predict_logits(trained, VALID, CPU).argmax(axis=1) == 1).all()
 
 
 def test_clipping_bounds_the_step() -> None:
     def step_of(**values: Any) -> float:
         trained, before = network(), network()
-        one = Examples(TRAIN.rows.take(np.arange(8)), TRAIN.labels[:8])
+        one = EncodedDataset(TRAIN.token_ids.take(np.arange(8)), TRAIN.labels[:8])
         fit(trained, one, VALID, plan(optimizer="sgd", epochs=1, weight_decay=0, **values))
         moved = [
             (a - b).detach().square().sum()
@@ -195,32 +198,32 @@ def test_clipping_bounds_the_step() -> None:
         ]
         return float(torch.stack(moved).sum().sqrt())
 
-    assert step_of(rate=1.0) > 1e-2
-    assert step_of(rate=1.0, clip=1e-3) == pytest.approx(1e-3, rel=1e-2)
+    assert step_of(learning_rate=1.0) > 1e-2
+    assert step_of(learning_rate=1.0, gradient_clip=1e-3) == pytest.approx(1e-3, rel=1e-2)
 
 
 def test_the_loop_learns() -> None:
     trained = network()
 
-    state = fit(trained, TRAIN, VALID, plan(epochs=30, patience=30, rate=0.03))
+    state = fit(trained, TRAIN, VALID, plan(epochs=30, patience=30, learning_rate=0.03))
 
     assert state.best_accuracy >= 0.95
-    assert accuracy_of(trained, VALID, CPU) == state.best_accuracy
+    assert measure_accuracy(trained, VALID, CPU) == state.best_accuracy
 
 
 def test_a_loss_that_is_no_number_ends_the_run_with_advice() -> None:
     with pytest.raises(ModelError, match=r"diverged in epoch \d.*training.learning_rate"):
-        fit(network(), TRAIN, VALID, plan(optimizer="sgd", rate=1e30, epochs=3))
+        fit(network(), TRAIN, VALID, plan(optimizer="sgd", learning_rate=1e30, epochs=3))
 
 
 def test_logits_come_in_the_order_of_the_examples() -> None:
     trained = network().eval()
 
-    together = logits_of(trained, VALID, CPU)
+    together = predict_logits(trained, VALID, CPU)
 
     for row in range(len(VALID)):
-        one = Examples(VALID.rows.take(np.array([row])), VALID.labels[[row]])
-        np.testing.assert_allclose(logits_of(trained, one, CPU)[0], together[row], atol=1e-6)
+        one = EncodedDataset(VALID.token_ids.take(np.array([row])), VALID.labels[[row]])
+        np.testing.assert_allclose(predict_logits(trained, one, CPU)[0], together[row], atol=1e-6)
 
 
 def test_progress_counts_the_batches() -> None:

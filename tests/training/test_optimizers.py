@@ -4,7 +4,7 @@ from torch import nn
 from torch.optim import SGD, Adam, AdamW
 
 from lamatext.settings import TrainingSettings
-from lamatext.training.optimizers import WARM_UP, make_optimizer, one_cycle
+from lamatext.training.optimizers import WARM_UP, make_optimizer, one_cycle_factor
 
 
 def settings(**values: object) -> TrainingSettings:
@@ -20,7 +20,7 @@ class Words(nn.Module):
 
 @pytest.mark.parametrize(("name", "kind"), [("sgd", SGD), ("adam", Adam), ("adamw", AdamW)])
 def test_the_settings_name_the_optimiser(name: str, kind: type[torch.optim.Optimizer]) -> None:
-    made = make_optimizer(Words(), settings(optimizer=name, rate=0.3, weight_decay=0.02))
+    made = make_optimizer(Words(), settings(optimizer=name, learning_rate=0.3, weight_decay=0.02))
 
     assert type(made) is kind
     assert {group["lr"] for group in made.param_groups} == {0.3}
@@ -58,7 +58,7 @@ def test_frozen_weights_are_left_alone() -> None:
 
 
 def test_one_cycle_goes_up_then_down_to_nothing() -> None:
-    factors = [one_cycle(step / 1000) for step in range(1000)]
+    factors = [one_cycle_factor(step / 1000) for step in range(1000)]
     top = factors.index(max(factors))
 
     assert factors[: top + 1] == sorted(factors[: top + 1])

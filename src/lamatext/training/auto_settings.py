@@ -1,7 +1,7 @@
-"""Sizes that follow from the data: what a recipe leaves to ``auto``.
+"""Auto settings: values for every setting that a recipe leaves as ``auto``, from the data's size.
 
-The rules know rows, words and classes, never a data set's name. They were found on validation data;
-``results/search.json`` has the records, and ``results/recipe.json`` those on characters.
+The rules depend on the number of texts, words and classes, never on the name of a data set. They
+were chosen on validation data.
 """
 
 from typing import NamedTuple
@@ -10,61 +10,64 @@ import numpy as np
 
 from lamatext.settings import Recipe
 
-SHORT = 50  # words a text, on average: below it characters inside words help
-NEW = 0.02  # the share of a new text's words that were never seen: above it they help too
-FEW_EACH = 250  # texts a class, on average: below it too
-MANY_WORDS = 5_000_000  # above it characters take gigabytes to learn from
-FEW_ROWS = 10_000
+SHORT_TEXT = 50  # words per text; below it character n-grams help
+UNSEEN_WORDS = 0.02  # expected fraction of unseen words in a new text; above it they help too
+FEW_TEXTS_PER_CLASS = 250  # below it they help too
+MANY_WORDS = 5_000_000  # above it character n-grams need gigabytes of memory
+FEW_TEXTS = 10_000
 FEW_WORDS = 2_000_000
-STEPS = 1_000  # a network needs about this many to learn anything
+MIN_STEPS = 1_000  # a network needs about this many training steps
 
 
-class Facts(NamedTuple):
-    """What the rules know of the training texts."""
+class DatasetSize(NamedTuple):
+    """Statistics of the training texts from which auto settings are derived."""
 
-    rows: int  # texts
-    words: int  # in all of them together
-    once: int  # different words that stand there a single time
+    texts: int
+    words: int  # in all texts together
+    words_seen_once: int  # distinct words that occur exactly once
     classes: int
 
 
-def settle(recipe: Recipe, facts: Facts) -> Recipe:
-    """The recipe with a number for every ``auto``."""
-    rows, words = facts.rows, max(1, facts.words)
-    text, training = recipe.text, recipe.training
+def resolve_auto_settings(recipe: Recipe, size: DatasetSize) -> Recipe:
+    """Return the recipe with a value for every setting that was ``auto``."""
+    texts, words = size.texts, max(1, size.words)
     values: dict[str, object] = {}
-    if text.min_count == "auto":
+    if recipe.text.min_count == "auto":
         values["text.min_count"] = 2 if words < FEW_WORDS else 5
-    if text.word2vec_epochs == "auto":
-        values["text.word2vec_epochs"] = _between(4, 3e7 / words, 30)
+    if recipe.text.word2vec_epochs == "auto":
+        values["text.word2vec_epochs"] = _round_within(4, 3e7 / words, 30)
     if recipe.ngrams.characters == "auto":
-        values["ngrams.characters"] = _characters(facts)
-    batch = training.batch_size
-    if batch == "auto":
-        batch = 32 if rows < FEW_ROWS else 64
-        values["training.batch_size"] = batch
-    if training.epochs == "auto":
-        values["training.epochs"] = _epochs(rows, words, batch)
+        values["ngrams.characters"] = _use_characters(size)
+    batch_size = recipe.training.batch_size
+    if batch_size == "auto":
+        batch_size = 32 if texts < FEW_TEXTS else 64
+        values["training.batch_size"] = batch_size
+    if recipe.training.epochs == "auto":
+        values["training.epochs"] = _epochs(texts, words, batch_size)
     return recipe.with_values(values, where="auto")
 
 
-def _characters(facts: Facts) -> bool:
-    """Whether the parts of words are read too: where the words themselves are seen too seldom.
+def _use_characters(size: DatasetSize) -> bool:
+    """Resolve ``ngrams.characters``: true where words alone are seen too rarely.
 
-    The share of words that stand once estimates how many of a new text's words were never seen
+    The fraction of words seen once estimates the fraction of unseen words in a new text
     (Good 1953, after Turing).
     """
-    rows, words, once, classes = facts
-    seldom = words <= SHORT * rows or once >= NEW * words or rows < FEW_EACH * classes
-    return seldom and words <= MANY_WORDS
+    texts, words, words_seen_once, classes = size
+    rare = (
+        words <= SHORT_TEXT * texts
+        or words_seen_once >= UNSEEN_WORDS * words
+        or texts < FEW_TEXTS_PER_CLASS * classes
+    )
+    return rare and words <= MANY_WORDS
 
 
-def _epochs(rows: int, words: int, batch: int) -> int:
-    """6 to 12; fewer on very many words, more where an epoch has only a few steps."""
-    floor = min(6, max(2, 6e7 / words))
-    steps = -(-rows // batch)
-    return max(_between(floor, 8e6 / words, 12), min(60, -(-STEPS // steps)))
+def _epochs(texts: int, words: int, batch_size: int) -> int:
+    """Resolve ``training.epochs``: 6 to 12, fewer for many words, more for few steps per epoch."""
+    least = min(6, max(2, 6e7 / words))
+    steps = -(-texts // batch_size)
+    return max(_round_within(least, 8e6 / words, 12), min(60, -(-MIN_STEPS // steps)))
 
 
-def _between(low: float, value: float, high: float) -> int:
+def _round_within(low: float, value: float, high: float) -> int:
     return round(float(np.clip(value, low, high)))

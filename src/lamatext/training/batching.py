@@ -1,34 +1,89 @@
-"""Which texts go together: batches of similar length in a random order that a seed fixes."""
+"""Mini-batches: encoded texts grouped by length, in a random order that a seed fixes.
 
+Shapes: n texts, B texts in a mini-batch, T tokens.
+"""
+
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
-from lamatext.data.token_ids import Indices, TokenIds
+from lamatext.data.token_ids import Ids, Indices, TokenIds
 
-POOL = 50  # batches whose texts are sorted by length together: little padding, still random
+POOL_BATCHES = 50  # mini-batches whose texts are sorted by length together: little padding
 
 
 @dataclass(frozen=True, slots=True)
-class Examples:
-    """Encoded texts and the number of each one's class."""
+class EncodedDataset:
+    """Encoded texts with class indices and optional sample weights, ready for mini-batches."""
 
-    rows: TokenIds
-    labels: NDArray[np.int64]  # (n,)
+    token_ids: TokenIds  # n texts
+    labels: NDArray[np.int64]  # (n,) class indices
+    sample_weight: NDArray[np.float32] | None = None  # (n,); None weights every text equally
 
     def __len__(self) -> int:
         return len(self.labels)
 
+    def take(self, rows: Indices) -> "EncodedDataset":
+        """Return the encoded dataset of some rows, from which mini-batches are drawn."""
+        weights = None if self.sample_weight is None else self.sample_weight[rows]
+        return EncodedDataset(self.token_ids.take(rows), self.labels[rows], weights)
 
-def bucketed(lengths: Indices, *, batch: int, seed: int, epoch: int) -> list[Indices]:
-    """The batches of one epoch, each an array of rows; every row is in exactly one."""
+
+class Batch(NamedTuple):
+    """Tensors of one padded mini-batch."""
+
+    ids: Tensor  # (B, T) on the device of the network
+    lengths: Tensor  # (B,) on the CPU, except in steps that run as a CUDA graph
+    labels: Tensor  # (B,) on the device of the network
+    sample_weight: Tensor | None = None  # (B,) on the device of the network
+
+
+def make_batch(
+    dataset: EncodedDataset,
+    rows: Indices,
+    device: torch.device,
+    map_ids: Callable[[Ids], Ids] | None = None,
+) -> Batch:
+    """Pad some rows of an encoded dataset to one mini-batch and copy it to the device.
+
+    ``map_ids`` replaces the token ids (lazy SGD renumbers them).
+    """
+    ids, lengths = dataset.token_ids.pad(rows)
+    weights = dataset.sample_weight
+    return Batch(
+        _host_tensor(ids if map_ids is None else map_ids(ids), device).to(
+            device, non_blocking=True
+        ),
+        _host_tensor(lengths, device),
+        _host_tensor(dataset.labels[rows], device).to(device, non_blocking=True),
+        None
+        if weights is None
+        else _host_tensor(weights[rows], device).to(device, non_blocking=True),
+    )
+
+
+def shuffled_batches(lengths: Indices, *, batch_size: int, seed: int, epoch: int) -> list[Indices]:
+    """Return the mini-batches of one epoch as arrays of rows; every row is in exactly one.
+
+    Texts of a mini-batch have similar lengths; seed and epoch fix the random order.
+    """
     random = np.random.default_rng((seed, epoch))
     order = random.permutation(len(lengths))
     batches: list[Indices] = []
-    for start in range(0, len(order), batch * POOL):
-        pool = order[start : start + batch * POOL]
+    for start in range(0, len(order), batch_size * POOL_BATCHES):
+        pool = order[start : start + batch_size * POOL_BATCHES]
         pool = pool[np.argsort(lengths[pool], kind="stable")]
-        batches += [pool[i : i + batch] for i in range(0, len(pool), batch)]
+        batches += [pool[i : i + batch_size] for i in range(0, len(pool), batch_size)]
     random.shuffle(batches)
     return batches
+
+
+def _host_tensor(values: NDArray[np.generic], device: torch.device) -> Tensor:
+    """Return a mini-batch array as a CPU tensor, in pinned memory if it will be copied to a GPU."""
+    tensor = torch.from_numpy(values)
+    return tensor.pin_memory() if device.type == "cuda" else tensor

@@ -1,37 +1,67 @@
-"""Probabilities one can take at their word: a temperature fitted on validation texts."""
+"""Calibration: scale the logits of network and n-gram model so that probabilities are reliable.
+
+A network alone is divided by one temperature. A network with an n-gram model gets two factors, a
+for the n-gram logits and b for the network's: softmax(a·ngrams + b·network). All are fitted on the
+validation set.  Shapes: n texts, C classes.
+"""
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from lamatext.training.batching import Examples
-from lamatext.training.loop import logits_of
+Logits = NDArray[np.float32]  # (n, C)
+Labels = NDArray[np.int64]  # (n,)
 
-GRID = np.geomspace(0.25, 4.0, 161)
+TEMPERATURES = np.geomspace(0.25, 4.0, 161)
+PRIOR_FACTORS = (1.0, 0.5)  # a and b without any validation text
+PRIOR_STRENGTH = 1.0  # pull towards the prior; 1 weighs about as much as one text's loss
 
 
-def best_temperature(logits: NDArray[np.float32], labels: NDArray[np.int64]) -> float:
-    """The τ for which softmax(logits / τ) gives the labels the largest likelihood."""
+def fit_temperature(logits: Logits, labels: Labels) -> float:
+    """Return the calibration temperature τ: softmax(logits / τ) has the highest likelihood."""
 
-    def loss(temperature: float) -> float:
+    def mean_loss(temperature: float) -> float:
         scaled = logits.astype(np.float64) / temperature
         scaled -= scaled.max(axis=1, keepdims=True)
-        right = scaled[np.arange(len(labels)), labels]
-        return float((np.log(np.exp(scaled).sum(axis=1)) - right).mean())
+        correct = scaled[np.arange(len(labels)), labels]
+        return float((np.log(np.exp(scaled).sum(axis=1)) - correct).mean())
 
-    return float(min(GRID, key=loss))
+    return float(min(TEMPERATURES, key=mean_loss))
 
 
-def fold_temperature(network: nn.Module, valid: Examples, device: torch.device) -> float:
-    """Divide the last layer by the best temperature: the logits come out calibrated."""
-    temperature = best_temperature(logits_of(network, valid, device), valid.labels)
-    scale_logits(network, 1 / temperature)
-    return temperature
+def fit_factors(
+    ngram_logits: Logits, network_logits: Logits, labels: Labels
+) -> tuple[float, float]:
+    """Return the calibration factors a, b ≥ 0 that combine n-gram model and network.
+
+    They maximize the likelihood of softmax(a·ngrams + b·network) under a prior.
+    """
+    from scipy.optimize import minimize
+
+    first, second = ngram_logits.astype(np.float64), network_logits.astype(np.float64)
+    rows = np.arange(len(labels))
+
+    def loss_and_gradient(factors: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+        logits = factors[0] * first + factors[1] * second
+        logits -= logits.max(axis=1, keepdims=True)
+        powers = np.exp(logits)
+        total = powers.sum(axis=1)
+        errors = powers / total[:, None]
+        errors[rows, labels] -= 1  # gradient of the loss with respect to the logits
+        shift = factors - PRIOR_FACTORS
+        prior = PRIOR_STRENGTH * (shift**2).sum() / 2
+        loss = (np.log(total) - logits[rows, labels]).sum() + prior
+        gradient = np.array([(errors * first).sum(), (errors * second).sum()])
+        return float(loss), gradient + PRIOR_STRENGTH * shift
+
+    bounds = [(0, None)] * 2
+    a, b = minimize(loss_and_gradient, PRIOR_FACTORS, jac=True, method="L-BFGS-B", bounds=bounds).x
+    return float(a), float(b)
 
 
 def scale_logits(network: nn.Module, factor: float) -> None:
-    """Multiply the last layer by ``factor``, and so every logit."""
+    """Multiply the network's last layer, and with it every logit, by a calibration factor."""
     last = [module for module in network.modules() if isinstance(module, nn.Linear)][-1]
     with torch.no_grad():
         last.weight.mul_(factor)

@@ -1,9 +1,11 @@
-"""The state of a training run in one file, written atomically, without pickle."""
+"""Checkpoints: the state of a training run in one file, written atomically, without pickle."""
 
 import json
 import os
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
@@ -18,82 +20,93 @@ Tensors = dict[str, Tensor]
 
 @dataclass(frozen=True, slots=True)
 class EpochRecord:
-    """What one epoch came to."""
+    """Loss, accuracy, learning rate and time of one epoch, as checkpoints and histories keep it."""
 
-    epoch: int
-    loss: float
-    accuracy: float  # on the validation texts
-    rate: float
+    epoch: int  # 1 is the first
+    loss: float  # mean over the training texts
+    accuracy: float  # on the validation set
+    learning_rate: float | None  # at the end of the epoch; None if the file has no value
     seconds: float
-    words: int
+    words: int | None  # training words read; None if the file has no value
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the epoch record as a JSON object, for checkpoints and ``metrics.json``."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> "EpochRecord":
+        """Read an epoch record from a checkpoint or ``metrics.json``.
+
+        Models saved in format 1 recorded neither learning rate nor words.
+        """
+        return cls(
+            epoch=values["epoch"],
+            loss=values["loss"],
+            accuracy=values["accuracy"],
+            learning_rate=values.get("learning_rate"),
+            seconds=values["seconds"],
+            words=values.get("words"),
+        )
 
 
 @dataclass(slots=True)
-class RunState:
-    """Everything that decides how a run goes on."""
+class TrainingState:
+    """Content of a checkpoint: everything that a training run needs to continue."""
 
-    identity: str  # fingerprint of recipe and data: a run resumes only what is its own
-    epoch: int = 0  # epochs done
-    rate: float = 0.0
+    run_id: str  # fingerprint of recipe and data: a run only resumes its own checkpoint
+    epoch: int = 0  # completed epochs
+    learning_rate: float = 0.0
     best_accuracy: float = -1.0
     best_epoch: int = 0
     history: list[EpochRecord] = field(default_factory=list)
     weights: Tensors = field(default_factory=dict)
-    best: Tensors = field(default_factory=dict)
+    best_weights: Tensors = field(default_factory=dict)
     optimizer: Tensors = field(default_factory=dict)
 
-    _PARTS = ("weights", "best", "optimizer")
+
+_TENSOR_FIELDS = ("weights", "best_weights", "optimizer")
+_SCALAR_FIELDS = ("run_id", "epoch", "learning_rate", "best_accuracy", "best_epoch")
 
 
-def save_checkpoint(path: Path, state: RunState) -> None:
-    """Write ``state``; a crash at any moment leaves the old file or the new one."""
+def save_checkpoint(path: Path, state: TrainingState) -> None:
+    """Write a checkpoint; a crash at any moment leaves either the old file or the new one."""
     tensors = {
-        f"{part}/{name}": tensor.detach().cpu().contiguous()
-        for part in RunState._PARTS
-        for name, tensor in getattr(state, part).items()
+        f"{name}/{key}": tensor.detach().cpu().contiguous()
+        for name in _TENSOR_FIELDS
+        for key, tensor in getattr(state, name).items()
     }
-    facts = {
-        "identity": state.identity,
-        "epoch": state.epoch,
-        "rate": state.rate,
-        "best_accuracy": state.best_accuracy,
-        "best_epoch": state.best_epoch,
-        "history": [asdict(record) for record in state.history],
-    }
+    values = {name: getattr(state, name) for name in _SCALAR_FIELDS}
+    values["history"] = [record.as_dict() for record in state.history]
     with replace_atomically(path) as unfinished, unfinished.open("wb") as file:
-        file.write(save(tensors, metadata={"run": json.dumps(facts)}))
+        file.write(save(tensors, metadata={"run": json.dumps(values)}))
         file.flush()
         os.fsync(file.fileno())
 
 
-def load_checkpoint(path: Path, identity: str) -> RunState:
-    """What ``save_checkpoint`` wrote, if it is of this very run."""
+def load_checkpoint(path: Path, run_id: str) -> TrainingState:
+    """Read the checkpoint of the run ``run_id``; raise an error if it belongs to another run."""
     try:
         with safe_open(path, framework="pt") as file:
-            facts = json.loads(file.metadata()["run"])
-            history = [EpochRecord(**record) for record in facts.pop("history")]
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except (SafetensorError, OSError, KeyError, TypeError, json.JSONDecodeError) as error:
+            values = json.loads(file.metadata()["run"])
+            values["history"] = [EpochRecord.from_dict(record) for record in values["history"]]
+            state = TrainingState(**values)
+            for name in file.keys():  # noqa: SIM118 - the file is no mapping
+                part, _, key = name.partition("/")
+                getattr(state, part)[key] = file.get_tensor(name)
+    except (SafetensorError, OSError, KeyError, TypeError, ValueError, AttributeError) as error:
         raise ModelError(
             f"{path}: damaged, or not a checkpoint of lamatext. Train without --resume."
         ) from error
-    if facts["identity"] != identity:
+    if state.run_id != run_id:
         raise ConfigError(
-            f"{path}: the checkpoint is of a run with other data or settings. "
+            f"{path}: the checkpoint belongs to a run with other data or settings. "
             "Resume with the same command, or train into another folder."
         )
-    parts: dict[str, Tensors] = {part: {} for part in RunState._PARTS}
-    for name, tensor in tensors.items():
-        part, _, key = name.partition("/")
-        parts[part][key] = tensor
-    state = RunState(**facts, history=history)
-    for name, values in parts.items():
-        setattr(state, name, values)
     return state
 
 
 def optimizer_tensors(optimizer: Optimizer) -> Tensors:
-    """An optimiser's buffers by parameter number and name."""
+    """Return the optimizer buffers for a checkpoint, keyed by parameter number and name."""
     return {
         f"{number}.{name}": value
         for number, buffers in optimizer.state_dict()["state"].items()
@@ -103,7 +116,7 @@ def optimizer_tensors(optimizer: Optimizer) -> Tensors:
 
 
 def restore_optimizer(optimizer: Optimizer, tensors: Tensors) -> None:
-    """Put the buffers of ``optimizer_tensors`` back."""
+    """Restore the optimizer buffers that a checkpoint holds."""
     state: dict[int, Tensors] = {}
     for key, value in tensors.items():
         number, _, name = key.partition(".")

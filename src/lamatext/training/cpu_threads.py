@@ -1,4 +1,4 @@
-"""How many threads a run on the CPU takes."""
+"""CPU threads during training: torch's operators on one thread, our kernels on all of them."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,23 +12,24 @@ from lamatext.nn.network import Network
 
 
 @contextmanager
-def fitting_threads(network: nn.Module) -> Iterator[None]:
-    """As ``small_threads``; Transformers, whose products are large, keep torch's threads."""
-    if not is_small(network):
+def training_threads(network: nn.Module) -> Iterator[None]:
+    """Use one CPU thread for torch while a small network trains; a Transformer keeps them all."""
+    is_small = isinstance(network, Network) and not isinstance(network.encoder, TransformerEncoder)
+    if not is_small:
         yield
         return
-    with small_threads():
+    with one_torch_thread():
         yield
 
 
 @contextmanager
-def small_threads() -> Iterator[None]:
-    """Torch's own operations on one thread, our kernels on all that torch was given.
+def one_torch_thread() -> Iterator[None]:
+    """Run torch's operators on one CPU thread, and our kernels on as many as torch had.
 
-    Torch's threads wait for each other after every operation by spinning. In our small networks
-    these operations are short: on an idle machine a second thread gains little, and where other
-    programs run, it waits for one that is not let run, and an epoch takes ten times as long.
-    The process is left as it was.
+    After every operator torch's CPU threads wait for each other in a busy loop. The operators of
+    our small networks are short: on an idle machine a second thread gains little, and on a busy
+    one it waits for a thread that is not scheduled, which makes an epoch ten times slower. The
+    thread counts are restored at the end of the block.
     """
     threads = torch.get_num_threads()
     if threads == 1:
@@ -40,8 +41,3 @@ def small_threads() -> Iterator[None]:
             yield
     finally:
         torch.set_num_threads(threads)
-
-
-def is_small(network: nn.Module) -> bool:
-    """Whether it is one of our own networks, and no Transformer."""
-    return isinstance(network, Network) and not isinstance(network.encoder, TransformerEncoder)

@@ -1,14 +1,13 @@
-"""Steps on an NVIDIA GPU: recorded once for each shape of batch, and played from then on.
+"""CUDA graphs: record a training step once per batch shape on an NVIDIA GPU, then replay it.
 
-A step of so small a network is about a hundred kernels of some microseconds each. To ask for them
-one by one takes the processor longer than the GPU needs to run them; a CUDA graph asks for all at
-once.
+A step of such a small network is about a hundred GPU kernels of a few microseconds each. Launching
+them one by one takes the CPU longer than the GPU needs to run them; a CUDA graph launches all of
+them at once.
 """
 
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -18,26 +17,20 @@ from lamatext.data.token_ids import PAD
 from lamatext.kernels.gru import on_gpu
 from lamatext.nn.encoders import GruEncoder, NoEncoder
 from lamatext.nn.network import Network
-from lamatext.training.training_step import Batch, Plan, move, step
+from lamatext.training.batching import Batch
+from lamatext.training.optimizers import set_learning_rate
 
-SWITCH = "LAMATEXT_STEPS"  # environment: "plain" never records
-MULTIPLE = 16  # of words that a batch is padded to, so that many batches share a shape
-MOST_SHAPES = 64
-RECORDED = 2  # the step of a shape that is recorded: all is compiled and allocated by then
+SWITCH = "LAMATEXT_STEPS"  # environment variable: "plain" disables CUDA graphs
+LENGTH_MULTIPLE = 16  # batches are padded to a multiple of this many tokens, to share a graph
+MAX_SHAPES = 64  # graphs recorded at most
+RECORDED_STEP = 2  # which step of a shape is recorded: the first compiles and allocates
 
-Step = Callable[[Batch, float], Tensor]  # a batch and the rate in, the loss out
-
-
-def steps_of(network: nn.Module, optimizer: Optimizer, plan: Plan) -> Step:
-    """What makes the steps of a run: recorded where that can be done."""
-    if can_record(network, plan):
-        return RecordedSteps(network, optimizer, plan)
-    return partial(step, network, optimizer, plan)
+UpdateWeights = Callable[[Batch], Tensor]  # one step at the optimizer's learning rate → loss
 
 
-def can_record(network: nn.Module, plan: Plan) -> bool:
-    """Whether a step never asks the processor for a number, such as the length of a text."""
-    if plan.device.type != "cuda" or os.environ.get(SWITCH) == "plain":
+def supports_cuda_graphs(network: nn.Module, device: torch.device) -> bool:
+    """Return whether a CUDA graph can hold a step: it never copies a number from GPU to CPU."""
+    if device.type != "cuda" or os.environ.get(SWITCH) == "plain":
         return False
     if not isinstance(network, Network):
         return False
@@ -48,68 +41,76 @@ def can_record(network: nn.Module, plan: Plan) -> bool:
 
 
 @dataclass
-class _Recording:
-    """Where batches of one shape are put, and the step that was recorded on them."""
+class _RecordedShape:
+    """Fixed GPU buffers for batches of one shape, and the CUDA graph recorded on them."""
 
     batch: Batch
     loss: Tensor
     graph: torch.cuda.CUDAGraph | None = None
     steps: int = 0
 
-    def put(self, given: Batch) -> None:
-        """Take a batch over; its lengths come to the GPU too."""
-        words = given.ids.shape[1]
+    def copy_from(self, batch: Batch) -> None:
+        """Copy a batch, lengths included, into the GPU buffers that the CUDA graph reads."""
+        words = batch.ids.shape[1]
         if words < self.batch.ids.shape[1]:
             self.batch.ids[:, words:] = PAD
-        self.batch.ids[:, :words].copy_(given.ids, non_blocking=True)
-        self.batch.lengths.copy_(given.lengths, non_blocking=True)
-        self.batch.labels.copy_(given.labels, non_blocking=True)
+        self.batch.ids[:, :words].copy_(batch.ids, non_blocking=True)
+        for buffer, values in zip(self.batch[1:], batch[1:], strict=True):
+            if buffer is not None and values is not None:
+                buffer.copy_(values, non_blocking=True)
 
 
-class RecordedSteps:
-    """The first step of a shape is made as any other, the second recorded, and all later played."""
+class CudaGraphSteps:
+    """Training steps as CUDA graphs: per batch shape, step 1 runs normally, step 2 is recorded."""
 
-    def __init__(self, network: nn.Module, optimizer: Optimizer, plan: Plan) -> None:
-        self._network, self._optimizer, self._plan = network, optimizer, plan
-        self._recordings: dict[tuple[int, int], _Recording] = {}
-        self._rate = torch.zeros((), device=plan.device)
+    def __init__(
+        self, update_weights: UpdateWeights, optimizer: Optimizer, device: torch.device
+    ) -> None:
+        self._update_weights, self._optimizer = update_weights, optimizer
+        self._shapes: dict[tuple[int, int], _RecordedShape] = {}
+        self._rate = torch.zeros((), device=device)  # learning rate that the graphs read
         self._last_rate: float | None = None
-        self._memory = torch.cuda.graph_pool_handle()  # one for all: they never run at once
+        self._memory = torch.cuda.graph_pool_handle()  # shared: graphs never run concurrently
 
     def __call__(self, batch: Batch, rate: float) -> Tensor:
-        """Make one step; the loss is to be read before the next."""
-        shape = len(batch.ids), -(-batch.ids.shape[1] // MULTIPLE) * MULTIPLE
-        recording = self._recordings.get(shape)
-        if recording is None and len(self._recordings) < MOST_SHAPES:
-            self._recordings[shape] = recording = _Recording(_room(batch, shape), self._rate)
-        if recording is None:
-            return step(self._network, self._optimizer, self._plan, batch, rate)
-        recording.put(batch)
-        recording.steps += 1
-        if recording.steps == RECORDED:
-            self._record(recording)
-        if recording.graph is None:
-            return step(self._network, self._optimizer, self._plan, recording.batch, rate)
-        return self._play(recording.graph, recording.loss, rate)
+        """Run one step, as a CUDA graph if recorded; read the loss before the next step."""
+        shape = len(batch.ids), -(-batch.ids.shape[1] // LENGTH_MULTIPLE) * LENGTH_MULTIPLE
+        recorded = self._shapes.get(shape)
+        if recorded is None and len(self._shapes) < MAX_SHAPES:
+            recorded = _RecordedShape(_empty_batch(batch, shape), self._rate)
+            self._shapes[shape] = recorded
+        if recorded is None:
+            return self._run_plain(batch, rate)
+        recorded.copy_from(batch)
+        recorded.steps += 1
+        if recorded.steps == RECORDED_STEP:
+            self._record(recorded)
+        if recorded.graph is None:
+            return self._run_plain(recorded.batch, rate)
+        return self._replay(recorded.graph, recorded.loss, rate)
 
-    def _record(self, recording: _Recording) -> None:
-        """Nothing is computed here; what cannot be recorded is made as any other step."""
-        groups, changed = self._optimizer.param_groups, {"lr": self._rate, "capturable": True}
-        before = [{name: group[name] for name in changed if name in group} for group in groups]
-        for group, own in zip(groups, before, strict=True):
-            group.update({name: changed[name] for name in own})
+    def _run_plain(self, batch: Batch, rate: float) -> Tensor:
+        set_learning_rate(self._optimizer, rate)
+        return self._update_weights(batch)
+
+    def _record(self, recorded: _RecordedShape) -> None:
+        """Record a CUDA graph without computing anything; on failure keep using plain steps."""
+        groups, capture = self._optimizer.param_groups, {"lr": self._rate, "capturable": True}
+        before = [{name: group[name] for name in capture if name in group} for group in groups]
+        for group, values in zip(groups, before, strict=True):
+            group.update({name: capture[name] for name in values})
         graph = torch.cuda.CUDAGraph()
         try:
             with torch.cuda.graph(graph, pool=self._memory):
-                loss = move(self._network, self._optimizer, self._plan, recording.batch)
-            recording.graph, recording.loss = graph, loss.detach()
+                loss = self._update_weights(recorded.batch)
+            recorded.graph, recorded.loss = graph, loss.detach()
         except RuntimeError:
             self._optimizer.zero_grad()
         finally:
-            for group, own in zip(groups, before, strict=True):
-                group.update(own)
+            for group, values in zip(groups, before, strict=True):
+                group.update(values)
 
-    def _play(self, graph: torch.cuda.CUDAGraph, loss: Tensor, rate: float) -> Tensor:
+    def _replay(self, graph: torch.cuda.CUDAGraph, loss: Tensor, rate: float) -> Tensor:
         if rate != self._last_rate:
             self._rate.fill_(rate)
             self._last_rate = rate
@@ -117,11 +118,12 @@ class RecordedSteps:
         return loss
 
 
-def _room(batch: Batch, shape: tuple[int, int]) -> Batch:
-    """Space on the GPU for batches of a shape."""
-    ids, lengths, labels = batch
+def _empty_batch(batch: Batch, shape: tuple[int, int]) -> Batch:
+    """Allocate the GPU buffers of a CUDA graph for batches of one shape."""
+    ids, lengths, labels, weights = batch
     return Batch(
         ids.new_zeros(shape),
         torch.ones(shape[0], dtype=lengths.dtype, device=ids.device),
         torch.zeros_like(labels),
+        None if weights is None else torch.zeros_like(weights),
     )

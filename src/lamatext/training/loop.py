@@ -1,173 +1,266 @@
-"""The training loop: a network and encoded texts in, the best weights on validation out."""
+"""The training loop: epochs of mini-batch steps, validation, early stopping, checkpoints.
+
+Shapes: n texts, B texts in a mini-batch, T tokens, C classes.
+"""
 
 import math
 import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.optim import Optimizer
 
 from lamatext.data.token_ids import Indices, batches_by_length
 from lamatext.errors import ModelError
+from lamatext.nn.network import Output, disagreement
 from lamatext.progress import SILENT, Progress
-from lamatext.settings import TrainingSettings
-from lamatext.training.batching import Examples, bucketed
+from lamatext.settings import ModelSettings, TrainingSettings
+from lamatext.training.batching import Batch, EncodedDataset, make_batch, shuffled_batches
 from lamatext.training.checkpoint import (
     EpochRecord,
-    RunState,
+    TrainingState,
     load_checkpoint,
     optimizer_tensors,
     restore_optimizer,
     save_checkpoint,
 )
-from lamatext.training.cpu_threads import fitting_threads
-from lamatext.training.cuda_graphs import Step, steps_of
-from lamatext.training.lazy_sgd import AllVectors, WordVectors, word_vectors
-from lamatext.training.optimizers import make_optimizer, one_cycle
-from lamatext.training.training_step import Plan, batch_of
+from lamatext.training.cpu_threads import training_threads
+from lamatext.training.cuda_graphs import CudaGraphSteps, supports_cuda_graphs
+from lamatext.training.lazy_sgd import EmbeddingUpdates, embedding_updates
+from lamatext.training.optimizers import make_optimizer, one_cycle_factor, set_learning_rate
 
-VALID_WORDS = 16_384  # words in a batch of validation texts
+PREDICTION_TOKENS = 16_384  # tokens, padding included, in a mini-batch without gradients
+TINY = torch.finfo(torch.float32).tiny
+
+TrainingStep = Callable[[Batch, float], Tensor]  # mini-batch, learning rate → loss
+
+
+class LoopSettings(NamedTuple):
+    """Settings of one training loop: network, optimization, seed, device, checkpoint file."""
+
+    model: ModelSettings
+    training: TrainingSettings
+    seed: int
+    device: torch.device
+    class_weights: Tensor | None = None  # (C,)
+    checkpoint: Path | None = None
+    run_id: str = ""  # fingerprint of data and settings; a checkpoint of another run is refused
 
 
 def fit(
     network: nn.Module,
-    train: Examples,
-    valid: Examples,
-    plan: Plan,
+    train: EncodedDataset,
+    validation: EncodedDataset,
+    settings: LoopSettings,
     progress: Progress = SILENT,
-) -> RunState:
-    """Train until validation stops improving; the network ends with its best weights.
+) -> TrainingState:
+    """Run the training loop until early stopping; the network ends with its best weights.
 
-    Every epoch seeds itself by (seed, epoch), so that a run taken up at a checkpoint goes the same
-    way, bit for bit, as one that was never stopped.
+    Every epoch draws its random numbers from (seed, epoch), so a loop that resumes from a
+    checkpoint gives bit for bit the weights of a loop that was never interrupted.
     """
-    network.to(plan.device)
-    if plan.class_weights is not None:
-        plan = plan._replace(class_weights=plan.class_weights.to(plan.device))
-    with fitting_threads(network):
-        return _fit(network, train, valid, plan, progress)
+    network.to(settings.device)
+    if settings.class_weights is not None:
+        settings = settings._replace(class_weights=settings.class_weights.to(settings.device))
+    with training_threads(network):
+        return _run_epochs(network, train, validation, settings, progress)
 
 
-def _fit(
-    network: nn.Module, train: Examples, valid: Examples, plan: Plan, progress: Progress
-) -> RunState:
-    settings = plan.training
-    optimizer = make_optimizer(network, settings)
-    state = _begin(network, optimizer, plan)
-    vectors, make_step = (
-        word_vectors(network, optimizer, settings),
-        steps_of(network, optimizer, plan),
-    )
-    while state.epoch < int(settings.epochs) and not _out_of_patience(state, settings):
+def _run_epochs(
+    network: nn.Module,
+    train: EncodedDataset,
+    validation: EncodedDataset,
+    settings: LoopSettings,
+    progress: Progress,
+) -> TrainingState:
+    training = settings.training
+    optimizer = make_optimizer(network, training)
+    state = _start_or_resume(network, optimizer, settings)
+    embeddings = embedding_updates(network, optimizer, training)
+    step = make_training_step(network, optimizer, settings)
+    while state.epoch < int(training.epochs) and not _is_out_of_patience(state, training):
         started = time.perf_counter()
-        loss, rate = _train_epoch(network, make_step, vectors, train, state, plan, progress)
+        network.train()
+        loss, rate = _train_epoch(step, embeddings, train, state, settings, progress)
         state.epoch += 1
-        accuracy = accuracy_of(network, valid, plan.device)
-        if accuracy > state.best_accuracy or settings.keep_weights == "last":
+        accuracy = measure_accuracy(network, validation, settings.device)
+        if accuracy > state.best_accuracy or training.keep_weights == "last":
             state.best_accuracy, state.best_epoch = accuracy, state.epoch
-            state.best = _copy(network.state_dict())
-        if settings.schedule == "plateau" and state.best_epoch != state.epoch:
-            state.rate /= 2
-        seconds, words = time.perf_counter() - started, len(train.rows.ids)
+            state.best_weights = _copy(network.state_dict())
+        if training.schedule == "plateau" and state.best_epoch != state.epoch:
+            state.learning_rate /= 2
+        seconds, words = time.perf_counter() - started, len(train.token_ids.ids)
         state.history.append(EpochRecord(state.epoch, loss, accuracy, rate, seconds, words))
-        _keep(state, network, optimizer, plan)
+        _save_state(state, network, optimizer, settings)
         progress.note(
-            f"epoch {state.epoch}/{settings.epochs}  loss {loss:.4f}  "
+            f"epoch {state.epoch}/{training.epochs}  loss {loss:.4f}  "
             f"validation accuracy {accuracy:.4f}  {seconds:.1f} s"
         )
-    network.load_state_dict(state.best)
+    network.load_state_dict(state.best_weights)
     return state
 
 
-def _train_epoch(  # noqa: PLR0913 - the parts of the loop's state
-    network: nn.Module,
-    make_step: Step,
-    vectors: WordVectors,
-    train: Examples,
-    state: RunState,
-    plan: Plan,
+def _train_epoch(
+    step: TrainingStep,
+    embeddings: EmbeddingUpdates,
+    train: EncodedDataset,
+    state: TrainingState,
+    settings: LoopSettings,
     progress: Progress,
 ) -> tuple[float, float]:
-    """One pass over the training texts: the mean loss, and the last rate."""
-    settings, epoch = plan.training, state.epoch + 1
-    torch.manual_seed(plan.seed * 100_003 + epoch)
-    batches = bucketed(
-        train.rows.lengths, batch=int(settings.batch_size), seed=plan.seed, epoch=epoch
+    """Run one epoch of the training loop; return the mean loss and the last learning rate."""
+    training, epoch, weights = settings.training, state.epoch + 1, train.sample_weight
+    torch.manual_seed(settings.seed * 100_003 + epoch)
+    batches = shuffled_batches(
+        train.token_ids.lengths,
+        batch_size=int(training.batch_size),
+        seed=settings.seed,
+        epoch=epoch,
     )
-    progress.stage(f"epoch {epoch}/{settings.epochs}", len(batches))
-    total, rate = torch.zeros((), device=plan.device), 0.0
-    network.train()
-    with vectors.epoch(state.rate, len(batches)):
+    progress.stage(f"epoch {epoch}/{training.epochs}", len(batches))
+    total, rate = torch.zeros((), device=settings.device), 0.0
+    with embeddings.epoch(state.learning_rate, len(batches)):
         for number, rows in enumerate(batches):
-            rate = _rate(state, settings, number, len(batches))
-            batch = batch_of(train, rows, plan.device, vectors)
-            total += make_step(batch, rate).detach() * len(rows)
-            vectors.step()
+            rate = _learning_rate(state, training, number, len(batches))
+            batch = make_batch(train, rows, settings.device, embeddings.load_rows)
+            batch_weight = len(rows) if weights is None else float(weights[rows].sum())
+            total += step(batch, rate).detach() * batch_weight
+            embeddings.step()
             progress.advance()
-    loss = float(total) / len(train)
+    loss = float(total) / (len(train) if weights is None else float(weights.sum()))
     if not math.isfinite(loss):
         raise ModelError(
-            f"training diverged in epoch {epoch}: the loss is no longer a number. "
-            f"Lower training.learning_rate ({settings.learning_rate:g}) or set training.gradient_clip, for example to 1."
+            f"training diverged in epoch {epoch}: the loss is {loss}. Lower training.learning_rate "
+            f"({training.learning_rate:g}) or set training.gradient_clip, for example to 1."
         )
     return loss, rate
 
 
-def accuracy_of(network: nn.Module, examples: Examples, device: torch.device) -> float:
-    """The share of texts whose largest logit is their class's."""
-    logits = logits_of(network, examples, device)
-    return float((logits.argmax(axis=1) == examples.labels).mean())
+def make_training_step(
+    network: nn.Module, optimizer: Optimizer, settings: LoopSettings
+) -> TrainingStep:
+    """Return the step function of the training loop: it updates the weights on one mini-batch.
+
+    On an NVIDIA GPU the step is a CUDA graph where the network allows it.
+    """
+    update_weights = partial(_update_weights, network, optimizer, settings)
+    if supports_cuda_graphs(network, settings.device):
+        return CudaGraphSteps(update_weights, optimizer, settings.device)
+
+    def step(batch: Batch, rate: float) -> Tensor:
+        set_learning_rate(optimizer, rate)
+        return update_weights(batch)
+
+    return step
 
 
-def logits_of(
-    network: nn.Module, examples: Examples, device: torch.device
-) -> np.ndarray[tuple[int, int], np.dtype[np.float32]]:
-    """Logits (n, C) in evaluation mode, in the order of the examples."""
+def _update_weights(
+    network: nn.Module, optimizer: Optimizer, settings: LoopSettings, batch: Batch
+) -> Tensor:
+    """Do forward pass, backward pass, gradient clipping and optimizer step of the training loop."""
+    optimizer.zero_grad()
+    output: Output = network(batch.ids, batch.lengths)
+    loss = training_loss(output, batch.labels, settings, batch.sample_weight)
+    loss.backward()  # type: ignore[no-untyped-call]
+    if settings.training.gradient_clip is not None:
+        nn.utils.clip_grad_norm_(network.parameters(), settings.training.gradient_clip)
+    optimizer.step()
+    return loss
+
+
+def training_loss(
+    output: Output, labels: Tensor, settings: LoopSettings, sample_weight: Tensor | None = None
+) -> Tensor:
+    """Return J = L − λ D, which the training loop minimizes.
+
+    L is the mean cross-entropy and D the mean disagreement of the heads. With sample weights both
+    are weighted means over the mini-batch: a text of weight 0 has no effect.
+    """
+    class_weights, differences = settings.class_weights, disagreement(settings.model, output)
+    if sample_weight is None:
+        loss = F.cross_entropy(output.logits, labels, weight=class_weights)
+        mean_difference = None if differences is None else differences.mean()
+    else:
+        each = F.cross_entropy(
+            output.logits, labels, weight=class_weights, reduction="none"
+        )  # (B,)
+        total = sample_weight if class_weights is None else sample_weight * class_weights[labels]
+        loss = (sample_weight * each).sum() / total.sum().clamp_min(TINY)
+        mean_difference = (
+            None
+            if differences is None
+            else (sample_weight * differences).sum() / sample_weight.sum().clamp_min(TINY)
+        )
+    if mean_difference is None:
+        return loss
+    return loss - settings.model.disagreement_weight * mean_difference
+
+
+def measure_accuracy(network: nn.Module, dataset: EncodedDataset, device: torch.device) -> float:
+    """Return the validation accuracy: the fraction of texts with the right largest logit."""
+    logits = predict_logits(network, dataset, device)
+    return float((logits.argmax(axis=1) == dataset.labels).mean())
+
+
+def predict_logits(
+    network: nn.Module, dataset: EncodedDataset, device: torch.device
+) -> NDArray[np.float32]:
+    """Return a network's logits (n, C) in evaluation mode, in the row order of the dataset."""
     network.eval()
     order: list[Indices] = []
-    found: list[Tensor] = []
-    with fitting_threads(network), torch.inference_mode():
-        for rows in batches_by_length(examples.rows.lengths, max_words=VALID_WORDS):
-            ids, lengths, _ = batch_of(examples, rows, device, AllVectors())
-            found.append(network(ids, lengths).logits.float())
+    logits: list[Tensor] = []
+    with training_threads(network), torch.inference_mode():
+        for rows in batches_by_length(dataset.token_ids.lengths, max_words=PREDICTION_TOKENS):
+            batch = make_batch(dataset, rows, device)
+            logits.append(network(batch.ids, batch.lengths).logits.float())
             order.append(rows)
-    logits = torch.cat(found).cpu().numpy()
-    return logits[np.argsort(np.concatenate(order))]
+    in_batch_order: NDArray[np.float32] = torch.cat(logits).cpu().numpy()
+    return in_batch_order[np.argsort(np.concatenate(order))]
 
 
-def _rate(state: RunState, settings: TrainingSettings, number: int, batches: int) -> float:
-    if settings.schedule != "one-cycle":
-        return state.rate
-    done = (state.epoch * batches + number) / (int(settings.epochs) * batches)
-    return settings.learning_rate * one_cycle(done)
+def _learning_rate(
+    state: TrainingState, training: TrainingSettings, batch: int, batches: int
+) -> float:
+    """Return the learning rate of one mini-batch step of the training loop."""
+    if training.schedule != "one-cycle":
+        return state.learning_rate
+    completed = (state.epoch * batches + batch) / (int(training.epochs) * batches)
+    return training.learning_rate * one_cycle_factor(completed)
 
 
-def _out_of_patience(state: RunState, settings: TrainingSettings) -> bool:
-    return settings.keep_weights == "best" and state.epoch - state.best_epoch >= settings.patience
+def _is_out_of_patience(state: TrainingState, training: TrainingSettings) -> bool:
+    return training.keep_weights == "best" and state.epoch - state.best_epoch >= training.patience
 
 
-def _begin(network: nn.Module, optimizer: torch.optim.Optimizer, plan: Plan) -> RunState:
-    if plan.checkpoint is None or not plan.checkpoint.is_file():
-        state = RunState(identity=plan.identity, rate=plan.training.learning_rate)
-        _keep(state, network, optimizer, plan)
+def _start_or_resume(
+    network: nn.Module, optimizer: Optimizer, settings: LoopSettings
+) -> TrainingState:
+    """Start the training loop from epoch 0, or from its checkpoint if that file exists."""
+    if settings.checkpoint is None or not settings.checkpoint.is_file():
+        state = TrainingState(settings.run_id, learning_rate=settings.training.learning_rate)
+        _save_state(state, network, optimizer, settings)
         return state
-    state = load_checkpoint(plan.checkpoint, plan.identity)
+    state = load_checkpoint(settings.checkpoint, settings.run_id)
     network.load_state_dict(state.weights)
     restore_optimizer(optimizer, state.optimizer)
     return state
 
 
-def _keep(
-    state: RunState,
-    network: nn.Module,
-    optimizer: torch.optim.Optimizer,
-    plan: Plan,
+def _save_state(
+    state: TrainingState, network: nn.Module, optimizer: Optimizer, settings: LoopSettings
 ) -> None:
-    if plan.checkpoint is None:
+    if settings.checkpoint is None:
         return
     state.weights = network.state_dict()
     state.optimizer = optimizer_tensors(optimizer)
-    save_checkpoint(plan.checkpoint, state)
+    save_checkpoint(settings.checkpoint, state)
 
 
 def _copy(tensors: dict[str, Tensor]) -> dict[str, Tensor]:

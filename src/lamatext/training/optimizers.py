@@ -1,4 +1,4 @@
-"""The step: optimisers and the one-cycle rate."""
+"""Optimizers (SGD, Adam, AdamW) and learning rate schedules."""
 
 import math
 from typing import Any
@@ -8,11 +8,11 @@ from torch.optim import SGD, Adam, AdamW, Optimizer
 
 from lamatext.settings import TrainingSettings
 
-WARM_UP = 0.25  # the share of a one-cycle run in which the rate rises
+WARM_UP = 0.25  # fraction of a one-cycle run during which the learning rate rises
 
 
 def make_optimizer(network: nn.Module, settings: TrainingSettings) -> Optimizer:
-    """The optimiser that ``training.optimizer`` names."""
+    """Create the optimizer that ``training.optimizer`` names; AdamW does not decay embeddings."""
     parameters = [p for p in network.parameters() if p.requires_grad]
     rate, decay = settings.learning_rate, settings.weight_decay
     match settings.optimizer:
@@ -22,16 +22,25 @@ def make_optimizer(network: nn.Module, settings: TrainingSettings) -> Optimizer:
         case "adam":
             return Adam(parameters, lr=rate, weight_decay=decay, fused=True)
         case "adamw":
-            vectors = {id(p) for n, p in network.named_parameters() if n == "embedding.weight"}
+            embeddings = {id(p) for n, p in network.named_parameters() if n == "embedding.weight"}
             groups: list[dict[str, Any]] = [
-                {"params": [p for p in parameters if id(p) not in vectors]},
-                {"params": [p for p in parameters if id(p) in vectors], "weight_decay": 0.0},
+                {"params": [p for p in parameters if id(p) not in embeddings]},
+                {"params": [p for p in parameters if id(p) in embeddings], "weight_decay": 0.0},
             ]
             return AdamW(groups, lr=rate, betas=(0.9, 0.99), weight_decay=decay, fused=True)
 
 
-def one_cycle(done: float) -> float:
-    """The factor on the rate when the share ``done`` of a run is over: up, then down a cosine."""
-    if done < WARM_UP:
-        return done / WARM_UP
-    return 0.5 * (1 + math.cos(math.pi * (done - WARM_UP) / (1 - WARM_UP)))
+def set_learning_rate(optimizer: Optimizer, rate: float) -> None:
+    """Set the learning rate of every parameter group of an optimizer."""
+    for group in optimizer.param_groups:
+        group["lr"] = rate
+
+
+def one_cycle_factor(progress: float) -> float:
+    """Return the learning rate factor of the one-cycle schedule: linear rise, then cosine decay.
+
+    ``progress`` is the completed fraction of the run, 0 to 1.
+    """
+    if progress < WARM_UP:
+        return progress / WARM_UP
+    return 0.5 * (1 + math.cos(math.pi * (progress - WARM_UP) / (1 - WARM_UP)))

@@ -1,4 +1,4 @@
-"""One training run, from texts and class numbers to a trained model as its parts."""
+"""Train a text classification model: from texts and labels to network, n-gram model and history."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -6,157 +6,300 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+import pyarrow as pa
 import torch
+from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
 from lamatext.data.cache import fingerprint
+from lamatext.data.dataset import Dataset
+from lamatext.data.labels import ClassIndices, Label, LabelEncoder
+from lamatext.data.splits import Split, hold_out_validation
 from lamatext.data.text_encoder import Encoder
 from lamatext.data.token_ids import Indices
-from lamatext.errors import ConfigError
+from lamatext.data.tokenized_texts import TokenizedTexts
+from lamatext.data.word_vectors import Vectors
+from lamatext.errors import ConfigError, DataError
 from lamatext.kernels.gru import compile_kernels, ready
 from lamatext.ngrams.model import NgramModel
 from lamatext.progress import SILENT, Progress
 from lamatext.saved.quantization import dequantize, quantize
 from lamatext.settings import RECURRENT, Recipe
-from lamatext.training.batching import Examples
-from lamatext.training.calibration import fold_temperature, scale_logits
+from lamatext.training.batching import EncodedDataset
+from lamatext.training.calibration import fit_factors, fit_temperature, scale_logits
 from lamatext.training.checkpoint import EpochRecord
-from lamatext.training.loop import fit, logits_of
+from lamatext.training.loop import LoopSettings, fit, predict_logits
 from lamatext.training.preparation import (
-    Labels,
-    Ready,
-    Texts,
-    joined,
+    PreparedRun,
     prepare_pretrained,
     prepare_words,
+    tokenize_texts,
 )
-from lamatext.training.training_step import Plan
 
 
 @dataclass(frozen=True, slots=True)
-class Trained:
-    """What a run leaves behind."""
+class TrainedModel:
+    """Result of a training run: network, text encoder, n-gram model and training history."""
 
-    recipe: Recipe  # with a number for every ``auto``
-    network: nn.Module
+    recipe: Recipe  # every ``auto`` replaced by a value
+    network: nn.Module  # on the CPU, in evaluation mode
     encoder: Encoder
     ngrams: NgramModel | None
     history: list[EpochRecord]
     best_epoch: int
-    valid_accuracy: float
-    scales: dict[str, float]  # what the logits were multiplied by, so that probabilities hold
+    validation_accuracy: float
+    scales: dict[str, float]  # calibration factors, already applied to the logits of each part
     architecture: dict[str, object] | None = None  # of a pretrained encoder
 
 
+class _RunOptions(NamedTuple):
+    class_names: Sequence[str]
+    device: torch.device
+    checkpoint: Path | None
+    progress: Progress
+
+
 def train(  # noqa: PLR0913 - data, recipe, and where and how it runs
-    train: Texts,
-    valid: Texts | None,
+    train: Dataset,
+    validation: Dataset | None,
     recipe: Recipe,
     *,
-    names: Sequence[str],
+    classes: Sequence[Label],
+    sample_weight: ArrayLike | None = None,
     device: str = "auto",
     checkpoint: Path | None = None,
     progress: Progress = SILENT,
-) -> Trained:
-    """Train by the recipe; without ``valid`` a share of the training texts is held out.
+) -> TrainedModel:
+    """Train a model on a labelled dataset.
 
     Args:
-        train: texts to learn from.
-        valid: texts to stop by.
+        train: texts and labels to train on.
+        validation: texts and labels for early stopping and calibration; None holds out
+            ``training.validation_fraction`` of the training texts.
         recipe: all settings.
-        names: the classes' labels; the class numbers count into them.
-        device: ``auto`` takes a GPU where there is one.
-        checkpoint: a file that keeps the state of the run; if it exists, the run goes on there.
-        progress: told what is being done.
+        classes: all labels, in the order of the class indices.
+        sample_weight: one weight per training text, in the network's loss and in the n-gram model;
+            None weights all texts equally. Validation and calibration ignore it.
+        device: ``cpu``, ``cuda``, or ``auto`` for a GPU if there is one.
+        checkpoint: file for the state of the run; if it exists, training resumes from it.
+        progress: receives the stages of the run.
     """
-    prepare = prepare_pretrained if recipe.model.name == "bert" else prepare_words
-    start = prepare(joined(train, valid, recipe, names), recipe, len(names), progress)
-    recipe, network, rows, split = start.recipe, start.network, start.rows, start.split
-    learned = Examples(rows.take(split.train), split.labels[split.train])
-    held_out = Examples(rows.take(split.valid), split.labels[split.valid])
-    plan = Plan(
+    options = _RunOptions([str(c) for c in classes], pick_device(device), checkpoint, progress)
+    texts, labels, split = _join(train, validation, recipe, classes)
+    weights = _check_weights(sample_weight, len(train), split, labels, options.class_names)
+    if weights is not None:
+        weights = np.append(weights, np.ones(len(labels) - len(weights), np.float32))
+    if recipe.model.name == "bert":
+        prepared = prepare_pretrained(texts, split, recipe, classes=len(classes), progress=progress)
+    else:
+        tokens = tokenize_texts(texts, recipe.text, progress)
+        prepared = prepare_words(tokens, split, recipe, classes=len(classes), progress=progress)
+    return _train(prepared, EncodedDataset(prepared.token_ids, labels, weights), split, options)
+
+
+def train_tokens(  # noqa: PLR0913 - data, recipe, and where and how it runs
+    tokens: TokenizedTexts,
+    labels: ClassIndices,
+    split: Split,
+    recipe: Recipe,
+    *,
+    classes: Sequence[str],
+    word_vectors: Vectors | None = None,
+    sample_weight: ArrayLike | None = None,
+    device: str = "auto",
+    checkpoint: Path | None = None,
+    progress: Progress = SILENT,
+) -> TrainedModel:
+    """Train a model on texts that were tokenized before, as ``train`` does after tokenizing.
+
+    Args:
+        tokens: words of all texts; rows outside the split (test texts) are ignored. For ``bert``
+            the rows are subword ids.
+        labels: class index of each row.
+        split: rows of the training and validation texts.
+        recipe: all settings.
+        classes: name of each class.
+        word_vectors: initial embedding matrix; None follows ``text.word_vectors``.
+        sample_weight: one weight per row, or None.
+        device: as for ``train``.
+        checkpoint: as for ``train``.
+        progress: as for ``train``.
+    """
+    options = _RunOptions(classes, pick_device(device), checkpoint, progress)
+    weights = _check_weights(sample_weight, len(labels), split, labels, classes)
+    if recipe.model.name == "bert":
+        prepared = prepare_pretrained(
+            tokens.rows, split, recipe, classes=len(classes), progress=progress
+        )
+    else:
+        prepared = prepare_words(
+            tokens,
+            split,
+            recipe,
+            classes=len(classes),
+            word_vectors=word_vectors,
+            progress=progress,
+        )
+    return _train(prepared, EncodedDataset(prepared.token_ids, labels, weights), split, options)
+
+
+def _train(
+    prepared: PreparedRun, data: EncodedDataset, split: Split, options: _RunOptions
+) -> TrainedModel:
+    """Train a prepared network, then calibrate it, fit the n-gram model and round the weights."""
+    recipe, network, progress = prepared.recipe, prepared.network, options.progress
+    train, validation = data.take(split.train), data.take(split.validation)
+    weights = [] if data.sample_weight is None else [data.sample_weight]
+    settings = LoopSettings(
         recipe.model,
         recipe.training,
         recipe.seed,
-        pick_device(device),
-        class_weights=class_weights(recipe.training.class_weight, learned.labels, names),
-        checkpoint=checkpoint,
-        identity=fingerprint(
-            recipe.model_dump_json(), rows.ids, rows.offsets, split.labels, split.train
+        options.device,
+        class_weights=class_weights(
+            recipe.training.class_weight, train.labels, options.class_names
+        ),
+        checkpoint=options.checkpoint,
+        run_id=fingerprint(
+            recipe.model_dump_json(),
+            data.token_ids.ids,
+            data.token_ids.offsets,
+            data.labels,
+            split.train,
+            *weights,
         ),
     )
-    _warm_up(recipe, plan.device, progress)
-    state = fit(network, learned, held_out, plan, progress)
+    if options.device.type == "cpu" and recipe.model.name in RECURRENT and not ready():
+        progress.stage("compiling the CPU kernel (once on this machine)")
+        compile_kernels()
+    state = fit(network, train, validation, settings, progress)
     round_as_stored(network, recipe.storage)
-    finished = _finish(start, held_out, plan, progress)
+    calibrated = _calibrate(prepared, data, split, settings, progress)
     network.to("cpu").eval()
-    round_as_stored(network, recipe.storage)  # the scales moved the numbers a little
-    return Trained(
+    round_as_stored(network, recipe.storage)  # calibration changed the last layer
+    return TrainedModel(
         recipe=recipe,
         network=network,
-        encoder=start.encoder,
-        ngrams=finished.ngrams,
+        encoder=prepared.encoder,
+        ngrams=calibrated.ngrams,
         history=state.history,
         best_epoch=state.best_epoch,
-        valid_accuracy=finished.accuracy or state.best_accuracy,
-        scales=finished.scales,
-        architecture=start.architecture,
+        validation_accuracy=(
+            state.best_accuracy if calibrated.accuracy is None else calibrated.accuracy
+        ),
+        scales=calibrated.scales,
+        architecture=prepared.architecture,
     )
 
 
-class _Finished(NamedTuple):
+class _Calibrated(NamedTuple):
     ngrams: NgramModel | None
     scales: dict[str, float]
-    accuracy: float | None  # of both parts together on validation; None where there is one part
+    accuracy: float | None  # of network and n-grams together; None without n-grams
 
 
-def _finish(start: Ready, held_out: Examples, plan: Plan, progress: Progress) -> _Finished:
-    """Make the probabilities hold on the validation texts, with the n-gram model if there is one.
+def _calibrate(
+    prepared: PreparedRun,
+    data: EncodedDataset,
+    split: Split,
+    settings: LoopSettings,
+    progress: Progress,
+) -> _Calibrated:
+    """Calibrate the trained network on the validation texts, with the n-gram model if enabled.
 
-    Fitted on the training texts it says how much each part counts; then it is fitted once more, on
-    the validation texts too.
+    An n-gram model fitted on the training texts determines the factor of each part; the final one
+    is fitted on training and validation texts.
     """
-    settings, tokens, split = start.recipe.ngrams, start.tokens, start.split
-    if not settings.enabled or tokens is None or not tokens.rows.lengths[split.train].any():
-        temperature = fold_temperature(start.network, held_out, plan.device)
-        return _Finished(None, {"network": 1 / temperature}, None)
+    ngram_settings, tokens = prepared.recipe.ngrams, prepared.tokens
+    labels = data.labels[split.validation]
+    logits = predict_logits(prepared.network, data.take(split.validation), settings.device)
+    if not ngram_settings.enabled or tokens is None or not tokens.rows.lengths[split.train].any():
+        temperature = fit_temperature(logits, labels)
+        scale_logits(prepared.network, 1 / temperature)
+        return _Calibrated(None, {"network": 1 / temperature}, None)
     from lamatext.ngrams.fitting import fit_ngrams
-    from lamatext.training.combination import fuse
 
-    weights = None if plan.class_weights is None else plan.class_weights.cpu().numpy()
-    classes = int(split.labels.max()) + 1
+    by_class, by_text = settings.class_weights, data.sample_weight
 
-    def fitted(rows: Indices) -> NgramModel:
+    def fit_on(rows: Indices) -> NgramModel:
         return fit_ngrams(
             tokens.words(rows),
-            split.labels[rows],
-            settings,
-            classes=classes,
-            class_weights=weights,
+            data.labels[rows],
+            ngram_settings,
+            classes=logits.shape[1],
+            class_weights=None if by_class is None else by_class.cpu().numpy(),
+            sample_weight=None if by_text is None else by_text[rows],
             progress=progress,
         )
 
-    first = fitted(split.train).logits(tokens.words(split.valid))
-    second = logits_of(start.network, held_out, plan.device)
-    a, b = fuse(first, second, held_out.labels)
-    accuracy = float(((a * first + b * second).argmax(axis=1) == held_out.labels).mean())
+    ngram_logits = fit_on(split.train).logits(tokens.words(split.validation))
+    a, b = fit_factors(ngram_logits, logits, labels)
+    accuracy = float(((a * ngram_logits + b * logits).argmax(axis=1) == labels).mean())
     progress.note(f"network and n-grams together  validation accuracy {accuracy:.4f}")
-    scale_logits(start.network, b)
-    everything = np.union1d(split.train, split.valid)
-    return _Finished(fitted(everything).scaled(a), {"ngrams": a, "network": b}, accuracy)
+    scale_logits(prepared.network, b)
+    ngrams = fit_on(np.union1d(split.train, split.validation)).scaled(a)
+    return _Calibrated(ngrams, {"ngrams": a, "network": b}, accuracy)
+
+
+def _join(
+    train: Dataset, validation: Dataset | None, recipe: Recipe, classes: Sequence[Label]
+) -> tuple[pa.ChunkedArray, ClassIndices, Split]:
+    """Join the data to train on; return all texts, their class indices and the split."""
+    encoder = LabelEncoder(tuple(classes))
+    labels = encoder.encode(train.require_labels(), source=train.source)
+    if validation is None:
+        fraction = recipe.training.validation_fraction
+        split = hold_out_validation(labels, fraction, recipe.seed, names=encoder.names)
+        return train.texts, labels, split
+    more = encoder.encode(validation.require_labels(), source=validation.source)
+    rows, middle = np.arange(len(labels) + len(more)), len(labels)
+    return (
+        train.concatenate(validation).texts,
+        np.concatenate([labels, more]),
+        Split(rows[:middle], rows[middle:]),
+    )
+
+
+def _check_weights(
+    sample_weight: ArrayLike | None,
+    texts: int,
+    split: Split,
+    labels: ClassIndices,
+    class_names: Sequence[str],
+) -> NDArray[np.float32] | None:
+    """Return valid sample weights (n,): finite, not negative, and not all zero for any class."""
+    if sample_weight is None:
+        return None
+    weights = np.asarray(sample_weight, dtype=np.float32)
+    if weights.shape != (texts,):
+        raise DataError(
+            f"sample_weight has the shape {weights.shape}, expected ({texts},): one per text."
+        )
+    if not np.isfinite(weights).all() or (weights < 0).any():
+        row = int(np.flatnonzero(~np.isfinite(weights) | (weights < 0))[0])
+        raise DataError(
+            f"sample_weight[{row}] is {weights[row]:g}, expected a finite number of at least 0."
+        )
+    totals = np.bincount(labels[split.train], weights[split.train], len(class_names))
+    unweighted = np.flatnonzero(totals == 0)
+    if len(unweighted):
+        raise DataError(
+            f"every training text of the class {class_names[unweighted[0]]!r} has the weight 0. "
+            "Give one of them a positive sample_weight, or leave the class out."
+        )
+    return weights
 
 
 def round_as_stored(network: nn.Module, storage: str) -> None:
-    """Give the network the numbers that its saved file will hold."""
+    """Round the weights of a trained network to the values that its saved file will hold."""
     if storage == "float32":
         return
     tensors = {name: tensor.cpu().numpy() for name, tensor in network.state_dict().items()}
-    kept = dequantize(quantize(tensors, storage))  # type: ignore[arg-type]
-    network.load_state_dict({name: torch.from_numpy(value) for name, value in kept.items()})
+    rounded = dequantize(quantize(tensors, storage))  # type: ignore[arg-type]
+    network.load_state_dict({name: torch.from_numpy(value) for name, value in rounded.items()})
 
 
 def pick_device(name: str) -> torch.device:
-    """``auto`` takes a GPU where there is one."""
+    """Return the device to train on; ``auto`` is a GPU if there is one, otherwise the CPU."""
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
@@ -167,32 +310,28 @@ def pick_device(name: str) -> torch.device:
         raise ConfigError(f"device {name!r} is not supported. Use auto, cpu or cuda.")
     if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
         raise ConfigError(
-            f"device {name!r}: PyTorch finds {torch.cuda.device_count()} GPUs here. "
-            "Use auto or cpu, or install a PyTorch that knows the GPU."
+            f"device {name!r}: PyTorch finds {torch.cuda.device_count()} GPUs on this machine. "
+            "Use auto or cpu, or install a PyTorch build with GPU support."
         )
     return device
 
 
-def _warm_up(recipe: Recipe, device: torch.device, progress: Progress) -> None:
-    """Compile the CPU kernel before the first batch, and say so where it takes a while."""
-    if device.type == "cpu" and recipe.model.name in RECURRENT and not ready():
-        progress.stage("compiling the CPU kernel (once on this machine)")
-        compile_kernels()
-
-
 def class_weights(
-    wanted: str | Mapping[str, float] | None, labels: Labels, names: Sequence[str]
+    setting: str | Mapping[str, float] | None, labels: ClassIndices, classes: Sequence[str]
 ) -> Tensor | None:
-    """What each class's loss counts: (C,). ``balanced`` makes all classes weigh the same."""
-    if wanted is None:
+    """Return the weight of each class (C,) in the training loss.
+
+    ``balanced`` gives all classes the same total weight.
+    """
+    if setting is None:
         return None
-    if isinstance(wanted, str):
-        counts = np.bincount(labels, minlength=len(names))
-        return torch.tensor(len(labels) / (len(names) * counts), dtype=torch.float32)
-    unknown = [name for name in wanted if name not in names]
+    if isinstance(setting, str):
+        counts = np.bincount(labels, minlength=len(classes))
+        return torch.tensor(len(labels) / (len(classes) * counts), dtype=torch.float32)
+    unknown = [name for name in setting if name not in classes]
     if unknown:
         raise ConfigError(
-            f"class_weight names the class {unknown[0]!r}, which the labels have not. "
-            f"They have {', '.join(names[:20])}."
+            f"class_weight names the class {unknown[0]!r}, which is not among the labels: "
+            f"{', '.join(classes[:20])}."
         )
-    return torch.tensor([wanted.get(name, 1.0) for name in names], dtype=torch.float32)
+    return torch.tensor([setting.get(name, 1.0) for name in classes], dtype=torch.float32)

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from lamatext.errors import ModelError
-from lamatext.ngrams.model import specs
+from lamatext.ngrams.model import ngram_specs
 from lamatext.saved.format import VOCAB, WEIGHTS, load_config, ngrams_file, saved_recipe
 from lamatext.saved.onnx_export import WITHOUT_GRAPH
 from lamatext.settings import NgramSettings
@@ -52,4 +52,4 @@ def runs_in_page(folder: Path) -> bool:
 
 def ngram_blocks(settings: NgramSettings) -> list[dict[str, Any]]:
     """Which n-grams each block of the n-gram model has: runs of words, or of characters."""
-    return [{"words": spec.words, "characters": spec.chars} for spec in specs(settings)]
+    return [{"words": spec.words, "characters": spec.chars} for spec in ngram_specs(settings)]

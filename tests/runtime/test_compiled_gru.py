@@ -166,7 +166,7 @@ def test_code_that_is_not_there_or_cannot_run_is_not_used(monkeypatch: pytest.Mo
 def test_a_graph_takes_the_states_it_is_given() -> None:
     model = settings("lama-ctx")
     torch_engine, tensors = random_network(model)
-    session = OnnxEngine(build_onnx_graph(model, tensors).SerializeToString()).session()
+    session = OnnxEngine(build_onnx_graph(model, tensors).SerializeToString()).session
     ids, lengths = random_texts(4, 15)
     others, _ = random_texts(4, 15, seed=1)
     given = torch_engine.run(others, lengths).states

@@ -22,7 +22,7 @@ def test_export_reports_sizes_and_parity_with_the_original(
 
     report = export_folder(folder, out, storage=storage)
 
-    assert (report.folder, report.storage, report.parity.texts) == (out, storage, 96)
+    assert (report.folder, report.storage, report.parity.texts) == (out, storage, 200)
     assert report.bytes_before == weight_bytes(folder)
     assert report.bytes_after == weight_bytes(out)
     assert report.parity.difference <= TOLERANCE[storage]
@@ -51,7 +51,7 @@ def test_export_with_other_outputs_is_refused_and_removed(
 
     monkeypatch.setattr(folder_export, "save_model", save_changed)
 
-    with pytest.raises(ModelError, match=r"differs from the original by .* on 96 texts; float32"):
+    with pytest.raises(ModelError, match=r"differs from the original by .* on 200 texts; float32"):
         export_folder(folder, out)
     assert not out.exists()
 

@@ -5,93 +5,82 @@ import numpy as np
 import pytest
 
 from lamatext import Predictor
-from lamatext.runtime.onnx_engine import OnnxEngine
-from lamatext.runtime.parity import (
-    EngineParity,
-    PredictorParity,
-    compare_engines,
-    compare_predictors,
-    random_texts,
-)
-from tests.runtime import networks
+from lamatext.runtime.parity import Parity, measure_parity, random_texts
+from lamatext.runtime.torch_engine import TorchEngine
+from lamatext.saved.model_io import load_model, load_network
 from tests.serve.saved import WORDS, save
 
 TEXTS = random_texts(WORDS, texts=20)
-BATCHES = [networks.random_texts(8, words, seed=words) for words in (1, 12, 60)]
 
 
-def test_a_graph_differs_from_torch_by_rounding_only(tmp_path: Path) -> None:
-    model = networks.settings("lama-ctx")
-    torch_engine, tensors = networks.random_network(model)
-    engine = OnnxEngine.load(networks.save(tmp_path, model, tensors))
-
-    assert 0 <= compare_engines(engine, torch_engine, BATCHES).difference < 1e-5
-    assert compare_engines(engine, engine, BATCHES) == EngineParity(24, 0.0, 0)
-
-
-def test_a_difference_that_is_not_a_number_stays_one(tmp_path: Path) -> None:
-    model = networks.settings("avg")
-    torch_engine, tensors = networks.random_network(model)
-    tensors["classifier.3.bias"] = tensors["classifier.3.bias"] * np.float32(np.nan)
-    engine = OnnxEngine.load(networks.save(tmp_path, model, tensors))
-
-    assert np.isnan(compare_engines(engine, torch_engine, BATCHES).difference)
-
-
-def test_changed_labels_of_engines_are_counted(tmp_path: Path) -> None:
-    model = networks.settings("avg")
-    torch_engine, tensors = networks.random_network(model)
-    expected = np.concatenate([torch_engine.logits(*batch) for batch in BATCHES]).argmax(axis=1)
-    tensors["classifier.3.bias"] = np.array([1e4, 0, 0, 0], np.float32)
-    engine = OnnxEngine.load(networks.save(tmp_path, model, tensors))
-
-    parity = compare_engines(engine, torch_engine, BATCHES)
-
-    assert (parity.texts, parity.changed) == (24, int((expected != 0).sum()))
+def in_torch(folder: Path) -> Predictor:
+    model = load_model(folder)
+    engine = TorchEngine(load_network(model))
+    return Predictor(engine, model.encoder, np.array(model.labels), ngrams=model.ngrams)
 
 
 def test_a_predictor_has_parity_with_itself(tmp_path: Path) -> None:
     predictor = Predictor.load(save(tmp_path / "model", ngrams=True))
 
-    parity = compare_predictors(predictor, predictor, TEXTS)
+    parity = measure_parity(predictor, predictor, TEXTS)
 
-    assert parity == PredictorParity(texts=20, probabilities=0.0, weights=0.0, changed=0)
+    assert parity == Parity(texts=20, logits=0.0, probabilities=0.0, weights=0.0, changed=0)
     assert parity.holds
+
+
+@pytest.mark.parametrize("ngrams", [False, True])
+def test_a_graph_differs_from_torch_by_rounding_only(tmp_path: Path, ngrams: bool) -> None:
+    folder = save(tmp_path / "model", ngrams=ngrams)
+
+    parity = measure_parity(Predictor.load(folder), in_torch(folder), TEXTS)
+
+    assert 0 < parity.difference < 1e-5
 
 
 def test_the_largest_differences_are_reported(tmp_path: Path) -> None:
     ours = Predictor.load(save(tmp_path / "ours", storage="int8"))
     theirs = Predictor.load(save(tmp_path / "theirs"))
 
-    parity = compare_predictors(ours, theirs, TEXTS)
+    parity = measure_parity(ours, theirs, TEXTS)
 
     pairs = [(ours.explain(text), theirs.explain(text)) for text in TEXTS]
     differences = [np.abs(a.probabilities - b.probabilities).max() for a, b in pairs]
     assert parity.probabilities == pytest.approx(max(differences), abs=1e-6)
+    logits = [np.abs(a.logits - b.logits).max() for a, b in pairs]
+    largest = max(np.abs(b.logits).max() for _, b in pairs)
+    assert parity.logits == pytest.approx(max(logits) / largest, abs=1e-5)
     weights = [
         np.abs(a.weights - b.weights).max()
         for a, b in pairs
         if a.weights is not None and b.weights is not None
     ]
     assert parity.weights == pytest.approx(max(weights), abs=1e-6)
+    assert parity.difference == max(parity.logits, parity.weights or 0)
     assert parity.changed == sum(a.predicted != b.predicted for a, b in pairs)
 
 
-def test_without_attention_only_probabilities_are_compared(tmp_path: Path) -> None:
+def test_without_attention_there_is_no_difference_of_weights(tmp_path: Path) -> None:
     predictor = Predictor.load(save(tmp_path / "model", "avg"))
 
-    parity = compare_predictors(predictor, predictor, TEXTS)
+    parity = measure_parity(predictor, predictor, TEXTS)
 
     assert parity.weights is None
     assert "weight" not in str(parity)
 
 
-@pytest.mark.parametrize("change", [{"probabilities": 2e-3}, {"weights": 2e-3}, {"changed": 1}])
+@pytest.mark.parametrize(
+    "change", [{"probabilities": 2e-3}, {"weights": 2e-3}, {"changed": 1}, {"weights": np.nan}]
+)
 def test_any_visible_difference_breaks_parity(change: dict[str, float]) -> None:
-    equal = PredictorParity(texts=200, probabilities=1e-3, weights=1e-3, changed=0)
+    equal = Parity(texts=200, logits=0.0, probabilities=1e-3, weights=1e-3, changed=0)
 
     assert equal.holds
     assert not replace(equal, **change).holds  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("logits", "weights"), [(np.nan, 0.5), (0.5, np.nan), (np.nan, None)])
+def test_the_difference_is_nan_if_one_is(logits: float, weights: float | None) -> None:
+    assert np.isnan(Parity(1, logits, 0.0, weights, 0).difference)
 
 
 @pytest.mark.parametrize("words", [["a", "b"], []])

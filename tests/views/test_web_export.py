@@ -10,7 +10,7 @@ import pytest
 from lamatext import Predictor
 from lamatext.cli import export as verb
 from lamatext.errors import ConfigError, MissingExtraError, ModelError
-from lamatext.runtime.parity import compare_predictors
+from lamatext.runtime.parity import measure_parity
 from lamatext.saved.quantization import Storage
 from lamatext.serve.web_page import assets
 from lamatext.views.web_export import MODULES, export_web
@@ -82,7 +82,7 @@ def test_how_far_int8_is_from_a_model_in_float32_is_told_as_it_is(tmp_path: Path
 
     assert found.parity is not None
     assert not found.parity.holds
-    here = compare_predictors(Predictor.load(rounded), Predictor.load(folder), TEXTS)
+    here = measure_parity(Predictor.load(rounded), Predictor.load(folder), TEXTS)
     probabilities, weights = largest_gaps(found.file, folder)
     assert probabilities == pytest.approx(here.probabilities, abs=1e-5)
     assert weights == pytest.approx(here.weights, abs=1e-5)

@@ -2,7 +2,6 @@
 
 from importlib import import_module
 from pathlib import Path
-from threading import Lock
 from typing import Any
 
 from lamatext.errors import ModelError
@@ -19,22 +18,23 @@ class OnnxEngine:
         model: path of the graph, or the bytes of a graph that contains its tensors.
         threads: threads that ONNX Runtime may use within one batch, 1 by default. More slow the GRU
             down: run several batches in parallel instead (``lamatext.runtime.parallel``).
-        tensors: the safetensors file that the graph points into. It is read into memory once, so
-            later changes to the file have no effect. With it, compiled C code runs the GRU where
+        tensors: the safetensors file that the graph points into. It is read into memory, so later
+            changes to the file have no effect. With it, compiled C code runs the GRU where
             available, and ONNX Runtime runs the rest.
     """
 
     def __init__(
         self, model: Path | bytes, *, threads: int | None = None, tensors: Path | None = None
     ) -> None:
-        self._model, self._threads, self._tensors = model, threads or 1, tensors
-        self._lock = Lock()
-        self._session: Any = None  # onnxruntime.InferenceSession, which has no type hints
-        self._gru: CompiledGru | None = None
+        # If the file is missing, ONNX Runtime reports it.
+        data = tensors.read_bytes() if tensors is not None and tensors.is_file() else None
+        self.session = _open_session(model, threads or 1, tensors, data)
+        self._outputs = [output.name for output in self.session.get_outputs()]
+        self._gru = None if data is None else _compiled_gru(self.session, data)
 
     @classmethod
     def load(cls, folder: str | Path, *, threads: int | None = None) -> "OnnxEngine":
-        """Create the ONNX Runtime engine of a saved model; the graph is read on first use."""
+        """Load the graph of a saved model into ONNX Runtime."""
         file = Path(folder) / GRAPH
         if not file.is_file():
             raise ModelError(
@@ -45,38 +45,18 @@ class OnnxEngine:
 
     def run(self, ids: Ids, lengths: Ids) -> EngineOutput:
         """Compute all outputs of a batch with ONNX Runtime."""
-        session = self.session()
-        names = [output.name for output in session.get_outputs()]
-        values = session.run(names, self._inputs(ids, lengths))
-        return EngineOutput(**{"weights": None, **dict(zip(names, values, strict=True))})
+        values = self.session.run(self._outputs, self._inputs(ids, lengths))
+        return EngineOutput(**{"weights": None, **dict(zip(self._outputs, values, strict=True))})
 
     def logits(self, ids: Ids, lengths: Ids) -> Floats:
         """Compute the logits (B, C) of a batch with ONNX Runtime."""
-        session = self.session()
-        logits: Floats = session.run(["logits"], self._inputs(ids, lengths))[0]
+        logits: Floats = self.session.run(["logits"], self._inputs(ids, lengths))[0]
         return logits
-
-    def session(self) -> Any:
-        """Return the ONNX Runtime session; the first call reads the graph and its tensors."""
-        if self._session is None:
-            with self._lock:
-                if self._session is None:
-                    data = self._tensor_bytes()
-                    session = _open_session(self._model, self._threads, self._tensors, data)
-                    self._gru = None if data is None else _compiled_gru(session, data)
-                    self._session = session
-        return self._session
 
     def _inputs(self, ids: Ids, lengths: Ids) -> dict[str, Ids | Floats]:
         if self._gru is None:
             return {"ids": ids, "lengths": lengths}
         return {"ids": ids, "lengths": lengths, STATES_INPUT: self._gru.states(ids, lengths)}
-
-    def _tensor_bytes(self) -> bytes | None:
-        """Read the safetensors file; if it is missing, ONNX Runtime reports the error later."""
-        if self._tensors is None or not self._tensors.is_file():
-            return None
-        return self._tensors.read_bytes()
 
 
 def _compiled_gru(session: Any, data: bytes) -> CompiledGru | None:

@@ -1,14 +1,12 @@
 """Parity of two versions of a model: largest differences of their outputs on the same texts."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from lamatext.runtime.engine import Engine, Floats, Ids
-from lamatext.runtime.predictor import Predictor
-
-Batch = tuple[Ids, Ids]  # ids (B, T) and lengths (B,)
+from lamatext.runtime.engine import Floats
+from lamatext.runtime.predictor import Predictor, softmax
 
 TEXTS = 200
 LONGEST = 200  # words
@@ -16,29 +14,25 @@ INVISIBLE = 1e-3  # a difference that nobody can see on a page
 
 
 @dataclass(frozen=True, slots=True)
-class EngineParity:
-    """Parity of two engines: their largest difference on some batches."""
-
-    texts: int
-    difference: float
-    """Of a word's attention weight, or of a logit divided by the largest logit."""
-    changed: int
-    """Texts for which the most probable label differs."""
-
-
-@dataclass(frozen=True, slots=True)
-class PredictorParity:
+class Parity:
     """Parity of two predictors: their largest differences on some texts."""
 
     texts: int
+    logits: float  # divided by the largest logit of the reference
     probabilities: float
-    weights: float | None  # of a word in a head; None for a system without attention
+    weights: float | None  # attention weights; None for a system without attention
     changed: int  # texts for which the most probable label differs
 
     @property
     def holds(self) -> bool:
-        """Whether parity holds: no visible difference, and no other label for any text."""
-        return max(self.probabilities, self.weights or 0.0) <= INVISIBLE and not self.changed
+        """Whether parity holds: no visible difference, and the same label for every text."""
+        largest = np.max([self.probabilities, self.weights or 0.0])
+        return bool(largest <= INVISIBLE) and not self.changed
+
+    @property
+    def difference(self) -> float:
+        """Largest difference of a relative logit or an attention weight; NaN if one is NaN."""
+        return float(np.max([self.logits, self.weights or 0.0]))
 
     def __str__(self) -> str:
         weights = "" if self.weights is None else f", an attention weight by {self.weights:.1g}"
@@ -48,29 +42,13 @@ class PredictorParity:
         )
 
 
-def compare_engines(engine: Engine, reference: Engine, batches: Iterable[Batch]) -> EngineParity:
-    """Measure the parity of two engines in their logits and attention weights."""
-    texts, difference, changed = 0, 0.0, 0
-    for ids, lengths in batches:
-        ours, theirs = engine.run(ids, lengths), reference.run(ids, lengths)
-        largest = max(1.0, float(np.abs(theirs.logits).max()))
-        differences = [difference, _difference(ours.logits, theirs.logits) / largest]
-        if ours.weights is not None and theirs.weights is not None:
-            differences.append(_difference(ours.weights, theirs.weights))
-        difference = float(np.max(differences))  # NaN if one is NaN
-        changed += int((ours.logits.argmax(axis=1) != theirs.logits.argmax(axis=1)).sum())
-        texts += len(ids)
-    return EngineParity(texts, difference, changed)
-
-
-def compare_predictors(
-    predictor: Predictor, reference: Predictor, texts: Sequence[str]
-) -> PredictorParity:
-    """Measure the parity of two predictors with the same vocabulary."""
-    ours, theirs = predictor.predict_proba(texts), reference.predict_proba(texts)
-    return PredictorParity(
+def measure_parity(predictor: Predictor, reference: Predictor, texts: Sequence[str]) -> Parity:
+    """Measure the parity of a predictor with a reference that has the same vocabulary."""
+    ours, theirs = predictor.logits(texts), reference.logits(texts)
+    return Parity(
         texts=len(texts),
-        probabilities=_difference(ours, theirs),
+        logits=_difference(ours, theirs) / max(1.0, float(np.abs(theirs).max())),
+        probabilities=_difference(softmax(ours), softmax(theirs)),
         weights=_weights_difference(predictor, reference, texts),
         changed=int((ours.argmax(axis=1) != theirs.argmax(axis=1)).sum()),
     )
@@ -103,4 +81,4 @@ def _weights_difference(
         if ours is None or theirs is None:
             return None
         differences.append(_difference(ours, theirs))
-    return max(differences)
+    return float(np.max(differences))

@@ -75,12 +75,12 @@ class Predictor:
 
     def predict(self, texts: Iterable[str]) -> NDArray[np.generic]:
         """Predict the most probable label of each text: (n,)."""
-        labels: NDArray[np.generic] = self.classes_[self._all_logits(texts).argmax(axis=1)]
+        labels: NDArray[np.generic] = self.classes_[self.logits(texts).argmax(axis=1)]
         return labels
 
     def predict_proba(self, texts: Iterable[str]) -> Floats:
         """Predict the probability of each label: (n, C), columns in the order of ``classes_``."""
-        return softmax(self._all_logits(texts))
+        return softmax(self.logits(texts))
 
     def transform(self, texts: Iterable[str]) -> Floats:
         """Return the predictor's flattened text embedding S of each text: (n, M·D)."""
@@ -109,6 +109,11 @@ class Predictor:
             return explanation
         return self._add_ngram_contributions(self.ngrams, explanation)
 
+    def logits(self, texts: Iterable[str]) -> Floats:
+        """Predict the logits of each label, before the softmax: (n, C)."""
+        logits = _map_chunks(self._chunk_logits, texts)
+        return np.concatenate(logits) if logits else np.empty((0, len(self.classes_)), np.float32)
+
     def logits_of_words(self, texts: Sequence[Sequence[str]]) -> Floats:
         """Predict the logits (n, C) of texts that are already split into words."""
         if not isinstance(self.encoder, TextEncoder):
@@ -116,11 +121,7 @@ class Predictor:
         logits = self._network_logits(self.encoder.encode_words(texts))
         return logits if self.ngrams is None else logits + self.ngrams.logits(texts)
 
-    def _all_logits(self, texts: Iterable[str]) -> Floats:
-        logits = _map_chunks(self._logits, texts)
-        return np.concatenate(logits) if logits else np.empty((0, len(self.classes_)), np.float32)
-
-    def _logits(self, texts: list[str]) -> Floats:
+    def _chunk_logits(self, texts: list[str]) -> Floats:
         check_texts(texts)
         if isinstance(self.encoder, TextEncoder):
             return self.logits_of_words([self.encoder.tokenizer.words(text) for text in texts])

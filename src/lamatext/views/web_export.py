@@ -17,7 +17,7 @@ from lamatext.atomic_write import write_text
 from lamatext.data.text_encoder import TextEncoder
 from lamatext.data.token_ids import FIRST_WORD
 from lamatext.errors import require
-from lamatext.runtime.parity import PredictorParity, compare_predictors, random_texts
+from lamatext.runtime.parity import Parity, measure_parity, random_texts
 from lamatext.runtime.predictor import Predictor
 from lamatext.saved.format import load_config, ngrams_file
 from lamatext.saved.model_io import load_model, load_tensors, save_model
@@ -40,7 +40,7 @@ class WebExport:
     file: Path
     bytes: int
     storage: Storage
-    parity: PredictorParity | None  # with the model as saved; None: the numbers are its own
+    parity: Parity | None  # with the model as saved; None: the numbers are its own
 
 
 def export_web(folder: Path, out: Path, *, storage: Storage | None = None) -> WebExport:
@@ -63,7 +63,7 @@ def export_web(folder: Path, out: Path, *, storage: Storage | None = None) -> We
     return WebExport(out, len(html.encode()), storage, found)
 
 
-def _usual(folder: Path) -> tuple[Storage, PredictorParity | None]:
+def _usual(folder: Path) -> tuple[Storage, Parity | None]:
     """As saved; half of float32 where that keeps what the model says, and can be tried."""
     saved: Storage = load_config(folder)["storage"]
     if saved == "float32" and find_spec("onnx"):
@@ -73,7 +73,7 @@ def _usual(folder: Path) -> tuple[Storage, PredictorParity | None]:
     return saved, None
 
 
-def _compared(folder: Path, storage: Storage) -> PredictorParity | None:
+def _compared(folder: Path, storage: Storage) -> Parity | None:
     """The model in that storage beside the model as saved; None where the numbers are the same."""
     if storage in ("float32", load_config(folder)["storage"]):
         return None
@@ -83,9 +83,7 @@ def _compared(folder: Path, storage: Storage) -> PredictorParity | None:
     with TemporaryDirectory() as place:
         save_model(place, model, storage=storage)
         words = model.encoder.vocabulary.words[FIRST_WORD:]
-        return compare_predictors(
-            Predictor.load(place), Predictor.load(folder), random_texts(words)
-        )
+        return measure_parity(Predictor.load(place), Predictor.load(folder), random_texts(words))
 
 
 def page_of(description: Mapping[str, Any], weights: bytes, ngrams: bytes | None) -> str:

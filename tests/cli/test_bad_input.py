@@ -1,4 +1,4 @@
-"""What a user may get wrong, and the sentence that answers it."""
+"""User errors on the command line and the message that each one gets."""
 
 import re
 import shutil
@@ -79,7 +79,7 @@ CASES: dict[str, tuple[tuple[str, ...], str]] = {
     "cut archive": (("train", "cut.csv.gz", "--out", "run"), "cut short or damaged"),
     "no archive": (("train", "plain.csv.gz", "--out", "run"), "its content does not"),
     "unknown format": ((*TRAIN, "--format", "xml"), "unknown format 'xml'. Known are csv"),
-    "unseen in --valid": ((*TRAIN, "--valid", "unseen.csv"), "label 'meh', which is not among"),
+    "unseen in --validation": ((*TRAIN, "--validation", "unseen.csv"), "label 'meh', which is not among"),
     "unseen in --test": ((*TRAIN, "--test", "unseen.csv"), "label 'meh', which is not among"),
     "--test unlabelled": ((*TRAIN, "--test", "unlabelled.csv"), "unlabelled.csv: no labels"),
     "--test missing": ((*TRAIN, "--test", "nothere.csv"), "nothere.csv: no such file"),
@@ -105,9 +105,9 @@ CASES: dict[str, tuple[tuple[str, ...], str]] = {
     "unknown baseline": ((*TRAIN, "--baselines", "tfidf,xgboost"), "unknown baseline 'xgboost'. Known"),
     "unknown device": ((*TRAIN, "--device", "gpu"), "unknown device 'gpu'. Use auto, cpu or cuda"),
     "no such GPU": ((*TRAIN, "--device", "cuda:99"), "device 'cuda:99': PyTorch finds .* GPUs"),
-    "no vectors": ((*TRAIN, "--vectors", "glove.txt"), "'glove.txt': no such file. Use word2vec"),
-    "narrow vectors": ((*TRAIN, "--vectors", "narrow.vec"), "2 numbers, text.vector_width is 100. Use"),
-    "word vectors": ((*TRAIN, "--vectors", "words.vec"), "words.vec:1: expected a word and 100"),
+    "no vectors": ((*TRAIN, "--word-vectors", "glove.txt"), "'glove.txt': no such file. Use word2vec"),
+    "narrow vectors": ((*TRAIN, "--word-vectors", "narrow.vec"), "2 numbers, text.vector_width is 100. Use"),
+    "word vectors": ((*TRAIN, "--word-vectors", "words.vec"), "words.vec:1: expected a word and 100"),
     "divergence": ((*TRAIN, "--set", "training.learning_rate=1e30", "--set", "training.gradient_clip=none",
                     "--set", "text.word_vectors=random", "--set", "training.optimizer=sgd"),
                    r"training diverged in epoch \d.*Lower training.learning_rate"),
@@ -135,7 +135,7 @@ CASES: dict[str, tuple[tuple[str, ...], str]] = {
     "--out nowhere": (("predict", "model", "two.csv", "--out", "two.csv/o.csv"), "cannot be"),
     "top-k nothing": (("predict", "model", "two.csv", "--top-k", "0"), "'--top-k'.*greater"),
     "explain what": (("explain", "model"), "Missing option '--text'"),
-    "explain whom": (("explain", "model", "--text", "a", "--label", "meh"), "no label 'meh'. The"),
+    "explain whom": (("explain", "model", "--text", "a", "--label", "meh"), "no such label. It has neg, pos"),
     "page nowhere": (("explain", "model", "--text", "a", "--html", "two.csv/x.html"), "cannot be"),
     "evaluate unlabelled": (("evaluate", "model", "unlabelled.csv"), "unlabelled.csv: no labels"),
     "evaluate unseen": (("evaluate", "model", "unseen.csv"), "row 1 has the label 'meh'"),
@@ -149,7 +149,7 @@ CASES: dict[str, tuple[tuple[str, ...], str]] = {
 
 
 @pytest.fixture(autouse=True)
-def _things_to_trip_over(place: Path, saved: Path) -> None:
+def _faulty_files(place: Path, saved: Path) -> None:
     for name, content in FILES.items():
         path = place / name
         path.parent.mkdir(exist_ok=True)
@@ -170,12 +170,12 @@ SPOILED: dict[str, Callable[[Path], None]] = {
 }
 
 
-def test_there_are_many_cases() -> None:
+def test_at_least_forty_user_errors_are_covered() -> None:
     assert len(CASES) >= 40
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_a_mistake_is_answered_in_a_sentence_or_two(case: str, lamatext: Command) -> None:
+def test_a_user_error_is_reported_in_one_or_two_sentences(case: str, lamatext: Command) -> None:
     arguments, message = CASES[case]
 
     answer = lamatext(*arguments)
@@ -190,13 +190,13 @@ def test_a_mistake_is_answered_in_a_sentence_or_two(case: str, lamatext: Command
     assert not answer.out
 
 
-def test_a_run_that_got_nowhere_leaves_no_folder(lamatext: Command, place: Path) -> None:
+def test_a_failed_run_leaves_no_new_folder(lamatext: Command, place: Path) -> None:
     lamatext("train", "nothere.csv", "--out", "runs/new")
 
     assert not (place / "runs" / "new").exists()
 
 
-def test_a_refused_run_leaves_the_folder_it_found(lamatext: Command, place: Path) -> None:
+def test_a_refused_run_leaves_an_existing_folder_unchanged(lamatext: Command, place: Path) -> None:
     lamatext("train", "two.csv", "--out", "full")
 
     assert (place / "full" / "notes.txt").read_text() == "mine"

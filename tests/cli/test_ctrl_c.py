@@ -1,4 +1,4 @@
-"""Ctrl-C during ``train``, at moments that a test chooses: what is told is what is there."""
+"""Ctrl-C at chosen moments of ``lamatext train``: the message agrees with what was saved."""
 
 import shlex
 import sys
@@ -12,72 +12,72 @@ from tests.corpora import TINY
 
 SMALL = [part for key, value in TINY.items() for part in ("--set", f"{key}={value}".lower())]
 TRAIN = ("train", "reviews.csv", "--out", "run", "--baselines", "none", *SMALL)
-NOTHING = "lamatext: interrupted; no epoch was done, so nothing is kept. Begin again with:"
-EPOCHS = "lamatext: interrupted; the epochs done are in run. Go on with:"
+NOTHING = "lamatext: interrupted; no epoch was finished, so nothing is saved. Start again with:"
+EPOCHS = "lamatext: interrupted; finished epochs are saved in run. Continue with:"
 READING, FITTING = "lamatext.data.sources.load_dataset", "lamatext.pipeline.fit_recipe"
 SAVING = "lamatext.classifier.TextClassifier.save"
 
 
 @pytest.fixture
 def interrupted(lamatext: Command, monkeypatch: pytest.MonkeyPatch) -> Command:
-    """Runs a command line until it comes to a function, where Ctrl-C is pressed."""
+    """Run a command line and press Ctrl-C when it calls a function."""
 
-    def call(where: str, *given: str) -> Answer:
+    def call(where: str, *arguments: str) -> Answer:
         def press(*_: object, **__: object) -> None:
             raise KeyboardInterrupt
 
-        monkeypatch.setattr(sys, "argv", ["lamatext", *given])
+        monkeypatch.setattr(sys, "argv", ["lamatext", *arguments])
         with monkeypatch.context() as patched:
             patched.setattr(where, press)
-            answer = lamatext(*given)
+            answer = lamatext(*arguments)
         assert answer.status == 130
         return answer
 
     return call
 
 
-def told(answer: Answer) -> tuple[str, list[str]]:
-    """The sentence, and the command that it gives."""
+def message_of(answer: Answer) -> tuple[str, list[str]]:
+    """Return the message and the command that it recommends."""
     sentence, command = answer.err.splitlines()[-2:]
     return sentence, shlex.split(command)
 
 
-def test_while_the_data_is_read_nothing_is_kept(interrupted: Command, place: Path) -> None:
+def test_while_reading_nothing_is_saved(interrupted: Command, place: Path) -> None:
     answer = interrupted(READING, *TRAIN)
 
-    assert told(answer) == (NOTHING, ["lamatext", *TRAIN])
+    assert message_of(answer) == (NOTHING, ["lamatext", *TRAIN])
     assert not (place / "run").exists()
 
 
-def test_after_an_epoch_the_command_goes_on(interrupted: Command, lamatext: Command) -> None:
+def test_after_an_epoch_the_printed_command_continues(interrupted: Command, lamatext: Command) -> None:
     answer = interrupted(SAVING, *TRAIN)
 
-    assert told(answer) == (EPOCHS, ["lamatext", *TRAIN, "--resume"])
-    assert told(interrupted(READING, *TRAIN, "--resume")) == told(answer)
+    assert message_of(answer) == (EPOCHS, ["lamatext", *TRAIN, "--resume"])
+    assert message_of(interrupted(READING, *TRAIN, "--resume")) == message_of(answer)
     assert lamatext(*TRAIN, "--resume").status == 0
 
 
-def test_the_epochs_of_another_run_are_not_those_of_this_one(
+def test_the_checkpoint_of_another_run_is_not_offered(
     interrupted: Command, place: Path
 ) -> None:
     interrupted(SAVING, *TRAIN)
 
     answer = interrupted(READING, *TRAIN, "--seed", "1")
 
-    assert told(answer) == (NOTHING, ["lamatext", *TRAIN, "--seed", "1"])
+    assert message_of(answer) == (NOTHING, ["lamatext", *TRAIN, "--seed", "1"])
     assert (place / "run" / CHECKPOINT).is_file()
 
 
-def test_a_resumed_run_without_an_epoch_begins_again(interrupted: Command, place: Path) -> None:
+def test_a_resumed_run_without_an_epoch_starts_again(interrupted: Command, place: Path) -> None:
     (place / "run").mkdir()
 
-    assert told(interrupted(FITTING, *TRAIN, "--resume")) == (NOTHING, ["lamatext", *TRAIN])
+    assert message_of(interrupted(FITTING, *TRAIN, "--resume")) == (NOTHING, ["lamatext", *TRAIN])
 
 
-def test_after_the_training_the_model_is_there(interrupted: Command, lamatext: Command) -> None:
+def test_after_training_the_model_is_saved(interrupted: Command, lamatext: Command) -> None:
     answer = interrupted(
         "lamatext.views.report.report_page.write_report", *TRAIN, "--report", "page.html"
     )
 
-    assert "the model is finished and in run; a page asked for beside it is not." in answer.err
+    assert "the model is complete and saved in run, but a page is missing." in answer.err
     assert lamatext("info", "run").status == 0

@@ -1,4 +1,4 @@
-"""A run that is killed or interrupted, as processes of their own."""
+"""Training runs in their own processes that are killed or interrupted, then resumed."""
 
 import os
 import random
@@ -16,7 +16,7 @@ SETTINGS = TINY | {"training.epochs": 12, "ngrams.enabled": True, "model.name": 
 SMALL = [
     part
     for key, value in SETTINGS.items()
-    if key != "model.hidden_size"  # of which this system has none
+    if key != "model.hidden_size"  # this model has no GRU
     for part in ("--set", f"{key}={value}".lower())
 ]
 
@@ -57,7 +57,7 @@ def test_a_run_killed_at_random_moments_ends_with_the_same_weights(place: Path) 
 
 
 def started(place: Path, *more: str) -> subprocess.Popen[str]:
-    """A run that hears Ctrl-C, also where the tests run in a shell's background and would not."""
+    """Start a run that receives Ctrl-C even if the tests run in the background of a shell."""
     return subprocess.Popen(
         command(*more),
         cwd=place,
@@ -70,7 +70,7 @@ def started(place: Path, *more: str) -> subprocess.Popen[str]:
 
 
 def wait_for(run: subprocess.Popen[str], moment: str | None) -> None:
-    """Until the run says so, or has ended."""
+    """Wait until the run prints a line that starts with ``moment``, or has ended."""
     assert run.stderr is not None
     if moment is not None:
         for line in run.stderr:
@@ -81,19 +81,19 @@ def wait_for(run: subprocess.Popen[str], moment: str | None) -> None:
 LONG = ("--set", "training.epochs=30")  # so that the signal comes before the end
 
 
-def test_ctrl_c_says_how_to_go_on_and_going_on_ends_the_same(place: Path) -> None:
+def test_the_command_printed_on_ctrl_c_ends_with_the_same_weights(place: Path) -> None:
     whole = command("--out", "whole", "-q", *LONG)
     subprocess.run(whole, cwd=place, check=True, capture_output=True)
     run = started(place, "--out", "run", *LONG)
     wait_for(run, "epoch 2/")
     os.killpg(run.pid, signal.SIGINT)
 
-    _, told = run.communicate(timeout=120)
+    _, message = run.communicate(timeout=120)
 
     assert run.returncode == 130
-    assert "Traceback" not in told
-    assert "the epochs done are in run. Go on with:" in told
-    again = told.splitlines()[-1].strip()
+    assert "Traceback" not in message
+    assert "finished epochs are saved in run. Continue with:" in message
+    again = message.splitlines()[-1].strip()
     assert again.startswith("lamatext train reviews.csv")
     assert again.endswith("--resume")
     subprocess.run(

@@ -19,7 +19,7 @@ def failing(error: BaseException) -> Any:
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EACCES, errno.EROFS])
-def test_what_the_machine_refuses_is_one_sentence(
+def test_an_error_of_the_machine_is_reported_in_one_sentence(
     number: int, lamatext: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     error = OSError(number, os.strerror(number), "some/file")
@@ -31,7 +31,7 @@ def test_what_the_machine_refuses_is_one_sentence(
     assert answer.err == f"lamatext: some/file: {os.strerror(number)}.\n"
 
 
-def test_a_failure_of_ours_keeps_its_traceback(
+def test_a_bug_keeps_its_traceback(
     lamatext: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for error in (OSError(errno.EIO, "odd"), ZeroDivisionError()):
@@ -43,10 +43,10 @@ def test_a_failure_of_ours_keeps_its_traceback(
 def test_a_warning_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("always")
-        warnings.showwarning = main._show_warning
-        warnings.warn("take care", stacklevel=1)
+        warnings.showwarning = main._print_warning
+        warnings.warn("be careful", stacklevel=1)
 
-    assert capsys.readouterr().err == "lamatext: take care\n"
+    assert capsys.readouterr().err == "lamatext: be careful\n"
 
 
 def test_main_exits_with_the_status(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -59,8 +59,8 @@ def test_main_exits_with_the_status(place: Path, monkeypatch: pytest.MonkeyPatch
     assert caught.value.code == 2
 
 
-def test_every_verb_names_itself_and_an_example() -> None:
-    for verb in main.VERBS:
-        assert verb.NAME
-        assert verb.EXAMPLE.startswith("Example: ")
-    assert info in main.VERBS
+def test_every_command_has_a_name_and_an_example() -> None:
+    for command in main.COMMANDS:
+        assert command.NAME
+        assert command.EXAMPLE.startswith("Example: ")
+    assert info in main.COMMANDS

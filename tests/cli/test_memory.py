@@ -1,4 +1,4 @@
-"""Predicting streams: many texts need no more memory than some."""
+"""Peak memory of ``lamatext predict`` does not grow with the number of texts."""
 
 import resource
 import subprocess
@@ -17,7 +17,7 @@ print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
 
 
 def peak_of(place: Path, lines: int, out: str) -> int:
-    """The largest memory of ``lamatext predict`` on so many lines, as the system counts it."""
+    """Return the peak memory of ``lamatext predict`` as the operating system counts it."""
     (place / "in.txt").write_text(LINE * lines)
     predict = [sys.executable, "-m", "lamatext", "predict", "model", "in.txt", "--out", out, "-q"]
     done = subprocess.run(

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Command
-from tests.cli.test_verbs import SMALL
+from tests.cli.test_commands import SMALL
 
 
 @pytest.fixture
@@ -21,8 +21,7 @@ def test_the_report_is_written_and_its_verdict_told(
 
     assert answer.status == 0, answer.err
     assert "For this model, removing the 20% most attended words" in answer.out
-    assert "Written to page.html" in answer.out
-    assert "open page.html in a browser" in answer.err
+    assert "Written to page.html: open it in a browser." in answer.out
     assert "accuracy " in answer.out
     assert "60 texts" in answer.err
     assert (place / "page.html").read_text().startswith("<!doctype html>")
@@ -47,7 +46,7 @@ def test_training_writes_it_too_and_the_card_has_the_verdict(
 
     assert answer.status == 0, answer.err
     page = (place / "run/page.html").read_text()
-    assert "6 texts that it did not learn from" in page
+    assert "6 texts that it was not trained on" in page
     assert "TF-IDF + LR" in page
     assert "Can its reasons be trusted?" in (place / "run/README.md").read_text()
 

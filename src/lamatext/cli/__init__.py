@@ -1,1 +1,1 @@
-"""The command line, one verb a file."""
+"""The ``lamatext`` command line, one file per command."""

@@ -1,4 +1,4 @@
-"""``lamatext data``: the known data sets."""
+"""``lamatext data``: list the named data sets."""
 
 import json
 from dataclasses import asdict
@@ -10,35 +10,36 @@ EXAMPLE = "Example: LAMATEXT_DATA=data lamatext data"
 
 
 def run(as_json: options.Json = False, quiet: options.IsQuiet = False) -> None:
-    """The named data sets: where each was found, counts and terms."""
+    """List the named data sets: where each one is, its sizes, origin and license terms."""
     from lamatext.data.datasets.locations import VARIABLE, describe
 
-    found = describe()
+    datasets = describe()
     if as_json:
-        print(json.dumps([asdict(finding) for finding in found]))
+        print(json.dumps([asdict(dataset) for dataset in datasets]))
         return
     console = output.out()
     rows = [
         (
-            finding.known.name,
-            f"{finding.counts.get('train', 0):,}" if finding.counts else "-",
-            f"{finding.counts.get('test', 0):,}" if finding.counts else "-",
-            str(len(finding.known.classes)),
-            finding.known.task,
-            finding.where or "not here",
+            dataset.known.name,
+            f"{dataset.counts.get('train', 0):,}" if dataset.counts else "-",
+            f"{dataset.counts.get('test', 0):,}" if dataset.counts else "-",
+            str(len(dataset.known.classes)),
+            dataset.known.task,
+            dataset.where or "not found",
         )
-        for finding in found
+        for dataset in datasets
     ]
-    shown = output.table(("name", "train", "test", "classes", "task", "where"), rows)
-    for column in shown.columns[4:]:
+    table = output.table(("name", "train", "test", "classes", "task", "location"), rows)
+    for column in table.columns[4:]:
         column.justify, column.no_wrap = "left", False
-    console.print(shown)
+    console.print(table)
     console.print("\nOrigin and terms")
-    for finding in found:
-        known = finding.known
+    for dataset in datasets:
+        known = dataset.known
         stand_in = f" Stands in for {known.stands_for}." if known.stands_for else ""
-        line = f"  {known.name}: {known.origin}. {known.terms}.{stand_in}"
-        console.print(line, markup=False)
-    console.print(f"\nSets are looked for in ${VARIABLE}, then in packages, then on the Hub.")
-    if not quiet:
-        output.next_steps("lamatext train rotten-tomatoes --out runs/demo")
+        console.print(f"  {known.name}: {known.origin}. {known.terms}.{stand_in}", markup=False)
+    console.print(f"\nSearched in ${VARIABLE}, then in installed packages, then on the Hub.")
+    available = [dataset.known.name for dataset in datasets if dataset.where]
+    if available and not quiet:
+        name = "rotten-tomatoes" if "rotten-tomatoes" in available else available[0]
+        output.next_steps(output.command("train", name, "--out", f"runs/{name}"))

@@ -17,61 +17,67 @@ NAME = "evaluate"
 EXAMPLE = "Example: lamatext evaluate runs/reviews held-out.csv"
 
 
-def run(  # noqa: PLR0913 - one argument for each option of the verb
+def run(  # noqa: PLR0913 - one argument per option of the command
     model: options.Model,
     data: options.Data,
     text_column: options.TextColumn = None,
     label_column: options.LabelColumn = None,
-    format_: Annotated[str | None, typer.Option("--format", help="Of DATA, e.g. of stdin.")] = None,
+    format_: options.Format = None,
     faithfulness: Annotated[
-        bool, typer.Option("--faithfulness", help="Check how far its reasons can be trusted.")
+        bool,
+        typer.Option("--faithfulness", help="Also measure how faithful the explanations are."),
     ] = False,
     save: Annotated[
-        bool, typer.Option("--save", help="Keep what --faithfulness finds in the model's card.")
+        bool,
+        typer.Option("--save", help="Measure faithfulness and store it in the model card."),
     ] = False,
-    seed: Annotated[int, typer.Option(help="Draws the texts that reasons are checked on.")] = 0,
+    seed: Annotated[
+        int, typer.Option(help="Selects the texts that faithfulness is measured on.")
+    ] = 0,
     as_json: options.Json = False,
     quiet: options.IsQuiet = False,
 ) -> None:
-    """Accuracy, macro-F1, a table of the classes, confusion and calibration; checked reasons."""
+    """Print accuracy, macro-F1, scores per class, the confusion matrix and calibration."""
     from lamatext.cli.evaluate_view import show_faithfulness, show_scores
     from lamatext.evaluation import load_evaluation_data
     from lamatext.pipeline import score_saved_model
     from lamatext.saved.format import load_config
 
     load_config(model)
-    reasons = None
+    faithfulness_scores = None
     with output.progress(quiet=quiet) as progress:
         progress.stage(f"reading {data}")
-        found = load_evaluation_data(
+        test = load_evaluation_data(
             model, data, text_column=text_column, label_column=label_column, format=format_
         )
-        progress.note(f"{data}: {found.about}")
-        progress.stage("predicting", len(found.texts))
-        scores, speed = score_saved_model(model, found.texts, progress)
+        progress.note(f"{data}: {test.about}")
+        progress.stage("predicting", len(test.texts))
+        scores, texts_per_second = score_saved_model(model, test.texts, progress)
         if faithfulness or save:
-            reasons = _check(model, found.texts, seed, save, progress)
+            faithfulness_scores = _measure_faithfulness(model, test.texts, seed, save, progress)
     if as_json:
-        told = {} if reasons is None else {"faithfulness": reasons.as_dict()}
-        print(json.dumps({**scores.as_dict(), "texts_per_second": speed, **told}))
+        result = {**scores.as_dict(), "texts_per_second": texts_per_second}
+        if faithfulness_scores is not None:
+            result["faithfulness"] = faithfulness_scores.as_dict()
+        print(json.dumps(result))
         return
-    show_scores(scores, speed)
-    if reasons is not None:
-        show_faithfulness(reasons)
+    show_scores(scores, texts_per_second)
+    if faithfulness_scores is not None:
+        show_faithfulness(faithfulness_scores)
     if not quiet:
-        output.next_steps(
-            f'lamatext explain {model} --text "…"',
-            f"lamatext report {model} {data} --out report.html",
-        )
+        reading = output.reading_options(text_column, label_column, format_)
+        report = output.command("report", model, data, "--out", "report.html", *reading)
+        explain = output.command("explain", model, "--text", "…")
+        output.next_steps(explain, *([] if data == "-" else [report]))
 
 
-def _check(
-    model: Path, corpus: "Dataset", seed: int, save: bool, progress: Progress
+def _measure_faithfulness(
+    model: Path, test: "Dataset", seed: int, save: bool, progress: Progress
 ) -> "Faithfulness":
     from lamatext.saved.model_io import add_metrics
     from lamatext.views.report.reason_check import checked_reasons
 
-    found = checked_reasons(model, corpus.texts.to_pylist(), seed=seed, progress=progress)
+    scores = checked_reasons(model, test.texts.to_pylist(), seed=seed, progress=progress)
     if save:
-        add_metrics(model, {"faithfulness": found.as_dict()})
-    return found
+        add_metrics(model, {"faithfulness": scores.as_dict()})
+    return scores

@@ -1,4 +1,4 @@
-"""``lamatext explain``: which words decided."""
+"""``lamatext explain``: show which words led to a prediction."""
 
 import json
 import sys
@@ -16,36 +16,41 @@ EXAMPLE = 'Example: lamatext explain runs/reviews --text "a thoughtful film"'
 
 def run(
     model: options.Model,
-    text: Annotated[list[str], typer.Option("--text", help="The text; may be given again.")],
+    text: Annotated[
+        list[str], typer.Option("--text", help="A text to explain; can be repeated.")
+    ],
     label: Annotated[
-        str | None, typer.Option(help="Reasons for this label. [default: the predicted one]")
+        str | None, typer.Option(help="The label to explain. [default: the predicted label]")
     ] = None,
-    html: Annotated[Path | None, typer.Option(help="Write a page instead.")] = None,
+    html: Annotated[
+        Path | None, typer.Option(help="Write the explanations to this HTML file instead.")
+    ] = None,
     as_json: options.Json = False,
     quiet: options.IsQuiet = False,
 ) -> None:
-    """Show each word's weight in every head and its contribution to the label."""
+    """Show each word's attention weight in every head and its contribution to the label."""
     from lamatext.atomic_write import write_text
     from lamatext.runtime.predictor import Predictor
     from lamatext.views.explanation_page import page
     from lamatext.views.terminal import show
 
     predictor = Predictor.load(model)
-    known = {str(name): name for name in predictor.classes_.tolist()}
-    if label is not None and label not in known:
-        raise ConfigError(f"no label {label!r}. The model has {', '.join(list(known)[:20])}.")
-    wanted = None if label is None else known[label]
+    labels = {str(name): name for name in predictor.classes_.tolist()}
+    if label is not None and label not in labels:
+        raise ConfigError(
+            f"--label {label}: the model has no such label. It has {', '.join(list(labels)[:20])}."
+        )
     explanations = [predictor.explain(one) for one in text]
     if html is not None:
-        write_text(html, page(explanations, "Why", f"by {model.name}"))
+        write_text(html, page(explanations, "Explanation", f"by {model.name}"))
         if not quiet:
-            print(f"Written to {html}", file=sys.stderr)
+            print(f"Written to {html}: open it in a browser.", file=sys.stderr)
     elif as_json:
-        found = [explanation.as_dict() for explanation in explanations]
-        print(json.dumps(found[0] if len(found) == 1 else found))
+        dictionaries = [explanation.as_dict() for explanation in explanations]
+        print(json.dumps(dictionaries[0] if len(dictionaries) == 1 else dictionaries))
     else:
         for explanation in explanations:
-            show(explanation, output.out(), label=wanted)
+            show(explanation, output.out(), label=None if label is None else labels[label])
     if not quiet and not as_json:
-        again = "" if html else " --html why.html"
-        output.next_steps(f'lamatext explain {model} --text "…"{again}')
+        page_option = [] if html else ["--html", "explanation.html"]
+        output.next_steps(output.command("explain", model, "--text", text[0], *page_option))

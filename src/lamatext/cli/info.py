@@ -1,4 +1,4 @@
-"""``lamatext info``: what is in a saved model."""
+"""``lamatext info``: describe a saved model."""
 
 import json
 
@@ -11,7 +11,7 @@ EXAMPLE = "Example: lamatext info runs/reviews"
 def run(
     model: options.Model, as_json: options.Json = False, quiet: options.IsQuiet = False
 ) -> None:
-    """Parameters by component, size, data, scores and versions of a saved model."""
+    """Print a saved model's parameters per component, size, data, scores and versions."""
     from lamatext.saved.format import METRICS, folder_size, load_config, read_json, saved_recipe
 
     config = load_config(model)
@@ -28,25 +28,28 @@ def run(
     )
     counts = config.get("parameters", {})
     rows = [(part, f"{count:,}") for part, count in counts.items()]
-    rows.append(("together", f"{sum(counts.values()):,}"))
+    rows.append(("total", f"{sum(counts.values()):,}"))
     console.print(output.table(("component", "parameters"), rows))
     for title, facts in _facts(config, metrics).items():
         console.print(f"\n{title}", markup=False)
         for key, value in facts.items():
             console.print(f"  {key.replace('_', ' ')}: {value}", markup=False)
     if not quiet:
-        output.next_steps(f'lamatext predict {model} --text "…"', f"lamatext evaluate {model} DATA")
+        output.next_steps(
+            output.command("predict", model, "--text", "…"),
+            output.command("explain", model, "--text", "…"),
+        )
 
 
 def _facts(config: dict[str, object], metrics: dict[str, object]) -> dict[str, dict[str, object]]:
-    found: dict[str, dict[str, object]] = {}
+    facts: dict[str, dict[str, object]] = {}
     for key in ("data", "training", "versions"):
-        facts = config.get(key)
-        if isinstance(facts, dict):
-            found[key] = facts
+        section = config.get(key)
+        if isinstance(section, dict):
+            facts[key] = section
     test = metrics.get("test")
     if isinstance(test, dict):
-        found["test scores"] = {
+        facts["test scores"] = {
             name: round(test[name], 4) for name in ("accuracy", "macro_f1", "calibration_error")
         }
-    return found
+    return facts

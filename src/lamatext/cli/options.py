@@ -1,4 +1,4 @@
-"""Options that several verbs share."""
+"""Command-line arguments and options that several commands share."""
 
 from pathlib import Path
 from typing import Annotated
@@ -9,18 +9,28 @@ Data = Annotated[
     str,
     typer.Argument(
         metavar="DATA",
-        help="A CSV, TSV, JSONL, Parquet or fastText file (.gz, .zst too), a folder with a folder "
-        "for each label, - for stdin, hf:OWNER/NAME, or a name that `lamatext data` lists.",
+        help="A CSV, TSV, JSONL, Parquet or fastText file (also .gz, .zst), a folder with one "
+        "folder per label, - for stdin, hf:OWNER/NAME, or a name that `lamatext data` lists.",
     ),
 ]
-Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A folder written by lamatext train.")]
-TextColumn = Annotated[str | None, typer.Option(help="The column of the texts. [default: by name]")]
+Model = Annotated[
+    Path, typer.Argument(metavar="MODEL", help="A folder written by `lamatext train`.")
+]
+TextColumn = Annotated[
+    str | None, typer.Option(help="The column with the texts. [default: found by its name]")
+]
 LabelColumn = Annotated[
-    str | None, typer.Option(help="The column of the labels. [default: by name]")
+    str | None, typer.Option(help="The column with the labels. [default: found by its name]")
 ]
 Format = Annotated[
     str | None,
-    typer.Option(help="csv, tsv, jsonl, parquet, fasttext or lines. [default: by extension]"),
+    typer.Option(
+        "--format",
+        help="The format of DATA: csv, tsv, jsonl, parquet, fasttext or lines; needed for stdin. "
+        "[default: from the file name]",
+    ),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs to read.")]
-IsQuiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no hints.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
+IsQuiet = Annotated[
+    bool, typer.Option("--quiet", "-q", help="Do not show progress and next commands.")
+]

@@ -1,5 +1,6 @@
-"""What a person sees: progress on stderr, tables on stdout; plain off a terminal."""
+"""Terminal output of the commands: tables on stdout; progress bars and next commands on stderr."""
 
+import shlex
 import sys
 from collections.abc import Iterable, Sequence
 from types import TracebackType
@@ -20,18 +21,18 @@ from rich.text import Text
 
 from lamatext.progress import Progress
 
-WIDE = 10_000  # columns where there is no terminal to fit into
+MAX_WIDTH = 10_000  # columns if stdout is not a terminal
 
 
 def out() -> Console:
-    """Where results go; off a terminal lines are as long as they need to be."""
+    """Return the console for output on stdout; lines are not wrapped if it is not a terminal."""
     on_terminal = sys.stdout.isatty()
-    width = None if on_terminal else WIDE
+    width = None if on_terminal else MAX_WIDTH
     return Console(highlight=False, soft_wrap=not on_terminal, width=width)
 
 
-class Display(Progress):
-    """Live bars on a terminal; off it, one line for each note."""
+class ProgressDisplay(Progress):
+    """Progress output on stderr: live bars on a terminal, otherwise one line per note."""
 
     def __init__(self) -> None:
         self._console = Console(stderr=True, highlight=False)
@@ -61,23 +62,23 @@ class Display(Progress):
         self._bars.stop()
 
     def stage(self, name: str, total: int | None = None) -> None:
-        """Show the new stage in place of the last."""
+        """Replace the terminal's progress bar with that of a new stage."""
         if self._task is not None:
             self._bars.remove_task(self._task)
         self._task = self._bars.add_task(name, total=total, detail="")
 
     def advance(self, steps: int = 1, detail: str = "") -> None:
-        """Move the bar on."""
+        """Advance the terminal's progress bar."""
         if self._task is not None:
             self._bars.update(self._task, advance=steps, detail=detail)
 
     def note(self, text: str) -> None:
-        """Print a line above the bars."""
+        """Print a line above the terminal's progress bar."""
         self._console.print(text, markup=False, soft_wrap=True)
 
 
-class Quiet(Progress):
-    """Nothing at all, with ``Display``'s shape."""
+class NoProgress(Progress):
+    """Progress output of ``--quiet``: none."""
 
     def __enter__(self) -> Self:
         return self
@@ -91,24 +92,41 @@ class Quiet(Progress):
         return None
 
 
-def progress(*, quiet: bool) -> Display | Quiet:
-    """What long work reports to."""
-    return Quiet() if quiet else Display()
+def progress(*, quiet: bool) -> ProgressDisplay | NoProgress:
+    """Return the progress output of a command, as a context manager."""
+    return NoProgress() if quiet else ProgressDisplay()
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
-    """A small table: the first column is a name, the others are figures; nothing is markup."""
-    made = Table(box=None, pad_edge=False, padding=(0, 2))
-    for place, column in enumerate(columns):
-        made.add_column(Text(column), justify="left" if place == 0 else "right", no_wrap=place > 0)
+    """Return a table for the terminal: names in the first column, numbers in the others.
+
+    Cells are never interpreted as markup.
+    """
+    result = Table(box=None, pad_edge=False, padding=(0, 2))
+    for index, column in enumerate(columns):
+        justify = "left" if index == 0 else "right"
+        result.add_column(Text(column), justify=justify, no_wrap=index > 0)  # type: ignore[arg-type]
     for row in rows:
-        made.add_row(*(Text(cell) for cell in row))
-    return made
+        result.add_row(*(Text(cell) for cell in row))
+    return result
+
+
+def command(*arguments: object) -> str:
+    """Return a ``lamatext`` command line for output, quoted so that it works when pasted."""
+    return shlex.join(["lamatext", *map(str, arguments)])
+
+
+def reading_options(
+    text_column: str | None, label_column: str | None, format_: str | None
+) -> list[str]:
+    """Return the given column and format options, to repeat them in the next command."""
+    given = {"--text-column": text_column, "--label-column": label_column, "--format": format_}
+    return [part for name, value in given.items() if value is not None for part in (name, value)]
 
 
 def next_steps(*commands: str) -> None:
-    """Name the next useful commands, on stderr so that a pipe stays clean."""
+    """Print the next useful commands, on stderr to keep the output on stdout clean."""
     console = Console(stderr=True, highlight=False)
     console.print("\nNext:", style="bold")
-    for command in commands:
-        console.print(f"  {command}", markup=False, soft_wrap=True)
+    for line in commands:
+        console.print(f"  {line}", markup=False, soft_wrap=True)

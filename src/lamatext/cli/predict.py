@@ -1,4 +1,4 @@
-"""``lamatext predict``: labels for new texts, streamed."""
+"""``lamatext predict``: label new texts, as a stream."""
 
 import json
 import sys
@@ -20,26 +20,35 @@ NAME = "predict"
 EXAMPLE = "Example: lamatext predict runs/reviews new.csv --out labelled.csv"
 
 
-def run(  # noqa: PLR0913 - one argument for each option of the verb
+def run(  # noqa: PLR0913 - one argument per option of the command
     model: options.Model,
     source: Annotated[
         str | None, typer.Argument(metavar="INPUT", help="A file, a folder, or - for stdin.")
     ] = None,
-    text: Annotated[list[str] | None, typer.Option("--text", help="A text given here.")] = None,
+    text: Annotated[
+        list[str] | None,
+        typer.Option("--text", help="A text to predict instead of INPUT; can be repeated."),
+    ] = None,
     out: Annotated[
         Path | None, typer.Option(help="A .csv, .tsv, .jsonl or .parquet file. [default: stdout]")
     ] = None,
     text_column: options.TextColumn = None,
     format_: Annotated[
         str | None,
-        typer.Option("--format", help="Of INPUT; stdin is one text a line unless this says."),
+        typer.Option(
+            "--format",
+            help="The format of INPUT: csv, tsv, jsonl, parquet, fasttext or lines. [default: "
+            "from the file name; for stdin lines, one text per line]",
+        ),
     ] = None,
-    top_k: Annotated[int, typer.Option(min=1, help="The k most probable labels.")] = 1,
-    proba: Annotated[bool, typer.Option("--proba", help="The probability of every label.")] = False,
+    top_k: Annotated[int, typer.Option(min=1, help="Output the k most probable labels.")] = 1,
+    proba: Annotated[
+        bool, typer.Option("--proba", help="Output the probability of every label.")
+    ] = False,
     as_json: options.Json = False,
     quiet: options.IsQuiet = False,
 ) -> None:
-    """Predict the labels of new texts; memory does not grow with the input."""
+    """Predict the labels of new texts; memory use does not grow with the input."""
     from lamatext.data.writers import check_writable, open_writer
     from lamatext.runtime.predict_table import predict_batches
     from lamatext.runtime.predictor import Predictor
@@ -52,10 +61,10 @@ def run(  # noqa: PLR0913 - one argument for each option of the verb
         check_writable(out)
     predictor = Predictor.load(model)
     if text is not None and out is None:
-        most = len(predictor.classes_) if proba else top_k
-        _print_texts(predictor, text, as_json=as_json, most=most)
+        top = len(predictor.classes_) if proba else top_k
+        _print_predictions(predictor, text, as_json=as_json, top=top)
         return
-    column, batches = _given(text) if text else _read(str(source), text_column, format_)
+    column, batches = _table_of(text) if text else _read(str(source), text_column, format_)
     labelled = predict_batches(predictor, batches, column, top_k=top_k, proba=proba)
     rows = 0
     kind = "jsonl" if as_json and out is None else None
@@ -67,11 +76,11 @@ def run(  # noqa: PLR0913 - one argument for each option of the verb
             progress.advance(len(batch), f"{rows:,} texts")
     if out is not None and not quiet:
         print(f"{rows:,} texts labelled in {out}", file=sys.stderr)
-        output.next_steps(f'lamatext explain {model} --text "…"')
+        output.next_steps(output.command("explain", model, "--text", "…"))
 
 
-def _given(texts: list[str]) -> tuple[str, Iterator["pa.RecordBatch"]]:
-    """Texts of the command line as a table of one column."""
+def _table_of(texts: list[str]) -> tuple[str, Iterator["pa.RecordBatch"]]:
+    """Return the texts of ``--text`` as a table with one column to predict from."""
     import pyarrow as pa
 
     from lamatext.data.tokenizer import encodable
@@ -82,7 +91,7 @@ def _given(texts: list[str]) -> tuple[str, Iterator["pa.RecordBatch"]]:
 def _read(
     source: str, text_column: str | None, format_: str | None
 ) -> tuple[str, Iterator["pa.RecordBatch"]]:
-    """The name of the text column, and the table batch by batch."""
+    """Return the text column's name and the record batches of the input to predict."""
     from lamatext.data.columns import choose_text
     from lamatext.data.sources import open_table
 
@@ -90,13 +99,16 @@ def _read(
     return choose_text(table.columns, text_column, table.name), table.all_batches()
 
 
-def _print_texts(predictor: "Predictor", texts: list[str], *, as_json: bool, most: int) -> None:
+def _print_predictions(
+    predictor: "Predictor", texts: list[str], *, as_json: bool, top: int
+) -> None:
     classes = [str(label) for label in predictor.classes_.tolist()]
     for text, row in zip(texts, predictor.predict_proba(texts), strict=True):
         ranked = sorted(zip(classes, row.tolist(), strict=True), key=lambda pair: -pair[1])
         if as_json:
             label, probability = ranked[0]
-            found = {"text": text, "label": label, "probability": round(probability, 6)}
-            print(json.dumps({**found, "probabilities": {k: round(p, 6) for k, p in ranked}}))
+            prediction = {"text": text, "label": label, "probability": round(probability, 6)}
+            probabilities = {name: round(p, 6) for name, p in ranked}
+            print(json.dumps({**prediction, "probabilities": probabilities}))
         else:
-            print("  ".join(f"{label} {probability:.4f}" for label, probability in ranked[:most]))
+            print("  ".join(f"{label} {probability:.4f}" for label, probability in ranked[:top]))

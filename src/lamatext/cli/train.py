@@ -1,4 +1,4 @@
-"""``lamatext train``: read, split, train, score beside the baselines, save."""
+"""``lamatext train``: read data, split it, train, score next to the baselines, save."""
 
 import json
 import shlex
@@ -21,45 +21,78 @@ NAME = "train"
 EXAMPLE = "Example: lamatext train reviews.csv --out runs/reviews"
 
 
-def run(  # noqa: PLR0913 - one argument for each option of the verb
+def run(  # noqa: PLR0913 - one argument per option of the command
     data: options.Data,
-    out: Annotated[Path, typer.Option(help="Where the model is saved.")],
+    out: Annotated[Path, typer.Option(help="The folder for the trained model.")],
+    test: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DATA", help="Test data. [default: DATA's test part, or a tenth of DATA]"
+        ),
+    ] = None,
+    validation: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DATA", help="Data for early stopping. [default: a tenth of the training data]"
+        ),
+    ] = None,
+    text_column: options.TextColumn = None,
+    label_column: options.LabelColumn = None,
+    format_: options.Format = None,
+    word_vectors: Annotated[
+        str | None,
+        typer.Option(
+            help="word2vec (trained on your texts), random, or a GloVe or word2vec text file. "
+            "[default: from the recipe]"
+        ),
+    ] = None,
+    baselines: Annotated[
+        str,
+        typer.Option(
+            help="Models to train and score on the same data, separated by commas: tfidf, "
+            "tfidf-svc, tfidf-chars, fasttext, fasttext-bigrams, avg; or none."
+        ),
+    ] = "tfidf",
     model: Annotated[
-        str | None, typer.Option(help="A system of the paper, by its recipe: lama-ctx, san, …")
+        str | None,
+        typer.Option(
+            help="Another network for the recipe: lama, san, bigru, cnn, … [default: lama-ctx]"
+        ),
     ] = None,
     recipe: Annotated[
-        str | None, typer.Option(help="A recipe's name or a TOML file. [default: default]")
+        str | None,
+        typer.Option(
+            help="The settings to start from: default, paper, paper/MODEL or a TOML file. "
+            "[default: default]"
+        ),
     ] = None,
     set_: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Change a setting, e.g. model.heads=8."),
-    ] = None,
-    test: Annotated[str | None, typer.Option(metavar="DATA", help="Texts to score on.")] = None,
-    valid: Annotated[str | None, typer.Option(metavar="DATA", help="Texts to stop by.")] = None,
-    text_column: options.TextColumn = None,
-    label_column: options.LabelColumn = None,
-    format_: Annotated[str | None, typer.Option("--format", help="Of DATA, e.g. of stdin.")] = None,
-    vectors: Annotated[
-        str | None, typer.Option(help="word2vec, random, or a GloVe/word2vec text file.")
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help="Change a setting, for example model.heads=8; can be repeated.",
+        ),
     ] = None,
     seed: Annotated[
-        int | None, typer.Option(help="Fixes the split and the training. [default: 0]")
+        int | None,
+        typer.Option(help="The seed of the split and the training. [default: from the recipe, 0]"),
     ] = None,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
-    baselines: Annotated[
-        str, typer.Option(help="Trained beside it: tfidf, tfidf-svc, fasttext, avg, or none.")
-    ] = "tfidf",
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Continue an interrupted run in the folder --out.")
+    ] = False,
     html: Annotated[
-        Path | None, typer.Option(help="Write a page of test texts with their words shaded.")
+        Path | None,
+        typer.Option(help="Also write an HTML page of test texts with their words shaded."),
     ] = None,
     report: Annotated[
-        Path | None, typer.Option(help="Write the whole report, as `lamatext report` does.")
+        Path | None, typer.Option(help="Also write the HTML report of `lamatext report`.")
     ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with an unfinished run.")] = False,
     as_json: options.Json = False,
     quiet: options.IsQuiet = False,
 ) -> None:
-    """Train a classifier on labelled texts, score it beside its baselines and save it."""
+    """Train a classifier on labelled texts, score it next to baselines and save it."""
     from lamatext.baselines import check_baselines
     from lamatext.cli.train_view import show_data, show_outcome, write_examples
     from lamatext.data.sources import load_dataset
@@ -67,14 +100,15 @@ def run(  # noqa: PLR0913 - one argument for each option of the verb
     from lamatext.recipes import parse_assignments, resolve_recipe
 
     values: dict[str, object] = {} if seed is None else {"seed": seed}
-    values |= parse_assignments(set_ or []) | ({"text.word_vectors": vectors} if vectors else {})
+    values |= parse_assignments(set_ or [])
+    values |= {} if word_vectors is None else {"text.word_vectors": word_vectors}
     settings = resolve_recipe(model=model, recipe=recipe, values=values)
-    beside = [name for name in baselines.split(",") if name and name != "none"]
-    check_baselines(beside)
+    baseline_names = [name for name in baselines.split(",") if name and name != "none"]
+    check_baselines(baseline_names)
     with (
         prepare_run_folder(out, resume=resume),
-        # Outside the bar, which would wrap the command or wipe it.
-        _interruptible(out, resume=resume),
+        # Entered before the progress bar, which would wrap or erase the printed command.
+        _explain_interrupt(out, resume=resume),
         output.progress(quiet=quiet) as progress,
     ):
         if resume and is_finished(out, settings, data):
@@ -83,31 +117,41 @@ def run(  # noqa: PLR0913 - one argument for each option of the verb
         _check_device(device)
         progress.stage(f"reading {data}")
         read = partial(load_dataset, text_column=text_column, label_column=label_column)
-        parts = read_splits(data, settings, test=test, validation=valid, format=format_, read=read)
-        show_data(parts, progress)
-        outcome = train_and_score(
-            parts, settings, out, progress, baselines=beside, device=device, resume=resume
+        splits = read_splits(
+            data, settings, test=test, validation=validation, format=format_, read=read
+        )
+        show_data(splits, progress)
+        result = train_and_score(
+            splits, settings, out, progress, baselines=baseline_names, device=device, resume=resume
         )
         if html is not None:
-            progress.stage("writing the page")
-            write_examples(outcome, parts.test, html)
+            progress.stage(f"writing {html}")
+            write_examples(result, splits.test, html)
         if report is not None:
-            _write_report(out, parts, report, progress)
+            _write_report(out, splits, report, progress)
     if as_json:
-        print(json.dumps({"folder": str(out), **outcome.scores.as_dict()}))
+        print(json.dumps({"folder": str(out), **result.scores.as_dict()}))
         return
-    show_outcome(outcome)
+    show_outcome(result)
     if not quiet:
-        output.next_steps(
-            f'lamatext predict {out} --text "…"',
-            f'lamatext explain {out} --text "…"',
-            f"lamatext evaluate {out} {test or data}",
-            *(f"open {page} in a browser" for page in (html, report) if page),
-        )
+        for page in filter(None, (html, report)):
+            print(f"Written to {page}: open it in a browser.", file=sys.stderr)
+        reading = output.reading_options(text_column, label_column, None if test else format_)
+        _print_next(out, test or data, reading)
+
+
+def _print_next(out: Path, test: str, reading: list[str]) -> None:
+    """Print the commands that are useful after training."""
+    evaluate = output.command("evaluate", out, test, *reading)
+    output.next_steps(
+        output.command("predict", out, "--text", "…"),
+        output.command("explain", out, "--text", "…"),
+        *([] if test == "-" else [evaluate]),  # stdin cannot be read again
+    )
 
 
 def _check_device(name: str) -> None:
-    """Before the data is read: the training stack is there, and so is the device."""
+    """Check that torch and the device to train on are available, before reading the data."""
     from lamatext.errors import require
 
     require("torch", extra="train", purpose="training")
@@ -116,39 +160,39 @@ def _check_device(name: str) -> None:
     pick_device(name)
 
 
-def _write_report(folder: Path, parts: "Splits", path: Path, progress: Progress) -> None:
+def _write_report(folder: Path, splits: "Splits", path: Path, progress: Progress) -> None:
     from lamatext.evaluation import EvaluationData
     from lamatext.views.report.report_page import write_report
 
-    about = f"{len(parts.test):,} texts that it did not learn from"
-    write_report(folder, EvaluationData(parts.test, parts.train, about), path, progress=progress)
+    about = f"{len(splits.test):,} texts that it was not trained on"
+    write_report(folder, EvaluationData(splits.test, splits.train, about), path, progress=progress)
 
 
 @contextmanager
-def _interruptible(out: Path, *, resume: bool) -> Iterator[None]:
-    """Ctrl-C within the block ends the run and says what there is of it and how to go on."""
+def _explain_interrupt(out: Path, *, resume: bool) -> Iterator[None]:
+    """On Ctrl-C during training, print what was saved and the command that continues."""
     from lamatext.saved.format import CHECKPOINT, CONFIG
 
-    epochs, model = out / CHECKPOINT, out / CONFIG
-    of_another_run = {None} if resume else {None, _modification_time(epochs)}
-    before = _modification_time(model)
+    checkpoint, model = out / CHECKPOINT, out / CONFIG
+    foreign_checkpoints = {None} if resume else {None, _modification_time(checkpoint)}
+    model_before = _modification_time(model)
     try:
         yield
     except KeyboardInterrupt:
-        if _modification_time(epochs) not in of_another_run:
-            told = f"the epochs done are in {out}. Go on with:\n  {_again('--resume')}"
-        elif _modification_time(model) != before:
-            told = f"the model is finished and in {out}; a page asked for beside it is not."
+        if _modification_time(checkpoint) not in foreign_checkpoints:
+            message = f"finished epochs are saved in {out}. Continue with:\n  {_repeat('--resume')}"
+        elif _modification_time(model) != model_before:
+            message = f"the model is complete and saved in {out}, but a page is missing."
         else:
-            told = f"no epoch was done, so nothing is kept. Begin again with:\n  {_again()}"
-        print(f"\nlamatext: interrupted; {told}", file=sys.stderr)
+            message = f"no epoch was finished, so nothing is saved. Start again with:\n  {_repeat()}"
+        print(f"\nlamatext: interrupted; {message}", file=sys.stderr)
         raise typer.Exit(130) from None
 
 
-def _again(*more: str) -> str:
-    """The command that this is, with ``--resume`` or without."""
-    given = (part for part in sys.argv[1:] if part != "--resume")
-    return shlex.join(["lamatext", *given, *more])
+def _repeat(*more: str) -> str:
+    """Return this training command again, with ``--resume`` or without."""
+    arguments = (part for part in sys.argv[1:] if part != "--resume")
+    return shlex.join(["lamatext", *arguments, *more])
 
 
 def _modification_time(path: Path) -> int | None:

@@ -31,12 +31,12 @@ def test_training_saves_a_model_and_names_the_next_step(lamatext: Command, place
     assert "texts from the column 'text', labels from 'label'" in answer.err
     assert "48 texts to train, 6 to validate, 6 to test" in answer.err
     assert "epoch 2/2" in answer.err
-    assert 'lamatext predict runs/new --text "…"' in answer.err
+    assert "lamatext predict runs/new --text '…'" in answer.err
     assert not (place / "runs/new/checkpoint.safetensors").exists()
     assert lamatext("predict", "runs/new", "--text", "superb").status == 0
 
 
-def test_odd_columns_can_be_named(lamatext: Command, place: Path) -> None:
+def test_columns_can_be_named(lamatext: Command, place: Path) -> None:
     text = (place / "reviews.csv").read_text().replace("text,label", "Was,Urteil (1-5)", 1)
     (place / "odd.csv").write_text(text)
 
@@ -53,7 +53,7 @@ def test_scores_come_as_json(lamatext: Command) -> None:
     assert found["texts"] == 6
 
 
-def test_quiet_shows_the_result_alone(lamatext: Command) -> None:
+def test_quiet_prints_only_the_result(lamatext: Command) -> None:
     answer = lamatext("train", "reviews.csv", "--out", "run", "--quiet", *SMALL)
 
     assert answer.err == ""
@@ -70,12 +70,12 @@ def test_a_test_file_is_scored(lamatext: Command, place: Path) -> None:
     assert json.loads(answer.out)["texts"] == 14
 
 
-def test_given_parts_are_used(lamatext: Command, place: Path) -> None:
+def test_given_validation_and_test_files_are_used(lamatext: Command, place: Path) -> None:
     write_csv(place / "test.csv", 14, seed=3)
-    write_csv(place / "valid.csv", 12, seed=4)
+    write_csv(place / "validation.csv", 12, seed=4)
 
     answer = lamatext(
-        "train", "reviews.csv", "--test", "test.csv", "--valid", "valid.csv", "--out", "run", *SMALL
+        "train", "reviews.csv", "--test", "test.csv", "--validation", "validation.csv", "--out", "run", *SMALL
     )
 
     assert "60 texts to train, 12 to validate, 14 to test" in answer.err
@@ -95,7 +95,7 @@ def test_examples_are_written_as_a_page(lamatext: Command, place: Path) -> None:
     assert "<html" in (place / "run/examples.html").read_text(encoding="utf-8")
 
 
-def test_baselines_stand_beside_it(lamatext: Command) -> None:
+def test_baselines_are_listed_in_the_leaderboard(lamatext: Command) -> None:
     answer = lamatext(
         "train",
         "reviews.csv",
@@ -144,7 +144,7 @@ def test_the_seed_of_a_recipe_holds_unless_another_is_given(lamatext: Command, p
 
 
 @pytest.mark.slow
-def test_a_label_seen_once_is_warned_of(place: Path) -> None:
+def test_a_label_seen_once_gives_a_warning(place: Path) -> None:
     with (place / "reviews.csv").open("a") as file:
         file.write("an odd film,odd\n")
 
@@ -213,7 +213,7 @@ def test_words_are_shown_with_their_weights(lamatext: Command) -> None:
     assert ESCAPE not in answer.out
 
 
-def test_reasons_can_be_asked_for_another_label(lamatext: Command) -> None:
+def test_another_label_can_be_explained(lamatext: Command) -> None:
     answer = lamatext("explain", "model", "--text", "a superb film", "--label", "neg", "--quiet")
 
     assert "Contribution to neg" in answer.out
@@ -237,10 +237,10 @@ def test_the_page_escapes_everything(lamatext: Command, place: Path) -> None:
 # info, data, and the command itself
 
 
-def test_info_tells_what_is_in_a_model(lamatext: Command) -> None:
+def test_info_describes_a_model(lamatext: Command) -> None:
     answer = lamatext("info", "model")
 
-    for part in ("lama-ctx, 2 classes", "embedding", "together", "made up", "accuracy", "torch"):
+    for part in ("lama-ctx, 2 classes", "embedding", "total", "made up", "accuracy", "torch"):
         assert part in answer.out
     assert "lamatext predict model" in answer.err
 
@@ -252,7 +252,7 @@ def test_info_as_json(lamatext: Command) -> None:
     assert found["metrics"]["test"]["texts"] == 20
 
 
-def test_the_known_sets_are_listed(lamatext: Command) -> None:
+def test_the_named_data_sets_are_listed(lamatext: Command) -> None:
     answer = lamatext("data")
 
     assert "rotten-tomatoes" in answer.out
@@ -261,7 +261,7 @@ def test_the_known_sets_are_listed(lamatext: Command) -> None:
     assert lamatext("data", "--quiet").err == ""
 
 
-def test_the_known_sets_as_json(lamatext: Command) -> None:
+def test_the_named_data_sets_as_json(lamatext: Command) -> None:
     found = json.loads(lamatext("data", "--json").out)
 
     assert "imdb-train" in {entry["known"]["name"] for entry in found}
@@ -271,15 +271,15 @@ def test_the_version(lamatext: Command) -> None:
     assert lamatext("--version").out == f"lamatext {__version__}\n"
 
 
-@pytest.mark.parametrize("verb", ["train", "evaluate", "predict", "explain", "info", "data"])
-def test_every_verb_explains_itself(verb: str, lamatext: Command) -> None:
-    answer = lamatext(verb, "--help")
+@pytest.mark.parametrize("command", ["train", "evaluate", "predict", "explain", "info", "data"])
+def test_every_command_has_help_with_an_example(command: str, lamatext: Command) -> None:
+    answer = lamatext(command, "--help")
 
     assert answer.status == 0
     assert "Example:" in answer.out
 
 
-def test_without_a_verb_the_verbs_are_shown(lamatext: Command) -> None:
+def test_without_a_command_the_commands_are_listed(lamatext: Command) -> None:
     answer = lamatext()
 
     assert "train" in answer.out + answer.err
@@ -297,7 +297,7 @@ def test_output_can_be_plain(
         assert ESCAPE not in answer.out + answer.err
 
 
-def test_a_reader_who_leaves_is_no_error(place: Path) -> None:
+def test_a_closed_pipe_is_not_an_error(place: Path) -> None:
     (place / "many.txt").write_text("a superb film\n" * 50_000)
 
     done = subprocess.run(

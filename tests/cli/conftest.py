@@ -1,4 +1,4 @@
-"""A folder to work in: a CSV of reviews and a small saved model."""
+"""Fixtures of the command-line tests: a folder with a CSV of reviews and a saved model."""
 
 import io
 import sys
@@ -27,7 +27,7 @@ Command = Callable[..., Answer]
 
 @pytest.fixture(scope="session")
 def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A model, scored, under the name ``model``."""
+    """Save a small trained model with test scores."""
     folder = tmp_path_factory.mktemp("cli")
     plain = {
         "model.embedding_dropout": 0.0,
@@ -46,7 +46,7 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def place(tmp_path: Path, saved: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The current folder: reviews.csv in it, and a link to the model."""
+    """Change to a folder with reviews.csv and a link to the model."""
     (tmp_path / "model").symlink_to(saved)
     write_csv(tmp_path / "reviews.csv", 60)
     monkeypatch.chdir(tmp_path)
@@ -60,15 +60,15 @@ def place(tmp_path: Path, saved: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def lamatext(
     place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> Command:
-    """Runs a command line in ``place``: status, stdout, stderr."""
+    """Run a command line in ``place`` and return its status, stdout and stderr."""
     assert place.is_dir()
 
     def call(*arguments: str, stdin: str | bytes = b"") -> Answer:
-        given = stdin.encode() if isinstance(stdin, str) else stdin
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(given), encoding="utf-8"))
+        data = stdin.encode() if isinstance(stdin, str) else stdin
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data), encoding="utf-8"))
         capsys.readouterr()
         status = run(list(arguments))
-        told = capsys.readouterr()
-        return Answer(status, told.out, told.err)
+        captured = capsys.readouterr()
+        return Answer(status, captured.out, captured.err)
 
     return call

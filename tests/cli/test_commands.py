@@ -75,7 +75,15 @@ def test_given_validation_and_test_files_are_used(lamatext: Command, place: Path
     write_csv(place / "validation.csv", 12, seed=4)
 
     answer = lamatext(
-        "train", "reviews.csv", "--test", "test.csv", "--validation", "validation.csv", "--out", "run", *SMALL
+        "train",
+        "reviews.csv",
+        "--test",
+        "test.csv",
+        "--validation",
+        "validation.csv",
+        "--out",
+        "run",
+        *SMALL,
     )
 
     assert "60 texts to train, 12 to validate, 14 to test" in answer.err

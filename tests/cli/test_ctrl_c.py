@@ -49,7 +49,9 @@ def test_while_reading_nothing_is_saved(interrupted: Command, place: Path) -> No
     assert not (place / "run").exists()
 
 
-def test_after_an_epoch_the_printed_command_continues(interrupted: Command, lamatext: Command) -> None:
+def test_after_an_epoch_the_printed_command_continues(
+    interrupted: Command, lamatext: Command
+) -> None:
     answer = interrupted(SAVING, *TRAIN)
 
     assert message_of(answer) == (EPOCHS, ["lamatext", *TRAIN, "--resume"])
@@ -57,9 +59,7 @@ def test_after_an_epoch_the_printed_command_continues(interrupted: Command, lama
     assert lamatext(*TRAIN, "--resume").status == 0
 
 
-def test_the_checkpoint_of_another_run_is_not_offered(
-    interrupted: Command, place: Path
-) -> None:
+def test_the_checkpoint_of_another_run_is_not_offered(interrupted: Command, place: Path) -> None:
     interrupted(SAVING, *TRAIN)
 
     answer = interrupted(READING, *TRAIN, "--seed", "1")

@@ -31,9 +31,7 @@ def test_an_error_of_the_machine_is_reported_in_one_sentence(
     assert answer.err == f"lamatext: some/file: {os.strerror(number)}.\n"
 
 
-def test_a_bug_keeps_its_traceback(
-    lamatext: Command, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_bug_keeps_its_traceback(lamatext: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     for error in (OSError(errno.EIO, "odd"), ZeroDivisionError()):
         monkeypatch.setattr(main, "app", failing(error))
         with pytest.raises(type(error)):

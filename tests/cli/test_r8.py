@@ -64,7 +64,16 @@ def test_every_model_beats_the_majority_class_on_r8(
     settings = [part for setting in assignments for part in ("--set", setting)]
 
     answer = lamatext(
-        "train", "r8", "--recipe", f"paper/{name}", *settings, "--baselines", "none", "--out", "run", "--json"
+        "train",
+        "r8",
+        "--recipe",
+        f"paper/{name}",
+        *settings,
+        "--baselines",
+        "none",
+        "--out",
+        "run",
+        "--json",
     )
 
     assert answer.status == 0, answer.err

@@ -14,7 +14,7 @@ def own(place: Path) -> Path:
     return Path(shutil.copytree(place / "model", place / "own"))
 
 
-def test_the_report_is_written_and_its_verdict_told(
+def test_the_report_is_written_and_its_verdict_printed(
     lamatext: Command, place: Path, own: Path
 ) -> None:
     answer = lamatext("report", own.name, "reviews.csv", "--out", "page.html")
@@ -27,7 +27,7 @@ def test_the_report_is_written_and_its_verdict_told(
     assert (place / "page.html").read_text().startswith("<!doctype html>")
 
 
-def test_mistakes_are_answered_in_a_sentence(lamatext: Command, place: Path) -> None:
+def test_user_errors_are_reported_in_a_sentence(lamatext: Command, place: Path) -> None:
     (place / "odd.csv").write_text("text,label\nsuperb,unheard\n")
 
     assert lamatext("report", "nowhere", "reviews.csv", "--out", "p.html").status == 2
@@ -37,7 +37,7 @@ def test_mistakes_are_answered_in_a_sentence(lamatext: Command, place: Path) -> 
     assert not (place / "p.html").exists()
 
 
-def test_training_writes_it_too_and_the_card_has_the_verdict(
+def test_training_can_write_the_report_too(
     lamatext: Command, place: Path
 ) -> None:
     answer = lamatext(
@@ -48,10 +48,10 @@ def test_training_writes_it_too_and_the_card_has_the_verdict(
     page = (place / "run/page.html").read_text()
     assert "6 texts that it was not trained on" in page
     assert "TF-IDF + LR" in page
-    assert "Can its reasons be trusted?" in (place / "run/README.md").read_text()
+    assert "## Are its explanations faithful?" in (place / "run/README.md").read_text()
 
 
-def test_the_held_out_tenth_is_found_again(lamatext: Command, place: Path) -> None:
+def test_the_held_out_texts_are_found_again(lamatext: Command, place: Path) -> None:
     assert place.is_dir()
     lamatext("train", "reviews.csv", "--out", "run", "--baselines", "none", *SMALL)
 
@@ -61,7 +61,7 @@ def test_the_held_out_tenth_is_found_again(lamatext: Command, place: Path) -> No
     assert "the 6 texts that were held out when the model was trained" in answer.err
 
 
-def test_reasons_are_checked_on_request_and_kept(lamatext: Command, own: Path) -> None:
+def test_faithfulness_is_measured_and_stored_on_request(lamatext: Command, own: Path) -> None:
     answer = lamatext("evaluate", own.name, "reviews.csv", "--faithfulness")
 
     assert answer.status == 0, answer.err

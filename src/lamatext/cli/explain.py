@@ -16,9 +16,7 @@ EXAMPLE = 'Example: lamatext explain runs/reviews --text "a thoughtful film"'
 
 def run(
     model: options.Model,
-    text: Annotated[
-        list[str], typer.Option("--text", help="A text to explain; can be repeated.")
-    ],
+    text: Annotated[list[str], typer.Option("--text", help="A text to explain; can be repeated.")],
     label: Annotated[
         str | None, typer.Option(help="The label to explain. [default: the predicted label]")
     ] = None,

@@ -99,10 +99,11 @@ def run(  # noqa: PLR0913 - one argument per option of the command
     from lamatext.pipeline import is_finished, prepare_run_folder, read_splits, train_and_score
     from lamatext.recipes import parse_assignments, resolve_recipe
 
-    values: dict[str, object] = {} if seed is None else {"seed": seed}
-    values |= parse_assignments(set_ or [])
-    values |= {} if word_vectors is None else {"text.word_vectors": word_vectors}
-    settings = resolve_recipe(model=model, recipe=recipe, values=values)
+    options_of_settings = {"seed": seed, "text.word_vectors": word_vectors}
+    values = {key: value for key, value in options_of_settings.items() if value is not None}
+    settings = resolve_recipe(
+        model=model, recipe=recipe, values={**values, **parse_assignments(set_ or [])}
+    )
     baseline_names = [name for name in baselines.split(",") if name and name != "none"]
     check_baselines(baseline_names)
     with (
@@ -125,7 +126,6 @@ def run(  # noqa: PLR0913 - one argument per option of the command
             splits, settings, out, progress, baselines=baseline_names, device=device, resume=resume
         )
         if html is not None:
-            progress.stage(f"writing {html}")
             write_examples(result, splits.test, html)
         if report is not None:
             _write_report(out, splits, report, progress)
@@ -134,14 +134,14 @@ def run(  # noqa: PLR0913 - one argument per option of the command
         return
     show_outcome(result)
     if not quiet:
-        for page in filter(None, (html, report)):
-            print(f"Written to {page}: open it in a browser.", file=sys.stderr)
         reading = output.reading_options(text_column, label_column, None if test else format_)
-        _print_next(out, test or data, reading)
+        _print_next(out, test or data, reading, [page for page in (html, report) if page])
 
 
-def _print_next(out: Path, test: str, reading: list[str]) -> None:
-    """Print the commands that are useful after training."""
+def _print_next(out: Path, test: str, reading: list[str], pages: list[Path]) -> None:
+    """Print the pages that training has written and the commands that are useful next."""
+    for page in pages:
+        print(f"Written to {page}: open it in a browser.", file=sys.stderr)
     evaluate = output.command("evaluate", out, test, *reading)
     output.next_steps(
         output.command("predict", out, "--text", "…"),
@@ -184,7 +184,9 @@ def _explain_interrupt(out: Path, *, resume: bool) -> Iterator[None]:
         elif _modification_time(model) != model_before:
             message = f"the model is complete and saved in {out}, but a page is missing."
         else:
-            message = f"no epoch was finished, so nothing is saved. Start again with:\n  {_repeat()}"
+            message = (
+                f"no epoch was finished, so nothing is saved. Start again with:\n  {_repeat()}"
+            )
         print(f"\nlamatext: interrupted; {message}", file=sys.stderr)
         raise typer.Exit(130) from None
 

@@ -1,0 +1,70 @@
+"""Every command that is printed under "Next:" works when it is pasted into a shell."""
+
+import shlex
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Answer, Command
+from tests.cli.test_commands import SMALL
+
+ODD_COLUMNS = ("--text-column", "my text", "--label-column", "Urteil (1-5)")
+TRAIN = ("train", "my reviews.csv", "--out", "my runs/new", "--baselines", "none", *SMALL)
+
+
+def next_commands(answer: Answer) -> list[list[str]]:
+    assert answer.status == 0, answer.err
+    _, _, after = answer.err.partition("Next:\n")
+    return [shlex.split(line) for line in after.splitlines()]
+
+
+@pytest.fixture
+def odd_names(place: Path, saved: Path) -> None:
+    """A file and a model whose names need quoting, and columns that are not found by name."""
+    content = (place / "reviews.csv").read_text().replace("text,label", "my text,Urteil (1-5)", 1)
+    (place / "my reviews.csv").write_text(content)
+    shutil.copytree(saved, place / "my model")
+
+
+@pytest.mark.usefixtures("odd_names")
+@pytest.mark.parametrize(
+    "command",
+    [
+        (*TRAIN, *ODD_COLUMNS),
+        ("evaluate", "my model", "my reviews.csv", *ODD_COLUMNS),
+        ("predict", "my model", "my reviews.csv", "--text-column", "my text", "--out", "o.csv"),
+        ("explain", "my model", "--text", "it's a superb film"),
+        ("report", "my model", "my reviews.csv", "--out", "p.html", *ODD_COLUMNS),
+        ("export", "my model", "--out", "my copy", "--web", "page.html"),
+        ("info", "my model"),
+    ],
+    ids=lambda command: command[0],
+)
+def test_the_next_commands_work_when_pasted(command: tuple[str, ...], lamatext: Command) -> None:
+    commands = next_commands(lamatext(*command))
+
+    assert commands
+    for program, *arguments in commands:
+        assert program == "lamatext"
+        answer = lamatext(*arguments)
+        assert answer.status == 0, answer.err
+
+
+def test_after_reading_stdin_no_command_reads_it_again(lamatext: Command, place: Path) -> None:
+    content = (place / "reviews.csv").read_bytes()
+
+    trained = lamatext("train", "-", "--format", "csv", "--out", "run", *SMALL, stdin=content)
+    scored = lamatext("evaluate", "run", "-", "--format", "csv", stdin=content)
+
+    for answer in (trained, scored):
+        assert all("-" not in command for command in next_commands(answer))
+
+
+def test_the_data_command_suggests_a_data_set_that_is_available(lamatext: Command) -> None:
+    answer = lamatext("data")
+
+    for command in next_commands(answer):
+        name = command[2]
+        (row,) = [line for line in answer.out.splitlines() if line.startswith(f"{name} ")]
+        assert "not found" not in row

@@ -1,12 +1,13 @@
-/* The bi-GRU of a saved model, for predicting on a CPU; gru.py lays out the weights and calls it.
+/* Bidirectional GRU of a saved model, for inference on a CPU. compiled_gru.py arranges the weights
+ * and calls project() and walk().
  *
  *     r = σ(W_ir x + b_ir + W_hr s + b_hr)      v = W_hn s + b_hn
  *     z = σ(W_iz x + b_iz + W_hz s + b_hz)      n = tanh(W_in x + b_in + r v)
  *     s ← n + z (s − n)
  *
- * Units go by eights: a vector is one gate of eight units, a trio their r, z and n. Every sum is
- * made in registers.
- * Letters: B texts, T words, E inputs, h units of a direction, N = ⌈h / 8⌉ trios.
+ * Hidden units are processed in groups of eight: a SIMD vector holds one gate of eight units, a trio
+ * holds their three gates r, z and n. Every sum is accumulated in registers.
+ * Shapes: B texts, T words, E inputs, h hidden units per direction, N = ⌈h / 8⌉ trios.
  */
 
 #include <stdint.h>
@@ -14,8 +15,8 @@
 
 #define LANES 8
 #define TRIO (3 * LANES)
-#define WORDS 3 /* words whose sums fill the registers */
-#define TRIOS 4 /* trios whose sums do */
+#define WORDS 3 /* words projected at once: as many as the registers hold */
+#define TRIOS 4 /* trios updated at once: as many as the registers hold */
 
 #if defined(__x86_64__)
 #define FAST __attribute__((target("avx2,fma")))
@@ -27,12 +28,12 @@
 typedef float vector __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
 
 typedef struct {
-    int64_t inputs, units, trios, known; /* E, h, N, and of how many words there are gates */
+    int64_t inputs, units, trios, known; /* E, h, N, and the rows of `gates` */
     const float *input_weights;          /* (2, N, E, 3, 8) */
-    const float *input_biases;           /* (2, N, 3, 8), those of W_hr and W_hz added */
+    const float *input_biases;           /* (2, N, 3, 8): b_i, for r and z plus b_h */
     const float *state_weights;          /* (2, N, h, 3, 8) */
-    const float *state_biases;           /* (2, N, 3, 8), of v alone */
-    const float *gates;                  /* (known, 2, N, 3, 8): W_i x + b of the first words */
+    const float *state_biases;           /* (2, N, 3, 8): b_hn, zero for r and z */
+    const float *gates;                  /* (known, 2, N, 3, 8): W_i x + b of the most frequent words */
 } gru;
 
 int can_run(void) {
@@ -40,13 +41,13 @@ int can_run(void) {
     __builtin_cpu_init();
     return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
 #else
-    return 0; /* untried */
+    return 0; /* not tested on other architectures */
 #endif
 }
 
 INLINED vector *at(const float *place) { return (vector *)place; }
 
-/* One trio's gates of some words x (words, E). */
+/* Compute W_i x + b of one trio for some words x (words, E). */
 INLINED void project_words(const gru *g, int64_t trio, const float *x, float *out,
                            const int words) {
     const float *weight = g->input_weights + trio * g->inputs * TRIO;
@@ -63,7 +64,7 @@ INLINED void project_words(const gru *g, int64_t trio, const float *x, float *ou
             *at(out + (i * 2 * g->trios + trio) * TRIO + gate * LANES) = sum[i][gate];
 }
 
-/* out (count, 2, N, 3, 8): W_i x + b of words x (count, E). */
+/* Compute W_i x + b of words x (count, E) into out (count, 2, N, 3, 8). */
 FAST void project(const gru *g, const float *x, int64_t count, float *out) {
     int64_t row = 2 * g->trios * TRIO, i;
     for (int64_t trio = 0; trio < 2 * g->trios; trio++) {
@@ -74,7 +75,7 @@ FAST void project(const gru *g, const float *x, int64_t count, float *out) {
     }
 }
 
-/* The quotient of polynomials that Eigen and ONNX Runtime take: right to the last bits. */
+/* tanh as a quotient of polynomials, as in Eigen and ONNX Runtime; exact to the last few bits. */
 INLINED float tanh_of(float x) {
     x = x > 9.0f ? 9.0f : x;
     x = x < -9.0f ? -9.0f : x;
@@ -93,7 +94,8 @@ INLINED float tanh_of(float x) {
 
 INLINED float sigmoid(float x) { return 0.5f + 0.5f * tanh_of(0.5f * x); }
 
-/* Some trios' states after a word that has `gates`; `old` (N, 8) are all states before it. */
+/* Update the states of some trios by one word; `gates` is its W_i x + b, `old` (N, 8) the states
+ * before it. */
 INLINED void step(const gru *g, int64_t way, int64_t first, const float *gates, const float *old,
                   float *new, const int trios) {
     int64_t h = g->units, trio = way * g->trios + first;
@@ -120,10 +122,10 @@ INLINED void step(const gru *g, int64_t way, int64_t first, const float *gates, 
         }
 }
 
-/* All states `new` (N, 8) after a word.
+/* Update all states by one word, into `new` (N, 8).
  *
- * The weights are more than the nearest cache holds: to and fro, each step begins with those that
- * the last one ended with. The number of trios is a constant wherever it is used.
+ * The weights do not fit into the L1 cache, so the direction alternates: each step starts with the
+ * weights that the previous one used last. step() is inlined with a constant number of trios.
  */
 INLINED void step_all(const gru *g, int64_t way, int64_t turn, const float *gates,
                       const float *old, float *new) {
@@ -141,7 +143,7 @@ INLINED void step_all(const gru *g, int64_t way, int64_t turn, const float *gate
     }
 }
 
-/* The states out (T, 2h) of a text in one direction. */
+/* Run one direction of the GRU over a text, into out (T, 2h). */
 INLINED void walk_text(const gru *g, int64_t way, const int32_t *places, int64_t words,
                        const float *others, float *room, float *out) {
     int64_t row = 2 * g->trios * TRIO;
@@ -159,9 +161,10 @@ INLINED void walk_text(const gru *g, int64_t way, const int32_t *places, int64_t
     }
 }
 
-/* The states out (B, T, 2h) of texts, zero in their padding.
+/* Run the bidirectional GRU over a batch, into out (B, T, 2h); padding becomes zero.
  *
- * A place (B, T) below `known` is a row of g->gates, another one of `others`; the room is (2, N, 8).
+ * A value of `places` (B, T) below `known` is a row of g->gates, any other a row of `others` after
+ * subtracting `known`. `room` is scratch memory (2, N, 8).
  */
 FAST void walk(const gru *g, const int32_t *places, const int32_t *lengths, const float *others,
                int64_t texts, int64_t words, float *room, float *out) {

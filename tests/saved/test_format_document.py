@@ -1,0 +1,82 @@
+"""docs/format.md describes the folder as the code writes it."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from lamatext.ngrams.hashing import NgramSpec, hash_ngrams
+from lamatext.nn.network import build_network
+from lamatext.saved.format import (
+    FILES,
+    NGRAMS_OF_FORMAT_1,
+    RENAMED,
+    RETIRED,
+    TOKENIZER_SETTINGS,
+    load_config,
+)
+from lamatext.saved.model_io import load_model, save_model
+from tests.runtime.networks import SYSTEMS, settings
+from tests.serve.saved import save
+
+DOCUMENT = (Path(__file__).parents[2] / "docs" / "format.md").read_text(encoding="utf-8")
+MENTIONED = set(re.findall(r"`([^`\n]+)`", DOCUMENT))
+OPTIONS: list[dict[str, object]] = [
+    {},
+    {"classifier_width": 0},
+    {"initial_temperature": 8.0},
+    {"score_input": "states"},
+]
+
+
+@pytest.mark.parametrize("options", OPTIONS)
+@pytest.mark.parametrize("name", [*SYSTEMS, "te"])
+def test_every_tensor_of_the_network_is_listed(name: str, options: dict[str, object]) -> None:
+    model = settings(name, **{"heads": 4, **options})
+
+    network = build_network(model, vocabulary=9, width=12, classes=3)
+
+    assert network.state_dict().keys() <= MENTIONED
+
+
+def test_every_file_and_tokenizer_setting_is_listed() -> None:
+    assert {*FILES, NGRAMS_OF_FORMAT_1, *TOKENIZER_SETTINGS} <= MENTIONED
+
+
+def test_every_key_of_the_config_is_listed(tmp_path: Path) -> None:
+    assert load_config(save(tmp_path)).keys() <= MENTIONED
+
+
+def test_every_array_of_the_n_gram_model_is_listed(tmp_path: Path) -> None:
+    model = load_model(save(tmp_path, ngrams=True))
+
+    assert model.ngrams is not None
+    names = {re.sub(r"^\d", "t", name) for name in model.ngrams.to_tensors()}
+    assert names <= MENTIONED
+
+
+def test_every_renamed_and_retired_setting_of_format_1_is_listed() -> None:
+    for table, renamed in RENAMED.items():
+        new_table = "ngrams" if table == "wide" else table
+        for old, new in renamed.items():
+            assert re.search(rf"\| `{table}\.{old}`.* \| `{new_table}\.{new}`", DOCUMENT), old
+    for table, retired in RETIRED.items():
+        assert {f"{table}.{name}" for name in retired} <= MENTIONED
+
+
+def test_the_example_keys_of_n_grams_are_right() -> None:
+    words = hash_ngrams(["good", "film"], NgramSpec(2, None)).keys
+    two = hash_ngrams(["ok"], NgramSpec(0, (2, 2))).keys
+    three = hash_ngrams(["ok"], NgramSpec(0, (3, 3))).keys
+
+    examples = re.findall(r"`(0x[0-9a-f]{8})`", DOCUMENT)
+
+    assert [int(key, 16) for key in examples] == [*words, two[0], three[-1]]
+
+
+def test_a_format_1_folder_is_saved_with_the_files_of_format_2(tmp_path: Path) -> None:
+    old = Path(__file__).parents[1] / "fixtures" / "format-1"
+
+    save_model(tmp_path, load_model(old))
+
+    assert {path.name for path in tmp_path.iterdir()} == set(FILES) - {NGRAMS_OF_FORMAT_1}

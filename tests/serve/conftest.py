@@ -1,4 +1,4 @@
-"""One small saved model and its server, shared by the tests of a module."""
+"""Two small saved models, and a test client of a server with both."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -7,8 +7,8 @@ import pytest
 from starlette.testclient import TestClient
 
 from lamatext.serve.app import create_app
-from lamatext.serve.limits import Limits
 from lamatext.serve.registry import load_models
+from lamatext.serve.schemas import Limits
 from tests.serve.saved import save
 
 LIMITS = Limits(body=20_000, texts=8, characters=1000)

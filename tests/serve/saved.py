@@ -1,4 +1,4 @@
-"""Saved models with random weights, made without training."""
+"""Small saved models with random weights, made without training."""
 
 from pathlib import Path
 
@@ -23,10 +23,10 @@ WORDS = [
 LABELS = ["bad", "good", "<b>so</b>"]
 
 
-def random_ngrams(settings: NgramSettings, classes: int) -> NgramModel:
-    """Random weights for the n-grams of some texts."""
+def random_ngram_model(settings: NgramSettings, classes: int) -> NgramModel:
+    """Return an n-gram model with random weights for the n-grams of some texts."""
     draw = np.random.default_rng(0)
-    texts = [WORDS[place : place + 9] for place in range(0, len(WORDS), 3)]
+    texts = [WORDS[start : start + 9] for start in range(0, len(WORDS), 3)]
     rows, blocks = 1 if classes == 2 else classes, []
     for spec in ngram_specs(settings):
         keys = np.unique(count_ngrams(texts, spec).keys)
@@ -47,13 +47,13 @@ def save(
     ngrams: bool = False,
     **model: object,
 ) -> Path:
-    """A small model of that system in ``folder``."""
+    """Save a small model of the system ``name`` with random weights in ``folder``."""
     sizes = {"hidden_size": 7, "heads": 5, "classifier_width": 9, "cnn_filters": 6, "san_width": 11}
-    about = {"min_count": 1, "vector_width": 12, "rare_words": "unknown", **(text or {})}
+    text_settings = {"min_count": 1, "vector_width": 12, "rare_words": "unknown", **(text or {})}
     recipe = Recipe.model_validate(
         {
             "model": {"name": name, **sizes, **model},
-            "text": about,
+            "text": text_settings,
             "ngrams": {"enabled": ngrams, "characters": True},
         }
     )
@@ -75,6 +75,6 @@ def save(
         settings.max_words,
         settings.last_words,
     )
-    beside = random_ngrams(recipe.ngrams, len(labels)) if ngrams else None
-    saved = SavedModel(recipe, labels, tensors, encoder, beside)
+    ngram_model = random_ngram_model(recipe.ngrams, len(labels)) if ngrams else None
+    saved = SavedModel(recipe, labels, tensors, encoder, ngram_model)
     return save_model(folder, saved, storage=storage)

@@ -12,23 +12,28 @@ from starlette.testclient import TestClient
 from lamatext import Predictor
 from lamatext.errors import ConfigError
 from lamatext.serve.app import create_app
-from lamatext.serve.limits import Limits
 from lamatext.serve.registry import load_models
+from lamatext.serve.schemas import Limits
 from tests.serve.conftest import LIMITS
+from tests.serve.saved import save
 
-ODD = ["", " ", "a good film", "東京 好!", "👍🏽🇩🇪", "<script>alert(1)</script>", "x\x00y\u2028z"]
+FORMAT_1 = Path(__file__).parents[1] / "fixtures" / "format-1"
+
+TEXTS = ["", " ", "a good film", "東京 好!", "👍🏽🇩🇪", "<script>alert(1)</script>", "x\x00y\u2028z"]
 
 
-def check_problem(answer: Any, status: int, says: str) -> None:
-    assert answer.status_code == status, answer.text
-    assert answer.headers["content-type"] == "application/problem+json"
-    body = answer.json()
+def check_problem(response: Any, status: int, detail: str) -> None:
+    assert response.status_code == status, response.text
+    assert response.headers["content-type"] == "application/problem+json"
+    body = response.json()
     assert body["status"] == status
-    assert says in body["detail"]
+    assert detail in body["detail"]
     assert set(body) == {"type", "title", "status", "detail"}
 
 
-def test_one_text_gets_the_label_that_the_model_gives_it(client: TestClient, folder: Path) -> None:
+def test_predict_returns_the_label_that_the_library_predicts(
+    client: TestClient, folder: Path
+) -> None:
     expected = Predictor.load(folder).predict_proba(["a good film"])[0]
 
     body = client.post("/predict", json={"text": "a good film"}).json()
@@ -40,13 +45,13 @@ def test_one_text_gets_the_label_that_the_model_gives_it(client: TestClient, fol
     ]
 
 
-def test_many_texts_are_answered_in_their_order(client: TestClient, folder: Path) -> None:
-    expected = Predictor.load(folder).predict_proba(ODD)
+def test_predictions_keep_the_order_of_the_texts(client: TestClient, folder: Path) -> None:
+    expected = Predictor.load(folder).predict_proba(TEXTS)
 
-    body = client.post("/predict", json={"texts": ODD, "proba": True, "top_k": 2}).json()
+    body = client.post("/predict", json={"texts": TEXTS, "proba": True, "top_k": 2}).json()
 
-    found = [list(one["probabilities"].values()) for one in body["predictions"]]
-    np.testing.assert_allclose(found, expected, atol=1e-5)
+    probabilities = [list(one["probabilities"].values()) for one in body["predictions"]]
+    np.testing.assert_allclose(probabilities, expected, atol=1e-5)
     for one, row in zip(body["predictions"], expected, strict=True):
         best = np.argsort(-row)[:2]
         assert [top["label"] for top in one["top"]] == [
@@ -54,16 +59,16 @@ def test_many_texts_are_answered_in_their_order(client: TestClient, folder: Path
         ]
 
 
-def test_explanations_are_what_the_library_says(client: TestClient, folder: Path) -> None:
+def test_explain_returns_the_explanations_of_the_library(client: TestClient, folder: Path) -> None:
     predictor = Predictor.load(folder)
 
-    body = client.post("/explain", json={"texts": ODD}).json()
+    body = client.post("/explain", json={"texts": TEXTS}).json()
 
-    for one, text in zip(body["explanations"], ODD, strict=True):
+    for one, text in zip(body["explanations"], TEXTS, strict=True):
         assert one == json.loads(predictor.explain(text).to_json())
 
 
-def test_the_second_model_answers_when_named_and_keeps_whole_numbers_as_labels(
+def test_a_request_can_name_the_second_model_whose_labels_are_integers(
     client: TestClient,
 ) -> None:
     request = {"text": "a good film", "model": "plain", "proba": True}
@@ -77,7 +82,7 @@ def test_the_second_model_answers_when_named_and_keeps_whole_numbers_as_labels(
 
 
 @pytest.mark.parametrize(
-    ("body", "status", "says"),
+    ("body", "status", "detail"),
     [
         (b"{", 400, "not JSON"),
         (b"", 400, "not JSON"),
@@ -85,11 +90,11 @@ def test_the_second_model_answers_when_named_and_keeps_whole_numbers_as_labels(
         (rb'{"text": "\ud800"}', 400, "not JSON"),
         (b"[" * 10_000, 400, "not JSON"),
         (b"[]", 422, "the body"),
-        (b"{}", 422, 'give "text"'),
+        (b"{}", 422, 'send "text"'),
         (b'{"text": "a", "texts": ["b"]}', 422, 'either "text"'),
-        (b'{"text": null}', 422, 'give "text"'),
+        (b'{"text": null}', 422, 'send "text"'),
         (b'{"text": 3}', 422, "text: input should be a valid string"),
-        (b'{"text": "a", "texts": null}', 422, "leave out what is null"),
+        (b'{"text": "a", "texts": null}', 422, "Leave it out"),
         (b'{"text": "a", "label": "b"}', 422, "label: extra inputs are not permitted"),
         (b'{"texts": []}', 422, "expected 1 to 8"),
         (b'{"texts": ["a", 3]}', 422, "texts.1: input should be a valid string"),
@@ -100,15 +105,15 @@ def test_the_second_model_answers_when_named_and_keeps_whole_numbers_as_labels(
         (b'{"text": "a", "model": "x"}', 422, "It has reviews, plain."),
     ],
 )
-def test_a_wrong_body_is_told_what_is_wrong(
-    client: TestClient, body: bytes, status: int, says: str
+def test_an_invalid_body_gets_an_error_that_names_the_mistake(
+    client: TestClient, body: bytes, status: int, detail: str
 ) -> None:
-    answer = client.post("/predict", content=body, headers={"content-type": "application/json"})
+    response = client.post("/predict", content=body, headers={"content-type": "application/json"})
 
-    check_problem(answer, status, says)
+    check_problem(response, status, detail)
 
 
-def test_what_is_too_much_is_refused(client: TestClient) -> None:
+def test_requests_beyond_the_limits_are_refused(client: TestClient) -> None:
     long = "a" * (LIMITS.characters + 1)
 
     check_problem(client.post("/predict", json={"text": long}), 422, "text 0 has 1,001 characters")
@@ -119,7 +124,7 @@ def test_what_is_too_much_is_refused(client: TestClient) -> None:
     )
 
 
-def test_a_body_without_a_length_is_cut_off_at_the_limit(client: TestClient) -> None:
+def test_a_body_without_content_length_is_cut_off_at_the_limit(client: TestClient) -> None:
     def endless() -> Iterator[bytes]:
         yield b'{"text": "'
         for _ in range(100):
@@ -130,23 +135,23 @@ def test_a_body_without_a_length_is_cut_off_at_the_limit(client: TestClient) -> 
     check_problem(client.post("/predict", content=endless(), headers=headers), 413, "20,000 bytes")
 
 
-def test_a_body_that_does_not_come_is_not_waited_for(folder: Path) -> None:
+def test_a_body_that_never_arrives_times_out(folder: Path) -> None:
     app = create_app(load_models([folder]), limits=Limits(seconds=0.05))
-    said: list[MutableMapping[str, Any]] = []
+    messages: list[MutableMapping[str, Any]] = []
 
     async def never() -> dict[str, Any]:
         await asyncio.sleep(60)
         return {}
 
-    async def note(message: MutableMapping[str, Any]) -> None:
-        said.append(message)
+    async def send(message: MutableMapping[str, Any]) -> None:
+        messages.append(message)
 
     headers = [(b"content-type", b"application/json")]
     scope = {"type": "http", "method": "POST", "path": "/predict", "headers": headers}
-    asyncio.run(app({**scope, "query_string": b"", "http_version": "1.1"}, never, note))
+    asyncio.run(app({**scope, "query_string": b"", "http_version": "1.1"}, never, send))
 
-    assert said[0]["status"] == 408
-    assert b"the body did not arrive in 0.05 s" in said[1]["body"]
+    assert messages[0]["status"] == 408
+    assert b"the body did not arrive in 0.05 s" in messages[1]["body"]
 
 
 @pytest.mark.parametrize(
@@ -159,39 +164,39 @@ def test_a_body_that_does_not_come_is_not_waited_for(folder: Path) -> None:
     ],
 )
 def test_other_media_types_are_refused(client: TestClient, headers: dict[str, str]) -> None:
-    answer = client.post("/predict", content=b'{"text": "a"}', headers=headers)
+    response = client.post("/predict", content=b'{"text": "a"}', headers=headers)
 
-    check_problem(answer, 415, "send")
+    check_problem(response, 415, "send")
 
 
-def test_strange_paths_and_methods_are_problems_too(client: TestClient) -> None:
+def test_unknown_paths_and_methods_get_problem_responses(client: TestClient) -> None:
     check_problem(client.get("/nothing"), 404, "/openapi.json")
     check_problem(client.get("/static/../app.py"), 404, "")
     check_problem(client.get("/static/none.js"), 404, "no such file")
     check_problem(client.get("/models/none"), 404, "It has reviews, plain.")
-    answer = client.put("/predict")
-    check_problem(answer, 405, "method")
-    assert answer.headers["allow"] == "POST"
+    response = client.put("/predict")
+    check_problem(response, 405, "method")
+    assert response.headers["allow"] == "POST"
 
 
-def test_every_answer_carries_the_security_headers(client: TestClient) -> None:
-    for answer in (client.get("/"), client.get("/nothing"), client.post("/predict")):
-        assert "default-src 'none'" in answer.headers["content-security-policy"]
-        assert "unsafe" not in answer.headers["content-security-policy"]
-        assert answer.headers["x-content-type-options"] == "nosniff"
-        assert answer.headers["x-frame-options"] == "DENY"
+def test_every_response_has_the_security_headers(client: TestClient) -> None:
+    for response in (client.get("/"), client.get("/nothing"), client.post("/predict")):
+        assert "default-src 'none'" in response.headers["content-security-policy"]
+        assert "unsafe" not in response.headers["content-security-policy"]
+        assert response.headers["x-content-type-options"] == "nosniff"
+        assert response.headers["x-frame-options"] == "DENY"
 
 
-def test_the_counters_count(folder: Path) -> None:
+def test_metrics_count_requests_texts_and_batches(folder: Path) -> None:
     with TestClient(create_app(load_models([folder]))) as client:
         client.post("/predict", json={"texts": ["a", "b"]})
         client.post("/explain", json={"text": "a"})
         client.get("/some/path")
 
-        answer = client.get("/metrics")
+        response = client.get("/metrics")
 
-    lines = answer.text.splitlines()
-    assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
+    lines = response.text.splitlines()
+    assert response.headers["content-type"].startswith("text/plain; version=0.0.4")
     assert 'lamatext_requests_total{route="/predict",method="POST",status="200"} 1' in lines
     assert 'lamatext_requests_total{route="other",method="GET",status="404"} 1' in lines
     assert 'lamatext_texts_total{route="/predict"} 2' in lines
@@ -201,7 +206,7 @@ def test_the_counters_count(folder: Path) -> None:
     assert 'lamatext_batch_texts_bucket{le="+Inf"} 1' in lines
 
 
-def test_the_server_is_ready_from_start_to_end(folder: Path) -> None:
+def test_readyz_answers_503_before_start_and_while_draining(folder: Path) -> None:
     app = create_app(load_models([folder]))
     client = TestClient(app)
     check_problem(client.get("/readyz"), 503, "starting or stopping")
@@ -210,11 +215,11 @@ def test_the_server_is_ready_from_start_to_end(folder: Path) -> None:
         assert client.get("/healthz").json() == {"status": "alive"}
         assert client.head("/healthz").status_code == 200
         assert client.get("/readyz").json() == {"status": "ready"}
-        app.state.lifecycle.draining = True
+        app.state.server.draining = True
         check_problem(client.get("/readyz"), 503, "starting or stopping")
-        answer = client.post("/predict", json={"text": "still answered"})
-        assert answer.status_code == 200
-        assert answer.headers["connection"] == "close"
+        response = client.post("/predict", json={"text": "a late request"})
+        assert response.status_code == 200
+        assert response.headers["connection"] == "close"
 
 
 @pytest.mark.parametrize(
@@ -230,22 +235,22 @@ def test_the_server_is_ready_from_start_to_end(folder: Path) -> None:
         ({"x-api-key": "secret"}, 200),
     ],
 )
-def test_a_key_is_wanted_where_one_is_set(
+def test_a_server_with_an_api_key_requires_it_except_on_public_paths(
     folder: Path, headers: dict[str, Any], status: int
 ) -> None:
     with TestClient(create_app(load_models([folder]), api_key="secret")) as client:
-        answer = client.post("/predict", json={"text": "a"}, headers=headers)
+        response = client.post("/predict", json={"text": "a"}, headers=headers)
         weights = client.get("/models/reviews/weights", headers=headers)
         page = client.get("/")
         alive = client.get("/healthz")
 
-    assert answer.status_code == weights.status_code == status
+    assert response.status_code == weights.status_code == status
     assert page.status_code == alive.status_code == 200
     if status == 401:
-        check_problem(answer, 401, "Authorization: Bearer KEY")
+        check_problem(response, 401, "Authorization: Bearer KEY")
 
 
-def test_a_model_that_takes_too_long_is_a_503(
+def test_a_model_that_takes_too_long_gets_503(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from time import sleep
@@ -256,10 +261,10 @@ def test_a_model_that_takes_too_long_is_a_503(
 
     monkeypatch.setattr(Predictor, "predict_proba", slow)
     with TestClient(create_app(load_models([folder]), limits=Limits(seconds=0.05))) as client:
-        check_problem(client.post("/predict", json={"text": "slow"}), 503, "no answer within 0.05")
+        check_problem(client.post("/predict", json={"text": "slow"}), 503, "no result within 0.05")
 
 
-def test_a_fault_of_ours_is_a_500_and_the_log_has_no_text(
+def test_an_unexpected_error_gets_500_and_its_log_entry_has_no_text(
     folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def broken(_: Predictor, texts: list[str]) -> Any:
@@ -268,30 +273,49 @@ def test_a_fault_of_ours_is_a_500_and_the_log_has_no_text(
     with TestClient(create_app(load_models([folder]))) as client:
         monkeypatch.setattr(Predictor, "predict_proba", broken)
         with caplog.at_level(logging.DEBUG):
-            answer = client.post("/predict", json={"text": "a secret text"})
+            response = client.post("/predict", json={"text": "a secret text"})
 
-    check_problem(answer, 500, "its log says where")
+    check_problem(response, 500, "its log names the place")
     assert "RuntimeError at " in caplog.text
     assert "secret text" not in caplog.text
 
 
-def test_the_page_can_be_left_out(folder: Path) -> None:
+def test_the_web_page_can_be_disabled(folder: Path) -> None:
     with TestClient(create_app(load_models([folder]), page=False)) as client:
-        check_problem(client.get("/"), 404, "nothing here")
+        check_problem(client.get("/"), 404, "does not exist")
 
 
-def test_two_models_of_one_name_are_refused(folder: Path) -> None:
+def test_two_models_with_the_same_name_are_refused(folder: Path) -> None:
     with pytest.raises(ConfigError, match="two models are called reviews"):
         load_models([folder, folder])
 
 
-def test_the_page_gets_what_it_needs_to_run_a_model_itself(
-    client: TestClient, folder: Path
-) -> None:
-    told = client.get("/models/reviews").json()
+def test_the_web_page_can_fetch_a_model(client: TestClient, folder: Path) -> None:
+    description = client.get("/models/reviews").json()
     weights = client.get("/models/reviews/weights")
 
     assert client.get("/models").json()[0]["name"] == "reviews"
-    assert told["settings"]["name"] == "lama-ctx"
-    assert told["words"][:2] == ["<pad>", "<unk>"]
+    assert description["settings"]["name"] == "lama-ctx"
+    assert description["words"][:2] == ["<pad>", "<unk>"]
     assert weights.content == (folder / "model.safetensors").read_bytes()
+
+
+def test_the_web_page_can_fetch_the_ngrams_of_a_model_in_format_1() -> None:
+    with TestClient(create_app(load_models([FORMAT_1]))) as client:
+        description = client.get("/models/format-1").json()
+        ngrams = client.get("/models/format-1/ngrams")
+
+    assert description["ngrams"]
+    assert ngrams.content == (FORMAT_1 / "wide.safetensors").read_bytes()
+
+
+def test_a_model_without_ngrams_has_no_ngram_tensors_to_fetch(client: TestClient) -> None:
+    check_problem(client.get("/models/reviews/ngrams"), 404, "no such tensors")
+    check_problem(client.get("/models/reviews/config.json"), 404, "no such tensors")
+
+
+def test_a_model_that_does_not_run_in_a_page_is_refused_with_advice(tmp_path: Path) -> None:
+    folder = save(tmp_path / "te", "te", heads=2, transformer_positions=64, text={"max_words": 64})
+    with TestClient(create_app(load_models([folder]))) as client:
+        assert client.get("/models").json()[0]["runs_in_page"] is False
+        check_problem(client.get("/models/te"), 409, "te is too large")

@@ -9,24 +9,45 @@ from starlette.testclient import TestClient
 
 from lamatext.serve.app import create_app
 from lamatext.serve.registry import load_models
+from lamatext.serve.schemas import MAX_TOP_K
+from tests.serve.conftest import LIMITS
 
 schemathesis = pytest.importorskip("schemathesis")
 
 
-def test_every_route_is_described_with_examples(client: TestClient) -> None:
+def resolve(document: Any, reference: dict[str, str]) -> Any:
+    """Return what a ``$ref`` of the document refers to."""
+    node = document
+    for name in reference["$ref"].removeprefix("#/").split("/"):
+        node = node[name]
+    return node
+
+
+def test_every_route_is_in_the_document_and_its_examples_work(client: TestClient) -> None:
     schema = client.get("/openapi.json").json()
 
     assert set(schema["paths"]) == {"/predict", "/explain", "/healthz", "/readyz", "/metrics"}
     for path in ("/predict", "/explain"):
         operation = schema["paths"][path]["post"]
         content = operation["requestBody"]["content"]["application/json"]
-        for example in content["examples"].values():
+        for reference in content["examples"].values():
+            example = resolve(schema, reference)
             assert client.post(path, json=example["value"]).status_code == 200
         for status in ("400", "408", "413", "415", "422", "503"):
-            assert "application/problem+json" in operation["responses"][status]["content"]
+            response = resolve(schema, operation["responses"][status])
+            assert "application/problem+json" in response["content"]
 
 
-def test_a_wanted_key_is_in_the_description(folder: Path) -> None:
+def test_the_document_states_the_limits_and_the_models(client: TestClient) -> None:
+    schemas = client.get("/openapi.json").json()["components"]["schemas"]
+
+    assert schemas["Text"]["maxLength"] == LIMITS.characters
+    assert schemas["Texts"]["maxItems"] == LIMITS.texts
+    assert schemas["TopK"]["maximum"] == MAX_TOP_K
+    assert schemas["ModelName"]["enum"] == ["reviews", "plain"]
+
+
+def test_the_document_names_the_api_key_if_the_server_requires_one(folder: Path) -> None:
     with TestClient(create_app(load_models([folder]), api_key="secret")) as client:
         schema = client.get("/openapi.json", headers={"x-api-key": "secret"}).json()
 
@@ -37,9 +58,9 @@ def test_a_wanted_key_is_in_the_description(folder: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
-def test_schemathesis_finds_nothing(folder: Path) -> None:
+def test_schemathesis_finds_no_mismatch_between_document_and_server(folder: Path) -> None:
     app = create_app(load_models([folder]))
-    refused = [400, 413, 415, 422]  # a body that is too large is refused as such, unread
+    refused = [400, 413, 415, 422]  # 413: an oversized body is refused before validation
     checks = {"negative_data_rejection": {"expected-statuses": refused}}
     config = schemathesis.Config.from_dict({"checks": checks})
     schema: Any = schemathesis.openapi.from_asgi("/openapi.json", app, config=config)
@@ -51,12 +72,12 @@ def test_schemathesis_finds_nothing(folder: Path) -> None:
 
 
 def check_all(operation: Any, mode: Any) -> None:
-    """Requests that fit the description, or that do not, are answered as it says."""
+    """Send requests that match the document, or violate it, and check the responses."""
 
     @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
     @given(case=operation.as_strategy(generation_mode=mode))
     def check(case: Any) -> None:
         case.call_and_validate()
 
-    with suppress(Unsatisfiable):  # a route without parameters cannot be asked wrongly
+    with suppress(Unsatisfiable):  # a route without parameters has no invalid requests
         check()

@@ -15,37 +15,39 @@ async def ask(batcher: Batcher[str], *requests: Sequence[str]) -> list[Sequence[
     return await asyncio.gather(*(batcher(texts) for texts in requests))
 
 
-def held(work: Callable[[list[str]], list[str]], until: Event) -> Callable[[list[str]], list[str]]:
+def blocked(
+    work: Callable[[list[str]], list[str]], release: Event
+) -> Callable[[list[str]], list[str]]:
     def wait_and_work(texts: list[str]) -> list[str]:
-        until.wait(5)
+        release.wait(5)
         return work(texts)
 
     return wait_and_work
 
 
-def test_texts_that_arrive_together_are_read_together() -> None:
+def test_concurrent_requests_share_one_batch() -> None:
     sizes: list[int] = []
     batcher = Batcher(shout, wait=0.05, on_batch=sizes.append)
 
-    found = asyncio.run(ask(batcher, ["a", "b"], ["c"], ["d"]))
+    results = asyncio.run(ask(batcher, ["a", "b"], ["c"], ["d"]))
 
-    assert found == [["A", "B"], ["C"], ["D"]]
+    assert results == [["A", "B"], ["C"], ["D"]]
     assert sizes == [4]
     batcher.close()
 
 
-def test_a_batch_ends_at_its_budget() -> None:
+def test_a_batch_stops_at_its_size_limit() -> None:
     sizes: list[int] = []
     batcher = Batcher(shout, wait=0.01, characters=10, on_batch=sizes.append)
 
-    found = asyncio.run(ask(batcher, *(["four"] for _ in range(5))))
+    results = asyncio.run(ask(batcher, *(["four"] for _ in range(5))))
 
-    assert found == [["FOUR"]] * 5
+    assert results == [["FOUR"]] * 5
     assert sizes == [2, 2, 1]
     batcher.close()
 
 
-def test_a_text_longer_than_the_budget_is_read_alone() -> None:
+def test_a_text_longer_than_the_size_limit_gets_its_own_batch() -> None:
     sizes: list[int] = []
     batcher = Batcher(shout, wait=0.01, characters=3, on_batch=sizes.append)
 
@@ -54,7 +56,7 @@ def test_a_text_longer_than_the_budget_is_read_alone() -> None:
     batcher.close()
 
 
-def test_an_error_reaches_every_request_of_the_batch_and_the_next_batch_is_read() -> None:
+def test_an_error_reaches_every_request_of_its_batch_and_the_next_batch_runs() -> None:
     def fail_on_x(texts: list[str]) -> list[str]:
         if "x" in texts:
             raise ValueError("no x")
@@ -70,41 +72,41 @@ def test_an_error_reaches_every_request_of_the_batch_and_the_next_batch_is_read(
     asyncio.run(scenario())
 
 
-def test_texts_beyond_the_waiting_room_are_sent_away() -> None:
+def test_texts_beyond_the_capacity_are_refused() -> None:
     async def scenario() -> None:
-        free = Event()
-        batcher = Batcher(held(shout, free), most=3, wait=0)
+        release = Event()
+        batcher = Batcher(blocked(shout, release), capacity=3, wait=0)
         first = asyncio.create_task(batcher(["a"]))
-        await asyncio.sleep(0.05)  # it is being read now
+        await asyncio.sleep(0.05)  # its batch is running now
         waiting = asyncio.create_task(batcher(["b", "c", "d"]))
         await asyncio.sleep(0)
         with pytest.raises(OverloadedError):
             await batcher(["e"])
-        free.set()
+        release.set()
         assert [await first, await waiting] == [["A"], ["B", "C", "D"]]
         batcher.close()
 
     asyncio.run(scenario())
 
 
-def test_a_request_that_was_given_up_is_not_read() -> None:
+def test_a_cancelled_request_is_not_computed() -> None:
     async def scenario() -> None:
-        free, seen = Event(), list[str]()
+        release, computed = Event(), list[str]()
 
-        def note(texts: list[str]) -> list[str]:
-            seen.extend(texts)
+        def record(texts: list[str]) -> list[str]:
+            computed.extend(texts)
             return texts
 
-        batcher = Batcher(held(note, free), wait=0)
+        batcher = Batcher(blocked(record, release), wait=0)
         first = asyncio.create_task(batcher(["a"]))
         await asyncio.sleep(0.05)
-        given_up = asyncio.create_task(batcher(["b"]))
+        cancelled = asyncio.create_task(batcher(["b"]))
         await asyncio.sleep(0)
-        given_up.cancel()
+        cancelled.cancel()
         last = asyncio.create_task(batcher(["c"]))
-        free.set()
+        release.set()
         assert [await first, await last] == [["a"], ["c"]]
-        assert seen == ["a", "c"]
+        assert computed == ["a", "c"]
         batcher.close()
 
     asyncio.run(scenario())

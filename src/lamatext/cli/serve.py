@@ -1,4 +1,4 @@
-"""``lamatext serve``: the model over HTTP, and its page."""
+"""``lamatext serve``: serve saved models over HTTP, with a web page."""
 
 import sys
 import webbrowser
@@ -19,38 +19,42 @@ def run(  # noqa: PLR0913 - one argument for each option of the verb
         list[Path],
         typer.Argument(
             metavar="MODEL...",
-            help="Folders written by lamatext train; the first answers where none is named.",
+            help="Folders written by lamatext train; the first is the default model.",
         ),
     ],
     host: Annotated[
-        str, typer.Option(help="The address to listen at; 0.0.0.0 lets other machines in.")
+        str, typer.Option(help="Address to listen on; 0.0.0.0 accepts other machines.")
     ] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes any that is free.")] = 8000,
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes any free port.")
+    ] = 8000,
     api_key: Annotated[
         str | None,
-        typer.Option(envvar="LAMATEXT_API_KEY", help="Answer only requests that know this key."),
+        typer.Option(envvar="LAMATEXT_API_KEY", help="Key that clients must send."),
     ] = None,
-    page: Annotated[bool, typer.Option(help="Show the page at /.")] = True,
-    open_: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
+    page: Annotated[bool, typer.Option(help="Serve the web page at /.")] = True,
+    open_: Annotated[bool, typer.Option("--open", help="Open the web page in a browser.")] = False,
     drain: Annotated[
         float,
-        typer.Option(min=0, help="Seconds that requests are still taken once told to stop."),
+        typer.Option(
+            min=0, help="Seconds to accept new connections after a signal to stop, before closing."
+        ),
     ] = 1.0,
 ) -> None:
-    """Answer POST /predict and /explain, and show a page to type at."""
-    require("fastapi", extra="serve", purpose="lamatext serve")
+    """Serve POST /predict and POST /explain over HTTP, and a web page to try the model."""
+    require("starlette", extra="serve", purpose="lamatext serve")
     require("uvicorn", extra="serve", purpose="lamatext serve")
     from lamatext.serve.app import create_app
     from lamatext.serve.registry import load_models
-    from lamatext.serve.server import run as serve
+    from lamatext.serve.server import run_server
 
     if api_key is not None and not (api_key.isascii() and api_key.strip()):
         raise ConfigError("--api-key: expected a key of printable ASCII characters.")
     app = create_app(load_models(models), api_key=api_key, page=page)
-    shown = f"[{host}]" if ":" in host else host
+    url_host = f"[{host}]" if ":" in host else host
 
-    def started(port: int) -> None:
-        address = f"http://{shown}:{port}"
+    def announce(port: int) -> None:
+        address = f"http://{url_host}:{port}"
         print(f"Serving {', '.join(map(str, models))} at {address}", file=sys.stderr)
         output.next_steps(
             f'curl {address}/predict --json \'{{"text": "…"}}\'',
@@ -59,4 +63,4 @@ def run(  # noqa: PLR0913 - one argument for each option of the verb
         if open_ and page:
             webbrowser.open(f"{address}/")
 
-    serve(app, host=host, port=port, drain=drain, on_start=started)
+    run_server(app, host=host, port=port, drain=drain, on_start=announce)

@@ -1,1 +1,1 @@
-"""A model over HTTP, its page, and the page that needs no server."""
+"""HTTP server for saved models: JSON routes for predictions and explanations, and the web page."""

@@ -1,18 +1,17 @@
-"""What surrounds every request: the clock, the headers and the key. Plain ASGI, for speed."""
+"""ASGI middleware around every request: metrics, security headers, the API key."""
 
 import hmac
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from time import perf_counter
+from typing import Any
 
-from starlette.datastructures import MutableHeaders
-from starlette.requests import Request
-from starlette.routing import Route
+from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from lamatext.serve.http_errors import ProblemError, problem, unexpected
+from lamatext.serve.http_errors import internal_error_response, problem_response
 from lamatext.serve.prometheus import Metrics
 
-HEADERS = {
+SECURITY_HEADERS = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
         "img-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -23,27 +22,43 @@ HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
 }
-RAW_HEADERS = [(name.lower().encode(), value.encode()) for name, value in HEADERS.items()]
-OPEN = ("/", "/healthz", "/readyz")  # answered without a key
-OPEN_UNDER = "/static/"
+RAW_HEADERS = [(name.lower().encode(), value.encode()) for name, value in SECURITY_HEADERS.items()]
+METHODS = {"GET", "HEAD", "POST", "OPTIONS"}  # any other is counted as "other"
+PUBLIC_PATHS = ("/", "/healthz", "/readyz")  # need no API key
+PUBLIC_FOLDER = "/static/"
 
 
-class Lifecycle:
-    """Whether the server takes new work."""
+class ServerState:
+    """Flags that the middleware and ``/readyz`` read: models loaded, server draining."""
 
     def __init__(self) -> None:
         self.ready = False
         self.draining = False
 
 
-class Surroundings:
-    """Counts and times each request, adds the security headers, answers when all else failed."""
+class RequestMiddleware:
+    """Middleware that times and counts each request, adds security headers and catches errors.
 
-    def __init__(self, app: ASGIApp, *, metrics: Metrics, lifecycle: Lifecycle) -> None:
-        self.app, self.metrics, self.lifecycle = app, metrics, lifecycle
+    Args:
+        app: the next ASGI application.
+        metrics: counts the requests.
+        state: while it is draining, every response closes its connection.
+        paths: path of each route by its handler. Metrics are labelled with these, never with
+            the path that a client sent.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        metrics: Metrics,
+        state: ServerState,
+        paths: Mapping[Callable[..., Any], str],
+    ) -> None:
+        self.app, self.metrics, self.state, self.paths = app, metrics, state, paths
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
+        """Pass one request on, with the middleware's timer and response headers around it."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
@@ -54,7 +69,7 @@ class Surroundings:
             if message["type"] == "http.response.start":
                 status = message["status"]
                 headers = [*message.get("headers", ()), *RAW_HEADERS]
-                if self.lifecycle.draining:
+                if self.state.draining:
                     headers.append((b"connection", b"close"))
                 if not any(name == b"cache-control" for name, _ in headers):
                     headers.append((b"cache-control", b"no-store"))
@@ -64,72 +79,37 @@ class Surroundings:
         try:
             await self.app(scope, receive, send_with_headers)
         except Exception as error:
-            answer = unexpected(error)
+            response = internal_error_response(error)
             if status == 0:
-                await answer(scope, receive, send_with_headers)
+                await response(scope, receive, send_with_headers)
         finally:
             seconds = perf_counter() - start
-            self.metrics.answered(_route(scope), _method(scope), status, seconds)
+            path = self.paths.get(scope.get("endpoint", None), "other")
+            method = scope["method"] if scope["method"] in METHODS else "other"
+            self.metrics.count_request(path, method, status, seconds)
 
 
-class Direct:
-    """Answers what is asked most without the framework's layers, which take as long as the model.
-
-    Args:
-        app: answers all else.
-        routes: by method and path; the function of each takes the request as it is.
-    """
-
-    def __init__(self, app: ASGIApp, *, routes: Mapping[tuple[str, str], Route]) -> None:
-        self.app, self.routes = app, routes
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
-        route = self.routes.get((scope.get("method", ""), scope.get("path", "")))
-        if route is None or scope["type"] != "http":
-            await self.app(scope, receive, send)
-            return
-        scope["route"] = route
-        try:
-            answer = await route.endpoint(Request(scope, receive))
-        except ProblemError as error:
-            answer = problem(error.status, error.detail, error.headers)
-        await answer(scope, receive, send)
-
-
-class ApiKey:
-    """Lets in who knows the key, told as ``Authorization: Bearer KEY`` or ``X-API-Key: KEY``."""
+class ApiKeyMiddleware:
+    """Middleware that requires ``Authorization: Bearer KEY`` or ``X-API-Key: KEY``."""
 
     def __init__(self, app: ASGIApp, *, key: str) -> None:
         self.app, self.key = app, key.encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
-        if scope["type"] != "http" or _is_open(scope) or self._knows(scope):
+        """Pass the request on if its path is public or its API key matches, else answer 401."""
+        if scope["type"] != "http" or _is_public(scope["path"]) or self._has_key(scope):
             await self.app(scope, receive, send)
             return
-        detail = "this server wants its key: Authorization: Bearer KEY, or X-API-Key: KEY."
-        answer = problem(401, detail, {"WWW-Authenticate": "Bearer"})
-        await answer(scope, receive, send)
+        detail = "send the server's API key: Authorization: Bearer KEY, or X-API-Key: KEY."
+        response = problem_response(401, detail, {"WWW-Authenticate": "Bearer"})
+        await response(scope, receive, send)
 
-    def _knows(self, scope: Scope) -> bool:
-        headers = MutableHeaders(scope=scope)
+    def _has_key(self, scope: Scope) -> bool:
+        headers = Headers(scope=scope)
         scheme, _, token = headers.get("authorization", "").partition(" ")
-        told = token.strip() if scheme.lower() == "bearer" else headers.get("x-api-key", "")
-        return hmac.compare_digest(told.encode("latin-1"), self.key)
+        key = token.strip() if scheme.lower() == "bearer" else headers.get("x-api-key", "")
+        return hmac.compare_digest(key.encode("latin-1"), self.key)
 
 
-def _is_open(scope: Scope) -> bool:
-    path: str = scope["path"]
-    return path in OPEN or path.startswith(OPEN_UNDER)
-
-
-def _route(scope: Scope) -> str:
-    """The path as the server declares it: what a stranger asked for is never a metric's name."""
-    route = scope.get("route")
-    return route.path if isinstance(route, Route) else "other"
-
-
-def _method(scope: Scope) -> str:
-    method: str = scope["method"]
-    return method if method in {"GET", "HEAD", "POST", "OPTIONS"} else "other"
+def _is_public(path: str) -> bool:
+    return path in PUBLIC_PATHS or path.startswith(PUBLIC_FOLDER)

@@ -1,144 +1,45 @@
-"""What ``/openapi.json`` says of each route, examples included."""
+"""The OpenAPI document of a server: ``openapi.json``, completed with its models and limits."""
 
+import json
 from collections.abc import Sequence
+from importlib.resources import files
 from typing import Any
 
-from fastapi import FastAPI
-from starlette.responses import Response
+from lamatext import __version__
+from lamatext.serve.http_errors import MEDIA_TYPE
+from lamatext.serve.schemas import MAX_TOP_K, Limits
 
-from lamatext.serve.http_errors import MEDIA_TYPE, SCHEMA
-from lamatext.serve.limits import Limits
-from lamatext.serve.schemas import PredictRequest, TextRequest, body_schema
-
-Description = dict[str, Any]
-
-LABEL = {"type": ["string", "integer"]}
-SHARE = {"type": "number", "minimum": 0, "maximum": 1}
-NUMBERS = {"type": "array", "items": {"type": "number"}}
-ROWS = {"type": "array", "items": NUMBERS}
-REASONS = {
-    400: "The body is not JSON",
-    401: "The key is missing or wrong",
-    405: "Another method",
-    408: "The body arrived too slowly",
-    413: "The body is too large",
-    415: "The body is of another type",
-    422: "The body says something else than is described here",
-    500: "The server failed",
-    503: "The server is busy, or stops",
-}
-ONE = {"summary": "one text", "value": {"text": "a thoughtful, funny film"}}
-MANY = {
-    "summary": "many texts",
-    "value": {"texts": ["a thoughtful, funny film", "dull and far too long"]},
+SECURED_PATHS = ("/predict", "/explain", "/metrics")
+SECURITY_SCHEMES = {
+    "bearer": {"type": "http", "scheme": "bearer"},
+    "key": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
 }
 
 
-def describe_predict(limits: Limits, models: Sequence[str]) -> Description:
-    """``POST /predict``."""
-    every = {"texts": ["dull and far too long"], "top_k": 2, "proba": True}
-    examples = {"one": ONE, "many": MANY, "all": {"summary": "every option", "value": every}}
-    ranked = {
-        "type": "object",
-        "required": ["label", "probability"],
-        "properties": {"label": LABEL, "probability": SHARE},
-    }
-    prediction = {
-        **ranked,
-        "properties": {
-            **ranked["properties"],  # type: ignore[dict-item]
-            "top": {"type": "array", "items": ranked},
-            "probabilities": {"type": "object", "additionalProperties": SHARE},
-        },
-    }
-    answer = _answer("predictions", prediction)
-    answer["application/json"]["example"] = {
-        "model": models[0],
-        "predictions": [{"label": "pos", "probability": 0.974}],
-    }
-    return _post(body_schema(limits, models, PredictRequest), examples, answer)
+def openapi_document(limits: Limits, models: Sequence[str], *, secured: bool) -> dict[str, Any]:
+    """Return the OpenAPI document of a server.
 
-
-def describe_explain(limits: Limits, models: Sequence[str]) -> Description:
-    """``POST /explain``."""
-    explanation = {
-        "type": "object",
-        "required": ["text", "predicted", "labels", "probabilities", "words", "spans"],
-        "properties": {
-            "text": {"type": "string"},
-            "predicted": LABEL,
-            "labels": {"type": "array", "items": LABEL},
-            "probabilities": NUMBERS,
-            "words": {"type": "array", "items": {"type": "string"}},
-            "spans": {"description": "Start and end in code points.", **ROWS},
-            "weights": {"description": "A row for each head.", "anyOf": [ROWS, {"type": "null"}]},
-            "pooled": {"anyOf": [NUMBERS, {"type": "null"}]},
-            "contributions": {"description": "A row for each label.", **ROWS},
-            "relative": {"description": "The same less the mean over the labels.", **ROWS},
-            "base": NUMBERS,
-            "method": {"enum": ["contribution", "occlusion"]},
-        },
-    }
-    schema = body_schema(limits, models, TextRequest)
-    return _post(schema, {"one": ONE, "many": MANY}, _answer("explanations", explanation))
-
-
-def describe_status(path: str) -> Description:
-    """The routes that machines look at."""
-    media = {"text/plain": {}} if path == "/metrics" else _json_of({"type": "object"})
-    responses: dict[int, Description] = {200: {"description": "Yes", "content": media}}
-    problems = (401, 405) if path == "/metrics" else (405, 503)
-    responses |= {status: _problem(status) for status in problems}
-    return {"response_class": Response, "responses": responses}
-
-
-def secured(app: FastAPI) -> None:
-    """Say in the description that a key is wanted."""
-    plain = app.openapi
-
-    def with_key() -> dict[str, Any]:
-        schema = plain()
-        schema.setdefault("components", {})["securitySchemes"] = {
-            "bearer": {"type": "http", "scheme": "bearer"},
-            "key": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
-        }
-        for path in ("/predict", "/explain", "/metrics"):
-            for operation in schema["paths"][path].values():
-                operation["security"] = [{"bearer": []}, {"key": []}]
-        return schema
-
-    app.openapi = with_key  # type: ignore[method-assign]
-
-
-def _post(schema: Description, examples: Description, answer: Description) -> Description:
-    content = {"application/json": {"schema": schema, "examples": examples}}
-    responses: dict[int, Description] = {
-        200: {"description": "One result for each text, in their order", "content": answer}
-    }
-    responses |= {status: _problem(status) for status in REASONS}
-    return {
-        "response_class": Response,
-        "responses": responses,
-        "openapi_extra": {"requestBody": {"required": True, "content": content}},
-    }
-
-
-def _answer(name: str, item: Description) -> Description:
-    return _json_of(
-        {
-            "type": "object",
-            "required": ["model", name],
-            "properties": {
-                "model": {"type": "string"},
-                name: {"type": "array", "items": item},
-            },
-        }
-    )
-
-
-def _json_of(schema: Description) -> Description:
-    return {"application/json": {"schema": schema}}
-
-
-def _problem(status: int) -> Description:
-    return {"description": REASONS[status], "content": {MEDIA_TYPE: {"schema": SCHEMA}}}
+    Args:
+        limits: request limits, stated in the schemas.
+        models: names of the served models.
+        secured: whether the server requires an API key.
+    """
+    template = files("lamatext.serve").joinpath("openapi.json").read_text(encoding="utf-8")
+    document: dict[str, Any] = json.loads(template)
+    document["info"]["version"] = __version__
+    components, paths = document["components"], document["paths"]
+    schemas = components["schemas"]
+    schemas["Text"]["maxLength"] = limits.characters
+    schemas["Texts"]["maxItems"] = limits.texts
+    schemas["TopK"]["maximum"] = MAX_TOP_K
+    schemas["ModelName"]["enum"] = [*models]
+    for status, response in components["responses"].items():
+        if status.isdecimal():
+            problem = {"schema": {"$ref": "#/components/schemas/Problem"}}
+            response["content"] = {MEDIA_TYPE: problem}
+    if secured:
+        components["securitySchemes"] = SECURITY_SCHEMES
+        for path in SECURED_PATHS:
+            for operation in paths[path].values():
+                operation["security"] = [{name: []} for name in SECURITY_SCHEMES]
+    return document

@@ -1,4 +1,4 @@
-"""Counters of the server in Prometheus' text format."""
+"""Request counters and histograms in the Prometheus text exposition format."""
 
 from bisect import bisect_left
 from collections import Counter, defaultdict
@@ -10,7 +10,7 @@ MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class Histogram:
-    """How many values lay at or under each bound."""
+    """A Prometheus histogram: the number of observations at or below each bucket bound."""
 
     def __init__(self, bounds: Sequence[float]) -> None:
         self.bounds = bounds
@@ -18,23 +18,23 @@ class Histogram:
         self.total = 0.0
 
     def observe(self, value: float) -> None:
-        """Count one value."""
+        """Add one observation to the Prometheus histogram."""
         self.counts[bisect_left(self.bounds, value)] += 1
         self.total += value
 
     def lines(self, name: str, labels: str = "") -> Iterator[str]:
-        """Its samples; ``labels`` like ``route="/predict"``."""
-        below = 0
+        """Yield the histogram's Prometheus samples; ``labels`` like ``route="/predict"``."""
+        cumulative = 0
         for bound, count in zip((*self.bounds, "+Inf"), self.counts, strict=True):
-            below += count
-            at = f'le="{bound}"'
-            yield f"{name}_bucket{_braces(labels, at)} {below}"
+            cumulative += count
+            bucket = f'le="{bound}"'
+            yield f"{name}_bucket{_braces(labels, bucket)} {cumulative}"
         yield f"{name}_sum{_braces(labels)} {self.total:.6f}"
-        yield f"{name}_count{_braces(labels)} {below}"
+        yield f"{name}_count{_braces(labels)} {cumulative}"
 
 
 class Metrics:
-    """All that the server counts."""
+    """All counters and histograms that the server reports to Prometheus."""
 
     def __init__(self) -> None:
         self.requests: Counter[tuple[str, str, int]] = Counter()  # route, method, status
@@ -42,32 +42,32 @@ class Metrics:
         self.texts: Counter[str] = Counter()  # by route
         self.batches = Histogram(SIZES)
 
-    def answered(self, route: str, method: str, status: int, seconds: float) -> None:
-        """Count one request."""
+    def count_request(self, route: str, method: str, status: int, seconds: float) -> None:
+        """Count one answered request and its duration in the Prometheus metrics."""
         self.requests[route, method, status] += 1
         self.seconds[route].observe(seconds)
 
-    def text(self) -> str:
-        """What ``/metrics`` says."""
+    def exposition(self) -> str:
+        """Return all metrics in the Prometheus text format."""
         return "\n".join(self._lines()) + "\n"
 
     def _lines(self) -> Iterator[str]:
-        yield from _head("lamatext_requests_total", "counter", "Requests answered.")
+        yield from _header("lamatext_requests_total", "counter", "Answered requests.")
         for (route, method, status), count in sorted(self.requests.items()):
             labels = f'route="{route}",method="{method}",status="{status}"'
             yield f"lamatext_requests_total{{{labels}}} {count}"
-        yield from _head("lamatext_request_seconds", "histogram", "Time to the whole answer.")
+        yield from _header("lamatext_request_seconds", "histogram", "Duration of a request.")
         for route, histogram in sorted(self.seconds.items()):
             yield from histogram.lines("lamatext_request_seconds", f'route="{route}"')
-        yield from _head("lamatext_texts_total", "counter", "Texts read by a model.")
+        yield from _header("lamatext_texts_total", "counter", "Texts processed by a model.")
         for route, count in sorted(self.texts.items()):
             yield f'lamatext_texts_total{{route="{route}"}} {count}'
-        yield from _head("lamatext_batch_texts", "histogram", "Texts that were read together.")
+        yield from _header("lamatext_batch_texts", "histogram", "Texts per batch.")
         yield from self.batches.lines("lamatext_batch_texts")
 
 
-def _head(name: str, kind: str, told: str) -> Iterator[str]:
-    yield f"# HELP {name} {told}"
+def _header(name: str, kind: str, description: str) -> Iterator[str]:
+    yield f"# HELP {name} {description}"
     yield f"# TYPE {name} {kind}"
 
 

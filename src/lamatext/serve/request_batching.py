@@ -1,4 +1,4 @@
-"""Requests read together: many small calls of a model become few large ones."""
+"""Request batching: texts of concurrent requests share one call of the model."""
 
 import asyncio
 from collections import deque
@@ -8,107 +8,110 @@ from typing import Generic, NamedTuple, TypeVar
 
 R = TypeVar("R")
 
-WAIT = 0.001  # seconds that an idle model waits for company
+WAIT = 0.001  # seconds
 BATCH_CHARACTERS = 40_000  # about 8,000 words
 
 
 class OverloadedError(Exception):
-    """More texts are waiting than the server will hold."""
+    """Raised when the batching queue holds as many texts as it may."""
 
 
 class _Job(NamedTuple, Generic[R]):
     texts: Sequence[str]
-    done: "asyncio.Future[Sequence[R]]"
+    result: "asyncio.Future[Sequence[R]]"
     characters: int
 
 
 class Batcher(Generic[R]):
-    """Collects texts for a moment, or while the model is busy, and reads them in one call.
+    """A queue that batches the texts of concurrent requests for one call of a model.
 
     Args:
-        work: reads some texts in a thread, and returns one result for each.
-        most: texts that may wait; more raise ``OverloadedError``.
-        wait: how long the first text waits for others while the model is idle, in seconds.
-        characters: a batch this large waits no longer, and is not made larger.
-        threads: batches that may be read side by side.
-        on_batch: told how many texts each batch has.
+        function: computes one result per text; called in a thread.
+        capacity: number of texts that may wait; more raise ``OverloadedError``.
+        wait: seconds that the first text waits for others while a thread is idle.
+        characters: size of a batch; a batch of this size starts at once.
+        threads: number of batches computed in parallel.
+        on_batch: called with the number of texts in each batch.
     """
 
     def __init__(
         self,
-        work: Callable[[list[str]], Sequence[R]],
+        function: Callable[[list[str]], Sequence[R]],
         *,
-        most: int = 4096,
+        capacity: int = 4096,
         wait: float = WAIT,
         characters: int = BATCH_CHARACTERS,
         threads: int = 1,
         on_batch: Callable[[int], None] = lambda _: None,
     ) -> None:
-        self._work, self._most, self._wait, self._characters = work, most, wait, characters
-        self._on_batch = on_batch
+        self._function, self._capacity, self._wait = function, capacity, wait
+        self._characters, self._on_batch = characters, on_batch
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="lamatext-model")
-        self._idle = threads
+        self._idle_threads = threads
         self._jobs: deque[_Job[R]] = deque()
-        self._texts = self._waiting = 0  # texts, and their characters, in `_jobs`
+        self._waiting_texts = self._waiting_characters = 0  # in `_jobs`
         self._timer: asyncio.TimerHandle | None = None
 
     async def __call__(self, texts: Sequence[str]) -> Sequence[R]:
-        """The result of each text; an error in ``work`` is raised for every request it was for."""
-        if self._texts + len(texts) > self._most:
+        """Queue the texts of one request for the next batch and return one result per text.
+
+        An error in ``function`` is raised for every request of the batch.
+        """
+        if self._waiting_texts + len(texts) > self._capacity:
             raise OverloadedError
         loop = asyncio.get_running_loop()
         job = _Job[R](texts, loop.create_future(), sum(map(len, texts)))
         self._jobs.append(job)
-        self._texts += len(texts)
-        self._waiting += job.characters
-        if self._idle:
-            if self._waiting >= self._characters:
-                self._start()
+        self._waiting_texts += len(texts)
+        self._waiting_characters += job.characters
+        if self._idle_threads:
+            if self._waiting_characters >= self._characters:
+                self._start_batch()
             elif self._timer is None:
-                self._timer = loop.call_later(self._wait, self._start)
-        return await job.done
+                self._timer = loop.call_later(self._wait, self._start_batch)
+        return await job.result
 
     def close(self) -> None:
-        """Let the threads end."""
+        """Stop the threads that compute the batches, without waiting for them."""
         self._threads.shutdown(wait=False)
 
-    def _start(self) -> None:
+    def _start_batch(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        jobs = self._take() if self._idle else []
+        jobs = self._next_jobs() if self._idle_threads else []
         if not jobs:
             return
-        self._idle -= 1
+        self._idle_threads -= 1
         texts = [text for job in jobs for text in job.texts]
         self._on_batch(len(texts))
-        reading = asyncio.get_running_loop().run_in_executor(self._threads, self._work, texts)
-        reading.add_done_callback(lambda read: self._finish(jobs, read))
+        batch = asyncio.get_running_loop().run_in_executor(self._threads, self._function, texts)
+        batch.add_done_callback(lambda batch: self._finish_batch(jobs, batch))
 
-    def _take(self) -> list[_Job[R]]:
-        """The next jobs whose caller still waits, up to the size of a batch."""
-        taken: list[_Job[R]] = []
+    def _next_jobs(self) -> list[_Job[R]]:
+        """Take requests for the next batch from the queue, without those that were cancelled."""
+        jobs: list[_Job[R]] = []
         size = 0
-        while self._jobs and (not taken or size + self._jobs[0].characters <= self._characters):
+        while self._jobs and (not jobs or size + self._jobs[0].characters <= self._characters):
             job = self._jobs.popleft()
-            self._texts -= len(job.texts)
-            self._waiting -= job.characters
-            if not job.done.done():
-                taken.append(job)
+            self._waiting_texts -= len(job.texts)
+            self._waiting_characters -= job.characters
+            if not job.result.done():
+                jobs.append(job)
                 size += job.characters
-        return taken
+        return jobs
 
-    def _finish(self, jobs: list[_Job[R]], read: "asyncio.Future[Sequence[R]]") -> None:
-        self._idle += 1
-        error = read.exception()
-        at = 0
+    def _finish_batch(self, jobs: list[_Job[R]], batch: "asyncio.Future[Sequence[R]]") -> None:
+        self._idle_threads += 1
+        error = batch.exception()
+        start = 0
         for job in jobs:
-            upto = at + len(job.texts)
-            if job.done.done():
-                pass  # its caller has stopped waiting
+            end = start + len(job.texts)
+            if job.result.done():
+                pass  # the request was cancelled meanwhile
             elif error is not None:
-                job.done.set_exception(error)
+                job.result.set_exception(error)
             else:
-                job.done.set_result(read.result()[at:upto])
-            at = upto
-        self._start()
+                job.result.set_result(batch.result()[start:end])
+            start = end
+        self._start_batch()

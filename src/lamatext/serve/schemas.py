@@ -1,20 +1,40 @@
-"""What a request may say: read, checked, and described for OpenAPI."""
+"""Schemas of request and response bodies: parsing, validation and size limits."""
 
 import asyncio
+import json
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeVar
+from dataclasses import dataclass
+from typing import TypeVar
 
+import numpy as np
 from pydantic import BaseModel, ConfigDict, ValidationError
+from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
 
-from lamatext.serve.http_errors import ProblemError
-from lamatext.serve.limits import Limits
+from lamatext.runtime.engine import Floats
 
-MOST_LABELS = 1000  # the largest top_k
+MAX_TOP_K = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Limits that a request body is validated against, and the limits of queue and time."""
+
+    body: int = 1 << 20
+    """Bytes of a request body."""
+    texts: int = 256
+    """Texts per request."""
+    characters: int = 20_000
+    """Characters of one text to predict, and of all texts of a request to explain."""
+    queue: int = 4096
+    """Texts that may wait for a model; requests beyond that get status 503."""
+    seconds: float = 10.0
+    """Time to receive a body, and time to compute its result."""
 
 
 class TextRequest(BaseModel):
-    """One text or many, and which of the served models is to read them."""
+    """Schema of a request body: one text or several, and the model to use."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
@@ -24,124 +44,116 @@ class TextRequest(BaseModel):
 
     @property
     def all_texts(self) -> list[str]:
-        """The texts, however they were given."""
+        """Texts of the request body, whether sent as ``text`` or as ``texts``."""
         return self.texts if self.texts is not None else [self.text or ""]
 
 
 class PredictRequest(TextRequest):
-    """And how much to say of each."""
+    """Schema of a ``/predict`` request body, with the options for its response."""
 
-    top_k: float = 1.0
+    top_k: float = 1.0  # JSON has one number type: 2.0 is the integer 2
     proba: bool = False
 
 
 Body = TypeVar("Body", bound=TextRequest)
 
 
-async def read_request(request: Request, kind: type[Body], limits: Limits) -> Body:
-    """The checked body of ``request``."""
+async def read_request(request: Request, schema: type[Body], limits: Limits) -> Body:
+    """Read a request body and validate it against its schema and the limits."""
     _check_media_type(request)
     raw = await _read_body(request, limits)
     try:
-        body = kind.model_validate_json(raw)
+        body = schema.model_validate_json(raw)
     except ValidationError as error:
-        raise _as_problem(error) from None
-    _check(body, limits)
+        raise _invalid_body(error) from None
+    _check_fields(body)
+    _check_sizes(body, limits)
     return body
 
 
-def body_schema(limits: Limits, models: Sequence[str], kind: type[TextRequest]) -> dict[str, Any]:
-    """The JSON schema of a body: exactly one of ``text`` and ``texts``."""
-    text = {"type": "string", "maxLength": limits.characters}
-    options: dict[str, Any] = {
-        "model": {"enum": [*models], "description": "Of the served models; the first unless told."}
-    }
-    if kind is PredictRequest:
-        options["top_k"] = {
-            "type": "integer",
-            "minimum": 1,
-            "maximum": MOST_LABELS,
-            "default": 1,
-            "description": "How many labels to name, the most probable first.",
-        }
-        options["proba"] = {
-            "type": "boolean",
-            "default": False,
-            "description": "Whether to say the probability of every label.",
-        }
-    many = {"type": "array", "items": text, "minItems": 1, "maxItems": limits.texts}
-    return {"oneOf": [_with(options, {"text": text}), _with(options, {"texts": many})]}
+def prediction_json(
+    labels: Sequence[str | int], probabilities: Floats, *, top_k: int, proba: bool
+) -> dict[str, object]:
+    """Return the part of the ``/predict`` response body that describes one text."""
+    exact = probabilities.tolist()
+    rounded = [float(f"{value:.6g}") for value in exact]
+    best = exact.index(max(exact))  # faster than numpy's argmax for a few classes
+    prediction: dict[str, object] = {"label": labels[best], "probability": rounded[best]}
+    if top_k > 1:
+        order = np.argsort(-probabilities, kind="stable")[:top_k].tolist()
+        prediction["top"] = [{"label": labels[c], "probability": rounded[c]} for c in order]
+    if proba:
+        prediction["probabilities"] = dict(zip(map(str, labels), rounded, strict=True))
+    return prediction
 
 
-def _with(options: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "type": "object",
-        "required": [*given],
-        "properties": {**given, **options},
-        "additionalProperties": False,
-    }
+def json_response(value: object, headers: Mapping[str, str] | None = None) -> Response:
+    """Return a response with a JSON body in ASCII, which can hold lone surrogates too."""
+    return Response(json.dumps(value), headers=headers, media_type="application/json")
 
 
 def _check_media_type(request: Request) -> None:
-    kind, _, rest = request.headers.get("content-type", "").partition(";")
-    charset = rest.replace(" ", "").lower()
-    if kind.strip().lower() != "application/json" or charset not in ("", "charset=utf-8"):
-        raise ProblemError(415, "send JSON in UTF-8, with Content-Type: application/json.")
+    media_type, _, parameters = request.headers.get("content-type", "").partition(";")
+    charset = parameters.replace(" ", "").lower()
+    if media_type.strip().lower() != "application/json" or charset not in ("", "charset=utf-8"):
+        raise HTTPException(415, "send JSON in UTF-8, with Content-Type: application/json.")
     if request.headers.get("content-encoding", "identity") != "identity":
-        raise ProblemError(415, "send the body as it is, without Content-Encoding.")
+        raise HTTPException(415, "send the body uncompressed, without Content-Encoding.")
 
 
 async def _read_body(request: Request, limits: Limits) -> bytes:
-    """The bytes of a body; no more of them are held than the limit."""
-    announced = request.headers.get("content-length", "")
-    if announced.isdecimal() and int(announced) > limits.body:
-        raise _too_large(limits)
+    """Read a request body, holding no more of it in memory than the limit."""
+    length = request.headers.get("content-length", "")
+    if length.isdecimal() and int(length) > limits.body:
+        raise _body_too_large(limits)
     body = bytearray()
     try:
         async with asyncio.timeout(limits.seconds):
-            async for piece in request.stream():
-                body += piece
+            async for chunk in request.stream():
+                body += chunk
                 if len(body) > limits.body:
-                    raise _too_large(limits)
+                    raise _body_too_large(limits)
     except TimeoutError:
-        raise ProblemError(408, f"the body did not arrive in {limits.seconds:g} s.") from None
+        raise HTTPException(408, f"the body did not arrive in {limits.seconds:g} s.") from None
     except ClientDisconnect:
-        raise ProblemError(400, "the connection was closed before the body was whole.") from None
+        raise HTTPException(400, "the connection closed before the body was complete.") from None
     return bytes(body)
 
 
-def _too_large(limits: Limits) -> ProblemError:
-    detail = f"the body may have {limits.body:,} bytes. Send fewer texts at a time."
-    return ProblemError(413, detail, {"Connection": "close"})
+def _body_too_large(limits: Limits) -> HTTPException:
+    detail = f"a body may have at most {limits.body:,} bytes. Send fewer texts at a time."
+    return HTTPException(413, detail, {"Connection": "close"})
 
 
-def _as_problem(error: ValidationError) -> ProblemError:
+def _invalid_body(error: ValidationError) -> HTTPException:
     first = error.errors(include_url=False, include_input=False)[0]
     if first["type"] == "json_invalid":
-        return ProblemError(400, f"the body is not JSON: {first['msg']}.")
-    where = ".".join(str(part) for part in first["loc"]) or "the body"
-    return ProblemError(422, f"{where}: {first['msg'][0].lower()}{first['msg'][1:]}.")
+        return HTTPException(400, f"the body is not JSON: {first['msg']}.")
+    field = ".".join(str(part) for part in first["loc"]) or "the body"
+    return HTTPException(422, f"{field}: {first['msg'][0].lower()}{first['msg'][1:]}.")
 
 
-def _check(body: TextRequest, limits: Limits) -> None:
+def _check_fields(body: TextRequest) -> None:
     if body.text is None and body.texts is None:
-        raise ProblemError(422, 'give "text": "…" or "texts": ["…", …].')
+        raise HTTPException(422, 'send "text": "…" or "texts": ["…", …].')
     if body.text is not None and body.texts is not None:
-        raise ProblemError(422, 'give either "text": "…" or "texts": ["…", …], not both.')
-    if {"text", "texts", "model"} & {k for k in body.model_fields_set if getattr(body, k) is None}:
-        raise ProblemError(422, "leave out what is null.")
-    if not 1 <= len(body.all_texts) <= limits.texts:
-        told = f"texts has {len(body.all_texts):,}, expected 1 to {limits.texts:,}."
-        raise ProblemError(422, told)
-    for place, text in enumerate(body.all_texts):
+        raise HTTPException(422, 'send either "text": "…" or "texts": ["…", …], not both.')
+    if any(getattr(body, field) is None for field in body.model_fields_set):
+        raise HTTPException(422, "a field is null. Leave it out instead.")
+
+
+def _check_sizes(body: TextRequest, limits: Limits) -> None:
+    texts = body.all_texts
+    if not 1 <= len(texts) <= limits.texts:
+        raise HTTPException(422, f"texts has {len(texts):,}, expected 1 to {limits.texts:,}.")
+    for index, text in enumerate(texts):
         if len(text) > limits.characters:
-            told = f"text {place} has {len(text):,} characters, at most {limits.characters:,} are"
-            raise ProblemError(422, f"{told} read. Send it in parts.")
-    if isinstance(body, PredictRequest):
-        _check_top_k(body.top_k)
-
-
-def _check_top_k(value: float) -> None:
-    """JSON has one kind of number: 2.0 is the integer 2."""
-    if not (value.is_integer() and 1 <= value <= MOST_LABELS):
-        raise ProblemError(422, f"top_k: expected a whole number from 1 to {MOST_LABELS}.")
+            raise HTTPException(
+                422,
+                f"text {index} has {len(text):,} characters, expected at most "
+                f"{limits.characters:,}. Split it.",
+            )
+    if isinstance(body, PredictRequest) and not (
+        body.top_k.is_integer() and 1 <= body.top_k <= MAX_TOP_K
+    ):
+        raise HTTPException(422, f"top_k: expected a whole number from 1 to {MAX_TOP_K}.")

@@ -1,83 +1,47 @@
-"""The server as a process: it starts, it is told to stop, it answers what it has, it ends."""
+"""The server process: listening socket, signals and graceful shutdown, on top of uvicorn."""
 
 import asyncio
+import ctypes
 import socket
+import struct
+import sys
 from collections.abc import Callable
+from contextlib import suppress
 from time import monotonic
 from types import FrameType
 
 import uvicorn
-from fastapi import FastAPI
+from starlette.applications import Starlette
 
-from lamatext.serve.listener import last_guests, listen
-from lamatext.serve.middleware import Lifecycle
+from lamatext.errors import ConfigError
+from lamatext.serve.middleware import ServerState
 
-LAST_REQUESTS = 1.0  # seconds in which an open connection may still ask
-# Seconds that an idle connection stays open. Proxies and balancers keep theirs for 60 or less: so
-# it is they who close it, and no request of theirs arrives on one that is just being closed here.
+LAST_REQUESTS = 1.0  # seconds during shutdown in which open connections may send a request
+# Seconds that an idle connection stays open. Proxies and load balancers close theirs after 60 s
+# or less. So they close first, and never send a request on a connection that is closing here.
 KEEP_ALIVE = 75
+SO_ATTACH_FILTER = 26  # on Linux; the socket module does not define it
+# A classic BPF program, one instruction per line: load the TCP flags; if SYN is not set, skip one
+# instruction; drop the packet; keep the packet.
+DROP_SYN = [(0x30, 0, 0, 13), (0x45, 0, 1, 0x02), (0x06, 0, 0, 0), (0x06, 0, 0, 0xFFFFFFFF)]
 
 
-class Server(uvicorn.Server):
-    """Leaves in two steps, so that no request is lost.
-
-    Told to stop, it first says so (``/readyz`` is 503, every answer closes its connection) and
-    still takes requests for ``drain`` seconds. Then it takes no more connections, answers what
-    those that it has may still ask, and ends. Told a second time it leaves at once.
-    """
-
-    def __init__(self, config: uvicorn.Config, lifecycle: Lifecycle, *, drain: float) -> None:
-        super().__init__(config)
-        self.lifecycle, self.drain = lifecycle, drain
-        self.leave_at = float("inf")
-
-    def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002 - uvicorn's
-        """Begin to leave; a signal that was heeded is not raised again, so the status is 0."""
-        if not self.lifecycle.draining and self.started:
-            self.lifecycle.draining = True
-            self.leave_at = monotonic() + self.drain
-            return
-        self.force_exit = self.should_exit = True
-
-    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Let in who stands at the door, close it, and wait: a request may be on its way."""
-        waiting = [guest for door in sockets or () for guest in last_guests(door)]
-        for door in (*self.servers, *(sockets or ())):
-            door.close()
-        for guest in waiting:
-            await asyncio.get_running_loop().connect_accepted_socket(self._protocol, guest)
-        patience = monotonic() + LAST_REQUESTS
-        while self.server_state.connections and monotonic() < patience and not self.force_exit:
-            await asyncio.sleep(0.02)
-        await super().shutdown(sockets)
-
-    def _protocol(self) -> asyncio.Protocol:
-        """What talks on one connection."""
-        kind: Callable[..., asyncio.Protocol] = self.config.http_protocol_class
-        state = self.lifespan.state
-        return kind(config=self.config, server_state=self.server_state, app_state=state)
-
-    async def on_tick(self, counter: int) -> bool:
-        """Whether the time has come to take no more; asked ten times a second."""
-        return await super().on_tick(counter) or monotonic() >= self.leave_at
-
-
-def run(
-    app: FastAPI,
+def run_server(
+    app: Starlette,
     *,
     host: str,
     port: int,
     drain: float = 1.0,
     on_start: Callable[[int], None] = lambda _: None,
 ) -> None:
-    """Serve until told to stop. Requests are counted, never logged.
+    """Run the server process until it gets SIGINT or SIGTERM. Requests are never logged.
 
     Args:
-        app: from ``create_app``.
-        host: the address to listen at.
-        port: 0 for any that is free.
-        drain: seconds between being told to stop and taking no more requests.
-        on_start: told the port once it is open.
+        app: the application from ``create_app``.
+        host: the address to listen on.
+        port: the port to listen on; 0 for any free one.
+        drain: seconds after the signal during which new connections are still accepted.
+        on_start: called with the port once the socket is listening.
     """
     config = uvicorn.Config(
         app,
@@ -86,10 +50,92 @@ def run(
         access_log=False,
         log_level="warning",
         server_header=False,
-        proxy_headers=False,  # nobody here asks who the client is
+        proxy_headers=False,  # the client's address is never used
         timeout_keep_alive=KEEP_ALIVE,
         ws="none",
     )
-    listener = listen(host, port)
+    listener = open_listener(host, port)
     on_start(listener.getsockname()[1])
-    Server(config, app.state.lifecycle, drain=drain).run([listener])
+    DrainingServer(config, app.state.server, drain=drain).run([listener])
+
+
+class DrainingServer(uvicorn.Server):
+    """A uvicorn server that drains on the first signal, so that no request is lost.
+
+    For ``drain`` seconds ``/readyz`` answers 503 and every response closes its connection, but
+    new connections are accepted. Then the server closes its listening socket, answers what the
+    open connections still send, and exits. A second signal makes it exit at once.
+    """
+
+    def __init__(self, config: uvicorn.Config, state: ServerState, *, drain: float) -> None:
+        super().__init__(config)
+        self.state, self.drain = state, drain
+        self.drained_at = float("inf")
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002 - uvicorn's
+        """Start draining the server on the first signal; exit at once on the second."""
+        if not self.state.draining and self.started:
+            self.state.draining = True
+            self.drained_at = monotonic() + self.drain
+            return
+        self.force_exit = self.should_exit = True
+
+    async def on_tick(self, counter: int) -> bool:
+        """Return whether the server should shut down; uvicorn calls this ten times per second."""
+        return await super().on_tick(counter) or monotonic() >= self.drained_at
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Accept the connections in the backlog, close the listening sockets, then shut down."""
+        listeners = sockets or []
+        accepted = [connection for one in listeners for connection in drain_backlog(one)]
+        for listener in (*self.servers, *listeners):
+            listener.close()
+        for connection in accepted:
+            await asyncio.get_running_loop().connect_accepted_socket(self._protocol, connection)
+        deadline = monotonic() + LAST_REQUESTS
+        while self.server_state.connections and monotonic() < deadline and not self.force_exit:
+            await asyncio.sleep(0.02)
+        await super().shutdown(sockets)
+
+    def _protocol(self) -> asyncio.Protocol:
+        protocol: Callable[..., asyncio.Protocol] = self.config.http_protocol_class
+        state = self.lifespan.state
+        return protocol(config=self.config, server_state=self.server_state, app_state=state)
+
+
+def open_listener(host: str, port: int) -> socket.socket:
+    """Open the server's listening socket; connections wait in its backlog while models load."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family, backlog=2048)
+    except OSError as error:
+        raise ConfigError(
+            f"cannot listen on {host}, port {port}: {error.strerror or error}. "
+            "Choose another with --host and --port; --port 0 takes any free port."
+        ) from error
+
+
+def drain_backlog(listener: socket.socket) -> list[socket.socket]:
+    """Accept all connections in the backlog of a listening socket that is about to be closed."""
+    drop_new_connections(listener)
+    listener.setblocking(False)
+    connections = []
+    with suppress(OSError):  # the backlog is empty, or no file descriptor is left
+        while True:
+            connections.append(listener.accept()[0])
+    return connections
+
+
+def drop_new_connections(listener: socket.socket) -> None:
+    """Drop SYN packets to a listening socket (Linux only), so that clients retry.
+
+    The retry is refused cleanly once the socket is closed. Without the filter, a connection made
+    between the last ``accept`` and the close would be reset.
+    """
+    if sys.platform != "linux":
+        return
+    code = b"".join(struct.pack("HBBI", *instruction) for instruction in DROP_SYN)
+    program = ctypes.create_string_buffer(code, len(code))
+    with suppress(OSError):
+        bpf = struct.pack("HP", len(DROP_SYN), ctypes.addressof(program))
+        listener.setsockopt(socket.SOL_SOCKET, SO_ATTACH_FILTER, bpf)

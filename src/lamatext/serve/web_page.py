@@ -1,93 +1,88 @@
-"""The page's files and the models that it runs, over HTTP."""
+"""Routes of the web page: its static files, and the models that it runs in JavaScript."""
 
-import json
-from collections.abc import Mapping, Sequence
-from functools import cache
-from importlib.resources import files
+from collections.abc import Sequence
+from pathlib import Path
 
-from fastapi import FastAPI
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
 from starlette.responses import FileResponse, Response
+from starlette.routing import Route
 
 from lamatext.errors import ModelError
 from lamatext.saved.format import WEIGHTS, ngrams_file
-from lamatext.serve.http_errors import ProblemError
 from lamatext.serve.registry import ServedModel
-from lamatext.views.explanation_page import style
-from lamatext.views.web_model import describe, runs_in_page
+from lamatext.serve.schemas import json_response
+from lamatext.views.static_files import MEDIA_TYPES, static_files
+from lamatext.views.web_model import describe_model, runs_in_page
 
-TYPES = {"js": "text/javascript", "css": "text/css", "html": "text/html", "svg": "image/svg+xml"}
-FRESH = {"Cache-Control": "no-cache"}
-
-
-def add_page(app: FastAPI, models: Sequence[ServedModel]) -> None:
-    """Add ``/`` and its files, and the models for the page to run by itself."""
-
-    @app.get("/", include_in_schema=False)
-    async def index() -> Response:
-        return _file("index.html")
-
-    @app.get("/static/{name}", include_in_schema=False)
-    async def static(name: str) -> Response:
-        return _file(name)
-
-    _add_models(app, {model.name: model for model in models})
+REVALIDATE = {"Cache-Control": "no-cache"}
 
 
-def _add_models(app: FastAPI, served: Mapping[str, ServedModel]) -> None:
-    told = [
-        {"name": name, "labels": model.labels, "runs_in_page": runs_in_page(model.folder)}
-        for name, model in served.items()
+def web_page_routes(models: Sequence[ServedModel]) -> list[Route]:
+    """List the routes of the web page: HTML, static files, model descriptions and tensors."""
+    handlers = WebPageHandlers(models)
+    return [
+        Route("/", handlers.index),
+        Route("/static/{name}", handlers.static_file),
+        Route("/models", handlers.model_list),
+        Route("/models/{name}", handlers.model_description),
+        Route("/models/{name}/{tensors}", handlers.model_tensors),
     ]
 
-    @app.get("/models", include_in_schema=False)
-    async def list_models() -> Response:
-        return _json(told)
 
-    @app.get("/models/{name}", include_in_schema=False)
-    def description(name: str) -> Response:
+class WebPageHandlers:
+    """Handlers of the web page's routes."""
+
+    def __init__(self, models: Sequence[ServedModel]) -> None:
+        self.folders = {model.name: model.folder for model in models}
+        self.models = [
+            {
+                "name": model.name,
+                "labels": model.labels,
+                "runs_in_page": runs_in_page(model.folder),
+            }
+            for model in models
+        ]
+
+    async def index(self, _: Request) -> Response:
+        """Return the HTML of the web page."""
+        return _file_response("index.html")
+
+    async def static_file(self, request: Request) -> Response:
+        """Return one static file of the web page: JavaScript, CSS or the icon."""
+        return _file_response(request.path_params["name"])
+
+    async def model_list(self, _: Request) -> Response:
+        """Return the names and labels of the models that the web page offers."""
+        return json_response(self.models, REVALIDATE)
+
+    def model_description(self, request: Request) -> Response:
+        """Return the settings and vocabulary of a model that the web page runs by itself."""
         try:
-            return _json(describe(_named(served, name).folder))
+            return json_response(describe_model(self._folder(request)), REVALIDATE)
         except ModelError as error:
-            raise ProblemError(409, f"{error}") from None
+            raise HTTPException(409, f"{error}") from None
 
-    @app.get("/models/{name}/{part}", include_in_schema=False)
-    def tensors(name: str, part: str) -> Response:
-        folder = _named(served, name).folder
-        file = {"weights": folder / WEIGHTS, "ngrams": ngrams_file(folder)}.get(part)
+    def model_tensors(self, request: Request) -> Response:
+        """Return the safetensors file of a model's network or n-grams for the web page."""
+        folder = self._folder(request)
+        files = {"weights": folder / WEIGHTS, "ngrams": ngrams_file(folder)}
+        file = files.get(request.path_params["tensors"])
         if file is None or not file.is_file():
-            raise ProblemError(404, "this model has no such part.")
-        return FileResponse(file, headers=FRESH, media_type="application/octet-stream")
+            raise HTTPException(404, "this model has no such tensors.")
+        return FileResponse(file, headers=REVALIDATE, media_type="application/octet-stream")
+
+    def _folder(self, request: Request) -> Path:
+        name = request.path_params["name"]
+        if name not in self.folders:
+            known = ", ".join(self.folders)
+            raise HTTPException(404, f"this server has no such model. It has {known}.")
+        return self.folders[name]
 
 
-def _named(served: Mapping[str, ServedModel], name: str) -> ServedModel:
-    if name not in served:
-        raise ProblemError(404, f"this server has no such model. It has {', '.join(served)}.")
-    return served[name]
-
-
-def _json(value: object) -> Response:
-    return Response(json.dumps(value), headers=FRESH, media_type="application/json")
-
-
-def asset(name: str) -> str:
-    """One of the page's files."""
-    return assets()[name]
-
-
-@cache
-def assets() -> dict[str, str]:
-    """All of the page's files by name."""
-    folder = files("lamatext.views").joinpath("static")
-    own = {
-        entry.name: entry.read_text(encoding="utf-8")
-        for entry in folder.iterdir()
-        if entry.name.rpartition(".")[2] in TYPES
-    }
-    return {"house.css": style(), **own}
-
-
-def _file(name: str) -> Response:
-    if name not in assets():
-        raise ProblemError(404, "there is no such file.")
-    kind = TYPES[name.rpartition(".")[2]]
-    return Response(asset(name), headers={**FRESH, "Content-Type": f"{kind}; charset=utf-8"})
+def _file_response(name: str) -> Response:
+    if name not in static_files():
+        raise HTTPException(404, "there is no such file.")
+    media_type = MEDIA_TYPES[name.rpartition(".")[2]]
+    headers = {**REVALIDATE, "Content-Type": f"{media_type}; charset=utf-8"}
+    return Response(static_files()[name], headers=headers)

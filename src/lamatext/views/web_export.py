@@ -1,8 +1,6 @@
-"""A model as one HTML file: its weights, its forward pass and its page; nothing is fetched."""
+"""Web export: a model as one HTML file with its weights and JavaScript, which fetches nothing."""
 
 import base64
-import hashlib
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,112 +20,108 @@ from lamatext.runtime.predictor import Predictor
 from lamatext.saved.format import load_config, ngrams_file
 from lamatext.saved.model_io import load_model, load_tensors, save_model
 from lamatext.saved.quantization import Storage, quantize
-from lamatext.serve.web_page import asset
 from lamatext.views.formatting import escaped
-from lamatext.views.web_model import describe
+from lamatext.views.html_assets import policy_hash, script_json
+from lamatext.views.static_files import SHARED_STYLE, static_files
+from lamatext.views.web_model import describe_model
 
 MODULES = (
     *("arrays.js", "tokens.js", "weights.js", "network.js", "ngrams.js", "explain.js", "model.js"),
     *("display.js", "panel.js", "app.js", "inline.js"),
-)  # each after those that it imports
-STYLES = ("house.css", "page.css")
+)  # each module after those that it imports
+STYLES = (SHARED_STYLE, "page.css")
 
 
 @dataclass(frozen=True, slots=True)
 class WebExport:
-    """What was written."""
+    """Result of a web export: the HTML file, its size and how its weights are stored."""
 
     file: Path
     bytes: int
     storage: Storage
-    parity: Parity | None  # with the model as saved; None: the numbers are its own
+    parity: Parity | None
+    """How far the exported weights are from the saved ones; None if they are the same."""
 
 
 def export_web(folder: Path, out: Path, *, storage: Storage | None = None) -> WebExport:
-    """Write the saved model in ``folder`` as the page ``out``.
+    """Export the saved model in ``folder`` as one HTML file that runs it in a web browser.
 
     Args:
         folder: the saved model.
-        out: an HTML file.
-        storage: of the weights; None is as saved, or float16 where that keeps what it says.
+        out: the HTML file to write.
+        storage: of the weights. None keeps the saved one, or uses float16 instead of float32 if
+            the predictions stay the same.
 
     Raises:
-        ModelError: the model does not run in a page; the message says what to use instead.
+        ModelError: JavaScript cannot run the model; the message says what to use instead.
     """
-    description = {**describe(folder), "name": folder.resolve().name}
-    storage, found = (storage, _compared(folder, storage)) if storage else _usual(folder)
+    description = {**describe_model(folder), "name": folder.resolve().name}
+    if storage is None:
+        storage, parity = _default_storage(folder)
+    else:
+        parity = _compare_storage(folder, storage)
     weights = save(quantize(load_tensors(folder), storage))
     ngrams = ngrams_file(folder).read_bytes() if description["ngrams"] else None
-    html = page_of(description, weights, ngrams)
+    html = build_html(description, weights, ngrams)
     write_text(out, html)
-    return WebExport(out, len(html.encode()), storage, found)
+    return WebExport(out, len(html.encode()), storage, parity)
 
 
-def _usual(folder: Path) -> tuple[Storage, Parity | None]:
-    """As saved; half of float32 where that keeps what the model says, and can be tried."""
+def _default_storage(folder: Path) -> tuple[Storage, Parity | None]:
+    """Choose float16 for the web export of a float32 model if its predictions stay the same."""
     saved: Storage = load_config(folder)["storage"]
     if saved == "float32" and find_spec("onnx"):
-        found = _compared(folder, "float16")
-        if found is not None and found.holds:
-            return "float16", found
+        parity = _compare_storage(folder, "float16")
+        if parity is not None and parity.holds:
+            return "float16", parity
     return saved, None
 
 
-def _compared(folder: Path, storage: Storage) -> Parity | None:
-    """The model in that storage beside the model as saved; None where the numbers are the same."""
+def _compare_storage(folder: Path, storage: Storage) -> Parity | None:
+    """Compare a web export in ``storage`` with the saved model; None if no weight changes."""
     if storage in ("float32", load_config(folder)["storage"]):
         return None
     require("onnx", extra="train", purpose="comparing a page with its model")
     model = load_model(folder)
-    assert isinstance(model.encoder, TextEncoder)  # no other runs in a page
-    with TemporaryDirectory() as place:
-        save_model(place, model, storage=storage)
+    assert isinstance(model.encoder, TextEncoder)  # describe_model refuses all others
+    with TemporaryDirectory() as temporary:
+        save_model(temporary, model, storage=storage)
         words = model.encoder.vocabulary.words[FIRST_WORD:]
-        return measure_parity(Predictor.load(place), Predictor.load(folder), random_texts(words))
+        return measure_parity(Predictor.load(temporary), Predictor.load(folder), random_texts(words))
 
 
-def page_of(description: Mapping[str, Any], weights: bytes, ngrams: bytes | None) -> str:
-    """The page with a model in it: its description, and the bytes of its tensors."""
-    style, script = "\n".join(map(asset, STYLES)), _script()
-    parts = [_held("model", _json(description)), _held("weights", _base64(weights))]
+def build_html(description: Mapping[str, Any], weights: bytes, ngrams: bytes | None) -> str:
+    """Build the HTML of a web export from a model description and two safetensors files."""
+    files = static_files()
+    style, script = "\n".join(files[name] for name in STYLES), _bundle_modules()
+    data = [
+        _data_element("model", script_json(description)),
+        _data_element("weights", base64.b64encode(weights).decode()),
+    ]
     if ngrams is not None:
-        parts.append(_held("ngrams", _base64(ngrams)))
+        data.append(_data_element("ngrams", base64.b64encode(ngrams).decode()))
     policy = (
-        f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'; "
-        "base-uri 'none'; form-action 'none'"
+        f"default-src 'none'; style-src '{policy_hash(style)}'; "
+        f"script-src '{policy_hash(script)}'; base-uri 'none'; form-action 'none'"
     )
     meta = f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
-    html = re.sub(r"<link [^>]*>\n", "", asset("index.html"))
-    html = html.replace('<meta charset="utf-8">', f'<meta charset="utf-8">\n{meta}', 1)
-    html = html.replace(
-        "<title>lamatext</title>", f"<title>{escaped(description['name'])}</title>", 1
-    )
-    html = html.replace(
-        '<script type="module" src="static/serve.js"></script>', f"<style>{style}</style>", 1
-    )
-    end = "\n".join([*parts, f'<script type="module">{script}</script>', "</body>"])
-    return html.replace("</body>", end, 1)
+    end = "\n".join([*data, f'<script type="module">{script}</script>', "</body>"])
+    html = re.sub(r"<link [^>]*>\n", "", files["index.html"])
+    for old, new in (
+        ('<meta charset="utf-8">', f'<meta charset="utf-8">\n{meta}'),
+        ("<title>lamatext</title>", f"<title>{escaped(description['name'])}</title>"),
+        ('<script type="module" src="static/serve.js"></script>', f"<style>{style}</style>"),
+        ("</body>", end),
+    ):
+        html = html.replace(old, new, 1)
+    return html
 
 
-def _script() -> str:
-    """All modules as one: what they say to each other needs no import."""
-    plain = [re.sub(r"^import [^;]*;\n", "", asset(name), flags=re.M) for name in MODULES]
-    return "\n".join(re.sub(r"^export ", "", text, flags=re.M) for text in plain)
+def _bundle_modules() -> str:
+    """Join the JavaScript modules of a web export into one script without imports."""
+    modules = "\n".join(static_files()[name] for name in MODULES)
+    return re.sub(r"^import [^;]*;\n|^export ", "", modules, flags=re.M)
 
 
-def _held(name: str, text: str) -> str:
+def _data_element(name: str, text: str) -> str:
     return f'<script type="text/plain" id="{name}">{text}</script>'
-
-
-def _base64(content: bytes) -> str:
-    return base64.b64encode(content).decode()
-
-
-def _json(value: object) -> str:
-    """JSON in ASCII that cannot end the ``<script>`` it stands in."""
-    text = json.dumps(value, separators=(",", ":"), allow_nan=False)
-    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
-
-
-def _hash(text: str) -> str:
-    return "sha256-" + _base64(hashlib.sha256(text.encode()).digest())

@@ -1,83 +1,83 @@
-// The page: one panel or two, the switch of views, the link that holds it all.
+// The page: one or two panels, the choice of views, and the link that restores what is shown.
 
 import { argmax, element } from "./display.js";
 import { Panel } from "./panel.js";
 
-const PILLS = 8; // more classes than this are chosen from a list
-const SPEAK_AFTER = 700; // milliseconds without a change before the class is read out
+const MAX_PILLS = 8; // with more classes, they are in a drop-down list
+const ANNOUNCE_AFTER = 700; // milliseconds without a change before screen readers read the class
 
 const byId = id => document.getElementById(id);
 
-/** Show `models`, each {name, labels, load() → model}. */
+/** Start the page with `models`, each {name, labels, load() → model}. */
 export async function start(models) {
   const page = new Page(models);
-  await page.open(location.hash);
-  addEventListener("hashchange", () => page.open(location.hash));
+  await page.restore(location.hash);
+  addEventListener("hashchange", () => page.restore(location.hash));
 }
 
 class Page {
   constructor(models) {
-    Object.assign(this, { models, loaded: new Map(), mode: "one", view: "best", part: "", speaking: 0 });
-    const heard = { onInput: panel => this.typed(panel), onRead: panel => this.wasRead(panel) };
-    this.panels = [0, 1].map(() => new Panel(byId("panel"), heard));
+    Object.assign(this, { models, loaded: new Map(), mode: "one", view: "best", part: "", announcement: 0 });
+    const handlers = { onInput: panel => this.textChanged(panel), onUpdate: panel => this.panelUpdated(panel) };
+    this.panels = [0, 1].map(() => new Panel(byId("panel"), handlers));
     this.panels.forEach((panel, i) => {
       const id = `text-${i + 1}`;
       panel.input.id = id;
-      panel.part(".what").htmlFor = id;
+      panel.find(".what").htmlFor = id;
       panel.chooser.append(...models.map((model, m) => element("option", { value: m, textContent: model.name })));
-      panel.chooser.addEventListener("change", () => this.choose(panel, Number(panel.chooser.value)));
+      panel.chooser.addEventListener("change", () => this.chooseModel(panel, Number(panel.chooser.value)));
     });
     byId("panels").append(this.panels[0].root);
     byId("compare-models").hidden = models.length < 2;
     byId("compare-texts").addEventListener("click", () => this.compare(this.mode === "texts" ? "one" : "texts"));
     byId("compare-models").addEventListener("click", () => this.compare(this.mode === "models" ? "one" : "models"));
     byId("share").addEventListener("click", () => this.share());
-    byId("views").addEventListener("change", event => this.switched(event.target));
+    byId("views").addEventListener("change", event => this.viewChanged(event.target));
     byId("views").addEventListener("submit", event => event.preventDefault());
   }
 
-  get shown() {
+  get visiblePanels() {
     return this.mode === "one" ? this.panels.slice(0, 1) : this.panels;
   }
 
-  /** Show what a link holds. */
-  async open(hash) {
-    const held = new URLSearchParams(hash.slice(1));
+  /** Show the texts, models and view that a link contains. */
+  async restore(hash) {
+    const state = new URLSearchParams(hash.slice(1));
     const [first, second] = this.panels;
-    first.input.value = held.get("text") ?? first.input.value;
-    second.input.value = held.get("other") ?? second.input.value;
-    const place = name => Math.max(this.models.findIndex(model => model.name === name), 0);
-    const mode = ["texts", "models"].includes(held.get("compare")) ? held.get("compare") : "one";
-    await this.choose(first, place(held.get("model")));
-    await this.compare(mode === "models" && this.models.length < 2 ? "one" : mode, place(held.get("beside")));
-    this.look(held.get("view") ?? this.view, held.get("of") ?? this.part);
+    first.input.value = state.get("text") ?? first.input.value;
+    second.input.value = state.get("other") ?? second.input.value;
+    const modelIndex = name => Math.max(this.models.findIndex(model => model.name === name), 0);
+    const mode = ["texts", "models"].includes(state.get("compare")) ? state.get("compare") : "one";
+    await this.chooseModel(first, modelIndex(state.get("model")));
+    await this.compare(mode === "models" && this.models.length < 2 ? "one" : mode, modelIndex(state.get("second")));
+    this.setView(state.get("view") ?? this.view, state.get("part") ?? this.part);
     for (const id of ["actions", "footer"]) byId(id).hidden = false;
   }
 
-  /** Let a panel use model m. */
-  async choose(panel, m) {
+  /** Use model m in a panel; load it first if needed. */
+  async chooseModel(panel, m) {
     if (!this.loaded.has(m)) {
       byId("message").hidden = false;
       this.loaded.set(m, this.models[m].load());
     }
     panel.model = await this.loaded.get(m);
     byId("message").hidden = true;
-    byId("where").textContent = panel.model.where;
+    byId("privacy").textContent = panel.model.privacyNote;
     panel.chooser.value = String(m);
     this.arrange();
     await panel.update();
   }
 
-  /** One text by one model, two texts by one, or one text by two. */
-  async compare(mode, beside = 0) {
+  /** Show one text ("one"), two texts with one model ("texts"), or one text with two models ("models"). */
+  async compare(mode, secondModel = 0) {
     const [first, second] = this.panels;
     this.mode = mode;
-    const one = Number(first.chooser.value);
+    const firstModel = Number(first.chooser.value);
     if (mode === "models") {
       second.input.value = first.input.value;
-      await this.choose(second, beside !== one ? beside : Number(one === 0));
+      await this.chooseModel(second, secondModel !== firstModel ? secondModel : Number(firstModel === 0));
     } else if (mode === "texts") {
-      await this.choose(second, one);
+      await this.chooseModel(second, firstModel);
     }
     this.arrange();
     if (mode === "texts" && document.activeElement === byId("compare-texts")) second.input.focus();
@@ -91,39 +91,38 @@ class Page {
     byId("compare-texts").setAttribute("aria-pressed", String(this.mode === "texts"));
     byId("compare-models").setAttribute("aria-pressed", String(this.mode === "models"));
     this.panels.forEach((panel, i) => {
-      const choice = this.models.length > 1 && (i === 0 || this.mode === "models");
-      panel.chooser.hidden = !choice;
-      panel.part(".model-name").hidden = true;
-      panel.part(".what").textContent = this.mode === "texts" ? `Text ${i + 1}` : "Text";
+      panel.chooser.hidden = !(this.models.length > 1 && (i === 0 || this.mode === "models"));
+      panel.find(".what").textContent = this.mode === "texts" ? `Text ${i + 1}` : "Text";
     });
-    const names = [...new Set(this.shown.map(panel => panel.model?.name).filter(Boolean))];
+    const names = [...new Set(this.visiblePanels.map(panel => panel.model?.name).filter(Boolean))];
     byId("title").textContent = names.join(" · ");
     document.title = [...names, "lamatext"].join(" · ");
     this.listViews();
   }
 
-  /** The views that the shown models have: classes by name, heads by number. */
+  /** List the views of the shown models: classes by name, heads by number. */
   listViews() {
-    const models = this.shown.map(panel => panel.model).filter(Boolean);
+    const models = this.visiblePanels.map(panel => panel.model).filter(Boolean);
     const labels = [...new Set(models.flatMap(model => model.labels.map(String)))];
     const heads = this.heads = Math.max(0, ...models.map(model => model.heads));
     const parts = this.parts = [...new Set(models.flatMap(model => model.parts))];
-    const rows = [rowOf("by-class", "Contribution", "view", [["best", "predicted"],
-      ...labels.slice(0, labels.length > PILLS ? 0 : PILLS).map(label => ["class:" + label, label])])];
-    if (labels.length > PILLS) rows[0].append(listOf(labels));
-    if (parts.length) rows.push(rowOf("by-part", "of it", "part", [["", "all"], ...parts.map(part => [part, part])]));
+    const pillLabels = labels.length > MAX_PILLS ? [] : labels;
+    const rows = [pillRow("by-class", "Contribution", "view", [["best", "predicted"],
+      ...pillLabels.map(label => ["class:" + label, label])])];
+    if (labels.length > MAX_PILLS) rows[0].append(classList(labels));
+    if (parts.length) rows.push(pillRow("by-part", "from", "part", [["", "all"], ...parts.map(part => [part, part])]));
     if (heads) {
       const numbers = Array.from({ length: heads }, (_, j) => [`head:${j}`, String(j + 1)]);
-      rows.push(rowOf("by-head", "Attention", "view", [["head:mean", "mean"], ...numbers]));
+      rows.push(pillRow("by-head", "Attention", "view", [["head:mean", "mean"], ...numbers]));
     }
     byId("views").replaceChildren(...rows);
     byId("about-attention").hidden = !heads;
     byId("about-parts").hidden = !parts.length;
-    this.look(this.view, this.part);
+    this.setView(this.view, this.part);
   }
 
-  /** Shade by `view`, of the contributions by one part of the model or ("") all. */
-  look(view, part) {
+  /** Color the words by `view`; contributions are those of one part of the model, or ("") of all. */
+  setView(view, part) {
     const inputs = [...byId("views").querySelectorAll("input")];
     const input = inputs.find(one => one.name === "view" && one.value === view);
     const list = byId("views").querySelector("select");
@@ -135,59 +134,60 @@ class Page {
     for (const panel of this.panels) panel.shade(this.view, this.part);
   }
 
-  switched(control) {
-    if (control.name === "part") this.look(this.view, control.value);
-    else if (control.value) this.look(control.value, this.part);
+  viewChanged(control) {
+    if (control.name === "part") this.setView(this.view, control.value);
+    else if (control.value) this.setView(control.value, this.part);
   }
 
-  typed(panel) {
+  textChanged(panel) {
     const other = this.panels.find(one => one !== panel);
     if (this.mode === "models") {
       other.input.value = panel.input.value;
-      this.soon(other);
+      this.scheduleUpdate(other);
     }
-    if (location.hash) history.replaceState(null, "", location.pathname + location.search); // another text's
+    if (location.hash) history.replaceState(null, "", location.pathname + location.search); // it has the old text
     byId("link").hidden = true;
-    this.soon(panel);
+    this.scheduleUpdate(panel);
   }
 
-  /** Read at most once a frame. */
-  soon(panel) {
+  /** Update at most once per animation frame. */
+  scheduleUpdate(panel) {
     panel.frame ??= requestAnimationFrame(() => {
       panel.frame = undefined;
       panel.update();
     });
   }
 
-  wasRead(panel) {
+  panelUpdated(panel) {
     const { heads = 0, parts = [] } = panel.model ?? {};
-    if (heads > this.heads || parts.some(part => !this.parts.includes(part))) this.listViews(); // a server's answer tells
-    byId("views").hidden = !this.shown.some(panel => panel.explanation);
-    clearTimeout(this.speaking);
-    this.speaking = setTimeout(() => {
-      byId("spoken").textContent = this.shown.filter(panel => panel.explanation).map(({ explanation }) => {
+    // The heads and parts of a remote model are only known after its first response.
+    if (heads > this.heads || parts.some(part => !this.parts.includes(part))) this.listViews();
+    byId("views").hidden = !this.visiblePanels.some(panel => panel.explanation);
+    clearTimeout(this.announcement);
+    this.announcement = setTimeout(() => {
+      byId("announcement").textContent = this.visiblePanels.filter(panel => panel.explanation).map(({ explanation }) => {
         const best = argmax(explanation.probabilities);
         return `${explanation.labels[best]}, ${Math.round(100 * explanation.probabilities[best])} percent`;
       }).join("; ");
-    }, SPEAK_AFTER);
+    }, ANNOUNCE_AFTER);
   }
 
-  /** Put all that is shown into the address, and the address on the clipboard. */
+  /** Put texts, models and view into the address, and the address on the clipboard. */
   async share() {
     const [first, second] = this.panels;
-    const held = new URLSearchParams({ text: first.input.value });
-    if (this.models.length > 1) held.set("model", first.model.name);
-    if (this.view !== "best") held.set("view", this.view);
-    if (this.part) held.set("of", this.part);
-    if (this.mode !== "one") held.set("compare", this.mode);
-    if (this.mode === "texts") held.set("other", second.input.value);
-    if (this.mode === "models") held.set("beside", second.model.name);
-    history.replaceState(null, "", "#" + held);
-    const link = byId("link"), button = byId("share"), said = button.textContent;
+    const state = new URLSearchParams({ text: first.input.value });
+    if (this.models.length > 1) state.set("model", first.model.name);
+    if (this.view !== "best") state.set("view", this.view);
+    if (this.part) state.set("part", this.part);
+    if (this.mode !== "one") state.set("compare", this.mode);
+    if (this.mode === "texts") state.set("other", second.input.value);
+    if (this.mode === "models") state.set("second", second.model.name);
+    history.replaceState(null, "", "#" + state);
+    const link = byId("link"), button = byId("share"), caption = button.textContent;
     try {
       await navigator.clipboard.writeText(location.href);
       button.textContent = "Link copied";
-      setTimeout(() => { button.textContent = said; }, 1600);
+      setTimeout(() => { button.textContent = caption; }, 1600);
     } catch {
       link.value = location.href;
       link.hidden = false;
@@ -196,17 +196,17 @@ class Page {
   }
 }
 
-function rowOf(kind, name, group, choices) {
+function pillRow(className, title, group, choices) {
   const pills = choices.map(([value, text]) => element("label", {},
     element("input", { type: "radio", name: group, value }), element("span", { textContent: text })));
-  const row = element("div", { className: `row ${kind}` }, element("b", { textContent: name }),
+  const row = element("div", { className: `row ${className}` }, element("b", { textContent: title }),
     element("div", { className: "pills" }, ...pills));
   row.setAttribute("role", "group");
-  row.setAttribute("aria-label", name);
+  row.setAttribute("aria-label", title);
   return row;
 }
 
-function listOf(labels) {
+function classList(labels) {
   const list = element("select", {}, element("option", { value: "", textContent: "another class …" }),
     ...labels.map(label => element("option", { value: "class:" + label, textContent: label })));
   list.setAttribute("aria-label", "Another class");

@@ -1,6 +1,6 @@
-// Matrices as plain arrays of numbers, row after row, and the few sums that a network is made of.
+// Row-major float32 matrices and the operations that the network needs.
 
-/** (rows, columns), zero unless filled. */
+/** A (rows, columns) matrix, zero by default. */
 export class Matrix {
   constructor(rows, columns, data = new Float32Array(rows * columns)) {
     Object.assign(this, { rows, columns, data });
@@ -17,27 +17,27 @@ export class Matrix {
 
 export const sum = values => values.reduce((a, b) => a + b, 0);
 
-/** The rows of x whose numbers are given. */
-export function take(x, rows) {
-  const out = new Matrix(rows.length, x.columns);
-  rows.forEach((from, to) => out.row(to).set(x.row(from)));
+/** The rows of x with the given indices. */
+export function take(x, indices) {
+  const out = new Matrix(indices.length, x.columns);
+  indices.forEach((from, to) => out.row(to).set(x.row(from)));
   return out;
 }
 
-/** Σᵢ aᵢ·bᵢ of two stretches of numbers that begin at `i` and `j`. */
+/** Dot product of `length` values of a from index i and of b from index j. */
 export function dot(a, i, b, j, length) {
   let sum = 0;
   for (let k = 0; k < length; k++) sum += a[i + k] * b[j + k];
   return sum;
 }
 
-/** X Wᵀ + b: (T, n), (m, n), (m) → (T, m); no b where there is none. */
+/** X Wᵀ + b: (T, n), (m, n), (m) → (T, m); b is optional. */
 export function linear(x, w, b = null) {
   const out = new Matrix(x.rows, w.rows), n = w.columns;
   for (let t = 0; t < x.rows; t++) {
     const y = out.row(t);
     let i = 0;
-    for (; i + 4 <= w.rows; i += 4) fourDots(x.data, t * n, w.data, i * n, n, y, i); // x is read once for four
+    for (; i + 4 <= w.rows; i += 4) fourDots(x.data, t * n, w.data, i * n, n, y, i); // reads x once for four rows of w
     for (; i < w.rows; i++) y[i] = dot(x.data, t * n, w.data, i * n, n);
     if (b) for (i = 0; i < y.length; i++) y[i] += b[i];
   }
@@ -59,7 +59,7 @@ function fourDots(x, from, w, row, n, y, i) {
   y[i + 3] = s3;
 }
 
-/** f of every number. */
+/** Apply f to every value. */
 export function map(x, f) {
   return new Matrix(x.rows, x.columns, x.data.map(f));
 }
@@ -72,14 +72,14 @@ export function transpose(x) {
   return out;
 }
 
-/** The mean over the rows: (1, columns). */
+/** Mean over the rows: (1, columns). */
 export function meanRow(x) {
   const sums = new Float64Array(x.columns);
   for (let k = 0; k < x.data.length; k++) sums[k % x.columns] += x.data[k];
   return new Matrix(1, x.columns, Float32Array.from(sums, sum => sum / x.rows));
 }
 
-/** The maximum over the rows: (1, columns). */
+/** Maximum over the rows: (1, columns). */
 export function maxRow(x) {
   const out = new Matrix(1, x.columns, new Float32Array(x.columns).fill(-Infinity));
   for (let k = 0; k < x.data.length; k++) {

@@ -1,9 +1,9 @@
-// An explanation on the page. What comes from a text or a label is only ever set as text.
+// Renders an explanation as page elements. Texts and labels are only ever set as text, never as HTML.
 
 import { sum } from "./arrays.js";
 
-const BARS = 8; // more classes than this: only the most probable are shown
-const STRONGEST = 5;
+const MAX_BARS = 8; // with more classes, only the most probable are shown
+const STRONGEST_WORDS = 5;
 
 export const share = value =>
   value >= 0.0095 || value === 0 ? value.toFixed(3) : String(Number(value.toPrecision(1)));
@@ -11,18 +11,18 @@ export const signed = value => (value < 0 ? "−" : "+") + Math.abs(value).toFix
 export const argmax = values => values.reduce((best, value, i) => (value > values[best] ? i : best), 0);
 
 export function element(name, properties = {}, ...children) {
-  const made = Object.assign(document.createElement(name), properties);
-  made.append(...children);
-  return made;
+  const node = Object.assign(document.createElement(name), properties);
+  node.append(...children);
+  return node;
 }
 
-/** The column of the class that a view is about. */
-function columnOf({ labels, probabilities }, view) {
+/** Index of the class that a view shows. */
+function classOf({ labels, probabilities }, view) {
   return view.startsWith("class:") ? labels.map(String).indexOf(view.slice(6)) : argmax(probabilities);
 }
 
-/** The numbers that shade the words in a view: {values (T), full, kind}, or null if it has none.
- *  A class's are those of all the model, or of one `part`. */
+/** Values that shade the words in a view: {values (T), full, attention}, or null if there are none.
+ *  Contributions to a class come from the whole model, or from one `part` of it. */
 export function shades(explanation, view, part = "") {
   const { relative, relativeParts, weights, pooled } = explanation;
   if (view.startsWith("head:")) {
@@ -32,14 +32,14 @@ export function shades(explanation, view, part = "") {
     const full = Math.max(...values, Math.min(3 / values.length, 1));
     return { values, full, attention: true };
   }
-  const rows = part ? relativeParts[part] : relative, column = columnOf(explanation, view);
-  if (!rows?.[column]) return null;
+  const rows = part ? relativeParts[part] : relative, c = classOf(explanation, view);
+  if (!rows?.[c]) return null;
   let full = 0.05;
   for (const row of relative) for (const value of row) full = Math.max(full, Math.abs(value));
-  return { values: rows[column], full, attention: false };
+  return { values: rows[c], full, attention: false };
 }
 
-/** The text with every word in a span of its own; returns the spans. */
+/** Show the text with each word in its own <span>; return these elements. */
 export function showText(place, { text, spans }) {
   place.replaceChildren();
   let at = 0;
@@ -54,21 +54,22 @@ export function showText(place, { text, spans }) {
   return words;
 }
 
-export function shade(words, found) {
+/** Color the words by the result of `shades`. */
+export function shade(words, shading) {
   words.forEach((word, t) => {
-    const strength = found ? found.values[t] / found.full : 0;
-    word.dataset.k = found?.attention ? "a" : strength < 0 ? "n" : "p";
+    const strength = shading ? shading.values[t] / shading.full : 0;
+    word.dataset.k = shading?.attention ? "a" : strength < 0 ? "n" : "p";
     word.style.setProperty("--s", Math.min(Math.abs(strength), 1).toFixed(3));
   });
 }
 
-/** A bar for each class, in their order while there are few; `without` marks what a word changes. */
+/** Show one bar per class; `without` marks the probabilities without the selected word. */
 export function showBars(place, labels, probabilities, without = null) {
   const order = labels.map((_, c) => c);
   const best = argmax(probabilities);
-  if (labels.length > BARS) {
+  if (labels.length > MAX_BARS) {
     order.sort((a, b) => probabilities[b] - probabilities[a]);
-    order.length = BARS;
+    order.length = MAX_BARS;
   }
   place.replaceChildren(...order.map(c => {
     const bar = element("span", { className: "bar" });
@@ -84,7 +85,7 @@ export function showBars(place, labels, probabilities, without = null) {
   }));
 }
 
-/** The strongest words on either side, as text: for readers who see no shades. */
+/** List the strongest words for and against the class, for readers who cannot see the colors. */
 export function showWhy(place, { text, spans, relative, probabilities }) {
   const scores = relative[argmax(probabilities)];
   const order = scores.map((_, t) => t).filter(t => spans[t][1] > spans[t][0]);
@@ -94,29 +95,29 @@ export function showWhy(place, { text, spans, relative, probabilities }) {
   ];
   place.replaceChildren(...sides.filter(([, chosen]) => chosen.length).flatMap(([side, chosen]) => [
     element("dt", { textContent: side }),
-    element("dd", {}, ...chosen.slice(0, STRONGEST).flatMap(t => [
+    element("dd", {}, ...chosen.slice(0, STRONGEST_WORDS).flatMap(t => [
       element("span", {}, element("bdi", { textContent: text.slice(...spans[t]) }), " ",
         element("small", { textContent: signed(scores[t]) })), " "])),
   ]));
 }
 
-/** What the score of the class in a view is made of: the words, by the parts of the model, and the rest. */
-export function sumsOf(explanation, view) {
-  const { relative, relativeBase } = explanation, column = columnOf(explanation, view);
-  if (column < 0) return "";
-  const words = sum(relative[column]), base = relativeBase[column];
-  const told = parted(explanation, rows => sum(rows[column]));
-  return `all words ${signed(words)}${told && ": of this, " + told}; `
+/** Describe the score of the class in a view as a sum: words, by part of the model, and constant. */
+export function describeSums(explanation, view) {
+  const { relative, relativeBase } = explanation, c = classOf(explanation, view);
+  if (c < 0) return "";
+  const words = sum(relative[c]), base = relativeBase[c];
+  const byPart = describeParts(explanation, rows => sum(rows[c]));
+  return `all words ${signed(words)}${byPart && ": of this, " + byPart}; `
     + `apart from the words ${signed(base)}; score ${signed(words + base)}`;
 }
 
-/** The shares of the model's parts, each found in its rows: "n-grams +1.200, network +0.800"; "" if it has but one. */
-function parted({ relativeParts }, find) {
+/** The share of each part of the model, such as "n-grams +1.200, network +0.800"; "" if there is one part. */
+function describeParts({ relativeParts }, shareOf) {
   const names = Object.keys(relativeParts).sort();
-  return names.length > 1 ? names.map(name => `${name} ${signed(find(relativeParts[name]))}`).join(", ") : "";
+  return names.length > 1 ? names.map(name => `${name} ${signed(shareOf(relativeParts[name]))}`).join(", ") : "";
 }
 
-/** What is known of word t, and what the model says without it. */
+/** Show the contribution and attention of word t, and the prediction without it. */
 export function showWord(place, explanation, t, without) {
   const { text, spans, labels, probabilities, relative, weights, pooled } = explanation;
   const best = argmax(probabilities), now = argmax(without);
@@ -127,8 +128,8 @@ export function showWord(place, explanation, t, without) {
     element("span", { className: change < 0 ? "down" : "up", textContent: signed(change) }), ")",
   ];
   if (now !== best) parts.push(", so it would be ", element("b", {}, element("bdi", { textContent: labels[now] })));
-  const told = parted(explanation, rows => rows[best][t]);
-  parts.push(`. Contribution ${signed(relative[best][t])}${told && ` (${told})`}`);
+  const byPart = describeParts(explanation, rows => rows[best][t]);
+  parts.push(`. Contribution ${signed(relative[best][t])}${byPart && ` (${byPart})`}`);
   if (weights) {
     const most = argmax(weights.map(row => row[t]));
     parts.push(`; attention ${share(pooled[t])}, most in head ${most + 1} (${share(weights[most][t])})`);
@@ -136,8 +137,8 @@ export function showWord(place, explanation, t, without) {
   place.replaceChildren(...parts, ".");
 }
 
-/** What a reader must know beside the numbers. */
+/** A remark for texts without known words, and for long texts. */
 export function noteOf({ spans, window }) {
-  if (!spans.some(([start, end]) => end > start)) return "No word of this text is known to the model.";
-  return window > 1 ? `A long text: ${window} words were left out at a time.` : "";
+  if (!spans.some(([start, end]) => end > start)) return "The model knows no word of this text.";
+  return window > 1 ? `Long text: contributions are measured by leaving out ${window} words at a time.` : "";
 }

@@ -1,16 +1,16 @@
-// The page that is one file: the model lies in it.
+// Entry point of the page that is one HTML file: the model is embedded in it.
 
 import { start } from "./app.js";
 import { Model } from "./model.js";
 import { fromBase64 } from "./weights.js";
 
-const held = id => document.getElementById(id)?.textContent;
+const embedded = id => document.getElementById(id)?.textContent;
 
-const description = JSON.parse(held("model"));
-const ngrams = held("ngrams");
+const description = JSON.parse(embedded("model"));
+const ngrams = embedded("ngrams");
 
-description.where = "What you type stays in this page: it asks no server.";
+description.privacyNote = "The text you type stays in this page, which contacts no server.";
 start([{
   ...description,
-  load: async () => new Model(description, fromBase64(held("weights")), ngrams && fromBase64(ngrams)),
+  load: async () => new Model(description, fromBase64(embedded("weights")), ngrams && fromBase64(ngrams)),
 }]);

@@ -1,102 +1,103 @@
-// A saved model at work on one text at a time: what lamatext's Predictor.explain says.
+// A saved model that classifies and explains one text at a time, like lamatext's Predictor.
 
 import { softmax, sum } from "./arrays.js";
-import { contributions, occlusion, windowOf } from "./explain.js";
-import { run } from "./network.js";
-import { Reader } from "./tokens.js";
-import { readTensors, restored } from "./weights.js";
+import { contributions, occlusion, windowSize } from "./explain.js";
+import { forward } from "./network.js";
+import { Encoder } from "./tokens.js";
+import { dequantize, readTensors } from "./weights.js";
 import { ngramContributions } from "./ngrams.js";
 
 export class Model {
-  /** `weights` and `ngrams` are the bytes of model.safetensors and, if there is one, ngrams.safetensors. */
+  /** `weights` and `ngrams` are the bytes of model.safetensors and, if it exists, ngrams.safetensors. */
   constructor(description, weights, ngrams = null) {
     this.name = description.name;
     this.labels = description.labels;
-    this.where = description.where;
-    this.reader = new Reader(description.words, description.text);
-    this.network = { settings: description.settings, tensors: restored(readTensors(weights)) };
-    this.heads = headsOf(this.network);
+    this.privacyNote = description.privacyNote;
+    this.encoder = new Encoder(description.words, description.text);
+    this.network = { settings: description.settings, tensors: dequantize(readTensors(weights)) };
+    this.heads = headCount(this.network);
     this.parts = ngrams ? ["network", "n-grams"] : [];
     this.ngrams = ngrams && { blocks: description.ngrams, tensors: readTensors(ngrams) };
   }
 
   /** The probability of each class. */
   async predict(text) {
-    const { words, ids } = this.reader.read(text);
-    const logits = Array.from(run(this.network, ids).logits);
+    const { words, ids } = this.encoder.encode(text);
+    const logits = Array.from(forward(this.network, ids).logits);
     if (this.ngrams) {
-      const beside = ngramContributions(this.ngrams, words);
-      logits.forEach((_, c) => { logits[c] += beside.base[c] + sum(beside.contributions[c]); });
+      const ngrams = ngramContributions(this.ngrams, words);
+      logits.forEach((_, c) => { logits[c] += ngrams.base[c] + sum(ngrams.contributions[c]); });
     }
     return Array.from(softmax(logits));
   }
 
-  /** Why `text` gets its class: the fields of lamatext's Explanation, spans in UTF-16 units. */
+  /** Explain the class of `text`: the fields of lamatext's Explanation, with spans in UTF-16 units. */
   async explain(text, pause) {
-    const read = this.reader.read(text);
-    const reading = run(this.network, read.ids);
-    const { weights, logits } = reading;
-    const found = weights
-      ? contributions(this.network.tensors, reading)
-      : await occlusion(this.network, read.ids, logits, pause);
+    const encoded = this.encoder.encode(text);
+    const output = forward(this.network, encoded.ids);
+    const { weights, logits } = output;
+    const scores = weights
+      ? contributions(this.network.tensors, output)
+      : await occlusion(this.network, encoded.ids, logits, pause);
     const explanation = {
       text,
       labels: this.labels,
-      spans: read.places.length ? read.places.map(place => read.spans[place]) : [[0, 0]],
+      spans: encoded.indices.length ? encoded.indices.map(index => encoded.spans[index]) : [[0, 0]],
       weights: weights && weights.toRows(),
-      contributions: found.map(row => Array.from(row)),
-      base: found.map((row, c) => logits[c] - sum(row)),
+      contributions: scores.map(row => Array.from(row)),
+      base: scores.map((row, c) => logits[c] - sum(row)),
       method: weights ? "contribution" : "occlusion",
-      window: weights ? 1 : windowOf(read.ids.length),
+      window: weights ? 1 : windowSize(encoded.ids.length),
     };
-    return withProbabilities(this.ngrams ? beside(this.ngrams, explanation, read) : explanation);
+    return withProbabilities(this.ngrams ? addNgrams(this.ngrams, explanation, encoded) : explanation);
   }
 }
 
-/** How many rows of weights the network gives. */
-function headsOf({ settings }) {
+/** The number of rows in the network's attention weights. */
+function headCount({ settings }) {
   if (["bigru", "cnn", "avg"].includes(settings.name)) return 0;
   return settings.name === "bilinear" ? 1 : settings.heads;
 }
 
-/** The n-gram model reads every word of the text; what the network did not read has no weight there. */
-function beside(ngrams, explanation, { spans, words, places }) {
-  const found = ngramContributions(ngrams, words);
-  const [all, read] = words.length ? [spans, places] : [explanation.spans, [0]]; // no word: the network's empty one
+/** Add the n-gram model's contributions. It reads every word of the text; words that the network
+ *  did not read get attention and network contribution 0. */
+function addNgrams(ngrams, explanation, { spans, words, indices }) {
+  const { contributions: scores, base } = ngramContributions(ngrams, words);
+  const [allSpans, read] = words.length ? [spans, indices] : [explanation.spans, [0]]; // no word: the network's empty one
   const spread = row => {
-    const wider = new Array(all.length).fill(0);
-    read.forEach((place, t) => { wider[place] = row[t]; });
-    return wider;
+    const wide = new Array(allSpans.length).fill(0);
+    read.forEach((index, t) => { wide[index] = row[t]; });
+    return wide;
   };
   const network = explanation.contributions.map(spread);
-  const grams = found.contributions.map(row => all.map((_, t) => row[t] ?? 0));
-  const lost = read.length ? 0 : 1; // the network read one unknown word, which is none of these
+  const grams = scores.map(row => allSpans.map((_, t) => row[t] ?? 0));
+  const unread = read.length ? 0 : 1; // the network read one unknown word, which is no word of the text
   return {
     ...explanation,
-    spans: all,
+    spans: allSpans,
     weights: explanation.weights && explanation.weights.map(spread),
     contributions: network.map((row, c) => row.map((value, t) => value + grams[c][t])),
-    base: explanation.base.map((value, c) => value + found.base[c] + lost * sum(explanation.contributions[c])),
+    base: explanation.base.map((value, c) => value + base[c] + unread * sum(explanation.contributions[c])),
     parts: { network, "n-grams": grams },
   };
 }
 
-/** The explanation with all that follows from it; `relative` is less the mean over the classes. */
+/** Add the derived fields; `relative` values are contributions minus their mean over classes. */
 export function withProbabilities(explanation) {
-  const { contributions: found, base, weights, parts = { network: found } } = explanation;
+  const { contributions: scores, base, weights, parts = { network: scores } } = explanation;
   return {
     ...explanation,
-    probabilities: Array.from(softmax(found.map((row, c) => sum(row) + base[c]))),
-    relative: lessMean(found),
+    probabilities: Array.from(softmax(scores.map((row, c) => sum(row) + base[c]))),
+    relative: minusMean(scores),
     relativeBase: base.map(value => value - sum(base) / base.length),
-    relativeParts: Object.fromEntries(Object.entries(parts).map(([name, rows]) => [name, lessMean(rows)])),
-    pooled: weights && meanOf(weights),
+    relativeParts: Object.fromEntries(Object.entries(parts).map(([name, rows]) => [name, minusMean(rows)])),
+    pooled: weights && meanOverRows(weights),
   };
 }
 
-const lessMean = rows => {
-  const mean = meanOf(rows);
+const minusMean = rows => {
+  const mean = meanOverRows(rows);
   return rows.map(row => row.map((value, t) => value - mean[t]));
 };
 
-const meanOf = rows => rows[0].map((_, t) => sum(rows.map(row => row[t])) / rows.length);
+const meanOverRows = rows => rows[0].map((_, t) => sum(rows.map(row => row[t])) / rows.length);

@@ -1,134 +1,135 @@
-// A text, what the model says of it, and why: read again at each keystroke.
+// One panel of the page: a text, its predicted class and its explanation, updated at each keystroke.
 
-import { argmax, noteOf, shade, shades, share, showBars, showText, showWhy, showWord, sumsOf } from "./display.js";
+import { argmax, describeSums, noteOf, shade, shades, share, showBars, showText, showWhy, showWord } from "./display.js";
 
-const SLICE = 12; // milliseconds of work after which the page may breathe
-const QUIET = 250; // milliseconds without a keystroke before an explanation that takes long
-const LONG = 60; // milliseconds that make an explanation long
-const VERY_LONG = 400; // milliseconds that even the class is worth a wait for the typing to rest
+// All times are in milliseconds.
+const SLICE = 12; // work between two pauses that let the browser respond
+const TYPING_PAUSE = 250; // wait after the last keystroke before a slow explanation
+const SLOW = 60; // an explanation that takes longer waits for a pause in typing
+const VERY_SLOW = 400; // if explanations take longer, the prediction waits for a pause too
 
-const sleep = milliseconds => new Promise(done => setTimeout(done, milliseconds));
+const sleep = milliseconds => new Promise(resolve => setTimeout(resolve, milliseconds));
 
-/** Thrown inside work whose result nobody waits for any more. */
+/** Thrown to stop an update that a newer one has replaced. */
 class Outdated extends Error {}
 
 export class Panel {
-  constructor(template, { onInput, onRead }) {
+  constructor(template, { onInput, onUpdate }) {
     this.root = template.content.firstElementChild.cloneNode(true);
-    const part = name => this.root.querySelector(name);
+    this.find = selector => this.root.querySelector(selector);
     Object.assign(this, {
-      input: part("textarea"), chooser: part("select"), result: part(".result"), text: part(".text"),
-      model: null, explanation: null, words: [], at: -1, turn: 0, view: "best", of: "", took: 0, onRead,
+      input: this.find("textarea"), chooser: this.find("select"), result: this.find(".result"), text: this.find(".text"),
+      model: null, explanation: null, words: [], selected: -1, version: 0, view: "best", part: "", duration: 0, onUpdate,
     });
-    this.part = part;
     this.input.addEventListener("input", () => onInput(this));
     this.text.addEventListener("click", event => {
       const t = this.words.indexOf(event.target.closest(".w"));
-      this.point(t === this.at ? -1 : t);
+      this.select(t === this.selected ? -1 : t);
     });
-    this.text.addEventListener("keydown", event => this.move(event));
+    this.text.addEventListener("keydown", event => this.moveSelection(event));
   }
 
-  /** Read the text as it is now; the last call wins. */
+  /** Predict and explain the current text; a later call cancels an earlier one. */
   async update() {
-    const turn = ++this.turn;
-    const current = () => { if (turn !== this.turn) throw new Outdated(); };
+    const version = ++this.version;
+    const checkCurrent = () => { if (version !== this.version) throw new Outdated(); };
     const { model, input: { value: text } } = this;
-    this.at = -1;
+    this.selected = -1;
     if (!model || !text.trim()) {
       this.explanation = null;
       this.result.hidden = true;
-      this.onRead(this);
+      this.onUpdate(this);
       return;
     }
     try {
-      if (this.took > VERY_LONG) await sleep(QUIET);
-      current();
-      if (this.took > LONG) await this.glance(model, text, current);
+      if (this.duration > VERY_SLOW) await sleep(TYPING_PAUSE);
+      checkCurrent();
+      if (this.duration > SLOW) await this.predictFirst(model, text, checkCurrent);
       const start = performance.now();
-      let rested = start;
+      let lastPause = start;
       const pause = async () => {
-        if (performance.now() - rested > SLICE) {
+        if (performance.now() - lastPause > SLICE) {
           await sleep(0);
-          current();
-          rested = performance.now();
+          checkCurrent();
+          lastPause = performance.now();
         }
       };
       const explanation = await model.explain(text, pause);
-      current();
-      this.took = performance.now() - start;
+      checkCurrent();
+      this.duration = performance.now() - start;
       this.show(explanation);
     } catch (error) {
       if (error instanceof Outdated || error.name === "AbortError") return;
-      this.part(".note").textContent = error.message;
+      this.find(".note").textContent = error.message;
       this.result.hidden = false;
     }
   }
 
-  /** The class at once, the reasons once the typing rests. */
-  async glance(model, text, current) {
+  /** Show the prediction at once, then wait for a pause in typing before the explanation. */
+  async predictFirst(model, text, checkCurrent) {
     this.result.classList.add("old");
     const probabilities = await model.predict(text);
-    current();
-    this.showVerdict(model.labels, probabilities);
-    await sleep(QUIET);
-    current();
+    checkCurrent();
+    this.showPrediction(model.labels, probabilities);
+    await sleep(TYPING_PAUSE);
+    checkCurrent();
   }
 
   show(explanation) {
     this.explanation = explanation;
     this.words = showText(this.text, explanation);
-    this.showVerdict(explanation.labels, explanation.probabilities);
-    showWhy(this.part(".why"), explanation);
-    this.part(".note").textContent = noteOf(explanation);
-    this.part(".figures").replaceChildren();
+    this.showPrediction(explanation.labels, explanation.probabilities);
+    showWhy(this.find(".why"), explanation);
+    this.find(".note").textContent = noteOf(explanation);
+    this.find(".figures").replaceChildren();
     this.result.classList.remove("old");
-    this.shade(this.view, this.of);
-    this.onRead(this);
+    this.shade(this.view, this.part);
+    this.onUpdate(this);
   }
 
-  showVerdict(labels, probabilities) {
+  showPrediction(labels, probabilities) {
     const best = argmax(probabilities);
-    this.part(".predicted").textContent = labels[best];
-    this.part(".probability").textContent = share(probabilities[best]);
-    showBars(this.part(".bars"), labels, probabilities);
+    this.find(".predicted").textContent = labels[best];
+    this.find(".probability").textContent = share(probabilities[best]);
+    showBars(this.find(".bars"), labels, probabilities);
     this.result.hidden = false;
   }
 
-  /** Shade by a view and, of the contributions, by one part of the model or ("") all. */
-  shade(view, of) {
-    Object.assign(this, { view, of });
+  /** Color the words by a view; contributions are those of one part of the model, or ("") of all. */
+  shade(view, part) {
+    Object.assign(this, { view, part });
     if (!this.explanation) return;
-    shade(this.words, shades(this.explanation, view, of));
-    this.part(".sums").textContent = sumsOf(this.explanation, view);
+    shade(this.words, shades(this.explanation, view, part));
+    this.find(".sums").textContent = describeSums(this.explanation, view);
   }
 
-  /** Choose word t: what would the model say without it? */
-  async point(t) {
-    this.words[this.at]?.classList.remove("at");
-    this.at = t;
-    const { explanation, words } = this, turn = this.turn;
+  /** Select word t and show the prediction without it; -1 clears the selection. */
+  async select(t) {
+    this.words[this.selected]?.classList.remove("at");
+    this.selected = t;
+    const { explanation, words, version } = this;
     if (!words[t]) {
-      this.part(".figures").replaceChildren();
-      if (explanation) showBars(this.part(".bars"), explanation.labels, explanation.probabilities);
+      this.find(".figures").replaceChildren();
+      if (explanation) showBars(this.find(".bars"), explanation.labels, explanation.probabilities);
       return;
     }
     words[t].classList.add("at");
     words[t].scrollIntoView({ block: "nearest" });
     const [start, end] = explanation.spans[t];
     const without = await this.model.predict(explanation.text.slice(0, start) + " " + explanation.text.slice(end));
-    if (turn !== this.turn || this.at !== t) return;
-    showWord(this.part(".figures"), explanation, t, without);
-    showBars(this.part(".bars"), explanation.labels, explanation.probabilities, without);
+    if (version !== this.version || this.selected !== t) return;
+    showWord(this.find(".figures"), explanation, t, without);
+    showBars(this.find(".bars"), explanation.labels, explanation.probabilities, without);
   }
 
-  move(event) {
+  moveSelection(event) {
     const last = this.words.length - 1;
     const next = {
-      ArrowRight: Math.min(this.at + 1, last), ArrowLeft: Math.max(this.at - 1, 0), Home: 0, End: last, Escape: -1,
+      ArrowRight: Math.min(this.selected + 1, last), ArrowLeft: Math.max(this.selected - 1, 0),
+      Home: 0, End: last, Escape: -1,
     }[event.key];
     if (next === undefined) return;
     event.preventDefault();
-    this.point(next);
+    this.select(next);
   }
 }

@@ -1,33 +1,34 @@
-// A model that runs on the server: the same answers, asked for.
+// A model that runs on the server: the interface of Model, answered by HTTP requests.
 
 import { withProbabilities } from "./model.js";
 
 export class RemoteModel {
-  constructor({ name, labels }, ask) {
-    Object.assign(this, { name, labels, ask, heads: 0, parts: [], asking: null });
-    this.where = "The server reads what you type, and keeps nothing of it.";
+  /** `post(route, body, signal)` sends a JSON request to the server and returns its response. */
+  constructor({ name, labels }, post) {
+    Object.assign(this, { name, labels, post, heads: 0, parts: [], pendingExplanation: null });
+    this.privacyNote = "The text you type is sent to the server, which does not store it.";
   }
 
   async predict(text) {
-    const told = await this.ask("predict", { text, model: this.name, proba: true });
-    const { probabilities } = told.predictions[0];
+    const { predictions } = await this.post("predict", { text, model: this.name, proba: true });
+    const { probabilities } = predictions[0];
     return this.labels.map(label => probabilities[String(label)]);
   }
 
   async explain(text) {
-    this.asking?.abort();
-    this.asking = new AbortController();
-    const told = await this.ask("explain", { text, model: this.name }, this.asking.signal);
-    const [found] = told.explanations;
-    this.heads = found.weights?.length ?? 0;
-    this.parts = Object.keys(found.parts ?? {});
-    return withProbabilities({ ...found, text, spans: inUnits(text, found.spans) });
+    this.pendingExplanation?.abort();
+    this.pendingExplanation = new AbortController();
+    const { explanations } = await this.post("explain", { text, model: this.name }, this.pendingExplanation.signal);
+    const [explanation] = explanations;
+    this.heads = explanation.weights?.length ?? 0;
+    this.parts = Object.keys(explanation.parts ?? {});
+    return withProbabilities({ ...explanation, text, spans: toUtf16(text, explanation.spans) });
   }
 }
 
-/** Spans in code points, as Python counts, as spans in UTF-16 units. */
-function inUnits(text, spans) {
-  const units = [0];
-  for (const character of text) units.push(units[units.length - 1] + character.length);
-  return spans.map(([start, end]) => [units[start], units[end]]);
+/** Convert spans in code points (Python) to spans in UTF-16 units (JavaScript). */
+function toUtf16(text, spans) {
+  const offsets = [0];
+  for (const character of text) offsets.push(offsets[offsets.length - 1] + character.length);
+  return spans.map(([start, end]) => [offsets[start], offsets[end]]);
 }

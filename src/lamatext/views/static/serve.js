@@ -1,54 +1,55 @@
-// The page on a server: models are fetched once and run here; what cannot run here is asked for.
+// Entry point of the page on a server: fetches each model once and runs it in the browser;
+// a model that is too large or has no JavaScript implementation stays on the server.
 
 import { start } from "./app.js";
 import { Model } from "./model.js";
 import { RemoteModel } from "./remote.js";
 
-const LARGE = 64e6; // bytes of weights that are too many to fetch
+const MAX_BYTES = 64e6; // larger weights are not fetched
 
-let key = null;
+let apiKey = null;
 
-async function get(path, options = {}) {
-  const headers = { ...options.headers, ...(key && { Authorization: `Bearer ${key}` }) };
-  const answer = await fetch(path, { ...options, headers });
-  if (answer.ok) return answer;
-  const told = await answer.json().catch(() => ({ detail: answer.statusText }));
-  throw Object.assign(new Error(told.detail), { status: answer.status });
+async function request(path, options = {}) {
+  const headers = { ...options.headers, ...(apiKey && { Authorization: `Bearer ${apiKey}` }) };
+  const response = await fetch(path, { ...options, headers });
+  if (response.ok) return response;
+  const problem = await response.json().catch(() => ({ detail: response.statusText }));
+  throw Object.assign(new Error(problem.detail), { status: response.status });
 }
 
-async function ask(route, body, signal) {
+async function post(route, body, signal) {
   const headers = { "Content-Type": "application/json" };
-  return (await get(route, { method: "POST", headers, body: JSON.stringify(body), signal })).json();
+  return (await request(route, { method: "POST", headers, body: JSON.stringify(body), signal })).json();
 }
 
 async function load(model) {
-  if (!model.runs_in_page) return new RemoteModel(model, ask);
+  if (!model.runs_in_page) return new RemoteModel(model, post);
   const path = `models/${encodeURIComponent(model.name)}`;
-  const description = await (await get(path)).json();
-  if (description.bytes > LARGE) return new RemoteModel(model, ask);
-  const parts = ["weights", ...(description.ngrams ? ["ngrams"] : [])];
-  const files = await Promise.all(parts.map(async part => (await get(`${path}/${part}`)).arrayBuffer()));
-  const where = "What you type stays in this page.";
-  return new Model({ ...description, name: model.name, where }, ...files);
+  const description = await (await request(path)).json();
+  if (description.bytes > MAX_BYTES) return new RemoteModel(model, post);
+  const files = ["weights", ...(description.ngrams ? ["ngrams"] : [])];
+  const buffers = await Promise.all(files.map(async file => (await request(`${path}/${file}`)).arrayBuffer()));
+  const privacyNote = "The text you type stays in this page.";
+  return new Model({ ...description, name: model.name, privacyNote }, ...buffers);
 }
 
-/** Ask for the server's key until it is the right one. */
+/** Show the form for the API key and wait until it is submitted. */
 function askForKey() {
   const form = document.getElementById("key");
   form.hidden = false;
   document.getElementById("message").hidden = true;
   document.getElementById("secret").focus();
-  return new Promise(done => form.addEventListener("submit", event => {
+  return new Promise(resolve => form.addEventListener("submit", event => {
     event.preventDefault();
-    key = document.getElementById("secret").value;
+    apiKey = document.getElementById("secret").value;
     form.hidden = true;
-    done();
+    resolve();
   }, { once: true }));
 }
 
 async function main() {
   try {
-    const models = await (await get("models")).json();
+    const models = await (await request("models")).json();
     await start(models.map(model => ({ ...model, load: () => load(model) })));
   } catch (error) {
     if (error.status === 401) {

@@ -1,10 +1,10 @@
-// Tensors from a safetensors file: eight bytes, a header in JSON, then the numbers.
+// Reads tensors from a safetensors file: 8 bytes of header length, a JSON header, then the values.
 
 import { Matrix } from "./arrays.js";
 
-const KINDS = { F32: Float32Array, F16: Uint16Array, I8: Int8Array, U8: Uint8Array, U32: Uint32Array };
+const ARRAY_TYPES = { F32: Float32Array, F16: Uint16Array, I8: Int8Array, U8: Uint8Array, U32: Uint32Array };
 
-/** The arrays of a file by name, as they lie: {kind, shape, values}. */
+/** The tensors of a file by name, as stored: {dtype, shape, values}. */
 export function readTensors(buffer) {
   const length = new DataView(buffer).getUint32(0, true);
   const header = JSON.parse(new TextDecoder().decode(new Uint8Array(buffer, 8, length)));
@@ -12,44 +12,44 @@ export function readTensors(buffer) {
   for (const [name, { dtype, shape, data_offsets: [start, end] }] of Object.entries(header)) {
     if (name === "__metadata__") continue;
     const bytes = buffer.slice(8 + length + start, 8 + length + end);
-    tensors[name] = { kind: dtype, shape, values: new KINDS[dtype](bytes) };
+    tensors[name] = { dtype, shape, values: new ARRAY_TYPES[dtype](bytes) };
   }
   return tensors;
 }
 
-/** The tensors of a network in float32, as matrices; a vector is a matrix of one row. */
-export function restored(tensors) {
-  const found = {};
-  for (const [name, { kind, shape, values }] of Object.entries(tensors)) {
+/** The network's tensors as float32 matrices; a vector becomes a matrix with one row. */
+export function dequantize(tensors) {
+  const matrices = {};
+  for (const [name, { dtype, shape, values }] of Object.entries(tensors)) {
     if (name.endsWith(".scale")) continue;
     const rows = shape.length > 1 ? shape[0] : 1;
-    const matrix = new Matrix(rows, values.length / rows, kind === "F32" ? values : undefined);
-    if (kind === "F16") fromHalves(matrix.data, values);
-    if (kind === "I8") fromBytes(matrix, values, tensors[name + ".scale"].values);
-    found[name] = Object.assign(matrix, { shape });
+    const matrix = new Matrix(rows, values.length / rows, dtype === "F32" ? values : undefined);
+    if (dtype === "F16") fromFloat16(matrix.data, values);
+    if (dtype === "I8") fromInt8(matrix, values, tensors[name + ".scale"].values);
+    matrices[name] = Object.assign(matrix, { shape });
   }
-  return found;
+  return matrices;
 }
 
-function fromHalves(data, values) {
-  for (let k = 0; k < data.length; k++) data[k] = HALVES[values[k]];
+function fromFloat16(data, values) {
+  for (let k = 0; k < data.length; k++) data[k] = FLOAT16[values[k]];
 }
 
-/** A matrix in int8 has a scale for each row. */
-function fromBytes({ rows, columns, data }, values, scale) {
+/** An int8 matrix has one scale per row. */
+function fromInt8({ rows, columns, data }, values, scale) {
   for (let i = 0, k = 0; i < rows; i++) {
     for (let j = 0; j < columns; j++, k++) data[k] = values[k] * scale[i];
   }
 }
 
-/** Every number of 16 bits as a number. */
-const HALVES = Float32Array.from({ length: 1 << 16 }, (_, bits) => {
+/** The value of each of the 65,536 float16 bit patterns. */
+const FLOAT16 = Float32Array.from({ length: 1 << 16 }, (_, bits) => {
   const sign = bits >> 15 ? -1 : 1, exponent = (bits >> 10) & 31, fraction = bits & 1023;
   if (exponent === 31) return fraction ? NaN : sign * Infinity;
   return exponent ? sign * (1 + fraction / 1024) * 2 ** (exponent - 15) : sign * fraction * 2 ** -24;
 });
 
-/** Bytes from base64. */
+/** Decode base64 into an ArrayBuffer. */
 export function fromBase64(text) {
   const characters = atob(text), bytes = new Uint8Array(characters.length);
   for (let k = 0; k < bytes.length; k++) bytes[k] = characters.charCodeAt(k);

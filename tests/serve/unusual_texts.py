@@ -1,4 +1,4 @@
-"""Texts that nobody writes, and that come in anyway."""
+"""Texts with unusual characters: mixed scripts, emoji, control characters, markup."""
 
 import unicodedata
 from functools import cache
@@ -56,13 +56,15 @@ PIECES = [
 ]
 
 
-def odd_texts(count: int, *, seed: int = 0) -> list[str]:
-    """Pieces and single characters of all of Unicode 14, in any order."""
-    draw, known = np.random.default_rng(seed), _known()
+def unusual_texts(count: int, *, seed: int = 0) -> list[str]:
+    """Draw random sequences of the pieces and of single Unicode characters."""
+    draw, assigned = np.random.default_rng(seed), _assigned_code_points()
     texts = []
     for _ in range(count):
         parts = [
-            PIECES[draw.integers(len(PIECES))] if draw.random() < 0.8 else chr(draw.choice(known))
+            PIECES[draw.integers(len(PIECES))]
+            if draw.random() < 0.8
+            else chr(draw.choice(assigned))
             for _ in range(draw.integers(0, 12))
         ]
         texts.append(("" if draw.random() < 0.5 else " ").join(parts))
@@ -70,7 +72,7 @@ def odd_texts(count: int, *, seed: int = 0) -> list[str]:
 
 
 @cache
-def _known() -> NDArray[np.int64]:
-    """The code points that have a character in Python's Unicode."""
-    none = {"Cn", "Cs", "Co"}
-    return np.array([c for c in range(0x110000) if unicodedata.category(chr(c)) not in none])
+def _assigned_code_points() -> NDArray[np.int64]:
+    """Return the code points that Python's Unicode version assigns to a character."""
+    unassigned = {"Cn", "Cs", "Co"}
+    return np.array([c for c in range(0x110000) if unicodedata.category(chr(c)) not in unassigned])

@@ -1,4 +1,4 @@
-"""Debian's chromium, a server, and the folder that screenshots go to."""
+"""Fixtures of the browser tests: chromium, a server, an exported page, a folder for screenshots."""
 
 import os
 import threading
@@ -11,8 +11,8 @@ import uvicorn
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from lamatext.serve.app import create_app
-from lamatext.serve.listener import listen
 from lamatext.serve.registry import load_models
+from lamatext.serve.server import open_listener
 from lamatext.views.web_export import export_web
 from tests.serve.saved import save
 
@@ -25,7 +25,7 @@ Open = Callable[..., Page]
 @pytest.fixture(scope="session")
 def chromium() -> Iterator[Browser]:
     if not CHROMIUM.is_file():
-        pytest.skip(f"{CHROMIUM} is not there: apt-get install chromium")
+        pytest.skip(f"{CHROMIUM} is not installed: apt-get install chromium")
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=str(CHROMIUM), args=ARGUMENTS)
         yield browser
@@ -34,9 +34,9 @@ def chromium() -> Iterator[Browser]:
 
 @pytest.fixture(scope="session")
 def shots(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where screenshots go: $LAMATEXT_SHOTS, or a folder of this run."""
-    told = os.environ.get("LAMATEXT_SHOTS")
-    folder = Path(told) if told else tmp_path_factory.mktemp("shots")
+    """Folder for screenshots: $LAMATEXT_SHOTS, or a temporary one."""
+    path = os.environ.get("LAMATEXT_SHOTS")
+    folder = Path(path) if path else tmp_path_factory.mktemp("shots")
     folder.mkdir(parents=True, exist_ok=True)
     return folder
 
@@ -48,25 +48,25 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def server(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of a server with two models, the second without attention."""
+    """Address of a server with two models, the second without attention."""
     other = save(tmp_path_factory.mktemp("others") / "plain", "bigru")
     yield from serve(create_app(load_models([model, other])))
 
 
 @pytest.fixture(scope="session")
 def web_page(model: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The address of the page that is one file."""
+    """Address of a page exported as one HTML file."""
     file = tmp_path_factory.mktemp("web") / "reviews.html"
     return export_web(model, file, storage="float32").file.as_uri()
 
 
 @pytest.fixture
 def open_page(chromium: Browser) -> Iterator[Open]:
-    """Opens a page and waits until it is ready; any error in it, or request from it, fails."""
-    faults: list[str] = []
+    """Open pages and wait until they are ready; fail on errors and on requests to other hosts."""
+    errors: list[str] = []
     contexts = []
 
-    def open_one(address: str, *, dark: bool = False, phone: bool = False) -> Page:
+    def open_page(address: str, *, dark: bool = False, phone: bool = False) -> Page:
         context = chromium.new_context(
             color_scheme="dark" if dark else "light",
             viewport={"width": 390, "height": 844} if phone else {"width": 1100, "height": 900},
@@ -75,35 +75,37 @@ def open_page(chromium: Browser) -> Iterator[Open]:
         contexts.append(context)
         page = context.new_page()
         page.set_default_timeout(20_000)
-        page.on("pageerror", lambda error: faults.append(str(error)))
-        page.on("console", lambda said: faults.append(said.text) if said.type == "error" else None)
-        page.on("dialog", lambda dialog: faults.append(f"a dialog: {dialog.message}"))
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        page.on(
+            "console", lambda entry: errors.append(entry.text) if entry.type == "error" else None
+        )
+        page.on("dialog", lambda dialog: errors.append(f"dialog: {dialog.message}"))
         page.on(
             "request",
             lambda request: (
                 None
                 if request.url.startswith(address.split("#")[0].rsplit("/", 1)[0])
-                else faults.append(f"a request to {request.url}")
+                else errors.append(f"request to {request.url}")
             ),
         )
         page.goto(address)
         page.wait_for_selector("#actions:not([hidden])")
         return page
 
-    yield open_one
+    yield open_page
     for context in contexts:
         context.close()
-    assert not faults
+    assert not errors
 
 
 def serve(app: object) -> Iterator[str]:
-    """Run a server in a thread while the tests run."""
-    listener = listen("127.0.0.1", 0)
-    running = uvicorn.Server(uvicorn.Config(app, log_level="warning"))  # type: ignore[arg-type]
-    thread = threading.Thread(target=running.run, args=([listener],))
+    """Run a server in a thread and yield its address."""
+    listener = open_listener("127.0.0.1", 0)
+    server = uvicorn.Server(uvicorn.Config(app, log_level="warning"))  # type: ignore[arg-type]
+    thread = threading.Thread(target=server.run, args=([listener],))
     thread.start()
-    while not running.started:
+    while not server.started:
         sleep(0.05)
     yield f"http://127.0.0.1:{listener.getsockname()[1]}/"
-    running.should_exit = True
+    server.should_exit = True
     thread.join(20)

@@ -1,4 +1,4 @@
-"""The page on a server and the page that is one file, used as a person would."""
+"""The web page in a browser, on a server and exported as one HTML file."""
 
 from pathlib import Path
 from urllib.parse import quote
@@ -27,8 +27,8 @@ HOSTILE = [
 
 @pytest.fixture(params=["server", "web_page"])
 def address(request: pytest.FixtureRequest) -> str:
-    found: str = request.getfixturevalue(request.param)
-    return found
+    address: str = request.getfixturevalue(request.param)
+    return address
 
 
 def type_text(page: Page, text: str, place: int = 1) -> None:
@@ -40,13 +40,13 @@ def type_text(page: Page, text: str, place: int = 1) -> None:
 
 
 def shading(page: Page) -> list[str]:
-    found: list[str] = page.eval_on_selector_all(
+    shades: list[str] = page.eval_on_selector_all(
         ".w", "words => words.map(word => word.dataset.k + word.style.getPropertyValue('--s'))"
     )
-    return found
+    return shades
 
 
-def test_typing_shows_the_class_that_python_gives(
+def test_typing_shows_the_prediction_of_python(
     address: str, open_page: Open, model: Path, shots: Path
 ) -> None:
     page = open_page(address)
@@ -62,7 +62,7 @@ def test_typing_shows_the_class_that_python_gives(
     page.screenshot(path=shots / f"{address.split(':')[0]}-typed.png", full_page=True)
 
 
-def test_every_keystroke_counts(address: str, open_page: Open) -> None:
+def test_every_keystroke_updates_the_prediction(address: str, open_page: Open) -> None:
     page = open_page(address)
     seen = set()
 
@@ -75,7 +75,9 @@ def test_every_keystroke_counts(address: str, open_page: Open) -> None:
     assert len(seen) >= 3
 
 
-def test_a_head_can_be_chosen(address: str, open_page: Open, shots: Path) -> None:
+def test_choosing_an_attention_head_changes_the_colors(
+    address: str, open_page: Open, shots: Path
+) -> None:
     page = open_page(address)
     type_text(page, TEXT)
     by_contribution = shading(page)
@@ -90,7 +92,7 @@ def test_a_head_can_be_chosen(address: str, open_page: Open, shots: Path) -> Non
     page.screenshot(path=shots / f"{address.split(':')[0]}-head.png", full_page=True)
 
 
-def test_each_part_of_the_model_has_its_share(
+def test_choosing_a_part_of_the_model_shows_its_contributions(
     address: str, open_page: Open, model: Path, shots: Path
 ) -> None:
     page = open_page(address)
@@ -116,7 +118,7 @@ def test_each_part_of_the_model_has_its_share(
     expect(again.get_by_label("n-grams", exact=True)).to_be_checked()
 
 
-def test_clicking_a_word_tells_what_removing_it_changes(
+def test_clicking_a_word_shows_the_prediction_without_it(
     address: str, open_page: Open, model: Path
 ) -> None:
     page = open_page(address)
@@ -133,7 +135,7 @@ def test_clicking_a_word_tells_what_removing_it_changes(
     expect(page.locator(".figures")).to_be_empty()
 
 
-def test_the_keyboard_is_enough(address: str, open_page: Open) -> None:
+def test_words_can_be_selected_with_the_keyboard(address: str, open_page: Open) -> None:
     page = open_page(address)
     page.keyboard.press("Tab")
     page.locator("#text-1").focus()
@@ -150,15 +152,15 @@ def test_the_keyboard_is_enough(address: str, open_page: Open) -> None:
     expect(page.locator(".figures")).to_be_empty()
 
 
-def test_the_class_is_read_out(address: str, open_page: Open) -> None:
+def test_the_class_is_announced_to_screen_readers(address: str, open_page: Open) -> None:
     page = open_page(address)
 
     type_text(page, "a good film")
 
-    expect(page.locator("#spoken")).to_contain_text("percent")
+    expect(page.locator("#announcement")).to_contain_text("percent")
 
 
-def test_two_texts_stand_side_by_side(address: str, open_page: Open, shots: Path) -> None:
+def test_two_texts_can_be_compared_side_by_side(address: str, open_page: Open, shots: Path) -> None:
     page = open_page(address)
     type_text(page, "a good film")
 
@@ -173,7 +175,7 @@ def test_two_texts_stand_side_by_side(address: str, open_page: Open, shots: Path
     page.screenshot(path=shots / f"{address.split(':')[0]}-two.png", full_page=True)
 
 
-def test_two_models_read_one_text(server: str, open_page: Open, shots: Path) -> None:
+def test_two_models_can_be_compared_on_one_text(server: str, open_page: Open, shots: Path) -> None:
     page = open_page(server)
     type_text(page, "a good film")
 
@@ -190,14 +192,14 @@ def test_two_models_read_one_text(server: str, open_page: Open, shots: Path) -> 
     page.screenshot(path=shots / "models.png", full_page=True)
 
 
-def test_a_link_holds_all_that_is_shown(address: str, open_page: Open) -> None:
+def test_a_shared_link_restores_texts_and_view(address: str, open_page: Open) -> None:
     page = open_page(address)
     type_text(page, TEXT)
     page.get_by_role("button", name="Compare two texts").click()
     type_text(page, "100% & #more=+", place=2)
     page.get_by_label("3", exact=True).check(force=True)
 
-    page.get_by_role("button", name="Copy a link").click()
+    page.get_by_role("button", name="Copy link").click()
     page.get_by_role("button", name="Link copied").wait_for()
     link = page.evaluate("navigator.clipboard.readText()")
     other = open_page(link)
@@ -209,7 +211,7 @@ def test_a_link_holds_all_that_is_shown(address: str, open_page: Open) -> None:
 
 
 @pytest.mark.parametrize("text", HOSTILE)
-def test_texts_that_are_html_stay_text(address: str, open_page: Open, text: str) -> None:
+def test_html_in_a_text_is_shown_as_text(address: str, open_page: Open, text: str) -> None:
     page = open_page(f"{address}#text={quote(text)}")
     expect(page.locator("#text-1")).to_have_value(text)
 
@@ -222,7 +224,7 @@ def test_texts_that_are_html_stay_text(address: str, open_page: Open, text: str)
     assert page.locator("script").count() == (1 if address.startswith("http") else 4)
 
 
-def test_labels_that_are_html_stay_text(address: str, open_page: Open) -> None:
+def test_html_in_a_label_is_shown_as_text(address: str, open_page: Open) -> None:
     page = open_page(address)
 
     type_text(page, "a good film")
@@ -231,7 +233,7 @@ def test_labels_that_are_html_stay_text(address: str, open_page: Open) -> None:
     assert page.locator(".bars b, .views b b").count() == 0
 
 
-def test_an_empty_text_shows_nothing(address: str, open_page: Open) -> None:
+def test_an_empty_text_shows_no_result(address: str, open_page: Open) -> None:
     page = open_page(address)
     type_text(page, "a good film")
 
@@ -240,7 +242,7 @@ def test_an_empty_text_shows_nothing(address: str, open_page: Open) -> None:
     expect(page.locator(".result")).to_be_hidden()
 
 
-def test_a_phone_needs_no_sideways_scrolling(address: str, open_page: Open, shots: Path) -> None:
+def test_the_page_fits_the_width_of_a_phone(address: str, open_page: Open, shots: Path) -> None:
     page = open_page(address, phone=True)
     type_text(page, f"{TEXT} {'long' * 60}")
 
@@ -248,7 +250,7 @@ def test_a_phone_needs_no_sideways_scrolling(address: str, open_page: Open, shot
     page.screenshot(path=shots / f"{address.split(':')[0]}-phone.png", full_page=True)
 
 
-def test_dark_is_dark(address: str, open_page: Open, shots: Path) -> None:
+def test_the_page_follows_the_dark_color_scheme(address: str, open_page: Open, shots: Path) -> None:
     page = open_page(address, dark=True)
     type_text(page, TEXT)
 
@@ -256,7 +258,7 @@ def test_dark_is_dark(address: str, open_page: Open, shots: Path) -> None:
     page.screenshot(path=shots / f"{address.split(':')[0]}-dark.png", full_page=True)
 
 
-def test_a_long_text_without_attention_is_explained_once_typing_rests(
+def test_a_long_text_without_attention_is_explained_after_typing_stops(
     server: str, open_page: Open
 ) -> None:
     page = open_page(f"{server}#model=plain")
@@ -268,35 +270,35 @@ def test_a_long_text_without_attention_is_explained_once_typing_rests(
     assert page.locator(".by-head").count() == 0
 
 
-def test_a_model_that_only_runs_on_the_server_is_asked_there(
+def test_a_model_without_javascript_implementation_runs_on_the_server(
     tmp_path: Path, open_page: Open
 ) -> None:
-    folder = save(tmp_path / "te", "te", heads=2, positions=64, text={"max_words": 64})
+    folder = save(tmp_path / "te", "te", heads=2, transformer_positions=64, text={"max_words": 64})
     expected = Predictor.load(folder).explain(TEXT)
-    running = serve(create_app(load_models([folder])))
+    server = serve(create_app(load_models([folder])))
 
-    page = open_page(next(running))
+    page = open_page(next(server))
     type_text(page, TEXT)
     page.click(".w:text-is('wonderful')")
 
     expect(page.locator(".predicted")).to_have_text(str(expected.predicted))
     expect(page.locator(".figures")).to_contain_text("Without wonderful")
-    expect(page.locator("#where")).to_contain_text("The server reads what you type")
-    next(running, None)
+    expect(page.locator("#privacy")).to_contain_text("sent to the server")
+    next(server, None)
 
 
-def test_a_key_is_asked_for(model: Path, chromium: Browser) -> None:
-    running = serve(create_app(load_models([model]), api_key="secret"))
+def test_the_page_asks_for_the_api_key(model: Path, chromium: Browser) -> None:
+    server = serve(create_app(load_models([model]), api_key="secret"))
     page = chromium.new_page()
-    page.goto(next(running))
+    page.goto(next(server))
 
     page.fill("#secret", "wrong")
-    page.get_by_role("button", name="Go on").click()
+    page.get_by_role("button", name="Continue").click()
     page.fill("#secret", "secret")
-    page.get_by_role("button", name="Go on").click()
+    page.get_by_role("button", name="Continue").click()
     page.wait_for_selector("#actions:not([hidden])")
     type_text(page, TEXT)
 
     expect(page.locator(".predicted")).not_to_be_empty()
     page.close()
-    next(running, None)
+    next(server, None)

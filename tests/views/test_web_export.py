@@ -93,7 +93,7 @@ def test_the_difference_between_int8_and_float32_is_reported(tmp_path: Path) -> 
 def test_float16_is_not_the_default_if_it_changes_predictions(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lamatext.runtime.parity.SMALL", 1e-9)
+    monkeypatch.setattr("lamatext.runtime.parity.INVISIBLE", 1e-9)
 
     export = export_web(folder, tmp_path / "page.html")
 

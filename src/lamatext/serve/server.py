@@ -87,8 +87,10 @@ class DrainingServer(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Accept the connections in the backlog, close the listening sockets, then shut down."""
         listeners = sockets or []
-        accepted = [connection for one in listeners for connection in drain_backlog(one)]
-        for listener in (*self.servers, *listeners):
+        accepted = [connection for listener in listeners for connection in drain_backlog(listener)]
+        for server in self.servers:
+            server.close()
+        for listener in listeners:
             listener.close()
         for connection in accepted:
             await asyncio.get_running_loop().connect_accepted_socket(self._protocol, connection)

@@ -176,9 +176,9 @@ def test_the_command_writes_a_folder_and_a_page(
     messages = capsys.readouterr().err
     assert "page.html: one page of" in messages
     assert "Compared with the model, on 200 texts a probability differs by at most 0.0" in messages
-    assert "Without --weights the page stays nearer to the model." in messages
+    assert "Without --weights the page is closer to the model." in messages
     assert "small: weights in int8" in messages
-    assert "compared on 96 texts" in messages
+    assert "Compared on 96 texts" in messages
     assert json.loads((tmp_path / "small" / "config.json").read_text())["storage"] == "int8"
     assert (tmp_path / "page.html").is_file()
 
@@ -188,7 +188,7 @@ def test_the_command_reports_unchanged_weights(
 ) -> None:
     verb.run(folder, web=tmp_path / "page.html", weights="float32")
 
-    assert "Its weights are the model's own." in capsys.readouterr().err
+    assert "Its weights are those of the model." in capsys.readouterr().err
 
 
 def test_the_command_names_missing_and_wrong_options(folder: Path, tmp_path: Path) -> None:

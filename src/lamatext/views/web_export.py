@@ -87,7 +87,9 @@ def _compare_storage(folder: Path, storage: Storage) -> Parity | None:
     with TemporaryDirectory() as temporary:
         save_model(temporary, model, storage=storage)
         words = model.encoder.vocabulary.words[FIRST_WORD:]
-        return measure_parity(Predictor.load(temporary), Predictor.load(folder), random_texts(words))
+        return measure_parity(
+            Predictor.load(temporary), Predictor.load(folder), random_texts(words)
+        )
 
 
 def build_html(description: Mapping[str, Any], weights: bytes, ngrams: bytes | None) -> str:

@@ -32,7 +32,9 @@ def describe_model(folder: Path) -> dict[str, Any]:
             f"Use `lamatext serve {folder}`, or train with --set text.tokenizer=words."
         )
     words = (folder / VOCAB).read_bytes().decode("utf-8", "surrogatepass").split("\n")[:-1]
-    ngrams = [{"words": spec.words, "characters": spec.chars} for spec in ngram_specs(recipe.ngrams)]
+    ngrams = [
+        {"words": spec.words, "characters": spec.chars} for spec in ngram_specs(recipe.ngrams)
+    ]
     return {
         "labels": config["labels"],
         "settings": model.model_dump(include=MODEL_SETTINGS),

@@ -6,7 +6,7 @@ from math import log
 import numpy as np
 
 from lamatext.baselines import BASELINES
-from lamatext.data.datasets.catalog import KNOWN
+from lamatext.data.datasets.catalog import CATALOG
 from paper.counts import PARAMETER_HEADS, STATISTIC_NAMES
 from paper.published import DATASETS, KEYWORDS, STATISTICS, SYSTEMS
 from paper.records import Results, Value
@@ -57,7 +57,7 @@ def datasets_table(results: Results) -> str:
         return ours if paper is None else f"{ours} ({paper[place]:,})"
 
     def stands(dataset: str) -> str:
-        other = KNOWN[dataset].stands_for
+        other = CATALOG[dataset].replaces
         return f"{dataset}, for {other}" if other else dataset
 
     names = dict.fromkeys([*STATISTICS, *(dataset for dataset, _ in found)])

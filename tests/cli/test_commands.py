@@ -272,7 +272,7 @@ def test_the_named_data_sets_are_listed(lamatext: Command) -> None:
 def test_the_named_data_sets_as_json(lamatext: Command) -> None:
     found = json.loads(lamatext("data", "--json").out)
 
-    assert "imdb-train" in {entry["known"]["name"] for entry in found}
+    assert "imdb-train" in {status["entry"]["name"] for status in found}
 
 
 def test_the_version(lamatext: Command) -> None:

@@ -37,9 +37,7 @@ def test_user_errors_are_reported_in_a_sentence(lamatext: Command, place: Path) 
     assert not (place / "p.html").exists()
 
 
-def test_training_can_write_the_report_too(
-    lamatext: Command, place: Path
-) -> None:
+def test_training_can_write_the_report_too(lamatext: Command, place: Path) -> None:
     answer = lamatext(
         *("train", "reviews.csv", "--out", "run", "--report", "run/page.html", *SMALL)
     )

@@ -41,7 +41,7 @@ BAD = {
     "not an object": ("a.jsonl", b'{"text": "a"}\n[1]\n', r"a.jsonl:2: .*\[1\].*not an object"),
     "json array": ("a.json", b'[{"text": "a"}]', "a.json:1: this is one JSON document.*jq"),
     "json indented": ("a.json", b'{\n"text": "a"}', "a.json:1: this is one JSON document"),
-    "no format": ("a.xlsx", b"PK", "the extension '.xlsx' tells no known format"),
+    "no format": ("a.xlsx", b"PK", "the extension '.xlsx' is not that of a known format"),
     "truncated gz": ("a.csv.gz", gzip.compress(b"text,label\na,1\n")[:-9], "cut short or damaged"),
     "not gz": ("a.csv.gz", b"text,label\n", "its name says gzip, its content does not"),
     "damaged zst": ("a.csv.zst", b"\x28\xb5\x2f\xfd garbage", "cut short or damaged"),
@@ -90,10 +90,10 @@ def test_a_missing_file_is_said_with_its_neighbour(tmp_path: Path, name: str) ->
 
 
 def test_a_missing_folder_is_said(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"no such file, nor is there a folder .*nowhere"):
+    with pytest.raises(DataError, match=r"no such file, and no folder .*nowhere"):
         load_dataset(str(tmp_path / "nowhere" / "a.csv"))
 
 
 def test_an_unknown_format_lists_the_known_ones(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"unknown format 'xml'. Known are csv, tsv"):
+    with pytest.raises(DataError, match=r"unknown format 'xml'. Known formats are csv, tsv"):
         load_dataset(written(tmp_path, "a.csv", "text,label\na,1\n"), format="xml")

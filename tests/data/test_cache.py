@@ -53,7 +53,7 @@ def test_the_entries_used_longest_ago_go_first(
         cached("thing", str(number), one)
         os.utime(folder / f"thing-{number}.safetensors", (number, number))
     size = (folder / "thing-0.safetensors").stat().st_size
-    monkeypatch.setattr(cache, "LIMIT", 3 * size)
+    monkeypatch.setattr(cache, "MAX_BYTES", 3 * size)
 
     cached("thing", "0", never)  # used just now
     cached("thing", "new", one)

@@ -11,21 +11,21 @@ EXAMPLE = "Example: LAMATEXT_DATA=data lamatext data"
 
 def run(as_json: options.Json = False, quiet: options.IsQuiet = False) -> None:
     """List the named data sets: where each one is, its sizes, origin and license terms."""
-    from lamatext.data.datasets.locations import VARIABLE, describe
+    from lamatext.data.datasets.locations import DATA_VARIABLE, list_datasets
 
-    datasets = describe()
+    datasets = list_datasets()
     if as_json:
         print(json.dumps([asdict(dataset) for dataset in datasets]))
         return
     console = output.out()
     rows = [
         (
-            dataset.known.name,
+            dataset.entry.name,
             f"{dataset.counts.get('train', 0):,}" if dataset.counts else "-",
             f"{dataset.counts.get('test', 0):,}" if dataset.counts else "-",
-            str(len(dataset.known.classes)),
-            dataset.known.task,
-            dataset.where or "not found",
+            str(len(dataset.entry.classes)),
+            dataset.entry.task,
+            dataset.location or "not found",
         )
         for dataset in datasets
     ]
@@ -35,11 +35,11 @@ def run(as_json: options.Json = False, quiet: options.IsQuiet = False) -> None:
     console.print(table)
     console.print("\nOrigin and terms")
     for dataset in datasets:
-        known = dataset.known
-        stand_in = f" Stands in for {known.stands_for}." if known.stands_for else ""
-        console.print(f"  {known.name}: {known.origin}. {known.terms}.{stand_in}", markup=False)
-    console.print(f"\nSearched in ${VARIABLE}, then in installed packages, then on the Hub.")
-    available = [dataset.known.name for dataset in datasets if dataset.where]
+        entry = dataset.entry
+        note = f" Substitute for {entry.replaces}." if entry.replaces else ""
+        console.print(f"  {entry.name}: {entry.origin}. {entry.terms}.{note}", markup=False)
+    console.print(f"\nSearched in ${DATA_VARIABLE}, then in installed packages, then on the Hub.")
+    available = [dataset.entry.name for dataset in datasets if dataset.location]
     if available and not quiet:
         name = "rotten-tomatoes" if "rotten-tomatoes" in available else available[0]
         output.next_steps(output.command("train", name, "--out", f"runs/{name}"))

@@ -92,11 +92,11 @@ def _read(
     source: str, text_column: str | None, format_: str | None
 ) -> tuple[str, Iterator["pa.RecordBatch"]]:
     """Return the text column's name and the record batches of the input to predict."""
-    from lamatext.data.columns import choose_text
+    from lamatext.data.column_detection import choose_text_column
     from lamatext.data.sources import open_table
 
     table = open_table(source, format=format_ or ("lines" if source == "-" else None))
-    return choose_text(table.columns, text_column, table.name), table.all_batches()
+    return choose_text_column(table.columns, text_column, table.name), table.all_batches()
 
 
 def _print_predictions(

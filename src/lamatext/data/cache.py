@@ -1,8 +1,9 @@
-"""Work that need not be done twice, kept on disk by a fingerprint of what it was made from."""
+"""Disk cache of computed arrays, keyed by a fingerprint of their inputs."""
 
 import hashlib
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -11,41 +12,38 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save
 
-LIMIT = 4 << 30  # bytes; the entries used longest ago go first
+from lamatext.atomic_write import replace_atomically
+from lamatext.errors import DataError
+
+MAX_BYTES = 4 << 30  # bytes; the least recently used entries are deleted first
 
 Arrays = dict[str, NDArray[np.generic]]
 
 
 def cache_folder() -> Path:
-    """``$LAMATEXT_CACHE``, or ``lamatext`` in the user's cache folder."""
-    if own := os.environ.get("LAMATEXT_CACHE"):
-        return Path(own)
+    """Return the cache folder: ``$LAMATEXT_CACHE``, or ``lamatext`` in the user's cache folder."""
+    if folder := os.environ.get("LAMATEXT_CACHE"):
+        return Path(folder)
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "lamatext"
 
 
-def cached(kind: str, key: str, make: Callable[[], Arrays]) -> Arrays:
-    """What ``make`` gives, from disk if made before; a broken or full disk costs only time."""
+def cached(kind: str, key: str, compute: Callable[[], Arrays]) -> Arrays:
+    """Return arrays from the disk cache, or compute and store them; disk errors are ignored."""
     path = cache_folder() / f"{kind}-{key}.safetensors"
-    try:
+    with suppress(OSError, SafetensorError):
         arrays = load_file(path)
         os.utime(path)
         return arrays
-    except (OSError, SafetensorError):
-        pass
-    arrays = make()
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        unfinished = path.with_name(f".{path.name}.{os.getpid()}")
-        unfinished.write_bytes(save(arrays))
-        unfinished.replace(path)
-        _forget_oldest(path.parent)
-    except OSError:
-        pass
+    arrays = compute()
+    with suppress(OSError, DataError):
+        with replace_atomically(path) as temporary:
+            temporary.write_bytes(save(arrays))
+        _delete_oldest(path.parent)
     return arrays
 
 
 def fingerprint(*parts: object) -> str:
-    """A short name for exactly these parts: texts, arrays, settings, numbers."""
+    """Return a hash of texts, arrays, settings and numbers, for use as a cache key."""
     digest = hashlib.blake2b(digest_size=16)
     for part in parts:
         if isinstance(part, pa.ChunkedArray):
@@ -59,7 +57,7 @@ def fingerprint(*parts: object) -> str:
 
 
 def _digest_texts(digest: hashlib.blake2b, texts: pa.ChunkedArray) -> None:
-    """The same for the same texts, however they are cut into chunks."""
+    """Add texts to a fingerprint that does not depend on how they are divided into chunks."""
     lengths = hashlib.blake2b(digest_size=16)
     for chunk in texts.chunks:
         column = chunk.cast(pa.large_string())
@@ -73,11 +71,11 @@ def _digest_texts(digest: hashlib.blake2b, texts: pa.ChunkedArray) -> None:
     digest.update(lengths.digest())
 
 
-def _forget_oldest(folder: Path) -> None:
+def _delete_oldest(folder: Path) -> None:
     entries = sorted(folder.glob("*.safetensors"), key=lambda path: path.stat().st_mtime)
     total = sum(path.stat().st_size for path in entries)
     for path in entries[:-1]:
-        if total <= LIMIT:
+        if total <= MAX_BYTES:
             return
         total -= path.stat().st_size
         path.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""What a user should know of the data before training on it."""
+"""Summary of a dataset: class balance, text lengths, duplicates, overlap with the test set."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,51 +13,49 @@ from lamatext.data.dataset import Dataset
 
 PERCENTILES = (5, 50, 95, 99, 100)
 
-_ROWS = 4096  # texts looked at together, so that memory stays small
-_SPACE = 0x20  # bytes up to it are white space or control characters
+_BATCH_ROWS = 4096  # texts processed together, to bound the memory
+_SPACE = 0x20  # bytes up to this one are whitespace or control characters
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """Counts over a corpus, and over the overlap with its test part."""
+    """Summary of a dataset and of its overlap with a test set."""
 
     source: str
     rows: int
-    classes: dict[str, int]  # rows of each label, the most frequent first; empty without labels
-    words: dict[int, int]  # percentile: words of a text, parted by white space
+    classes: dict[str, int]  # number of rows per label, the most frequent first
+    words: dict[int, int]  # percentile: words per text, separated by whitespace
     mean_words: float
-    empty: int  # texts of white space alone
-    duplicates: int  # texts that repeat an earlier one exactly
+    empty: int  # texts of whitespace only
+    duplicates: int  # exact copies of an earlier text
     test_rows: int | None = None
-    in_both: int | None = None  # test texts that occur in training too
-
-    def as_dict(self) -> dict[str, object]:
-        """For JSON."""
-        return {name: getattr(self, name) for name in self.__slots__}
+    in_both: int | None = None  # test texts that are also training texts
 
     def lines(self) -> list[str]:
-        """For a person."""
+        """Format the dataset summary as lines of text."""
         lines = [f"{self.source}: {self.rows:,} texts"]
         if self.classes:
-            lines.append(f"{len(self.classes)} classes: {self._shares()}")
-        spread = ", ".join(f"{words:,} at {p} %" for p, words in self.words.items())
-        lines.append(f"words a text: {self.mean_words:,.0f} on average; {spread}")
+            lines.append(f"{len(self.classes)} classes: {self._class_balance()}")
+        percentiles = ", ".join(f"{words:,} at {p} %" for p, words in self.words.items())
+        lines.append(f"words per text: {self.mean_words:,.0f} on average; {percentiles}")
         lines.append(f"{self.empty:,} empty texts, {self.duplicates:,} exact duplicates")
         if self.in_both is not None:
-            lines.append(f"{self.in_both:,} of {self.test_rows:,} test texts are in training too")
+            lines.append(f"{self.in_both:,} of {self.test_rows:,} test texts are also in training")
         return lines
 
-    def _shares(self, most: int = 10) -> str:
-        shown = list(self.classes.items())[:most]
+    def _class_balance(self, limit: int = 10) -> str:
+        shown = list(self.classes.items())[:limit]
         text = ", ".join(f"{label} {100 * count / self.rows:.1f} %" for label, count in shown)
-        return text + (f" and {len(self.classes) - most} more" if len(self.classes) > most else "")
+        return text + (
+            f" and {len(self.classes) - limit} more" if len(self.classes) > limit else ""
+        )
 
 
 def summarize_dataset(train: Dataset, test: Dataset | None = None) -> Summary:
-    """The summary of a corpus, with the overlap where a test part is given."""
+    """Summarize a dataset and, if there is a test set, its overlap with that."""
     words = word_counts(train.texts)
     hashes = _hashes(train.texts)
-    known = np.unique(hashes)
+    distinct = np.unique(hashes)
     percentiles = np.percentile(words, PERCENTILES, method="nearest").astype(int).tolist()
     return Summary(
         source=train.source,
@@ -66,53 +64,53 @@ def summarize_dataset(train: Dataset, test: Dataset | None = None) -> Summary:
         words=dict(zip(PERCENTILES, percentiles, strict=True)),
         mean_words=float(words.mean()),
         empty=int((words == 0).sum()),
-        duplicates=len(hashes) - len(known),
+        duplicates=len(hashes) - len(distinct),
         test_rows=None if test is None else len(test),
-        in_both=None if test is None else int(np.isin(_hashes(test.texts), known).sum()),
+        in_both=None if test is None else int(np.isin(_hashes(test.texts), distinct).sum()),
     )
 
 
-def class_counts(corpus: Dataset) -> dict[str, int]:
-    """Rows of each label, the most frequent first, equal ones by name."""
-    if corpus.labels is None:
+def class_counts(dataset: Dataset) -> dict[str, int]:
+    """Count the rows of each label for the summary, the most frequent label first."""
+    if dataset.labels is None:
         return {}
     counts = [
-        (pair["values"], pair["counts"]) for pair in pc.value_counts(corpus.labels).to_pylist()
+        (pair["values"], pair["counts"]) for pair in pc.value_counts(dataset.labels).to_pylist()
     ]
     return dict(sorted(counts, key=lambda pair: (-pair[1], pair[0])))
 
 
 def word_counts(texts: pa.ChunkedArray) -> NDArray[np.int64]:
-    """Words of each text, parted by ASCII white space."""
-    return np.concatenate([_count_words(piece) for piece in _pieces(texts)])
+    """Count the words of each text, separated by ASCII whitespace."""
+    return np.concatenate([_count_words(batch) for batch in _batches(texts)])
 
 
 def _count_words(texts: pa.Array) -> NDArray[np.int64]:
-    """Counts the bytes that begin a word: black after white, or first in their text."""
+    """Count the bytes that start a word: the first in their text, or after whitespace."""
     starts, data = _buffers(texts)
-    black = data > _SPACE
-    begins = black.copy()
-    begins[1:] &= ~black[:-1]
+    is_word = data > _SPACE
+    starts_word = is_word.copy()
+    starts_word[1:] &= ~is_word[:-1]
     firsts = starts[:-1][starts[:-1] < starts[1:]]
-    begins[firsts] = black[firsts]
-    counts: NDArray[np.int64] = np.diff(np.searchsorted(np.flatnonzero(begins), starts))
+    starts_word[firsts] = is_word[firsts]
+    counts: NDArray[np.int64] = np.diff(np.searchsorted(np.flatnonzero(starts_word), starts))
     return counts
 
 
 def _hashes(texts: pa.ChunkedArray) -> NDArray[np.int64]:
-    """64 bits for each text, equal within this process for equal texts."""
-    every = (hash(text) for piece in _pieces(texts) for text in _raw(piece))
-    return np.fromiter(every, np.int64, count=len(texts))
+    """Return a 64-bit hash of each text, to find duplicates within this process."""
+    hashes = (hash(text) for batch in _batches(texts) for text in _text_bytes(batch))
+    return np.fromiter(hashes, np.int64, count=len(texts))
 
 
-def _raw(texts: pa.Array) -> Iterator[bytes]:
+def _text_bytes(texts: pa.Array) -> Iterator[bytes]:
     offsets, data = _buffers(texts)
-    whole, ends = data.tobytes(), offsets.tolist()
-    return (whole[start:end] for start, end in pairwise(ends))
+    content, ends = data.tobytes(), offsets.tolist()
+    return (content[start:end] for start, end in pairwise(ends))
 
 
 def _buffers(texts: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
-    """Where each text starts and the last one ends, and the bytes of them all."""
+    """Return the offsets of the texts and the UTF-8 bytes of them all, without a copy."""
     _, offsets, data = texts.buffers()
     ends = np.frombuffer(offsets, np.int64)[texts.offset : texts.offset + len(texts) + 1]
     if data is None:
@@ -120,7 +118,7 @@ def _buffers(texts: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
     return ends - ends[0], np.frombuffer(data, np.uint8)[ends[0] : ends[-1]]
 
 
-def _pieces(texts: pa.ChunkedArray) -> Iterator[pa.Array]:
+def _batches(texts: pa.ChunkedArray) -> Iterator[pa.Array]:
     for chunk in texts.chunks:
-        for start in range(0, len(chunk), _ROWS):
-            yield chunk.slice(start, _ROWS)
+        for start in range(0, len(chunk), _BATCH_ROWS):
+            yield chunk.slice(start, _BATCH_ROWS)

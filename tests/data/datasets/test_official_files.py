@@ -35,7 +35,9 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("small")
 def test_yelp_is_sampled_by_seed_into_disjoint_parts(reviews: Path) -> None:
-    train, again, test = (official_files.yelp(reviews, part) for part in ("train", "train", "test"))
+    train, again, test = (
+        official_files.read_yelp(reviews, part) for part in ("train", "train", "test")
+    )
 
     assert (len(train), len(test)) == (40, 10)
     assert rows(train) == rows(again)
@@ -45,18 +47,20 @@ def test_yelp_is_sampled_by_seed_into_disjoint_parts(reviews: Path) -> None:
 
 
 def test_fewer_reviews_than_wanted_are_shared_out_in_proportion(reviews: Path) -> None:
-    assert [len(official_files.yelp(reviews, part)) for part in ("train", "test")] == [99, 1]
+    assert [len(official_files.read_yelp(reviews, part)) for part in ("train", "test")] == [99, 1]
 
 
 @pytest.mark.usefixtures("small")
 @pytest.mark.parametrize(
     ("polarity", "negative", "positive"),
-    [(derived_sets.PAPER, "12", "34"), (derived_sets.COMMON, "12", "45")],
+    [(derived_sets.PAPER_POLARITY, "12", "34"), (derived_sets.COMMON_POLARITY, "12", "45")],
 )
 def test_yelp_polarity_takes_as_many_of_each_pole(
     reviews: Path, polarity: dict[str, str], negative: str, positive: str
 ) -> None:
-    train, test = (official_files.yelp_polarity(reviews, p, polarity) for p in ("train", "test"))
+    train, test = (
+        official_files.read_yelp_polarity(reviews, p, polarity) for p in ("train", "test")
+    )
 
     labels = [label for _, label in rows(train)]
     assert (labels.count("neg"), labels.count("pos"), len(test)) == (12, 12, 8)
@@ -71,14 +75,14 @@ def test_a_review_without_stars_is_named(tmp_path: Path) -> None:
     path.write_text('{"stars": 1.0, "text": "a"}\n{"text": "b"}\n')
 
     with pytest.raises(DataError, match=r"review.json:2: expected a review with stars"):
-        official_files.yelp(path, "train")
+        official_files.read_yelp(path, "train")
 
 
 def test_polarity_files_have_no_header_and_escaped_line_ends(tmp_path: Path) -> None:
     path = tmp_path / "train.csv"
     path.write_text('"1","Bad.\\nSaid ""no"", left."\n"2","Good."\n')
 
-    assert rows(official_files.polarity_csv(path)) == [
+    assert rows(official_files.read_polarity_csv(path)) == [
         ('Bad.\nSaid "no", left.', "neg"),
         ("Good.", "pos"),
     ]
@@ -90,7 +94,7 @@ def test_news_corpora_is_tab_separated_with_plain_quotes(tmp_path: Path) -> None
     lines = [f'{n}\t"Quote {n}\thttp://\tReuters\tb\ts{n}\thost\t139447\n' for n in range(10)]
     path.write_text("".join(lines))
 
-    train, test = (official_files.news_corpora(path, part) for part in ("train", "test"))
+    train, test = (official_files.read_news_corpora(path, part) for part in ("train", "test"))
 
     assert (len(train), len(test)) == (6, 2)
     assert rows(train)[0][0].startswith('"Quote')
@@ -105,7 +109,10 @@ def test_cachopos_files_with_and_without_header(tmp_path: Path, header: str) -> 
     path = tmp_path / "r8-train-all-terms.txt"
     path.write_text(f"{header}earn\tchampion products \nacq\tsale\n")
 
-    assert rows(official_files.cachopo(path)) == [("champion products ", "earn"), ("sale", "acq")]
+    assert rows(official_files.read_cachopo(path)) == [
+        ("champion products ", "earn"),
+        ("sale", "acq"),
+    ]
 
 
 def stars(texts: list[str], labels: list[str]) -> Dataset:
@@ -118,15 +125,15 @@ def test_long_texts_have_more_tokens_than_the_training_mean() -> None:
     train = stars(["a b", "a, b! don't"], ["1", "2"])  # 2 and 5 tokens
     test = stars(["a b c", "a b c d"], ["1", "2"])
 
-    assert rows(derived_sets.longer_than_mean(train, train)) == [("a, b! don't", "2")]
-    assert rows(derived_sets.longer_than_mean(test, train)) == [("a b c d", "2")]
+    assert rows(derived_sets.long_texts(train, train)) == [("a, b! don't", "2")]
+    assert rows(derived_sets.long_texts(test, train)) == [("a b c d", "2")]
 
 
 def test_stars_become_polarity_and_the_middle_is_dropped() -> None:
     corpus = stars(["a", "b", "c", "d", "e"], ["1", "2", "3", "4", "5"])
 
-    common = derived_sets.to_polarity(corpus, derived_sets.COMMON)
-    paper = derived_sets.to_polarity(corpus, derived_sets.PAPER)
+    common = derived_sets.polarity_from_stars(corpus, derived_sets.COMMON_POLARITY)
+    paper = derived_sets.polarity_from_stars(corpus, derived_sets.PAPER_POLARITY)
 
     assert rows(common) == [("a", "neg"), ("b", "neg"), ("d", "pos"), ("e", "pos")]
     assert rows(paper) == [("a", "neg"), ("b", "neg"), ("c", "pos"), ("d", "pos")]
@@ -135,16 +142,16 @@ def test_stars_become_polarity_and_the_middle_is_dropped() -> None:
 def test_at_most_keeps_order_and_small_sets_whole() -> None:
     corpus = stars([str(n) for n in range(20)], ["1"] * 20)
 
-    some = [int(text) for text in derived_sets.at_most(corpus, 5).texts.to_pylist()]
+    some = [int(text) for text in derived_sets.sample_at_most(corpus, 5).texts.to_pylist()]
 
     assert len(some) == 5
     assert (np.diff(some) > 0).all()
-    assert derived_sets.at_most(corpus, 20) is corpus
+    assert derived_sets.sample_at_most(corpus, 20) is corpus
 
 
 def test_rules_need_labels() -> None:
     bare = Dataset(stars(["a"], ["1"]).texts, None, "reviews.csv")
 
-    assert derived_sets.relabel(bare, {}) is bare
-    with pytest.raises(DataError, match=r"reviews.csv: no stars to make a polarity of"):
-        derived_sets.to_polarity(bare, derived_sets.COMMON)
+    assert derived_sets.rename_labels(bare, {}) is bare
+    with pytest.raises(DataError, match=r"reviews.csv: no stars to derive the polarity from"):
+        derived_sets.polarity_from_stars(bare, derived_sets.COMMON_POLARITY)

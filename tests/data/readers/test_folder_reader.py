@@ -63,22 +63,24 @@ def test_wrong_encoding_names_the_file_in_the_folder(tmp_path: Path) -> None:
 
 
 def test_an_empty_folder_says_what_was_expected(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"nothing to read. Expected a folder a label"):
+    with pytest.raises(
+        DataError, match=r"nothing to read. Expected one folder of text files per label"
+    ):
         load_dataset(str(tmp_path))
 
 
 def test_a_folder_with_other_files_names_one(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"Name one file: .*reviews.csv"):
+    with pytest.raises(DataError, match=r"Name one of its files: .*reviews.csv"):
         load_dataset(make(tmp_path, {"reviews.csv": "text,label\na,1\n"}))
 
 
 def test_a_missing_part_of_a_folder_is_said(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"the folder has no part 'test'"):
+    with pytest.raises(DataError, match=r"the folder has no test split"):
         load_dataset(make(tmp_path, {"pos/0.txt": "good"}), split="test")
 
 
 def test_a_file_has_no_test_part(tmp_path: Path) -> None:
     root = make(tmp_path, {"reviews.csv": "text,label\na,1\n"})
 
-    with pytest.raises(DataError, match=r"a file has no part 'test'. Name the file"):
+    with pytest.raises(DataError, match=r"a file has no test split. Name the file"):
         load_dataset(f"{root}/reviews.csv", split="test")

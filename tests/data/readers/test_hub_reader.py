@@ -77,7 +77,7 @@ def test_a_row_without_class_has_no_label(hub: Answers) -> None:
 
 @pytest.mark.usefixtures("hub")
 def test_what_the_hub_has_not_got_is_said_in_a_sentence() -> None:
-    message = "hf:no/such, part 'train': cannot be read from the Hub: .* doesn't exist on the Hub"
+    message = "hf:no/such, split 'train': cannot be read from the Hub: .* doesn't exist on the Hub"
     with pytest.raises(DataError, match=message) as caught:
         load_dataset("hf:no/such")
     with pytest.raises(DataError, match="hf:no/such: cannot be read from the Hub: no network"):

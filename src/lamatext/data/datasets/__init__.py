@@ -1,1 +1,1 @@
-"""Data sets known by name."""
+"""Data sets known by name: catalog, locations, official files and derived sets."""

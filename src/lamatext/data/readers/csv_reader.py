@@ -1,4 +1,4 @@
-"""CSV and TSV as tables: every column a string, quoted newlines, a line number for every fault."""
+"""CSV and TSV reader: all columns as strings, quoted line ends, errors with line numbers."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -8,26 +8,26 @@ from itertools import chain
 import pyarrow as pa
 import pyarrow.csv as pacsv
 
-from lamatext.data.readers.compression import Block
+from lamatext.data.readers.line_blocks import Block
 from lamatext.data.readers.table import Table
 from lamatext.errors import DataError
 
-LONGEST_ROW = 1 << 26  # bytes; beyond this an opened quote was surely never closed
+MAX_ROW = 1 << 26  # bytes; a longer row has a quote that is never closed
 
-_QUOTED = re.compile(rb'"[^"]*+(?:""[^"]*+)*+"')  # a whole quoted field
+_QUOTED = re.compile(rb'"[^"]*+(?:""[^"]*+)*+"')  # a complete quoted field
 
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """How a delimited file is written."""
+    """The CSV dialect of a file: delimiter, quoting and column names."""
 
-    delimiter: str | None = None  # None: comma, semicolon or tab, whichever the header has most of
+    delimiter: str | None = None  # None: the most frequent of , ; tab in the header
     quoted: bool = True
-    names: tuple[str, ...] | None = None  # None: the first line has them
+    names: tuple[str, ...] | None = None  # None: read from the first line
 
 
-def delimited_table(name: str, blocks: Iterator[Block], dialect: Dialect) -> Table:
-    """A table whose header has been read and whose rows are still to come."""
+def csv_table(name: str, blocks: Iterator[Block], dialect: Dialect) -> Table:
+    """Read the header of a CSV file; return a table that reads its rows."""
     first = next(blocks, None)
     if first is None or not first.data.strip():
         raise DataError(f"{name}: the file is empty. Expected a header line and rows.")
@@ -36,10 +36,10 @@ def delimited_table(name: str, blocks: Iterator[Block], dialect: Dialect) -> Tab
             f"{name}: the lines end with CR alone, expected LF or CR LF. "
             "Convert it: tr '\\r' '\\n'."
         )
-    delimiter = dialect.delimiter or _delimiter(first.data)
+    delimiter = dialect.delimiter or _detect_delimiter(first.data)
     rows: Iterator[Block] = chain([first], blocks)
     if dialect.quoted:
-        rows = _whole_rows(name, rows, delimiter.encode())
+        rows = _complete_rows(name, rows, delimiter.encode())
     parser = _Parser(name, delimiter, quoted=dialect.quoted)
     columns = dialect.names
     if columns is None:
@@ -55,13 +55,13 @@ def delimited_table(name: str, blocks: Iterator[Block], dialect: Dialect) -> Tab
     return Table(name, columns, batches)
 
 
-def _delimiter(head: bytes) -> str:
+def _detect_delimiter(head: bytes) -> str:
     line = head.partition(b"\n")[0].decode()
     return max(",;\t", key=line.count)
 
 
-def _whole_rows(name: str, blocks: Iterator[Block], delimiter: bytes) -> Iterator[Block]:
-    """Blocks cut anew so that each ends with a row, for a quoted field may hold line ends."""
+def _complete_rows(name: str, blocks: Iterator[Block], delimiter: bytes) -> Iterator[Block]:
+    """Cut the blocks of a CSV file between rows: a quoted field may contain line ends."""
     data, line = b"", 1
     for block in blocks:
         data += block.data
@@ -70,7 +70,7 @@ def _whole_rows(name: str, blocks: Iterator[Block], delimiter: bytes) -> Iterato
             yield Block(data[:end], line)
             line += data.count(b"\n", 0, end)
             data = data[end:]
-        if len(data) > LONGEST_ROW:
+        if len(data) > MAX_ROW:
             break
     if data and _row_end(data + b"\n", delimiter) <= len(data):
         raise DataError(
@@ -82,9 +82,9 @@ def _whole_rows(name: str, blocks: Iterator[Block], delimiter: bytes) -> Iterato
 
 
 def _row_end(data: bytes, delimiter: bytes) -> int:
-    """Where the last whole row ends: after the last line end outside quotes, or 0.
+    """Return the end of the last complete CSV row (the last line end outside quotes), or 0.
 
-    As in pyarrow, a quote opens only at the start of a field and is a plain character elsewhere.
+    As in pyarrow, a quote opens a field only at its start and is a plain character elsewhere.
     """
     opens_after = delimiter + b"\r\n"
     at = end = 0
@@ -100,20 +100,20 @@ def _row_end(data: bytes, delimiter: bytes) -> int:
 
 
 class _Parser:
-    """pyarrow's CSV parser on one block at a time, with our messages."""
+    """CSV parser for one block of rows: pyarrow's, with error messages that name the line."""
 
     def __init__(self, name: str, delimiter: str, *, quoted: bool) -> None:
         self._name = name
-        self._bad: list[pacsv.InvalidRow] = []
+        self._invalid_rows: list[pacsv.InvalidRow] = []
         self._options = pacsv.ParseOptions(
             delimiter=delimiter,
             quote_char='"' if quoted else False,
             newlines_in_values=quoted,
-            invalid_row_handler=self._refuse,
+            invalid_row_handler=self._reject,
         )
 
     def header(self, block: Block) -> tuple[tuple[str, ...], Block]:
-        """The column names, and the block without them."""
+        """Parse the CSV header; return the column names and the rest of the block."""
         head, end = b"", 0
         delimiter = self._options.delimiter.encode()
         while not head.strip() or not _row_end(head, delimiter):
@@ -127,7 +127,7 @@ class _Parser:
     def rows(
         self, block: Block, columns: Sequence[str], wanted: Sequence[str] | None
     ) -> list[pa.RecordBatch]:
-        """The rows of the block, in the ``wanted`` columns or in all."""
+        """Parse the CSV rows of a block, all columns or the ``wanted`` ones."""
         batches: list[pa.RecordBatch] = self._parse(block, columns, wanted).to_batches()
         return batches
 
@@ -138,23 +138,23 @@ class _Parser:
             block_size=len(block.data) + 1, column_names=columns, use_threads=False
         )
         convert = pacsv.ConvertOptions(
-            check_utf8=False,  # done already, and with the line
+            check_utf8=False,  # already checked when the block was read
             column_types={column: pa.string() for column in columns or ()},
             include_columns=list(wanted or ()),
         )
         try:
             return pacsv.read_csv(pa.BufferReader(block.data), read, self._options, convert)
         except pa.ArrowInvalid as error:
-            raise self._explained(error, block) from error
+            raise self._parse_error(error, block) from error
 
-    def _refuse(self, row: pacsv.InvalidRow) -> str:
-        self._bad.append(row)
+    def _reject(self, row: pacsv.InvalidRow) -> str:
+        self._invalid_rows.append(row)
         return "error"
 
-    def _explained(self, error: pa.ArrowInvalid, block: Block) -> DataError:
-        if not self._bad:
+    def _parse_error(self, error: pa.ArrowInvalid, block: Block) -> DataError:
+        if not self._invalid_rows:
             return DataError(f"{self._name}:{block.line}: cannot be read as a table ({error}).")
-        row = self._bad[0]
+        row = self._invalid_rows[0]
         at = block.data.find(row.text.encode())
         line = block.line + block.data.count(b"\n", 0, max(at, 0))
         return DataError(

@@ -1,73 +1,69 @@
-"""Data sets on the Hugging Face Hub: ``hf:OWNER/NAME``, or ``hf:OWNER/NAME:CONFIG``."""
+"""Hugging Face Hub reader: data sets named ``hf:OWNER/NAME`` or ``hf:OWNER/NAME:CONFIG``."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
 
-from lamatext.data.readers.file_formats import as_strings
-from lamatext.data.readers.table import Table
+from lamatext.data.readers.table import Table, string_batch
 from lamatext.errors import DataError, require
 
 PREFIX = "hf:"
-_ROWS = 8192  # rows of a batch
+_BATCH_ROWS = 8192
 
 
 def hub_table(source: str, split: str) -> Table:
-    """One part of a set as a table; numbered classes become their names."""
-    dataset = _load(source, split)
+    """Return a table of one split of a Hub data set; class indices become class names."""
+    datasets = require("datasets", extra="hub", purpose=f"reading {source}")
+    path, config = _parse_address(source)
+    try:
+        dataset = datasets.load_dataset(path, config, split=split)
+    except (OSError, ValueError) as error:  # not found, offline, no such split or config
+        raise _hub_error(f"{source}, split '{split}'", error) from error
     columns = tuple(dataset.column_names)
 
     def batches(wanted: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
         names = list(wanted or columns)
-        chosen = dataset.select_columns(names).with_format("arrow")
-        for table in chosen.iter(batch_size=_ROWS):
+        selected = dataset.select_columns(names).with_format("arrow")
+        for table in selected.iter(batch_size=_BATCH_ROWS):
             for batch in table.select(names).to_batches():
-                yield _named(as_strings(batch, source, single=wanted is not None), dataset.features)
+                strings = string_batch(batch, source, allow_lists=wanted is None)
+                yield _with_class_names(strings, dataset.features)
 
     return Table(source, columns, batches)
 
 
-def hub_parts(source: str) -> list[str]:
-    """The names of the parts: train, test, ..."""
+def hub_splits(source: str) -> list[str]:
+    """Return the names of the splits of a Hub data set, such as train and test."""
     datasets = require("datasets", extra="hub", purpose=f"reading {source}")
-    path, config = _address(source)
+    path, config = _parse_address(source)
     try:
-        return [str(part) for part in datasets.get_dataset_split_names(path, config)]
+        return [str(split) for split in datasets.get_dataset_split_names(path, config)]
     except (OSError, ValueError) as error:
-        raise _unreadable(source, error) from error
+        raise _hub_error(source, error) from error
 
 
-def _load(source: str, split: str) -> Any:
-    datasets = require("datasets", extra="hub", purpose=f"reading {source}")
-    path, config = _address(source)
-    try:
-        return datasets.load_dataset(path, config, split=split)
-    except (OSError, ValueError) as error:  # not found, offline, no such part or config
-        raise _unreadable(f"{source}, part '{split}'", error) from error
-
-
-def _unreadable(what: str, error: Exception) -> DataError:
+def _hub_error(source: str, error: Exception) -> DataError:
     reason = str(error).strip().partition("\n")[0].rstrip(".")
     return DataError(
-        f"{what}: cannot be read from the Hub: {reason}. Check the name and the network."
+        f"{source}: cannot be read from the Hub: {reason}. Check the name and the network."
     )
 
 
-def _address(source: str) -> tuple[str, str | None]:
+def _parse_address(source: str) -> tuple[str, str | None]:
     path, _, config = source.removeprefix(PREFIX).partition(":")
     if path.count("/") != 1 or path.startswith("/") or path.endswith("/"):
         raise DataError(f"{source}: expected hf:OWNER/NAME, such as hf:stanfordnlp/imdb.")
     return path, config or None
 
 
-def _named(batch: pa.RecordBatch, features: Any) -> pa.RecordBatch:
-    """The batch with ClassLabel numbers replaced by their names; -1 means that there is none."""
+def _with_class_names(batch: pa.RecordBatch, features: Any) -> pa.RecordBatch:
+    """Replace the indices of ClassLabel columns on the Hub by names; -1 is a missing label."""
     columns = []
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
-        names = getattr(features[name], "names", None)
-        if names:
-            words = {str(number): word for number, word in enumerate(names)}
-            column = pa.array([words.get(value) for value in column.to_pylist()], pa.string())
+        class_names = getattr(features[name], "names", None)
+        if class_names:
+            by_index = {str(index): class_name for index, class_name in enumerate(class_names)}
+            column = pa.array([by_index.get(value) for value in column.to_pylist()], pa.string())
         columns.append(column)
     return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)

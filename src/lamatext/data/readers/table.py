@@ -1,5 +1,6 @@
 """The table that every file reader returns: string columns that are read once, in batches."""
 
+import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -64,3 +65,37 @@ class Table:
                 f"{self.name}: row {rows_before + first + 1} has no label in column '{column}'. "
                 "Fill it in or leave the row out."
             )
+
+
+def string_batch(batch: pa.RecordBatch, name: str, *, allow_lists: bool) -> pa.RecordBatch:
+    """Convert every column of a table batch to strings; lists become JSON if they are allowed."""
+    columns = []
+    for field, column in zip(batch.schema, batch.columns, strict=True):
+        if not pa.types.is_nested(field.type):
+            columns.append(_string_column(column, field, name))
+        elif allow_lists:
+            columns.append(_json_column(column))
+        else:
+            raise DataError(
+                f"{name}: column '{field.name}' holds {field.type}, expected one value per row; "
+                "multi-label is not supported. Keep one label per row."
+            )
+    return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
+
+
+def _string_column(column: pa.Array, field: pa.Field, name: str) -> pa.Array:
+    try:
+        return pc.cast(column, pa.string())
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise DataError(
+            f"{name}: column '{field.name}' of type {field.type} cannot be read as text. "
+            "Convert it to text or numbers."
+        ) from error
+
+
+def _json_column(column: pa.Array) -> pa.Array:
+    values = column.to_pylist()
+    return pa.array(
+        [None if v is None else json.dumps(v, ensure_ascii=False, default=str) for v in values],
+        pa.string(),
+    )

@@ -1,6 +1,10 @@
 import pytest
 
-from lamatext.data.columns import choose_label, choose_text, find_label
+from lamatext.data.column_detection import (
+    choose_label_column,
+    choose_text_column,
+    find_label_column,
+)
 from lamatext.errors import DataError
 
 
@@ -18,53 +22,53 @@ from lamatext.errors import DataError
     ],
 )
 def test_columns_are_found_by_name(columns: list[str], text: str, label: str) -> None:
-    assert choose_text(columns, None, "a.csv") == text
-    assert choose_label(columns, None, text, "a.csv") == label
+    assert choose_text_column(columns, None, "a.csv") == text
+    assert choose_label_column(columns, None, text, "a.csv") == label
 
 
 def test_a_given_name_wins() -> None:
     columns = ["text", "label", "reply", "mood"]
 
-    assert choose_text(columns, "reply", "a.csv") == "reply"
-    assert choose_label(columns, "mood", "reply", "a.csv") == "mood"
+    assert choose_text_column(columns, "reply", "a.csv") == "reply"
+    assert choose_label_column(columns, "mood", "reply", "a.csv") == "mood"
 
 
 def test_a_lone_column_is_the_text() -> None:
-    assert choose_text(["anything"], None, "a.csv") == "anything"
-    assert find_label(["anything"], None, "anything", "a.csv") is None
+    assert choose_text_column(["anything"], None, "a.csv") == "anything"
+    assert find_label_column(["anything"], None, "anything", "a.csv") is None
 
 
 def test_a_wrong_name_is_met_with_the_right_one() -> None:
     message = "a.csv: no column 'txt'. It has text, label. Did you mean --text-column text?"
 
     with pytest.raises(DataError) as caught:
-        choose_text(["text", "label"], "txt", "a.csv")
+        choose_text_column(["text", "label"], "txt", "a.csv")
 
     assert str(caught.value) == message
 
 
 def test_a_suggested_name_with_spaces_is_quoted_for_the_shell() -> None:
     with pytest.raises(DataError, match=r"Did you mean --label-column 'Star Rating'"):
-        choose_label(["Review", "Star Rating"], "star_ratings", "Review", "a.csv")
+        choose_label_column(["Review", "Star Rating"], "star_ratings", "Review", "a.csv")
 
 
 def test_no_text_column_lists_the_columns_and_the_option() -> None:
     with pytest.raises(DataError, match=r"no text column found. Its columns are a, b, c.*--text-c"):
-        choose_text(["a", "b", "c"], None, "a.csv")
+        choose_text_column(["a", "b", "c"], None, "a.csv")
 
 
 def test_no_label_column_lists_the_columns_and_the_option() -> None:
     with pytest.raises(DataError, match=r"no label column found. Its columns are .*--label-column"):
-        choose_label(["text", "b", "c"], None, "text", "a.csv")
+        choose_label_column(["text", "b", "c"], None, "text", "a.csv")
 
 
 def test_two_columns_of_one_name_are_refused() -> None:
     with pytest.raises(DataError, match=r"a.csv: 2 columns are named 'text'"):
-        choose_text(["text", "text", "label"], None, "a.csv")
+        choose_text_column(["text", "text", "label"], None, "a.csv")
 
 
 def test_many_or_long_names_are_cut() -> None:
     with pytest.raises(DataError, match=r"and 5 more") as caught:
-        choose_text([f"{number:060}" for number in range(25)], None, "a.csv")
+        choose_text_column([f"{number:060}" for number in range(25)], None, "a.csv")
 
     assert len(str(caught.value)) < 1200

@@ -1,0 +1,85 @@
+"""File format detection: choose the reader of a file by its extension or its first lines."""
+
+from itertools import chain
+from pathlib import Path
+
+from lamatext.data.readers.compression import decompressed_suffix, missing_file_error, source_name
+from lamatext.data.readers.csv_reader import Dialect, csv_table
+from lamatext.data.readers.jsonl_reader import jsonl_table
+from lamatext.data.readers.line_blocks import read_blocks
+from lamatext.data.readers.parquet_reader import parquet_table
+from lamatext.data.readers.table import Table
+from lamatext.data.readers.text_lines_reader import LABEL_PREFIX, fasttext_table, plain_lines_table
+from lamatext.errors import DataError
+
+FORMATS = ("csv", "tsv", "jsonl", "parquet", "fasttext", "lines")
+
+_BY_SUFFIX = {
+    ".csv": "csv", ".tsv": "tsv", ".tab": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl",
+    ".json": "jsonl", ".parquet": "parquet", ".pq": "parquet", ".ft": "fasttext",
+}  # fmt: skip
+_DETECTED_BY_CONTENT = {"", ".txt", ".text", ".data", ".train", ".test", ".valid"}
+
+
+def file_table(source: str, format: str | None = None) -> Table:
+    """Return a table of a file, or of stdin for ``-``; detect its format unless it is named."""
+    name = source_name(source)
+    format = _format_by_name(source) if format is None else _check_format(format)
+    if format == "parquet":
+        return parquet_table(source)
+    blocks = read_blocks(source)
+    if format is None:
+        first = next(blocks, None)
+        if first is None:
+            raise DataError(f"{name}: the file is empty. Expected one text or more.")
+        format = _format_by_content(first.data, has_suffix=bool(Path(source).suffix))
+        blocks = chain([first], blocks)
+    match format:
+        case "csv":
+            return csv_table(name, blocks, Dialect())
+        case "tsv":
+            return csv_table(name, blocks, Dialect(delimiter="\t"))
+        case "jsonl":
+            return jsonl_table(name, blocks)
+        case "fasttext":
+            return fasttext_table(name, blocks)
+        case _:
+            return plain_lines_table(name, blocks)
+
+
+def is_table_file(path: Path) -> bool:
+    """Return whether the extension of a file belongs to a format with columns."""
+    return decompressed_suffix(path) in _BY_SUFFIX and path.is_file()
+
+
+def _check_format(format: str) -> str:
+    if format not in FORMATS:
+        raise DataError(f"unknown format '{format}'. Known formats are {', '.join(FORMATS)}.")
+    return format
+
+
+def _format_by_name(source: str) -> str | None:
+    """Detect the file format from the extension; None if the content has to decide."""
+    suffix = "" if source == "-" else decompressed_suffix(Path(source))
+    if suffix in _DETECTED_BY_CONTENT:
+        return None
+    if suffix not in _BY_SUFFIX:
+        if not Path(source).exists():
+            raise missing_file_error(source)
+        raise DataError(
+            f"{source}: the extension '{suffix}' is not that of a known format. Name the format "
+            f"with --format, one of {', '.join(FORMATS)}, or convert the file."
+        )
+    return _BY_SUFFIX[suffix]
+
+
+def _format_by_content(head: bytes, *, has_suffix: bool) -> str:
+    """Detect the file format from the first lines; a ``.txt`` file is never CSV or TSV."""
+    if head.startswith(LABEL_PREFIX.encode()):
+        return "fasttext"
+    if head.lstrip().startswith(b"{"):
+        return "jsonl"
+    first_line = head.partition(b"\n")[0]
+    if not has_suffix and b"\t" in first_line:
+        return "tsv"
+    return "csv" if not has_suffix and b"," in first_line and b" " not in first_line else "lines"

@@ -1,4 +1,4 @@
-"""The wheel, installed without the repository and without the training stack."""
+"""The installed wheel works without the repository, with and without the training libraries."""
 
 import os
 import shutil
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Built from a copy, so that the repository stays as it is."""
+    """Build from a copy, so that the repository is not changed."""
     copy = tmp_path_factory.mktemp("source")
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, copy)
@@ -34,7 +34,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def core_distributions() -> set[str]:
-    """What ``pip install lamatext`` brings: the core dependencies and theirs, by name."""
+    """Return the names of all distributions that ``pip install lamatext`` installs."""
     found: set[str] = set()
     waiting = ["lamatext"]
     while waiting:
@@ -50,7 +50,7 @@ def core_distributions() -> set[str]:
 
 @pytest.fixture(scope="module")
 def light(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The command in an environment that has the wheel and the core dependencies alone."""
+    """Return the command in an environment with the wheel and only the core dependencies."""
     folder = tmp_path_factory.mktemp("light")
     venv.create(folder, with_pip=False, symlinks=True)
     site = next(folder.glob("lib/python*/site-packages"))
@@ -76,7 +76,7 @@ def light(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def _link(name: str, site: Path) -> None:
-    """Everything that the distribution installed, linked under another site-packages."""
+    """Link everything that a distribution installed into another site-packages folder."""
     installed = distribution(name)
     tops = {path.parts[0] for path in installed.files or [] if path.parts[0] not in ("..", ".")}
     for top in tops - {"__pycache__"}:
@@ -91,11 +91,11 @@ def call(command: Path, *arguments: str, cwd: Path) -> subprocess.CompletedProce
 
 
 def outside() -> dict[str, str]:
-    """The environment of a shell that knows nothing of this one's Python."""
+    """Return the environment variables without those of this Python."""
     return {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "VIRTUAL"))}
 
 
-def test_recipes_and_pages_ship_inside(wheel: Path) -> None:
+def test_the_wheel_contains_every_file_of_the_package(wheel: Path) -> None:
     names = set(zipfile.ZipFile(wheel).namelist())
     outside = {"__pycache__", "lamatext.egg-info"}
 
@@ -104,7 +104,7 @@ def test_recipes_and_pages_ship_inside(wheel: Path) -> None:
             assert path.relative_to(ROOT / "src").as_posix() in names
 
 
-def test_the_environment_is_light(light: Path, tmp_path: Path) -> None:
+def test_the_light_environment_has_no_training_libraries(light: Path, tmp_path: Path) -> None:
     code = f"import importlib.util as u; print([n for n in {HEAVY!r} if u.find_spec(n)])"
 
     done = call(light.with_name("python"), "-c", code, cwd=tmp_path)
@@ -121,7 +121,9 @@ VERBS: dict[str, tuple[str, ...]] = {
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_a_verb_runs_without_the_training_stack(verb: str, light: Path, tmp_path: Path) -> None:
+def test_a_command_runs_without_the_training_libraries(
+    verb: str, light: Path, tmp_path: Path
+) -> None:
     (tmp_path / "reviews.csv").write_text("text,label\na superb film,pos\na dull film,neg\n")
 
     done = call(light, verb, str(MODEL), *VERBS[verb], cwd=tmp_path)
@@ -130,12 +132,12 @@ def test_a_verb_runs_without_the_training_stack(verb: str, light: Path, tmp_path
     assert done.stdout
 
 
-def test_sets_and_versions_are_shown(light: Path, tmp_path: Path) -> None:
+def test_datasets_and_version_are_shown(light: Path, tmp_path: Path) -> None:
     assert "rotten-tomatoes" in call(light, "data", cwd=tmp_path).stdout
     assert call(light, "--version", cwd=tmp_path).stdout.startswith("lamatext ")
 
 
-def test_training_says_what_to_install(light: Path, tmp_path: Path) -> None:
+def test_training_without_its_libraries_names_the_pip_command(light: Path, tmp_path: Path) -> None:
     (tmp_path / "reviews.csv").write_text("text,label\na superb film,pos\na dull film,neg\n")
 
     done = call(light, "train", "reviews.csv", "--out", "run", cwd=tmp_path)
@@ -147,7 +149,7 @@ def test_training_says_what_to_install(light: Path, tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def full(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The command from the wheel, with the training stack of this environment behind it."""
+    """Return the command of the wheel, with the training libraries of this environment."""
     folder = tmp_path_factory.mktemp("full")
     install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", "there"]
     subprocess.run([*install, str(wheel)], cwd=folder, check=True)
@@ -172,9 +174,9 @@ FULL_VERBS: dict[str, tuple[tuple[str, ...], str]] = {
 
 
 @pytest.mark.parametrize("verb", FULL_VERBS)
-def test_a_verb_runs_with_the_training_stack(verb: str, full: Path, tmp_path: Path) -> None:
+def test_a_command_runs_with_the_training_libraries(verb: str, full: Path, tmp_path: Path) -> None:
     arguments, written = FULL_VERBS[verb]
-    shutil.copytree(MODEL, tmp_path / "model")  # report adds to the folder
+    shutil.copytree(MODEL, tmp_path / "model")
     lines = ["a superb film,pos", "a dull film,neg"] * 15
     (tmp_path / "reviews.csv").write_text("text,label\n" + "\n".join(lines) + "\n")
 
@@ -184,7 +186,7 @@ def test_a_verb_runs_with_the_training_stack(verb: str, full: Path, tmp_path: Pa
     assert (tmp_path / written).exists()
 
 
-def test_the_server_answers_from_the_wheel(full: Path, tmp_path: Path) -> None:
+def test_the_server_runs_from_the_wheel(full: Path, tmp_path: Path) -> None:
     server = subprocess.Popen(
         [full, "serve", str(MODEL), "--port", "0", "--drain", "0"],
         cwd=tmp_path,

@@ -1,4 +1,4 @@
-"""Networks with random weights, and what torch says of random texts."""
+"""Networks with random weights, for tests of engines and graphs."""
 
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ SYSTEMS = (
 
 
 def settings(name: str, **values: object) -> ModelSettings:
-    """Small sizes."""
+    """Return settings of a small network."""
     sizes = {"hidden_size": 7, "heads": 5, "classifier_width": 9, "cnn_filters": 6, "san_width": 11}
     return ModelSettings.model_validate({"name": name, **sizes, **values})
 
@@ -33,7 +33,7 @@ def settings(name: str, **values: object) -> ModelSettings:
 def random_network(
     model: ModelSettings, *, vocabulary: int = VOCABULARY, width: int = WIDTH
 ) -> tuple[TorchEngine, dict[str, NDArray[Any]]]:
-    """A network whose every tensor is random, the padding's embedding too, and its tensors."""
+    """Return a network with random tensors, including the embedding of padding."""
     torch.manual_seed(0)
     network = build_network(model, vocabulary=vocabulary, width=width, classes=CLASSES)
     with torch.no_grad():
@@ -44,7 +44,7 @@ def random_network(
 
 
 def random_texts(texts: int, words: int, *, seed: int = 0) -> tuple[Ids, Ids]:
-    """Ids (B, T) with any id in the padding, and lengths (B,) of which one is T."""
+    """Return ids (B, T) with random ids in the padding, and lengths (B,), one of them T."""
     draw = np.random.default_rng(seed)
     ids = draw.integers(0, VOCABULARY, (texts, words), dtype=np.int32)
     lengths = draw.integers(1, words + 1, texts, dtype=np.int32)
@@ -58,7 +58,7 @@ def save(
     tensors: dict[str, NDArray[Any]],
     storage: Storage = "float32",
 ) -> Path:
-    """The two files of a saved model that hold its network."""
+    """Write the two files of a saved model that hold its network."""
     folder.mkdir(parents=True, exist_ok=True)
     stored = quantize(tensors, storage)
     save_file(stored, folder / WEIGHTS)

@@ -20,7 +20,7 @@ compiled = pytest.mark.skipif(compiled_library() is None, reason="gru.c is not c
 STORAGES: tuple[Storage, ...] = ("float32", "float16", "int8")
 
 
-def walker(tensors: dict[str, np.ndarray]) -> CompiledGru:
+def compile_gru(tensors: dict[str, np.ndarray]) -> CompiledGru:
     code = compiled_library()
     assert code is not None
     return CompiledGru(code, tensors)
@@ -29,7 +29,7 @@ def walker(tensors: dict[str, np.ndarray]) -> CompiledGru:
 @compiled
 @pytest.mark.parametrize("known", [0, 40, 2048])
 @pytest.mark.parametrize("hidden", [1, 7, 8, 9, 17, 32, 33, 41, 50, 64])
-def test_states_are_those_of_torch_alone(
+def test_compiled_states_equal_those_of_torch(
     hidden: int, known: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(SWITCH, "plain")
@@ -38,17 +38,17 @@ def test_states_are_those_of_torch_alone(
     for name in tensors:
         tensors[name] /= hidden**0.5  # larger weights would enlarge every rounding
     torch_engine.network.load_state_dict({k: torch.from_numpy(v) for k, v in tensors.items()})
-    walk = walker(tensors)
+    gru = compile_gru(tensors)
 
     for seed, (texts, words) in enumerate(SIZES):
         ids, lengths = random_texts(texts, words, seed=seed)
         expected = torch_engine.run(ids, lengths).states
-        np.testing.assert_allclose(walk.states(ids, lengths), expected, rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(gru.states(ids, lengths), expected, rtol=1e-5, atol=1e-6)
 
 
 @compiled
 @pytest.mark.parametrize("storage", STORAGES)
-def test_stored_numbers_are_those_computed_with(
+def test_quantized_tensors_give_the_states_of_dequantized_ones(
     storage: Storage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(compiled_gru, "PRECOMPUTED", 100)
@@ -56,75 +56,75 @@ def test_stored_numbers_are_those_computed_with(
     stored = quantize(tensors, storage)
     ids, lengths = random_texts(9, 30)
 
-    found = walker(stored).states(ids, lengths)
+    states = compile_gru(stored).states(ids, lengths)
 
-    np.testing.assert_array_equal(found, walker(dequantize(stored)).states(ids, lengths))
+    np.testing.assert_array_equal(states, compile_gru(dequantize(stored)).states(ids, lengths))
 
 
 @compiled
-def test_gates_reach_their_limits_and_stay_numbers() -> None:
+def test_states_stay_finite_when_the_gates_saturate() -> None:
     _, tensors = random_network(settings("bigru"))
     for name in tensors:
         tensors[name] *= 1e4
     ids, lengths = random_texts(3, 20)
 
-    found = walker(tensors).states(ids, lengths)
+    states = compile_gru(tensors).states(ids, lengths)
 
-    assert np.isfinite(found).all()
-    assert np.abs(found).max() <= 1
+    assert np.isfinite(states).all()
+    assert np.abs(states).max() <= 1
 
 
 @compiled
-def test_a_text_has_the_same_states_alone_and_in_a_batch_bit_for_bit() -> None:
-    walk = walker(random_network(settings("bigru"))[1])
+def test_a_text_has_the_same_states_alone_and_in_a_batch() -> None:
+    gru = compile_gru(random_network(settings("bigru"))[1])
     ids, lengths = random_texts(6, 30)
 
-    together = walk.states(ids, lengths)
+    together = gru.states(ids, lengths)
 
     for row, length in enumerate(lengths):
-        alone = walk.states(ids[row : row + 1, :length], lengths[row : row + 1])
+        alone = gru.states(ids[row : row + 1, :length], lengths[row : row + 1])
         np.testing.assert_array_equal(together[row, :length], alone[0])
         assert not together[row, length:].any()
 
 
 @compiled
-def test_a_length_below_zero_is_none_at_all() -> None:
-    walk = walker(random_network(settings("bigru"))[1])
+def test_a_negative_length_gives_zero_states() -> None:
+    gru = compile_gru(random_network(settings("bigru"))[1])
 
-    states = walk.states(np.array([[3, 4, 5]] * 2, np.int32), np.array([-9, 3], np.int32))
+    states = gru.states(np.array([[3, 4, 5]] * 2, np.int32), np.array([-9, 3], np.int32))
 
     assert not states[0].any()
     assert states[1].any(axis=1).all()
 
 
 @compiled
-def test_arrays_of_any_layout_are_read_right() -> None:
-    walk = walker(random_network(settings("bigru"))[1])
+def test_arrays_with_any_strides_are_read_correctly() -> None:
+    gru = compile_gru(random_network(settings("bigru"))[1])
     ids, lengths = random_texts(6, 30)
-    ngrams = np.repeat(ids, 2, axis=1)[:, ::2]
+    strided = np.repeat(ids, 2, axis=1)[:, ::2]
 
-    found = walk.states(ngrams, np.repeat(lengths, 3)[::3].astype(np.int64).astype(np.int32))
+    states = gru.states(strided, np.repeat(lengths, 3)[::3].astype(np.int64).astype(np.int32))
 
-    np.testing.assert_array_equal(found, walk.states(ids, lengths))
-    np.testing.assert_array_equal(ngrams, ids)  # left as they were
+    np.testing.assert_array_equal(states, gru.states(ids, lengths))
+    np.testing.assert_array_equal(strided, ids)  # left as they were
 
 
 @compiled
-def test_several_threads_may_walk_at_once() -> None:
-    walk = walker(random_network(settings("bigru"))[1])
+def test_several_threads_may_use_one_compiled_gru() -> None:
+    gru = compile_gru(random_network(settings("bigru"))[1])
     batches = [random_texts(4, 1 + seed, seed=seed) for seed in range(40)]
 
     with ThreadPoolExecutor(4) as pool:
-        found = list(pool.map(lambda batch: walk.states(*batch), batches))
+        results = list(pool.map(lambda batch: gru.states(*batch), batches))
 
-    for batch, states in zip(batches, found, strict=True):
-        np.testing.assert_array_equal(states, walk.states(*batch))
+    for batch, states in zip(batches, results, strict=True):
+        np.testing.assert_array_equal(states, gru.states(*batch))
 
 
 @compiled
 @pytest.mark.parametrize("storage", STORAGES)
 @pytest.mark.parametrize("name", ["lama-ctx", "san", "bigru"])
-def test_a_saved_model_says_the_same_with_compiled_code_and_without(
+def test_a_saved_model_gives_the_same_outputs_with_and_without_compiled_code(
     name: str, storage: Storage, tmp_path: Path
 ) -> None:
     model = settings(name)
@@ -133,13 +133,15 @@ def test_a_saved_model_says_the_same_with_compiled_code_and_without(
 
     for seed, (texts, words) in enumerate(SIZES):
         ids, lengths = random_texts(texts, words, seed=seed)
-        found = engine.run(ids, lengths)
-        assert_equal_results(found, plain.run(ids, lengths), lengths)
-        walked = walker(tensor_views((folder / WEIGHTS).read_bytes())).states(ids, lengths)
-        np.testing.assert_array_equal(found.states, walked)
+        output = engine.run(ids, lengths)
+        assert_equal_results(output, plain.run(ids, lengths), lengths)
+        compiled_states = compile_gru(tensor_views((folder / WEIGHTS).read_bytes())).states(
+            ids, lengths
+        )
+        np.testing.assert_array_equal(output.states, compiled_states)
 
 
-def test_without_compiled_code_the_graph_walks(
+def test_without_compiled_code_the_graph_runs_the_gru(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = settings("lama-ctx")
@@ -147,12 +149,14 @@ def test_without_compiled_code_the_graph_walks(
     ids, lengths = random_texts(5, 20)
 
     monkeypatch.setattr(onnx_engine, "compiled_library", lambda: None)
-    found = OnnxEngine.load(folder).logits(ids, lengths)
+    logits = OnnxEngine.load(folder).logits(ids, lengths)
 
-    np.testing.assert_array_equal(found, OnnxEngine(folder / GRAPH).logits(ids, lengths))
+    np.testing.assert_array_equal(logits, OnnxEngine(folder / GRAPH).logits(ids, lengths))
 
 
-def test_code_that_is_not_there_or_cannot_run_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_code_that_is_missing_or_cannot_run_here_is_not_used(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(compiled_gru, "find_spec", lambda _: None)
     assert compiled_library.__wrapped__() is None
 
@@ -163,7 +167,7 @@ def test_code_that_is_not_there_or_cannot_run_is_not_used(monkeypatch: pytest.Mo
         assert compiled_library.__wrapped__() is None
 
 
-def test_a_graph_takes_the_states_it_is_given() -> None:
+def test_a_graph_uses_the_states_passed_to_it() -> None:
     model = settings("lama-ctx")
     torch_engine, tensors = random_network(model)
     session = OnnxEngine(build_onnx_graph(model, tensors).SerializeToString()).session

@@ -26,7 +26,7 @@ print(result.logits.shape, result.weights.shape, float(result.weights.sum()))
 """
 
 
-def test_saved_model_runs_where_the_training_stack_is_absent(tmp_path: Path) -> None:
+def test_a_saved_model_runs_without_the_training_libraries(tmp_path: Path) -> None:
     model = settings("lama-ctx")
     folder = save(tmp_path, model, random_network(model)[1])
 
@@ -41,7 +41,7 @@ def test_saved_model_runs_where_the_training_stack_is_absent(tmp_path: Path) -> 
     assert done.stdout.startswith("(2, 4) (2, 5, 3) 10.0")
 
 
-def test_logits_alone_are_those_of_the_whole_run(tmp_path: Path) -> None:
+def test_logits_equal_those_of_a_full_run(tmp_path: Path) -> None:
     model = settings("lama-ctx")
     engine = OnnxEngine.load(save(tmp_path, model, random_network(model)[1]))
     ids, lengths = random_texts(7, 25)
@@ -63,7 +63,7 @@ def test_several_threads_may_use_one_engine(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("compiled", [True, False])
-def test_what_becomes_of_the_files_later_does_not_matter(
+def test_an_engine_does_not_depend_on_later_changes_to_its_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, compiled: bool
 ) -> None:
     if not compiled:
@@ -79,7 +79,7 @@ def test_what_becomes_of_the_files_later_does_not_matter(
     np.testing.assert_array_equal(engine.logits(*batch), before)
 
 
-def test_more_threads_give_the_same_answer(tmp_path: Path) -> None:
+def test_more_threads_give_the_same_logits(tmp_path: Path) -> None:
     model = settings("lama-ctx")
     folder = save(tmp_path, model, random_network(model)[1])
     ids, lengths = random_texts(32, 40)
@@ -89,19 +89,19 @@ def test_more_threads_give_the_same_answer(tmp_path: Path) -> None:
     np.testing.assert_allclose(two, OnnxEngine.load(folder).logits(ids, lengths), atol=1e-6)
 
 
-def test_folder_without_a_graph_is_refused_when_it_is_loaded(tmp_path: Path) -> None:
+def test_a_folder_without_a_graph_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match=r"no model\.onnx.*TextClassifier\.load"):
         OnnxEngine.load(tmp_path)
 
 
-def test_graph_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+def test_a_graph_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     (tmp_path / GRAPH).write_bytes(b"not a graph")
 
     with pytest.raises(ModelError, match=r"model\.onnx: ONNX Runtime cannot read it"):
         OnnxEngine.load(tmp_path).logits(*random_texts(1, 1))
 
 
-def test_graph_without_its_tensors_is_named(tmp_path: Path) -> None:
+def test_a_missing_tensor_file_is_named(tmp_path: Path) -> None:
     model = settings("lama-ctx")
     save(tmp_path, model, random_network(model)[1])
     (tmp_path / WEIGHTS).unlink()

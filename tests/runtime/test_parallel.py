@@ -8,7 +8,7 @@ from lamatext.runtime.parallel import parallel_map, usable_cores
 
 
 @pytest.mark.parametrize("workers", [None, 1, 3])
-def test_results_come_in_the_order_of_the_items(workers: int | None) -> None:
+def test_results_are_in_the_order_of_the_items(workers: int | None) -> None:
     def work(item: int) -> int:
         time.sleep(0.002 * (item % 3))
         return item * item
@@ -16,7 +16,7 @@ def test_results_come_in_the_order_of_the_items(workers: int | None) -> None:
     assert list(parallel_map(work, range(20), workers=workers)) == [n * n for n in range(20)]
 
 
-def test_items_are_drawn_only_a_few_ahead() -> None:
+def test_only_a_few_items_are_drawn_ahead() -> None:
     drawn = []
 
     def items() -> Iterator[int]:
@@ -30,7 +30,7 @@ def test_items_are_drawn_only_a_few_ahead() -> None:
     results.close()  # type: ignore[attr-defined]
 
 
-def test_work_runs_side_by_side() -> None:
+def test_items_are_processed_in_parallel() -> None:
     meeting = threading.Barrier(2, timeout=10)
 
     def work(_: int) -> bool:
@@ -49,5 +49,5 @@ def test_an_error_in_the_work_reaches_the_caller(workers: int) -> None:
         list(parallel_map(work, [1, 0, 1], workers=workers))
 
 
-def test_some_core_is_usable() -> None:
+def test_at_least_one_core_is_usable() -> None:
     assert usable_cores() >= 1

@@ -17,7 +17,7 @@ def model() -> Predictor:
     return Predictor.load(MODEL)
 
 
-def test_the_label_is_the_most_probable(model: Predictor) -> None:
+def test_the_predicted_label_is_the_most_probable(model: Predictor) -> None:
     probabilities = model.predict_proba(TEXTS)
 
     assert model.predict(TEXTS).tolist() == model.classes_[probabilities.argmax(axis=1)].tolist()
@@ -25,14 +25,14 @@ def test_the_label_is_the_most_probable(model: Predictor) -> None:
 
 
 @pytest.mark.parametrize("texts", [None, 5])
-def test_what_is_no_list_of_texts_is_told(model: Predictor, texts: Any) -> None:
+def test_an_argument_that_is_not_a_list_of_texts_is_an_error(model: Predictor, texts: Any) -> None:
     with pytest.raises(DataError, match="expected a list of texts, got"):
         model.predict_proba(texts)
 
 
 @pytest.mark.parametrize("count", [1, len(TEXTS), CHUNK + 1])
 @pytest.mark.parametrize("collect", [tuple, np.array, iter], ids=["tuple", "array", "iterator"])
-def test_texts_may_come_as_anything_that_gives_them(
+def test_texts_may_be_any_iterable(
     model: Predictor, count: int, collect: Callable[[list[str]], Iterable[str]]
 ) -> None:
     texts = (TEXTS * CHUNK)[:count]
@@ -41,12 +41,12 @@ def test_texts_may_come_as_anything_that_gives_them(
 
 
 @pytest.mark.parametrize("none", [[], (), iter([])], ids=["list", "tuple", "iterator"])
-def test_no_texts_have_no_labels(model: Predictor, none: Iterable[str]) -> None:
+def test_no_texts_give_no_labels(model: Predictor, none: Iterable[str]) -> None:
     assert model.predict(none).shape == (0,)
     assert model.predict_proba([]).shape == (0, len(model.classes_))
 
 
-def test_a_text_alone_gets_the_probabilities_it_gets_in_company(model: Predictor) -> None:
+def test_a_text_has_the_same_probabilities_alone_and_in_a_batch(model: Predictor) -> None:
     alone = np.concatenate([model.predict_proba([text]) for text in TEXTS])
 
     np.testing.assert_allclose(alone, model.predict_proba(TEXTS), atol=1e-6)

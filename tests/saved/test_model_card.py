@@ -1,4 +1,4 @@
-"""The card of a saved model shows names as they are, whatever signs they have."""
+"""The model card shows labels literally, whatever characters they contain."""
 
 from typing import Any
 
@@ -24,7 +24,7 @@ def config() -> dict[str, Any]:
     return {"recipe": recipe, "lamatext": "0", "labels": LABELS, "data": {"source": "texts.csv"}}
 
 
-def test_labels_are_shown_as_they_are_and_stay_text(config: dict[str, Any]) -> None:
+def test_labels_are_shown_literally(config: dict[str, Any]) -> None:
     card = model_card(config, {})
 
     parsed = MarkdownIt().parse(card)

@@ -48,7 +48,7 @@ def assert_equal_results(ours: EngineOutput, theirs: EngineOutput, lengths: np.n
 
 
 @pytest.mark.parametrize(("name", "option"), CASES)
-def test_graph_says_what_torch_says(name: str, option: str) -> None:
+def test_the_graph_gives_the_outputs_of_torch(name: str, option: str) -> None:
     model = settings(name, **OPTIONS[option])
     torch_engine, tensors = random_network(model)
     engine = OnnxEngine(build_onnx_graph(model, tensors).SerializeToString())
@@ -59,7 +59,7 @@ def test_graph_says_what_torch_says(name: str, option: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["lama-ctx", "san", "bigru", "cnn"])
-def test_graph_of_the_papers_sizes_says_what_torch_says(name: str) -> None:
+def test_the_graph_gives_the_outputs_of_torch_at_the_sizes_of_the_paper(name: str) -> None:
     model = ModelSettings.model_validate({"name": name})
     torch_engine, tensors = random_network(model, width=100)
     engine = OnnxEngine(build_onnx_graph(model, tensors).SerializeToString())
@@ -73,7 +73,7 @@ def test_graph_of_the_papers_sizes_says_what_torch_says(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", SYSTEMS)
-def test_text_in_a_batch_gets_the_logits_it_gets_alone(name: str) -> None:
+def test_a_text_has_the_same_logits_alone_and_in_a_batch(name: str) -> None:
     model = settings(name)
     _, tensors = random_network(model)
     engine = OnnxEngine(build_onnx_graph(model, tensors).SerializeToString())
@@ -99,7 +99,7 @@ def test_states_of_padding_are_zero(name: str) -> None:
     assert states[np.arange(30) < lengths[:, None]].all()
 
 
-def test_words_whose_scores_are_all_zero_get_equal_weights() -> None:
+def test_words_with_zero_scores_get_equal_weights() -> None:
     model = settings("lama-ctx")
     _, tensors = random_network(model)
     tensors["pooling.q.weight"][:] = 0
@@ -112,7 +112,7 @@ def test_words_whose_scores_are_all_zero_get_equal_weights() -> None:
 
 
 @pytest.mark.parametrize("name", SYSTEMS)
-def test_graph_keeps_to_the_rules_of_onnx(name: str) -> None:
+def test_the_graph_passes_the_onnx_checker(name: str) -> None:
     model = settings(name, initial_temperature=2.0)
     _, tensors = random_network(model)
 
@@ -120,13 +120,13 @@ def test_graph_keeps_to_the_rules_of_onnx(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["te", "bert"])
-def test_systems_without_a_graph_are_named(name: str) -> None:
+def test_a_system_without_a_graph_is_an_error(name: str) -> None:
     with pytest.raises(ModelError, match=rf"{name} has no ONNX graph.*TextClassifier\.load"):
         build_onnx_graph(settings(name), {})
 
 
 @pytest.mark.parametrize("name", SYSTEMS)
-def test_tensors_in_the_safetensors_file_give_the_same_bits(name: str, tmp_path: Path) -> None:
+def test_external_tensors_give_the_same_bits_as_internal_ones(name: str, tmp_path: Path) -> None:
     model = settings(name)
     _, tensors = random_network(model)
     inside = OnnxEngine(build_onnx_graph(model, tensors).SerializeToString())
@@ -137,7 +137,7 @@ def test_tensors_in_the_safetensors_file_give_the_same_bits(name: str, tmp_path:
     np.testing.assert_array_equal(outside.logits(ids, lengths), inside.logits(ids, lengths))
 
 
-def test_weights_lie_on_disk_once(tmp_path: Path) -> None:
+def test_weights_are_stored_once(tmp_path: Path) -> None:
     model = settings("lama-ctx", classifier_width=512)
     _, tensors = random_network(model, vocabulary=5000, width=100)
 
@@ -147,7 +147,7 @@ def test_weights_lie_on_disk_once(tmp_path: Path) -> None:
     assert {file.name for file in tmp_path.iterdir()} == {GRAPH, WEIGHTS}
 
 
-def test_saved_model_runs_after_its_folder_moved_and_from_any_working_directory(
+def test_a_saved_model_runs_after_its_folder_was_moved(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = settings("lama-ctx")
@@ -165,7 +165,7 @@ def test_saved_model_runs_after_its_folder_moved_and_from_any_working_directory(
     np.testing.assert_array_equal(here, relative)
 
 
-def test_writing_again_replaces_the_graph(tmp_path: Path) -> None:
+def test_writing_a_second_model_replaces_the_graph(tmp_path: Path) -> None:
     first, second = settings("lama-ctx"), settings("avg")
     _, tensors = random_network(first)
     save(tmp_path, first, tensors)
@@ -181,7 +181,7 @@ def test_writing_again_replaces_the_graph(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("storage", ["float16", "int8"])
 @pytest.mark.parametrize("name", SYSTEMS)
-def test_graph_computes_with_the_stored_numbers(
+def test_the_graph_computes_with_the_dequantized_tensors(
     name: str, storage: Storage, tmp_path: Path
 ) -> None:
     model = settings(name)
@@ -198,7 +198,7 @@ def test_graph_computes_with_the_stored_numbers(
 
 @pytest.mark.parametrize(("storage", "share"), [("float16", 0.51), ("int8", 0.3)])
 @pytest.mark.parametrize("name", ["lama-ctx", "bigru"])
-def test_other_storages_are_small(
+def test_quantized_models_are_smaller(
     name: str, storage: Storage, share: float, tmp_path: Path
 ) -> None:
     model = settings(name, hidden_size=50, heads=15, classifier_width=512)

@@ -11,7 +11,7 @@ TENSORS = {
 }
 
 
-def test_float32_changes_nothing() -> None:
+def test_float32_storage_changes_nothing() -> None:
     assert quantize(TENSORS, "float32") == TENSORS
 
 
@@ -25,7 +25,7 @@ def test_float16_halves_the_matrices_and_leaves_the_vectors() -> None:
     }
 
 
-def test_int8_is_for_embedding_and_classifier() -> None:
+def test_int8_storage_is_used_for_embedding_and_classifier_only() -> None:
     stored = quantize(TENSORS, "int8")
 
     assert {name: tensor.dtype.name for name, tensor in stored.items()} == {
@@ -47,13 +47,13 @@ def test_int8_is_within_half_a_step_of_each_row() -> None:
 
 
 @pytest.mark.parametrize("storage", ["float32", "float16", "int8"])
-def test_restored_tensors_are_float32_under_their_names(storage: str) -> None:
+def test_dequantized_tensors_are_float32_under_their_names(storage: str) -> None:
     back = dequantize(quantize(TENSORS, storage))  # type: ignore[arg-type]
 
     assert back.keys() == TENSORS.keys()
     assert all(tensor.dtype == np.float32 for tensor in back.values())
 
 
-def test_unknown_storage_is_refused() -> None:
+def test_an_unknown_storage_is_an_error() -> None:
     with pytest.raises(ConfigError, match=r"weights \('int4'\) must be one of float32, float16"):
         quantize(TENSORS, "int4")  # type: ignore[arg-type]

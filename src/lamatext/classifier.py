@@ -296,7 +296,7 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
 
     def _predictor(self) -> Predictor:
         from lamatext.explain.classifier_head import ClassifierHead
-        from lamatext.explain.occlusion import most_versions
+        from lamatext.explain.occlusion import max_occlusions
         from lamatext.runtime.torch_engine import TorchEngine
 
         self._check_fitted()
@@ -307,7 +307,7 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
             head = ClassifierHead.from_tensors(last)
         return Predictor(
             TorchEngine(self.network_), self.encoder_, self.classes_, head, self.ngrams_,
-            max_occlusions=most_versions(name),
+            max_occlusions=max_occlusions(name),
         )  # fmt: skip
 
     def _check_fitted(self) -> None:

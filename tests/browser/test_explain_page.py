@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page
 
-from lamatext.views.explanation_page import page
+from lamatext.views.explanation_page import explanation_page
 from lamatext.views.formatting import summed
 from tests.fused import predictor
 
@@ -25,12 +25,12 @@ def test_the_parts_of_the_model_are_shaded_one_by_one_and_add_up(
 ) -> None:
     explanation = predictor().explain("a wonderful film, a superb story of two people")
     path = tmp_path / "why.html"
-    path.write_text(page([explanation], "Why"), encoding="utf-8")
-    said: list[str] = []
+    path.write_text(explanation_page([explanation], "Why"), encoding="utf-8")
+    messages: list[str] = []
 
     tab = chromium.new_page()
-    tab.on("console", lambda message: said.append(message.text))
-    tab.on("pageerror", lambda error: said.append(str(error)))
+    tab.on("console", lambda message: messages.append(message.text))
+    tab.on("pageerror", lambda error: messages.append(str(error)))
     tab.goto(path.as_uri())
     both = strengths(tab)
     shown = []
@@ -40,15 +40,15 @@ def test_the_parts_of_the_model_are_shaded_one_by_one_and_add_up(
     tab.locator(".w").nth(1).click()
     figures = tab.locator(".figures").inner_text()
     other = tab.locator("[data-class]").nth(1 - explanation.best)
-    said_of_best = tab.locator(".sums").inner_text()
+    sums_of_best = tab.locator(".sums").inner_text()
     other.click()
-    said_of_other = tab.locator(".sums").inner_text()
+    sums_of_other = tab.locator(".sums").inner_text()
     tab.get_by_text("predicted", exact=True).click()
     tab.get_by_text("all", exact=True).click()
     again = strengths(tab)
     tab.close()
 
-    assert said == []
+    assert messages == []
     assert again == both
     assert shown[0] != both
     for whole, network, grams in zip(both, *shown, strict=True):
@@ -56,5 +56,5 @@ def test_the_parts_of_the_model_are_shaded_one_by_one_and_add_up(
         assert 1 in (abs(network), abs(grams)) or network + grams == pytest.approx(whole, abs=0.003)
     assert "(network " in figures
     assert "n-grams " in figures
-    assert said_of_best == summed(explanation, explanation.best)
-    assert said_of_other == summed(explanation, 1 - explanation.best)
+    assert sums_of_best == summed(explanation, explanation.best)
+    assert sums_of_other == summed(explanation, 1 - explanation.best)

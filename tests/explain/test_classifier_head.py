@@ -8,7 +8,7 @@ from tests.explain.models import head_of, make_network, random_texts, run
 
 
 @pytest.mark.parametrize("hidden", [16, 0])
-def test_logits_are_the_networks(hidden: int) -> None:
+def test_logits_equal_those_of_the_network(hidden: int) -> None:
     network = make_network("lama-encoder", classifier_width=hidden)
     result, _ = run(network, random_texts(5, 9, 1))
 
@@ -18,7 +18,7 @@ def test_logits_are_the_networks(hidden: int) -> None:
 
 
 @pytest.mark.parametrize("hidden", [16, 0])
-def test_the_gradient_is_autograds(hidden: int) -> None:
+def test_the_gradient_equals_that_of_autograd(hidden: int) -> None:
     network = make_network("lama-encoder", classifier_width=hidden)
     result, _ = run(network, random_texts(7))
     embedding = torch.from_numpy(result.embedding[0])
@@ -29,7 +29,7 @@ def test_the_gradient_is_autograds(hidden: int) -> None:
     np.testing.assert_allclose(found, expected.detach().numpy(), atol=1e-6)
 
 
-def test_missing_tensors_are_named() -> None:
+def test_missing_tensors_are_named_in_the_error() -> None:
     tensors = {"classifier.0.weight": np.zeros((2, 2), np.float32)}
 
     with pytest.raises(ModelError, match=r"lack classifier\.0\.bias, classifier\.3\.weight"):

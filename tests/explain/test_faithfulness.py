@@ -2,22 +2,29 @@ from functools import partial
 
 import numpy as np
 import pytest
+from torch import nn
 
 from lamatext.data.token_ids import UNK, Ids
-from lamatext.errors import DataError
-from lamatext.explain.contributions import contributions
-from lamatext.explain.faithfulness import SHARES, first_words, measure
-from lamatext.explain.integrated_gradients import integrated_gradients
+from lamatext.errors import DataError, MissingExtraError
+from lamatext.explain import faithfulness
+from lamatext.explain.faithfulness import (
+    SHARES,
+    compare_orders,
+    first_words,
+    keep_words,
+    measure_faithfulness,
+    sample_rows,
+)
+from lamatext.progress import Progress
+from tests.corpora import reviews
 from tests.explain.models import (
     Floats,
-    head_of,
-    logits_of,
     make_network,
     probabilities_of,
     random_texts,
-    run,
     softmax,
 )
+from tests.fused import predictor, trained
 
 DECIDES = 2  # the id whose count is all that the made-up model looks at
 
@@ -27,7 +34,7 @@ def count_model(texts: list[Ids]) -> Floats:
     return softmax(np.stack([counts, 0.5 - counts], axis=1))
 
 
-def sample(n: int = 40) -> list[Ids]:
+def sample_texts(n: int = 40) -> list[Ids]:
     texts = random_texts(*[20] * n)
     for text in texts:
         text[text == DECIDES] = 5
@@ -35,27 +42,27 @@ def sample(n: int = 40) -> list[Ids]:
     return texts
 
 
-def test_the_true_reason_beats_a_random_one_and_a_wrong_one_falls_behind() -> None:
-    texts = sample()
+def test_the_true_ranking_beats_the_random_one_and_a_wrong_one_falls_behind() -> None:
+    texts = sample_texts()
     right = [(text == DECIDES).astype(float) for text in texts]
 
-    found = measure(texts, {"attention": right, "wrong": [-s for s in right]}, count_model)
+    found = compare_orders(texts, {"attention": right, "wrong": [-s for s in right]}, count_model)
 
     good, wrong, chance = (found.orders[name] for name in ("attention", "wrong", "random"))
     assert good.comprehensiveness.value > chance.comprehensiveness.value
     assert good.sufficiency.value < chance.sufficiency.value < wrong.sufficiency.value
     assert wrong.drop.value == pytest.approx(0, abs=1e-6)
     assert good.lead.low > 0 > wrong.lead.high
-    assert "attention points at the words that decide" in found.verdict()
-    assert "wrong tells no more than chance" in found.verdict("wrong")
+    assert "attention finds the words that decide" in found.verdict()
+    assert "wrong finds the deciding words no better than chance" in found.verdict("wrong")
 
 
 def test_the_curves_are_probabilities_with_and_without_the_first_words() -> None:
-    texts = sample(1)
+    texts = sample_texts(1)
     scores = np.linspace(1, 0, 20)
     scores[3] = 2.0
 
-    found = measure(texts, {"attention": [scores]}, count_model).orders["attention"]
+    found = compare_orders(texts, {"attention": [scores]}, count_model).orders["attention"]
 
     order = np.argsort(-scores, kind="stable")
     for f, share in enumerate(SHARES):
@@ -66,26 +73,26 @@ def test_the_curves_are_probabilities_with_and_without_the_first_words() -> None
         assert found.insertion[f].value == pytest.approx(count_model([kept])[0, 0])
 
 
-def test_the_verdict_has_the_figures_and_names_the_better_guide() -> None:
-    texts = sample()
+def test_the_verdict_has_the_numbers_and_is_saved() -> None:
+    texts = sample_texts()
     right = [(text == DECIDES).astype(float) for text in texts]
     blurred = [score * (np.arange(20) < 2) for score in right]
 
-    found = measure(texts, {"attention": blurred, "contribution": right}, count_model)
+    found = compare_orders(texts, {"attention": blurred, "contribution": right}, count_model)
 
     order = found.orders["attention"]
-    assert f"by {order.drop}, random words by" in found.verdict()
+    assert f"by {order.drop}, removing random words by" in found.verdict()
     assert "the 20% most attended words" in found.verdict()
     assert found.verdict().endswith(".")
     assert found.as_dict()["verdict"] == found.verdict()
 
 
-def test_of_two_good_guides_the_verdict_names_the_one_that_every_view_shows() -> None:
-    texts = sample()
+def test_of_two_good_rankings_the_verdict_recommends_the_contributions() -> None:
+    texts = sample_texts()
     right = [(text == DECIDES).astype(float) for text in texts]
     weak = [score * (np.arange(20) < 1) for score in right]
 
-    found = measure(
+    found = compare_orders(
         texts,
         {"attention": weak, "integrated gradients": right, "contribution": right},
         count_model,
@@ -95,49 +102,107 @@ def test_of_two_good_guides_the_verdict_names_the_one_that_every_view_shows() ->
     assert "integrated gradients" not in found.verdict()
 
 
-def test_the_same_seed_gives_the_same_numbers_and_intervals_hold_the_mean() -> None:
+def test_the_same_seed_gives_the_same_numbers_and_intervals_contain_the_mean() -> None:
     network = make_network("lama-encoder")
     texts = random_texts(*range(1, 12))
     model = partial(probabilities_of, network)
     scores = {"attention": [np.arange(len(text), dtype=float) for text in texts]}
 
-    first = measure(texts, scores, model, seed=3)
+    first = compare_orders(texts, scores, model, seed=3)
 
-    assert measure(texts, scores, model, seed=3).as_dict() == first.as_dict()
-    assert measure(texts, scores, model, seed=4).as_dict() != first.as_dict()
+    assert compare_orders(texts, scores, model, seed=3).as_dict() == first.as_dict()
+    assert compare_orders(texts, scores, model, seed=4).as_dict() != first.as_dict()
     for order in first.orders.values():
         for point in [*order.deletion, *order.insertion, order.comprehensiveness]:
             assert point.low <= point.value + 1e-9
             assert point.value <= point.high + 1e-9
 
 
-def test_no_texts_are_refused() -> None:
-    with pytest.raises(DataError, match="at least one text"):
-        measure([], {}, count_model)
+class Notes(Progress):
+    def __init__(self) -> None:
+        self.notes: list[str] = []
+        self.done = 0
+
+    def advance(self, steps: int = 1, detail: str = "") -> None:
+        del detail
+        self.done += steps
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
 
 
-def test_integrated_gradients_add_up_to_what_the_words_change() -> None:
+def network() -> nn.Module:
+    return trained().network_
+
+
+def test_kept_words_that_are_neighbours_keep_the_characters_between_them() -> None:
+    text = "It's <b>good</b>, not bad."
+    spans = [(0, 4), (5, 6), (6, 7), (7, 8), (8, 12), (16, 17), (18, 21), (22, 25), (25, 26)]
+
+    assert keep_words(text, spans, range(9)) == text
+    assert keep_words(text, spans, [0, 4, 7, 8]) == "It's good bad."
+    assert keep_words(text, spans, []) == ""
+
+
+def test_the_probabilities_are_those_of_the_whole_model() -> None:
+    model = predictor()
+    text = reviews(2)[0][1]
+    explanation = model.explain(text)
+    order = np.argsort(-explanation.relative[explanation.best], kind="stable")
+
+    found = measure_faithfulness(model, [text])
+
+    for place, share in enumerate(SHARES):
+        cut = first_words(share, len(order))
+        rest = " ".join(explanation.words[t] for t in sorted(order[cut:]))
+        expected = model.predict_proba([rest])[0, explanation.best]
+        measured = found.orders["contribution"].deletion[place].value
+        assert measured == pytest.approx(expected, abs=1e-5)
+
+
+def test_a_model_with_ngrams_is_measured_with_integrated_gradients_too() -> None:
     pytest.importorskip("captum")
-    network, texts = make_network("lama-encoder"), random_texts(3, 6, 9)
+    texts, _ = reviews(40, seed=1)
+    progress = Notes()
 
-    found = integrated_gradients(network, texts, steps=200, batch=2)
+    found = measure_faithfulness(
+        predictor(), texts, load_network=network, max_texts=25, progress=progress
+    )
 
-    assert [len(row) for row in found] == [3, 6, 9]
-    for text, row in zip(texts, found, strict=True):
-        logits = logits_of(network, [text, np.zeros_like(text)])
-        change = (logits[0] - logits[1])[logits[0].argmax()]
-        assert row.sum() == pytest.approx(change, abs=0.02)
+    assert found.texts == 25
+    assert list(found.orders) == ["attention", "contribution", "integrated gradients", "random"]
+    assert found.orders["contribution"].lead.low > 0
+    assert found.orders["integrated gradients"].lead.low > 0
+    assert progress.done == 25 + 25 * 18 * 4
+    assert found.verdict().startswith("For this model, removing the 20% most attended words")
 
 
-def test_real_contributions_are_measured_end_to_end() -> None:
-    network = make_network("lama-ctx")
-    texts = random_texts(*range(5, 25))
-    result, lengths = run(network, texts)
-    shares = contributions(result, lengths, head_of(network))
-    best = result.logits.argmax(axis=1)
-    scores = [(s - s.mean(axis=0))[c] for (s, _), c in zip(shares, best, strict=True)]
+def test_without_captum_integrated_gradients_are_left_out_with_a_note(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def absent(*_: object, **__: object) -> None:
+        raise MissingExtraError("integrated gradients needs the package captum. Install it.")
 
-    found = measure(texts, {"contribution": scores}, partial(probabilities_of, network))
+    monkeypatch.setattr(faithfulness, "integrated_gradients", absent)
+    progress = Notes()
 
-    assert found.texts == 20
-    assert found.verdict().startswith("For this model, removing the 20% most contributing words")
+    found = measure_faithfulness(
+        predictor(), reviews(4)[0], load_network=network, progress=progress
+    )
+
+    assert "integrated gradients" not in found.orders
+    assert progress.notes == [
+        "left out: integrated gradients needs the package captum. Install it."
+    ]
+
+
+def test_a_sample_depends_on_the_seed_alone_and_has_at_most_the_given_size() -> None:
+    assert sample_rows(10, 20, 0).tolist() == list(range(10))
+    assert sample_rows(1000, 5, 1).tolist() == sample_rows(1000, 5, 1).tolist()
+    assert sample_rows(1000, 5, 1).tolist() != sample_rows(1000, 5, 2).tolist()
+
+
+def test_empty_texts_are_measured_and_no_texts_are_refused() -> None:
+    assert measure_faithfulness(predictor(), ["", "dull"]).texts == 2
+    with pytest.raises(DataError, match="at least one text"):
+        measure_faithfulness(predictor(), [])

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from lamatext.data.token_ids import UNK, Ids
-from lamatext.explain.occlusion import batches, most_versions, occlusion, occlusion_window
+from lamatext.explain.occlusion import batches, max_occlusions, occlusion, occlusion_window
 from tests.explain.models import Floats, logits_of, make_network, random_texts
 
 
 @pytest.mark.parametrize("name", ["cnn", "te", "bigru", "avg"])
-def test_a_share_is_what_the_logit_loses_without_the_word(name: str) -> None:
+def test_a_contribution_is_the_loss_of_the_logit_without_the_word(name: str) -> None:
     model = partial(logits_of, make_network(name))
     [ids] = random_texts(9)
 
@@ -49,8 +49,8 @@ def test_a_text_of_ten_thousand_words_is_read_at_most_257_times() -> None:
 
 
 @pytest.mark.parametrize(("name", "window"), [("te", 4), ("bert", 4), ("bigru", 1)])
-def test_a_transformer_leaves_more_words_out_together(name: str, window: int) -> None:
-    assert occlusion_window(200, most_versions(name)) == window
+def test_a_transformer_leaves_out_several_words_at_a_time(name: str, window: int) -> None:
+    assert occlusion_window(200, max_occlusions(name)) == window
 
 
 def test_batches_keep_the_order_and_the_limit() -> None:

@@ -8,9 +8,9 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-from lamatext.views.explanation_page import page
+from lamatext.views.explanation_page import explanation_page
 from lamatext.views.formatting import share, signed
-from lamatext.views.notebook import fragment
+from lamatext.views.notebook import notebook_html
 from tests.explain.models import make_explanation
 
 HOSTILE = [
@@ -24,7 +24,7 @@ HOSTILE = [
     "\u202eright to left\u202c שלום مرحبا",
     "👩‍👩‍👧‍👦 👍🏽 ❤️ 🇩🇪 1️⃣",
     "nul \x00 escape \x1b[31m bell \x07 \x9f \ufffe",
-    "$title ${style} %s {0} <!-- -->",
+    "$title {{ title }} {% raw %} {# x #} ${style} %s {0} <!-- -->",
     "javascript:alert(1) ]]> <![CDATA[",
 ]
 
@@ -63,16 +63,18 @@ def read(html: str) -> Reader:
 def numbers(html: str) -> dict[str, list[dict[str, list[list[float]]]]]:
     found = re.search(r'<script type="application/json" id="numbers">(.*?)</script>', html)
     assert found
-    told: dict[str, list[dict[str, list[list[float]]]]] = json.loads(found[1])
-    return told
+    values: dict[str, list[dict[str, list[list[float]]]]] = json.loads(found[1])
+    return values
 
 
 @pytest.mark.parametrize("hostile", HOSTILE)
 def test_hostile_texts_and_labels_stay_text(hostile: str) -> None:
-    harmless = page([make_explanation("a b", labels=("x", "y"))], "title", "s", truths=["z"])
+    harmless = explanation_page(
+        [make_explanation("a b", labels=("x", "y"))], "title", "s", truths=["z"]
+    )
     explanation = make_explanation(hostile, labels=(hostile, hostile + "2"))
 
-    html = page([explanation], hostile, hostile, truths=[hostile + "3"])
+    html = explanation_page([explanation], hostile, hostile, truths=[hostile + "3"])
 
     html.encode("utf-8")
     reader, allowed = read(html), read(harmless)
@@ -84,13 +86,13 @@ def test_hostile_texts_and_labels_stay_text(hostile: str) -> None:
     assert "".join(c for c in reader.texts[0] if c.isalpha()) == "".join(
         c for c in hostile if c.isalpha()
     )
-    notebook = read(fragment(explanation))
+    notebook = read(notebook_html(explanation))
     assert set(notebook.tags) <= {"div", "b", "bdi", "span", "small", "details", "summary"}
     assert notebook.attributes <= {"style", "title", "dir"}
 
 
 def test_only_the_pages_own_script_may_run_and_nothing_is_fetched() -> None:
-    html = page([make_explanation("a film")], "Title", "subtitle")
+    html = explanation_page([make_explanation("a film")], "Title", "subtitle")
 
     script = html.split("<script>")[1].split("</script>")[0]
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
@@ -101,7 +103,7 @@ def test_only_the_pages_own_script_may_run_and_nothing_is_fetched() -> None:
 def test_the_page_holds_the_same_numbers() -> None:
     explanation = make_explanation("a thoughtful film")
 
-    html = page([explanation], "Title", "subtitle")
+    html = explanation_page([explanation], "Title", "subtitle")
 
     [text] = numbers(html)["texts"]
     assert explanation.weights is not None
@@ -112,13 +114,13 @@ def test_the_page_holds_the_same_numbers() -> None:
     assert signed(explanation.top(1)[0].contribution) in html
 
 
-def test_truths_are_marked_right_or_wrong() -> None:
+def test_predictions_are_marked_correct_or_wrong() -> None:
     explanation = make_explanation("a film")
     other = "bad" if explanation.predicted == "good" else "good"
 
-    html = page([explanation] * 3, "T", truths=[explanation.predicted, other, None])
+    html = explanation_page([explanation] * 3, "T", truths=[explanation.predicted, other, None])
 
-    assert html.count("✓ right") == 1
+    assert html.count("✓ correct") == 1
     assert html.count(f"✗ labelled <bdi>{other}</bdi>") == 1
 
 
@@ -126,7 +128,7 @@ def test_many_classes_are_chosen_from_a_list_and_the_improbable_ones_left_out() 
     labels = tuple(f"class {c}" for c in range(40))
     explanation = make_explanation("a film", labels=labels)
 
-    html = page([explanation], "T")
+    html = explanation_page([explanation], "T")
 
     assert "<select" in html
     rows = numbers(html)["texts"][0]["rows"]
@@ -136,12 +138,14 @@ def test_many_classes_are_chosen_from_a_list_and_the_improbable_ones_left_out() 
 
 
 def test_texts_without_attention_or_words_or_at_all_are_shown() -> None:
-    assert 'aria-label="Attention"' not in page([make_explanation("a film", heads=None)], "T")
-    assert "No word of this text is known" in page([make_explanation("")], "T")
-    assert page([], "Nothing")
+    assert 'aria-label="Attention"' not in explanation_page(
+        [make_explanation("a film", heads=None)], "T"
+    )
+    assert "The model knows no word of this text" in explanation_page([make_explanation("")], "T")
+    assert explanation_page([], "Nothing")
 
 
 def test_a_long_text_says_how_many_words_were_left_out_together() -> None:
     long = replace(make_explanation("a film", heads=None), window=40)
 
-    assert "40 words were left out at a time" in page([long], "T")
+    assert "40 words were left out at a time" in explanation_page([long], "T")

@@ -4,6 +4,7 @@ import json
 from dataclasses import asdict
 
 from lamatext.cli import options, output
+from lamatext.views.terminal_table import terminal_table
 
 NAME = "data"
 EXAMPLE = "Example: LAMATEXT_DATA=data lamatext data"
@@ -29,7 +30,7 @@ def run(as_json: options.Json = False, quiet: options.IsQuiet = False) -> None:
         )
         for dataset in datasets
     ]
-    table = output.table(("name", "train", "test", "classes", "task", "location"), rows)
+    table = terminal_table(("name", "train", "test", "classes", "task", "location"), rows)
     for column in table.columns[4:]:
         column.justify, column.no_wrap = "left", False
     console.print(table)

@@ -38,10 +38,10 @@ def run(  # noqa: PLR0913 - one argument per option of the command
     quiet: options.IsQuiet = False,
 ) -> None:
     """Print accuracy, macro-F1, scores per class, the confusion matrix and calibration."""
-    from lamatext.cli.evaluate_view import show_faithfulness, show_scores
     from lamatext.evaluation import load_evaluation_data
     from lamatext.pipeline import score_saved_model
     from lamatext.saved.format import load_config
+    from lamatext.views.terminal_scores import show_faithfulness, show_scores
 
     load_config(model)
     faithfulness_scores = None
@@ -61,9 +61,10 @@ def run(  # noqa: PLR0913 - one argument per option of the command
             result["faithfulness"] = faithfulness_scores.as_dict()
         print(json.dumps(result))
         return
-    show_scores(scores, texts_per_second)
+    console = output.out()
+    show_scores(console, scores, texts_per_second)
     if faithfulness_scores is not None:
-        show_faithfulness(faithfulness_scores)
+        show_faithfulness(console, faithfulness_scores)
     if not quiet:
         reading = output.reading_options(text_column, label_column, format_)
         report = output.command("report", model, data, "--out", "report.html", *reading)
@@ -74,10 +75,17 @@ def run(  # noqa: PLR0913 - one argument per option of the command
 def _measure_faithfulness(
     model: Path, test: "Dataset", seed: int, save: bool, progress: Progress
 ) -> "Faithfulness":
-    from lamatext.saved.model_io import add_metrics
-    from lamatext.views.report.reason_check import checked_reasons
+    from lamatext.explain.faithfulness import measure_faithfulness
+    from lamatext.runtime.predictor import Predictor
+    from lamatext.saved.model_io import add_metrics, load_model, load_network
 
-    scores = checked_reasons(model, test.texts.to_pylist(), seed=seed, progress=progress)
+    scores = measure_faithfulness(
+        Predictor.load(model),
+        test.texts.to_pylist(),
+        load_network=lambda: load_network(load_model(model)),
+        seed=seed,
+        progress=progress,
+    )
     if save:
         add_metrics(model, {"faithfulness": scores.as_dict()})
     return scores

@@ -29,8 +29,8 @@ def run(
     """Show each word's attention weight in every head and its contribution to the label."""
     from lamatext.atomic_write import write_text
     from lamatext.runtime.predictor import Predictor
-    from lamatext.views.explanation_page import page
-    from lamatext.views.terminal import show
+    from lamatext.views.explanation_page import explanation_page
+    from lamatext.views.terminal_explanation import show_explanation
 
     predictor = Predictor.load(model)
     labels = {str(name): name for name in predictor.classes_.tolist()}
@@ -40,7 +40,7 @@ def run(
         )
     explanations = [predictor.explain(one) for one in text]
     if html is not None:
-        write_text(html, page(explanations, "Explanation", f"by {model.name}"))
+        write_text(html, explanation_page(explanations, "Explanation", f"by {model.name}"))
         if not quiet:
             print(f"Written to {html}: open it in a browser.", file=sys.stderr)
     elif as_json:
@@ -48,7 +48,8 @@ def run(
         print(json.dumps(dictionaries[0] if len(dictionaries) == 1 else dictionaries))
     else:
         for explanation in explanations:
-            show(explanation, output.out(), label=None if label is None else labels[label])
+            chosen = None if label is None else labels[label]
+            show_explanation(explanation, output.out(), label=chosen)
     if not quiet and not as_json:
         page_option = [] if html else ["--html", "explanation.html"]
         output.next_steps(output.command("explain", model, "--text", text[0], *page_option))

@@ -3,6 +3,7 @@
 import json
 
 from lamatext.cli import options, output
+from lamatext.views.terminal_table import terminal_table
 
 NAME = "info"
 EXAMPLE = "Example: lamatext info runs/reviews"
@@ -29,7 +30,7 @@ def run(
     counts = config.get("parameters", {})
     rows = [(part, f"{count:,}") for part, count in counts.items()]
     rows.append(("total", f"{sum(counts.values()):,}"))
-    console.print(output.table(("component", "parameters"), rows))
+    console.print(terminal_table(("component", "parameters"), rows))
     for title, facts in _facts(config, metrics).items():
         console.print(f"\n{title}", markup=False)
         for key, value in facts.items():

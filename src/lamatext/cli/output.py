@@ -2,7 +2,6 @@
 
 import shlex
 import sys
-from collections.abc import Iterable, Sequence
 from types import TracebackType
 from typing import Self
 
@@ -16,8 +15,6 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 from rich.progress import Progress as RichProgress
-from rich.table import Table
-from rich.text import Text
 
 from lamatext.progress import Progress
 
@@ -95,20 +92,6 @@ class NoProgress(Progress):
 def progress(*, quiet: bool) -> ProgressDisplay | NoProgress:
     """Return the progress output of a command, as a context manager."""
     return NoProgress() if quiet else ProgressDisplay()
-
-
-def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
-    """Return a table for the terminal: names in the first column, numbers in the others.
-
-    Cells are never interpreted as markup.
-    """
-    result = Table(box=None, pad_edge=False, padding=(0, 2))
-    for index, column in enumerate(columns):
-        justify = "left" if index == 0 else "right"
-        result.add_column(Text(column), justify=justify, no_wrap=index > 0)  # type: ignore[arg-type]
-    for row in rows:
-        result.add_row(*(Text(cell) for cell in row))
-    return result
 
 
 def command(*arguments: object) -> str:

@@ -26,6 +26,7 @@ def run(  # noqa: PLR0913 - one argument per option of the command
     """Write an HTML report: data, scores, mistakes, words, faithfulness of the explanations."""
     from lamatext.evaluation import load_evaluation_data
     from lamatext.saved.format import load_config
+    from lamatext.views.report.collect import collect_findings
     from lamatext.views.report.report_page import write_report
 
     load_config(model)
@@ -35,10 +36,18 @@ def run(  # noqa: PLR0913 - one argument per option of the command
             model, data, text_column=text_column, label_column=label_column, format=format_
         )
         progress.note(f"{data}: {test.about}")
-        report = write_report(model, test, out, seed=seed, progress=progress)
+        findings = collect_findings(
+            model,
+            test.texts,
+            train=test.train,
+            description=test.about,
+            seed=seed,
+            progress=progress,
+        )
+        write_report(findings, out)
     console = output.out()
-    console.print(f"accuracy {report.scores.accuracy:.4f} on {report.scores.texts:,} texts")
-    console.print(report.faithfulness.verdict(), markup=False)
+    console.print(f"accuracy {findings.scores.accuracy:.4f} on {findings.scores.texts:,} texts")
+    console.print(findings.faithfulness.verdict(), markup=False)
     console.print(f"Written to {out}: open it in a browser.", markup=False)
     if not quiet:
         output.next_steps(output.command("explain", model, "--text", "…"))

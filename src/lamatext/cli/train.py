@@ -15,7 +15,7 @@ from lamatext.cli import options, output
 from lamatext.progress import Progress
 
 if TYPE_CHECKING:
-    from lamatext.pipeline import Splits
+    from lamatext.pipeline import Splits, TrainingResult
 
 NAME = "train"
 EXAMPLE = "Example: lamatext train reviews.csv --out runs/reviews"
@@ -94,10 +94,10 @@ def run(  # noqa: PLR0913 - one argument per option of the command
 ) -> None:
     """Train a classifier on labelled texts, score it next to baselines and save it."""
     from lamatext.baselines import check_baselines
-    from lamatext.cli.train_view import show_data, show_outcome, write_examples
     from lamatext.data.sources import load_dataset
     from lamatext.pipeline import is_finished, prepare_run_folder, read_splits, train_and_score
     from lamatext.recipes import parse_assignments, resolve_recipe
+    from lamatext.views.terminal_dataset import show_dataset
 
     options_of_settings = {"seed": seed, "text.word_vectors": word_vectors}
     values = {key: value for key, value in options_of_settings.items() if value is not None}
@@ -121,18 +121,15 @@ def run(  # noqa: PLR0913 - one argument per option of the command
         splits = read_splits(
             data, settings, test=test, validation=validation, format=format_, read=read
         )
-        show_data(splits, progress)
+        show_dataset(splits.train, splits.validation, splits.test, progress)
         result = train_and_score(
             splits, settings, out, progress, baselines=baseline_names, device=device, resume=resume
         )
-        if html is not None:
-            write_examples(result, splits.test, html)
-        if report is not None:
-            _write_report(out, splits, report, progress)
+        _write_pages(result, splits, html, report, progress)
     if as_json:
         print(json.dumps({"folder": str(out), **result.scores.as_dict()}))
         return
-    show_outcome(result)
+    _show_result(result)
     if not quiet:
         reading = output.reading_options(text_column, label_column, None if test else format_)
         _print_next(out, test or data, reading, [page for page in (html, report) if page])
@@ -160,12 +157,37 @@ def _check_device(name: str) -> None:
     pick_device(name)
 
 
-def _write_report(folder: Path, splits: "Splits", path: Path, progress: Progress) -> None:
-    from lamatext.evaluation import EvaluationData
+def _show_result(result: "TrainingResult") -> None:
+    from lamatext.views.terminal_scores import show_leaderboard
+
+    console = output.out()
+    show_leaderboard(console, result.leaderboard, result.scores.texts)
+    console.print(f"Saved to {result.folder}", markup=False)
+
+
+def _write_pages(
+    result: "TrainingResult",
+    splits: "Splits",
+    html: Path | None,
+    report: Path | None,
+    progress: Progress,
+) -> None:
+    """Write the pages that ``lamatext train --html`` and ``--report`` ask for."""
+    from lamatext.views.explanation_page import write_test_page
+    from lamatext.views.report.collect import collect_findings
     from lamatext.views.report.report_page import write_report
 
-    about = f"{len(splits.test):,} texts that it was not trained on"
-    write_report(folder, EvaluationData(splits.test, splits.train, about), path, progress=progress)
+    if html is not None:
+        write_test_page(result.folder, splits.test, result.scores, html)
+    if report is not None:
+        findings = collect_findings(
+            result.folder,
+            splits.test,
+            train=splits.train,
+            description=f"{len(splits.test):,} texts that it was not trained on",
+            progress=progress,
+        )
+        write_report(findings, report)
 
 
 @contextmanager

@@ -1,1 +1,1 @@
-"""Why a text got its label: words with weights and contributions, shown, checked and counted."""
+"""Explanations of predictions as numbers: contributions, attention weights, faithfulness."""

@@ -1,4 +1,4 @@
-"""What is known of one prediction: the words of the text, their weights and contributions.
+"""Explanation of one prediction: its words, attention weights, contributions and probabilities.
 
 Shapes: T words, M heads, C classes.
 """
@@ -18,21 +18,21 @@ Label = str | int
 
 
 class WordScore(NamedTuple):
-    """A word of the text, with what it was given."""
+    """One word of an explanation, with its attention weight and its contribution to a label."""
 
     word: str
     start: int
     end: int
-    weight: float | None  # mean over the heads; None in a system without attention
-    contribution: float  # relative, to the label that was asked for
+    weight: float | None  # mean over heads; None for a model without attention
+    contribution: float  # minus the mean over classes
 
 
 @dataclass(frozen=True, eq=False)
 class Explanation:
-    """Why ``text`` got its label.
+    """Explanation of the prediction for ``text``.
 
-    Spans count the characters (code points) of the original text. The words' contributions to
-    class c and ``base[c]`` add up to its logit, its score before the softmax.
+    Spans count the characters (code points) of the original text. The contributions of all words
+    to class c and ``base[c]`` add up to the logit of class c.
     """
 
     text: str
@@ -43,67 +43,68 @@ class Explanation:
     base: Floats  # (C,)
     weights: Floats | None = None  # (M, T)
     method: Literal["contribution", "occlusion"] = "contribution"
-    window: int = 1  # words left out together, by occlusion in a long text
-    parts: Mapping[str, Floats] | None = None  # (C, T) each; together they are `contributions`
+    window: int = 1  # words per occlusion in a long text
+    parts: Mapping[str, Floats] | None = None  # (C, T) each, "network" and "n-grams"; they add up
 
     @property
     def words(self) -> list[str]:
-        """The words as they stand in the text."""
+        """The explained words as they occur in the text."""
         return [self.text[start:end] for start, end in self.spans]
 
     @property
     def best(self) -> int:
-        """The column of the most probable class."""
+        """Column of the predicted (most probable) class."""
         return int(self.probabilities.argmax())
 
     @property
     def predicted(self) -> Label:
-        """The most probable class."""
+        """Label of the predicted (most probable) class."""
         return self.labels[self.best]
 
     @property
     def probability(self) -> float:
-        """The probability of the predicted class."""
+        """Probability of the predicted class of this explanation."""
         return float(self.probabilities[self.best])
 
     @property
     def pooled(self) -> Floats | None:
-        """The mean of the heads' weights: (T,), adding up to 1."""
+        """Attention weight of each explained word, mean over heads: (T,), with sum 1."""
         return None if self.weights is None else self.weights.mean(axis=0)
 
     @property
     def relative(self) -> Floats:
-        """The contributions less their mean over the classes: (C, T), what the views show.
+        """Contributions minus their mean over classes (C, T), as every view shows them.
 
-        A word that lifts every class alike decides nothing, for the softmax sees only differences.
+        A word that raises the logits of all classes equally decides nothing, because the softmax
+        depends on differences only.
         """
         relative: Floats = self.contributions - self.contributions.mean(axis=0)
         return relative
 
     @property
     def relative_parts(self) -> dict[str, Floats]:
-        """The same of each part of the model, (C, T) each; empty where it has but one."""
+        """``relative`` of each part of the model, (C, T) each; empty for a model of one part."""
         return {name: part - part.mean(axis=0) for name, part in (self.parts or {}).items()}
 
     @property
     def relative_base(self) -> Floats:
-        """The same of what no word adds: (C,)."""
+        """Base of the explanation minus its mean over classes: (C,)."""
         relative: Floats = self.base - self.base.mean()
         return relative
 
-    def shares(self, label: Label | None = None) -> dict[str, float]:
-        """What all words together add to ``label`` through each part of the model."""
-        column = self.column(label)
-        return {name: float(part[column].sum()) for name, part in self.relative_parts.items()}
-
     @property
     def logits(self) -> Floats:
-        """Before the softmax: (C,)."""
+        """Logits of the explained text: (C,)."""
         total: Floats = self.contributions.sum(axis=1) + self.base
         return total
 
+    def shares(self, label: Label | None = None) -> dict[str, float]:
+        """Return the relative contribution of each part of the model to ``label``, all words."""
+        column = self.column(label)
+        return {name: float(part[column].sum()) for name, part in self.relative_parts.items()}
+
     def column(self, label: Label | None) -> int:
-        """The column of ``label``; None means the predicted one."""
+        """Return the column of ``label`` in the explanation; None means the predicted label."""
         if label is None:
             return self.best
         if label not in self.labels:
@@ -112,7 +113,12 @@ class Explanation:
         return list(self.labels).index(label)
 
     def top(self, n: int = 10, label: Label | None = None) -> list[WordScore]:
-        """The ``n`` words that speak most for ``label`` (None: the predicted one), best first."""
+        """Return the ``n`` words with the highest contribution to ``label``, highest first.
+
+        Args:
+            n: maximum number of words.
+            label: None means the predicted label.
+        """
         scores = self.relative[self.column(label)]
         pooled, words = self.pooled, self.words
         return [
@@ -127,46 +133,45 @@ class Explanation:
         ]
 
     def as_dict(self) -> dict[str, object]:
-        """Plain lists and numbers: ``weights`` one row a head, ``contributions`` one a class."""
-        fields: dict[str, object] = {
+        """Return the explanation as JSON values: one row of weights per head, and so on."""
+        values: dict[str, object] = {
             "text": self.text,
-            "predicted": _plain(self.predicted),
-            "labels": [_plain(label) for label in self.labels],
-            "probabilities": _numbers(self.probabilities),
+            "predicted": _python_label(self.predicted),
+            "labels": [_python_label(label) for label in self.labels],
+            "probabilities": _rounded(self.probabilities),
             "words": self.words,
             "spans": [list(span) for span in self.spans],
-            "weights": None if self.weights is None else _rows(self.weights),
-            "pooled": None if self.pooled is None else _numbers(self.pooled),
-            "contributions": _rows(self.contributions),
-            "relative": _rows(self.relative),
-            "base": _numbers(self.base),
+            "weights": None if self.weights is None else _rounded_rows(self.weights),
+            "pooled": None if self.pooled is None else _rounded(self.pooled),
+            "contributions": _rounded_rows(self.contributions),
+            "relative": _rounded_rows(self.relative),
+            "base": _rounded(self.base),
             "method": self.method,
         }
         if self.method == "occlusion":
-            fields["window"] = self.window
+            values["window"] = self.window
         if self.parts is not None:
-            fields["parts"] = {name: _rows(part) for name, part in self.parts.items()}
-        return fields
+            values["parts"] = {name: _rounded_rows(part) for name, part in self.parts.items()}
+        return values
 
     def to_json(self, *, indent: int | None = None) -> str:
-        """``as_dict`` as JSON in ASCII, so that no character of a text can break a file."""
+        """Return the explanation as ASCII-only JSON, safe to write to any file."""
         return json.dumps(self.as_dict(), indent=indent, allow_nan=False)
 
     def _repr_html_(self) -> str:
-        """How a notebook shows it."""
-        from lamatext.views.notebook import fragment
+        """Return the explanation as HTML for Jupyter notebooks."""
+        from lamatext.views.notebook import notebook_html
 
-        return fragment(self)
+        return notebook_html(self)
 
 
-def _plain(label: object) -> object:
-    """Labels may be numpy's numbers or strings."""
+def _python_label(label: object) -> object:
     return label.item() if isinstance(label, np.generic) else label
 
 
-def _numbers(values: Floats) -> list[float]:
+def _rounded(values: Floats) -> list[float]:
     return [float(f"{value:.6g}") for value in values.tolist()]
 
 
-def _rows(values: Floats) -> list[list[float]]:
-    return [_numbers(row) for row in values]
+def _rounded_rows(values: Floats) -> list[list[float]]:
+    return [_rounded(row) for row in values]

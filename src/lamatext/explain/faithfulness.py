@@ -1,39 +1,76 @@
-"""How far a reason can be trusted: take the words it points at away, and see what happens.
+"""Faithfulness of explanations: remove the words they point at and see how the prediction changes.
 
-For each text the words are put in an order (by attention, by contribution, at random, …). Then
+The words of each text are ranked by attention, by contribution, by integrated gradients and at
+random. For each ranking:
 
-    deletion            the predicted class's probability without the first k words
-    insertion           its probability with the first k words alone
-    comprehensiveness   p(text) − p(text without them), the mean over AOPC's shares; high is good
-    sufficiency         p(text) − p(they alone), the mean over the same shares; low is good
+    deletion            probability of the predicted class without the first k words
+    insertion           probability of the predicted class with the first k words alone
+    comprehensiveness   p(text) − p(text without them), mean over AOPC_SHARES; higher is better
+    sufficiency         p(text) − p(they alone), mean over the same shares; lower is better
 
-[DeYoung et al. 2020, ERASER]. Intervals are 95 % of a bootstrap over the texts, the same draws for
-every order. Shapes: n texts, T words, C classes, F shares.
+[DeYoung et al. 2020, ERASER]. Words are removed from the text itself, so the whole model is
+measured, n-grams included. Intervals are 95 % bootstrap intervals over texts, with the same
+resamples for every ranking. Shapes: n texts, T words, C classes, F shares.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lamatext.data.token_ids import Ids
-from lamatext.errors import DataError
-from lamatext.explain.occlusion import batches, without
+from lamatext.data.text_encoder import Encoder
+from lamatext.data.token_ids import FIRST_WORD, UNK, Ids
+from lamatext.data.tokenizer import Span
+from lamatext.errors import DataError, MissingExtraError, require
+from lamatext.explain.classifier_head import Floats
+from lamatext.explain.explanation import Explanation
+from lamatext.explain.integrated_gradients import integrated_gradients
+from lamatext.explain.occlusion import MAX_OCCLUSIONS, batches, without
+from lamatext.progress import SILENT, Progress
 
-Scores = NDArray[np.floating]  # (T,): the higher, the earlier in the order
+if TYPE_CHECKING:
+    from torch import nn
+
+Scores = NDArray[np.floating]  # (T,): the words with the highest scores are removed first
 Table = NDArray[np.float64]
 ProbabilitiesOf = Callable[[list[Ids]], NDArray[np.floating]]  # n texts → (n, C)
 
 SHARES = (0.0, 0.01, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0)
-AOPC = (0.01, 0.05, 0.1, 0.2, 0.5)
-TOLD = 0.2  # the share that the verdict speaks of
+AOPC_SHARES = (0.01, 0.05, 0.1, 0.2, 0.5)
+VERDICT_SHARE = 0.2
+MAX_TEXTS = 200
+MAX_TEXTS_SLOW = 30  # for Transformers, which need minutes for more
+GRADIENT_STEPS = 16
+GRADIENTS = "integrated gradients"
 RANDOM = "random"
 
 
+class Model(Protocol):
+    """A model whose faithfulness can be measured: a ``Predictor``."""
+
+    @property
+    def encoder(self) -> Encoder:
+        """The encoder that makes the network's token ids."""
+        ...
+
+    @property
+    def max_occlusions(self) -> int:
+        """The maximum number of occlusions per text; small for a slow model."""
+        ...
+
+    def predict_proba(self, texts: Iterable[str]) -> Floats:
+        """Return class probabilities (n, C) of texts with words removed."""
+        ...
+
+    def explain(self, text: str) -> Explanation:
+        """Explain one text; the explanation ranks the words for the faithfulness measurement."""
+        ...
+
+
 class Estimate(NamedTuple):
-    """A mean over the texts, and where it lies with 95 % confidence."""
+    """Mean of a faithfulness measure over texts, with its 95 % bootstrap interval."""
 
     value: float
     low: float
@@ -45,82 +82,192 @@ class Estimate(NamedTuple):
 
 @dataclass(frozen=True)
 class Order:
-    """What one order of the words does to the predicted class's probability."""
+    """Faithfulness of one word ranking: the effect of removing the words in that order."""
 
     deletion: list[Estimate]  # F
     insertion: list[Estimate]  # F
     comprehensiveness: Estimate
     sufficiency: Estimate
-    drop: Estimate  # what the probability loses without the first 20 % of the words
-    lead: Estimate  # the same, less the loss with random words
+    drop: Estimate  # loss of probability without the first 20 % of the words
+    lead: Estimate  # that loss minus the loss without random words
 
 
 @dataclass(frozen=True)
 class Faithfulness:
-    """The orders side by side, over one sample of texts."""
+    """Faithfulness of several word rankings, measured on one sample of texts."""
 
     texts: int
     shares: Sequence[float]
     orders: Mapping[str, Order]
 
     def as_dict(self) -> dict[str, object]:
-        """Plain lists and numbers; an estimate is [value, low, high]."""
+        """Return the faithfulness as JSON values; an estimate is [value, low, high]."""
         return {
             "texts": self.texts,
             "shares": list(self.shares),
-            "orders": {
-                name: {
-                    "deletion": [list(point) for point in order.deletion],
-                    "insertion": [list(point) for point in order.insertion],
-                    "comprehensiveness": list(order.comprehensiveness),
-                    "sufficiency": list(order.sufficiency),
-                    "drop": list(order.drop),
-                    "lead": list(order.lead),
-                }
-                for name, order in self.orders.items()
-            },
+            "orders": {name: asdict(order) for name, order in self.orders.items()},
             "verdict": self.verdict(),
         }
 
     def verdict(self, name: str = "attention") -> str:
-        """One sentence: how far the order of that name can be trusted for this model."""
+        """Return one sentence on how faithful the ranking ``name`` is for this model."""
         if name not in self.orders:
             name = next(iter(self.orders))
         order = self.orders[name]
-        known = {"attention": "most attended", "contribution": "most contributing"}
-        words = known.get(name, f"first (by {name})")
+        phrases = {"attention": "most attended", "contribution": "most contributing"}
+        words = phrases.get(name, f"first (by {name})")
         return (
-            f"For this model, removing the {TOLD:.0%} {words} words "
-            f"lowers the predicted probability by {order.drop}, random words by "
+            f"For this model, removing the {VERDICT_SHARE:.0%} {words} words "
+            f"lowers the predicted probability by {order.drop}, removing random words by "
             f"{self.orders[RANDOM].drop.value:.2f}: {self._judgement(name)}."
         )
 
     def _judgement(self, name: str) -> str:
         lead = self.orders[name].lead
-        baselines = {
-            other: o.lead for other, o in self.orders.items() if other not in (name, RANDOM)
-        }
+        others = {other: o.lead for other, o in self.orders.items() if other not in (name, RANDOM)}
         if lead.low <= 0:
             return (
-                f"{name} tells no more than chance about what decides, do not read it as a reason"
+                f"{name} finds the deciding words no better than chance, "
+                "do not read it as an explanation"
             )
-        if not baselines:
-            return f"{name} points at words that decide"
-        best = max(baselines, key=lambda other: baselines[other].value)
-        if (
-            "contribution" in baselines
-            and baselines["contribution"].value >= 0.9 * baselines[best].value
-        ):
-            best = "contribution"  # about as good, and what every view shows
-        part = lead.value / max(baselines[best].value, 1e-9)
-        if part >= 0.8:
-            return f"{name} points at the words that decide, about as well as {best} or better"
-        if part >= 0.4:
-            return f"{name} points at words that matter, but {best} is the better guide"
-        return f"{name} is a weak guide to what decides, use {best} instead"
+        if not others:
+            return f"{name} finds words that decide"
+        best = max(others, key=lambda other: others[other].value)
+        if "contribution" in others and others["contribution"].value >= 0.9 * others[best].value:
+            best = "contribution"  # about as good, and shown in every view
+        ratio = lead.value / max(others[best].value, 1e-9)
+        if ratio >= 0.8:
+            return f"{name} finds the words that decide, about as well as {best} or better"
+        if ratio >= 0.4:
+            return f"{name} finds words that matter, but {best} is the better guide"
+        return f"{name} is a weak guide to the words that decide, use {best} instead"
 
 
-def measure(
+def measure_faithfulness(
+    model: Model,
+    texts: Sequence[str],
+    *,
+    load_network: "Callable[[], nn.Module] | None" = None,
+    max_texts: int | None = None,
+    seed: int = 0,
+    progress: Progress = SILENT,
+) -> Faithfulness:
+    """Measure how faithful attention, contributions and integrated gradients are.
+
+    Args:
+        model: a predictor.
+        texts: the texts to sample from; no labels are needed.
+        load_network: returns the torch network of the same model; without it, or without torch
+            and captum, integrated gradients are left out.
+        max_texts: size of the sample; None means 200, or 30 for slow models.
+        seed: seed of the sample, of the random ranking and of the bootstrap.
+        progress: receives the stages of the work.
+    """
+    if max_texts is None:
+        max_texts = MAX_TEXTS_SLOW if is_slow(model) else MAX_TEXTS
+    rows = sample_rows(len(texts), max_texts, seed)
+    progress.stage("explaining a sample of texts", len(rows))
+    explanations = []
+    for row in rows:
+        explanations.append(model.explain(texts[row]))
+        progress.advance()
+    scores: dict[str, Sequence[Scores]] = {}
+    attention = [e.pooled for e in explanations if e.pooled is not None]
+    if attention and len(attention) == len(explanations):
+        scores["attention"] = attention
+    scores["contribution"] = [e.relative[e.best] for e in explanations]
+    if load_network is not None:
+        progress.stage(GRADIENTS)
+        try:
+            scores[GRADIENTS] = _gradient_scores(model, load_network, explanations)
+        except MissingExtraError as error:
+            progress.note(f"left out: {error}")
+    numbered, probabilities_of = _numbered_words(explanations, model)
+    versions = len(explanations) * 2 * len(SHARES) * (len(scores) + 1)
+    progress.stage("predicting with words removed", versions)
+
+    def probabilities(batch: list[Ids]) -> NDArray[np.floating]:
+        progress.advance(len(batch))
+        return probabilities_of(batch)
+
+    return compare_orders(numbered, scores, probabilities, seed=seed)
+
+
+def is_slow(model: Model) -> bool:
+    """Return whether the faithfulness sample must be small because the model is a Transformer."""
+    return model.max_occlusions < MAX_OCCLUSIONS
+
+
+def sample_rows(count: int, size: int, seed: int) -> NDArray[np.int64]:
+    """Draw the sorted row numbers of at most ``size`` of ``count`` texts."""
+    return np.sort(np.random.default_rng(seed).permutation(count)[:size])
+
+
+def keep_words(text: str, spans: Sequence[Span], words: Sequence[int]) -> str:
+    """Return the text with only the given words; neighbours keep the characters between them."""
+    pieces, last = [], None
+    for t in words:
+        start, end = spans[t]
+        if last is not None:
+            pieces.append(text[spans[last][1] : start] if t == last + 1 else " ")
+        pieces.append(text[start:end])
+        last = t
+    return "".join(pieces)
+
+
+def _gradient_scores(
+    model: Model, load_network: "Callable[[], nn.Module]", explanations: Sequence[Explanation]
+) -> list[Floats]:
+    """Return the integrated gradients of the network plus the n-gram contributions per word."""
+    for package, extra in (("torch", "train"), ("captum", "explain")):
+        require(package, extra=extra, purpose=GRADIENTS)
+    encoded = [model.encoder.encode_with_spans(explanation.text) for explanation in explanations]
+    gradients = integrated_gradients(
+        load_network(),
+        [ids for ids, _ in encoded],
+        targets=[explanation.best for explanation in explanations],
+        steps=GRADIENT_STEPS,
+    )
+    scores = []
+    for explanation, (_, spans), row in zip(explanations, encoded, gradients, strict=True):
+        total = np.zeros(len(explanation.spans), np.float32)
+        place = {span: t for t, span in enumerate(explanation.spans)}
+        for span, value in zip(spans, row.tolist(), strict=True):
+            if span in place:
+                total[place[span]] += value
+        for name, part in explanation.relative_parts.items():
+            if name != "network":
+                total += part[explanation.best]
+        scores.append(total)
+    return scores
+
+
+def _numbered_words(
+    explanations: Sequence[Explanation], model: Model
+) -> tuple[list[Ids], ProbabilitiesOf]:
+    """Number all words of all texts, so that a shortened text is an array of word numbers.
+
+    Returns:
+        The word numbers of each text, and a function that predicts from such arrays.
+    """
+    sizes = [len(explanation.spans) for explanation in explanations]
+    starts = FIRST_WORD + np.concatenate([[0], np.cumsum(sizes)])
+    numbered = [
+        np.arange(start, end, dtype=np.int32)
+        for start, end in zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True)
+    ]
+
+    def text_of(numbers: Ids) -> str:
+        if numbers[0] == UNK:
+            return ""
+        owner = int(np.searchsorted(starts, numbers[0], side="right")) - 1
+        explanation = explanations[owner]
+        return keep_words(explanation.text, explanation.spans, (numbers - starts[owner]).tolist())
+
+    return numbered, lambda batch: model.predict_proba([text_of(numbers) for numbers in batch])
+
+
+def compare_orders(
     texts: Sequence[Ids],
     scores: Mapping[str, Sequence[Scores]],
     probabilities: ProbabilitiesOf,
@@ -128,29 +275,29 @@ def measure(
     seed: int = 0,
     resamples: int = 1000,
 ) -> Faithfulness:
-    """Compare the orders that ``scores`` gives the words of ``texts``, and a random one.
+    """Compare the faithfulness of several word rankings with that of a random ranking.
 
     Args:
-        texts: the ids of each text.
-        scores: by name, a score for each word of each text; the highest go first.
+        texts: the token ids of each text.
+        scores: for each ranking, one score per word of each text; the highest go first.
         probabilities: the model, called with batches of about 65,536 words.
-        seed: of the random order and of the bootstrap.
-        resamples: draws of the bootstrap.
+        seed: seed of the random ranking and of the bootstrap.
+        resamples: number of bootstrap resamples.
     """
     if not texts:
-        raise DataError("faithfulness needs at least one text.")
+        raise DataError("faithfulness needs at least one text, got none.")
     random = np.random.default_rng(seed)
-    chance = [random.random(len(text)) for text in texts]
-    tables = {
-        name: _curves(texts, given, probabilities)
-        for name, given in {**scores, RANDOM: chance}.items()
+    random_scores = [random.random(len(text)) for text in texts]
+    curves = {
+        name: _curves(texts, values, probabilities)
+        for name, values in {**scores, RANDOM: random_scores}.items()
     }
     draws = random.integers(0, len(texts), (resamples, len(texts)))
-    drops = {name: table[:, 0, :1] - table[:, 0] for name, table in tables.items()}
-    told = SHARES.index(TOLD)
+    place = SHARES.index(VERDICT_SHARE)
+    drops = {name: table[:, 0, 0] - table[:, 0, place] for name, table in curves.items()}
     orders = {
-        name: _summary(table, drops[name][:, told] - drops[RANDOM][:, told], draws)
-        for name, table in tables.items()
+        name: _order(table, drops[name], drops[name] - drops[RANDOM], draws)
+        for name, table in curves.items()
     }
     return Faithfulness(len(texts), SHARES, orders)
 
@@ -158,44 +305,43 @@ def measure(
 def _curves(
     texts: Sequence[Ids], scores: Sequence[Scores], probabilities: ProbabilitiesOf
 ) -> Table:
-    """The predicted class's probability without, and with only, the first words: (n, 2, F)."""
+    """Compute the deletion and insertion curves of each text: (n, 2, F)."""
     versions: list[Ids] = []
-    for text, given in zip(texts, scores, strict=True):
-        order = np.argsort(-np.asarray(given), kind="stable")
+    for text, values in zip(texts, scores, strict=True):
+        order = np.argsort(-np.asarray(values), kind="stable")
         cuts = [first_words(share, len(text)) for share in SHARES]
         versions += [without(text, order[:cut]) for cut in cuts]
         versions += [without(text, order[cut:]) for cut in cuts]
-    found = _all_probabilities(versions, probabilities).reshape(len(texts), 2, len(SHARES), -1)
-    predicted = found[:, 0, 0].argmax(axis=-1)  # (n,): the class of the whole text
-    table: Table = found[np.arange(len(texts)), :, :, predicted]
+    rows = _predict_by_length(versions, probabilities).reshape(len(texts), 2, len(SHARES), -1)
+    predicted = rows[:, 0, 0].argmax(axis=-1)  # (n,): the class of the whole text
+    table: Table = rows[np.arange(len(texts)), :, :, predicted]
     return table
 
 
 def first_words(share: float, words: int) -> int:
-    """How many words a share is: at least one, unless it is none."""
+    """Return how many words a share of a text is when they are removed: at least 1 unless 0."""
     return max(round(share * words), 1) if share else 0
 
 
-def _all_probabilities(versions: list[Ids], probabilities: ProbabilitiesOf) -> Table:
-    """Read the versions in the order of their lengths, so that little is padding: (n, C)."""
+def _predict_by_length(versions: list[Ids], probabilities: ProbabilitiesOf) -> Table:
+    """Predict shortened texts in order of length, which keeps padding small: (n, C)."""
     order = sorted(range(len(versions)), key=lambda i: len(versions[i]))
     rows = np.concatenate([probabilities(b) for b in batches([versions[i] for i in order])])
-    found = np.empty(rows.shape, dtype=np.float64)
-    found[order] = rows
-    return found
+    table = np.empty(rows.shape, dtype=np.float64)
+    table[order] = rows
+    return table
 
 
-def _summary(table: Table, lead: Table, draws: NDArray[np.int64]) -> Order:
-    whole = table[:, 0, 0]  # (n,)
-    bins = [SHARES.index(share) for share in AOPC]
-    losses = whole[:, None, None] - table[:, :, bins]  # (n, 2, bins)
+def _order(table: Table, drop: Table, lead: Table, draws: NDArray[np.int64]) -> Order:
+    aopc = [SHARES.index(share) for share in AOPC_SHARES]
+    losses = table[:, :1, :1] - table[:, :, aopc]  # (n, 2, shares)
     deletion, insertion = ([_estimate(curve, draws) for curve in table[:, i].T] for i in (0, 1))
     return Order(
         deletion=deletion,
         insertion=insertion,
         comprehensiveness=_estimate(losses[:, 0].mean(axis=1), draws),
         sufficiency=_estimate(losses[:, 1].mean(axis=1), draws),
-        drop=_estimate(whole - table[:, 0, SHARES.index(TOLD)], draws),
+        drop=_estimate(drop, draws),
         lead=_estimate(lead, draws),
     )
 

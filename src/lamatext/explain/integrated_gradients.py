@@ -1,4 +1,4 @@
-"""Integrated gradients of a torch network's words, by captum: a second opinion on contributions.
+"""Integrated gradients of a torch network, computed with captum, to compare with contributions.
 
 Shapes: B texts, T words, E embedding width.
 """
@@ -23,16 +23,16 @@ def integrated_gradients(
     *,
     targets: Sequence[int] | None = None,
     steps: int = 32,
-    batch: int = 16,
+    batch_size: int = 16,
 ) -> list[Floats]:
-    """Each word's integrated gradient of a class's logit, along from zero vectors.
+    """Compute the integrated gradients of a class logit, one value per word of each text.
 
     Args:
-        network: what is asked.
-        texts: the ids of each text.
-        targets: the class of each text; None is the one that the network predicts.
-        steps: places on the way where the gradient is taken.
-        batch: texts that are read together.
+        network: a network that takes padded ids and lengths.
+        texts: the token ids of each text.
+        targets: the class of each text; None selects the predicted class.
+        steps: integration steps from the baseline (padding vectors) to the text.
+        batch_size: texts per call of captum.
     """
     captum = require("captum.attr", extra="explain", purpose="integrated gradients")
     torch = require("torch", extra="train", purpose="integrated gradients")
@@ -40,23 +40,23 @@ def integrated_gradients(
         lambda ids, lengths: network(ids, lengths).logits, network.embedding
     ).attribute
     network.eval()
-    ragged, found = TokenIds.from_lists(texts), []
-    for start in range(0, len(texts), batch):
-        padded, lengths = ragged.pad(np.arange(start, min(start + batch, len(texts))))
+    token_ids, scores = TokenIds.from_lists(texts), []
+    for start in range(0, len(texts), batch_size):
+        padded, lengths = token_ids.pad(np.arange(start, min(start + batch_size, len(texts))))
         ids, sizes = torch.from_numpy(padded).long(), torch.from_numpy(lengths).long()
         if targets is None:
             with torch.no_grad():
-                wanted = network(ids, sizes).logits.argmax(dim=1)
+                classes = network(ids, sizes).logits.argmax(dim=1)
         else:
-            wanted = torch.tensor(list(targets[start : start + batch]))
+            classes = torch.tensor(list(targets[start : start + batch_size]))
         gradients = attribute(
             ids,
             baselines=torch.full_like(ids, PAD),
             additional_forward_args=(sizes,),
-            target=wanted,
+            target=classes,
             n_steps=steps,
-            internal_batch_size=max(BATCH_WORDS // ids.shape[1], batch),
+            internal_batch_size=max(BATCH_WORDS // ids.shape[1], batch_size),
         )  # (B, T, E)
-        scores = gradients.sum(dim=-1).detach().numpy().astype(np.float32)  # (B, T)
-        found += [row[:length] for row, length in zip(scores, lengths, strict=True)]
-    return found
+        sums = gradients.sum(dim=-1).detach().numpy().astype(np.float32)  # (B, T)
+        scores += [row[:length] for row, length in zip(sums, lengths, strict=True)]
+    return scores

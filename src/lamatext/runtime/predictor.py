@@ -18,9 +18,9 @@ from lamatext.data.tokenizer import Span
 from lamatext.data.validation import check_texts
 from lamatext.errors import DataError, require
 from lamatext.explain.classifier_head import ClassifierHead
-from lamatext.explain.contributions import Contributions, contributions
+from lamatext.explain.contributions import Contributions, attention_contributions
 from lamatext.explain.explanation import Explanation
-from lamatext.explain.occlusion import MOST, most_versions, occlusion, occlusion_window
+from lamatext.explain.occlusion import MAX_OCCLUSIONS, max_occlusions, occlusion, occlusion_window
 from lamatext.ngrams.model import NgramModel
 from lamatext.runtime.engine import Engine, EngineOutput, Floats
 from lamatext.runtime.parallel import parallel_map
@@ -52,7 +52,7 @@ class Predictor:
     classes_: NDArray[np.generic]  # (C,)
     head: ClassifierHead | None = None  # None: explain the network by occlusion
     ngrams: NgramModel | None = None  # its logits are added to the network's
-    max_occlusions: int = MOST  # texts that explaining one text by occlusion may cost
+    max_occlusions: int = MAX_OCCLUSIONS  # texts that explaining one text by occlusion may cost
 
     @classmethod
     def load(cls, folder: str | PathLike[str]) -> "Predictor":
@@ -71,7 +71,7 @@ class Predictor:
         from lamatext.runtime.torch_engine import TorchEngine
 
         engine = TorchEngine(load_network(load_model(folder)))
-        return cls(engine, encoder, classes, max_occlusions=most_versions(recipe.model.name))
+        return cls(engine, encoder, classes, max_occlusions=max_occlusions(recipe.model.name))
 
     def predict(self, texts: Iterable[str]) -> NDArray[np.generic]:
         """Predict the most probable label of each text: (n,)."""
@@ -151,7 +151,14 @@ class Predictor:
         The special tokens that a pretrained encoder puts around a text are never left out.
         """
         if self.head is not None and output.weights is not None:
-            return contributions(output, np.array([len(ids)]), self.head)[0], spans
+            exact = attention_contributions(
+                self.head,
+                logits=output.logits[0],
+                embedding=output.embedding[0],
+                weights=output.weights[0],
+                states=output.states[0],
+            )
+            return exact, spans
         words = [place for place, (start, end) in enumerate(spans) if end > start]
         first, last = (words[0], words[-1] + 1) if words else (0, len(ids))
         before, after = ids[:first], ids[last:]
@@ -160,7 +167,7 @@ class Predictor:
             rows = [np.concatenate([before, text, after]) for text in texts]
             return self._network_logits(TokenIds.from_lists(rows))
 
-        changes = occlusion(ids[first:last], logits_of, most=self.max_occlusions)
+        changes = occlusion(ids[first:last], logits_of, limit=self.max_occlusions)
         return changes, spans[first:last]
 
     def _add_ngram_contributions(self, ngrams: NgramModel, network: Explanation) -> Explanation:

@@ -1,1 +1,1 @@
-"""Numbers to terminal, HTML and notebook output."""
+"""Views: write numbers as terminal output, HTML pages, notebook output and reports."""

@@ -1,207 +1,160 @@
-"""Explanations as one self-contained page.
+"""Explanation page: several explanations as one self-contained HTML page.
 
-Every character that comes from a text or a label goes through ``escaped``; the page's own script
-is the only one its Content-Security-Policy lets run, and no request leaves it.
+All texts and labels are escaped by the template. The Content-Security-Policy allows only the
+page's own script, and the page sends no requests.
 """
 
 from collections.abc import Sequence
-from string import Template
+from pathlib import Path
 
 import numpy as np
+from markupsafe import Markup
 
+from lamatext.atomic_write import write_text
+from lamatext.data.dataset import Dataset
 from lamatext.explain.classifier_head import Floats
 from lamatext.explain.explanation import Explanation, Label
-from lamatext.views.explanation_controls import controls
-from lamatext.views.formatting import (
+from lamatext.metrics import Scores
+from lamatext.runtime.predictor import Predictor
+from lamatext.views.formatting import summed
+from lamatext.views.html_assets import asset, policy_hash, script_json
+from lamatext.views.html_templates import render_template
+from lamatext.views.word_shading import (
     attention_scale,
     contribution_scale,
-    escaped,
+    contribution_strength,
     segments,
-    share,
-    signed,
-    summed,
 )
-from lamatext.views.html_assets import asset, between, policy_hash, script_json
 
-KEPT_CLASSES = 12  # the page holds the contributions to a text's most probable classes
-BARS = 5
-STRONGEST = 5
+MAX_PILLS = 8  # more classes than this are chosen from a list
+MAX_CLASSES = 12  # the page holds the contributions to the most probable classes of a text
+MAX_BARS = 5
+STRONGEST_WORDS = 5
+TEST_TEXTS = 40  # on the explanation page that ``lamatext train --html`` writes
 
 
-def page(
+def explanation_page(
     explanations: Sequence[Explanation],
     title: str,
     subtitle: str = "",
     truths: Sequence[Label | None] | None = None,
 ) -> str:
-    """One HTML page with all the explanations, which must come from one model.
+    """Write the explanation page of several texts, which must come from one model.
 
     Args:
-        explanations: what to show, in this order.
-        title: the page's heading.
-        subtitle: a line under it.
-        truths: the right label of each text, where it is known.
+        explanations: the explanations, in the order of the page.
+        title: the heading of the page.
+        subtitle: a line below the heading.
+        truths: the true label of each text, or None where it is unknown.
     """
+    first = explanations[0] if explanations else None
     known = truths if truths is not None else [None] * len(explanations)
-    template = Template(asset("lamatext.views", "explanation_page.html"))
-    return template.substitute(
-        hash=policy_hash(between(template.template, "<script>", "</script>")),
-        title=escaped(title),
-        subtitle=escaped(subtitle),
-        style=style(),
-        controls=controls(explanations[0]) if explanations else "",
-        cards="\n".join(card(e, truth) for e, truth in zip(explanations, known, strict=True)),
-        footer=_footer(explanations),
-        numbers=script_json(
-            {
-                "classes": len(explanations[0].labels) if explanations else 0,
-                "texts": [_numbers(explanation) for explanation in explanations],
-            }
-        ),
+    script = asset("explanation_page.js")
+    numbers = {
+        "classes": len(first.labels) if first else 0,
+        "texts": [_numbers(explanation) for explanation in explanations],
+    }
+    return render_template(
+        "explanation_page.html",
+        title=title,
+        subtitle=subtitle,
+        style=Markup(style()),
+        script=Markup(script),
+        script_hash=policy_hash(script),
+        numbers=Markup(script_json(numbers)),
+        labels=first.labels if first else [],
+        max_pills=MAX_PILLS,
+        parts=list(first.parts or []) if first else [],
+        heads=len(first.weights) if first and first.weights is not None else 0,
+        methods=sorted({explanation.method for explanation in explanations}),
+        cards=[_card(e, truth) for e, truth in zip(explanations, known, strict=True)],
     )
 
 
-def card(explanation: Explanation, truth: Label | None = None) -> str:
-    """One explanation as an ``<article>``, shaded by contribution to the predicted class."""
-    return (
-        '<article>\n<div class="verdict">'
-        f"<h2><bdi>{escaped(explanation.predicted)}</bdi></h2>"
-        f'<span class="probability">{share(explanation.probability)}</span>'
-        f"{_truth(explanation, truth)}</div>\n{_bars(explanation)}\n"
-        f'<p class="text" dir="auto" tabindex="0" aria-label="The text, word by word">'
-        f"{_shaded(explanation)}</p>\n"
-        f'<p class="figures" aria-live="polite"></p>\n'
-        f"{_why(explanation)}"
-        f'<p class="sums">{summed(explanation, explanation.best)}</p>'
-        f"{_note(explanation)}\n</article>"
+def write_test_page(folder: Path, test: Dataset, scores: Scores, out: Path) -> None:
+    """Write an explanation page of random test texts, explained by the model in ``folder``."""
+    rows = np.random.default_rng(0).permutation(len(test))[:TEST_TEXTS]
+    chosen = test.take(np.sort(rows))
+    predictor = Predictor.load(folder)
+    page = explanation_page(
+        [predictor.explain(text) for text in chosen.texts.to_pylist()],
+        f"{test.source}: {len(chosen)} test texts",
+        f"{scores.accuracy:.1%} of {scores.texts:,} test texts are labelled correctly",
+        truths=None if chosen.labels is None else chosen.labels.to_pylist(),
     )
+    write_text(out, page)
 
 
 def style() -> str:
-    """The page's CSS."""
-    return asset("lamatext.views", "explanation_page.css")
+    """Return the style sheet of the explanation page, which the report uses too."""
+    return asset("explanation_page.css")
 
 
-def _shaded(explanation: Explanation) -> str:
-    relative = explanation.relative
-    strength = relative[explanation.best] / contribution_scale(relative)
-    return "".join(
-        escaped(piece)
-        if t is None
-        else f'<span class="w" data-k="{"n" if strength[t] < 0 else "p"}" '
-        f'style="--s:{abs(float(strength[t])):.3f}">{escaped(piece)}</span>'
-        for t, piece in segments(explanation.text, explanation.spans)
-    )
+def _card(explanation: Explanation, truth: Label | None) -> dict[str, object]:
+    """Return the values of one text's card on the explanation page."""
+    most_probable = np.argsort(-explanation.probabilities, kind="stable")[:MAX_BARS]
+    strength = contribution_strength(explanation, explanation.best)
+    return {
+        "predicted": explanation.predicted,
+        "probability": explanation.probability,
+        "truth": truth,
+        "correct": str(truth) == str(explanation.predicted),
+        "bars": [
+            (explanation.labels[c], float(explanation.probabilities[c])) for c in most_probable
+        ],
+        "words": [
+            (characters, "", 0.0)
+            if t is None
+            else (characters, "n" if strength[t] < 0 else "p", abs(float(strength[t])))
+            for t, characters in segments(explanation.text, explanation.spans)
+        ],
+        "strongest": _strongest_words(explanation),
+        "sums": summed(explanation, explanation.best),
+        "known_words": any(explanation.words),
+        "window": explanation.window,
+    }
 
 
-def _truth(explanation: Explanation, truth: Label | None) -> str:
-    if truth is None:
-        return ""
-    if truth == explanation.predicted:
-        return '<span class="truth right">✓ right</span>'
-    return f'<span class="truth wrong">✗ labelled <bdi>{escaped(truth)}</bdi></span>'
-
-
-def _bars(explanation: Explanation) -> str:
-    order = np.argsort(-explanation.probabilities, kind="stable")[:BARS]
-    rows = "".join(
-        f'<li class="best">{_bar(explanation, int(c))}</li>'
-        if c == explanation.best
-        else f"<li>{_bar(explanation, int(c))}</li>"
-        for c in order
-    )
-    return f'<ul class="bars" aria-label="Probabilities">{rows}</ul>'
-
-
-def _bar(explanation: Explanation, column: int) -> str:
-    value = float(explanation.probabilities[column])
-    return (
-        f'<bdi class="name">{escaped(explanation.labels[column])}</bdi>'
-        f'<span class="bar" style="--v:{value:.3f}"></span><span>{share(value)}</span>'
-    )
-
-
-def _why(explanation: Explanation) -> str:
-    """The strongest words on either side, as text: for readers who see no shades."""
+def _strongest_words(explanation: Explanation) -> list[tuple[str, list[tuple[str, float]]]]:
+    """List the strongest words for and against, for readers who cannot see the shades."""
     scores, words = explanation.relative[explanation.best], explanation.words
     order = np.argsort(-scores, kind="stable")
-    sides = (
-        ("for", [t for t in order[:STRONGEST] if scores[t] > 0]),
-        ("against", [t for t in order[::-1][:STRONGEST] if scores[t] < 0]),
-    )
-    rows = "".join(
-        f"<dt>{side}</dt><dd>"
-        + " ".join(
-            f"<span><bdi>{escaped(words[t])}</bdi> <small>{signed(float(scores[t]))}</small></span>"
-            for t in chosen
-            if words[t]
-        )
-        + "</dd>"
-        for side, chosen in sides
-        if any(words[t] for t in chosen)
-    )
-    return f'<dl class="why">{rows}</dl>' if rows else ""
-
-
-def _note(explanation: Explanation) -> str:
-    if not any(explanation.words):
-        return '<p class="note">No word of this text is known to the model.</p>'
-    if explanation.window > 1:
-        count = explanation.window
-        return f'<p class="note">A long text: {count} words were left out at a time.</p>'
-    return ""
-
-
-def _footer(explanations: Sequence[Explanation]) -> str:
-    methods = {explanation.method for explanation in explanations}
-    gist = {
-        "contribution": "what it adds to the score of a class",
-        "occlusion": "what the score of a class loses when the word is left out",
+    sides = {
+        "for": [t for t in order[:STRONGEST_WORDS] if scores[t] > 0],
+        "against": [t for t in order[::-1][:STRONGEST_WORDS] if scores[t] < 0],
     }
-    lines = [
-        f"A word's contribution is {gist[method]}, measured against the mean of all classes. "
-        "<b>Blue</b> words speak for the class, <b>orange</b> (dotted) words against it. "
-        "All words, and what the class has apart from them, add up to its score."
-        for method in sorted(methods)
-    ]
-    if any(explanation.parts for explanation in explanations):
-        lines.append(
-            "The <b>network</b> reads the text with attention; the <b>n-grams</b> are short runs "
-            "of words and letters in a linear model beside it. The two add up."
-        )
-    if any(explanation.weights is not None for explanation in explanations):
-        lines.append(
-            "Attention is where the model looked, which is not yet why it decided: "
-            "a head's weights over a text add up to 1."
-        )
-    return "\n".join(f"<p>{line}</p>" for line in lines)
+    listed = {
+        side: [(words[t], float(scores[t])) for t in places if words[t]]
+        for side, places in sides.items()
+    }
+    return [(side, pairs) for side, pairs in listed.items() if pairs]
 
 
 def _numbers(explanation: Explanation) -> dict[str, object]:
-    """The rows that the page can shade by, and the value that gets the full shade in each."""
-    kept = set(np.argsort(-explanation.probabilities, kind="stable")[:KEPT_CLASSES].tolist())
+    """Return the numbers that the page's script shades by, and the scale of each row."""
+    order = np.argsort(-explanation.probabilities, kind="stable")
+    classes = set(order[:MAX_CLASSES].tolist())
     relative = explanation.relative
-    scale = contribution_scale(relative)
-    rows = _kept(relative, kept)
-    scales = [scale] * len(rows)
+    rows = _class_rows(relative, classes)
+    scales = [contribution_scale(relative)] * len(rows)
     if explanation.weights is not None and explanation.pooled is not None:
         for row in (explanation.pooled, *explanation.weights):
-            rows.append(_short(row))
+            rows.append(_rounded(row))
             scales.append(attention_scale(row))
     return {
         "best": explanation.best,
         "rows": rows,
-        "scales": _short(np.array(scales)),
+        "scales": _rounded(np.array(scales)),
         "sums": [
-            summed(explanation, c) if c in kept else "" for c in range(len(explanation.labels))
+            summed(explanation, c) if c in classes else "" for c in range(len(explanation.labels))
         ],
-        "parts": [_kept(part, kept) for part in explanation.relative_parts.values()],
+        "parts": [_class_rows(part, classes) for part in explanation.relative_parts.values()],
     }
 
 
-def _kept(rows: Floats, kept: set[int]) -> list[list[float] | None]:
-    return [_short(row) if c in kept else None for c, row in enumerate(rows)]
+def _class_rows(rows: Floats, classes: set[int]) -> list[list[float] | None]:
+    return [_rounded(row) if c in classes else None for c, row in enumerate(rows)]
 
 
-def _short(values: np.ndarray[tuple[int], np.dtype[np.floating]]) -> list[float]:
+def _rounded(values: np.ndarray[tuple[int], np.dtype[np.floating]]) -> list[float]:
     return [float(f"{value:.4g}") for value in values.tolist()]

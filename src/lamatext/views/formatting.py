@@ -1,117 +1,117 @@
-"""What the terminal, the page and the notebook share: safe characters, shades, figures.
-
-Shapes: T words.
-"""
+"""Formatting shared by all views: escaping, control characters, numbers and units."""
 
 import html
-from collections.abc import Iterator, Mapping, Sequence
+import math
+from collections.abc import Mapping
 
-import numpy as np
-
-from lamatext.data.tokenizer import Span
-from lamatext.explain.classifier_head import Floats
 from lamatext.explain.explanation import Explanation
 
 REPLACEMENT = 0xFFFD
-KEPT = "\t\n\r"
+WHITE_SPACE = "\t\n\r"
 DIRECTIONS = "\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 
 
-class _Visible(dict[int, int]):
-    """A table for ``str.translate``, one character for one, so that spans stay right."""
+class _VisibleCharacters(dict[int, int]):
+    """Table for ``str.translate`` that formats control characters as visible signs.
+
+    It maps one character to one character, so that spans stay valid.
+    """
 
     def __missing__(self, code: int) -> int:
-        shown = code
-        if code < 0x20 and chr(code) not in KEPT:
-            shown = 0x2400 + code  # its picture: ␀ ␛
+        sign = code
+        if code < 0x20 and chr(code) not in WHITE_SPACE:
+            sign = 0x2400 + code  # its picture: ␀ ␛
         elif code == 0x7F:
-            shown = 0x2421
+            sign = 0x2421
         elif 0x80 <= code < 0xA0 or 0xD800 <= code < 0xE000 or code & 0xFFFE == 0xFFFE:
-            shown = REPLACEMENT  # C1 controls, lone surrogates, noncharacters
-        self[code] = shown
-        return shown
+            sign = REPLACEMENT  # C1 controls, lone surrogates, noncharacters
+        self[code] = sign
+        return sign
 
 
-_VISIBLE = _Visible()
-_ONE_LINE = _Visible({ord(c): ord(" ") for c in "\t\n\r\x0b\x0c\u2028\u2029"})
+_VISIBLE = _VisibleCharacters()
+_ONE_LINE = _VisibleCharacters({ord(c): ord(" ") for c in "\t\n\r\x0b\x0c\u2028\u2029"})
 _ONE_LINE.update({ord(c): REPLACEMENT for c in DIRECTIONS})
 
 
 def visible(text: str) -> str:
-    """The text with control characters as signs, of the same length."""
+    """Replace control characters by visible signs; the length stays the same."""
     return text.translate(_VISIBLE)
 
 
 def escaped(value: object) -> str:
-    """A text or a label, safe in HTML and in its attributes, encodable, controls made visible."""
+    """Escape a text or a label for HTML and its attributes; control characters become visible."""
     return html.escape(visible(str(value)), quote=True)
 
 
 def one_line(text: str) -> str:
-    """The same for a terminal's line: white space as blanks, no change of direction."""
+    """Format a text for one terminal line: no line breaks, control or direction characters."""
     return text.translate(_ONE_LINE)
 
 
-def segments(text: str, spans: Sequence[Span]) -> Iterator[tuple[int | None, str]]:
-    """The text in pieces that join up to it: (number of the word or None, characters)."""
-    at = 0
-    for t, (start, end) in enumerate(spans):
-        if start > at:
-            yield None, text[at:start]
-        yield t, text[max(at, start) : end]
-        at = max(at, end)
-    if at < len(text):
-        yield None, text[at:]
-
-
-def attention_scale(weights: Floats) -> float:
-    """The weight (T,) that is shaded fully: the largest, unless all are nearly alike."""
-    return float(max(weights.max(), min(3 / len(weights), 1)))
-
-
-def contribution_scale(contributions: Floats) -> float:
-    """The contribution that is shaded fully: the text's largest, to whichever class."""
-    return float(max(np.abs(contributions).max(), 0.05))
-
-
-def excerpt(scores: Floats, *, words: int, around: int = 6) -> list[range]:
-    """The places around the strongest words, about ``words`` words in all, in reading order."""
-    if len(scores) <= words:
-        return [range(len(scores))]
-    chosen = np.zeros(len(scores), dtype=bool)
-    for t in np.argsort(-np.abs(scores), kind="stable"):
-        chosen[max(t - around, 0) : t + around + 1] = True
-        if chosen.sum() >= words:
-            break
-    edges = np.flatnonzero(np.diff(chosen, prepend=False, append=False))
-    return [range(int(start), int(end)) for start, end in edges.reshape(-1, 2)]
-
-
-def parted(shares: Mapping[str, float]) -> str:
-    """The shares of a model's parts: ``n-grams +1.200, network +0.800``; "" without."""
-    return ", ".join(f"{name} {signed(value)}" for name, value in sorted(shares.items()))
-
-
-def summed(explanation: Explanation, column: int) -> str:
-    """What the score of a class is made of, measured against the mean of all classes.
-
-    ``all words +2.000: of this, n-grams +1.200, network +0.800; apart from the words −0.100;
-    score +1.900``
-    """
-    told = parted(explanation.shares(explanation.labels[column]))
-    words = float(explanation.relative[column].sum())
-    base = float(explanation.relative_base[column])
-    return (
-        f"all words {signed(words)}{f': of this, {told}' if told else ''}; "
-        f"apart from the words {signed(base)}; score {signed(words + base)}"
-    )
-
-
 def signed(value: float) -> str:
-    """A contribution: ``+0.312``, ``−0.040``."""
+    """Format a contribution with its sign: ``+0.312``, ``−0.040``."""
     return f"{value:+.3f}".replace("-", "−")
 
 
 def share(value: float) -> str:
-    """A weight or a probability: ``0.312``, and no zero that is not one: ``0.00004``."""
+    """Format a weight or a probability: ``0.312``; small ones never round to zero: ``0.00004``."""
     return f"{value:.3f}" if value >= 0.0095 or not value else f"{value:.1g}"
+
+
+def percent(value: float, digits: int = 1) -> str:
+    """Format a fraction as a percentage: ``77.4 %``."""
+    return f"{100 * value:.{digits}f} %"
+
+
+def file_size(count: float) -> str:
+    """Format a number of bytes: ``2.9 MB``, ``12.0 kB``."""
+    return f"{count / 1e6:.1f} MB" if count >= 1e5 else f"{count / 1e3:.1f} kB"
+
+
+def plural(count: int, singular: str, plural_form: str | None = None) -> str:
+    """Format a number with its noun: ``1 text``, ``2 texts``."""
+    return f"{count:,} {singular if count == 1 else plural_form or singular + 's'}"
+
+
+def parted(shares: Mapping[str, float]) -> str:
+    """Format the shares of a model's parts: ``n-grams +1.200, network +0.800``."""
+    return ", ".join(f"{name} {signed(value)}" for name, value in sorted(shares.items()))
+
+
+def summed(explanation: Explanation, column: int) -> str:
+    """Format how the score of a class adds up, relative to the mean of all classes.
+
+    ``all words +2.000: of this, n-grams +1.200, network +0.800; apart from the words −0.100;
+    score +1.900``
+    """
+    parts = parted(explanation.shares(explanation.labels[column]))
+    words = float(explanation.relative[column].sum())
+    base = float(explanation.relative_base[column])
+    return (
+        f"all words {signed(words)}{f': of this, {parts}' if parts else ''}; "
+        f"apart from the words {signed(base)}; score {signed(words + base)}"
+    )
+
+
+def wilson_interval(fraction: float, count: int) -> tuple[float, float]:
+    """Return the 95 % Wilson interval of a fraction observed on ``count`` texts."""
+    z = 1.96
+    middle = (fraction + z * z / (2 * count)) / (1 + z * z / count)
+    variance = fraction * (1 - fraction) / count + z * z / (4 * count**2)
+    half = z * math.sqrt(variance) / (1 + z * z / count)
+    return max(middle - half, 0.0), min(middle + half, 1.0)
+
+
+def accuracy_comparison(own: tuple[str, float], other: tuple[str, float], texts: int) -> str:
+    """Write one sentence that compares two (model, accuracy) pairs measured on ``texts`` texts.
+
+    A difference smaller than 1.96 standard errors is said to be possibly chance.
+    """
+    (ahead, high), (behind, low) = (own, other) if own[1] >= other[1] else (other, own)
+    gap = high - low
+    if not gap:
+        return f"{own[0]} and {other[0]} are equally accurate."
+    error = 1.96 * math.sqrt(2 * own[1] * (1 - own[1]) / texts)
+    chance = f"; with {texts:,} test texts so small a difference can be chance"
+    return f"{ahead} is ahead of {behind} by {100 * gap:.1f} points{chance if gap < error else ''}."

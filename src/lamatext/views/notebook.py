@@ -1,64 +1,57 @@
-"""An explanation in a notebook: HTML without script or style sheet.
+"""Explanation in a Jupyter notebook: an HTML fragment without scripts and style sheets.
 
-Tints let a light or a dark ground through, since a notebook's theme is not the system's.
+The shades are translucent, because a notebook's theme may be light or dark.
 """
-
-from collections.abc import Sequence
 
 from lamatext.explain.classifier_head import Floats
 from lamatext.explain.explanation import Explanation
-from lamatext.views.formatting import (
-    attention_scale,
-    contribution_scale,
-    escaped,
-    parted,
-    segments,
-    share,
-    signed,
-    summed,
-)
+from lamatext.views.formatting import parted, share, signed, summed
+from lamatext.views.html_templates import render_template
+from lamatext.views.word_shading import attention_scale, contribution_strength, segments
+
+BLUE, ORANGE, VIOLET = "0,103,197", "226,134,0", "124,63,214"
 
 
-def fragment(explanation: Explanation) -> str:
-    """The text shaded by contribution to the predicted class and, folded away, by attention."""
-    relative, pooled = explanation.relative, explanation.pooled
-    contribution, scale = relative[explanation.best], contribution_scale(relative)
-    own = {name: part[explanation.best] for name, part in explanation.relative_parts.items()}
-    tips = [
-        f"contribution {signed(float(value))}"
-        + (f", {parted({name: float(part[t]) for name, part in own.items()})}" if own else "")
-        + ("" if pooled is None else f", attention {share(float(pooled[t]))}")
-        for t, value in enumerate(contribution)
-    ]
-    parts = [
-        f"<div><b><bdi>{escaped(explanation.predicted)}</bdi></b> {share(explanation.probability)}",
-        _tinted(explanation, contribution / scale, tips, ("0,103,197", "226,134,0")),
-        "<small>blue speaks for this class, orange against it; hover for the figures</small>",
-        f"<div><small>{summed(explanation, explanation.best)}</small></div>",
-    ]
-    if pooled is not None:
-        strength = pooled / attention_scale(pooled)
-        parts += [
-            "<details><summary>attention, mean of the heads</summary>",
-            _tinted(explanation, strength, tips, ("124,63,214", "124,63,214")),
-            "</details>",
-        ]
-    return "".join([*parts, "</div>"])
+def notebook_html(explanation: Explanation) -> str:
+    """Render an explanation for a notebook: contributions and, folded, attention."""
+    pooled = explanation.pooled
+    return render_template(
+        "notebook.html",
+        predicted=explanation.predicted,
+        probability=explanation.probability,
+        contribution=_shaded_words(
+            explanation, contribution_strength(explanation, explanation.best), BLUE, ORANGE
+        ),
+        attention=None
+        if pooled is None
+        else _shaded_words(explanation, pooled / attention_scale(pooled), VIOLET, VIOLET),
+        sums=summed(explanation, explanation.best),
+    )
 
 
-def _tinted(
-    explanation: Explanation, strength: Floats, tips: Sequence[str], hues: tuple[str, str]
-) -> str:
+def _shaded_words(
+    explanation: Explanation, strength: Floats, positive: str, negative: str
+) -> list[tuple[str, str, str]]:
+    """Return (characters, background colour, tooltip) of each piece; no colour between words."""
+    tooltips = _tooltips(explanation)
     pieces = []
-    for t, piece in segments(explanation.text, explanation.spans):
-        if t is None:
-            pieces.append(escaped(piece))
-            continue
-        hue = hues[0] if strength[t] >= 0 else hues[1]
-        tint = f"background:rgba({hue},{min(abs(float(strength[t])), 1) * 0.5:.2f})"
-        pieces.append(
-            f'<span style="{tint};color:inherit;border-radius:3px" title="{tips[t]}">'
-            f"{escaped(piece)}</span>"
-        )
-    frame = "white-space:pre-wrap;line-height:1.8;max-height:24em;overflow-y:auto;margin:.4em 0"
-    return f'<div dir="auto" style="{frame};overflow-wrap:anywhere">{"".join(pieces)}</div>'
+    for t, characters in segments(explanation.text, explanation.spans):
+        colour = tooltip = ""
+        if t is not None:
+            hue = positive if strength[t] >= 0 else negative
+            colour = f"rgba({hue},{min(abs(float(strength[t])), 1) * 0.5:.2f})"
+            tooltip = tooltips[t]
+        pieces.append((characters, colour, tooltip))
+    return pieces
+
+
+def _tooltips(explanation: Explanation) -> list[str]:
+    best, pooled = explanation.best, explanation.pooled
+    relative_parts, tooltips = explanation.relative_parts, []
+    for t, value in enumerate(explanation.relative[best].tolist()):
+        parts = {name: float(part[best, t]) for name, part in relative_parts.items()}
+        numbers = [f"contribution {signed(value)}", parted(parts)]
+        if pooled is not None:
+            numbers.append(f"attention {share(float(pooled[t]))}")
+        tooltips.append(", ".join(filter(None, numbers)))
+    return tooltips

@@ -1,1 +1,1 @@
-"""One page that tells a model: data, scores, mistakes, words, and whether its reasons hold."""
+"""The report: one HTML page on a model's data, scores, mistakes, top words and faithfulness."""

@@ -1,4 +1,4 @@
-"""Everything that a report tells, found out before a line of it is written.
+"""Collect everything the report shows: predictions, explanations, top words, faithfulness, speed.
 
 Shapes: n texts, C classes.
 """
@@ -11,104 +11,128 @@ from typing import Any
 
 import numpy as np
 
+from lamatext.data.dataset import Dataset
 from lamatext.data.labels import LabelEncoder
 from lamatext.data.summary import Summary, summarize_dataset
-from lamatext.evaluation import EvaluationData
 from lamatext.explain.explanation import Explanation
-from lamatext.explain.faithfulness import Faithfulness
-from lamatext.explain.faithfulness_check import MOST, sample
-from lamatext.explain.global_words import GlobalWords
+from lamatext.explain.faithfulness import (
+    MAX_TEXTS,
+    MAX_TEXTS_SLOW,
+    Faithfulness,
+    is_slow,
+    measure_faithfulness,
+    sample_rows,
+)
+from lamatext.explain.top_words import TopWords, top_words
 from lamatext.metrics import Floats, Numbers, Scores, score
 from lamatext.progress import SILENT, Progress, track_progress
 from lamatext.runtime.predictor import Predictor
 from lamatext.saved.format import METRICS, folder_size, load_config, read_json
-from lamatext.views.report.examples import Chosen, choose
-from lamatext.views.report.reason_check import FEWEST, checked_reasons, is_slow
-from lamatext.views.report.top_words import words_of
+from lamatext.saved.model_io import load_model, load_network
+from lamatext.views.report.examples import Examples, choose_examples
 
-SHOWN = 420  # texts on the page, about
-COUNTED = 1000  # texts whose words are track_progress
-SLOW, SLOWER = 6, 18  # so many times fewer where words are left out, or by a Transformer too
-TIMED = 100  # texts, one at a time
+MAX_EXAMPLES = 420  # texts on the page, approximately
+MAX_TOP_WORD_TEXTS = 1000  # texts explained to find the top words
+OCCLUSION_DIVISOR, TRANSFORMER_DIVISOR = 6, 18  # explain fewer texts with models that are slower
+TOP_WORDS = 15  # per class and head
+ALL_TOP_WORDS = 900  # of all classes together
+TIMED_TEXTS = 100  # texts predicted one at a time
 
 
 @dataclass(frozen=True, slots=True)
 class Speed:
-    """How long predicting takes on this machine."""
+    """Prediction speed on this machine, for the size and speed section of the report."""
 
     texts_per_second: float
     one_text_ms: float  # median
-    slow_text_ms: float  # 95 of 100 are quicker
+    slow_text_ms: float  # 95th percentile
 
 
 @dataclass(frozen=True)
 class Findings:
-    """What is known of a model and of some labelled texts."""
+    """Everything collected for a report on one model and the labelled texts it is scored on."""
 
     folder: Path
     config: dict[str, Any]
     metrics: dict[str, Any]
-    held: EvaluationData
+    scored: Dataset
+    train: Dataset | None  # the training texts, if known
+    description: str  # which texts were scored, in a few words
     data: Summary
-    conflicts: int
+    conflicts: int  # different texts that occur with more than one label
     labels: list[str]  # C
-    texts: Sequence[str]  # n
     truth: Numbers  # (n,)
-    probabilities: Floats  # (n, C)
     scores: Scores
-    chosen: Chosen
-    explanations: dict[int, Explanation]  # by the text's place, of those chosen
-    words: GlobalWords
+    examples: Examples
+    explanations: dict[int, Explanation]  # of the examples, by row
+    top_words: TopWords
     faithfulness: Faithfulness
     speed: Speed
     size: int  # bytes
 
+    @property
+    def has_ngrams(self) -> bool:
+        """Whether the reported model has an n-gram model next to its network."""
+        return "n-grams" in self.config.get("parameters", {})
 
-def gather(
-    folder: Path, held: EvaluationData, *, seed: int = 0, progress: Progress = SILENT
+
+def collect_findings(
+    folder: Path,
+    scored: Dataset,
+    *,
+    train: Dataset | None = None,
+    description: str = "",
+    seed: int = 0,
+    progress: Progress = SILENT,
 ) -> Findings:
-    """Predict, explain, count and check.
+    """Collect the findings of a report: predict, explain examples, measure faithfulness.
 
     Args:
         folder: a saved model.
-        held: labelled texts, best those that it did not learn from.
-        seed: of every draw of texts.
-        progress: told what is being done.
+        scored: labelled texts, preferably not used in training.
+        train: the training texts, if known; ``scored`` itself if the model was trained on it.
+        description: which texts ``scored`` holds, in a few words.
+        seed: seed of every sample of texts.
+        progress: receives the stages of the work.
     """
     predictor = Predictor.load(folder)
-    encoder = LabelEncoder(tuple(predictor.classes_.tolist()))
-    labels = encoder.names
-    truth = encoder.encode(held.texts.require_labels(), source=held.texts.source)
-    texts: list[str] = held.texts.texts.to_pylist()
+    label_encoder = LabelEncoder(tuple(predictor.classes_.tolist()))
+    labels = label_encoder.names
+    truth = label_encoder.encode(scored.require_labels(), source=scored.source)
+    texts: list[str] = scored.texts.to_pylist()
     progress.stage("predicting", len(texts))
     probabilities, speed = _predict(predictor, texts, seed, progress)
-    share = _share(predictor, texts[0])
-    chosen = choose(truth, probabilities, most=SHOWN // share)
-    progress.stage("explaining", len(chosen.rows))
-    explanations = {}
-    for row in chosen.rows:
-        explanations[row] = predictor.explain(texts[row])
-        progress.advance()
-    drawn = [texts[row] for row in sample(len(texts), COUNTED // share, seed)]
-    words = words_of(predictor, drawn, progress)
-    checked = max(MOST // share, FEWEST)
-    reasons = checked_reasons(folder, texts, most=checked, seed=seed, progress=progress)
+    divisor = _sample_divisor(predictor, texts[0])
+    examples = choose_examples(truth, probabilities, limit=MAX_EXAMPLES // divisor)
+    progress.stage("explaining the examples", len(examples.rows))
+    explained = _explain(predictor, [texts[row] for row in examples.rows], progress)
     return Findings(
         folder=folder,
         config=load_config(folder),
         metrics=read_json(folder / METRICS),
-        held=held,
-        data=_summary(held),
-        conflicts=_conflicts(texts, truth),
+        scored=scored,
+        train=train,
+        description=description,
+        data=_summary(scored, train),
+        conflicts=_count_conflicts(texts, truth),
         labels=labels,
-        texts=texts,
         truth=truth,
-        probabilities=probabilities,
         scores=score(labels, truth, probabilities),
-        chosen=chosen,
-        explanations=explanations,
-        words=words,
-        faithfulness=reasons,
+        examples=examples,
+        explanations=dict(zip(examples.rows, explained, strict=True)),
+        top_words=_top_words(
+            predictor,
+            [texts[row] for row in sample_rows(len(texts), MAX_TOP_WORD_TEXTS // divisor, seed)],
+            progress,
+        ),
+        faithfulness=measure_faithfulness(
+            predictor,
+            texts,
+            load_network=lambda: load_network(load_model(folder)),
+            max_texts=max(MAX_TEXTS // divisor, MAX_TEXTS_SLOW),
+            seed=seed,
+            progress=progress,
+        ),
         speed=speed,
         size=folder_size(folder),
     )
@@ -117,38 +141,55 @@ def gather(
 def _predict(
     predictor: Predictor, texts: list[str], seed: int, progress: Progress
 ) -> tuple[Floats, Speed]:
-    predictor.predict_proba(texts[:1])  # opens the engine
-    started = time.perf_counter()
-    found = predictor.predict_proba(track_progress(texts, progress)).astype(np.float64)
-    speed = len(texts) / (time.perf_counter() - started)
-    alone = []
-    for row in sample(len(texts), TIMED, seed):
-        began = time.perf_counter()
+    """Predict all texts of the report, and time the prediction of one text at a time."""
+    predictor.predict_proba(texts[:1])  # the first call loads the engine
+    start = time.perf_counter()
+    probabilities = predictor.predict_proba(track_progress(texts, progress)).astype(np.float64)
+    throughput = len(texts) / (time.perf_counter() - start)
+    latencies = []
+    for row in sample_rows(len(texts), TIMED_TEXTS, seed):
+        start = time.perf_counter()
         predictor.predict_proba([texts[row]])
-        alone.append(1000 * (time.perf_counter() - began))
-    median, slow = np.percentile(alone, [50, 95])
-    return found, Speed(speed, float(median), float(slow))
+        latencies.append(1000 * (time.perf_counter() - start))
+    median, slow = np.percentile(latencies, [50, 95])
+    return probabilities, Speed(throughput, float(median), float(slow))
 
 
-def _share(predictor: Predictor, text: str) -> int:
-    """How many times fewer texts are explained than where attention says why in one reading."""
+def _sample_divisor(predictor: Predictor, text: str) -> int:
+    """Return by how much the report's samples shrink: 1 with attention, more by occlusion."""
     if predictor.explain(text).method == "contribution":
         return 1
-    return SLOWER if is_slow(predictor) else SLOW
+    return TRANSFORMER_DIVISOR if is_slow(predictor) else OCCLUSION_DIVISOR
 
 
-def _summary(held: EvaluationData) -> Summary:
-    """Of the training texts with their overlap, where they are known; else of the texts at hand."""
-    if held.train is None or held.train is held.texts:
-        return summarize_dataset(held.texts)
-    return summarize_dataset(held.train, held.texts)
+def _explain(predictor: Predictor, texts: Sequence[str], progress: Progress) -> list[Explanation]:
+    explanations = []
+    for text in texts:
+        explanations.append(predictor.explain(text))
+        progress.advance()
+    return explanations
 
 
-def _conflicts(texts: Sequence[str], truth: Numbers) -> int:
-    """How many different texts occur with more than one label."""
-    seen: dict[str, int] = {}
-    torn = set()
+def _top_words(predictor: Predictor, texts: Sequence[str], progress: Progress) -> TopWords:
+    progress.stage("counting top words", len(texts))
+    return top_words(
+        _explain(predictor, texts, progress),
+        top=max(3, min(TOP_WORDS, ALL_TOP_WORDS // len(predictor.classes_))),
+        min_count=5 if len(texts) >= 100 else 2,
+    )
+
+
+def _summary(scored: Dataset, train: Dataset | None) -> Summary:
+    """Summarise the training texts and their overlap if known, otherwise the scored texts."""
+    if train is None or train is scored:
+        return summarize_dataset(scored)
+    return summarize_dataset(train, scored)
+
+
+def _count_conflicts(texts: Sequence[str], truth: Numbers) -> int:
+    first_label: dict[str, int] = {}
+    conflicting = set()
     for text, label in zip(texts, truth.tolist(), strict=True):
-        if seen.setdefault(text, label) != label:
-            torn.add(text)
-    return len(torn)
+        if first_label.setdefault(text, label) != label:
+            conflicting.add(text)
+    return len(conflicting)

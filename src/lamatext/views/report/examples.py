@@ -1,67 +1,72 @@
-"""Which texts a report shows: those behind each confusion, sure mistakes, doubtful labels.
+"""Example texts of the report: behind each confusion, confident mistakes, doubtful labels.
 
 Shapes: n texts, C classes.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from lamatext.explain.explanation import Explanation
 from lamatext.metrics import Floats, Numbers
+from lamatext.views.formatting import summed
+from lamatext.views.word_shading import contribution_strength, excerpt_segments
 
-LISTED = 12  # doubtful labels, and as many mistakes beside them
-IN_CELL = 8  # texts behind one cell, at most
-WIDEST = 20  # classes whose confusion matrix can be read
-PAIRS = 30  # confusions that are listed where it cannot
+LISTED = 12  # doubtful labels, and as many other mistakes
+PER_CELL = 8  # examples behind one cell of the confusion matrix
+MAX_MATRIX_CLASSES = 20  # with more classes a confusion matrix is unreadable
+MAX_PAIRS = 30  # confused pairs of classes listed instead
+EXCERPT_WORDS = 70  # longer examples are shortened around their strongest words
+FAINTEST_MARK = 0.2  # of the full strength; weaker words are not marked
 
 Cell = tuple[int, int]  # true class, predicted class
 
 
 @dataclass(frozen=True)
-class Chosen:
-    """Places of texts."""
+class Examples:
+    """Row numbers of the example texts that the report shows."""
 
-    cells: dict[Cell, list[int]]  # by true and predicted class, the surest first
-    doubtful: list[int]  # labels that may be wrong, the most doubtful first
-    mistakes: list[int]  # other mistakes, the surest first
+    cells: dict[Cell, list[int]]  # by true and predicted class, most confident first
+    doubtful: list[int]  # labels that may be wrong, most doubtful first
+    mistakes: list[int]  # other mistakes, most confident first
 
     @property
     def rows(self) -> list[int]:
-        """All of them, once each."""
-        found = {row for rows in self.cells.values() for row in rows}
-        return sorted(found | set(self.doubtful) | set(self.mistakes))
+        """All example rows, sorted, without duplicates."""
+        in_cells = {row for rows in self.cells.values() for row in rows}
+        return sorted(in_cells | set(self.doubtful) | set(self.mistakes))
 
 
-def choose(truth: Numbers, probabilities: Floats, *, most: int) -> Chosen:
-    """About ``most`` texts of n, by their class numbers (n,) and probabilities (n, C)."""
-    predicted, sure = probabilities.argmax(axis=1), probabilities.max(axis=1)
+def choose_examples(truth: Numbers, probabilities: Floats, *, limit: int) -> Examples:
+    """Choose about ``limit`` example texts by true class (n,) and probabilities (n, C)."""
+    predicted, confidence = probabilities.argmax(axis=1), probabilities.max(axis=1)
     doubtful = doubtful_labels(truth, probabilities)[:LISTED]
-    shown = set(doubtful)
-    order = np.argsort(-sure, kind="stable")
-    wrong = [row for row in order[(predicted != truth)[order]].tolist() if row not in shown]
+    order = np.argsort(-confidence, kind="stable")
+    wrong = order[(predicted != truth)[order]].tolist()
     cells = _cells(truth, predicted, order, classes=probabilities.shape[1])
-    each = max(1, min(IN_CELL, most // max(len(cells), 1)))
-    return Chosen(
-        cells={cell: rows[:each] for cell, rows in cells.items()},
+    per_cell = max(1, min(PER_CELL, limit // max(len(cells), 1)))
+    return Examples(
+        cells={cell: rows[:per_cell] for cell, rows in cells.items()},
         doubtful=doubtful,
-        mistakes=wrong[:LISTED],
+        mistakes=[row for row in wrong if row not in doubtful][:LISTED],
     )
 
 
 def doubtful_labels(truth: Numbers, probabilities: Floats) -> list[int]:
-    """Texts that look more like another class than texts of that class usually do.
+    """Find example texts whose label is probably wrong, by confident learning.
 
-    Confident learning (Northcutt et al. 2021): with t_j the mean probability of class j over the
-    texts labelled j, a label is in doubt where another class has p_j ≥ t_j and p_j > p_label. The
-    widest margin p_j − p_label comes first.
+    Northcutt et al. 2021: with t_j the mean probability of class j over the texts labelled j, a
+    label is doubtful if another class has p_j ≥ t_j and p_j > p_label. Rows are sorted by the
+    margin p_j − p_label, largest first.
     """
     n, classes = probabilities.shape
     own = probabilities[np.arange(n), truth]
     sums = np.bincount(truth, own, classes)
     counts = np.bincount(truth, minlength=classes)
-    usual = np.where(counts > 0, sums / np.maximum(counts, 1), np.inf)  # (C,)
-    likely = np.where(probabilities >= usual, probabilities, 0.0)
+    thresholds = np.where(counts > 0, sums / np.maximum(counts, 1), np.inf)  # (C,)
+    likely = np.where(probabilities >= thresholds, probabilities, 0.0)
     likely[np.arange(n), truth] = 0.0
     margin = likely.max(axis=1) - own
     order: NDArray[np.int64] = np.argsort(-margin, kind="stable")
@@ -71,11 +76,44 @@ def doubtful_labels(truth: Numbers, probabilities: Floats) -> list[int]:
 def _cells(
     truth: Numbers, predicted: Numbers, order: NDArray[np.int64], *, classes: int
 ) -> dict[Cell, list[int]]:
-    """The texts of each cell in the given order; of many classes, the largest confusions alone."""
+    """Group example rows by confusion cell; with many classes keep the largest confusions only."""
     cells: dict[Cell, list[int]] = {}
     for row in order.tolist():
         cells.setdefault((int(truth[row]), int(predicted[row])), []).append(row)
-    if classes <= WIDEST:
+    if classes <= MAX_MATRIX_CLASSES:
         return cells
     confused = sorted((cell for cell in cells if cell[0] != cell[1]), key=lambda c: -len(cells[c]))
-    return {cell: cells[cell] for cell in confused[:PAIRS]}
+    return {cell: cells[cell] for cell in confused[:MAX_PAIRS]}
+
+
+def example_values(
+    explanation: Explanation, labels: Sequence[str], truth: int
+) -> dict[str, object]:
+    """Return the template values of one example text: prediction, label and marked words."""
+    best = explanation.best
+    return {
+        "predicted": labels[best],
+        "probability": explanation.probability,
+        "correct": best == truth,
+        "truth": labels[truth],
+        "truth_probability": float(explanation.probabilities[truth]),
+        "words": marked_words(explanation, best),
+        "sums": summed(explanation, best),
+    }
+
+
+def marked_words(explanation: Explanation, column: int) -> list[tuple[str, str]]:
+    """Split an example into (characters, CSS class of the mark, or "" for none)."""
+    strength = contribution_strength(explanation, column)
+    segments = excerpt_segments(explanation, strength, words=EXCERPT_WORDS)
+    return [
+        (characters, "" if t is None or not characters else _mark(float(strength[t])))
+        for t, characters in segments
+    ]
+
+
+def _mark(strength: float) -> str:
+    if abs(strength) < FAINTEST_MARK:
+        return ""
+    step = min(int((abs(strength) - FAINTEST_MARK) / (1 - FAINTEST_MARK) * 4), 3) + 1
+    return f"{'p' if strength > 0 else 'n'}{step}"

@@ -5,7 +5,7 @@ import pytest
 from rich.console import Console
 
 from lamatext.views.formatting import share, signed
-from lamatext.views.terminal import plain_lines, show
+from lamatext.views.terminal_explanation import plain_lines, show_explanation
 from tests.explain.models import make_explanation
 
 HOSTILE = "fine \x1b[31mred\x1b[0m \x9b2J \x07 [bold]x[/bold] \u202eevil\r\nnext \ud800 end"
@@ -19,12 +19,12 @@ def shown(text: str, *, terminal: bool, heads: int | None = 3, width: int = 100)
         color_system="truecolor" if terminal else None,
         width=width,
     )
-    show(make_explanation(text, heads=heads), console)
+    show_explanation(make_explanation(text, heads=heads), console)
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue()
 
 
-def test_the_plain_view_has_each_words_figures() -> None:
+def test_the_plain_view_has_the_numbers_of_each_word() -> None:
     explanation = make_explanation("a thoughtful film")
     assert explanation.pooled is not None
 
@@ -54,7 +54,7 @@ def test_no_color_is_plain_even_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setenv("NO_COLOR", "1")
     console = Console(file=io.StringIO(), force_terminal=True)
 
-    show(make_explanation("a film"), console)
+    show_explanation(make_explanation("a film"), console)
 
     assert isinstance(console.file, io.StringIO)
     assert "\x1b" not in console.file.getvalue()

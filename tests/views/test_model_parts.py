@@ -1,4 +1,4 @@
-"""A model of several parts: what each adds is shown in every view."""
+"""Views of a model with a network and n-grams: every view shows the share of each part."""
 
 import io
 import json
@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from lamatext.views.explanation_page import page
+from lamatext.views.explanation_page import explanation_page
 from lamatext.views.formatting import parted, signed, summed
-from lamatext.views.notebook import fragment
-from lamatext.views.terminal import show
+from lamatext.views.notebook import notebook_html
+from lamatext.views.terminal_explanation import show_explanation
 from tests.fused import predictor
 
 TEXTS = [
@@ -38,7 +38,7 @@ def test_network_ngrams_and_base_add_up_to_the_logits(text: str) -> None:
     np.testing.assert_allclose(explanation.probabilities, model.predict_proba([text])[0], atol=1e-5)
 
 
-def test_a_word_that_the_network_did_not_read_has_no_weight_and_adds_nothing_there() -> None:
+def test_a_word_that_the_network_did_not_read_has_neither_weight_nor_network_contribution() -> None:
     explanation = predictor().explain("a wonderful xyzzy film")
 
     assert explanation.words == ["a", "wonderful", "xyzzy", "film"]
@@ -49,7 +49,7 @@ def test_a_word_that_the_network_did_not_read_has_no_weight_and_adds_nothing_the
     np.testing.assert_allclose(explanation.weights.sum(axis=1), 1, atol=1e-5)
 
 
-def test_shares_add_up_to_what_all_words_say_for_a_class() -> None:
+def test_shares_add_up_to_the_contribution_of_all_words() -> None:
     explanation = predictor().explain(TEXTS[0])
 
     for column, label in enumerate(explanation.labels):
@@ -58,7 +58,7 @@ def test_shares_add_up_to_what_all_words_say_for_a_class() -> None:
 
 
 @pytest.mark.parametrize("text", TEXTS)
-def test_the_figures_that_are_shown_add_up_to_the_logit(text: str) -> None:
+def test_the_numbers_that_are_shown_add_up_to_the_logit(text: str) -> None:
     explanation = predictor().explain(text)
     relative = explanation.logits - explanation.logits.mean()
 
@@ -71,11 +71,13 @@ def test_the_figures_that_are_shown_add_up_to_the_logit(text: str) -> None:
 
 
 @pytest.mark.parametrize("terminal", [True, False])
-def test_the_terminal_names_each_parts_share(terminal: bool) -> None:
+def test_the_terminal_shows_the_share_of_each_part(terminal: bool) -> None:
     explanation = predictor().explain(TEXTS[0])
     file = io.StringIO()
 
-    show(explanation, Console(file=file, force_terminal=terminal, width=200, color_system=None))
+    show_explanation(
+        explanation, Console(file=file, force_terminal=terminal, width=200, color_system=None)
+    )
 
     assert f"of this, {parted(explanation.shares())}" in file.getvalue()
     assert summed(explanation, explanation.best) in file.getvalue()
@@ -83,15 +85,15 @@ def test_the_terminal_names_each_parts_share(terminal: bool) -> None:
 
 def test_page_notebook_and_json_hold_the_same_shares() -> None:
     explanation = predictor().explain(TEXTS[0])
-    told = parted(explanation.shares())
+    shares = parted(explanation.shares())
 
-    html = page([explanation], "Why")
+    html = explanation_page([explanation], "Why")
 
     found = re.search(r'<script type="application/json" id="numbers">(.*?)</script>', html)
     assert found
     numbers = json.loads(found[1])["texts"][0]
-    assert told in html
-    assert told in fragment(explanation)
+    assert shares in html
+    assert shares in notebook_html(explanation)
     assert summed(explanation, explanation.best) in html
     assert numbers["sums"] == [summed(explanation, c) for c in range(len(explanation.labels))]
     assert 'name="part" value="-1" checked' in html
@@ -107,17 +109,17 @@ def test_a_model_of_one_part_has_no_switch() -> None:
 
     explanation = make_explanation("a b c")
 
-    assert 'name="part"' not in page([explanation], "Why")
+    assert 'name="part"' not in explanation_page([explanation], "Why")
     assert explanation.shares() == {}
-    assert "of this" not in fragment(explanation)
-    assert "; apart from the words " in fragment(explanation)
+    assert "of this" not in notebook_html(explanation)
+    assert "; apart from the words " in notebook_html(explanation)
     assert signed(0.5) == "+0.500"
 
 
 @pytest.mark.parametrize("text", TEXTS)
-def test_odd_texts_are_shown_everywhere(text: str) -> None:
+def test_every_view_accepts_unusual_texts(text: str) -> None:
     explanation = predictor().explain(text)
 
-    page([explanation], "Why")
-    fragment(explanation)
-    show(explanation, Console(file=io.StringIO(), force_terminal=True))
+    explanation_page([explanation], "Why")
+    notebook_html(explanation)
+    show_explanation(explanation, Console(file=io.StringIO(), force_terminal=True))

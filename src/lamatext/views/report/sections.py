@@ -1,0 +1,283 @@
+"""Sections of the HTML report: the values that ``report.html`` shows in each of them.
+
+The confusion matrix has its own module, ``confusion``.
+"""
+
+import shlex
+from collections.abc import Sequence
+from typing import Any
+
+from lamatext.explain.faithfulness import GRADIENTS, RANDOM, VERDICT_SHARE, Order
+from lamatext.views.formatting import (
+    accuracy_comparison,
+    file_size,
+    percent,
+    plural,
+    wilson_interval,
+)
+from lamatext.views.report.collect import Findings
+from lamatext.views.report.examples import example_values
+from lamatext.views.svg_charts import Chart, Line, count_axis, percent_axis, value_axis
+
+Values = dict[str, Any]
+LINE_KINDS = {"contribution": 1, "attention": 2, GRADIENTS: 3, RANDOM: 4}
+
+
+def headline(findings: Findings) -> Values:
+    """Return the values of the report's headline: accuracy, macro-F1, size and speed."""
+    scores = findings.scores
+    low, high = wilson_interval(scores.accuracy, scores.texts)
+    return {
+        "accuracy": scores.accuracy,
+        "low": low,
+        "high": high,
+        "most_frequent": max(row.texts for row in scores.classes) / scores.texts,
+        "figures": [
+            (percent(scores.accuracy), "accuracy: share of correct labels"),
+            (f"{scores.macro_f1:.3f}", "macro-F1: every class counts equally, 1 is perfect"),
+            (file_size(findings.size), "the whole model"),
+            (f"{findings.speed.one_text_ms:.1f} ms", "per text, on this machine"),
+        ],
+    }
+
+
+def data_section(findings: Findings) -> Values:
+    """Return the values of the report's data section: counts, class shares and concerns."""
+    summary, known = findings.data, findings.train is not None
+    facts = [
+        ("training texts" if known else "texts", f"{summary.rows:,}"),
+        ("texts scored in this report", f"{len(findings.scored):,}"),
+        ("words per text, mean", f"{summary.mean_words:,.0f}"),
+        (
+            "words per text, 5th, 50th and 95th percentile",
+            " · ".join(f"{summary.words[p]:,}" for p in (5, 50, 95)),
+        ),
+        ("texts without words", f"{summary.empty:,}"),
+        ("exact duplicates of an earlier text", f"{summary.duplicates:,}"),
+        ("scored texts that occur with different labels", f"{findings.conflicts:,}"),
+    ]
+    if summary.in_both is not None:
+        facts.append(("scored texts that are also training texts", f"{summary.in_both:,}"))
+    return {
+        "facts": facts,
+        "caption": f"The {'training ' if known else ''}texts of {findings.scored.source}",
+        "classes": [(c, count, count / summary.rows) for c, count in summary.classes.items()],
+        "concerns": _concerns(findings),
+    }
+
+
+def _concerns(findings: Findings) -> list[str]:
+    """List the concerns about the data that the report mentions."""
+    summary, concerns = findings.data, []
+    if findings.train is findings.scored:
+        concerns.append("the scored texts are the training texts, so the scores mean little")
+    if summary.in_both:
+        overlap = summary.in_both / max(summary.test_rows or 1, 1)
+        concerns.append(f"{percent(overlap)} of the scored texts are also training texts")
+    if summary.duplicates > 0.02 * summary.rows:
+        concerns.append(f"{percent(summary.duplicates / summary.rows)} of the texts are duplicates")
+    if findings.conflicts:
+        concerns.append(f"{plural(findings.conflicts, 'text')} with different labels")
+    counts = list(summary.classes.values())
+    if counts and min(counts) < 50:
+        concerns.append(f"the smallest class has only {plural(min(counts), 'text')}")
+    return concerns
+
+
+def baselines_section(findings: Findings) -> Values:
+    """Return the values of the report's baselines section: the leaderboard saved with the model."""
+    board: Sequence[Values] = findings.metrics.get("leaderboard") or []
+    comparison = ""
+    if len(board) > 1:
+        best = max(board[1:], key=lambda row: float(row["accuracy"]))
+        texts = findings.metrics.get("test", {}).get("texts") or findings.scores.texts
+        own, other = ((row["model"], float(row["accuracy"])) for row in (board[0], best))
+        comparison = accuracy_comparison(own, other, texts)
+    return {
+        "own": board[0]["model"] if board else "",
+        "rows": sorted(board, key=lambda row: -row["accuracy"]),
+        "comparison": comparison,
+    }
+
+
+def learning_section(findings: Findings) -> Values:
+    """Return the values of the report's learning curve section: one chart per curve."""
+    history: Sequence[dict[str, float]] = findings.metrics.get("history") or []
+    if not history:
+        return {"charts": []}
+    epochs = [int(row["epoch"]) for row in history]
+    losses = [float(row["loss"]) for row in history]
+    accuracies = [float(row["accuracy"]) for row in history]
+    across, best = count_axis("epoch", epochs[-1]), max(accuracies)
+    validation = Chart(
+        "chart-accuracy",
+        "Accuracy on the validation texts",
+        f"From {percent(accuracies[0])} to {percent(best)} at best.",
+        across,
+        value_axis("accuracy", accuracies, "{:.1%}", limit=1.0),
+        [Line("accuracy", list(zip(map(float, epochs), accuracies, strict=True)), 1)],
+        head=("epoch", "training loss", "validation accuracy"),
+        rows=[
+            (epoch, f"{loss:.4f}", percent(accuracy))
+            for epoch, loss, accuracy in zip(epochs, losses, accuracies, strict=True)
+        ],
+    )
+    training = Chart(
+        "chart-loss",
+        "Loss on the training texts",
+        f"From {losses[0]:.3f} in epoch {epochs[0]} to {losses[-1]:.3f} in epoch {epochs[-1]}.",
+        across,
+        value_axis("loss (cross-entropy)", losses, "{:.2f}"),
+        [Line("loss", list(zip(map(float, epochs), losses, strict=True)), 2)],
+    )
+    return {
+        "charts": [validation, training],
+        "first": accuracies[0],
+        "last": accuracies[-1],
+        "best": best,
+    }
+
+
+def classes_section(findings: Findings) -> Values:
+    """Return the values of the report's per-class section: classes sorted by F1, worst first."""
+    rows = sorted(findings.scores.classes, key=lambda row: row.f1)
+    present = [row for row in rows if row.texts] or rows
+    return {"rows": rows, "weakest": present[0], "strongest": present[-1]}
+
+
+def calibration_section(findings: Findings) -> Values:
+    """Return the values of the report's calibration section: the reliability chart."""
+    scores, groups = findings.scores, findings.scores.reliability
+    pairs = list(zip(groups.confidence, groups.accuracy, groups.texts, strict=True))
+    confidence = sum(c * n for c, _, n in pairs) / scores.texts
+    error = scores.calibration_error
+    if error <= 0.03:
+        verdict = "they can be trusted"
+    elif error <= 0.08:
+        verdict = "they are roughly right"
+    else:
+        verdict = "they are too " + ("high" if confidence > scores.accuracy else "low")
+    line = Line(
+        "accuracy",
+        [(c, a) for c, a, _ in pairs],
+        1,
+        band=[wilson_interval(a, n) for _, a, n in pairs],
+        radii=[3 + 7 * (n / max(groups.texts)) ** 0.5 for _, _, n in pairs],
+    )
+    chart = Chart(
+        "chart-calibration",
+        "Predicted probability and actual accuracy",
+        f"Mean difference {100 * error:.1f} points.",
+        percent_axis("predicted probability"),
+        percent_axis("accuracy"),
+        [line],
+        guide=((0, 0), (1, 1)),
+        head=("predicted probability", "accuracy", "texts"),
+        rows=[(percent(c), percent(a), f"{n:,}") for c, a, n in pairs],
+    )
+    return {"error": error, "verdict": verdict, "chart": chart}
+
+
+def mistakes_section(findings: Findings) -> Values:
+    """Return the values of the report's mistakes section: doubtful labels, other mistakes."""
+
+    def listed(rows: Sequence[int]) -> list[dict[str, object]]:
+        return [
+            example_values(findings.explanations[row], findings.labels, int(findings.truth[row]))
+            for row in rows
+        ]
+
+    examples = findings.examples
+    return {"doubtful": listed(examples.doubtful), "others": listed(examples.mistakes)}
+
+
+def faithfulness_section(findings: Findings) -> Values:
+    """Return the values of the report's faithfulness section: verdicts, curves and a table."""
+    faithfulness = findings.faithfulness
+    names = ["attention", "contribution"] if "attention" in faithfulness.orders else [""]
+    return {
+        "verdicts": [faithfulness.verdict(name) for name in names],
+        "charts": [
+            _removal_chart(findings, "deletion", "Without the strongest words", "words removed",
+                           "A line that falls early names the words that decide."),
+            _removal_chart(findings, "insertion", "With the strongest words alone", "words kept",
+                           "A line that rises early names the words that suffice."),
+        ],
+        "rows": [
+            (name, str(order.comprehensiveness), str(order.sufficiency), str(order.drop))
+            for name, order in faithfulness.orders.items()
+        ],
+        "share": VERDICT_SHARE,
+        "has_gradients": GRADIENTS in faithfulness.orders,
+    }  # fmt: skip
+
+
+def _removal_chart(
+    findings: Findings, curve: str, title: str, across: str, description: str
+) -> Chart:
+    """Return the faithfulness chart of the deletion or the insertion curve."""
+    orders, shares = findings.faithfulness.orders, findings.faithfulness.shares
+
+    def line(name: str, order: Order) -> Line:
+        points = list(zip(shares, getattr(order, curve), strict=True))
+        return Line(
+            name,
+            [(x, estimate.value) for x, estimate in points],
+            LINE_KINDS.get(name, 4),
+            band=[(estimate.low, estimate.high) for _, estimate in points],
+        )
+
+    lines = [line(name, order) for name, order in orders.items()]
+    return Chart(
+        f"chart-{curve}",
+        title,
+        description,
+        percent_axis(across),
+        percent_axis("probability of the predicted class"),
+        lines,
+        head=(across, *orders),
+        rows=[
+            (f"{x:.0%}", *(f"{line.points[place][1]:.3f}" for line in lines))
+            for place, x in enumerate(shares)
+        ],
+    )
+
+
+def size_section(findings: Findings) -> Values:
+    """Return the values of the report's size and speed section."""
+    speed = findings.speed
+    counts: dict[str, int] = findings.config.get("parameters", {})
+    return {
+        "figures": [
+            (file_size(findings.size), "on disk"),
+            (f"{speed.one_text_ms:.1f} ms", "for one text, median"),
+            (f"{speed.slow_text_ms:.1f} ms", "for one text, 95th percentile"),
+            (f"{speed.texts_per_second:,.0f}", "texts per second, in batches"),
+        ],
+        "quick": speed.slow_text_ms < 100,
+        "parameters": [
+            *((part, f"{count:,}") for part, count in counts.items()),
+            ("total", f"{sum(counts.values()):,}"),
+        ],
+    }
+
+
+def usage_section(findings: Findings) -> Values:
+    """Return the values of the report's usage section: Python code and shell commands."""
+    folder = str(findings.folder)
+    quoted = shlex.quote(folder)
+    python = (
+        "from lamatext import Predictor\n\n"
+        f"model = Predictor.load({folder!r})\n"
+        'model.predict(["a text to classify"])\n'
+        'model.predict_proba(["a text to classify"])\n'
+        'model.explain("a text to classify")'
+    )
+    shell = (
+        f'lamatext predict {quoted} --text "a text to classify"\n'
+        f"lamatext predict {quoted} new-texts.csv --out labelled.csv\n"
+        f'lamatext explain {quoted} --text "a text to classify"\n'
+        f"lamatext serve {quoted}"
+    )
+    needs_torch = findings.config["recipe"]["model"]["name"] in ("te", "bert")
+    return {"code": {"Python": python, "Command line": shell}, "needs_torch": needs_torch}

@@ -1,0 +1,124 @@
+"""Scores in the terminal: per-class table, confusion, calibration, faithfulness, leaderboard."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+
+from lamatext.explain.faithfulness import Faithfulness
+from lamatext.metrics import Reliability, Scores
+from lamatext.views.formatting import accuracy_comparison, file_size
+from lamatext.views.terminal_table import terminal_table
+
+if TYPE_CHECKING:
+    from lamatext.baselines import Row
+
+MAX_CLASSES = 20  # a larger confusion matrix does not fit a terminal
+
+
+def show_scores(console: Console, scores: Scores, texts_per_second: float) -> None:
+    """Print all scores of an evaluation to the terminal, the summary first."""
+    console.print(
+        f"accuracy {scores.accuracy:.4f}   macro-F1 {scores.macro_f1:.4f}   "
+        f"calibration error {scores.calibration_error:.4f}   log loss {scores.log_loss:.4f}   "
+        f"({scores.texts:,} texts, {texts_per_second:,.0f} texts/s)\n"
+    )
+    rows = [
+        (c.label, f"{c.precision:.3f}", f"{c.recall:.3f}", f"{c.f1:.3f}", f"{c.texts:,}")
+        for c in scores.classes
+    ]
+    console.print(terminal_table(("class", "precision", "recall", "F1", "texts"), rows))
+    _show_confusion(console, scores)
+    _show_reliability(console, scores.reliability)
+
+
+def show_faithfulness(console: Console, faithfulness: Faithfulness) -> None:
+    """Print the faithfulness scores of each word ranking to the terminal, then the verdict."""
+    shares = faithfulness.shares
+    places = [shares.index(share) for share in (0.05, 0.2, 0.5)]
+    console.print(
+        f"\nFaithfulness of the explanations on {faithfulness.texts:,} texts: probability of the "
+        "predicted class when words are removed"
+    )
+    rows = [
+        (
+            name,
+            str(order.comprehensiveness),
+            str(order.sufficiency),
+            *(f"{order.deletion[place].value:.2f}" for place in places),
+            *(f"{order.insertion[place].value:.2f}" for place in places),
+        )
+        for name, order in faithfulness.orders.items()
+    ]
+    curves = [f"{kind} {shares[place]:.0%}" for kind in ("without", "only") for place in places]
+    columns = ("words ranked by", "comprehensiveness", "sufficiency", *curves)
+    console.print(terminal_table(columns, rows))
+    console.print(
+        "Higher comprehensiveness and lower sufficiency are better; "
+        "[ ] is the 95 % confidence interval.",
+        markup=False,
+    )
+    console.print(f"\n{faithfulness.verdict()}", markup=False)
+
+
+def show_leaderboard(console: Console, rows: Sequence["Row"], texts: int) -> None:
+    """Print the scores of the model and its baselines to the terminal, most accurate first.
+
+    Args:
+        console: the terminal.
+        rows: the model's row, then those of the baselines.
+        texts: number of test texts.
+    """
+    columns = ("model", "accuracy", "macro-F1", "size", "texts/s", "training")
+    cells = [
+        (
+            row.model,
+            f"{row.accuracy:.4f}",
+            f"{row.macro_f1:.4f}",
+            file_size(row.bytes),
+            f"{row.texts_per_second:,.0f}",
+            f"{row.seconds:.1f} s",
+        )
+        for row in sorted(rows, key=lambda row: -row.accuracy)
+    ]
+    console.print(terminal_table(columns, cells))
+    console.print(_leaderboard_summary(rows, texts), markup=False)
+
+
+def _leaderboard_summary(rows: Sequence["Row"], texts: int) -> str:
+    own, baselines = rows[0], rows[1:]
+    if not baselines:
+        return f"{own.model} labels {own.accuracy:.1%} of {texts:,} test texts correctly."
+    best = max(baselines, key=lambda row: row.accuracy)
+    return accuracy_comparison((own.model, own.accuracy), (best.model, best.accuracy), texts)
+
+
+def _show_confusion(console: Console, scores: Scores) -> None:
+    labels = [c.label for c in scores.classes]
+    if len(labels) > MAX_CLASSES:
+        console.print(f"\nMost frequent confusions of {len(labels)} classes:")
+        pairs = [
+            (count, labels[i], labels[j])
+            for i, row in enumerate(scores.confusion)
+            for j, count in enumerate(row)
+            if i != j and count
+        ]
+        most_frequent = sorted(pairs, reverse=True)[:MAX_CLASSES]
+        rows = [(f"{true} → {predicted}", f"{n:,}") for n, true, predicted in most_frequent]
+        console.print(terminal_table(("true → predicted", "texts"), rows))
+        return
+    console.print("\nConfusion matrix: rows are the true classes, columns the predicted ones")
+    matrix = [(labels[i], *map(str, row)) for i, row in enumerate(scores.confusion)]
+    console.print(terminal_table(("", *labels), matrix))
+
+
+def _show_reliability(console: Console, reliability: Reliability) -> None:
+    console.print("\nCalibration: accuracy of predictions with about the same probability")
+    groups = zip(reliability.confidence, reliability.accuracy, reliability.texts, strict=True)
+    rows = [
+        (f"{confidence:.2f}", f"{accuracy:.2f}", f"{texts:,}", "█" * round(accuracy * 30))
+        for confidence, accuracy, texts in groups
+    ]
+    table = terminal_table(("probability", "accuracy", "texts", ""), rows)
+    table.columns[3].justify = "left"
+    console.print(table)

@@ -1,0 +1,74 @@
+"""Word shading shared by all views: split a text into words and scale their shade.
+
+Shapes: T words.
+"""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from lamatext.data.tokenizer import Span
+from lamatext.explain.classifier_head import Floats
+from lamatext.explain.explanation import Explanation
+
+
+def segments(text: str, spans: Sequence[Span]) -> Iterator[tuple[int | None, str]]:
+    """Split a text for word shading into (word number, or None between words; characters)."""
+    at = 0
+    for t, (start, end) in enumerate(spans):
+        if start > at:
+            yield None, text[at:start]
+        yield t, text[max(at, start) : end]
+        at = max(at, end)
+    if at < len(text):
+        yield None, text[at:]
+
+
+def excerpt_segments(
+    explanation: Explanation, scores: Floats, *, words: int
+) -> Iterator[tuple[int | None, str]]:
+    """Split a text into segments for word shading; shorten it around its strongest words."""
+    text, spans, end = explanation.text, explanation.spans, 0
+    for number, places in enumerate(strongest_ranges(scores, words=words)):
+        whole = len(places) == len(spans)
+        start = 0 if whole else spans[places.start][0]
+        end = len(text) if whole else spans[places.stop - 1][1]
+        if number or start:
+            yield None, " … " if number else "… "
+        shifted = [
+            (first - start, last - start) for first, last in spans[places.start : places.stop]
+        ]
+        for t, characters in segments(text[start:end], shifted):
+            yield None if t is None else places.start + t, characters
+    if end < len(text):
+        yield None, " …"
+
+
+def strongest_ranges(scores: Floats, *, words: int, around: int = 6) -> list[range]:
+    """Return ranges of about ``words`` words around those with the strongest shade."""
+    if len(scores) <= words:
+        return [range(len(scores))]
+    chosen = np.zeros(len(scores), dtype=bool)
+    for t in np.argsort(-np.abs(scores), kind="stable"):
+        chosen[max(t - around, 0) : t + around + 1] = True
+        if chosen.sum() >= words:
+            break
+    edges = np.flatnonzero(np.diff(chosen, prepend=False, append=False))
+    return [range(int(start), int(end)) for start, end in edges.reshape(-1, 2)]
+
+
+def attention_scale(weights: Floats) -> float:
+    """Return the weight (T,) that gets the full shade: the largest, or 3 / T if all are small."""
+    return float(max(weights.max(), min(3 / len(weights), 1)))
+
+
+def contribution_scale(contributions: Floats) -> float:
+    """Return the contribution that gets the full shade: the largest to any class."""
+    return float(max(np.abs(contributions).max(), 0.05))
+
+
+def contribution_strength(explanation: Explanation, column: int) -> Floats:
+    """Return the signed shade (T,) of each word's contribution to a class, from −1 to 1."""
+    relative = explanation.relative
+    strength: Floats = relative[column] / contribution_scale(relative)
+    return strength

@@ -1,0 +1,58 @@
+import pytest
+
+from lamatext.views.formatting import (
+    accuracy_comparison,
+    escaped,
+    file_size,
+    percent,
+    plural,
+    share,
+    wilson_interval,
+)
+from lamatext.views.html_templates import render_template
+
+
+def test_numbers_are_formatted_with_their_units() -> None:
+    assert plural(1, "text") == "1 text"
+    assert plural(2, "class", "classes") == "2 classes"
+    assert percent(0.7741) == "77.4 %"
+    assert file_size(2_900_000) == "2.9 MB"
+    assert file_size(12_000) == "12.0 kB"
+    assert share(0.00004) == "4e-05"
+    assert share(0.0) == "0.000"
+
+
+def test_a_wilson_interval_contains_the_fraction_and_narrows_with_more_texts() -> None:
+    low, high = wilson_interval(0.8, 100)
+    closer = wilson_interval(0.8, 10_000)
+
+    assert low == pytest.approx(0.711, abs=0.001)  # calculated by hand
+    assert high == pytest.approx(0.867, abs=0.001)
+    assert low < closer[0] < 0.8 < closer[1] < high
+    assert wilson_interval(1.0, 5)[1] == 1.0
+
+
+def test_a_comparison_calls_a_tie_a_tie_and_chance_chance() -> None:
+    assert accuracy_comparison(("a", 0.9), ("b", 0.8), 1000) == "a is ahead of b by 10.0 points."
+    assert accuracy_comparison(("a", 0.8), ("b", 0.9), 1000) == "b is ahead of a by 10.0 points."
+    assert accuracy_comparison(("a", 0.9), ("b", 0.9), 1000) == "a and b are equally accurate."
+    close = accuracy_comparison(("a", 0.9), ("b", 0.89), 100)
+    assert close.endswith("with 100 test texts so small a difference can be chance.")
+
+
+def test_escaping_covers_attributes_and_makes_control_characters_visible() -> None:
+    assert escaped("<b a=\"'&\x00") == "&lt;b a=&quot;&#x27;&amp;␀"
+
+
+def test_templates_escape_every_value() -> None:
+    html = render_template(
+        "notebook.html",
+        predicted='<b>"',
+        probability=0.5,
+        contribution=[("<i>\x1b", 'red"', '"><u>'), ("<s>", "", "")],
+        attention=None,
+        sums="<p>",
+    )
+
+    assert not any(tag in html for tag in ('<b>"', "<i>", "<u>", "<s>", "<p>", "\x1b"))
+    assert "&lt;b&gt;&#34;" in html

@@ -1,0 +1,47 @@
+import io
+
+import numpy as np
+from rich.console import Console
+
+from lamatext.baselines import Row
+from lamatext.metrics import score
+from lamatext.views.terminal_scores import show_leaderboard, show_scores
+
+OWN = Row("lama-ctx", 0.95, 0.9, 0.02, 2_900_000, 2146.0, 109.0)
+TFIDF = Row("TF-IDF + LR", 0.96, 0.7, 0.05, 700_000, 14896.0, 1.0)
+
+
+def console() -> tuple[Console, io.StringIO]:
+    file = io.StringIO()
+    return Console(file=file, width=200), file
+
+
+def test_the_leaderboard_is_sorted_and_its_summary_mentions_chance() -> None:
+    terminal, file = console()
+
+    show_leaderboard(terminal, [OWN, TFIDF], texts=100)
+
+    lines = file.getvalue().splitlines()
+    assert lines[1].startswith("TF-IDF + LR")
+    assert "2.9 MB" in lines[2]
+    assert lines[3].startswith("TF-IDF + LR is ahead of lama-ctx by 1.0 points; with 100 test")
+
+
+def test_without_baselines_the_summary_is_the_accuracy() -> None:
+    terminal, file = console()
+
+    show_leaderboard(terminal, [OWN], texts=100)
+
+    assert "lama-ctx labels 95.0% of 100 test texts correctly." in file.getvalue()
+
+
+def test_few_classes_are_shown_as_a_confusion_matrix_and_many_as_pairs() -> None:
+    for classes, expected in ((3, "Confusion matrix: rows"), (21, "confusions of 21 classes")):
+        terminal, file = console()
+        truth = np.arange(42) % classes
+        probabilities = np.random.default_rng(0).dirichlet(np.ones(classes), 42)
+
+        show_scores(terminal, score(range(classes), truth, probabilities), 100.0)
+
+        assert expected in file.getvalue()
+        assert "(42 texts, 100 texts/s)" in file.getvalue()

@@ -142,11 +142,11 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
         checkpoint: str | PathLike[str] | None = None,
         progress: Progress = SILENT,
     ) -> Self:
-        """Train on texts and their labels.
+        """Fit the classifier to texts and their labels.
 
         Args:
-            X: texts.
-            y: a label for each text, str or int.
+            X: the texts, as a list or as a numpy, pandas, polars or pyarrow column.
+            y: one label per text: str, int or bool.
             sample_weight: one weight per text, at least 0; by default all texts weigh the same.
             validation_data: texts and labels for early stopping and calibration; by default a
                 fraction of X is held out.
@@ -220,13 +220,13 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
         data: Mapping[str, Any] | None = None,
         storage: Storage | None = None,
     ) -> Path:
-        """Write the model to a folder that ``load`` and ``Predictor.load`` read.
+        """Save the fitted classifier to a folder for ``load`` and ``Predictor.load``.
 
         Args:
-            folder: made if need be.
-            metrics: scores to keep with the model.
-            data: what is known of the data: where from, counts.
-            storage: how the weights lie on disk; None is as the recipe has it.
+            folder: created if it does not exist.
+            metrics: scores to save with the model.
+            data: facts about the data, such as its source and number of texts.
+            storage: the number format of the weights; None is the recipe's.
         """
         from lamatext.nn.network import count_parameters
 

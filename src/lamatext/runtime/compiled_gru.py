@@ -61,7 +61,7 @@ class CompiledGru:
         self._layout.gates, self._layout.known = self._gates.ctypes.data, len(self._gates)
 
     def states(self, ids: Ids, lengths: Ids) -> Floats:
-        """Compute the GRU states (B, T, 2h) of texts ``ids`` (B, T); padding is zero."""
+        """Run the compiled GRU over texts ``ids`` (B, T): states (B, T, 2h), zero in padding."""
         gate_rows = np.array(ids, np.int32, order="C")
         is_rare = gate_rows.view(np.uint32) >= len(self._gates)
         rare = gate_rows[is_rare]
@@ -79,7 +79,7 @@ class CompiledGru:
         return states
 
     def _gate_inputs(self, words: Array) -> Floats:
-        """Compute W_i x + b of the GRU gates for some word ids: (count, 2·N·3·8)."""
+        """Compute W_i x + b for some word ids with the compiled GRU: (count, 2·N·3·8)."""
         rows = self._embeddings(words)
         gates = _aligned_empty(len(words), 2 * self._trios * 3 * LANES)
         layout = ctypes.addressof(self._layout)
@@ -94,7 +94,7 @@ class CompiledGru:
 
 
 def _gru_arrays(tensors: Mapping[str, Array]) -> list[Floats]:
-    """Arrange GRU weights for gru.c: W_i, its biases, W_h, its biases, each (2, N, ·, 3, 8)."""
+    """Arrange weights for the compiled GRU: W_i, its biases, W_h, its biases: (2, N, ·, 3, 8)."""
     directions: list[list[Array]] = []
     for suffix in ("", "_reverse"):
         kinds = ("weight_ih", "bias_ih", "weight_hh", "bias_hh")
@@ -109,7 +109,7 @@ def _gru_arrays(tensors: Mapping[str, Array]) -> list[Floats]:
 
 
 def _by_lanes(gates: Array) -> Array:
-    """Regroup GRU gates (3, h, k) into SIMD vectors (N, k, 3, 8), padded with zeros."""
+    """Regroup gates (3, h, k) for the compiled GRU: SIMD vectors (N, k, 3, 8), zero-padded."""
     padded = np.pad(gates, ((0, 0), (0, -gates.shape[1] % LANES), (0, 0)))
     return padded.reshape(3, -1, LANES, padded.shape[2]).transpose(1, 3, 0, 2)
 
@@ -121,7 +121,7 @@ def _aligned_copy(array: Array) -> Floats:
 
 
 def _aligned_empty(*shape: int) -> Floats:
-    """Allocate float32 memory that starts at a cache line, so that no GRU vector spans two."""
+    """Allocate float32 memory for the compiled GRU, aligned so that no vector spans cache lines."""
     size = 4 * prod(shape)
     buffer = np.empty(size + CACHE_LINE, np.uint8)
     start = -buffer.ctypes.data % CACHE_LINE

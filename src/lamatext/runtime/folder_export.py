@@ -70,7 +70,7 @@ def export_folder(folder: Path, out: Path, *, storage: Storage | None = None) ->
 
 
 def weight_bytes(folder: Path) -> int:
-    """Return the size of an exported folder's files that hold weights: tensors and ONNX graph."""
+    """Return the bytes that an exported folder takes for weights: tensors and ONNX graph."""
     files = [folder / WEIGHTS, folder / GRAPH]
     return sum(file.stat().st_size for file in files if file.is_file())
 

@@ -31,7 +31,7 @@ class Parity:
 
     @property
     def difference(self) -> float:
-        """Largest difference of a relative logit or an attention weight; NaN if one is NaN."""
+        """Return the largest parity difference, of a relative logit or attention weight, or NaN."""
         return float(np.max([self.logits, self.weights or 0.0]))
 
     def __str__(self) -> str:

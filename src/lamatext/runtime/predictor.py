@@ -56,7 +56,7 @@ class Predictor:
 
     @classmethod
     def load(cls, folder: str | PathLike[str]) -> "Predictor":
-        """Load the model saved in ``folder``, into ONNX Runtime if it has a graph, else torch."""
+        """Load a saved model as a predictor: in ONNX Runtime if it has a graph, else in PyTorch."""
         folder = Path(folder)
         config = load_config(folder)
         recipe = saved_recipe(folder, config)
@@ -74,12 +74,12 @@ class Predictor:
         return cls(engine, encoder, classes, max_occlusions=max_occlusions(recipe.model.name))
 
     def predict(self, texts: Iterable[str]) -> NDArray[np.generic]:
-        """Predict the most probable label of each text: (n,)."""
+        """Return the predictor's most probable label for each text: (n,)."""
         labels: NDArray[np.generic] = self.classes_[self.logits(texts).argmax(axis=1)]
         return labels
 
     def predict_proba(self, texts: Iterable[str]) -> Floats:
-        """Predict the probability of each label: (n, C), columns in the order of ``classes_``."""
+        """Return the predictor's probability of each label: (n, C), columns as in ``classes_``."""
         return softmax(self.logits(texts))
 
     def transform(self, texts: Iterable[str]) -> Floats:
@@ -88,7 +88,7 @@ class Predictor:
         return np.concatenate(embeddings) if embeddings else self._embeddings([""])[:0]
 
     def explain(self, text: str) -> Explanation:
-        """Explain the prediction for ``text``: attention weights and contributions per word."""
+        """Explain the predictor's label for a text: attention weight and contribution per word."""
         check_texts([text])
         ids, spans = self.encoder.encode_with_spans(text)
         output = self.engine.run(ids[None, :], np.array([len(ids)], np.int32))
@@ -110,12 +110,12 @@ class Predictor:
         return self._add_ngram_contributions(self.ngrams, explanation)
 
     def logits(self, texts: Iterable[str]) -> Floats:
-        """Predict the logits of each label, before the softmax: (n, C)."""
+        """Return the predictor's logits, before the softmax: (n, C)."""
         logits = _map_chunks(self._chunk_logits, texts)
         return np.concatenate(logits) if logits else np.empty((0, len(self.classes_)), np.float32)
 
     def logits_of_words(self, texts: Sequence[Sequence[str]]) -> Floats:
-        """Predict the logits (n, C) of texts that are already split into words."""
+        """Return the predictor's logits (n, C) for texts that are already split into words."""
         if not isinstance(self.encoder, TextEncoder):
             return self._network_logits(self.encoder.encode(map(" ".join, texts)))
         logits = self._network_logits(self.encoder.encode_words(texts))
@@ -171,7 +171,7 @@ class Predictor:
         return changes, spans[first:last]
 
     def _add_ngram_contributions(self, ngrams: NgramModel, network: Explanation) -> Explanation:
-        """Add the n-gram model's contributions to the network's; n-grams cover every word."""
+        """Add n-gram contributions to the predictor's explanation; n-grams cover every word."""
         assert isinstance(self.encoder, TextEncoder)  # n-grams are trained with words only
         tokenizer = self.encoder.tokenizer
         words = tokenizer.words(network.text)

@@ -21,10 +21,10 @@ from pathlib import Path
 from typing import Any, get_args
 
 from pydantic import ValidationError
-from safetensors import SafetensorError, safe_open
 
 from lamatext.errors import ModelError
 from lamatext.saved.quantization import Storage
+from lamatext.saved.safetensors_layout import tensor_shapes
 from lamatext.settings import Recipe, Settings, TextSettings, TrainingSettings
 
 FORMAT = 2
@@ -93,7 +93,7 @@ SCORE_INPUTS = {"u": "projected", "h": "states"}  # values of format 1's model.s
 
 
 def load_config(folder: str | PathLike[str]) -> Config:
-    """Read and validate ``config.json``: known format, valid labels, every listed file intact.
+    """Read ``config.json`` and validate the saved format: version, labels, storage, checksums.
 
     The settings of a format-1 folder are returned under their current names.
     """
@@ -127,7 +127,7 @@ def load_config(folder: str | PathLike[str]) -> Config:
 
 
 def saved_recipe(folder: Path, config: Config) -> Recipe:
-    """Return the settings in ``config.json`` as a Recipe.
+    """Return the settings that the saved format keeps in ``config.json`` as a Recipe.
 
     Unknown settings that only training reads are ignored: the model must still predict after such a
     setting is deleted. An unknown setting that prediction reads is an error.
@@ -153,7 +153,7 @@ def saved_recipe(folder: Path, config: Config) -> Recipe:
 
 
 def tokenizer_settings(folder: Path, config: Config) -> Config:
-    """Read ``tokenizer.json`` of a model with a word vocabulary; format 1 under current names."""
+    """Read ``tokenizer.json`` in saved format 2 or 1, for a model with a word vocabulary."""
     path = folder / TOKENIZER
     renamed = RENAMED["text"] if config["format"] == 1 else {}
     settings = {renamed.get(name, name): value for name, value in read_json(path).items()}
@@ -163,11 +163,11 @@ def tokenizer_settings(folder: Path, config: Config) -> Config:
 
 
 def check_tensor_shapes(folder: Path, recipe: Recipe, *, vocabulary: int, classes: int) -> None:
-    """Raise ModelError if ``model.safetensors`` does not match ``config.json`` and ``vocab.txt``.
+    """Validate the saved format: tensor shapes must match ``config.json`` and ``vocab.txt``.
 
     Not for bert, whose shapes PyTorch checks.
     """
-    model, shapes = recipe.model, tensor_shapes(folder)
+    model, shapes = recipe.model, tensor_shapes(folder / WEIGHTS)
     last = "classifier.3" if model.classifier_width else "classifier.1"
     expected = {
         "embedding.weight": (vocabulary, recipe.text.vector_width),
@@ -192,17 +192,8 @@ def check_tensor_shapes(folder: Path, recipe: Recipe, *, vocabulary: int, classe
             )
 
 
-def tensor_shapes(folder: Path) -> dict[str, tuple[int, ...]]:
-    """Return the shape of each tensor in ``model.safetensors`` from the file's header."""
-    try:
-        with safe_open(folder / WEIGHTS, framework="numpy") as file:
-            return {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
-    except (OSError, SafetensorError) as error:
-        raise ModelError(f"{folder / WEIGHTS}: cannot be read: {error}.") from error
-
-
 def read_json(path: Path) -> Config:
-    """Read a JSON object of a saved model's folder; anything else is a ModelError."""
+    """Read a JSON file of the saved format; anything but a JSON object is a ModelError."""
     try:
         value = json.loads(path.read_bytes())
     except (OSError, ValueError, RecursionError) as error:
@@ -213,13 +204,13 @@ def read_json(path: Path) -> Config:
 
 
 def ngrams_file(folder: Path) -> Path:
-    """Return the path of the n-gram model's file in a folder of format 2 or 1."""
+    """Return the path of the n-gram model in the saved format 2 or 1."""
     old = folder / NGRAMS_OF_FORMAT_1
     return old if old.is_file() else folder / NGRAMS
 
 
 def folder_size(folder: Path) -> int:
-    """Return the total size in bytes of the files in a saved model's folder."""
+    """Return the size in bytes of all files of the saved format in a folder."""
     return sum((folder / name).stat().st_size for name in FILES if (folder / name).is_file())
 
 

@@ -67,7 +67,7 @@ class SavedModel:
 def save_model(
     folder: str | PathLike[str], model: SavedModel, *, storage: Storage = "float32"
 ) -> Path:
-    """Save a model to ``folder`` in the current format.
+    """Save a model: write all files of its folder in the current format.
 
     All files are written to a temporary folder first, then moved over those of an earlier save.
     """

@@ -4,10 +4,14 @@ The file is the header's length (8 bytes, little-endian), the header (JSON), the
 """
 
 import json
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from safetensors import SafetensorError, safe_open
+
+from lamatext.errors import ModelError
 
 
 class TensorLocation(NamedTuple):
@@ -17,6 +21,15 @@ class TensorLocation(NamedTuple):
     shape: list[int]
     start: int  # from the beginning of the file
     end: int
+
+
+def tensor_shapes(path: Path) -> dict[str, tuple[int, ...]]:
+    """Return the shape of each tensor in a safetensors file; only its header is read."""
+    try:
+        with safe_open(path, framework="numpy") as file:
+            return {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
+    except (OSError, SafetensorError) as error:
+        raise ModelError(f"{path}: cannot be read: {error}.") from error
 
 
 def tensor_locations(data: bytes) -> dict[str, TensorLocation]:

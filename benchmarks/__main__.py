@@ -30,12 +30,25 @@ BENCHMARKS = {
     "gpu_training": ("gpu_training", "measure"),
     "serving": ("serving", "measure"),
 }
+# Accuracy compared with the alternatives: each is a command with its own options.
+ACCURACY_COMMANDS = {
+    "leaderboard": "leaderboard",
+    "costs": "costs",
+    "ablation": "ablation",
+    "extra-datasets": "extra_datasets",
+    "tables": "leaderboard_tables",
+}
 RECORDS = Path(__file__).parent / "records"
 
 
 def run(
     name: Annotated[
-        str, typer.Argument(metavar="NAME", help=f"One of {', '.join(BENCHMARKS)}, or all.")
+        str,
+        typer.Argument(
+            metavar="NAME",
+            help=f"One of {', '.join(BENCHMARKS)}, or all. Commands with options of their own "
+            f"(NAME --help): {', '.join(ACCURACY_COMMANDS)}.",
+        ),
     ],
     check: Annotated[
         bool, typer.Option("--check", help="Exit with status 1 if a ratio misses its target.")
@@ -117,9 +130,17 @@ app.command(epilog=EXAMPLE)(run)
 
 def main(arguments: list[str] | None = None) -> int:
     """Run ``python -m benchmarks`` and return its exit status."""
-    return run_app(
-        app, sys.argv[1:] if arguments is None else arguments, prog_name="python -m benchmarks"
-    )
+    arguments = sys.argv[1:] if arguments is None else arguments
+    if arguments and arguments[0] in ACCURACY_COMMANDS:
+        return _run_accuracy_command(*arguments)
+    return run_app(app, arguments, prog_name="python -m benchmarks")
+
+
+def _run_accuracy_command(name: str, *arguments: str) -> int:
+    module = import_module(f"benchmarks.{ACCURACY_COMMANDS[name]}")
+    command = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+    command.command(help=module.run.__doc__)(module.run)
+    return run_app(command, list(arguments), prog_name=f"python -m benchmarks {name}")
 
 
 if __name__ == "__main__":

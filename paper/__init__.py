@@ -1,1 +1,1 @@
-"""The paper as commands: its protocol, and every table and figure with the published values."""
+"""Reproduction of the LAMA paper: ``python -m paper NAME`` computes a table or figure."""

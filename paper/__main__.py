@@ -1,4 +1,4 @@
-"""``python -m paper``: a table or figure of the paper."""
+"""``python -m paper NAME``: compute a table or figure of the paper."""
 
 import os
 import sys
@@ -9,6 +9,7 @@ import typer
 
 from lamatext.cli import output
 from lamatext.cli.main import run_app
+from paper.records import PAPER_RECORDS
 
 EXAMPLE = "Example: LAMATEXT_DATA=data python -m paper accuracy --quick"
 
@@ -19,72 +20,72 @@ Name = Annotated[
         "word-weights, keywords, heads, ablation, probe, or all."
     ),
 ]
-Folder = Annotated[Path, typer.Option("--results", help="Where the records are kept.")]
+RecordsFolder = Annotated[Path, typer.Option("--records", help="Folder of the records.")]
 Quick = Annotated[
     bool,
-    typer.Option(
-        help="A small version in minutes: 600 texts, 2 epochs, its own folder of records."
-    ),
+    typer.Option(help="Run a small version in minutes: 600 texts, 2 epochs, separate records."),
 ]
-Show = Annotated[bool, typer.Option("--show", help="Compute nothing: show what was recorded.")]
+Show = Annotated[bool, typer.Option("--show", help="Show the recorded results only.")]
+Force = Annotated[bool, typer.Option("--force", help="Compute existing records again.")]
 Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
-Workers = Annotated[int, typer.Option(help="Trials side by side.")]
-Minutes = Annotated[float, typer.Option(help="Stop by then; a later call goes on.")]
+Workers = Annotated[int, typer.Option(help="Number of training runs in parallel.")]
+Minutes = Annotated[float, typer.Option(help="Stop after this time; a later call continues.")]
 
 
 def run(  # noqa: PLR0913 - each argument is one option on the command line
     name: Name,
-    results: Folder = Path("paper/records"),
+    records: RecordsFolder = PAPER_RECORDS,
     quick: Quick = False,
     show: Show = False,
+    force: Force = False,
     device: Device = "auto",
     workers: Workers = 1,
     minutes: Minutes = 24 * 60,
 ) -> None:
-    """Compute a table or figure of the paper, with the published values beside ours.
+    """Compute a table or figure of the paper and show it next to the published values.
 
-    What is recorded already is not computed again.
+    Existing records are not computed again. ``all`` also updates the tables of paper/README.md.
     """
-    from paper.names import NAMES, QUICK_EPOCHS, QUICK_TEXTS, Work, lookup
-    from paper.names import show as shown
-    from paper.page import write_page
-    from paper.runner import Place
+    from paper import experiments
+    from paper.records import Records
 
-    names = list(NAMES) if name == "all" else [name]
-    entries = [lookup(each) for each in names]
-    folder = results / "quick" if quick else results
+    names = list(experiments.EXPERIMENTS) if name == "all" else [name]
+    selected = [experiments.find_experiment(each) for each in names]
+    folder = records / "quick" if quick else records
     if quick:
-        _say(
-            f"Quick: {QUICK_TEXTS} texts of each part, {QUICK_EPOCHS} epochs, one seed. "
-            "These figures show that the code runs, not what the systems can do."
+        _report(
+            f"Quick: {experiments.QUICK_TEXTS} texts of each part, {experiments.QUICK_EPOCHS} "
+            "epochs, one seed. These numbers show that the code runs, not how good a system is."
         )
-    prepared = folder / "prepared" if quick else _prepared_folder()
-    work = Work(
-        Place(folder, prepared, device, QUICK_TEXTS if quick else None),
+    options = experiments.Options(
+        Records(folder, force=force),
+        folder / "tokenised" if quick else _tokenised_folder(),
+        device=device,
         workers=workers,
         minutes=minutes,
         quick=quick,
-        bert=not quick,
-        say=_say,
+        report=_report,
     )
-    for each, entry in zip(names, entries, strict=True):
+    figures = folder / "figures" if folder != PAPER_RECORDS else folder.parent / "figures"
+    for each, experiment in zip(names, selected, strict=True):
         if not show:
-            entry.compute(work)
-        text, paths = shown(work.results, each, folder / "figures")
-        print(f"{text}\n" if text else "", end="")
+            experiment.compute(options)
+        text, paths = experiments.show(options.records, each, figures)
+        print(f"{text}\n")
         for path in paths:
-            _say(f"wrote {path}")
-    if name == "all":
-        _say(f"wrote {write_page(work.results, quick=quick)}")
+            _report(f"wrote {path}")
+    if name == "all" and folder == PAPER_RECORDS:
+        experiments.update_findings()
+        _report(f"updated the tables of {experiments.FINDINGS}")
     output.next_steps(f"python -m paper all{' --quick' if quick else ''} --show")
 
 
-def _say(text: str) -> None:
+def _report(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-def _prepared_folder() -> Path:
-    """Ids are made once: beside the other things that need not be made twice."""
+def _tokenised_folder() -> Path:
+    """Return the folder of the tokenised data sets: ``$LAMATEXT_PREPARED`` or the cache."""
     from lamatext.data.cache import cache_folder
 
     return Path(os.environ.get("LAMATEXT_PREPARED") or cache_folder() / "prepared")
@@ -95,9 +96,10 @@ app.command(epilog=EXAMPLE)(run)
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the command line and return its exit status."""
-    given = sys.argv[1:] if arguments is None else arguments
-    return run_app(app, given, prog_name="python -m paper")
+    """Run ``python -m paper`` and return its exit status."""
+    return run_app(
+        app, sys.argv[1:] if arguments is None else arguments, prog_name="python -m paper"
+    )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The paper's figures, from records alone: PNG and SVG on white, in colours all can tell apart."""
+"""The paper's figures, drawn from the records as PNG and SVG in colour-blind safe colours."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 
 from lamatext.errors import require
-from paper.intervals import scores
-from paper.protocol import CHOSEN_ON, HEADS
-from paper.published import DATASETS
-from paper.records import Record, Results
-from paper.tables import heading, title
-from paper.word_weights import STARS, WORDS, weights_of
+from paper.accuracy_table import accuracy_records
+from paper.heads import HEADS, TUNED_DATASETS
+from paper.markdown import dataset_heading, system_title
+from paper.published_results import DATASETS
+from paper.records import Record, Records
+from paper.word_weights import EXAMPLE_WORDS, STARS, recorded_weights
 
-# Okabe and Ito's palette, and two more; no two systems share a mark either
+# Okabe and Ito's palette and two more colours; each system also has its own marker
 COLOURS = (
     *("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000"),
     *("#7F7F7F", "#6A3D9A"),
@@ -35,16 +35,16 @@ MILLIONS = (0.5, 1, 2, 5, 10, 20)
 SIZED = ("lama-ctx", "lama", "san", "te", "bigru", "cnn", "avg", "lama-encoder", "bert")
 LINEAR = "tfidf-svc"
 
-Axes = Any  # matplotlib's; it is an extra, so its types are not here
+Axes = Any  # matplotlib is an optional extra, so its types are not imported
 
 
-def draw(results: Results, name: str, folder: Path) -> list[Path]:
-    """The files of the figure of that name; none where there is nothing to draw."""
+def draw(records: Records, name: str, folder: Path) -> list[Path]:
+    """Draw a figure and return its PNG and SVG files; nothing if there are no records for it."""
     matplotlib = require("matplotlib", extra="train", purpose="figures")
     matplotlib.use("Agg")
     pyplot = require("matplotlib.pyplot", extra="train", purpose="figures")
     with matplotlib.rc_context(STYLE):
-        figure = FIGURES[name](results, pyplot)
+        figure = FIGURES[name](records, pyplot)
         if figure is None:
             return []
         folder.mkdir(parents=True, exist_ok=True)
@@ -55,20 +55,20 @@ def draw(results: Results, name: str, folder: Path) -> list[Path]:
     return paths
 
 
-def _runtime(results: Results, pyplot: Any) -> Any:
-    records = results.of("runtime")
-    panels = list(dict.fromkeys((r.dataset, r.device) for r in records))
+def _runtime(records: Records, pyplot: Any) -> Any:
+    timed = records.of("runtime")
+    panels = list(dict.fromkeys((r.dataset, r.device) for r in timed))
     if not panels:
         return None
     figure, all_axes = pyplot.subplots(
         1, len(panels), figsize=(4.2 * len(panels), 3.4), squeeze=False
     )
     for axes, (dataset, device) in zip(all_axes[0], panels, strict=True):
-        here = [r for r in records if (r.dataset, r.device) == (dataset, device)]
+        here = [r for r in timed if (r.dataset, r.device) == (dataset, device)]
         for number, model in enumerate(("lama-encoder", "te")):
-            _band(axes, *_times(here, model), title(model), number)
-        axes.set(title=f"{dataset}, {device}", xlabel="words of a text at most", ylim=(0, None))
-        axes.set_ylabel("seconds an epoch")
+            _band(axes, *_times(here, model), system_title(model), number)
+        axes.set(title=f"{dataset}, {device}", xlabel="maximum words per text", ylim=(0, None))
+        axes.set_ylabel("seconds per epoch")
         axes.legend()
     return figure
 
@@ -85,7 +85,7 @@ def _times(records: list[Record], model: str) -> tuple[list[float], list[list[fl
 def _band(
     axes: Axes, places: list[float], values: list[list[float]], label: str, number: int
 ) -> None:
-    """The mean as a line, the spread as a band."""
+    """Draw the mean as a line and the standard deviation as a band around it."""
     if not places:
         return
     means = np.array([np.mean(v) for v in values])
@@ -96,22 +96,24 @@ def _band(
     axes.fill_between(places, means - spread, means + spread, color=colour, alpha=0.2, lw=0)
 
 
-def _params_vs_accuracy(results: Results, pyplot: Any) -> Any:
-    shown = [name for name in DATASETS if scores(results, name, "lama-ctx")]
+def _params_vs_accuracy(records: Records, pyplot: Any) -> Any:
+    shown = [name for name in DATASETS if accuracy_records(records, name, "lama-ctx")]
     if not shown:
         return None
-    columns = min(len(shown) + 1, 4)  # one place is the legend's
+    columns = min(len(shown) + 1, 4)  # one panel is for the legend
     lines = -(-(len(shown) + 1) // columns)
     figure, all_axes = pyplot.subplots(
         lines, columns, figsize=(3.5 * columns, 3.3 * lines), squeeze=False
     )
     for axes, dataset in zip(all_axes.flat, shown, strict=False):
         for number, model in enumerate(SIZED):
-            _point(axes, scores(results, dataset, model), title(model), number)
-        for record in scores(results, dataset, LINEAR):
-            axes.axhline(record.number, color="0.45", lw=1.2, ls="--", label=title(LINEAR))
-        axes.set(xscale="log", title=heading(dataset), xlabel="million trainable parameters")
-        axes.set_ylabel("accuracy on test")
+            _point(axes, accuracy_records(records, dataset, model), system_title(model), number)
+        for record in accuracy_records(records, dataset, LINEAR):
+            axes.axhline(record.number, color="0.45", lw=1.2, ls="--", label=system_title(LINEAR))
+        axes.set(
+            xscale="log", title=dataset_heading(dataset), xlabel="million trainable parameters"
+        )
+        axes.set_ylabel("test accuracy")
         axes.set_xlim(0.3, 30)
         axes.set_xticks(MILLIONS, [f"{tick:g}" for tick in MILLIONS])
         axes.set_xticks([], minor=True)
@@ -119,7 +121,7 @@ def _params_vs_accuracy(results: Results, pyplot: Any) -> Any:
         axes.set_axis_off()
     handles, labels = all_axes.flat[0].get_legend_handles_labels()
     all_axes.flat[len(shown)].legend(
-        handles, labels, loc="center", fontsize=9, title="mean and spread over seeds"
+        handles, labels, loc="center", fontsize=9, title="mean ± standard deviation over seeds"
     )
     figure.tight_layout()
     return figure
@@ -139,34 +141,34 @@ def _point(axes: Axes, records: list[Record], label: str, number: int) -> None:
         markersize=9 if MARKS[number % len(MARKS)] == "*" else 6,
         linestyle="none",
         capsize=3,
-        zorder=3 - number / 10,  # LAMA+ctx stands before what it meets
+        zorder=3 - number / 10,  # LAMA+ctx is drawn on top
         label=label,
     )
 
 
-def _word_weights(results: Results, pyplot: Any) -> Any:
-    if not any(len(weights_of(results, word, STARS)) for word in WORDS):
+def _word_weights(records: Records, pyplot: Any) -> Any:
+    if not any(len(recorded_weights(records, word, STARS)) for word in EXAMPLE_WORDS):
         return None
     figure, all_axes = pyplot.subplots(2, 3, figsize=(11, 6.4), sharey=True)
-    for axes, word in zip(all_axes.flat, WORDS, strict=True):
+    for axes, word in zip(all_axes.flat, EXAMPLE_WORDS, strict=True):
         for place, star in enumerate(STARS):
-            _strip(axes, place, weights_of(results, word, star))
+            _strip(axes, place, recorded_weights(records, word, star))
         axes.axhline(1, color="0.45", lw=1.2, ls="--")
-        counts = [len(weights_of(results, word, star)) for star in STARS]
+        counts = [len(recorded_weights(records, word, star)) for star in STARS]
         named = [f"{star}\n({count})" for star, count in zip(STARS, counts, strict=True)]
         axes.set_xticks(range(len(STARS)), named)
         axes.set(title=word, xlim=(-0.6, len(STARS) - 0.4))
         axes.grid(visible=False, axis="x")
     for axes in all_axes[-1]:
-        axes.set_xlabel("stars (and how often the word stands there)")
+        axes.set_xlabel("stars (and number of occurrences)")
     for axes in all_axes[:, 0]:
-        axes.set_ylabel("weight (1: the mean of its text)")
+        axes.set_ylabel("weight (1: the mean of the text)")
     figure.tight_layout()
     return figure
 
 
 def _strip(axes: Axes, place: int, weights: Any) -> None:
-    """Every weight as a dot; from five on the quartiles as a box and the median as a line."""
+    """Draw each weight as a dot; from five on, also the quartiles as a box and the median."""
     if not len(weights):
         return
     aside = np.random.default_rng(0).uniform(-0.22, 0.22, len(weights))
@@ -178,9 +180,9 @@ def _strip(axes: Axes, place: int, weights: Any) -> None:
     axes.hlines(middle, place - 0.31, place + 0.31, color=COLOURS[1], lw=2.2)
 
 
-def _heads(results: Results, pyplot: Any) -> Any:
-    records = [r for r in results.of("heads") if r.metric == "valid_curve"]
-    shown = [name for name in CHOSEN_ON if any(r.dataset == name for r in records)]
+def _heads(records: Records, pyplot: Any) -> Any:
+    curves = [r for r in records.of("heads") if r.metric == "validation_curve"]
+    shown = [name for name in TUNED_DATASETS if any(r.dataset == name for r in curves)]
     if not shown:
         return None
     figure, all_axes = pyplot.subplots(
@@ -188,15 +190,15 @@ def _heads(results: Results, pyplot: Any) -> Any:
     )
     for axes, dataset in zip(all_axes[0], shown, strict=True):
         for number, heads in enumerate(HEADS):
-            curves = [
+            folds = [
                 r.value
-                for r in records
+                for r in curves
                 if (r.dataset, r.model) == (dataset, "lama-ctx")
                 and r.config.get("model.heads") == heads
             ]
-            places, values = _by_epoch(curves)
+            places, values = _by_epoch(folds)
             _band(axes, places, values, f"m = {heads}", number)
-        axes.set(title=heading(dataset), xlabel="epoch", ylabel="validation accuracy")
+        axes.set(title=dataset_heading(dataset), xlabel="epoch", ylabel="validation accuracy")
         axes.xaxis.get_major_locator().set_params(integer=True)
         axes.legend(fontsize=8)
     figure.tight_layout()
@@ -204,13 +206,13 @@ def _heads(results: Results, pyplot: Any) -> Any:
 
 
 def _by_epoch(curves: list[Any]) -> tuple[list[float], list[list[float]]]:
-    """The folds' accuracies at each epoch that all of them reached."""
+    """Return the accuracies of all folds at each epoch that every fold reached."""
     shortest = min((len(curve) for curve in curves), default=0)
     epochs = [float(epoch + 1) for epoch in range(shortest)]
     return epochs, [[float(curve[epoch]) for curve in curves] for epoch in range(shortest)]
 
 
-FIGURES: dict[str, Callable[[Results, Any], Any]] = {
+FIGURES: dict[str, Callable[[Records, Any], Any]] = {
     "runtime": _runtime,
     "params-vs-accuracy": _params_vs_accuracy,
     "word-weights": _word_weights,

@@ -1,8 +1,8 @@
-"""What was measured: ``results/NAME.json``, a list of records that is only ever added to."""
+"""Measurement records: one JSON list per experiment, stored next to the code that measures it."""
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from lamatext.atomic_write import write_text
@@ -11,12 +11,13 @@ from lamatext.provenance import commit, versions
 
 Value = float | list[float] | list[str] | dict[str, float]
 Key = tuple[str, str, str, str, int | None, int | None, str]
-QUICK = ("training.epochs", "texts")  # what a quick look changes, beside what it looks at
+QUICK_SETTINGS = ("training.epochs", "texts")  # changed by --quick in every run
+PAPER_RECORDS = Path(__file__).parent / "records"
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One figure, and all that is needed to get it again."""
+    """One measured value with everything needed to measure it again."""
 
     experiment: str
     dataset: str
@@ -31,11 +32,11 @@ class Record:
     device: str = ""
     versions: Mapping[str, str] = field(default_factory=dict)
     commit: str = ""
-    config: Mapping[str, object] = field(default_factory=dict)  # what differs from the recipe
+    config: Mapping[str, object] = field(default_factory=dict)  # settings that differ
 
     @property
     def key(self) -> Key:
-        """Two records of one key are the same measurement."""
+        """The identity of the record: two records with one key are the same measurement."""
         return (
             self.experiment,
             self.dataset,
@@ -47,77 +48,65 @@ class Record:
         )
 
     @property
-    def changed(self) -> dict[str, object]:
-        """The settings that differ from the recipe, whether this is a quick look or not."""
-        return {key: value for key, value in self.config.items() if key not in QUICK}
+    def changed_settings(self) -> dict[str, object]:
+        """The record's settings that differ from the recipe, without those of ``--quick``."""
+        return {key: value for key, value in self.config.items() if key not in QUICK_SETTINGS}
 
     @property
     def number(self) -> float:
-        """The value, where it is one number."""
+        """The record's value as a number; a list or dict raises DataError."""
         if not isinstance(self.value, int | float):
-            raise DataError(f"the {self.metric} of {self.model} on {self.dataset} is no number.")
+            raise DataError(
+                f"{self.experiment}.json: the {self.metric} of {self.model} on {self.dataset} is "
+                f"a {type(self.value).__name__}, not a number."
+            )
         return float(self.value)
 
+    def with_provenance(self) -> "Record":
+        """Return the record with the current library versions and commit."""
+        return replace(self, versions=versions(), commit=commit())
 
-class Results:
-    """The records of a folder, one file an experiment."""
 
-    def __init__(self, folder: Path) -> None:
+class Records:
+    """The records in a folder, one JSON file per experiment.
+
+    An existing record is never computed again unless ``force`` is set: then ``has`` reports only
+    the records added through this object, and ``add`` replaces old ones.
+    """
+
+    def __init__(self, folder: Path, *, force: bool = False) -> None:
         self.folder = folder
-        self._known: dict[str, dict[Key, Record]] = {}
+        self._force = force
+        self._added: set[Key] = set()
+        self._by_experiment: dict[str, dict[Key, Record]] = {}
 
     def of(self, experiment: str) -> list[Record]:
-        """All records of an experiment, in the order they were made."""
+        """Return all records of an experiment, in the order they were measured."""
         return list(self._read(experiment).values())
 
     def has(self, key: Key) -> bool:
-        """Whether this was measured before."""
-        return key in self._read(key[0])
+        """Return whether a record with this key exists."""
+        return key in (self._added if self._force else self._read(key[0]))
 
     def add(self, records: Iterable[Record]) -> None:
-        """Write records at once; what was measured before stays as it was."""
+        """Write new records to their experiment's file; a record that exists stays unchanged."""
         changed: dict[str, dict[Key, Record]] = {}
         for record in records:
-            known = self._read(record.experiment)
-            if known.setdefault(record.key, record) is record:
-                changed[record.experiment] = known
+            if not self.has(record.key):
+                self._read(record.experiment)[record.key] = record
+                self._added.add(record.key)
+                changed[record.experiment] = self._read(record.experiment)
         for experiment, known in changed.items():
             lines = ",\n".join(json.dumps(asdict(record)) for record in known.values())
-            write_text(self._path(experiment), f"[\n{lines}\n]\n")
-
-    def _path(self, experiment: str) -> Path:
-        return self.folder / f"{experiment}.json"
+            write_text(self.folder / f"{experiment}.json", f"[\n{lines}\n]\n")
 
     def _read(self, experiment: str) -> dict[Key, Record]:
-        if experiment not in self._known:
-            path = self._path(experiment)
-            found = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else []
+        if experiment not in self._by_experiment:
+            path = self.folder / f"{experiment}.json"
+            entries = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else []
             try:
-                records = [Record(**entry) for entry in found]
+                records = [Record(**entry) for entry in entries]
             except TypeError as error:
                 raise DataError(f"{path}: not a list of records: {error}.") from error
-            self._known[experiment] = {record.key: record for record in records}
-        return self._known[experiment]
-
-
-def blank(
-    experiment: str,
-    dataset: str,
-    model: str,
-    metric: str,
-    config: Mapping[str, object] | None = None,
-    *,
-    device: str = "CPU",
-) -> Record:
-    """A record that waits for its value."""
-    return Record(
-        experiment=experiment,
-        dataset=dataset,
-        model=model,
-        metric=metric,
-        value=0.0,
-        device=device,
-        versions=versions(),
-        commit=commit(),
-        config=dict(config or {}),
-    )
+            self._by_experiment[experiment] = {record.key: record for record in records}
+        return self._by_experiment[experiment]

@@ -1,0 +1,133 @@
+"""``python -m benchmarks leaderboard``: test accuracy of the default recipe and its alternatives.
+
+Each model is trained on the training part alone; the saved model is scored once on the test part.
+"""
+
+import tempfile
+import time
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+
+from benchmarks.accuracy_jobs import (
+    ALL_DATASETS,
+    ALL_SEEDS,
+    RECORDS,
+    AccuracyJob,
+    Datasets,
+    Device,
+    Folder,
+    Force,
+    Seeds,
+    Workers,
+    device_name,
+    run_accuracy_jobs,
+    split_names,
+)
+from lamatext.baselines import BASELINES, Row, measure, row_of
+from lamatext.classifier import TextClassifier
+from lamatext.data.dataset import Dataset
+from lamatext.data.labels import ClassIndices, LabelEncoder
+from lamatext.data.sources import load_dataset
+from lamatext.metrics import Scores, score
+from lamatext.recipes import resolve_recipe
+from lamatext.runtime.predictor import Predictor
+from lamatext.saved.format import folder_size
+from lamatext.settings import Recipe
+from paper.records import Record, Records
+
+EXPERIMENT = "leaderboard"
+METRICS = ("accuracy", "macro_f1", "calibration_error", "bytes", "texts_per_second", "seconds")
+RECIPES = {"default": "default", "lama-ctx": "paper/lama-ctx"}  # our rows of the leaderboard
+
+
+def load_row_recipe(model: str, seed: int) -> Recipe:
+    """Load the recipe of one of our leaderboard rows with a seed."""
+    return resolve_recipe(recipe=RECIPES[model], values={"seed": seed})
+
+
+def measure_job(job: AccuracyJob, device: str) -> list[Record]:
+    """Train and score one leaderboard row; baselines have no seed."""
+    train, test = load_dataset(job.dataset), load_dataset(job.dataset, split="test")
+    if job.seed is None:
+        encoder = LabelEncoder.fit(train.require_labels())
+        row = measure(job.model, _encoded(train, encoder), _encoded(test, encoder), encoder.classes)
+        return make_records(job, row, "cpu")
+    recipe = load_row_recipe(job.model, job.seed)
+    started = time.perf_counter()
+    classifier = TextClassifier.of_recipe(recipe, device=device).fit(train.texts, train.labels)
+    seconds = time.perf_counter() - started
+    scores, size, speed = score_saved(classifier, test)
+    return make_records(job, row_of(job.model, scores, size, speed, seconds), device_name(device))
+
+
+def score_saved(classifier: TextClassifier, test: Dataset) -> tuple[Scores, int, float]:
+    """Save a classifier, then return the saved model's scores, bytes and texts per second."""
+    with tempfile.TemporaryDirectory() as folder:
+        classifier.save(folder)
+        predictor = Predictor.load(folder)
+        predictor.predict_proba([""])  # loads the inference engine
+        started = time.perf_counter()
+        probabilities = predictor.predict_proba(test.texts.to_pylist()).astype(np.float64)
+        speed = len(test) / (time.perf_counter() - started)
+        encoder = LabelEncoder(tuple(classifier.classes_.tolist()))
+        truth = encoder.encode(test.require_labels(), source=test.source)
+        return score(encoder.classes, truth, probabilities), folder_size(Path(folder)), speed
+
+
+def _encoded(dataset: Dataset, encoder: LabelEncoder) -> tuple[list[str], ClassIndices]:
+    indices = encoder.encode(dataset.require_labels(), source=dataset.source)
+    return dataset.texts.to_pylist(), indices
+
+
+def make_records(job: AccuracyJob, row: Row, device: str) -> list[Record]:
+    """Return the records of one leaderboard row."""
+    return [
+        Record(
+            EXPERIMENT,
+            job.dataset_name,
+            job.model,
+            metric,
+            float(getattr(row, metric)),
+            job.seed,
+            device=device,
+        ).with_provenance()
+        for metric in METRICS
+    ]
+
+
+def first_record(job: AccuracyJob) -> Record:
+    """Return the record whose key shows that a leaderboard row has been measured."""
+    return Record(EXPERIMENT, job.dataset_name, job.model, METRICS[0], 0.0, job.seed)
+
+
+def run(  # noqa: PLR0913 - each argument is one option on the command line
+    datasets: Datasets = ALL_DATASETS,
+    seeds: Seeds = ALL_SEEDS,
+    models: Annotated[str, typer.Option(help=f"Of {', '.join(RECIPES)}.")] = "default",
+    baselines: Annotated[str, typer.Option(help=f"Of {', '.join(BASELINES)}.")] = "",
+    device: Device = "auto",
+    workers: Workers = 1,
+    records: Folder = RECORDS,
+    force: Force = False,
+) -> None:
+    """Train the leaderboard's models and record their test scores."""
+    rows: list[tuple[str, int | None]] = [
+        *((model, int(seed)) for model in split_names(models) for seed in split_names(seeds)),
+        *((name, None) for name in split_names(baselines)),
+    ]
+    jobs = [
+        AccuracyJob(dataset, model, seed)
+        for dataset in split_names(datasets)
+        for model, seed in rows
+    ]
+    run_accuracy_jobs(
+        Records(records, force=force),
+        jobs,
+        measure_job,
+        first_record,
+        device=device,
+        workers=workers,
+    )

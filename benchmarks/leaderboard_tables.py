@@ -1,0 +1,225 @@
+"""``python -m benchmarks tables``: the leaderboard's tables in leaderboard.md and README.md."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from statistics import mean, stdev
+
+from benchmarks import ablation, costs, leaderboard
+from benchmarks.accuracy_jobs import RECORDS
+from paper.markdown import MISSING, fill_blocks, markdown_table
+from paper.records import PAPER_RECORDS, Record, Records
+
+DATASETS = ("r8", "imdb", "news", "clothing", "mr")
+EXTRA_DATASETS = ("r52", "newsgroups", "authors", "topics")  # not used to develop the recipe
+SCORES = ("accuracy", "macro_f1", "calibration_error")
+MINILM = costs.MINILM
+CALIBRATED = ("default",)  # models whose probabilities are temperature-scaled on validation data
+TITLES = {
+    "default": "**lamatext**, default recipe",
+    "lama-ctx": "LAMA+ctx, the paper's recipe",
+    "tfidf": "TF-IDF (1,2) + logistic regression",
+    "tfidf-svc": "TF-IDF (1,2) + LinearSVC",
+    "tfidf-chars": "TF-IDF words and characters + LinearSVC",
+    "fasttext": "fastText",
+    "fasttext-bigrams": "fastText, bigrams",
+    MINILM: "fine-tuned MiniLM-L6 (pretrained)",
+}
+ROOT = Path(__file__).parents[1]
+PAGE = ROOT / "benchmarks" / "leaderboard.md"
+README = ROOT / "README.md"
+
+COSTS: dict[str, tuple[str, Callable[[float], str]]] = {
+    "bytes": ("size", lambda value: f"{value / 1e6:.1f} MB"),
+    "texts_per_second": ("texts/s", lambda value: f"{value:,.0f}"),
+    "latency_ms": ("one text", lambda value: f"{value:.2f} ms" if value < 1 else f"{value:.1f} ms"),
+    "seconds": ("training", lambda value: f"{value:,.0f} s"),
+}
+
+
+class Leaderboard:
+    """The leaderboard's recorded values by model, data set and metric."""
+
+    def __init__(self, records: Iterable[Record]) -> None:
+        self._by_cell: dict[tuple[str, str, str], list[Record]] = {}
+        for record in records:
+            key = (record.model, record.dataset, record.metric)
+            self._by_cell.setdefault(key, []).append(record)
+
+    def values(self, model: str, dataset: str, metric: str) -> list[float]:
+        """Return a leaderboard cell's values, one per seed."""
+        return [record.number for record in self._by_cell.get((model, dataset, metric), [])]
+
+    def mean(self, model: str, dataset: str, metric: str) -> float | None:
+        """Return a leaderboard cell's mean over seeds; None without a record."""
+        values = self.values(model, dataset, metric)
+        return mean(values) if values else None
+
+    def spread(self, model: str, dataset: str, metric: str) -> float:
+        """Return a leaderboard cell's standard deviation over seeds; 0 for a single value."""
+        values = self.values(model, dataset, metric)
+        return stdev(values) if len(values) > 1 else 0.0
+
+    def device(self, model: str, dataset: str, metric: str) -> str:
+        """Return the device on which a leaderboard cell was measured; empty without a record."""
+        records = self._by_cell.get((model, dataset, metric))
+        return records[0].device if records else ""
+
+    def models(self, datasets: Sequence[str] = DATASETS) -> list[str]:
+        """Return the models that have an accuracy record, in display order."""
+        return [
+            model
+            for model in TITLES
+            if any(self.values(model, dataset, "accuracy") for dataset in datasets)
+        ]
+
+    def best_models(self, dataset: str) -> list[str]:
+        """Return the most accurate model and those within the standard deviation over seeds."""
+        means = {
+            model: accuracy
+            for model in TITLES
+            if (accuracy := self.mean(model, dataset, "accuracy")) is not None
+        }
+        best = max(means, key=lambda model: means[model])
+        return [model for model in means if self.within_spread(best, model, dataset)]
+
+    def within_spread(self, one: str, other: str, dataset: str) -> bool:
+        """Return whether two accuracies differ by no more than the larger of their spreads."""
+        first, second = (self.mean(model, dataset, "accuracy") for model in (one, other))
+        if first is None or second is None:
+            return False
+        spread = max(self.spread(model, dataset, "accuracy") for model in (one, other))
+        return abs(first - second) <= spread
+
+
+def read_leaderboard(folder: Path = RECORDS, paper_folder: Path = PAPER_RECORDS) -> Leaderboard:
+    """Read the leaderboard's scores and costs, and LAMA+ctx and MiniLM from the paper's records."""
+    records = Records(folder)
+    scores = [r for r in records.of(leaderboard.EXPERIMENT) if r.metric in SCORES]
+    paper_scores = _paper_rows(Records(paper_folder))
+    return Leaderboard([*scores, *paper_scores, *records.of(costs.EXPERIMENT)])
+
+
+def _paper_rows(records: Records) -> Iterator[Record]:
+    """Yield the records of LAMA+ctx, and of MiniLM with its training time on a GPU."""
+    for record in records.of("accuracy"):
+        if record.metric not in SCORES:
+            continue
+        if record.model == "lama-ctx":
+            yield record
+        elif record.config.get("model.pretrained") == MINILM:
+            yield replace(record, model=MINILM)
+            if record.metric == "accuracy":
+                yield replace(record, model=MINILM, metric="seconds", value=record.seconds)
+
+
+def accuracy_table(board: Leaderboard, datasets: Sequence[str] = DATASETS) -> str:
+    """Format the leaderboard's mean accuracies; the best and those within its spread are bold."""
+    rows = [
+        [TITLES[model], *_accuracies(board, model, datasets)] for model in board.models(datasets)
+    ]
+    return markdown_table(["test accuracy", *datasets], rows)
+
+
+def readme_table(board: Leaderboard) -> str:
+    """Format the README's results table: accuracy, size and latency of the leaderboard's models."""
+    rows = [
+        [
+            TITLES[model],
+            *_accuracies(board, model, DATASETS),
+            *(_range(board, model, metric) for metric in ("bytes", "latency_ms")),
+        ]
+        for model in board.models()
+    ]
+    return markdown_table(["test accuracy", *DATASETS, "size", "one text"], rows)
+
+
+def _accuracies(board: Leaderboard, model: str, datasets: Sequence[str]) -> Iterator[str]:
+    for dataset in datasets:
+        accuracy = board.mean(model, dataset, "accuracy")
+        if accuracy is None:
+            yield MISSING
+        else:
+            mark = "**" if model in board.best_models(dataset) else ""
+            yield f"{mark}{accuracy:.4f}{mark}"
+
+
+def dataset_table(board: Leaderboard, dataset: str) -> str:
+    """Format all leaderboard scores and costs on one data set."""
+    header = ["model", "accuracy", "macro-F1", "calibration error"]
+    shown = [metric for metric in COSTS if board.values("default", dataset, metric)]
+    rows = [
+        [
+            TITLES[model],
+            *(_score(board, model, dataset, metric) for metric in SCORES),
+            *(_cost(board, model, dataset, metric) for metric in shown),
+        ]
+        for model in board.models([dataset])
+    ]
+    return markdown_table([*header, *(COSTS[metric][0] for metric in shown)], rows)
+
+
+def costs_table(board: Leaderboard) -> str:
+    """Format the range of each model's costs over the leaderboard's data sets."""
+    rows = [
+        [TITLES[model], *(_range(board, model, metric) for metric in COSTS)]
+        for model in board.models()
+    ]
+    return markdown_table(["over the five data sets", *(t for t, _ in COSTS.values())], rows)
+
+
+def _score(board: Leaderboard, model: str, dataset: str, metric: str) -> str:
+    value, spread = board.mean(model, dataset, metric), board.spread(model, dataset, metric)
+    if value is None:
+        return MISSING
+    raw = " (raw)" if metric == "calibration_error" and model not in CALIBRATED else ""
+    return f"{value:.4f}{f' ± {spread:.4f}' if spread else ''}{raw}"
+
+
+def _cost(board: Leaderboard, model: str, dataset: str, metric: str) -> str:
+    value = board.mean(model, dataset, metric)
+    if value is None:
+        return MISSING
+    return COSTS[metric][1](value) + _training_device(board, model, metric, [dataset])
+
+
+def _range(board: Leaderboard, model: str, metric: str) -> str:
+    show = COSTS[metric][1]
+    means = [board.mean(model, dataset, metric) for dataset in DATASETS]
+    values = [value for value in means if value is not None]
+    if not values:
+        return MISSING
+    low, high = show(min(values)), show(max(values))
+    first = "" if low == high else f"{low.split()[0]} to "
+    return first + high + _training_device(board, model, metric, DATASETS)
+
+
+def _training_device(board: Leaderboard, model: str, metric: str, datasets: Sequence[str]) -> str:
+    if metric != "seconds":
+        return ""
+    device = next(filter(None, (board.device(model, dataset, metric) for dataset in datasets)))
+    return f", {device.partition(',')[0] if device.startswith('NVIDIA') else 'CPU'}"
+
+
+def leaderboard_blocks(
+    folder: Path = RECORDS, paper_folder: Path = PAPER_RECORDS
+) -> dict[str, str]:
+    """Return the generated tables of leaderboard.md by block name."""
+    board, records = read_leaderboard(folder, paper_folder), Records(folder)
+    return {
+        "accuracy": accuracy_table(board),
+        "costs": costs_table(board),
+        "extra": accuracy_table(board, EXTRA_DATASETS),
+        **{name: dataset_table(board, name) for name in (*DATASETS, *EXTRA_DATASETS)},
+        "ablation-accuracy": ablation.ablation_table(
+            records, "accuracy", "accuracy, change in points"
+        ),
+        "ablation-log-loss": ablation.ablation_table(records, "log_loss", "log-loss, change"),
+    }
+
+
+def run() -> None:
+    """Update the leaderboard's tables in benchmarks/leaderboard.md and README.md."""
+    fill_blocks(PAGE, leaderboard_blocks())
+    fill_blocks(README, {"results": readme_table(read_leaderboard())})
+    print(f"updated the tables of {PAGE} and {README}")

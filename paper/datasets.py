@@ -1,0 +1,205 @@
+"""The paper's data sets as token ids in one small file each, and their statistics.
+
+Words that occur fewer than ``min_count`` times in the training part cannot enter any vocabulary of
+the protocol, so the file leaves them out; the resulting ids are the same. A machine without the
+tokenizer and the texts needs only these files.
+"""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from lamatext.atomic_write import replace_atomically
+from lamatext.data.dataset import Dataset
+from lamatext.data.datasets.catalog import CATALOG
+from lamatext.data.labels import LabelEncoder
+from lamatext.data.sources import load_dataset
+from lamatext.data.token_ids import TokenIds
+from lamatext.data.tokenized_texts import TokenizedTexts
+from lamatext.errors import DataError
+from lamatext.progress import SILENT
+from lamatext.recipes import load_recipe
+from lamatext.training.preparation import tokenize_texts
+from paper.markdown import MISSING, markdown_table
+from paper.published_results import STATISTICS
+from paper.records import Record, Records
+
+SUBWORDS = "@"  # NAME@minilm is the data set NAME in the subwords of that pretrained encoder
+STATISTIC_NAMES = ("classes", "train", "test", "words")
+
+Labels = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class TokenisedDataset:
+    """The training texts of a data set followed by its test texts, as token ids with labels."""
+
+    name: str
+    tokens: TokenizedTexts
+    labels: Labels  # (n,) class indices
+    train_size: int  # the first rows are the training part
+    classes: tuple[str, ...]
+
+    @property
+    def test_rows(self) -> Labels:
+        """Row indices of the data set's test part."""
+        return np.arange(self.train_size, len(self.labels))
+
+    def save(self, path: Path) -> None:
+        """Write the tokenised data set as a compressed ``.npz`` file."""
+        words = np.frombuffer(
+            "\n".join(self.tokens.types).encode("utf-8", "surrogatepass"), np.uint8
+        )
+        id_type = np.uint16 if len(self.tokens.types) < 2**16 else np.int32
+        with replace_atomically(path) as unfinished, unfinished.open("wb") as file:
+            np.savez_compressed(
+                file,
+                types=words,
+                ids=self.tokens.rows.ids.astype(id_type),
+                lengths=self.tokens.rows.lengths.astype(np.int32),
+                labels=self.labels.astype(np.uint8),
+                trained=np.array(self.train_size),
+                classes=np.array(self.classes),
+            )
+
+
+def load_tokenised(name: str, folder: Path, *, max_texts: int | None = None) -> TokenisedDataset:
+    """Load a tokenised data set from ``folder``; if it is missing, tokenise the texts first.
+
+    ``max_texts`` limits the training and the test part to that many random texts each.
+    """
+    path = folder / f"{name}.npz"
+    if not path.is_file():
+        dataset_name, _, encoder = name.partition(SUBWORDS)
+        tokenised = (
+            tokenise_subwords(dataset_name, encoder, max_texts)
+            if encoder
+            else tokenise_words(dataset_name, max_texts)
+        )
+        tokenised.save(path)
+        return tokenised
+    with np.load(path) as arrays:
+        offsets = np.concatenate([[0], np.cumsum(arrays["lengths"], dtype=np.int64)])
+        types = arrays["types"].tobytes().decode("utf-8", "surrogatepass").split("\n")
+        rows = TokenIds(arrays["ids"].astype(np.int32), offsets)
+        return TokenisedDataset(
+            name,
+            TokenizedTexts(tuple(types), rows),
+            arrays["labels"].astype(np.int64),
+            int(arrays["trained"]),
+            tuple(str(label) for label in arrays["classes"]),
+        )
+
+
+def tokenise_words(name: str, max_texts: int | None = None) -> TokenisedDataset:
+    """Tokenise the training and test texts of a data set into words, as the paper's recipe does."""
+    settings = load_recipe("paper").text
+    texts, labels, classes, train_size = _read_both_parts(name, max_texts)
+    tokens = tokenize_texts(texts, settings, SILENT)
+    frequent = _drop_rare_words(tokens, train_size, int(settings.min_count))
+    return TokenisedDataset(name, frequent, labels, train_size, classes)
+
+
+def tokenise_subwords(name: str, encoder: str, max_texts: int | None = None) -> TokenisedDataset:
+    """Tokenise the texts of a data set into the subwords of a pretrained encoder."""
+    from lamatext.data.subword_encoder import SubwordEncoder
+    from lamatext.nn.pretrained import load_pretrained
+
+    texts, labels, classes, train_size = _read_both_parts(name, max_texts)
+    pretrained = load_pretrained(encoder, classes=len(classes))
+    subwords = SubwordEncoder.from_json(pretrained.tokenizer, pretrained.max_words)
+    tokens = TokenizedTexts((), subwords.encode(texts.to_pylist()))
+    return TokenisedDataset(f"{name}{SUBWORDS}{encoder}", tokens, labels, train_size, classes)
+
+
+def read_parts(name: str, max_texts: int | None = None) -> tuple[Dataset, Dataset]:
+    """Read the training and test part of a data set, at most ``max_texts`` random texts each."""
+    train, test = (
+        _subsample(load_dataset(name, split=split), max_texts) for split in ("train", "test")
+    )
+    return train, test
+
+
+def _read_both_parts(
+    name: str, max_texts: int | None
+) -> tuple[pa.ChunkedArray, Labels, tuple[str, ...], int]:
+    train, test = read_parts(name, max_texts)
+    texts = pa.chunked_array([*train.texts.chunks, *test.texts.chunks], pa.large_string())
+    encoder = LabelEncoder.fit(train.require_labels())
+    labels = [encoder.encode(part.require_labels(), source=name) for part in (train, test)]
+    return texts, np.concatenate(labels), tuple(encoder.names), len(train)
+
+
+def _subsample(dataset: Dataset, max_texts: int | None) -> Dataset:
+    if max_texts is None or len(dataset) <= max_texts:
+        return dataset
+    return dataset.take(np.sort(np.random.default_rng(0).permutation(len(dataset))[:max_texts]))
+
+
+def _drop_rare_words(tokens: TokenizedTexts, train_size: int, min_count: int) -> TokenizedTexts:
+    frequent = tokens.counts(np.arange(train_size)) >= min_count
+    new_ids = np.cumsum(frequent) - 1
+    remains = frequent[tokens.rows.ids]  # (N,) of all tokens
+    running = np.concatenate([[0], np.cumsum(remains)])
+    ids = new_ids[tokens.rows.ids[remains]].astype(np.int32)
+    types = tuple(tokens.types[i] for i in np.flatnonzero(frequent))
+    return TokenizedTexts(types, TokenIds(ids, running[tokens.rows.offsets]))
+
+
+def count_datasets(records: Records, names: tuple[str, ...]) -> list[str]:
+    """Record the statistics of each data set; return the names of those not available here."""
+    missing = []
+    for name in names:
+        waiting = [
+            Record("datasets", name, "", metric, 0.0, device="CPU") for metric in STATISTIC_NAMES
+        ]
+        if all(records.has(record.key) for record in waiting):
+            continue
+        try:
+            values = _statistics(name)
+        except DataError:
+            missing.append(name)
+            continue
+        published = STATISTICS.get(name, (None,) * 4)
+        records.add(
+            replace(record, value=value, paper=paper).with_provenance()
+            for record, value, paper in zip(waiting, values, published, strict=True)
+        )
+    return missing
+
+
+def _statistics(name: str) -> tuple[float, ...]:
+    texts, _, classes, train_size = _read_both_parts(name, None)
+    words = tokenize_texts(texts, load_recipe("paper").text, SILENT).rows.lengths[:train_size]
+    test_size = len(texts) - train_size
+    return float(len(classes)), float(train_size), float(test_size), float(np.mean(words))
+
+
+def count_test_texts(records: Records, dataset: str) -> int | None:
+    """Return the number of test texts that the records give for a data set."""
+    for record in records.of("datasets"):
+        if (record.dataset, record.metric) == (dataset, "test"):
+            return int(record.number)
+    return None
+
+
+def datasets_table(records: Records) -> str:
+    """Format the data set statistics; the published numbers are in brackets."""
+    by_statistic = {(r.dataset, r.metric): r for r in records.of("datasets")}
+
+    def cell(dataset: str, column: int) -> str:
+        record = by_statistic.get((dataset, STATISTIC_NAMES[column]))
+        ours = MISSING if record is None else f"{record.number:,.0f}"
+        published = STATISTICS.get(dataset)
+        return ours if published is None else f"{ours} ({published[column]:,})"
+
+    def row_title(dataset: str) -> str:
+        replaced = CATALOG[dataset].replaces
+        return f"{dataset} (for {replaced})" if replaced else dataset
+
+    names = dict.fromkeys([*STATISTICS, *(dataset for dataset, _ in by_statistic)])
+    rows = [[row_title(name), *(cell(name, column) for column in range(4))] for name in names]
+    return markdown_table(("data set", "classes", "train", "test", "mean words"), rows)

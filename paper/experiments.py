@@ -1,0 +1,249 @@
+"""The experiments of ``python -m paper``: what each one computes, and the tables it shows."""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
+from pathlib import Path
+
+from lamatext.errors import ConfigError
+from lamatext.training.trainer import pick_device
+from paper import protocol
+from paper.ablation import ablation_table, probes_table
+from paper.accuracy_table import accuracy_table, intervals_table, published_table
+from paper.confidence_intervals import prediction_name, store_correctness
+from paper.datasets import (
+    SUBWORDS,
+    TokenisedDataset,
+    count_datasets,
+    datasets_table,
+    load_tokenised,
+)
+from paper.figures import FIGURES, draw
+from paper.heads import heads_table
+from paper.linear_baselines import BASELINE_NAMES, measure_baseline
+from paper.markdown import fill_blocks
+from paper.parameters import count_all_parameters, parameters_table
+from paper.process_pool import Report, run_jobs
+from paper.published_results import DATASETS
+from paper.records import PAPER_RECORDS, Records
+from paper.runtime import (
+    LENGTHS,
+    TIMED_TEXTS,
+    measure_scaling,
+    runtime_table,
+    scaling_table,
+    time_epochs,
+)
+from paper.training_run import Outcome, TrainingRun, train
+from paper.word_weights import top_words_table, word_weights_table
+
+FINDINGS = Path(__file__).parent / "README.md"
+QUICK_TEXTS = 600  # of the training and of the test part
+QUICK_EPOCHS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Where an experiment reads and writes, on which device, and for how long it may run."""
+
+    records: Records
+    tokenised: Path  # the folder of the tokenised data sets
+    device: str = "auto"
+    workers: int = 1
+    minutes: float = 24 * 60
+    quick: bool = False
+    report: Report = print
+
+    @property
+    def datasets(self) -> tuple[str, ...]:
+        """The data sets of an experiment: two of them with ``--quick``."""
+        return ("r8", "clothing") if self.quick else tuple(DATASETS)
+
+    @property
+    def max_texts(self) -> int | None:
+        """The limit on the texts of each part with ``--quick``; otherwise None."""
+        return QUICK_TEXTS if self.quick else None
+
+    def load(self, name: str) -> TokenisedDataset:
+        """Load a data set of the experiment as token ids."""
+        return load_tokenised(name, self.tokenised, max_texts=self.max_texts)
+
+
+Runs = Callable[[Records], Iterable[TrainingRun]]
+
+
+def train_all(options: Options, runs: Runs) -> None:
+    """Train every run that has no record yet, and record each one as soon as it is finished."""
+
+    def pending() -> list[TrainingRun]:
+        return protocol.in_order(
+            [run for run in runs(options.records) if not options.records.has(run.key)]
+        )
+
+    work = partial(
+        _train_one,
+        folder=options.tokenised,
+        device=options.device,
+        max_texts=options.max_texts,
+    )
+    run_jobs(
+        pending,
+        work,
+        partial(_record_outcome, options),
+        workers=options.workers,
+        minutes=options.minutes,
+        report=options.report,
+    )
+
+
+def _train_one(run: TrainingRun, folder: Path, device: str, max_texts: int | None) -> Outcome:
+    subwords = f"{SUBWORDS}{run.recipe.model.pretrained}" if run.model == "bert" else ""
+    data = _load_tokenised(f"{run.dataset}{subwords}", folder, max_texts)
+    return train(run, data, pick_device(device))
+
+
+@lru_cache(maxsize=3)
+def _load_tokenised(name: str, folder: Path, max_texts: int | None) -> TokenisedDataset:
+    return load_tokenised(name, folder, max_texts=max_texts)
+
+
+def _record_outcome(options: Options, run: TrainingRun, outcome: Outcome) -> None:
+    if outcome.correct is not None:
+        name = prediction_name(run.experiment, run.model, run.seed, dict(run.settings))
+        store_correctness(options.records.folder, run.dataset, name, outcome.correct)
+    options.records.add(outcome.records)
+    metrics = {record.metric: record.value for record in outcome.records}
+    options.report(
+        f"{run.experiment} {run.dataset} {run.model} seed {run.seed} fold {run.fold} "
+        f"{dict(run.settings)}: validation {metrics['validation_accuracy']:.4f} "
+        f"test {metrics.get('accuracy', float('nan')):.4f} {outcome.records[-1].seconds:.0f} s"
+    )
+
+
+def _datasets(options: Options) -> None:
+    for name in count_datasets(options.records, options.datasets):
+        options.report(f"{name}: not available on this machine, skipped")
+
+
+def _complexity(options: Options) -> None:
+    repeats, largest = (1, 512) if options.quick else (5, 2048)
+    measure_scaling(options.records, repeats=repeats, largest=largest)
+
+
+def _parameters(options: Options) -> None:
+    count_all_parameters(options.records, options.load("r8" if options.quick else "imdb"))
+
+
+def _runtime(options: Options) -> None:
+    for name in ("r8",) if options.quick else ("r8", "imdb"):
+        time_epochs(
+            options.records,
+            options.load(name),
+            pick_device(options.device),
+            lengths=LENGTHS[:2] if options.quick else LENGTHS,
+            texts=64 if options.quick else TIMED_TEXTS,
+        )
+
+
+def _accuracy(options: Options) -> None:
+    def runs(records: Records) -> Iterator[TrainingRun]:
+        for dataset in options.datasets:
+            yield from protocol.cross_validation_runs(dataset)
+            yield from protocol.final_runs(records, dataset)
+            yield from protocol.fine_tuning_runs(dataset)
+
+    train_all(options, _quick_accuracy_runs if options.quick else runs)
+    _datasets(options)
+    for dataset in options.datasets:
+        for baseline in BASELINE_NAMES:
+            measure_baseline(options.records, dataset, baseline, max_texts=options.max_texts)
+
+
+def _quick_accuracy_runs(_: Records) -> Iterator[TrainingRun]:
+    for model in protocol.TRAINED_SYSTEMS:
+        settings = (("training.epochs", QUICK_EPOCHS),)
+        yield TrainingRun("accuracy", "r8", model, settings=settings)
+
+
+def _training(make: Callable[[str], Iterator[TrainingRun]]) -> Callable[[Options], None]:
+    """Return an experiment that trains the protocol's runs; ``--quick`` shortens the list."""
+
+    def compute(options: Options) -> None:
+        def runs(_: Records) -> Iterator[TrainingRun]:
+            for dataset in options.datasets:
+                yield from _shorten(make(dataset)) if options.quick else make(dataset)
+
+        train_all(options, runs)
+
+    return compute
+
+
+def _shorten(runs: Iterable[TrainingRun]) -> Iterator[TrainingRun]:
+    """Keep the probes and one seed and fold of LAMA+ctx, with few epochs."""
+    for run in runs:
+        first = (run.model, run.seed) == ("lama-ctx", 0) and run.fold in (0, None)
+        if first or run.experiment == "probe":
+            few = ("training.epochs", QUICK_EPOCHS)
+            yield replace(run, settings=(*run.settings, few))
+
+
+Table = Callable[[Records], str]
+
+
+@dataclass(frozen=True, slots=True)
+class Experiment:
+    """A table or figure of the paper: the function that computes its records, and its tables."""
+
+    compute: Callable[[Options], None]
+    tables: dict[str, Table]  # by the block of the page of findings that shows them
+
+
+_ACCURACY_TABLES: dict[str, Table] = {
+    "accuracy": accuracy_table,
+    "published": published_table,
+    "intervals": intervals_table,
+}
+EXPERIMENTS: dict[str, Experiment] = {
+    "datasets": Experiment(_datasets, {"datasets": datasets_table}),
+    "complexity": Experiment(_complexity, {"complexity": scaling_table}),
+    "accuracy": Experiment(_accuracy, _ACCURACY_TABLES),
+    "parameters": Experiment(_parameters, {"parameters": parameters_table}),
+    "runtime": Experiment(_runtime, {"runtime": runtime_table}),
+    "params-vs-accuracy": Experiment(_accuracy, {"accuracy": accuracy_table}),
+    "word-weights": Experiment(
+        _training(protocol.attention_runs), {"word-weights": word_weights_table}
+    ),
+    "keywords": Experiment(_training(protocol.attention_runs), {"keywords": top_words_table}),
+    "heads": Experiment(_training(protocol.cross_validation_runs), {"heads": heads_table}),
+    "probe": Experiment(_training(protocol.probe_runs), {"probe": probes_table}),
+    "ablation": Experiment(_training(protocol.ablation_runs), {"ablation": ablation_table}),
+}
+
+
+def find_experiment(name: str) -> Experiment:
+    """Return the experiment of that name; an unknown name raises ConfigError."""
+    if name not in EXPERIMENTS:
+        raise ConfigError(
+            f"unknown experiment {name!r}. Expected one of {', '.join(EXPERIMENTS)}, all."
+        )
+    return EXPERIMENTS[name]
+
+
+def show(records: Records, name: str, figures: Path) -> tuple[str, list[Path]]:
+    """Return an experiment's tables as Markdown, and the files of its figure."""
+    text = "\n\n".join(table(records) for table in find_experiment(name).tables.values())
+    return text, draw(records, name, figures) if name in FIGURES else []
+
+
+def all_tables(records: Records) -> dict[str, str]:
+    """Return every table of the page of findings by its block name."""
+    return {
+        block: table(records)
+        for experiment in EXPERIMENTS.values()
+        for block, table in experiment.tables.items()
+    }
+
+
+def update_findings(page: Path = FINDINGS, folder: Path = PAPER_RECORDS) -> None:
+    """Update the generated tables of the page of findings; its prose stays as written."""
+    fill_blocks(page, all_tables(Records(folder)))

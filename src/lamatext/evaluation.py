@@ -27,7 +27,7 @@ def load_evaluation_data(folder: Path, source: str, **reading: Any) -> Evaluatio
     """Load the texts of ``source`` that the model in ``folder`` was not trained on, if possible.
 
     That is the test part of the source, or the tenth that was held out when the model was trained
-    on it. Any other source is used completely. ``reading`` is passed on to ``data.sources.load``.
+    on it. Any other source is used completely. ``reading`` is passed on to ``load_dataset``.
     """
     config = load_config(folder)
     read = partial(load_dataset, source, **reading)

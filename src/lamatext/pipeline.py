@@ -13,13 +13,12 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow.compute as pc
 
 from lamatext.baselines import Row, check_baselines, measure, row_of
-from lamatext.classifier import TextClassifier
 from lamatext.data.dataset import Dataset
 from lamatext.data.labels import LabelEncoder
 from lamatext.data.sources import has_test_split, load_dataset
@@ -31,6 +30,9 @@ from lamatext.runtime.predictor import Predictor
 from lamatext.saved.format import CHECKPOINT, CONFIG, folder_size, load_config, saved_recipe
 from lamatext.saved.model_io import add_metrics
 from lamatext.settings import Recipe
+
+if TYPE_CHECKING:
+    from lamatext.classifier import TextClassifier
 
 TEST_FRACTION = 0.1
 
@@ -210,8 +212,10 @@ def fit_recipe(
     *,
     checkpoint: Path | None = None,
     device: str = "auto",
-) -> TextClassifier:
+) -> "TextClassifier":
     """Fit a classifier with exactly these settings on the training set."""
+    from lamatext.classifier import TextClassifier  # needs scikit-learn, which evaluating does not
+
     validation = splits.validation
     return TextClassifier.of_recipe(recipe, device=device).fit(
         splits.train.texts,

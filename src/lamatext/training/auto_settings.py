@@ -1,7 +1,6 @@
 """Auto settings: values for every setting that a recipe leaves as ``auto``, from the data's size.
 
-The rules depend on the number of texts, words and classes, never on the name of a data set. They
-were chosen on validation data.
+The rules depend on the number of texts, words and classes, never on the name of a data set.
 """
 
 from typing import NamedTuple

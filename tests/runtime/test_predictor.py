@@ -50,3 +50,41 @@ def test_a_text_has_the_same_probabilities_alone_and_in_a_batch(model: Predictor
     alone = np.concatenate([model.predict_proba([text]) for text in TEXTS])
 
     np.testing.assert_allclose(alone, model.predict_proba(TEXTS), atol=1e-6)
+
+
+def test_one_text_instead_of_a_list_is_an_error(model: Predictor) -> None:
+    with pytest.raises(DataError, match=r"got one text\. Wrap it in a list"):
+        model.predict("a superb film")
+
+
+def test_embeddings_keep_the_order_of_the_texts(model: Predictor) -> None:
+    alone = np.concatenate([model.transform([text]) for text in TEXTS])
+
+    np.testing.assert_allclose(model.transform(TEXTS), alone, atol=1e-6)
+    assert model.transform([]).shape == (0, alone.shape[1])
+
+
+@pytest.mark.parametrize("text", [text for text in TEXTS if text])
+def test_contributions_of_network_and_n_grams_add_up_to_the_logits(
+    model: Predictor, text: str
+) -> None:
+    explanation = model.explain(text)
+
+    np.testing.assert_allclose(explanation.logits, model.logits([text])[0], atol=1e-5)
+    np.testing.assert_allclose(explanation.probabilities, model.predict_proba([text])[0], atol=1e-6)
+    assert explanation.parts is not None
+    total = explanation.parts["network"] + explanation.parts["n-grams"]
+    np.testing.assert_allclose(explanation.contributions, total, atol=1e-6)
+    assert explanation.words == text.split()
+
+
+def test_n_grams_explain_words_outside_the_vocabulary_and_the_network_does_not(
+    model: Predictor,
+) -> None:
+    explanation = model.explain("unheard film")
+
+    assert explanation.parts is not None
+    assert explanation.weights is not None
+    assert not explanation.parts["network"][:, 0].any()
+    assert not explanation.weights[:, 0].any()
+    assert explanation.weights[:, 1].all()

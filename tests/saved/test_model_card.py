@@ -36,3 +36,14 @@ def test_labels_are_shown_literally(config: dict[str, Any]) -> None:
     ]
     assert shown[1 : 1 + len(LABELS)] == LABELS
     assert "<script>" not in MarkdownIt().render(card)
+
+
+def test_scores_are_a_table_with_one_row_per_model(config: dict[str, Any]) -> None:
+    row = {"model": "lamatext", "accuracy": 0.91234, "macro_f1": 0.9, "bytes": 2_500_000}
+    baseline = {**row, "model": "fastText", "accuracy": 0.5}
+    leaderboard = [{**scores, "texts_per_second": 1234.5} for scores in (row, baseline)]
+
+    card = model_card(config, {"leaderboard": leaderboard})
+
+    assert "| lamatext | 0.9123 | 0.9000 | 2.5 MB | 1,234 |" in card
+    assert "| fastText | 0.5000 |" in card

@@ -1,3 +1,4 @@
+import json
 import pickletools
 import shutil
 from contextlib import suppress
@@ -12,7 +13,7 @@ from lamatext.atomic_write import write_text
 from lamatext.errors import ModelError
 from lamatext.saved import model_io
 from lamatext.saved.format import FILES, NGRAMS_OF_FORMAT_1, checksum, load_config, read_json
-from lamatext.saved.model_io import add_metrics, load_model, save_model
+from lamatext.saved.model_io import add_metrics, load_model, load_network, save_model
 from lamatext.settings import has_effect
 from tests.corpora import TINY, reviews
 
@@ -195,6 +196,25 @@ def test_the_model_card_may_be_edited(folder: Path) -> None:
     card.write_text("mine", encoding="utf-8")
 
     assert Predictor.load(folder).predict(["a film"]).shape == (1,)
+
+
+def test_tensors_that_do_not_match_the_network_are_an_error(saved_folder: Path) -> None:
+    model = load_model(saved_folder)
+    tensors = {k: v for k, v in model.tensors.items() if k != "pooling.p.weight"}
+
+    with pytest.raises(ModelError, match=r"do not match the config: .*pooling\.p\.weight"):
+        load_network(replace(model, tensors=tensors))
+
+
+def test_an_n_gram_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    folder = shutil.copytree(FIXTURE, tmp_path / "model")
+    config = read_json(folder / "config.json")
+    (folder / "wide.safetensors").write_bytes(b"no tensors")
+    config["files"]["wide.safetensors"] = checksum(folder / "wide.safetensors")
+    (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
+
+    with pytest.raises(ModelError, match=r"wide\.safetensors: cannot be read"):
+        load_model(folder)
 
 
 def test_files_of_an_interrupted_save_are_removed_by_the_next(

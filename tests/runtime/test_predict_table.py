@@ -1,0 +1,57 @@
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from lamatext.runtime.predict_table import predict_batches
+from lamatext.runtime.predictor import Predictor
+
+MODEL = Path(__file__).parents[1] / "fixtures" / "format-1"
+TEXTS = ["a superb film", None, "a dull film"]
+
+
+@pytest.fixture(scope="module")
+def model() -> Predictor:
+    return Predictor.load(MODEL)
+
+
+def batch(**columns: list[str | None]) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pydict(columns)
+
+
+def test_label_and_probability_are_added_after_the_columns_of_the_input(model: Predictor) -> None:
+    table = batch(id=["7", "8", "9"], text=TEXTS)
+
+    (result,) = predict_batches(model, [table], "text")
+
+    assert result.schema.names == ["id", "text", "label", "probability"]
+    assert result.select(["id", "text"]) == table
+    texts = [text or "" for text in TEXTS]  # a missing text is read as empty
+    assert result["label"].to_pylist() == model.predict(texts).tolist()
+    expected = model.predict_proba(texts).max(axis=1).tolist()
+    assert result["probability"].to_pylist() == pytest.approx(expected, abs=1e-6)
+
+
+def test_all_labels_and_all_probabilities_can_be_added(model: Predictor) -> None:
+    (result,) = predict_batches(model, [batch(text=TEXTS)], "text", top_k=9, proba=True)
+
+    assert result.schema.names[1:5] == ["label", "probability", "label_2", "probability_2"]
+    assert result.schema.names[5:] == ["p(neg)", "p(pos)"]
+    for row in result.to_pylist():
+        assert {row["label"], row["label_2"]} == {"neg", "pos"}
+        assert row["probability"] == row[f"p({row['label']})"] >= row["probability_2"]
+
+
+def test_a_name_that_the_input_has_already_gets_a_prefix(model: Predictor) -> None:
+    table = batch(text=["a film"], label=["pos"], predicted_label=["neg"])
+
+    (result,) = predict_batches(model, [table], "text")
+
+    assert result.schema.names[-2:] == ["predicted_predicted_label", "probability"]
+    assert result["label"].to_pylist() == ["pos"]
+
+
+def test_batches_are_predicted_one_after_the_other(model: Predictor) -> None:
+    results = predict_batches(model, (batch(text=["a film"]) for _ in range(3)), "text")
+
+    assert [len(result) for result in results] == [1, 1, 1]

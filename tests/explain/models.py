@@ -1,4 +1,4 @@
-"""Small real networks, and what they say of texts, for the tests of ``explain``."""
+"""Small networks with random weights, and explanations, for the tests of ``explain``."""
 
 from typing import NamedTuple
 
@@ -79,7 +79,7 @@ def softmax(logits: Floats) -> Floats:
 def make_explanation(
     text: str, *, labels: tuple[str, ...] = ("bad", "good"), heads: int | None = 3, seed: int = 0
 ) -> Explanation:
-    """An explanation of ``text`` with made-up numbers, words cut by the product's tokenizer."""
+    """Return an explanation of ``text`` with random numbers and the tokenizer's words."""
     from lamatext.data.tokenizer import WordTokenizer
 
     random = np.random.default_rng(seed)

@@ -1,4 +1,4 @@
-"""The classifier head (the network's last layers) in numpy: its logits and its gradient.
+"""The classifier head (the network's last layers) in numpy: the gradient of its logits.
 
 Shapes: D state width, M rows of the text embedding, K hidden units, C classes.
 """
@@ -25,25 +25,18 @@ class ClassifierHead:
     w1: Floats | None  # (K, M*D)
     b1: Floats | None  # (K,)
     w2: Floats  # (C, K), or (C, M*D)
-    b2: Floats  # (C,)
 
     @classmethod
     def from_tensors(cls, tensors: Mapping[str, NDArray[np.floating]]) -> Self:
         """Build the classifier head from a network's tensors, ``classifier.0.weight`` and so on."""
-        layers = (1,) if "classifier.1.weight" in tensors else (0, 3)
-        names = [f"classifier.{layer}.{kind}" for layer in layers for kind in ("weight", "bias")]
+        names = ["classifier.0.weight", "classifier.0.bias", "classifier.3.weight"]
+        if "classifier.1.weight" in tensors:  # no hidden layer
+            names = ["classifier.1.weight"]
         missing = [name for name in names if name not in tensors]
         if missing:
             raise ModelError(f"the model's weights lack {', '.join(missing)}. Save it again.")
         arrays = [np.asarray(tensors[name], dtype=np.float32) for name in names]
-        return cls(*arrays) if len(arrays) == 4 else cls(None, None, *arrays)
-
-    def logits(self, embedding: Floats) -> Floats:
-        """Apply the classifier head to one text embedding (M, D) or a batch (B, M, D)."""
-        hidden = embedding.reshape(*embedding.shape[:-2], -1)  # (…, M*D)
-        if self.w1 is not None and self.b1 is not None:
-            hidden = np.maximum(hidden @ self.w1.T + self.b1, 0)  # (…, K)
-        return hidden @ self.w2.T + self.b2
+        return cls(*arrays) if len(arrays) == 3 else cls(None, None, *arrays)
 
     def gradient(self, embedding: Floats) -> Floats:
         """Return the gradient (C, M, D) of the classifier head's logits at an embedding (M, D).

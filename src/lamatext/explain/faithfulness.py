@@ -127,7 +127,7 @@ class Faithfulness:
         others = {other: o.lead for other, o in self.orders.items() if other not in (name, RANDOM)}
         if lead.low <= 0:
             return (
-                f"{name} finds the deciding words no better than chance, "
+                f"{name} finds the deciding words no better than chance; "
                 "do not read it as an explanation"
             )
         if not others:
@@ -140,7 +140,7 @@ class Faithfulness:
             return f"{name} finds the words that decide, about as well as {best} or better"
         if ratio >= 0.4:
             return f"{name} finds words that matter, but {best} is the better guide"
-        return f"{name} is a weak guide to the words that decide, use {best} instead"
+        return f"{name} is a weak guide to the words that decide; use {best} instead"
 
 
 def measure_faithfulness(

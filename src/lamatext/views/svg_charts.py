@@ -12,7 +12,7 @@ LEFT, RIGHT, TOP, BOTTOM = 60, 26, 34, 46
 MAX_DOTS = 30  # a line of more points is drawn without dots
 
 Point = tuple[float, float]
-FIFTHS = (0, 0.25, 0.5, 0.75, 1.0)
+QUARTERS = (0, 0.25, 0.5, 0.75, 1.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ class Chart:
 
 def percent_axis(name: str) -> Axis:
     """Return a chart axis from 0 to 100 %."""
-    return Axis(name, 0, 1, FIFTHS, "{:.0%}")
+    return Axis(name, 0, 1, QUARTERS, "{:.0%}")
 
 
 def count_axis(name: str, last: int) -> Axis:
@@ -103,4 +103,4 @@ def value_axis(name: str, values: Sequence[float], form: str, *, limit: float = 
     low, high = min(values), max(values)
     margin = (high - low) * 0.1 or abs(high) * 0.1 or 0.1
     low, high = max(low - margin, 0.0), min(high + margin, limit)
-    return Axis(name, low, high, [low + (high - low) * part for part in FIFTHS], form)
+    return Axis(name, low, high, [low + (high - low) * part for part in QUARTERS], form)

@@ -20,7 +20,7 @@ import typer
 from benchmarks.accuracy_jobs import RECORDS, Datasets, Folder, Force, dataset_name, split_names
 from benchmarks.comparison import cpu_name
 from benchmarks.leaderboard import RECIPES, load_row_recipe
-from lamatext.baselines import BASELINES, check_baselines
+from lamatext.baselines import BASELINES, train_baseline
 from lamatext.classifier import TextClassifier
 from lamatext.data.dataset import Dataset
 from lamatext.data.labels import LabelEncoder
@@ -116,12 +116,8 @@ def _fit_recipe(recipe: Recipe, train: Dataset, folder: Path) -> FittedModel:
 
 
 def _fit_baseline(name: str, train: Dataset) -> FittedModel:
-    check_baselines([name])
-    baseline = BASELINES[name][1]()
-    labels = train.require_labels()
-    class_indices = LabelEncoder.fit(labels).encode(labels)
-    seconds = _seconds(baseline.fit, train.texts.to_pylist(), class_indices)
-    return FittedModel(baseline.probabilities, baseline.size(), seconds)
+    baseline = train_baseline(name, train)
+    return FittedModel(baseline.model.predict_proba, baseline.model.size(), baseline.seconds)
 
 
 def few_texts(dataset: Dataset) -> Dataset:

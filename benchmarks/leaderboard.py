@@ -26,10 +26,10 @@ from benchmarks.accuracy_jobs import (
     run_accuracy_jobs,
     split_names,
 )
-from lamatext.baselines import BASELINES, Row, measure, row_of
+from lamatext.baselines import BASELINES, LeaderboardRow, train_baseline
 from lamatext.classifier import TextClassifier
 from lamatext.data.dataset import Dataset
-from lamatext.data.labels import ClassIndices, LabelEncoder
+from lamatext.data.labels import LabelEncoder
 from lamatext.data.sources import load_dataset
 from lamatext.metrics import Scores, score
 from lamatext.recipes import resolve_recipe
@@ -52,15 +52,15 @@ def measure_job(job: AccuracyJob, device: str) -> list[Record]:
     """Train and score one leaderboard row; baselines have no seed."""
     train, test = load_dataset(job.dataset), load_dataset(job.dataset, split="test")
     if job.seed is None:
-        encoder = LabelEncoder.fit(train.require_labels())
-        row = measure(job.model, _encoded(train, encoder), _encoded(test, encoder), encoder.classes)
+        row = train_baseline(job.model, train).evaluate(test)
         return make_records(job, row, "cpu")
     recipe = load_row_recipe(job.model, job.seed)
     started = time.perf_counter()
     classifier = TextClassifier.of_recipe(recipe, device=device).fit(train.texts, train.labels)
     seconds = time.perf_counter() - started
     scores, size, speed = score_saved(classifier, test)
-    return make_records(job, row_of(job.model, scores, size, speed, seconds), device_name(device))
+    row = LeaderboardRow.from_scores(job.model, scores, size=size, speed=speed, seconds=seconds)
+    return make_records(job, row, device_name(device))
 
 
 def score_saved(classifier: TextClassifier, test: Dataset) -> tuple[Scores, int, float]:
@@ -77,12 +77,7 @@ def score_saved(classifier: TextClassifier, test: Dataset) -> tuple[Scores, int,
         return score(encoder.classes, truth, probabilities), folder_size(Path(folder)), speed
 
 
-def _encoded(dataset: Dataset, encoder: LabelEncoder) -> tuple[list[str], ClassIndices]:
-    indices = encoder.encode(dataset.require_labels(), source=dataset.source)
-    return dataset.texts.to_pylist(), indices
-
-
-def make_records(job: AccuracyJob, row: Row, device: str) -> list[Record]:
+def make_records(job: AccuracyJob, row: LeaderboardRow, device: str) -> list[Record]:
     """Return the records of one leaderboard row."""
     return [
         Record(

@@ -19,9 +19,8 @@ import torch
 from benchmarks.comparison import Comparison, Seconds, time_alternating
 from benchmarks.plain_pytorch import plain_pytorch
 from benchmarks.untrained_models import load_eager, save_untrained
-from lamatext.baselines import BASELINES, Baseline
+from lamatext.baselines import train_baseline
 from lamatext.data.dataset import Dataset
-from lamatext.data.labels import LabelEncoder
 from lamatext.data.sources import load_dataset
 from lamatext.data.token_ids import batches_by_length
 from lamatext.recipes import load_recipe
@@ -116,10 +115,7 @@ def _tuned_eager(folder: Path, probe: list[str]) -> tuple[Predict, EagerOptions]
 
 
 def _fitted(name: str, corpus: Dataset) -> Predict:
-    labels = corpus.require_labels()
-    baseline: Baseline = BASELINES[name][1]()
-    baseline.fit(corpus.texts.to_pylist(), LabelEncoder.fit(labels).encode(labels))
-    return baseline.probabilities
+    return train_baseline(name, corpus).model.predict_proba
 
 
 def _is_installed(name: str) -> bool:

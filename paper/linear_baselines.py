@@ -1,10 +1,8 @@
 """Linear baselines that the paper does not have, on the same texts: TF-IDF and fastText."""
 
-import time
 from dataclasses import replace
 
-from lamatext.baselines import BASELINES
-from lamatext.data.labels import LabelEncoder
+from lamatext.baselines import train_baseline
 from paper.confidence_intervals import pack_bits, prediction_name, store_correctness
 from paper.datasets import read_parts
 from paper.records import Record, Records
@@ -21,13 +19,10 @@ def measure_baseline(
     if records.has(record.key):
         return
     train, test = read_parts(dataset, max_texts)
-    encoder = LabelEncoder.fit(train.require_labels())
-    labels, truth = (encoder.encode(part.require_labels()) for part in (train, test))
-    baseline, started = BASELINES[name][1](), time.perf_counter()
-    baseline.fit(train.texts.to_pylist(), labels)
-    seconds = time.perf_counter() - started
-    correct = baseline.probabilities(test.texts.to_pylist()).argmax(axis=1) == truth
+    baseline = train_baseline(name, train)
+    truth = baseline.labels.encode(test.require_labels(), source=dataset)
+    correct = baseline.model.predict_proba(test.texts.to_pylist()).argmax(axis=1) == truth
     stored_as = prediction_name("accuracy", name, None, {})
     store_correctness(records.folder, dataset, stored_as, pack_bits(correct))
-    finished = replace(record, value=float(correct.mean()), seconds=round(seconds, 2))
+    finished = replace(record, value=float(correct.mean()), seconds=round(baseline.seconds, 2))
     records.add([finished.with_provenance()])

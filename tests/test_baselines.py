@@ -1,34 +1,59 @@
+from collections.abc import Sequence
+
 import numpy as np
+import pyarrow as pa
 import pytest
 
-from lamatext.baselines import BASELINES, check_baselines, measure
-from lamatext.errors import ConfigError
+from lamatext.baselines import BASELINES, check_baselines, train_baseline
+from lamatext.data.dataset import Dataset
+from lamatext.errors import ConfigError, DataError
 from tests.corpora import reviews
 
 
+def dataset(texts: Sequence[str], labels: Sequence[str]) -> Dataset:
+    return Dataset(
+        pa.chunked_array([texts], pa.large_string()),
+        pa.chunked_array([labels], pa.string()),
+        "made up",
+    )
+
+
 @pytest.mark.parametrize("name", BASELINES)
-def test_a_baseline_learns_and_is_measured(name: str) -> None:
+def test_a_baseline_learns_and_is_scored(name: str) -> None:
     if name.startswith("fasttext"):
         pytest.importorskip("fasttext")
-    texts, labels = reviews(200)
-    numbers = np.array([int(label == "pos") for label in labels])
+    data = dataset(*reviews(200))
+    train, test = data.take(np.arange(160)), data.take(np.arange(160, 200))
 
-    row = measure(name, (texts[:160], numbers[:160]), (texts[160:], numbers[160:]), ["neg", "pos"])
+    baseline = train_baseline(name, train)
+    row = baseline.evaluate(test)
 
-    assert row.model == BASELINES[name][0]
+    assert row.model == BASELINES[name].title
     assert row.accuracy > 0.9
     assert row.bytes > 0
     assert row.texts_per_second > 0
+    assert row.seconds == baseline.seconds > 0
     assert row.as_dict()["macro_f1"] == row.macro_f1
 
 
-def test_several_classes_are_told_apart() -> None:
+@pytest.mark.parametrize("name", ["tfidf", "tfidf-svc"])
+def test_a_baseline_predicts_one_probability_per_class(name: str) -> None:
     texts = [f"{word} film" for word in ("good", "bad", "odd")] * 20
-    numbers = np.arange(60) % 3
+    data = dataset(texts, ["a", "c", "b"] * 20)
 
-    row = measure("tfidf-svc", (texts, numbers), (texts, numbers), ["a", "b", "c"])
+    baseline = train_baseline(name, data)
+    probabilities = baseline.model.predict_proba(texts)
 
-    assert row.accuracy == 1
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1, rtol=1e-6)
+    assert baseline.labels.classes == ("a", "b", "c")
+    assert baseline.labels.decode(probabilities.argmax(axis=1)).tolist() == ["a", "c", "b"] * 20
+
+
+def test_a_test_label_that_was_not_trained_on_is_refused() -> None:
+    baseline = train_baseline("tfidf", dataset(*reviews(20)))
+
+    with pytest.raises(DataError, match="'other', which is not among the known labels"):
+        baseline.evaluate(dataset(["a film"], ["other"]))
 
 
 def test_an_unknown_baseline_is_refused() -> None:

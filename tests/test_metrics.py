@@ -18,7 +18,7 @@ def made_up(texts: int, classes: int, seed: int) -> tuple[NDArray[Any], NDArray[
 
 
 @pytest.mark.parametrize(("texts", "classes"), [(500, 2), (300, 7), (40, 5), (6, 5)])
-def test_scores_equal_scikit_learns(texts: int, classes: int) -> None:
+def test_metrics_equal_those_of_scikit_learn(texts: int, classes: int) -> None:
     truth, probabilities = made_up(texts, classes, seed=texts)
     labels = [f"c{number}" for number in range(classes)]
 
@@ -41,7 +41,7 @@ def test_scores_equal_scikit_learns(texts: int, classes: int) -> None:
         )
 
 
-def test_calibration_error_is_the_mean_gap_written_as_a_loop() -> None:
+def test_calibration_error_equals_the_definition_written_as_a_loop() -> None:
     truth, probabilities = made_up(400, 3, seed=1)
     confidence, right = probabilities.max(axis=1), probabilities.argmax(axis=1) == truth
     expected = 0.0
@@ -54,7 +54,7 @@ def test_calibration_error_is_the_mean_gap_written_as_a_loop() -> None:
     assert score(["a", "b", "c"], truth, probabilities).calibration_error == pytest.approx(expected)
 
 
-def test_certainty_that_comes_true_is_calibrated() -> None:
+def test_correct_predictions_with_probability_one_have_no_calibration_error() -> None:
     found = score(["a", "b"], np.array([0, 1, 1]), np.array([[1.0, 0], [0, 1], [0, 1]]))
 
     assert found.calibration_error == 0
@@ -62,7 +62,7 @@ def test_certainty_that_comes_true_is_calibrated() -> None:
     assert found.reliability.texts == [3]
 
 
-def test_a_probability_of_nothing_does_not_make_the_loss_infinite() -> None:
+def test_a_probability_of_zero_does_not_make_the_log_loss_infinite() -> None:
     found = score(["a", "b"], np.array([0]), np.array([[0.0, 1.0]]))
 
     assert np.isfinite(found.log_loss)

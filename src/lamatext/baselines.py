@@ -1,4 +1,8 @@
-"""What a user would pick instead, on the same texts: TF-IDF with a linear model, fastText."""
+"""Baselines to compare a model with: TF-IDF with a linear model, and fastText.
+
+``train_baseline(name, train)`` is the one way to train a baseline; ``.evaluate(test)`` returns its
+row of the leaderboard.
+"""
 
 import pickle
 import tempfile
@@ -6,39 +10,24 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from lamatext.data.dataset import Dataset
+from lamatext.data.labels import ClassIndices, LabelEncoder
 from lamatext.data.tokenizer import WordTokenizer
 from lamatext.errors import ConfigError, require
 from lamatext.metrics import Scores, score
 
 Texts = Sequence[str]
-Numbers = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 
-class Baseline(Protocol):
-    """Something that can be fitted and asked, and knows what it weighs."""
-
-    def fit(self, texts: Texts, labels: Numbers) -> None:
-        """Train on texts and class numbers."""
-        ...
-
-    def probabilities(self, texts: Texts) -> Floats:
-        """(n, C); those of a model without probabilities are a softmax of its scores."""
-        ...
-
-    def size(self) -> int:
-        """Bytes on disk."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
-class Row:
-    """One line of a leaderboard."""
+class LeaderboardRow:
+    """Accuracy, size and speed of one model or baseline in the leaderboard."""
 
     model: str
     accuracy: float
@@ -46,113 +35,86 @@ class Row:
     calibration_error: float
     bytes: int
     texts_per_second: float
-    seconds: float  # to train
+    seconds: float  # of training
+
+    @classmethod
+    def from_scores(
+        cls, title: str, scores: Scores, *, size: int, speed: float, seconds: float
+    ) -> "LeaderboardRow":
+        """Create a leaderboard row for a model or a baseline.
+
+        Args:
+            title: name of the row.
+            scores: metrics on the test set.
+            size: bytes on disk.
+            speed: texts per second in prediction.
+            seconds: training time.
+        """
+        return cls(
+            model=title,
+            accuracy=scores.accuracy,
+            macro_f1=scores.macro_f1,
+            calibration_error=scores.calibration_error,
+            bytes=size,
+            texts_per_second=speed,
+            seconds=seconds,
+        )
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
+        """Return the leaderboard row of a model or baseline as plain values for JSON."""
         return asdict(self)
 
 
-class TfidfLinear:
-    """scikit-learn's TF-IDF and a linear model on it."""
+class Baseline(Protocol):
+    """Interface of a baseline that can be trained, predicts probabilities and knows its size."""
 
-    def __init__(self, linear: str, *, words: tuple[int, int], characters: bool = False) -> None:
-        text = require("sklearn.feature_extraction.text", extra="train", purpose="TF-IDF")
-        pipeline = require("sklearn.pipeline", extra="train", purpose="TF-IDF")
-        parts = [("words", text.TfidfVectorizer(ngram_range=words, **_COMMON))]
-        if characters:
-            grams = text.TfidfVectorizer(analyzer="char_wb", ngram_range=(2, 5), **_COMMON)
-            parts.append(("characters", grams))
-        strength = 0.5 if characters else 1.0
-        self._steps = pipeline.make_pipeline(
-            pipeline.FeatureUnion(parts), _linear(linear, strength)
+    def fit(self, texts: Texts, labels: ClassIndices) -> None:
+        """Train the baseline on texts and class indices."""
+        ...
+
+    def predict_proba(self, texts: Texts) -> Floats:
+        """Predict the baseline's class probabilities: (n, C)."""
+        ...
+
+    def size(self) -> int:
+        """Return the size of the saved baseline in bytes."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class TrainedBaseline:
+    """Baseline after training, with its labels and its training time."""
+
+    title: str
+    model: Baseline
+    labels: LabelEncoder
+    seconds: float
+
+    def evaluate(self, test: Dataset) -> LeaderboardRow:
+        """Score the baseline on a test set and return its leaderboard row."""
+        truth = self.labels.encode(test.require_labels(), source=test.source)
+        texts, started = test.texts.to_pylist(), time.perf_counter()
+        probabilities = self.model.predict_proba(texts)
+        speed = len(texts) / (time.perf_counter() - started)
+        scores = score(self.labels.classes, truth, probabilities)
+        return LeaderboardRow.from_scores(
+            self.title, scores, size=self.model.size(), speed=speed, seconds=self.seconds
         )
 
-    def fit(self, texts: Texts, labels: Numbers) -> None:
-        """Train on texts and class numbers."""
-        self._steps.fit(texts, labels)
 
-    def probabilities(self, texts: Texts) -> Floats:
-        """(n, C)."""
-        if hasattr(self._steps, "predict_proba"):
-            found: Floats = self._steps.predict_proba(texts)
-            return found
-        margins = self._steps.decision_function(texts)
-        if margins.ndim == 1:
-            margins = np.stack([-margins, margins], axis=1)
-        powers = np.exp(margins - margins.max(axis=1, keepdims=True))
-        return np.asarray(powers / powers.sum(axis=1, keepdims=True))
-
-    def size(self) -> int:
-        """Bytes of the pickle, which is how people save it."""
-        return len(pickle.dumps(self._steps))
-
-
-_COMMON = {"sublinear_tf": True, "min_df": 2}
-
-
-def _linear(name: str, strength: float) -> Any:
-    if name == "svc":
-        return require("sklearn.svm", extra="train", purpose="LinearSVC").LinearSVC(C=strength)
-    linear_model = require("sklearn.linear_model", extra="train", purpose="LogisticRegression")
-    return linear_model.LogisticRegression(C=10, max_iter=1000)
-
-
-class FastText:
-    """fastText with word n-grams up to ``grams``; its texts are shuffled, as its SGD needs."""
-
-    def __init__(self, *, grams: int) -> None:
-        self._library = require("fasttext", extra="baselines", purpose="the baseline fastText")
-        self._grams = grams
-        self._model: Any = None
-        self._classes = 0
-
-    def fit(self, texts: Texts, labels: Numbers) -> None:
-        """Train on texts and class numbers."""
-        self._classes = int(labels.max()) + 1
-        order = np.random.default_rng(0).permutation(len(texts))
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / "train.txt"
-            with path.open("w", encoding="utf-8") as file:
-                for row in order:
-                    file.write(f"__label__{labels[row]} {_one_line(texts[row])}\n")
-            self._model = self._library.train_supervised(
-                str(path), dim=100, epoch=10, lr=0.5, wordNgrams=self._grams, thread=2, verbose=0
-            )
-
-    def probabilities(self, texts: Texts) -> Floats:
-        """(n, C)."""
-        found = np.zeros((len(texts), self._classes))
-        for row, text in enumerate(texts):
-            # The wrapper's own predict breaks on numpy 2; this is what it calls.
-            for probability, label in self._model.f.predict(
-                f"{_one_line(text)}\n", self._classes, 0.0, "strict"
-            ):
-                found[row, int(label.removeprefix("__label__"))] = probability
-        return found
-
-    def size(self) -> int:
-        """Bytes of its .bin file."""
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / "model.bin"
-            self._model.save_model(str(path))
-            return path.stat().st_size
-
-
-BASELINES: dict[str, tuple[str, Callable[[], Baseline]]] = {
-    "tfidf": ("TF-IDF + LR", lambda: TfidfLinear("lr", words=(1, 2))),
-    "tfidf-svc": ("TF-IDF + SVC", lambda: TfidfLinear("svc", words=(1, 2))),
-    "tfidf-chars": (
-        "TF-IDF words and characters + SVC",
-        lambda: TfidfLinear("svc", words=(1, 2), characters=True),
-    ),
-    "fasttext": ("fastText", lambda: FastText(grams=1)),
-    "fasttext-bigrams": ("fastText bigrams", lambda: FastText(grams=2)),
-}
+def train_baseline(name: str, train: Dataset) -> TrainedBaseline:
+    """Train the baseline of that name in ``BASELINES`` on a labelled dataset."""
+    check_baselines([name])
+    title, make = BASELINES[name]
+    labels = LabelEncoder.fit(train.require_labels())
+    class_indices, texts = labels.encode(train.require_labels()), train.texts.to_pylist()
+    baseline, started = make(), time.perf_counter()
+    baseline.fit(texts, class_indices)
+    return TrainedBaseline(title, baseline, labels, time.perf_counter() - started)
 
 
 def check_baselines(names: Sequence[str]) -> None:
-    """Every name is one that ``measure`` knows, or ``avg``."""
+    """Raise an error if a name is neither a known baseline nor ``avg``, or a package is missing."""
     for name in names:
         if name not in (*BASELINES, "avg"):
             raise ConfigError(f"unknown baseline {name!r}. Known: {', '.join(BASELINES)}, avg.")
@@ -160,33 +122,115 @@ def check_baselines(names: Sequence[str]) -> None:
             require("fasttext", extra="baselines", purpose="the baseline fastText")
 
 
-def measure(
-    name: str, train: tuple[Texts, Numbers], test: tuple[Texts, Numbers], labels: Sequence[object]
-) -> Row:
-    """Train the baseline of that name and score it on the test texts."""
-    check_baselines([name])
-    title, make = BASELINES[name]
-    baseline, started = make(), time.perf_counter()
-    baseline.fit(*train)
-    seconds, started = time.perf_counter() - started, time.perf_counter()
-    probabilities = baseline.probabilities(test[0])
-    speed = len(test[0]) / (time.perf_counter() - started)
-    return row_of(title, score(labels, test[1], probabilities), baseline.size(), speed, seconds)
+class TfidfLinear:
+    """Baseline of scikit-learn's TF-IDF vectors and a linear model, ``lr`` or ``svc``."""
+
+    def __init__(self, linear: str, *, words: tuple[int, int], characters: bool = False) -> None:
+        text = require("sklearn.feature_extraction.text", extra="train", purpose="TF-IDF")
+        pipeline = require("sklearn.pipeline", extra="train", purpose="TF-IDF")
+        common = {"sublinear_tf": True, "min_df": 2}
+        vectorizers = [("words", text.TfidfVectorizer(ngram_range=words, **common))]
+        if characters:
+            by_character = text.TfidfVectorizer(analyzer="char_wb", ngram_range=(2, 5), **common)
+            vectorizers.append(("characters", by_character))
+        svm_c = 0.5 if characters else 1.0
+        self._pipeline = pipeline.make_pipeline(
+            pipeline.FeatureUnion(vectorizers), _make_linear_model(linear, svm_c)
+        )
+
+    def fit(self, texts: Texts, labels: ClassIndices) -> None:
+        """Train the TF-IDF baseline on texts and class indices."""
+        self._pipeline.fit(texts, labels)
+
+    def predict_proba(self, texts: Texts) -> Floats:
+        """Predict the TF-IDF baseline's probabilities (n, C); an SVM's are a softmax of margins."""
+        if hasattr(self._pipeline, "predict_proba"):
+            return np.asarray(self._pipeline.predict_proba(texts))
+        margins = self._pipeline.decision_function(texts)
+        if margins.ndim == 1:
+            margins = np.stack([-margins, margins], axis=1)
+        powers = np.exp(margins - margins.max(axis=1, keepdims=True))
+        return np.asarray(powers / powers.sum(axis=1, keepdims=True))
+
+    def size(self) -> int:
+        """Return the bytes of the TF-IDF baseline as a pickle, the usual way to save it."""
+        return len(pickle.dumps(self._pipeline))
 
 
-def row_of(title: str, scores: Scores, size: int, speed: float, seconds: float) -> Row:
-    """A line of the leaderboard from what was measured."""
-    return Row(
-        model=title,
-        accuracy=scores.accuracy,
-        macro_f1=scores.macro_f1,
-        calibration_error=scores.calibration_error,
-        bytes=size,
-        texts_per_second=speed,
-        seconds=seconds,
-    )
+def _make_linear_model(name: str, svm_c: float) -> Any:
+    if name == "svc":
+        return require("sklearn.svm", extra="train", purpose="LinearSVC").LinearSVC(C=svm_c)
+    linear_model = require("sklearn.linear_model", extra="train", purpose="LogisticRegression")
+    return linear_model.LogisticRegression(C=10, max_iter=1000)
 
 
-def _one_line(text: str) -> str:
-    """The text as fastText's own guide prepares it: in small letters, signs apart from words."""
+class FastText:
+    """Baseline of fastText with word n-grams; its training texts are shuffled, as SGD needs."""
+
+    def __init__(self, *, max_words: int) -> None:
+        self._library = require("fasttext", extra="baselines", purpose="the baseline fastText")
+        self._max_words = max_words
+        self._model: Any = None
+        self._classes = 0
+
+    def fit(self, texts: Texts, labels: ClassIndices) -> None:
+        """Train the fastText baseline on texts and class indices."""
+        self._classes = int(labels.max()) + 1
+        order = np.random.default_rng(0).permutation(len(texts))
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "train.txt"
+            with path.open("w", encoding="utf-8") as file:
+                for row in order:
+                    file.write(f"__label__{labels[row]} {_fasttext_line(texts[row])}\n")
+            self._model = self._library.train_supervised(
+                str(path),
+                dim=100,
+                epoch=10,
+                lr=0.5,
+                wordNgrams=self._max_words,
+                thread=2,
+                verbose=0,
+            )
+
+    def predict_proba(self, texts: Texts) -> Floats:
+        """Predict the fastText baseline's class probabilities: (n, C)."""
+        probabilities = np.zeros((len(texts), self._classes))
+        for row, text in enumerate(texts):
+            # The wrapper's predict fails with numpy 2; this is the function that it calls.
+            predictions = self._model.f.predict(
+                f"{_fasttext_line(text)}\n", self._classes, 0.0, "strict"
+            )
+            for probability, label in predictions:
+                probabilities[row, int(label.removeprefix("__label__"))] = probability
+        return probabilities
+
+    def size(self) -> int:
+        """Return the bytes of the fastText baseline's .bin file."""
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "model.bin"
+            self._model.save_model(str(path))
+            return path.stat().st_size
+
+
+def _fasttext_line(text: str) -> str:
+    """Prepare a text for the fastText baseline as its guide does: lowercase, tokens separated."""
     return " ".join(WordTokenizer().words(text))
+
+
+class BaselineKind(NamedTuple):
+    """Title of a baseline and the function that creates it untrained."""
+
+    title: str
+    make: Callable[[], Baseline]
+
+
+BASELINES: dict[str, BaselineKind] = {
+    "tfidf": BaselineKind("TF-IDF + LR", lambda: TfidfLinear("lr", words=(1, 2))),
+    "tfidf-svc": BaselineKind("TF-IDF + SVC", lambda: TfidfLinear("svc", words=(1, 2))),
+    "tfidf-chars": BaselineKind(
+        "TF-IDF words and characters + SVC",
+        lambda: TfidfLinear("svc", words=(1, 2), characters=True),
+    ),
+    "fasttext": BaselineKind("fastText", lambda: FastText(max_words=1)),
+    "fasttext-bigrams": BaselineKind("fastText bigrams", lambda: FastText(max_words=2)),
+}

@@ -1,4 +1,7 @@
-"""Scores of a classifier, in numpy alone."""
+"""Metrics of a classifier: accuracy, F1, log loss, confusion matrix and calibration error.
+
+Everything is computed with numpy alone.  Shapes: n texts, C classes.
+"""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -6,15 +9,15 @@ from dataclasses import asdict, dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-BINS = 15  # of the reliability figure and the calibration error
+BINS = 15  # of the reliability diagram and the calibration error
 
 Floats = NDArray[np.float64]
-Numbers = NDArray[np.int64]
+Numbers = NDArray[np.int64]  # class indices or counts
 
 
 @dataclass(frozen=True, slots=True)
 class ClassScores:
-    """How well one class is told from the others."""
+    """Metrics of one class: precision, recall and F1."""
 
     label: str
     precision: float
@@ -25,7 +28,7 @@ class ClassScores:
 
 @dataclass(frozen=True, slots=True)
 class Reliability:
-    """Texts grouped by how sure the model was: what it promised and what came true."""
+    """Reliability diagram metrics: mean confidence and accuracy of texts binned by confidence."""
 
     confidence: list[float]
     accuracy: list[float]
@@ -34,11 +37,11 @@ class Reliability:
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """What ``lamatext evaluate`` shows."""
+    """All metrics of a classifier on a test set, as ``lamatext evaluate`` shows them."""
 
     texts: int
     accuracy: float
-    macro_f1: float
+    macro_f1: float  # mean over the classes that occur in the test set
     log_loss: float
     calibration_error: float
     classes: list[ClassScores]
@@ -46,23 +49,23 @@ class Scores:
     reliability: Reliability
 
     def as_dict(self) -> dict[str, object]:
-        """Plain values, for JSON."""
+        """Return all metrics as plain values for JSON."""
         return asdict(self)
 
 
 def score(labels: Sequence[object], truth: Numbers, probabilities: Floats) -> Scores:
-    """Score class numbers (n,) against probabilities (n, C)."""
+    """Compute all metrics from true class indices (n,) and predicted probabilities (n, C)."""
     predicted = probabilities.argmax(axis=1)
     confusion = confusion_matrix(truth, predicted, len(labels))
-    classes = per_class(labels, confusion)
+    classes = per_class_scores(labels, confusion)
     present = [scores.f1 for scores in classes if scores.texts]
-    right = probabilities[np.arange(len(truth)), truth]
-    reliability = reliability_of(truth, probabilities)
+    true_probability = probabilities[np.arange(len(truth)), truth]
+    reliability = measure_reliability(truth, probabilities)
     return Scores(
         texts=len(truth),
         accuracy=float((predicted == truth).mean()),
         macro_f1=float(np.mean(present)),
-        log_loss=float(-np.log(np.clip(right, 1e-12, None)).mean()),
+        log_loss=float(-np.log(np.clip(true_probability, 1e-12, None)).mean()),
         calibration_error=calibration_error(reliability),
         classes=classes,
         confusion=confusion.tolist(),
@@ -71,39 +74,39 @@ def score(labels: Sequence[object], truth: Numbers, probabilities: Floats) -> Sc
 
 
 def confusion_matrix(truth: Numbers, predicted: Numbers, classes: int) -> Numbers:
-    """Texts by true class (rows) and predicted class (columns)."""
+    """Count texts by true class (rows) and predicted class (columns)."""
     return np.bincount(truth * classes + predicted, minlength=classes**2).reshape(classes, classes)
 
 
-def per_class(labels: Sequence[object], confusion: Numbers) -> list[ClassScores]:
-    """Precision, recall and F1 of each class; 0 where a ratio has nothing below the line."""
+def per_class_scores(labels: Sequence[object], confusion: Numbers) -> list[ClassScores]:
+    """Compute precision, recall and F1 of each class; a ratio with denominator 0 counts as 0."""
     hits = np.diag(confusion).astype(np.float64)
-    called, texts = confusion.sum(axis=0), confusion.sum(axis=1)
-    precision = hits / np.maximum(called, 1)
+    predicted, texts = confusion.sum(axis=0), confusion.sum(axis=1)
+    precision = hits / np.maximum(predicted, 1)
     recall = hits / np.maximum(texts, 1)
-    f1 = 2 * hits / np.maximum(called + texts, 1)
+    f1 = 2 * hits / np.maximum(predicted + texts, 1)
     return [
         ClassScores(str(label), float(precision[i]), float(recall[i]), float(f1[i]), int(texts[i]))
         for i, label in enumerate(labels)
     ]
 
 
-def reliability_of(truth: Numbers, probabilities: Floats) -> Reliability:
-    """Confidence and accuracy in ``BINS`` equal steps of confidence; empty steps left out."""
+def measure_reliability(truth: Numbers, probabilities: Floats) -> Reliability:
+    """Compute confidence and accuracy metrics in ``BINS`` equal bins; empty bins are left out."""
     confidence = probabilities.max(axis=1)
-    right = probabilities.argmax(axis=1) == truth
-    place = np.minimum((confidence * BINS).astype(int), BINS - 1)
-    rows = [np.flatnonzero(place == step) for step in range(BINS)]
-    rows = [row for row in rows if len(row)]
+    correct = probabilities.argmax(axis=1) == truth
+    bin_of_text = np.minimum((confidence * BINS).astype(int), BINS - 1)
+    bins = [np.flatnonzero(bin_of_text == number) for number in range(BINS)]
+    bins = [rows for rows in bins if len(rows)]
     return Reliability(
-        [float(confidence[row].mean()) for row in rows],
-        [float(right[row].mean()) for row in rows],
-        [len(row) for row in rows],
+        [float(confidence[rows].mean()) for rows in bins],
+        [float(correct[rows].mean()) for rows in bins],
+        [len(rows) for rows in bins],
     )
 
 
 def calibration_error(reliability: Reliability) -> float:
-    """ECE: the mean gap between promise and outcome, weighted by texts."""
+    """Compute the expected calibration error (ECE): the mean |confidence − accuracy| per text."""
     texts = np.array(reliability.texts)
     gaps = np.abs(np.array(reliability.confidence) - np.array(reliability.accuracy))
     return float((gaps * texts).sum() / texts.sum())

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow.compute as pc
 
-from lamatext.baselines import Row, check_baselines, measure, row_of
+from lamatext.baselines import LeaderboardRow, check_baselines, train_baseline
 from lamatext.data.dataset import Dataset
 from lamatext.data.labels import LabelEncoder
 from lamatext.data.sources import has_test_split, load_dataset
@@ -52,7 +52,7 @@ class TrainingResult:
 
     folder: Path
     scores: Scores
-    leaderboard: list[Row]  # our model first
+    leaderboard: list[LeaderboardRow]  # our model first
 
 
 # 1 · The output folder
@@ -196,7 +196,11 @@ def train_and_score(  # noqa: PLR0913 - data, recipe, and where and how to run
     classifier.save(folder, data=describe_splits(splits))
     progress.stage("scoring on the test set", len(splits.test))
     scores, speed = score_saved_model(folder, splits.test, progress)
-    leaderboard = [row_of(model_title(recipe), scores, folder_size(folder), speed, seconds)]
+    leaderboard = [
+        LeaderboardRow.from_scores(
+            model_title(recipe), scores, size=folder_size(folder), speed=speed, seconds=seconds
+        )
+    ]
     leaderboard += [_baseline_row(name, splits, recipe, progress) for name in baselines]
     metrics = {"test": scores.as_dict(), "leaderboard": [asdict(row) for row in leaderboard]}
     add_metrics(folder, metrics)
@@ -264,7 +268,7 @@ def describe_splits(splits: Splits) -> dict[str, Any]:
     return facts
 
 
-def _baseline_row(name: str, splits: Splits, recipe: Recipe, progress: Progress) -> Row:
+def _baseline_row(name: str, splits: Splits, recipe: Recipe, progress: Progress) -> LeaderboardRow:
     """Train a baseline on training and validation set, for it has no early stopping."""
     progress.stage(f"training the baseline {name}")
     if name == "avg":
@@ -272,17 +276,10 @@ def _baseline_row(name: str, splits: Splits, recipe: Recipe, progress: Progress)
     train = splits.train
     if splits.validation is not None:
         train = train.concatenate(splits.validation)
-    encoder = LabelEncoder.fit(train.require_labels())
-    truth = encoder.encode(splits.test.require_labels(), source=splits.test.source)
-    return measure(
-        name,
-        (train.texts.to_pylist(), encoder.encode(train.require_labels())),
-        (splits.test.texts.to_pylist(), truth),
-        encoder.classes,
-    )
+    return train_baseline(name, train).evaluate(splits.test)
 
 
-def _average_embedding_row(splits: Splits, recipe: Recipe, progress: Progress) -> Row:
+def _average_embedding_row(splits: Splits, recipe: Recipe, progress: Progress) -> LeaderboardRow:
     """Train the baseline that averages the word embeddings, with the same classifier on top."""
     started = time.perf_counter()
     average = recipe.with_values({"model.name": "avg", "ngrams.enabled": False})
@@ -291,4 +288,7 @@ def _average_embedding_row(splits: Splits, recipe: Recipe, progress: Progress) -
     with tempfile.TemporaryDirectory() as folder:
         classifier.save(folder)
         scores, speed = score_saved_model(Path(folder), splits.test)
-        return row_of("average embedding", scores, folder_size(Path(folder)), speed, seconds)
+        size = folder_size(Path(folder))
+    return LeaderboardRow.from_scores(
+        "average embedding", scores, size=size, speed=speed, seconds=seconds
+    )

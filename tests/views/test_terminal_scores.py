@@ -3,12 +3,12 @@ import io
 import numpy as np
 from rich.console import Console
 
-from lamatext.baselines import Row
+from lamatext.baselines import LeaderboardRow
 from lamatext.metrics import score
 from lamatext.views.terminal_scores import show_leaderboard, show_scores
 
-OWN = Row("lama-ctx", 0.95, 0.9, 0.02, 2_900_000, 2146.0, 109.0)
-TFIDF = Row("TF-IDF + LR", 0.96, 0.7, 0.05, 700_000, 14896.0, 1.0)
+OWN = LeaderboardRow("lama-ctx", 0.95, 0.9, 0.02, 2_900_000, 2146.0, 109.0)
+TFIDF = LeaderboardRow("TF-IDF + LR", 0.96, 0.7, 0.05, 700_000, 14896.0, 1.0)
 
 
 def console() -> tuple[Console, io.StringIO]:

@@ -11,7 +11,7 @@ from lamatext.views.formatting import accuracy_comparison, file_size
 from lamatext.views.terminal_table import terminal_table
 
 if TYPE_CHECKING:
-    from lamatext.baselines import Row
+    from lamatext.baselines import LeaderboardRow
 
 MAX_CLASSES = 20  # a larger confusion matrix does not fit a terminal
 
@@ -61,7 +61,7 @@ def show_faithfulness(console: Console, faithfulness: Faithfulness) -> None:
     console.print(f"\n{faithfulness.verdict()}", markup=False)
 
 
-def show_leaderboard(console: Console, rows: Sequence["Row"], texts: int) -> None:
+def show_leaderboard(console: Console, rows: Sequence["LeaderboardRow"], texts: int) -> None:
     """Print the scores of the model and its baselines to the terminal, most accurate first.
 
     Args:
@@ -85,7 +85,7 @@ def show_leaderboard(console: Console, rows: Sequence["Row"], texts: int) -> Non
     console.print(_leaderboard_summary(rows, texts), markup=False)
 
 
-def _leaderboard_summary(rows: Sequence["Row"], texts: int) -> str:
+def _leaderboard_summary(rows: Sequence["LeaderboardRow"], texts: int) -> str:
     own, baselines = rows[0], rows[1:]
     if not baselines:
         return f"{own.model} labels {own.accuracy:.1%} of {texts:,} test texts correctly."

@@ -1,1 +1,1 @@
-"""The fast paths, each beside its plain twin."""
+"""Fast paths for training: GRU and attention kernels, each with a plain torch reference."""

@@ -1,11 +1,18 @@
-"""LAMA attention on the CPU as a function torch can differentiate, compiled and on our threads.
+"""LAMA attention on the CPU, compiled by numba: forward pass, backward pass, autograd.
 
-Shapes: B texts, T words, D state width, E context width, M heads, k rank.
+Reference implementation: the plain torch equation in ``lamatext.nn.attention.LowRankAttention``;
+the tests compare outputs and all gradients with it. The kernel processes one text at a time, so
+that its data stays in a core's cache, and threads share the texts. With G the head vectors,
+
+    u = tanh(H Wᵀ + b)    f = u Gᵀ    s = tanh(f)    e = τ s / ‖s‖    A = softmax(e)    S = A H
+
+where f, s and e are (T, M), the norm is over the heads of a word and the softmax over the words.
+
+Letters: B texts, T words, D state width, M heads; D and M are padded to whole SIMD vectors with
+zeros.
 """
 
-import importlib.util
-import os
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -13,67 +20,125 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
-from lamatext.kernels.attention_gradients import Form
-from lamatext.kernels.threads import run_on_threads, threads_or
+from lamatext.kernels.attention_parameters import AttentionParameters, head_vectors
+from lamatext.kernels.kernel_threads import run_on_threads, thread_count
+from lamatext.kernels.matmul_tile import Floats, Integers, Matrix, matrix, multiply
+from lamatext.kernels.numba_compat import compiled
+from lamatext.kernels.simd import VECTOR_BYTES, at, load, store, take_next, tanh
 
-SWITCH = "LAMATEXT_ATTENTION"  # environment: "plain" never takes a kernel
-MOST_WORDS = 4096  # of a text; the plain way takes longer ones in parts
-TASKS = 8  # parts of the sums over texts, whatever the machine: the same result on every one
-
-
-def can_run(states: Tensor, form: Form) -> bool:
-    """Whether the compiled kernel can do this, and the user lets it."""
-    return (
-        states.device.type == "cpu"
-        and type(states) is Tensor  # one with numbers behind it
-        and states.dtype in (torch.float32, torch.float64)
-        and form.w is not None
-        and form.w.dtype == form.q.dtype == form.context.dtype == states.dtype
-        and states.shape[1] <= MOST_WORDS
-        and not torch.is_autocast_enabled("cpu")
-        and not torch.compiler.is_compiling()
-        and not torch._C._are_functorch_transforms_active()
-        and os.environ.get(SWITCH) != "plain"
-        and importlib.util.find_spec("numba") is not None
-    )
+TASKS = 8  # partial sums over the texts; a constant, so results do not depend on the threads
 
 
-def cpu_attention(states: Tensor, mask: Tensor, form: Form) -> tuple[Tensor, Tensor]:
-    """S (B, M, D) and A (B, M, T) of ``states`` (B, T, D) under ``mask`` (B, T)."""
-    query = F.linear(form.context, form.p)  # (B, M*k), or (M*k,)
-    terms = query[..., None] * form.q  # (B, M*k, D): gᵢ = Qᵢ Pᵢᵀ c, whose product with uₜ is fₜᵢ
-    vectors = terms.view(-1, form.heads, form.rank, form.q.shape[1]).sum(2)  # (B or 1, M, D)
-    vectors = vectors.expand(states.shape[0], -1, -1)
-    if form.log_temperature is None:
-        temperature = states.new_ones(form.heads)
+class Sizes(NamedTuple):
+    """Sizes and options of a batch of the CPU attention kernel."""
+
+    texts: int
+    words: int  # T of the longest text
+    width: int  # D
+    heads: int  # M
+    padded: int  # D rounded up to whole vectors
+    padded_heads: int  # M rounded up to whole vectors
+    lanes: int  # numbers per SIMD vector
+    tasks: int  # texts i, i + tasks, … form one task, which has its own partial sums
+    tanh: bool
+    l2: bool
+
+
+class Operands(NamedTuple):
+    """Arrays that the CPU attention kernel reads, padded with zeros."""
+
+    length: Integers  # (B,) words up to the last unmasked one
+    mask: Any  # (B, T) bool
+    states: Floats  # (B, T, D), not padded
+    project: Floats  # (D, D): Wᵀ, rows padded
+    project_back: Floats  # (D, D): W, rows padded
+    bias: Floats  # (D,)
+    vectors: Floats  # (B, D, M): Gᵀ of each text, rows padded
+    vectors_back: Floats  # (B, M, D): G
+    temperature: Floats  # (M,)
+
+
+class Trace(NamedTuple):
+    """Values that the attention forward pass stores for the backward pass, one row per word."""
+
+    states: Floats  # (B, T, D): H
+    scored: Floats  # (B, T, D): u
+    squashed: Floats  # (B, T, M): s
+    norm: Floats  # (B, T): 1 / ‖s‖, or 0 if s is 0
+    weights: Floats  # (B, T, M): Aᵀ
+
+
+class Gradients(NamedTuple):
+    """Gradients of the CPU attention: of S and A as input, of everything else as output."""
+
+    embedding: Floats  # (B, M, D), not padded
+    weights: Floats  # (B, M, T), or empty if the loss does not use A
+    states: Floats  # (B, T, D), output, not padded
+    project: Floats  # (tasks, D, D), output: partial sums
+    bias: Floats  # (tasks, D), output
+    vectors: Floats  # (B, M, D), output, rows padded
+    temperature: Floats  # (tasks, M), output
+
+
+class Scratch(NamedTuple):
+    """Working memory of one thread of the attention backward pass, for one text."""
+
+    scores: Floats  # (T, M): gradient of Aᵀ, then of f
+    inner: Floats  # (T, D): gradient of H Wᵀ + b
+    states: Floats  # (T, D)
+    embedding: Floats  # (M, D): gradient of S
+    transposed: Floats  # (D, M): the same, transposed
+    zeros: Floats
+
+
+# The autograd function.
+
+
+def cpu_attention(
+    states: Tensor, mask: Tensor, parameters: AttentionParameters
+) -> tuple[Tensor, Tensor]:
+    """Compute attention on the CPU: S (B, M, D) and A (B, M, T) of ``states`` (B, T, D)."""
+    vectors = head_vectors(parameters).expand(states.shape[0], -1, -1)  # (B, M, D)
+    if parameters.log_temperature is None:
+        temperature = states.new_ones(parameters.heads)
     else:
-        temperature = form.log_temperature.exp()
-    found: tuple[Tensor, Tensor] = CpuAttention.apply(  # type: ignore[no-untyped-call]
-        states, mask, vectors, form.w, form.b, temperature, (form.tanh, form.l2)
+        temperature = parameters.log_temperature.exp()
+    outputs: tuple[Tensor, Tensor] = CpuAttention.apply(  # type: ignore[no-untyped-call]
+        states, mask, vectors, parameters.w, parameters.b, temperature,
+        (parameters.tanh, parameters.l2),
+    )  # fmt: skip
+    return outputs
+
+
+def compile_attention(dtype: torch.dtype) -> None:
+    """Compile the CPU attention kernel before its first use."""
+    one = torch.ones(1, 1, 1, dtype=dtype, requires_grad=True)
+    square, vector = one[0], one[0, 0]
+    parameters = AttentionParameters(
+        square, vector, square, square, square, None, 1, tanh=True, l2=True
     )
-    return found
+    embedding, weights = cpu_attention(one, torch.ones(1, 1, dtype=torch.bool), parameters)
+    (embedding.sum() + weights.sum()).backward()  # type: ignore[no-untyped-call]
 
 
 class CpuAttention(torch.autograd.Function):
-    """S and A of states (B, T, D), mask (B, T), each text's vectors G (B, M, D), W, b and τ."""
+    """Differentiable CPU attention of states, mask, head vectors G (B, M, D), W, b and τ."""
 
     @staticmethod
     def forward(ctx: Any, states: Tensor, mask: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
-        """Run all texts; keep u, s, the norms and A for ``backward``."""
-        from lamatext.kernels.attention_walk import Trace, attend
-
-        *form, (with_tanh, with_l2) = rest
-        vectors, w, b, temperature = (tensor.detach() for tensor in form)
+        """Run the CPU attention kernel and keep its trace for ``backward``."""
+        *tensors, (with_tanh, with_l2) = rest
+        vectors, w, b, temperature = (tensor.detach() for tensor in tensors)
         texts, words, width = states.shape
         sizes = _sizes(states, vectors.shape[1], with_tanh, with_l2)
-        given = _given(sizes, states.detach(), mask, vectors, (w, b), temperature)
+        operands = _operands(sizes, states.detach(), mask, vectors, (w, b), temperature)
         rows, padded, heads = texts * words, sizes.padded, sizes.padded_heads
         counts = (rows * padded, rows * padded, rows * heads, rows, rows * heads)
-        trace = Trace(*(_empty(count, states) for count in counts))
+        trace = Trace(*(torch.empty(count, dtype=states.dtype).numpy() for count in counts))
         embedding = states.new_empty(texts, sizes.heads, width)
         weights = states.new_empty(texts, sizes.heads, words)
-        _on_threads(attend, sizes, given, trace, _flat(embedding), _flat(weights))
-        ctx.kept = sizes, given, trace
+        _on_threads(attend, sizes, operands, trace, _flat(embedding), _flat(weights))
+        ctx.kept = sizes, operands, trace
         ctx.set_materialize_grads(False)
         return embedding, weights
 
@@ -82,12 +147,9 @@ class CpuAttention(torch.autograd.Function):
     def backward(
         ctx: Any, embedding: Tensor | None, weights: Tensor | None
     ) -> tuple[Tensor | None, ...]:
-        """Gradients of the states, G, W, b and τ."""
-        from lamatext.kernels.attention_back import attend_back
-        from lamatext.kernels.attention_walk import Wanted
-
-        sizes, given, trace = ctx.kept
-        like = torch.from_numpy(given.bias[:0])
+        """Return the attention gradients of the states, G, W, b and τ."""
+        sizes, operands, trace = ctx.kept
+        like = torch.from_numpy(operands.bias[:0])
         texts, words, width, padded = sizes.texts, sizes.words, sizes.width, sizes.padded
         if embedding is None:
             embedding = like.new_zeros(texts, sizes.heads, width)
@@ -96,10 +158,10 @@ class CpuAttention(torch.autograd.Function):
         bias = like.new_zeros(sizes.tasks, padded)
         vectors = like.new_empty(texts, sizes.heads, padded)
         temperature = like.new_zeros(sizes.tasks, sizes.padded_heads)
-        into = (states, project, bias, vectors, temperature)
-        wanted_weights = like.numpy() if weights is None else _flat(weights)
-        wanted = Wanted(_flat(embedding), wanted_weights, *map(_flat, into))
-        _on_threads(attend_back, sizes, given, trace, wanted)
+        outputs = (states, project, bias, vectors, temperature)
+        weights_grad = like.numpy() if weights is None else _flat(weights)
+        gradients = Gradients(_flat(embedding), weights_grad, *map(_flat, outputs))
+        _on_threads(attend_backward, sizes, operands, trace, gradients)
         return (
             states,
             None,
@@ -111,45 +173,29 @@ class CpuAttention(torch.autograd.Function):
         )
 
 
-def compile_attention(dtype: torch.dtype) -> None:
-    """Compile the kernels ahead of their first use."""
-    one = torch.ones(1, 1, 1, dtype=dtype, requires_grad=True)
-    matrix, vector = one[0], one[0, 0]
-    form = Form(matrix, vector, matrix, matrix, matrix, None, 1, tanh=True, l2=True)
-    embedding, weights = cpu_attention(one, torch.ones(1, 1, dtype=torch.bool), form)
-    (embedding.sum() + weights.sum()).backward()  # type: ignore[no-untyped-call]
-
-
-def _sizes(states: Tensor, heads: int, with_tanh: bool, with_l2: bool) -> Any:
-    from lamatext.kernels.attention_walk import Sizes
-    from lamatext.kernels.simd import VECTOR_BYTES
-
+def _sizes(states: Tensor, heads: int, with_tanh: bool, with_l2: bool) -> Sizes:
     texts, words, width = states.shape
     lanes = VECTOR_BYTES // states.element_size()
-    whole = -(-width // lanes) * lanes
-    whole_heads = -(-heads // lanes) * lanes
+    padded, padded_heads = -(-width // lanes) * lanes, -(-heads // lanes) * lanes
     tasks = min(TASKS, texts)
-    return Sizes(texts, words, width, heads, whole, whole_heads, lanes, tasks, with_tanh, with_l2)
+    return Sizes(texts, words, width, heads, padded, padded_heads, lanes, tasks, with_tanh, with_l2)
 
 
-def _given(
-    sizes: Any,
+def _operands(
+    sizes: Sizes,
     states: Tensor,
     mask: Tensor,
     vectors: Tensor,
     project: tuple[Tensor, Tensor],
     temperature: Tensor,
-) -> Any:
-    """The operands as the kernel reads them."""
-    from lamatext.kernels.attention_walk import Given
-
+) -> Operands:
     (w, b), more = project, sizes.padded - sizes.width
     more_heads = sizes.padded_heads - sizes.heads
-    allowed = mask.contiguous().numpy()
-    length = sizes.words - allowed[:, ::-1].argmax(axis=1)  # up to the last word let in
-    return Given(
+    unmasked = mask.contiguous().numpy()
+    length = sizes.words - unmasked[:, ::-1].argmax(axis=1)
+    return Operands(
         length.astype(np.int64),
-        allowed.reshape(-1),
+        unmasked.reshape(-1),
         _flat(states),
         _flat(F.pad(w.t(), (0, more))),
         _flat(F.pad(w, (0, more))),
@@ -161,14 +207,297 @@ def _given(
 
 
 def _on_threads(kernel: Any, *arguments: Any) -> None:
-    """Let threads share the texts by a counter."""
+    """Run an attention kernel on several CPU threads, which take texts from a shared counter."""
     counter = np.zeros(1, np.int64)
-    run_on_threads(lambda: kernel(counter, *arguments), threads_or(torch.get_num_threads()))
-
-
-def _empty(count: int, like: Tensor) -> Any:
-    return torch.empty(count, dtype=like.dtype).numpy()
+    threads = thread_count(default=torch.get_num_threads())
+    run_on_threads(lambda: kernel(counter, *arguments), threads)
 
 
 def _flat(tensor: Tensor) -> Any:
     return tensor.detach().contiguous().view(-1).numpy()
+
+
+# Forward pass.
+
+
+@compiled
+def attend(
+    counter: Integers,
+    sizes: Sizes,
+    operands: Operands,
+    trace: Trace,
+    embedding: Floats,
+    weights: Floats,
+) -> None:  # pragma: no cover
+    """Compute S and A of one text after another until none is left; every thread calls this once.
+
+    ``counter`` (1,) is shared by the threads of the CPU attention kernel.
+    """
+    padded, heads = sizes.padded, sizes.padded_heads
+    zeros = np.zeros(max(padded, heads), trace.states.dtype)
+    pooled = np.empty(heads * padded, trace.states.dtype)  # S of one text, padded
+    text = take_next(at(counter, 0))
+    while text < sizes.texts:
+        length, row = operands.length[text], text * sizes.words
+        copy_states_in(sizes, operands, trace, text)
+        u = matrix(trace.scored, row * padded, padded)
+        h = matrix(trace.states, row * padded, padded)
+        right = matrix(operands.project, 0, padded)
+        multiply(u, matrix(operands.bias, 0, 0), h, right, length, padded, sizes.width)
+        apply_tanh(trace.scored, row * padded, length * padded, sizes.lanes)
+        f = matrix(trace.squashed, row * heads, heads)
+        right = matrix(operands.vectors, text * padded * heads, heads)
+        multiply(f, matrix(zeros, 0, 0), u, right, length, heads, sizes.width)
+        if sizes.tanh:
+            apply_tanh(trace.squashed, row * heads, length * heads, sizes.lanes)
+        softmax(sizes, operands, trace, text)
+        a = Matrix(at(trace.weights, row * heads), 1, heads)  # (M, T): Aᵀ read as A
+        out = matrix(pooled, 0, padded)
+        multiply(out, matrix(zeros, 0, 0), a, h, sizes.heads, padded, length)
+        copy_outputs(sizes, trace, text, length, pooled, embedding, weights)
+        text = take_next(at(counter, 0))
+
+
+@compiled
+def copy_states_in(
+    sizes: Sizes, operands: Operands, trace: Trace, text: int
+) -> None:  # pragma: no cover
+    """Copy the states of one text into the attention trace, with padded rows."""
+    for word in range(text * sizes.words, text * sizes.words + operands.length[text]):
+        for j in range(sizes.width):
+            trace.states[word * sizes.padded + j] = operands.states[word * sizes.width + j]
+        for j in range(sizes.width, sizes.padded):
+            trace.states[word * sizes.padded + j] = 0
+
+
+@compiled
+def apply_tanh(values: Floats, start: int, count: int, lanes: int) -> None:  # pragma: no cover
+    place = at(values, start)
+    for j in range(0, count, lanes):
+        store(place, j, tanh(load(place, j)))
+
+
+@compiled
+def softmax(sizes: Sizes, operands: Operands, trace: Trace, text: int) -> None:  # pragma: no cover
+    """Compute the attention weights Aᵀ = softmax(τ s / ‖s‖) over the unmasked words of a text."""
+    heads = sizes.padded_heads
+    most = np.full(heads, -np.inf, trace.weights.dtype)
+    total = np.zeros(heads, trace.weights.dtype)
+    for t in range(text * sizes.words, text * sizes.words + operands.length[text]):
+        square = total[0]  # 0, in the precision of the kernel
+        for m in range(heads):
+            square += trace.squashed[t * heads + m] ** 2
+        trace.norm[t] = 1 if not sizes.l2 else (1 / np.sqrt(square) if square > 0 else 0)
+        for m in range(heads):
+            score = trace.squashed[t * heads + m] * trace.norm[t] * operands.temperature[m]
+            trace.weights[t * heads + m] = score if operands.mask[t] else -np.inf
+            most[m] = max(most[m], trace.weights[t * heads + m])
+    for t in range(text * sizes.words, text * sizes.words + operands.length[text]):
+        for m in range(heads):
+            power = np.exp(trace.weights[t * heads + m] - most[m])
+            trace.weights[t * heads + m] = power
+            total[m] += power
+    for t in range(text * sizes.words, text * sizes.words + operands.length[text]):
+        for m in range(heads):
+            trace.weights[t * heads + m] /= total[m]
+
+
+@compiled
+def copy_outputs(  # noqa: PLR0913 - two outputs and their sources
+    sizes: Sizes,
+    trace: Trace,
+    text: int,
+    length: int,
+    pooled: Floats,
+    embedding: Floats,
+    weights: Floats,
+) -> None:  # pragma: no cover
+    """Copy the attention outputs S and A of one text into the tensors of the batch."""
+    for m in range(sizes.heads):
+        for j in range(sizes.width):
+            embedding[(text * sizes.heads + m) * sizes.width + j] = pooled[m * sizes.padded + j]
+        row = (text * sizes.heads + m) * sizes.words
+        for t in range(length):
+            place = (text * sizes.words + t) * sizes.padded_heads + m
+            weights[row + t] = trace.weights[place]
+        for t in range(length, sizes.words):
+            weights[row + t] = 0
+
+
+# Backward pass.
+
+
+@compiled
+def attend_backward(
+    counter: Integers, sizes: Sizes, operands: Operands, trace: Trace, gradients: Gradients
+) -> None:  # pragma: no cover
+    """Compute the attention gradients task by task until none is left."""
+    padded, heads, kind = sizes.padded, sizes.padded_heads, trace.states.dtype
+    scratch = Scratch(
+        np.empty(sizes.words * heads, kind),
+        np.empty(sizes.words * padded, kind),
+        np.empty(sizes.words * padded, kind),
+        np.zeros(heads * padded, kind),
+        np.zeros(padded * heads, kind),
+        np.zeros(max(padded, heads), kind),
+    )
+    task = take_next(at(counter, 0))
+    while task < sizes.tasks:
+        for text in range(task, sizes.texts, sizes.tasks):
+            weights_gradient(sizes, operands, trace, gradients, text, scratch)
+            softmax_backward(sizes, operands, trace, text, scratch.scores)
+            norm_backward(sizes, operands, trace, gradients, text, task, scratch.scores)
+            scores_backward(sizes, operands, trace, gradients, text, scratch)
+            tanh_backward(sizes, operands, trace, gradients, text, task, scratch.inner)
+            states_gradient(sizes, operands, trace, gradients, text, task, scratch)
+            copy_states_gradient(sizes, operands, text, scratch.states, gradients.states)
+        task = take_next(at(counter, 0))
+
+
+@compiled
+def weights_gradient(
+    sizes: Sizes,
+    operands: Operands,
+    trace: Trace,
+    gradients: Gradients,
+    text: int,
+    scratch: Scratch,
+) -> None:  # pragma: no cover
+    """Compute the gradient of the attention weights Aᵀ: H (dS)ᵀ, plus the loss's own dA."""
+    heads, padded, length = sizes.padded_heads, sizes.padded, operands.length[text]
+    for m in range(sizes.heads):
+        for j in range(sizes.width):
+            value = gradients.embedding[(text * sizes.heads + m) * sizes.width + j]
+            scratch.embedding[m * padded + j] = value
+            scratch.transposed[j * heads + m] = value
+    h = matrix(trace.states, text * sizes.words * padded, padded)
+    out, zeros = matrix(scratch.scores, 0, heads), matrix(scratch.zeros, 0, 0)
+    multiply(out, zeros, h, matrix(scratch.transposed, 0, heads), length, heads, sizes.width)
+    if len(gradients.weights):
+        for m in range(sizes.heads):
+            row = (text * sizes.heads + m) * sizes.words
+            for t in range(length):
+                scratch.scores[t * heads + m] += gradients.weights[row + t]
+
+
+@compiled
+def softmax_backward(
+    sizes: Sizes, operands: Operands, trace: Trace, text: int, scores: Floats
+) -> None:  # pragma: no cover
+    """Replace the gradient of Aᵀ in ``scores`` (T, M) by that of the attention scores e."""
+    heads, start = sizes.padded_heads, text * sizes.words * sizes.padded_heads
+    mean = np.zeros(heads, scores.dtype)
+    for t in range(operands.length[text]):
+        for m in range(heads):
+            mean[m] += scores[t * heads + m] * trace.weights[start + t * heads + m]
+    for t in range(operands.length[text]):
+        for m in range(heads):
+            weight = trace.weights[start + t * heads + m]
+            scores[t * heads + m] = weight * (scores[t * heads + m] - mean[m])
+
+
+@compiled
+def norm_backward(  # noqa: PLR0913 - one text of the batch
+    sizes: Sizes,
+    operands: Operands,
+    trace: Trace,
+    gradients: Gradients,
+    text: int,
+    task: int,
+    scores: Floats,
+) -> None:  # pragma: no cover
+    """Replace the gradient of e in ``scores`` (T, M) by that of f; add that of the temperature."""
+    heads, row = sizes.padded_heads, text * sizes.words
+    for t in range(operands.length[text]):
+        norm = trace.norm[row + t]
+        along = norm * 0
+        for m in range(heads):
+            unit = trace.squashed[(row + t) * heads + m] * norm
+            gradients.temperature[task * heads + m] += scores[t * heads + m] * unit
+            scores[t * heads + m] *= operands.temperature[m]
+            if sizes.l2:
+                along += scores[t * heads + m] * unit
+        for m in range(heads):
+            s = trace.squashed[(row + t) * heads + m]
+            score = (scores[t * heads + m] - s * norm * along) * norm
+            scores[t * heads + m] = score * (1 - s * s) if sizes.tanh else score
+
+
+@compiled
+def scores_backward(
+    sizes: Sizes,
+    operands: Operands,
+    trace: Trace,
+    gradients: Gradients,
+    text: int,
+    scratch: Scratch,
+) -> None:  # pragma: no cover
+    """Compute the gradients of the head vectors G and of u from that of the attention scores f."""
+    heads, padded, length = sizes.padded_heads, sizes.padded, operands.length[text]
+    zeros = matrix(scratch.zeros, 0, 0)
+    u = matrix(trace.scored, text * sizes.words * padded, padded)
+    transposed = Matrix(at(scratch.scores, 0), 1, heads)  # (M, T)
+    out = matrix(gradients.vectors, text * sizes.heads * padded, padded)
+    multiply(out, zeros, transposed, u, sizes.heads, padded, length)
+    right = matrix(operands.vectors_back, text * heads * padded, padded)
+    left, out = matrix(scratch.scores, 0, heads), matrix(scratch.inner, 0, padded)
+    multiply(out, zeros, left, right, length, padded, sizes.heads)
+
+
+@compiled
+def tanh_backward(  # noqa: PLR0913 - one text of the batch
+    sizes: Sizes,
+    operands: Operands,
+    trace: Trace,
+    gradients: Gradients,
+    text: int,
+    task: int,
+    inner: Floats,
+) -> None:  # pragma: no cover
+    """Replace the gradient of u in ``inner`` (T, D) by that of H Wᵀ + b; add that of b."""
+    padded, start = sizes.padded, text * sizes.words * sizes.padded
+    for t in range(operands.length[text]):
+        for j in range(padded):
+            u = trace.scored[start + t * padded + j]
+            value = inner[t * padded + j] * (1 - u * u)
+            inner[t * padded + j] = value
+            gradients.bias[task * padded + j] += value
+
+
+@compiled
+def states_gradient(  # noqa: PLR0913 - one text of the batch
+    sizes: Sizes,
+    operands: Operands,
+    trace: Trace,
+    gradients: Gradients,
+    text: int,
+    task: int,
+    scratch: Scratch,
+) -> None:  # pragma: no cover
+    """Compute the gradients of W and of the states H, which S = A H uses too."""
+    heads, padded, length = sizes.padded_heads, sizes.padded, operands.length[text]
+    h = matrix(trace.states, text * sizes.words * padded, padded)
+    transposed = Matrix(at(scratch.inner, 0), 1, padded)  # (D, T)
+    out = matrix(gradients.project, task * sizes.width * padded, padded)
+    multiply(out, out, transposed, h, sizes.width, padded, length)
+    out, left = matrix(scratch.states, 0, padded), matrix(scratch.inner, 0, padded)
+    right = matrix(operands.project_back, 0, padded)
+    multiply(out, matrix(scratch.zeros, 0, 0), left, right, length, padded, sizes.width)
+    weights = matrix(trace.weights, text * sizes.words * heads, heads)
+    multiply(out, out, weights, matrix(scratch.embedding, 0, padded), length, padded, sizes.heads)
+
+
+@compiled
+def copy_states_gradient(
+    sizes: Sizes, operands: Operands, text: int, states: Floats, out: Floats
+) -> None:  # pragma: no cover
+    """Copy one text's gradient of the attention states into the batch, zero in its padding."""
+    row, length = text * sizes.words, operands.length[text]
+    for t in range(length):
+        for j in range(sizes.width):
+            out[(row + t) * sizes.width + j] = states[t * sizes.padded + j]
+    for place in range((row + length) * sizes.width, (row + sizes.words) * sizes.width):
+        out[place] = 0
+
+
+KERNELS = (attend, attend_backward)  # the kernels that Python calls

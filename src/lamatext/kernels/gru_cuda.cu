@@ -1,6 +1,7 @@
-// A one-layer bidirectional GRU: one block a text and direction, one thread a gate of the three.
+// CUDA kernel of the one-layer bidirectional GRU: one block per text and direction, one thread per
+// row of the three gates. Reference implementation: packed_gru in gru_dispatch.py.
 // A thread keeps its row (forward) or column (backward) of the recurrent weights in registers, so
-// that a step touches memory only for its own inputs. H, the hidden units, is defined outside.
+// that a step reads only its own inputs from memory. H, the hidden units, is defined by gru_cuda.py.
 //
 // gates  (B, T, 2, 3H)  W x + b of the inputs, gates in torch's order r, z, n
 // weight (2, 3H, H), bias (2, 3H)  of the recurrence
@@ -59,11 +60,11 @@ extern "C" __global__ void gru_forward(const float* gates, const float* weight, 
   }
 }
 
-// wanted (B, T, 2H): the gradient of the states; back (B, T, 2, 4H): the gradients of what goes
-// into r, z and n from the inputs' side, and of q.
-extern "C" __global__ void gru_backward(const float* wanted, const float* weight,
+// d_states (B, T, 2H): gradient of the states; d_gates (B, T, 2, 4H): gradients of the inputs of
+// r, z and n (W x + b), and of q.
+extern "C" __global__ void gru_backward(const float* d_states, const float* weight,
                                         const int* lengths, const float* states,
-                                        const float* trace, float* back, int T) {
+                                        const float* trace, float* d_gates, int T) {
   const int b = blockIdx.x, d = blockIdx.y, j = threadIdx.x, length = lengths[b];
   __shared__ float g[3 * H];
   __shared__ float part[3 * H];
@@ -84,12 +85,12 @@ extern "C" __global__ void gru_backward(const float* wanted, const float* weight
       const float r = kept[j], z = kept[H + j], n = kept[2 * H + j], q = kept[3 * H + j];
       const long long before = d ? at + 1 : at - 1;
       const float last = s > 0 ? states[before * 2 * H + d * H + j] : 0.f;
-      const float grad = wanted[at * 2 * H + d * H + j] + direct + part[j] + part[H + j] +
+      const float grad = d_states[at * 2 * H + d * H + j] + direct + part[j] + part[H + j] +
                          part[2 * H + j];
       const float dn = grad * (1.f - z) * (1.f - n * n);
       const float dz = grad * (last - n) * z * (1.f - z);
       const float dr = dn * q * r * (1.f - r);
-      float* out = back + (at * 2 + d) * 4 * H;
+      float* out = d_gates + (at * 2 + d) * 4 * H;
       out[j] = g[j] = dr;
       out[H + j] = g[H + j] = dz;
       out[2 * H + j] = dn;

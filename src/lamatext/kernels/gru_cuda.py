@@ -1,10 +1,12 @@
-"""The bi-GRU on an NVIDIA GPU: the whole recurrence as one launch each way.
+"""The bidirectional GRU on an NVIDIA GPU: the CUDA kernel ``gru_cuda.cu`` as an autograd function.
 
-At the sizes of this product (50 units, 32 texts) cuDNN is bound by its launches for every word;
-here a text's recurrence stays on one multiprocessor. The input projections and the gradients of
-the weights are matrix products of torch.
+Reference implementation: ``lamatext.kernels.gru_dispatch.packed_gru``; the tests compare states
+and all gradients with it. At the sizes of this package (50 units, 32 texts) cuDNN spends its time
+launching a kernel per word. Here the whole recurrence is one launch per direction of autograd, and
+a text stays on one multiprocessor. The input products and weight gradients are torch matrix
+products.
 
-Shapes: B texts, T words of the longest, E input width, H hidden units of a direction.
+Shapes: B texts, T words of the longest text, E input width, H hidden units per direction.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,45 +18,59 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-MOST_UNITS = 64  # a thread keeps a row of the weights in registers
+MAX_UNITS = 64  # a thread keeps one row of the recurrent weights in registers
+FIRST_TORCH = (2, 8)  # has torch.cuda._compile_kernel, torch's private interface to NVRTC
 
-Launch = Callable[..., None]
+KernelCall = Callable[..., None]
 
 
-@cache
-def kernels(hidden: int) -> tuple[Launch, Launch] | None:
-    """The compiled forward and backward passes; None where this torch cannot compile them."""
-    source = f"#define H {hidden}\n" + files("lamatext.kernels").joinpath("gru_cuda.cu").read_text(
-        encoding="utf-8"
-    )
-    try:
-        compile_kernel = torch.cuda._compile_kernel
-        return compile_kernel(source, "gru_forward"), compile_kernel(source, "gru_backward")
-    except (AttributeError, ImportError, RuntimeError, OSError):
-        return None
+def is_available(hidden: int) -> bool:
+    """Return whether the CUDA GRU kernel can be compiled for so many hidden units."""
+    return hidden <= MAX_UNITS and compiled_kernels(hidden) is not None
 
 
 def can_run(inputs: Tensor, hidden: int) -> bool:
-    """Whether these kernels serve: float32 on an NVIDIA GPU, not too many units."""
+    """Return whether the CUDA GRU kernel supports these inputs: float32 on an NVIDIA GPU."""
     return (
         inputs.is_cuda
         and inputs.dtype == torch.float32
-        and hidden <= MOST_UNITS
         and not torch.is_autocast_enabled("cuda")
-        and kernels(hidden) is not None
+        and is_available(hidden)
     )
 
 
-def cuda_bigru(inputs: Tensor, lengths: Tensor, parameters: Sequence[Tensor]) -> Tensor:
-    """The states (B, T, 2H); ``parameters`` are in the order of ``nn.GRU``."""
+@cache
+def compiled_kernels(hidden: int) -> tuple[KernelCall, KernelCall] | None:
+    """Compile the CUDA GRU kernel, forward and backward; None if this torch cannot.
+
+    ``torch.cuda._compile_kernel`` is private, so the version is checked and any failure means that
+    torch's own GRU is used.
+    """
+    if _torch_version() < FIRST_TORCH:
+        return None
+    code = files("lamatext.kernels").joinpath("gru_cuda.cu").read_text(encoding="utf-8")
+    source = f"#define H {hidden}\n{code}"
+    try:
+        compile_kernel = torch.cuda._compile_kernel
+        return compile_kernel(source, "gru_forward"), compile_kernel(source, "gru_backward")
+    except (AttributeError, TypeError, ImportError, RuntimeError, OSError):
+        return None
+
+
+def _torch_version() -> tuple[int, ...]:
+    return tuple(int(part) for part in torch.__version__.split(".")[:2])
+
+
+def cuda_gru(inputs: Tensor, lengths: Tensor, parameters: Sequence[Tensor]) -> Tensor:
+    """Return the GRU states (B, T, 2H) by the CUDA kernel; parameters in the order of ``nn.GRU``."""
     on_device = lengths.to(inputs.device, torch.int32, non_blocking=True)
     joined = [torch.cat(pair) for pair in zip(parameters[:4], parameters[4:], strict=True)]
-    states: Tensor = _BiGru.apply(inputs, on_device, *joined)  # type: ignore[no-untyped-call]
+    states: Tensor = CudaBiGru.apply(inputs, on_device, *joined)  # type: ignore[no-untyped-call]
     return states
 
 
-class _BiGru(torch.autograd.Function):
-    """Both directions; the weights (6H, E), (6H, H) and biases (6H,) of both are joined."""
+class CudaBiGru(torch.autograd.Function):
+    """Differentiable CUDA GRU; the weights of both directions are joined: (6H, E), (6H, H), (6H,)."""
 
     @staticmethod
     def forward(  # noqa: PLR0913 - the GRU's parameters
@@ -66,6 +82,7 @@ class _BiGru(torch.autograd.Function):
         b_ih: Tensor,
         b_hh: Tensor,
     ) -> Tensor:
+        """Run both GRU directions in one CUDA launch and keep gates and states."""
         texts, words, _ = inputs.shape
         hidden = w_hh.shape[1]
         gates = torch.addmm(b_ih, inputs.reshape(texts * words, -1), w_ih.t())  # (B*T, 6H)
@@ -77,16 +94,18 @@ class _BiGru(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, wanted: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, d_states: Tensor) -> tuple[Tensor | None, ...]:
+        """Return the gradients of the inputs and parameters of the CUDA GRU."""
         inputs, lengths, w_ih, w_hh, states, trace = ctx.saved_tensors
         texts, words, width = inputs.shape
         hidden, rows = w_hh.shape[1], texts * words
-        back = trace.new_zeros(texts, words, 2, 4 * hidden)
-        _launch(1, hidden, texts, [wanted.contiguous(), w_hh, lengths, states, trace, back, words])
-        gates = back.view(rows, 2, 4 * hidden)
-        outer = gates[:, :, : 3 * hidden].reshape(rows, 6 * hidden)  # of W x + b
-        inner = torch.cat([gates[:, :, : 2 * hidden], gates[:, :, 3 * hidden :]], dim=2)
-        before = torch.zeros_like(states)  # the state each step began with
+        d_gates = trace.new_zeros(texts, words, 2, 4 * hidden)
+        arguments = [d_states.contiguous(), w_hh, lengths, states, trace, d_gates, words]
+        _launch(1, hidden, texts, arguments)
+        gates = d_gates.view(rows, 2, 4 * hidden)
+        outer = gates[:, :, : 3 * hidden].reshape(rows, 6 * hidden)  # gradient of W x + b
+        inner = torch.cat([gates[:, :, : 2 * hidden], gates[:, :, 3 * hidden :]], dim=2)  # of U h
+        before = torch.zeros_like(states)  # the state before each step
         before[:, 1:, :hidden] = states[:, :-1, :hidden]
         before[:, :-1, hidden:] = states[:, 1:, hidden:]
         started = before.view(rows, 2, hidden)
@@ -102,8 +121,8 @@ class _BiGru(torch.autograd.Function):
 
 
 def _launch(which: int, hidden: int, texts: int, arguments: list[Tensor | int]) -> None:
-    compiled = kernels(hidden)
-    if compiled is None:
+    kernels = compiled_kernels(hidden)
+    if kernels is None:
         raise RuntimeError("the CUDA kernel of the GRU could not be compiled.")
     block = -(-3 * hidden // 32) * 32
-    compiled[which](grid=(texts, 2, 1), block=(block, 1, 1), args=arguments)
+    kernels[which](grid=(texts, 2, 1), block=(block, 1, 1), args=arguments)

@@ -1,7 +1,7 @@
-"""numba's compiler, in the one place that knows its untyped face.
+"""Typed access to numba's compiler and its on-disk cache.
 
-Code is compiled at its first call and kept on disk: beside the package, or where that cannot be
-written in the user's own cache folder.
+A kernel is compiled at its first call and cached on disk: next to the package or, if that folder is
+not writable, in the user's cache folder.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ import numba.extending
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-# numba's stubs cover a part of it and llvmlite has none: here their names become plain values.
+# numba has partial type stubs and llvmlite has none, so their names are re-exported as Any.
 ir: Any = llvmlite.ir
 types: Any = numba.types
 cgutils: Any = numba.core.cgutils
@@ -25,38 +25,38 @@ intrinsic = cast(Callable[[Callable[..., Any]], Any], numba.extending.intrinsic)
 overload = cast(Callable[[Any], Callable[[Function], Function]], numba.extending.overload)
 register_model = cast(Callable[[Any], Callable[[type], type]], numba.extending.register_model)
 
-SOURCES = tuple(Path(__file__).parent.glob("*.py"))
+SOURCES = tuple(Path(__file__).parent.glob("*.py"))  # a change in any of them outdates the cache
 
 
 def compiled(function: Function) -> Function:
-    """``function`` compiled for the types it is called with, running without Python's lock."""
+    """Compile ``function`` with numba for the types it is called with; it releases the GIL."""
     try:
         fast = numba.njit(nogil=True, error_model="numpy", cache=True)(function)
-    except RuntimeError:  # no folder to keep it in: compile in every process
+    except RuntimeError:  # no writable cache folder: compile in every process
         fast = numba.njit(nogil=True, error_model="numpy")(function)
-    _forget_outdated(fast)
+    _delete_outdated(fast)
     return cast(Function, fast)
 
 
 def is_compiled(function: Any) -> bool:
-    """Whether compiled code for ``function`` is in memory or on disk."""
-    return bool(function.signatures) or any(_kept(function))
+    """Return whether numba has compiled ``function`` already, in memory or in the on-disk cache."""
+    return bool(function.signatures) or any(_cache_files(function))
 
 
-def _kept(function: Any) -> list[Path]:
-    """The files on disk that list what was compiled of ``function``."""
+def _cache_files(function: Any) -> list[Path]:
+    """Return the index files of ``function`` in numba's on-disk cache."""
     folder = function.stats.cache_path
     name = function.py_func.__qualname__
     module = function.py_func.__module__.rpartition(".")[2]
     return list(Path(folder).glob(f"{module}.{name}-*.nbi")) if folder else []
 
 
-def _forget_outdated(function: Any) -> None:
-    """Drop what was compiled before any of the kernels' sources changed.
+def _delete_outdated(function: Any) -> None:
+    """Delete numba cache entries that are older than any kernel source file.
 
-    numba itself looks only at the file of the function, not at those of the functions it calls.
+    numba itself checks only the file of the function, not those of the functions it calls.
     """
-    for index in _kept(function):
+    for index in _cache_files(function):
         with suppress(OSError):
             if index.stat().st_mtime < max(source.stat().st_mtime for source in SOURCES):
                 index.unlink()

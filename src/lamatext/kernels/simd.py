@@ -1,8 +1,8 @@
-"""Vectors of 32 bytes as values inside numba functions, and pointers to walk over with them.
+"""SIMD vectors of 32 bytes and pointers for numba functions.
 
-LLVM vectorises simple loops by itself, but not always and not the same way on every machine. The
-kernels say what they mean instead: ``r = load(gates, j)`` is eight float32 (or four float64) in
-one register, ``+ - * /`` work on all of them, and numba compiles the rest.
+LLVM vectorises simple loops by itself, but not always and not in the same way on every machine. The
+kernels are explicit instead: ``r = load(gates, j)`` loads eight float32 (or four float64) numbers
+into one SIMD register, ``+ - * /`` work on all of them, and numba compiles the rest.
 """
 
 import operator
@@ -24,13 +24,13 @@ FLAGS = ("contract",)  # a multiplication and the addition after it may become o
 
 
 def lanes(scalar: Any) -> int:
-    """How many numbers of this type one vector holds."""
+    """Return how many numbers of this type one SIMD vector holds."""
     return VECTOR_BYTES * 8 // int(scalar.bitwidth)
 
 
 @intrinsic
 def lanes_of(_context: Any, pointer: Any) -> Any:
-    """How many numbers from ``pointer`` on one vector holds."""
+    """Return the lanes of a SIMD vector of the numbers that ``pointer`` points to."""
 
     def build(context: Any, _builder: Any, signature: Any, _values: Any) -> Any:
         return context.get_constant(signature.return_type, lanes(pointer.dtype))
@@ -39,7 +39,7 @@ def lanes_of(_context: Any, pointer: Any) -> Any:
 
 
 class Vector(types.Type):  # type: ignore[misc]  # numba has no stubs
-    """The numba type of a vector of float32 or float64."""
+    """The numba type of a SIMD vector of float32 or float64."""
 
     def __init__(self, scalar: Any) -> None:
         self.scalar = scalar
@@ -48,7 +48,7 @@ class Vector(types.Type):  # type: ignore[misc]  # numba has no stubs
 
 @register_model(Vector)
 class VectorModel(models.PrimitiveModel):  # type: ignore[misc]
-    """A vector is an LLVM vector."""
+    """The numba data model of a SIMD vector: an LLVM vector."""
 
     def __init__(self, manager: Any, kind: Vector) -> None:
         scalar = manager[kind.scalar].get_value_type()
@@ -56,7 +56,7 @@ class VectorModel(models.PrimitiveModel):  # type: ignore[misc]
 
 
 def splat(builder: Any, scalar: Any, count: int) -> Any:
-    """The vector that holds ``scalar`` in all its lanes."""
+    """Return a SIMD vector with ``scalar`` in all its lanes."""
     whole = ir.VectorType(scalar.type, count)
     first = builder.insert_element(
         ir.Constant(whole, ir.Undefined), scalar, ir.Constant(ir.IntType(32), 0)
@@ -66,14 +66,14 @@ def splat(builder: Any, scalar: Any, count: int) -> Any:
 
 
 def vector_at(builder: Any, pointer: Any, index: Any, count: int) -> Any:
-    """The address of ``count`` numbers from ``pointer[index]`` on, as a vector's address."""
+    """Return the address ``pointer[index]`` as a pointer to a SIMD vector of ``count`` numbers."""
     whole = ir.VectorType(pointer.type.pointee, count)
     return builder.bitcast(builder.gep(pointer, [index]), whole.as_pointer())
 
 
 @intrinsic
 def at(_context: Any, array: Any, _index: Any) -> Any:
-    """The address of ``array[index]`` of a flat array."""
+    """Return a pointer to ``array[index]`` of a flat array, for SIMD loads and stores."""
 
     def build(context: Any, builder: Any, signature: Any, values: Any) -> Any:
         data = context.make_array(signature.args[0])(context, builder, values[0]).data
@@ -84,7 +84,7 @@ def at(_context: Any, array: Any, _index: Any) -> Any:
 
 @intrinsic
 def shift(_context: Any, pointer: Any, _count: Any) -> Any:
-    """The address ``count`` numbers after ``pointer``."""
+    """Return ``pointer`` advanced by ``count`` numbers."""
 
     def build(_context: Any, builder: Any, _signature: Any, values: Any) -> Any:
         return builder.gep(values[0], [values[1]])
@@ -94,7 +94,7 @@ def shift(_context: Any, pointer: Any, _count: Any) -> Any:
 
 @intrinsic
 def load(_context: Any, pointer: Any, _index: Any) -> Any:
-    """The vector that begins at ``pointer[index]``."""
+    """Load the SIMD vector that starts at ``pointer[index]``."""
     scalar = pointer.dtype
 
     def build(_context: Any, builder: Any, _signature: Any, values: Any) -> Any:
@@ -106,7 +106,7 @@ def load(_context: Any, pointer: Any, _index: Any) -> Any:
 
 @intrinsic
 def store(_context: Any, pointer: Any, _index: Any, vector: Any) -> Any:
-    """Write ``vector`` from ``pointer[index]`` on."""
+    """Store a SIMD vector at ``pointer[index]``."""
     scalar = pointer.dtype
 
     def build(context: Any, builder: Any, _signature: Any, values: Any) -> Any:
@@ -119,7 +119,7 @@ def store(_context: Any, pointer: Any, _index: Any, vector: Any) -> Any:
 
 @intrinsic
 def take_next(_context: Any, counter: Any) -> Any:
-    """The value of a counter that threads share, raised by one for the next who asks."""
+    """Return a counter that threads share and increment it atomically."""
 
     def build(_context: Any, builder: Any, _signature: Any, values: Any) -> Any:
         one = ir.Constant(values[0].type.pointee, 1)
@@ -129,7 +129,7 @@ def take_next(_context: Any, counter: Any) -> Any:
 
 
 def _operation(emit: str) -> Any:
-    """The intrinsic of one instruction on two vectors, or on a vector and a number."""
+    """Return the intrinsic of a SIMD instruction on two vectors, or on a vector and a number."""
 
     @intrinsic
     def operation(_context: Any, left: Any, right: Any) -> Any:
@@ -148,8 +148,8 @@ def _operation(emit: str) -> Any:
     return operation
 
 
-def _spread(symbol: Callable[[Any, Any], Any], emit: str) -> None:
-    """Let Python's operator work on vectors."""
+def _overload_operator(symbol: Callable[[Any, Any], Any], emit: str) -> None:
+    """Make a Python operator work on SIMD vectors."""
     operation = _operation(emit)
 
     @overload(symbol)
@@ -166,12 +166,12 @@ for _symbol, _emit in (
     (operator.mul, "fmul"),
     (operator.truediv, "fdiv"),
 ):
-    _spread(_symbol, _emit)
+    _overload_operator(_symbol, _emit)
 
 
 @intrinsic
 def clamp(_context: Any, vector: Any, _limit: Any) -> Any:
-    """``vector`` kept between ``-limit`` and ``limit``; a NaN stays one."""
+    """Clamp every lane of a SIMD vector to [-limit, limit]; NaN stays NaN."""
     scalar = vector.scalar
 
     def build(_context: Any, builder: Any, _signature: Any, values: Any) -> Any:
@@ -185,7 +185,7 @@ def clamp(_context: Any, vector: Any, _limit: Any) -> Any:
 
 @intrinsic
 def exp(_context: Any, vector: Any) -> Any:
-    """E to every number of ``vector``, as exact as the C library's."""
+    """Return e to the power of every lane of a SIMD vector, as accurate as the C library."""
 
     def build(_context: Any, builder: Any, _signature: Any, values: Any) -> Any:
         kind = values[0].type
@@ -198,7 +198,7 @@ def exp(_context: Any, vector: Any) -> Any:
 
 
 def tanh(vector: Any) -> Any:
-    """The hyperbolic tangent; compiled code only."""
+    """Return the hyperbolic tangent of a SIMD vector; only for compiled code."""
     raise NotImplementedError
 
 
@@ -212,7 +212,7 @@ def _tanh_exact(vector: Any) -> Any:  # pragma: no cover
 
 
 def _tanh_rational(vector: Any) -> Any:  # pragma: no cover
-    """Tanh x ≈ x p(x²) / q(x²), Eigen's coefficients: off by at most 3 units in the last place."""
+    """Return SIMD tanh x ≈ x p(x²) / q(x²) with Eigen's coefficients, accurate to 3 ulp."""
     x = clamp(vector, 7.90531110763549805)
     s = x * x
     p = s * -2.76076847742355e-16 + 2.00018790482477e-13

@@ -1,23 +1,22 @@
-"""Attention that pools the states of a text's words into one fixed-size matrix.
+"""Attention layers: pool the states of a text's words into one fixed-size matrix.
 
-Padding may hold any finite numbers, for its weight is exactly 0; every text has at least one word.
+Padding may hold any finite numbers, because its weight is exactly 0. Every text needs at least one
+word.
 Shapes: B texts, T words, D state width, E context width, M heads, k rank.
 """
 
 from math import log
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from lamatext.errors import ConfigError
-from lamatext.kernels import attention_cpu
-from lamatext.kernels.attention import can_run, fused_attention, in_parts
-from lamatext.kernels.attention_gradients import Form
+from lamatext.kernels.attention_dispatch import attention_kernel, score_in_parts
+from lamatext.kernels.attention_parameters import AttentionParameters
 
 
 class LowRankAttention(nn.Module):
-    """LAMA: score every word once a head with a rank-k bilinear form, against one context vector.
+    """LAMA: score every word once per head with a rank-k bilinear form against a context vector.
 
     With uₜ = tanh(W hₜ + b) and the context c, head i gives word t the score
 
@@ -28,15 +27,16 @@ class LowRankAttention(nn.Module):
     [paper, section "Low-Rank Factorization based Multi-Head Attention"]
 
     Args:
-        width: D, of the states.
-        heads: M.
-        context_width: E, of a context given with each text; None learns one vector for all texts.
-        rank: k; the paper's is 1.
-        project: score uₜ; otherwise the states hₜ themselves.
-        tanh: squash the scores.
+        width: D, the width of the states.
+        heads: M, the number of attention heads.
+        context_width: E, the width of the context passed with each text; None learns one context
+            vector for all texts.
+        rank: k; 1 in the paper.
+        project: score uₜ; otherwise score the states hₜ themselves.
+        tanh: apply tanh to the scores.
         l2: divide each word's scores by their norm over the heads.
-        temperature: where a learned factor τᵢ > 0 on each head's scores starts (ours, not the
-            paper's: after l2 no word could otherwise outweigh another by more than e²).
+        temperature: initial value of a learned factor τᵢ > 0 on each head's scores (not in the
+            paper: after l2 no word could otherwise outweigh another by more than e²).
     """
 
     def __init__(  # noqa: PLR0913 - one argument for each open choice of the equation
@@ -60,40 +60,46 @@ class LowRankAttention(nn.Module):
         self.context = nn.Parameter(torch.randn(width) / width**0.5) if learned else None
         self.p = nn.Linear(query_width, heads * rank, bias=False)
         self.q = nn.Linear(width, heads * rank, bias=False)
-        self.log_temperature = None if temperature is None else _log_of(temperature, heads)
+        self.log_temperature = None if temperature is None else _log_temperature(temperature, heads)
 
     def forward(
         self, states: Tensor, mask: Tensor, context: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
-        """Pool ``states`` (B, T, D) under ``mask`` (B, T; true for words) given ``context`` (B, E).
+        """Pool ``states`` (B, T, D) by LAMA attention, given ``mask`` (B, T) and ``context`` (B, E).
+
+        ``mask`` is true for words and false for padding.
 
         Returns:
-            The embedding S (B, M, D) and the weights A (B, M, T) that made it.
+            The embedding S (B, M, D) and the attention weights A (B, M, T).
         """
-        form = self.form(context)
-        _check_inputs(states, mask, form.q.shape[1])
+        parameters = self.kernel_parameters(context)
+        _check_inputs(states, mask, parameters.q.shape[1])
         if self.context is None:
-            _check_context(form.context, len(states), form.p.shape[1])
-        if can_run(states, form):
-            return fused_attention(states, mask, form)
-        if attention_cpu.can_run(states, form):
-            return attention_cpu.cpu_attention(states, mask, form)
-        scores = in_parts(lambda part: self.scores(part, context), states)  # (B, T, M)
+            _check_context(parameters.context, len(states), parameters.p.shape[1])
+        kernel = attention_kernel(states, parameters)
+        if kernel is not None:
+            return kernel(states, mask, parameters)
+        scores = score_in_parts(lambda part: self.scores(part, context), states)  # (B, T, M)
         weights = masked_softmax(scores.transpose(1, 2), mask[:, None, :])  # (B, M, T)
         return weights @ states, weights  # (B, M, D), (B, M, T)
 
-    def form(self, context: Tensor | None = None) -> Form:
-        """The equation as the fused kernel takes it."""
-        linear, learned = self._modules.get, self.context
-        project, p, q = linear("project"), linear("p"), linear("q")
-        shared = _given(context) if learned is None else learned  # (B, E) or (D,)
-        return Form(
-            _held(project, "weight"), _held(project, "bias"), _held(p, "weight"),
-            _held(q, "weight"), shared, self.log_temperature, self.heads, self.tanh, self.l2,
-        )  # fmt: skip
+    def kernel_parameters(self, context: Tensor | None = None) -> AttentionParameters:
+        """Return the parameters and options of the LAMA equation for the attention kernels."""
+        project = self.project
+        return AttentionParameters(
+            w=None if project is None else project.weight,
+            b=None if project is None else project.bias,
+            p=self.p.weight,
+            q=self.q.weight,
+            context=_required(context) if self.context is None else self.context,  # (B, E) or (D,)
+            log_temperature=self.log_temperature,
+            heads=self.heads,
+            tanh=self.tanh,
+            l2=self.l2,
+        )
 
     def scores(self, states: Tensor, context: Tensor | None = None) -> Tensor:
-        """What the softmax is taken of: (B, T, M)."""
+        """Return the attention scores (B, T, M), the input of the softmax."""
         words = states if self.project is None else self.project(states).tanh()  # (B, T, D)
         query = self.p(self._shared_context(context))  # (B, 1, M*k) or (M*k,)
         products = query * self.q(words)  # (B, T, M*k)
@@ -109,14 +115,14 @@ class LowRankAttention(nn.Module):
     def _shared_context(self, context: Tensor | None) -> Tensor:
         if self.context is not None:
             return self.context  # (D,)
-        return _given(context)[:, None, :]  # (B, 1, E)
+        return _required(context)[:, None, :]  # (B, 1, E)
 
 
 class BilinearAttention(nn.Module):
-    """The paper's single head: fₜ = cᵀ W uₜ with a full matrix W (E, D), softmax over the words.
+    """The paper's single attention head: fₜ = cᵀ W uₜ with a full matrix W (E, D).
 
-    [paper, section "Single-Head Attention"] The reference that the factorised form equals at full
-    rank; neither tanh nor l2 is applied to the score.
+    [paper, section "Single-Head Attention"] ``LowRankAttention`` with one head of full rank equals
+    it. Neither tanh nor l2 is applied to the score.
     """
 
     def __init__(self, width: int, context_width: int, *, project: bool = True) -> None:
@@ -128,17 +134,17 @@ class BilinearAttention(nn.Module):
     def forward(
         self, states: Tensor, mask: Tensor, context: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
-        """Pool ``states`` (B, T, D) given ``context`` (B, E): S (B, 1, D) and weights (B, 1, T)."""
+        """Pool ``states`` (B, T, D) by bilinear attention to S (B, 1, D) and weights (B, 1, T)."""
         _check_inputs(states, mask, self.weight.shape[1])
         words = states if self.project is None else self.project(states).tanh()  # (B, T, D)
-        query = _given(context) @ self.weight  # (B, D): cᵀ W
+        query = _required(context) @ self.weight  # (B, D): cᵀ W
         scores = query[:, None, :] @ words.transpose(1, 2)  # (B, 1, T)
         weights = masked_softmax(scores, mask[:, None, :])
         return weights @ states, weights
 
 
 class StructuredAttention(nn.Module):
-    """SAN (Lin et al. 2017): A = softmax(W₂ tanh(W₁ Hᵀ)), without biases, S = A H."""
+    """Structured self-attention (SAN, Lin et al. 2017): A = softmax(W₂ tanh(W₁ Hᵀ)), S = A H."""
 
     def __init__(self, width: int, heads: int, *, hidden: int = 350) -> None:
         super().__init__()
@@ -150,9 +156,9 @@ class StructuredAttention(nn.Module):
         self,
         states: Tensor,
         mask: Tensor,
-        context: Tensor | None = None,  # noqa: ARG002 - the contract of poolings
+        context: Tensor | None = None,  # noqa: ARG002 - same signature as every pooling
     ) -> tuple[Tensor, Tensor]:
-        """Pool ``states`` (B, T, D) under ``mask`` (B, T): S (B, M, D) and weights (B, M, T)."""
+        """Pool ``states`` (B, T, D) by structured attention to S (B, M, D) and weights (B, M, T)."""
         _check_inputs(states, mask, self.w1.in_features)
         scores = self.w2(self.w1(states).tanh())  # (B, T, M)
         weights = masked_softmax(scores.transpose(1, 2), mask[:, None, :])  # (B, M, T)
@@ -160,66 +166,64 @@ class StructuredAttention(nn.Module):
 
 
 def masked_softmax(scores: Tensor, mask: Tensor) -> Tensor:
-    """Softmax over the last axis, exactly zero where ``mask`` is false; no row may be all false."""
+    """Return the attention softmax over the last axis, 0 where ``mask`` is false.
+
+    Every row needs at least one true value in ``mask``.
+    """
     return scores.masked_fill(~mask, float("-inf")).softmax(dim=-1)
 
 
 def l2_normalised(scores: Tensor) -> Tensor:
-    """The paper's l2: x / ‖x‖ over the last axis. 0 stays 0, and its gradient is 0 too."""
+    """Return the attention scores divided by their norm over the last axis; 0 stays 0.
+
+    The gradient at 0 is 0 too.
+    """
     norm: Tensor = torch.linalg.vector_norm(scores, dim=-1, keepdim=True)
     return scores / norm.masked_fill(norm == 0, float("inf"))
 
 
 def gaussian_linear(width: int) -> nn.Linear:
-    """W and b of uₜ = tanh(W hₜ + b), drawn from N(0, 0.1²) as the paper has it."""
+    """Return the attention layer of uₜ = tanh(W hₜ + b), with W and b drawn from N(0, 0.1²)."""
     linear = nn.Linear(width, width)
     nn.init.normal_(linear.weight, std=0.1)
     nn.init.normal_(linear.bias, std=0.1)
     return linear
 
 
-def _given(context: Tensor | None) -> Tensor:
+def _required(context: Tensor | None) -> Tensor:
     if context is None:
         raise ConfigError(
-            "this attention was made with context_width, so it needs a context (B, E) for each "
+            "this attention layer has a context_width, so it needs a context (B, E), one row per "
             "text: attend(states, mask, context), for example the mean of the text's embeddings. "
-            "Leave context_width out of LowRankAttention to learn one vector for all texts."
+            "Omit context_width in LowRankAttention to learn one vector for all texts."
         )
     return context
-
-
-def _held(linear: nn.Module | None, name: str) -> Any:
-    """A parameter, without nn.Module's search, which for all of them takes microseconds."""
-    if linear is None:
-        return None
-    found = linear._parameters.get(name)
-    return getattr(linear, name) if found is None else found  # None where it is parametrised
 
 
 def _check_context(context: Tensor, texts: int, width: int) -> None:
     if context.shape != (texts, width):
         raise ConfigError(
-            f"context must be {(texts, width)}, a row for each text, got {tuple(context.shape)}."
+            f"context must be {(texts, width)}, one row per text, got {tuple(context.shape)}."
         )
 
 
 def _check_inputs(states: Tensor, mask: Tensor, width: int) -> None:
-    """The kernels trust shapes and types: what does not fit must not reach them."""
+    """Raise if states or mask do not fit the attention layer; the kernels do not check them."""
     shape = states.shape
     if len(shape) != 3 or shape[2] != width:
         raise ConfigError(f"states must be (B, T, {width}), got {tuple(shape)}.")
     if mask.device != states.device:
-        raise ConfigError(f"mask is on {mask.device}, and states are on {states.device}.")
+        raise ConfigError(f"mask is on {mask.device}, but states are on {states.device}.")
     if mask.dtype != torch.bool or mask.shape != shape[:2]:
         raise ConfigError(
             f"mask must be bool of shape {tuple(shape[:2])}, true for words, got "
-            f"{mask.dtype} of shape {tuple(mask.shape)}. Use mask.bool() on one of 0 and 1."
+            f"{mask.dtype} of shape {tuple(mask.shape)}. Convert a 0/1 mask with mask.bool()."
         )
 
 
-def _log_of(temperature: float, heads: int) -> nn.Parameter:
-    if not temperature > 0:  # nor NaN
-        raise ConfigError(f"temperature ({temperature}) must be above 0, or None for none at all.")
+def _log_temperature(temperature: float, heads: int) -> nn.Parameter:
+    if not temperature > 0:  # also catches NaN
+        raise ConfigError(f"temperature ({temperature}) must be above 0; None disables it.")
     return nn.Parameter(torch.full((heads,), log(temperature)))
 
 

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from lamatext.errors import ConfigError
-from lamatext.kernels.gru import run_gru
+from lamatext.kernels.gru_dispatch import run_gru
 
 
 class NoEncoder(nn.Module):

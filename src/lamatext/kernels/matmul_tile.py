@@ -1,24 +1,29 @@
-"""Matrix products small enough to stay in a core's caches, on tiles that live in registers.
+"""Small matrix products (matmul) for numba kernels, computed in tiles that fit the registers.
 
 BLAS is made for large matrices; a step of a recurrent network multiplies a few rows. Here a tile
-of 4 rows by a few vectors is summed in registers over the whole depth, one load of the right-hand
-side serving all rows.
+of 4 rows by a few vectors is accumulated in registers over the whole depth, and one load of the
+right-hand matrix serves all rows. Reference implementation: ``numpy.matmul``.
 """
 
 from itertools import product
 from typing import Any, NamedTuple
 
 import llvmlite.binding as llvm
+import numpy as np
+from numpy.typing import NDArray
 
 from lamatext.kernels.numba_compat import cgutils, compiled, intrinsic, types
-from lamatext.kernels.simd import FLAGS, lanes, lanes_of, shift, splat, vector_at
+from lamatext.kernels.simd import FLAGS, at, lanes, lanes_of, shift, splat, vector_at
 
-ROWS = 4  # of a tile; with 6 vectors: 24 sums, 6 loaded vectors and a broadcast are 31 registers
+ROWS = 4  # per tile; with 6 vectors: 24 sums, 6 loaded vectors and 1 broadcast are 31 registers
 VECTORS = 6 if llvm.get_host_cpu_features().get("avx512vl") else 3
+
+Floats = NDArray[np.floating[Any]]
+Integers = NDArray[np.int64]
 
 
 class Matrix(NamedTuple):
-    """Element (i, j) lies at ``data[i * row + j * step]``; ``row`` 0 repeats one row."""
+    """A matrix operand: element (i, j) is ``data[i * row + j * step]``; ``row`` 0 repeats one row."""
 
     data: Any
     row: int
@@ -36,7 +41,7 @@ def _tile(
     _rows: Any,
     _vectors: Any,
 ) -> Any:
-    """Out = start + left · right for one tile; as ``multiply``, ``rows`` ≤ ROWS."""
+    """Compute out = start + left · right for one matmul tile of at most ROWS rows."""
     scalar = out.types[0].dtype
     count = lanes(scalar)
 
@@ -60,7 +65,7 @@ def _tile(
 
 
 def _emit_tile(builder: Any, operands: Any, depth: Any, shape: tuple[int, int], count: int) -> None:
-    """Write the instructions of one tile: sums are loaded, raised ``depth`` times, stored."""
+    """Emit the LLVM code of one matmul tile: load the sums, accumulate over the depth, store."""
     out, start, left, right = (_Operand(builder, value) for value in operands)
     places = list(product(range(shape[0]), range(shape[1])))
     size = depth.type
@@ -86,30 +91,37 @@ def _emit_tile(builder: Any, operands: Any, depth: Any, shape: tuple[int, int], 
 
 
 class _Operand:
-    """The parts of a ``Matrix`` value, and the addresses they give."""
+    """The LLVM values of a ``Matrix`` operand, which give the addresses of its elements."""
 
     def __init__(self, builder: Any, value: Any) -> None:
         self.builder = builder
         self.data, self.row, self.step = (builder.extract_value(value, part) for part in range(3))
 
     def scalar(self, i: Any, j: Any) -> Any:
-        """The address of element (i, j)."""
+        """Return the address of element (i, j) of the matrix operand."""
         build = self.builder
         return build.gep(self.data, [build.add(build.mul(i, self.row), build.mul(j, self.step))])
 
     def vector(self, i: Any, j: Any, count: int) -> Any:
-        """The address of ``count`` elements from (i, j) on in a row whose step is 1."""
+        """Return the address of ``count`` matrix elements from (i, j) on, in a row whose step is 1."""
         build = self.builder
         return vector_at(build, self.data, build.add(build.mul(i, self.row), j), count)
 
 
 @compiled
-def multiply(  # noqa: PLR0913  # four operands and three sizes
+def matrix(array: Floats, start: int, row: int) -> Matrix:  # pragma: no cover
+    """Return the matrix operand that starts at ``array[start]``, with ``row`` numbers per row."""
+    return Matrix(at(array, start), row, 1)
+
+
+@compiled
+def multiply(  # noqa: PLR0913 - four operands and three sizes
     out: Matrix, start: Matrix, left: Matrix, right: Matrix, rows: int, columns: int, depth: int
 ) -> None:  # pragma: no cover
-    """Out (rows, columns) = start (rows, columns) + left (rows, depth) · right (depth, columns).
+    """Compute the matrix product out = start + left · right, tile by tile.
 
-    ``columns`` is a multiple of the vector's lanes; steps of ``out``, ``start``, ``right`` are 1.
+    ``out`` and ``start`` are (rows, columns), ``left`` is (rows, depth), ``right`` (depth, columns).
+    ``columns`` is a multiple of the SIMD lanes; the steps of ``out``, ``start`` and ``right`` are 1.
     ``out`` may be ``start``.
     """
     width = lanes_of(out.data)

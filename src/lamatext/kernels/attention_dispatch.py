@@ -1,0 +1,85 @@
+"""Choose the attention kernel: Triton on an NVIDIA GPU, numba on the CPU, or none.
+
+Reference implementation of both attention kernels: the plain torch equation in
+``lamatext.nn.attention.LowRankAttention``, which also runs whatever no kernel can.
+
+Shapes: B texts, T words, D state width, M heads.
+"""
+
+import importlib.util
+import os
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from lamatext.kernels import attention_cuda
+from lamatext.kernels.attention_parameters import AttentionParameters
+
+SWITCH = "LAMATEXT_ATTENTION"  # environment: "plain" disables the attention kernels
+
+MAX_CPU_WORDS = 4096  # longer texts are scored in parts by the plain equation
+PART = 2048  # words scored at a time by ``score_in_parts``
+
+Kernel = Callable[[Tensor, Tensor, AttentionParameters], tuple[Tensor, Tensor]]
+
+
+def attention_kernel(states: Tensor, parameters: AttentionParameters) -> Kernel | None:
+    """Return the attention kernel that can process ``states`` (B, T, D), or None.
+
+    A kernel takes states, mask (B, T) and parameters, and returns S (B, M, D) and A (B, M, T).
+    """
+    if os.environ.get(SWITCH) == "plain":
+        return None
+    if states.is_cuda:
+        can_run = attention_cuda.can_run(states, parameters)
+        return attention_cuda.cuda_attention if can_run else None
+    if not _cpu_kernel_can_run(states, parameters):
+        return None
+    from lamatext.kernels.attention_cpu import cpu_attention  # needs numba
+
+    return cpu_attention
+
+
+def score_in_parts(score: Callable[[Tensor], Tensor], states: Tensor) -> Tensor:
+    """Return the attention scores ``score(states)`` (B, T, M), computed in parts to save memory.
+
+    Only on a CPU without gradients: otherwise a text of a million words would need memory for
+    several copies of its states.
+    """
+    if states.shape[1] <= PART or states.is_cuda or torch.is_grad_enabled():
+        return score(states)
+    return torch.cat([score(part) for part in torch.split(states, PART, dim=1)], dim=1)
+
+
+def _cpu_kernel_can_run(states: Tensor, parameters: AttentionParameters) -> bool:
+    w, q, context = parameters.w, parameters.q, parameters.context
+    return (
+        states.device.type == "cpu"
+        and type(states) is Tensor  # a subclass such as FakeTensor may hold no numbers
+        and states.dtype in (torch.float32, torch.float64)
+        and w is not None
+        and w.dtype == q.dtype == context.dtype == states.dtype
+        and states.shape[1] <= MAX_CPU_WORDS
+        and not torch.is_autocast_enabled("cpu")
+        and not torch.compiler.is_compiling()
+        and not _inside_functorch(states, w, q, context)
+        and importlib.util.find_spec("numba") is not None
+    )
+
+
+def _inside_functorch(*tensors: Tensor) -> bool:
+    """Return whether a ``torch.func`` transform is active, where attention kernels cannot run.
+
+    torch has no public query for this. If its private one is missing, test whether a tensor is
+    wrapped by a transform: such a tensor has no data pointer.
+    """
+    query = getattr(torch._C, "_are_functorch_transforms_active", None)
+    if query is not None:
+        return bool(query())
+    try:
+        for tensor in tensors:
+            tensor.data_ptr()
+    except RuntimeError:
+        return True
+    return False

@@ -1,0 +1,30 @@
+"""Compile the CPU kernels (GRU and attention) before the first training batch needs them."""
+
+import importlib.util
+
+import torch
+
+from lamatext.kernels.gru_dispatch import cpu_gru
+
+
+def cpu_kernels_are_compiled() -> bool:
+    """Return whether the CPU kernels start without compilation: cached, or numba is missing."""
+    if importlib.util.find_spec("numba") is None:
+        return True
+    from lamatext.kernels import attention_cpu, gru_cpu
+    from lamatext.kernels.numba_compat import is_compiled
+
+    return all(is_compiled(kernel) for kernel in (*gru_cpu.KERNELS, *attention_cpu.KERNELS))
+
+
+def compile_cpu_kernels(dtype: torch.dtype = torch.float32) -> None:
+    """Compile the CPU kernels: a few seconds once per machine, then they are read from disk."""
+    if importlib.util.find_spec("numba") is None:
+        return
+    from lamatext.kernels.attention_cpu import compile_attention
+
+    compile_attention(dtype)
+    shapes = [(3, 1), (3, 1), (3,), (3,)] * 2
+    parameters = [torch.zeros(shape, dtype=dtype, requires_grad=True) for shape in shapes]
+    inputs = torch.zeros(1, 1, 1, dtype=dtype, requires_grad=True)
+    cpu_gru(inputs, torch.ones(1, dtype=torch.int64), parameters).sum().backward()  # type: ignore[no-untyped-call]

@@ -1,0 +1,57 @@
+"""Threads for CPU kernels that release the GIL.
+
+numba's own thread layers either kill a forked child or abort if two threads call a kernel at the
+same time. These are plain threads, created at first use and again in a forked child.
+"""
+
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+THREADS = "LAMATEXT_THREADS"  # environment: number of kernel threads; overrides everything else
+
+_requested: ContextVar[int | None] = ContextVar("kernel threads", default=None)
+_pool: ThreadPoolExecutor | None = None
+
+
+def _discard_pool() -> None:
+    """Drop the kernel thread pool after a fork, which threads do not survive."""
+    global _pool
+    _pool = None
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_discard_pool)
+
+
+@contextmanager
+def kernel_threads(count: int) -> Iterator[None]:
+    """Run CPU kernels on ``count`` threads inside the block, whatever torch's setting is."""
+    token = _requested.set(count)
+    try:
+        yield
+    finally:
+        _requested.reset(token)
+
+
+def thread_count(default: int) -> int:
+    """Return the number of kernel threads: from the environment, ``kernel_threads`` or default."""
+    return int(os.environ.get(THREADS) or _requested.get() or default)
+
+
+def run_on_threads(work: Callable[[], None], threads: int) -> None:
+    """Call ``work`` on up to ``threads`` threads, the calling one included, and wait for all.
+
+    ``work`` takes tasks from a shared counter until none is left. A kernel thread that has not
+    started by then, because the machine is busy, is cancelled instead of waited for.
+    """
+    global _pool
+    if threads > 1 and _pool is None:
+        _pool = ThreadPoolExecutor(os.cpu_count() or 1, thread_name_prefix="lamatext")
+    others = [_pool.submit(work) for _ in range(threads - 1)] if _pool else []
+    work()
+    for other in others:
+        if not other.cancel():
+            other.result()

@@ -21,7 +21,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from benchmarks.comparison import Comparison, SkippedError
-from lamatext.kernels.attention import SWITCH
+from lamatext.kernels.attention_dispatch import SWITCH
 from lamatext.nn.attention import LowRankAttention
 
 WIDTH, HEADS = 128, 15

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from benchmarks.comparison import Comparison, time_alternating
 from benchmarks.plain_pytorch import best_threads, plain_pytorch
-from lamatext.kernels.gru import packed_gru, run_gru, use_kernel
+from lamatext.kernels.gru_dispatch import packed_gru, run_gru, use_cpu_kernel
 from lamatext.training.cpu_threads import one_torch_thread
 
 HIDDEN = (50, 128, 256)
@@ -80,7 +80,7 @@ def compare_gru(shape: Shape, *, rounds: int, seed: int = 0) -> list[Comparison]
             seconds["ours"],
             seconds[name],
             baseline_threads=threads[name],
-            kernel=use_kernel(gru, inputs, lengths),
+            kernel=use_cpu_kernel(gru, inputs, lengths),
         )
         for name in baselines
     ]

@@ -7,9 +7,9 @@ from contextlib import contextmanager
 
 import torch
 
-from lamatext.kernels import attention_cpu, gru
+from lamatext.kernels import attention_dispatch, gru_dispatch
 
-SWITCHES = (gru.SWITCH, attention_cpu.SWITCH)
+SWITCHES = (gru_dispatch.SWITCH, attention_dispatch.SWITCH)
 
 
 @contextmanager

@@ -20,7 +20,7 @@ from benchmarks.attention_scaling import (
     summarize,
 )
 from benchmarks.comparison import SkippedError, write_records
-from lamatext.kernels.attention import SWITCH
+from lamatext.kernels.attention_dispatch import SWITCH
 
 
 def points() -> list[Point]:

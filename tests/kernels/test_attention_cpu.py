@@ -1,4 +1,4 @@
-"""The compiled attention against the plain layer, which the paper's equations prove."""
+"""The CPU attention kernel against the plain layer, and the choice between the two."""
 
 import os
 from collections.abc import Iterator
@@ -9,8 +9,14 @@ import pytest
 import torch
 from torch import Tensor
 
-from lamatext.kernels.attention_cpu import SWITCH, can_run, compile_attention
-from lamatext.kernels.threads import kernel_threads
+from lamatext.kernels import attention_dispatch
+from lamatext.kernels.attention_dispatch import (
+    PART,
+    SWITCH,
+    attention_kernel,
+    score_in_parts,
+)
+from lamatext.kernels.kernel_threads import kernel_threads
 from lamatext.nn.attention import LowRankAttention
 
 pytest.importorskip("numba")
@@ -18,6 +24,7 @@ pytest.importorskip("numba")
 
 @contextmanager
 def plain() -> Iterator[None]:
+    """Disable the attention kernels inside the block."""
     before = os.environ.get(SWITCH)
     os.environ[SWITCH] = "plain"
     try:
@@ -31,7 +38,7 @@ def plain() -> Iterator[None]:
 def batch(
     layer: LowRankAttention, texts: int, words: int, seed: int
 ) -> tuple[Tensor, Tensor, Tensor | None]:
-    """States, a mask with holes, and a context where the layer wants one."""
+    """Return states, a mask with gaps, and a context if the layer needs one."""
     torch.manual_seed(seed)
     dtype, width = layer.q.weight.dtype, layer.q.in_features
     states = torch.randn(texts, words, width, dtype=dtype, requires_grad=True)
@@ -45,7 +52,7 @@ def batch(
 def outcome(
     layer: LowRankAttention, given: tuple[Tensor, Tensor, Tensor | None], *, of_weights: bool
 ) -> list[Tensor]:
-    """S and A, and the gradients of all that has one."""
+    """Return S, A and all gradients."""
     states, _, context = given
     leaves = [states, *layer.parameters(), *([] if context is None else [context])]
     embedding, weights = layer(*given)
@@ -68,7 +75,7 @@ FORMS = [
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("of_weights", [True, False])
-def test_results_and_gradients_are_the_plain_layers(
+def test_outputs_and_gradients_match_the_plain_layer(
     form: dict[str, object], of_weights: bool
 ) -> None:
     draw = np.random.default_rng(0)
@@ -77,7 +84,7 @@ def test_results_and_gradients_are_the_plain_layers(
         torch.manual_seed(seed)
         layer = LowRankAttention(width, heads, **form).double()  # type: ignore[arg-type]
         given = batch(layer, texts, words, seed)
-        assert can_run(given[0], layer.form(given[2]))
+        assert attention_kernel(given[0], layer.kernel_parameters(given[2])) is not None
 
         found = outcome(layer, given, of_weights=of_weights)
         with plain():
@@ -87,7 +94,7 @@ def test_results_and_gradients_are_the_plain_layers(
             torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-11)
 
 
-def test_gradients_are_those_of_small_steps() -> None:
+def test_gradients_pass_gradcheck() -> None:
     torch.manual_seed(0)
     layer = LowRankAttention(5, 3, 4, temperature=2.0).double()
     states, mask, context = batch(layer, 3, 4, 0)
@@ -96,7 +103,7 @@ def test_gradients_are_those_of_small_steps() -> None:
     assert torch.autograd.gradcheck(lambda h, c: layer(h, mask, c), (states, context))
 
 
-def test_single_precision_is_the_plain_layers_but_for_rounding() -> None:
+def test_single_precision_matches_the_plain_layer_up_to_rounding() -> None:
     torch.manual_seed(0)
     layer = LowRankAttention(100, 15, 100)
     given = batch(layer, 9, 40, 0)
@@ -134,7 +141,7 @@ def test_the_number_of_threads_changes_no_bit() -> None:
         assert all(torch.equal(a, b) for a, b in zip(results[0], other, strict=True))
 
 
-def test_going_back_twice_gives_the_same() -> None:
+def test_backward_may_run_twice() -> None:
     layer = LowRankAttention(5, 3, 4)
     states, mask, context = batch(layer, 3, 4, 0)
     embedding, _ = layer(states, mask, context)
@@ -146,34 +153,49 @@ def test_going_back_twice_gives_the_same() -> None:
     assert torch.equal(first, again)
 
 
-def test_what_the_kernel_cannot_do_is_left_to_the_plain_way(
+def test_tensors_that_the_kernel_does_not_support_use_the_plain_equation(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     layer = LowRankAttention(4, 2, 4)
     states, _, context = batch(layer, 2, 3, 0)
-    form = layer.form(context)
+    parameters = layer.kernel_parameters(context)
+    unprojected = LowRankAttention(4, 2, 4, project=False).kernel_parameters(context)
 
-    assert can_run(states, form)
-    assert not can_run(states.double(), form)
-    assert not can_run(states, LowRankAttention(4, 2, 4, project=False).form(context))
-    assert not can_run(torch.empty(1, 5000, 4), form)
+    assert attention_kernel(states, parameters) is not None
+    assert attention_kernel(states.double(), parameters) is None
+    assert attention_kernel(states, unprojected) is None
+    assert attention_kernel(torch.empty(1, 5000, 4), parameters) is None
     with torch.autocast("cpu", torch.bfloat16):
-        assert not can_run(states, form)
+        assert attention_kernel(states, parameters) is None
     monkeypatch.setenv(SWITCH, "plain")
-    assert not can_run(states, form)
+    assert attention_kernel(states, parameters) is None
 
 
-def test_functional_transforms_take_the_plain_way() -> None:
+def test_without_numba_the_plain_equation_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    layer = LowRankAttention(4, 2, 4)
+    states, _, context = batch(layer, 2, 3, 0)
+    monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
+
+    assert attention_kernel(states, layer.kernel_parameters(context)) is None
+
+
+@pytest.mark.parametrize("torch_has_the_query", [True, False])
+def test_torch_func_transforms_use_the_plain_equation(
+    monkeypatch: pytest.MonkeyPatch, torch_has_the_query: bool
+) -> None:
     layer = LowRankAttention(4, 2, 4)
     states, mask, context = batch(layer, 2, 3, 0)
     expected = torch.autograd.grad(layer(states, mask, context)[0].sum(), states)[0]
+    if not torch_has_the_query:  # torch itself needs it, so only our lookup of it fails
+        monkeypatch.setattr(attention_dispatch, "FUNCTORCH_QUERY", "missing")
 
-    found = torch.func.grad(lambda h: layer(h, mask, context)[0].sum())(states.detach())
+    result = torch.func.grad(lambda h: layer(h, mask, context)[0].sum())(states.detach())
 
-    torch.testing.assert_close(found, expected, rtol=1e-3, atol=1e-4)
+    torch.testing.assert_close(result, expected, rtol=1e-3, atol=1e-4)
+    assert attention_kernel(states, layer.kernel_parameters(context)) is not None
 
 
-def test_a_tensor_without_numbers_takes_the_plain_way() -> None:
+def test_a_tensor_without_storage_uses_the_plain_equation() -> None:
     from torch._subclasses.fake_tensor import FakeTensorMode
 
     with FakeTensorMode():
@@ -184,5 +206,16 @@ def test_a_tensor_without_numbers_takes_the_plain_way() -> None:
     assert embedding.shape == (5, 2, 4)
 
 
-def test_it_compiles_ahead_of_use() -> None:
-    compile_attention(torch.float64)
+def test_long_texts_are_scored_in_parts_only_without_gradients() -> None:
+    sizes: list[int] = []
+
+    def score(part: Tensor) -> Tensor:
+        sizes.append(part.shape[1])
+        return part.sum(-1, keepdim=True)
+
+    states = torch.randn(1, PART + 5, 3)
+    whole = score_in_parts(score, states)
+    with torch.no_grad():
+        torch.testing.assert_close(score_in_parts(score, states), whole)
+
+    assert sizes == [PART + 5, PART, 5]

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from lamatext.kernels import gru_cuda
-from lamatext.kernels.gru import plain_gru
+from lamatext.kernels.gru_dispatch import plain_gru
 
 HIDDEN = 5
 HARNESS = """
@@ -82,9 +82,7 @@ def compare(device: str, hidden: int, words: int) -> None:
     parameters = [weight for way in gru.all_weights for weight in way]
 
     plain = states_and_gradients(gru, inputs, lambda: plain_gru(gru, inputs, lengths))
-    ours = states_and_gradients(
-        gru, inputs, lambda: gru_cuda.cuda_bigru(inputs, lengths, parameters)
-    )
+    ours = states_and_gradients(gru, inputs, lambda: gru_cuda.cuda_gru(inputs, lengths, parameters))
 
     assert len(plain) == len(ours) == 10
     for expected, got in zip(plain, ours, strict=True):
@@ -105,7 +103,7 @@ def test_the_kernels_source_gives_the_states_and_gradients_of_torch(
     )
     library = ctypes.CDLL(str(tmp_path / "gru.so"))
     launches = by_threads(library, "forward"), by_threads(library, "backward")
-    monkeypatch.setattr(gru_cuda, "kernels", lambda hidden: launches)  # noqa: ARG005
+    monkeypatch.setattr(gru_cuda, "compiled_kernels", lambda hidden: launches)  # noqa: ARG005
 
     compare("cpu", HIDDEN, 9)
 

@@ -357,24 +357,24 @@ def test_the_masked_softmax_is_zero_off_the_mask() -> None:
     assert weights[0, 2] == 0
 
 
-def test_the_form_follows_parameters_that_are_computed_or_replaced() -> None:
+def test_kernel_parameters_follow_parametrised_and_replaced_weights() -> None:
     layer = LowRankAttention(D, M, E)
     nn.utils.parametrizations.weight_norm(layer.p)
     layer.q.weight = nn.Parameter(torch.ones(M, D))
-    form = layer.form(torch.zeros(2, E))
+    parameters = layer.kernel_parameters(torch.zeros(2, E))
 
-    assert torch.equal(form.p, layer.p.weight)
-    assert form.q is layer.q.weight
-    assert form.w is not None
-    assert form.b is not None
-    assert LowRankAttention(D, M, E, project=False).form(torch.zeros(2, E)).w is None
+    assert torch.equal(parameters.p, layer.p.weight)
+    assert parameters.q is layer.q.weight
+    assert parameters.w is not None
+    assert parameters.b is not None
+    assert LowRankAttention(D, M, E, project=False).kernel_parameters(torch.zeros(2, E)).w is None
 
 
 @pytest.mark.parametrize("layer", [LowRankAttention(D, M, E), BilinearAttention(D, E)])
 def test_a_missing_context_is_named(layer: nn.Module) -> None:
     states, mask = states_and_mask()
 
-    with pytest.raises(ConfigError, match=r"it needs a context \(B, E\) for each text: attend"):
+    with pytest.raises(ConfigError, match=r"it needs a context \(B, E\), one row per text: attend"):
         layer(states.float(), mask)
 
 
@@ -392,7 +392,7 @@ PUBLIC = [LowRankAttention(D, M, E), BilinearAttention(D, E), StructuredAttentio
         (torch.ones(2, T), r"got torch\.float32 of shape \(2, 5\)"),
         (torch.ones(2, T - 1).bool(), r"got torch\.bool of shape \(2, 4\)"),
         (torch.ones(1, T).bool(), r"got torch\.bool of shape \(1, 5\)"),
-        (torch.ones(2, T, device="meta").bool(), "mask is on meta, and states are on cpu"),
+        (torch.ones(2, T, device="meta").bool(), "mask is on meta, but states are on cpu"),
     ],
 )
 def test_a_mask_of_another_kind_or_shape_never_reaches_the_kernels(
@@ -413,7 +413,7 @@ def test_states_have_the_width_of_the_layer(layer: nn.Module, shape: tuple[int, 
 def test_a_context_is_a_row_for_each_text(shape: tuple[int, ...]) -> None:
     states, mask = states_and_mask()
 
-    with pytest.raises(ConfigError, match=rf"context must be \(2, {E}\), a row for each text, got"):
+    with pytest.raises(ConfigError, match=rf"context must be \(2, {E}\), one row per text, got"):
         LowRankAttention(D, M, E)(states.float(), mask, torch.randn(shape))
 
 

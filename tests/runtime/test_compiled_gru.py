@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import torch
 
-from lamatext.kernels.gru import SWITCH
+from lamatext.kernels.gru_dispatch import SWITCH
 from lamatext.runtime import compiled_gru, onnx_engine
 from lamatext.runtime.compiled_gru import CompiledGru, compiled_library
 from lamatext.runtime.onnx_engine import OnnxEngine

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from lamatext.kernels.threads import THREADS, kernel_threads, threads_or
+from lamatext.kernels.kernel_threads import THREADS, kernel_threads, thread_count
 from lamatext.nn.network import Network, build_network
 from lamatext.settings import ModelName, ModelSettings
 from lamatext.training.cpu_threads import training_threads
@@ -29,11 +29,11 @@ def two_threads(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 @pytest.mark.usefixtures("two_threads")
 def test_torch_has_one_thread_and_the_kernel_all_of_them() -> None:
     with training_threads(network("lama-ctx")):
-        assert (torch.get_num_threads(), threads_or(torch.get_num_threads())) == (1, 2)
+        assert (torch.get_num_threads(), thread_count(torch.get_num_threads())) == (1, 2)
         with training_threads(network("lama-ctx")):
-            assert (torch.get_num_threads(), threads_or(torch.get_num_threads())) == (1, 2)
+            assert (torch.get_num_threads(), thread_count(torch.get_num_threads())) == (1, 2)
 
-    assert (torch.get_num_threads(), threads_or(torch.get_num_threads())) == (2, 2)
+    assert (torch.get_num_threads(), thread_count(torch.get_num_threads())) == (2, 2)
 
 
 @pytest.mark.usefixtures("two_threads")
@@ -58,4 +58,4 @@ def test_the_environment_has_the_last_word(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setenv(THREADS, "3")
 
     with kernel_threads(2):
-        assert threads_or(1) == 3
+        assert thread_count(1) == 3

@@ -244,13 +244,13 @@ def attend(
         h = matrix(trace.states, row * padded, padded)
         right = matrix(operands.project, 0, padded)
         multiply(u, matrix(operands.bias, 0, 0), h, right, length, padded, sizes.width)
-        apply_tanh(trace.scored, row * padded, length * padded, sizes.lanes)
+        _apply_tanh(trace.scored, row * padded, length * padded, sizes.lanes)
         f = matrix(trace.squashed, row * heads, heads)
         right = matrix(operands.vectors, text * padded * heads, heads)
         multiply(f, matrix(zeros, 0, 0), u, right, length, heads, sizes.width)
         if sizes.tanh:
-            apply_tanh(trace.squashed, row * heads, length * heads, sizes.lanes)
-        softmax(sizes, operands, trace, text)
+            _apply_tanh(trace.squashed, row * heads, length * heads, sizes.lanes)
+        weights_of_text(sizes, operands, trace, text)
         a = Matrix(at(trace.weights, row * heads), 1, heads)  # (M, T): Aᵀ read as A
         out = matrix(pooled, 0, padded)
         multiply(out, matrix(zeros, 0, 0), a, h, sizes.heads, padded, length)
@@ -271,15 +271,17 @@ def copy_states_in(
 
 
 @compiled
-def apply_tanh(values: Floats, start: int, count: int, lanes: int) -> None:  # pragma: no cover
+def _apply_tanh(values: Floats, start: int, count: int, lanes: int) -> None:  # pragma: no cover
     place = at(values, start)
     for j in range(0, count, lanes):
         store(place, j, tanh(load(place, j)))
 
 
 @compiled
-def softmax(sizes: Sizes, operands: Operands, trace: Trace, text: int) -> None:  # pragma: no cover
-    """Compute the attention weights Aᵀ = softmax(τ s / ‖s‖) over the unmasked words of a text."""
+def weights_of_text(
+    sizes: Sizes, operands: Operands, trace: Trace, text: int
+) -> None:  # pragma: no cover
+    """Compute the attention weights Aᵀ of a text: the softmax of τ s / ‖s‖, 0 where masked."""
     heads = sizes.padded_heads
     most = np.full(heads, -np.inf, trace.weights.dtype)
     total = np.zeros(heads, trace.weights.dtype)

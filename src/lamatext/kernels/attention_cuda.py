@@ -67,7 +67,7 @@ def can_run(states: Tensor, parameters: AttentionParameters) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def _supports(  # noqa: PLR0913 - everything that support depends on, as a cache key
+def _supports(
     shape: torch.Size,
     p_shape: torch.Size,
     heads: int,
@@ -120,9 +120,7 @@ def agrees_with_reference(device: torch.device) -> bool:
     numbers = (torch.arange(8192, device=device, dtype=torch.float32) * 37).sin() / 3
     states, w, q = numbers[:6400].view(2, 200, 16), numbers[:256].view(16, 16), numbers[-48:]
     q = q.view(3, 16)
-    parameters = AttentionParameters(
-        w, q[0], q, q, states[:, 0], None, heads=3, tanh=True, l2=True
-    )
+    parameters = AttentionParameters(w, q[0], q, q, states[:, 0], None, heads=3, tanh=True, l2=True)
     mask = torch.arange(200, device=device) < torch.tensor([[200], [70]], device=device)
     with torch.autocast(device.type, enabled=False):
         words = F.linear(states, w, q[0]).tanh()
@@ -273,9 +271,7 @@ class Plan(NamedTuple):
     shared: bool  # whether several programs share a text
 
 
-def launch(
-    states: Tensor, mask: Tensor, parameters: AttentionParameters
-) -> tuple[Tensor, Tensor]:
+def launch(states: Tensor, mask: Tensor, parameters: AttentionParameters) -> tuple[Tensor, Tensor]:
     """Launch the Triton attention kernel: S (B, M, D) and A (B, M, T), without gradients."""
     states, heads = states.contiguous(), parameters.heads
     texts, words, width = shape = states.shape
@@ -325,8 +321,8 @@ def plan_for(  # noqa: PLR0913 - everything that a launch depends on, as a cache
     if joined != SPLIT:
         return Plan(attend, None, shared=joined != ALONE)
     parts = max(-(-words // SPAN), block_d // COLUMNS)
-    constants = words, chunks, heads, width, SPAN, COLUMNS, block_m, block_d
-    return Plan(attend, Launch("combine", (parts, texts, 1), constants), shared=True)
+    combined = words, chunks, heads, width, SPAN, COLUMNS, block_m, block_d
+    return Plan(attend, Launch("combine", (parts, texts, 1), combined), shared=True)
 
 
 def split_into_chunks(texts: int, words: int, processors: int) -> tuple[int, int]:
@@ -359,9 +355,7 @@ def _start(planned: Launch, inputs: tuple[Tensor, ...], outputs: tuple[Tensor, .
     arguments = *inputs, *outputs, *planned.constants
     kernel[planned.grid](*arguments, num_warps=WARPS, num_stages=STAGES)
     if aligned and _triton_version() >= DIRECT_CALL_TRITON:
-        compiled = kernel.warmup(
-            *arguments, grid=planned.grid, num_warps=WARPS, num_stages=STAGES
-        )
+        compiled = kernel.warmup(*arguments, grid=planned.grid, num_warps=WARPS, num_stages=STAGES)
         if compiled is not None:  # Triton's interpreter compiles nothing
             planned.compiled[dtypes] = compiled[planned.grid]
 
@@ -415,7 +409,7 @@ def _workspace(device: torch.device) -> tuple[Tensor, Tensor]:
 
 
 def _new_workspace(device: torch.device) -> tuple[Tensor, Tensor]:
-    """Allocate an attention workspace large enough for any split that ``split_into_chunks`` returns."""
+    """Allocate an attention workspace for any split that ``split_into_chunks`` returns."""
     programs = PROGRAMS_PER_PROCESSOR * _processors(device)
     numbers = programs * _block_size(MAX_HEADS) * (_block_size(MAX_WIDTH) + 2)
     return (

@@ -19,6 +19,7 @@ from lamatext.kernels.attention_parameters import AttentionParameters
 SWITCH = "LAMATEXT_ATTENTION"  # environment: "plain" disables the attention kernels
 
 MAX_CPU_WORDS = 4096  # longer texts are scored in parts by the plain equation
+FUNCTORCH_QUERY = "_are_functorch_transforms_active"  # private to torch; may disappear
 PART = 2048  # words scored at a time by ``score_in_parts``
 
 Kernel = Callable[[Tensor, Tensor, AttentionParameters], tuple[Tensor, Tensor]]
@@ -74,7 +75,7 @@ def _inside_functorch(*tensors: Tensor) -> bool:
     torch has no public query for this. If its private one is missing, test whether a tensor is
     wrapped by a transform: such a tensor has no data pointer.
     """
-    query = getattr(torch._C, "_are_functorch_transforms_active", None)
+    query = getattr(torch._C, FUNCTORCH_QUERY, None)
     if query is not None:
         return bool(query())
     try:

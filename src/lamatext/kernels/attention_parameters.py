@@ -29,7 +29,10 @@ class AttentionParameters(NamedTuple):
 
 
 def head_vectors(parameters: AttentionParameters) -> Tensor:
-    """Return gᵢ = Qᵢ Pᵢᵀ c for each attention head, (B or 1, M, D): head i scores word t by gᵢ·uₜ."""
+    """Return the attention head vectors gᵢ = Qᵢ Pᵢᵀ c (B or 1, M, D).
+
+    Head i scores word t by gᵢ·uₜ.
+    """
     query = F.linear(parameters.context, parameters.p)  # (B, M*k) or (M*k,)
     terms = query[..., None] * parameters.q
     return terms.view(-1, parameters.heads, parameters.rank, parameters.q.shape[1]).sum(2)

@@ -61,7 +61,9 @@ def attend(  # pragma: no cover
     m, d = tl.arange(0, block_m), tl.arange(0, block_d)
     dtype = states.dtype.element_ty
     context += text * context_stride
-    vectors = _head_vectors(p, q, context, heads, rank, width, context_width, block_m, block_d, block_e)
+    vectors = _head_vectors(
+        p, q, context, heads, rank, width, context_width, block_m, block_d, block_e
+    )
     vectors = tl.trans(vectors).to(dtype)  # (D, M)
     if project:
         inner, outer = d[:, None], d[None, :]
@@ -287,7 +289,7 @@ def _write_weights(  # pragma: no cover
     block_t: tl.constexpr,
     block_m: tl.constexpr,
 ):
-    """Write the attention weights of the words ``first`` to ``last`` from their scores in Triton."""
+    """Write the attention weights of words ``first`` to ``last`` from their scores in Triton."""
     m = tl.arange(0, block_m)
     for start in range(first, last, block_t):
         t = start + tl.arange(0, block_t)

@@ -286,19 +286,19 @@ def row_of(layout: Layout, direction: int, place: int, step: int) -> Any:  # pra
 
 
 @compiled
-def copy(target: Any, source: Any, count: int) -> None:  # pragma: no cover
+def _copy(target: Any, source: Any, count: int) -> None:  # pragma: no cover
     for j in range(count):
         target[j] = source[j]
 
 
 @compiled
-def clear(target: Any, count: int) -> None:  # pragma: no cover
+def _clear(target: Any, count: int) -> None:  # pragma: no cover
     for j in range(count):
         target[j] = 0
 
 
 @compiled
-def add(target: Any, source: Any, count: int) -> None:  # pragma: no cover
+def _add(target: Any, source: Any, count: int) -> None:  # pragma: no cover
     for j in range(count):
         target[j] += source[j]
 
@@ -381,8 +381,8 @@ def gru_cell(
     """Apply the GRU equations to one word; ``recurrent`` is W_h h of r, z and v."""
     padded = layout.padded
     for j in range(0, padded, layout.lanes):
-        r = sigmoid(load(gates, padded + j) + load(recurrent, j))
-        z = sigmoid(load(gates, 2 * padded + j) + load(recurrent, padded + j))
+        r = _sigmoid(load(gates, padded + j) + load(recurrent, j))
+        z = _sigmoid(load(gates, 2 * padded + j) + load(recurrent, padded + j))
         v = load(recurrent, 2 * padded + j)
         n = tanh(load(gates, j) + r * v)
         new = n + z * (load(hidden, j) - n)
@@ -395,7 +395,7 @@ def gru_cell(
 
 
 @compiled
-def sigmoid(vector: Any) -> Any:  # pragma: no cover
+def _sigmoid(vector: Any) -> Any:  # pragma: no cover
     return tanh(vector * 0.5) * 0.5 + 0.5  # σ(x) = (1 + tanh(x/2)) / 2
 
 
@@ -409,10 +409,10 @@ def copy_states_out(
         length, row = layout.length[place], task.direction * layout.rows + layout.row[place]
         text = at(out, layout.text[place] * layout.words * 2 * h + task.direction * h)
         for word in range(length):
-            copy(shift(text, word * 2 * h), at(trace.states, (row + word) * padded), h)
+            _copy(shift(text, word * 2 * h), at(trace.states, (row + word) * padded), h)
         for word in range(length, layout.words):
-            clear(shift(text, word * 2 * h), h)
-        clear(at(trace.states, row_of(layout, task.direction, place, -1) * padded), padded)
+            _clear(shift(text, word * 2 * h), h)
+        _clear(at(trace.states, row_of(layout, task.direction, place, -1) * padded), padded)
 
 
 # Backward pass: the steps back through time, then the weight gradients.
@@ -452,9 +452,9 @@ def cleared_sums(layout: Layout, index: int, sums: Sums) -> Any:  # pragma: no c
     inputs = at(sums.inputs, index * layout.inputs * 3 * padded)
     hidden = at(sums.hidden, index * layout.hidden * 3 * padded)
     bias = at(sums.bias, index * 4 * padded)
-    clear(inputs, layout.inputs * 3 * padded)
-    clear(hidden, layout.hidden * 3 * padded)
-    clear(bias, 4 * padded)
+    _clear(inputs, layout.inputs * 3 * padded)
+    _clear(hidden, layout.hidden * 3 * padded)
+    _clear(bias, 4 * padded)
     return Matrix(inputs, 3 * padded, 1), Matrix(hidden, 3 * padded, 1), bias
 
 
@@ -474,7 +474,7 @@ def step_backward(
             before = row_of(layout, task.direction, place, step - 1)
             word = row - task.direction * layout.rows - layout.row[place]
             source = (layout.text[place] * layout.words + word) * 2 * h + task.direction * h
-            add(at(delta, i * padded), at(states_grad, source), h)
+            _add(at(delta, i * padded), at(states_grad, source), h)
             gru_cell_backward(
                 layout,
                 at(trace.gates, row * 4 * padded),
@@ -540,12 +540,12 @@ def add_weight_gradients(
             gates = at(trace.gates, (row + i) * 4 * padded)
             if word < layout.length[place]:
                 source = at(inputs, (layout.text[place] * layout.words + word) * width)
-                copy(at(chunk, i * width), source, width)
-                add(bias_sum, gates, 4 * padded)
+                _copy(at(chunk, i * width), source, width)
+                _add(bias_sum, gates, 4 * padded)
                 word += 1
             else:
-                clear(at(chunk, i * width), width)
-                clear(gates, 4 * padded)
+                _clear(at(chunk, i * width), width)
+                _clear(gates, 4 * padded)
                 place, word = place + 1, 0
         multiply(
             inputs_sum,
@@ -581,7 +581,7 @@ def backward_inputs(
         text = at(out, layout.text[place] * layout.words * layout.inputs)
         for word in range(0, length, CHUNK):
             count = min(CHUNK, length - word)
-            clear(at(block, 0), count * width)
+            _clear(at(block, 0), count * width)
             for direction in range(2):
                 row = direction * layout.rows + layout.row[place] + word
                 multiply(
@@ -594,8 +594,8 @@ def backward_inputs(
                     3 * layout.padded,
                 )
             for i in range(count):
-                copy(shift(text, (word + i) * layout.inputs), at(block, i * width), layout.inputs)
-        clear(shift(text, length * layout.inputs), (layout.words - length) * layout.inputs)
+                _copy(shift(text, (word + i) * layout.inputs), at(block, i * width), layout.inputs)
+        _clear(shift(text, length * layout.inputs), (layout.words - length) * layout.inputs)
         place = take_next(at(counter, 0))
 
 
@@ -611,9 +611,9 @@ def collect(
     hid_total, hid_size = direction * slots * h * 3 * padded, h * 3 * padded
     bias_total = direction * slots * 4 * padded
     for slot in range(1, slots):
-        add(at(sums.inputs, in_total), at(sums.inputs, in_total + slot * in_size), in_size)
-        add(at(sums.hidden, hid_total), at(sums.hidden, hid_total + slot * hid_size), hid_size)
-        add(at(sums.bias, bias_total), at(sums.bias, bias_total + slot * 4 * padded), 4 * padded)
+        _add(at(sums.inputs, in_total), at(sums.inputs, in_total + slot * in_size), in_size)
+        _add(at(sums.hidden, hid_total), at(sums.hidden, hid_total + slot * hid_size), hid_size)
+        _add(at(sums.bias, bias_total), at(sums.bias, bias_total + slot * 4 * padded), 4 * padded)
     for gate in range(3):
         rotated = ((gate + 1) % 3) * padded
         straight = gate * padded

@@ -62,7 +62,7 @@ def _torch_version() -> tuple[int, ...]:
 
 
 def cuda_gru(inputs: Tensor, lengths: Tensor, parameters: Sequence[Tensor]) -> Tensor:
-    """Return the GRU states (B, T, 2H) by the CUDA kernel; parameters in the order of ``nn.GRU``."""
+    """Return the GRU states (B, T, 2H) by the CUDA kernel; parameters ordered as in ``nn.GRU``."""
     on_device = lengths.to(inputs.device, torch.int32, non_blocking=True)
     joined = [torch.cat(pair) for pair in zip(parameters[:4], parameters[4:], strict=True)]
     states: Tensor = CudaBiGru.apply(inputs, on_device, *joined)  # type: ignore[no-untyped-call]
@@ -70,7 +70,7 @@ def cuda_gru(inputs: Tensor, lengths: Tensor, parameters: Sequence[Tensor]) -> T
 
 
 class CudaBiGru(torch.autograd.Function):
-    """Differentiable CUDA GRU; the weights of both directions are joined: (6H, E), (6H, H), (6H,)."""
+    """Differentiable CUDA GRU; weights of both directions are joined: (6H, E), (6H, H), (6H,)."""
 
     @staticmethod
     def forward(  # noqa: PLR0913 - the GRU's parameters

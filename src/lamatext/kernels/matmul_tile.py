@@ -23,7 +23,7 @@ Integers = NDArray[np.int64]
 
 
 class Matrix(NamedTuple):
-    """A matrix operand: element (i, j) is ``data[i * row + j * step]``; ``row`` 0 repeats one row."""
+    """A matrix operand with element (i, j) at ``data[i * row + j * step]``; row 0 repeats a row."""
 
     data: Any
     row: int
@@ -103,14 +103,14 @@ class _Operand:
         return build.gep(self.data, [build.add(build.mul(i, self.row), build.mul(j, self.step))])
 
     def vector(self, i: Any, j: Any, count: int) -> Any:
-        """Return the address of ``count`` matrix elements from (i, j) on, in a row whose step is 1."""
+        """Return the address of ``count`` matrix elements of row i from column j on (step 1)."""
         build = self.builder
         return vector_at(build, self.data, build.add(build.mul(i, self.row), j), count)
 
 
 @compiled
 def matrix(array: Floats, start: int, row: int) -> Matrix:  # pragma: no cover
-    """Return the matrix operand that starts at ``array[start]``, with ``row`` numbers per row."""
+    """Return the matrix operand that starts at ``array[start]``, ``row`` numbers per row."""
     return Matrix(at(array, start), row, 1)
 
 
@@ -120,9 +120,9 @@ def multiply(  # noqa: PLR0913 - four operands and three sizes
 ) -> None:  # pragma: no cover
     """Compute the matrix product out = start + left · right, tile by tile.
 
-    ``out`` and ``start`` are (rows, columns), ``left`` is (rows, depth), ``right`` (depth, columns).
-    ``columns`` is a multiple of the SIMD lanes; the steps of ``out``, ``start`` and ``right`` are 1.
-    ``out`` may be ``start``.
+    ``out`` and ``start`` are (rows, columns), ``left`` is (rows, depth) and ``right`` is (depth,
+    columns). ``columns`` is a multiple of the SIMD lanes; the steps of ``out``, ``start`` and
+    ``right`` are 1. ``out`` may be ``start``.
     """
     width = lanes_of(out.data)
     vectors = columns // width

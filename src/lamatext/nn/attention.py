@@ -65,7 +65,7 @@ class LowRankAttention(nn.Module):
     def forward(
         self, states: Tensor, mask: Tensor, context: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
-        """Pool ``states`` (B, T, D) by LAMA attention, given ``mask`` (B, T) and ``context`` (B, E).
+        """Pool ``states`` (B, T, D) by LAMA attention with ``mask`` (B, T) and ``context`` (B, E).
 
         ``mask`` is true for words and false for padding.
 
@@ -158,7 +158,7 @@ class StructuredAttention(nn.Module):
         mask: Tensor,
         context: Tensor | None = None,  # noqa: ARG002 - same signature as every pooling
     ) -> tuple[Tensor, Tensor]:
-        """Pool ``states`` (B, T, D) by structured attention to S (B, M, D) and weights (B, M, T)."""
+        """Pool ``states`` (B, T, D) by structured attention: S (B, M, D), weights (B, M, T)."""
         _check_inputs(states, mask, self.w1.in_features)
         scores = self.w2(self.w1(states).tanh())  # (B, T, M)
         weights = masked_softmax(scores.transpose(1, 2), mask[:, None, :])  # (B, M, T)

@@ -90,7 +90,8 @@ class TransformerEncoder(nn.Module):
         if words > self.positions.num_embeddings:
             raise ConfigError(
                 f"a text of {words} words is longer than the {self.positions.num_embeddings} "
-                "positions of this Transformer. Set text.max_words, or raise model.transformer_positions."
+                "positions of this Transformer. Lower text.max_words or raise "
+                "model.transformer_positions."
             )
         padding = ~mask_of(embedded, lengths)  # (B, T)
         states = embedded + self.positions.weight[:words]  # (B, T, E)

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 import torch
 from torch import nn
 
-from lamatext.kernels.threads import kernel_threads
+from lamatext.kernels.kernel_threads import kernel_threads
 from lamatext.nn.encoders import TransformerEncoder
 from lamatext.nn.network import Network
 

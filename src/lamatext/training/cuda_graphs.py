@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from lamatext.data.token_ids import PAD
-from lamatext.kernels.gru import on_gpu
+from lamatext.kernels.gru_dispatch import has_cuda_kernel
 from lamatext.nn.encoders import GruEncoder, NoEncoder
 from lamatext.nn.network import Network
 from lamatext.training.batching import Batch
@@ -36,7 +36,7 @@ def supports_cuda_graphs(network: nn.Module, device: torch.device) -> bool:
         return False
     encoder = network.encoder
     return isinstance(encoder, NoEncoder) or (
-        isinstance(encoder, GruEncoder) and on_gpu(encoder.gru)
+        isinstance(encoder, GruEncoder) and has_cuda_kernel(encoder.gru)
     )
 
 

@@ -20,7 +20,7 @@ from lamatext.data.token_ids import Indices
 from lamatext.data.tokenized_texts import TokenizedTexts
 from lamatext.data.word_vectors import Vectors
 from lamatext.errors import ConfigError, DataError
-from lamatext.kernels.gru import compile_kernels, ready
+from lamatext.kernels.cpu_compilation import compile_cpu_kernels, cpu_kernels_are_compiled
 from lamatext.ngrams.model import NgramModel
 from lamatext.progress import SILENT, Progress
 from lamatext.saved.quantization import dequantize, quantize
@@ -168,9 +168,13 @@ def _train(
             *weights,
         ),
     )
-    if options.device.type == "cpu" and recipe.model.name in RECURRENT and not ready():
+    if (
+        options.device.type == "cpu"
+        and recipe.model.name in RECURRENT
+        and not cpu_kernels_are_compiled()
+    ):
         progress.stage("compiling the CPU kernel (once on this machine)")
-        compile_kernels()
+        compile_cpu_kernels()
     state = fit(network, train, validation, settings, progress)
     round_as_stored(network, recipe.storage)
     calibrated = _calibrate(prepared, data, split, settings, progress)

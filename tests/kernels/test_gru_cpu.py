@@ -8,15 +8,14 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from lamatext.kernels import gru_function, numba_compat
-from lamatext.kernels.gru import (
-    bigru,
-    compile_kernels,
+from lamatext.kernels import gru_cpu, numba_compat
+from lamatext.kernels.cpu_compilation import compile_cpu_kernels, cpu_kernels_are_compiled
+from lamatext.kernels.gru_dispatch import (
+    cpu_gru,
     packed_gru,
     plain_gru,
-    ready,
     run_gru,
-    use_kernel,
+    use_cpu_kernel,
 )
 
 Case = tuple[nn.GRU, Tensor, Tensor]
@@ -32,7 +31,7 @@ def case(
 
 
 def fast(layer: nn.GRU, inputs: Tensor, lengths: Tensor) -> Tensor:
-    return bigru(inputs, lengths, list(layer.parameters()))
+    return cpu_gru(inputs, lengths, list(layer.parameters()))
 
 
 def states_and_gradients(layer: nn.GRU, inputs: Tensor, states: Tensor) -> list[Tensor]:
@@ -110,7 +109,7 @@ def test_gradients_pass_gradcheck() -> None:
     parameters = list(layer.parameters())
 
     assert torch.autograd.gradcheck(
-        lambda inputs, *parameters: bigru(inputs, lengths, parameters), (inputs, *parameters)
+        lambda inputs, *parameters: cpu_gru(inputs, lengths, parameters), (inputs, *parameters)
     )
 
 
@@ -247,15 +246,15 @@ def test_lengths_that_do_not_fit_are_an_error(lengths: list[int]) -> None:
 def test_the_kernel_is_taken_where_it_can_do_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
     layer, inputs, lengths = case([3, 2])
 
-    assert use_kernel(layer, inputs, lengths)
-    assert not use_kernel(layer, inputs.to("meta"), lengths)
-    assert not use_kernel(layer, inputs.float(), lengths)
-    assert not use_kernel(layer.bfloat16(), inputs.bfloat16(), lengths)
+    assert use_cpu_kernel(layer, inputs, lengths)
+    assert not use_cpu_kernel(layer, inputs.to("meta"), lengths)
+    assert not use_cpu_kernel(layer, inputs.float(), lengths)
+    assert not use_cpu_kernel(layer.bfloat16(), inputs.bfloat16(), lengths)
     for options in ({"num_layers": 2}, {"bidirectional": False}, {"bias": False}):
         settings = {"batch_first": True, "bidirectional": True, "dtype": torch.float64} | options
-        assert not use_kernel(nn.GRU(5, 3, **settings), inputs, lengths)
+        assert not use_cpu_kernel(nn.GRU(5, 3, **settings), inputs, lengths)
     monkeypatch.setenv("LAMATEXT_GRU", "plain")
-    assert not use_kernel(*case([3, 2]))
+    assert not use_cpu_kernel(*case([3, 2]))
 
 
 @pytest.mark.parametrize(
@@ -273,13 +272,13 @@ def test_the_kernel_is_taken_where_it_can_do_the_work(monkeypatch: pytest.Monkey
     ],
 )
 def test_very_short_texts_are_left_to_torch(hidden: int, lengths: list[int], taken: bool) -> None:
-    assert use_kernel(*case(lengths, hidden=hidden)) is taken
+    assert use_cpu_kernel(*case(lengths, hidden=hidden)) is taken
 
 
 def test_texts_of_one_length_are_not_packed(monkeypatch: pytest.MonkeyPatch) -> None:
     layer, inputs, lengths = case([3, 3, 3])
     packed = packed_gru(layer, inputs, lengths)
-    monkeypatch.setattr("lamatext.kernels.gru.packed_gru", None)
+    monkeypatch.setattr("lamatext.kernels.gru_dispatch.packed_gru", None)
 
     torch.testing.assert_close(plain_gru(layer, inputs, lengths), packed)
 
@@ -306,9 +305,9 @@ def test_without_numba_torch_does_the_work(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
     layer, inputs, lengths = case([3, 2])
 
-    assert not use_kernel(layer, inputs, lengths)
-    assert ready()
-    compile_kernels()
+    assert not use_cpu_kernel(layer, inputs, lengths)
+    assert cpu_kernels_are_compiled()
+    compile_cpu_kernels()
     torch.testing.assert_close(
         run_gru(layer, inputs, lengths), plain_gru(layer, inputs, lengths), rtol=0, atol=0
     )
@@ -317,10 +316,10 @@ def test_without_numba_torch_does_the_work(monkeypatch: pytest.MonkeyPatch) -> N
 def test_compiling_ahead_makes_it_ready_and_draws_no_random_number() -> None:
     before = torch.get_rng_state()
 
-    compile_kernels()
+    compile_cpu_kernels()
 
-    assert ready()
-    assert all(getattr(kernel, "signatures", ()) for kernel in gru_function.KERNELS)
+    assert cpu_kernels_are_compiled()
+    assert all(getattr(kernel, "signatures", ()) for kernel in gru_cpu.KERNELS)
     assert torch.equal(torch.get_rng_state(), before)
 
 
@@ -334,7 +333,7 @@ def test_code_older_than_the_sources_is_compiled_anew(
     source.touch()
     index = tmp_path / "test_gru.double-1.nbi"
     monkeypatch.setattr(numba_compat, "SOURCES", (source,))
-    monkeypatch.setattr(numba_compat, "_kept", lambda _function: [index])
+    monkeypatch.setattr(numba_compat, "_cache_files", lambda _function: [index])
     for age, stays in ((-10, False), (10, True)):
         index.touch()
         stamp = source.stat().st_mtime + age

@@ -1,11 +1,12 @@
-"""The fused attention against the plain layer in float64.
+"""The Triton attention kernel against the plain layer in float64.
 
-On a GPU the compiled kernel runs; without one Triton's interpreter runs the same code on the CPU,
-and without Triton those tests are skipped.
+On a GPU the compiled kernel runs. Without one, Triton's interpreter runs the same code on the CPU;
+without Triton, those tests are skipped.
 """
 
 import importlib
 import importlib.util
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from itertools import product
 from types import SimpleNamespace
@@ -16,11 +17,20 @@ import pytest
 import torch
 from torch import Tensor
 
+import lamatext.kernels
 from lamatext.errors import ConfigError
-from lamatext.kernels import attention, attention_launch
-from lamatext.kernels.attention import PART, SWITCH, agrees, can_run, fused_attention, in_parts
-from lamatext.kernels.attention_gradients import Form, gradients
-from lamatext.kernels.attention_launch import JOINED_AT_ONCE, plan_for, share_out
+from lamatext.kernels import attention_cuda
+from lamatext.kernels.attention_cuda import (
+    SINGLE_LAUNCH_WORDS,
+    agrees_with_reference,
+    attention_gradients,
+    can_run,
+    cuda_attention,
+    plan_for,
+    split_into_chunks,
+)
+from lamatext.kernels.attention_dispatch import SWITCH, attention_kernel
+from lamatext.kernels.attention_parameters import AttentionParameters
 from lamatext.nn import LowRankAttention
 from lamatext.nn.attention import masked_softmax
 
@@ -40,7 +50,7 @@ OPTIONS: list[Options] = [
 
 @pytest.fixture(autouse=True)
 def _interpreted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without a GPU Triton's interpreter runs the kernels; it is asked for before the import."""
+    """Without a GPU, enable Triton's interpreter before the kernel module is imported."""
     if GPU or not TRITON:
         return
     monkeypatch.setenv("TRITON_INTERPRET", "1")
@@ -48,7 +58,7 @@ def _interpreted(monkeypatch: pytest.MonkeyPatch) -> None:
     patch = interpreter._patch_lang_tensor
 
     def with_numbers(tensor: object, scope: Any) -> None:
-        """From NumPy 2.4 on ``int`` refuses the arrays of one element that it is given there."""
+        """Add ``__index__``: since NumPy 2.4 ``int`` rejects the one-element arrays used there."""
         patch(tensor, scope)
         scope.set_attr(tensor, "__index__", lambda self: int(self.handle.data.item()))
 
@@ -56,7 +66,7 @@ def _interpreted(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Case:
-    """A layer with random weights, a batch of ragged texts and the answer in float64."""
+    """A layer with random weights, a batch of texts of different lengths, the result in float64."""
 
     def __init__(self, lengths: list[int], *, width: int = 100, heads: int = 15, **options: object):
         torch.manual_seed(sum(lengths) + width + heads)
@@ -71,22 +81,21 @@ class Case:
         self.layer, self.states, self.context = layer.double(), states, context
 
     def plain(self) -> tuple[Tensor, Tensor]:
-        """By the equation, in float64 on the CPU."""
+        """Compute the plain equation in float64 on the CPU."""
         scores = self.layer.scores(self.states, self.context)
         weights = masked_softmax(scores.transpose(1, 2), self.mask[:, None, :])
         return weights @ self.states, weights
 
-    def to(self, dtype: torch.dtype) -> tuple[Tensor, Tensor, Form]:
-        """The arguments of the fused one."""
+    def to(self, dtype: torch.dtype) -> tuple[Tensor, Tensor, AttentionParameters]:
+        """Return the arguments of the Triton kernel."""
         states, mask = self.states.to(DEVICE, dtype), self.mask.to(DEVICE)
-        given = None if self.context is None else self.context
-        form = self.layer.form(given)
+        parameters = self.layer.kernel_parameters(self.context)
         moved: dict[str, Any] = {
             name: part.detach().to(DEVICE, dtype)
-            for name, part in form._asdict().items()
+            for name, part in parameters._asdict().items()
             if isinstance(part, Tensor)
         }
-        return states, mask, form._replace(**moved)
+        return states, mask, parameters._replace(**moved)
 
 
 def error(found: Tensor, expected: Tensor) -> float:
@@ -98,7 +107,7 @@ def error(found: Tensor, expected: Tensor) -> float:
 def check(case: Case, dtype: torch.dtype = torch.float32, most: float = 5e-5) -> None:
     embedding, weights = case.plain()
     with torch.no_grad():
-        found, shares = fused_attention(*case.to(dtype))
+        found, shares = cuda_attention(*case.to(dtype))
     assert found.dtype == shares.dtype == dtype
     assert error(found, embedding) < most
     assert error(shares, weights) < most
@@ -107,7 +116,7 @@ def check(case: Case, dtype: torch.dtype = torch.float32, most: float = 5e-5) ->
 
 @kernel
 @pytest.mark.parametrize("options", OPTIONS, ids=lambda o: "-".join(map(str, o.values())))
-def test_fused_gives_what_the_plain_layer_gives_for_every_choice_of_the_equation(
+def test_kernel_matches_the_plain_layer_for_every_option(
     options: Options,
 ) -> None:
     check(Case([1, 70, 130], width=20, heads=5, **options))
@@ -116,21 +125,23 @@ def test_fused_gives_what_the_plain_layer_gives_for_every_choice_of_the_equation
 @kernel
 @pytest.mark.parametrize("rank", [1, 2, 5])
 @pytest.mark.parametrize("learned", [True, False])
-def test_fused_folds_any_rank_with_a_given_or_a_learned_context(rank: int, learned: bool) -> None:
+def test_kernel_matches_for_any_rank_with_a_passed_or_learned_context(
+    rank: int, learned: bool
+) -> None:
     check(Case([33, 64], width=24, heads=3, rank=rank, learned=learned, context_width=40))
 
 
 @kernel
 @pytest.mark.parametrize("lengths", [[1], [64], [65], [3, 200, 1], [250] * 3, [1000]])
-def test_fused_gives_what_the_plain_layer_gives_at_the_papers_sizes(lengths: list[int]) -> None:
+def test_kernel_matches_the_plain_layer_at_the_papers_sizes(lengths: list[int]) -> None:
     check(Case(lengths))
 
 
 @kernel
 def test_the_second_launch_covers_every_word(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(attention_launch, "JOINED_AT_ONCE", 100)
-    monkeypatch.setattr(attention_launch, "SPAN", 64)
-    monkeypatch.setattr(attention_launch, "plan_for", plan_for.__wrapped__)
+    monkeypatch.setattr(attention_cuda, "SINGLE_LAUNCH_WORDS", 100)
+    monkeypatch.setattr(attention_cuda, "SPAN", 64)
+    monkeypatch.setattr(attention_cuda, "plan_for", plan_for.__wrapped__)
     case = Case([700, 300], temperature=8.0)
     plan = plan_for.__wrapped__(
         case.states.shape, torch.Size([15, 100]), 2, 15, True, True, True, True, DEVICE
@@ -161,70 +172,75 @@ def test_a_state_of_zeros_scores_zero_as_in_the_plain_layer() -> None:
 @kernel
 @pytest.mark.parametrize("width", [1, 16, 50, 128])
 @pytest.mark.parametrize("heads", [1, 16, 31])
-def test_fused_takes_any_width_and_number_of_heads(width: int, heads: int) -> None:
+def test_kernel_supports_any_width_and_number_of_heads(width: int, heads: int) -> None:
     check(Case([90, 2], width=width, heads=heads, context_width=7))
 
 
 @on_gpu  # the interpreter has no bfloat16
-def test_fused_takes_bfloat16() -> None:
+def test_kernel_supports_bfloat16() -> None:
     check(Case([250, 31]), torch.bfloat16, most=2e-2)
     check(Case([20_000]), torch.bfloat16, most=2e-2)
 
 
 @kernel
-def test_fused_takes_states_that_do_not_lie_end_to_end() -> None:
+def test_kernel_supports_states_that_are_not_contiguous() -> None:
     case = Case([80, 10])
-    states, mask, form = case.to(torch.float32)
+    states, mask, parameters = case.to(torch.float32)
     apart = states.transpose(0, 1).contiguous().transpose(0, 1)
 
     with torch.no_grad():
-        found, _ = fused_attention(apart, mask, form)
+        found, _ = cuda_attention(apart, mask, parameters)
 
     assert error(found, case.plain()[0]) < 5e-5
 
 
 @kernel
-def test_a_kernel_that_goes_wrong_at_first_use_is_found_out(
+def test_wrong_results_are_detected_at_first_use(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    assert agrees(DEVICE)
+    assert agrees_with_reference(DEVICE)
 
-    def wrong(states: Tensor, mask: Tensor, form: Form) -> tuple[Tensor, Tensor]:
-        return states.new_zeros(len(states), form.heads, states.shape[2]), mask
+    def wrong(
+        states: Tensor, mask: Tensor, parameters: AttentionParameters
+    ) -> tuple[Tensor, Tensor]:
+        return states.new_zeros(len(states), parameters.heads, states.shape[2]), mask
 
-    monkeypatch.setattr(attention, "launch", wrong)
-    assert not agrees(DEVICE)
+    monkeypatch.setattr(attention_cuda, "launch", wrong)
+    assert not agrees_with_reference(DEVICE)
 
 
 @pytest.fixture
 def tried(monkeypatch: pytest.MonkeyPatch) -> Mock:
-    """A GPU to whose first try of the kernel the test gives the answer."""
-    answers, memory = Mock(), SimpleNamespace(shared_memory_per_block_optin=attention.MEMORY)
+    """Pretend to have a GPU; the test decides whether the kernel works there."""
+    answers, memory = (
+        Mock(),
+        SimpleNamespace(shared_memory_per_block_optin=attention_cuda.SHARED_MEMORY),
+    )
     monkeypatch.setattr(importlib.util, "find_spec", Mock(return_value="there"))
     monkeypatch.setattr(torch.version, "cuda", "13.0")
     monkeypatch.setattr(torch.cuda, "get_device_properties", Mock(return_value=memory))
-    monkeypatch.setattr(attention, "agrees", answers)
+    monkeypatch.setattr(attention_cuda, "agrees_with_reference", answers)
     return answers
 
 
 @pytest.mark.parametrize("wrong", [RuntimeError("no compiler"), False])
-def test_a_kernel_that_does_not_work_is_told_of_and_left_out(
+def test_a_kernel_that_fails_is_not_used_and_a_warning_says_why(
     tried: Mock, wrong: RuntimeError | bool
 ) -> None:
     tried.side_effect = [wrong]
 
-    with pytest.warns(UserWarning, match="no compiler" if wrong else "other numbers"):
-        assert not attention._works.__wrapped__(torch.device("cuda", 0))
+    with pytest.warns(UserWarning, match="no compiler" if wrong else "results differ"):
+        assert not attention_cuda._works.__wrapped__(torch.device("cuda", 0))
 
 
-def test_a_kernel_that_works_is_taken(tried: Mock) -> None:
+def test_a_kernel_that_works_is_used(tried: Mock) -> None:
     tried.side_effect = [True]
 
-    assert attention._works.__wrapped__(torch.device("cuda", 0))
+    assert attention_cuda._works.__wrapped__(torch.device("cuda", 0))
 
 
-def leaves_of(form: Form) -> list[Tensor]:
-    return [part for part in form if isinstance(part, Tensor)]
+def leaves_of(parameters: AttentionParameters) -> list[Tensor]:
+    return [part for part in parameters if isinstance(part, Tensor)]
 
 
 @kernel
@@ -244,86 +260,89 @@ def test_gradients_are_those_of_the_plain_layer(learned: bool, through: str) -> 
     if case.context is not None:
         case.context.requires_grad_()
     expected = torch.autograd.grad(
-        loss(*case.plain()), [case.states, *leaves_of(case.layer.form(case.context))]
+        loss(*case.plain()), [case.states, *leaves_of(case.layer.kernel_parameters(case.context))]
     )
-    states, mask, form = case.to(torch.float32)
-    leaves = [states.detach().requires_grad_(), *(x.requires_grad_() for x in leaves_of(form))]
-    found = torch.autograd.grad(loss(*fused_attention(leaves[0], mask, form)), leaves)
+    states, mask, parameters = case.to(torch.float32)
+    leaves = [
+        states.detach().requires_grad_(),
+        *(x.requires_grad_() for x in leaves_of(parameters)),
+    ]
+    found = torch.autograd.grad(loss(*cuda_attention(leaves[0], mask, parameters)), leaves)
     for ours, theirs in zip(found, expected, strict=True):
         assert error(ours, theirs) < 2e-4
 
 
 @pytest.mark.parametrize("options", OPTIONS, ids=lambda o: "-".join(map(str, o.values())))
-def test_the_written_gradients_are_those_of_autograd(options: Options) -> None:
+def test_the_explicit_gradients_are_those_of_autograd(options: Options) -> None:
     case = Case([6, 3], width=5, heads=3, context_width=4, rank=2, **options)
     case.states.requires_grad_()
     embedding, weights = case.plain()
-    form = case.layer.form(case.context)
+    parameters = case.layer.kernel_parameters(case.context)
     wanted = torch.randn_like(embedding)
-    leaves = [case.states, *(part for part in form[:6] if part is not None)]
-    leaves[-1 if form.log_temperature is None else -2].requires_grad_()
+    leaves = [case.states, *(part for part in parameters[:6] if part is not None)]
+    leaves[-1 if parameters.log_temperature is None else -2].requires_grad_()
     embedding, weights = case.plain()
     expected = torch.autograd.grad(embedding, leaves, wanted)
 
     with torch.no_grad():
         through = wanted @ case.states.transpose(1, 2)
-        found = gradients(case.states, weights, form, through, wanted)
+        found = attention_gradients(case.states, weights, parameters, through, wanted)
 
     for ours, theirs in zip([x for x in found if x is not None], expected, strict=True):
         torch.testing.assert_close(ours.double(), theirs, rtol=1e-4, atol=1e-6)
 
 
 @on_gpu
-def test_the_layer_takes_the_kernel_on_a_gpu_and_the_switch_turns_it_off(
+def test_the_kernel_runs_on_a_gpu_unless_the_environment_disables_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    states, _, form = Case([10]).to(torch.float32)
-    assert can_run(states, form)
+    states, _, parameters = Case([10]).to(torch.float32)
+    assert attention_kernel(states, parameters) is cuda_attention
     monkeypatch.setenv(SWITCH, "plain")
-    assert not can_run(states, form)
+    assert attention_kernel(states, parameters) is None
 
 
 @on_gpu
-@pytest.mark.parametrize("words", [1024, JOINED_AT_ONCE, 100_000])
-def test_long_texts_are_right_on_the_gpu_time_after_time(words: int) -> None:
+@pytest.mark.parametrize("words", [1024, SINGLE_LAUNCH_WORDS, 100_000])
+def test_long_texts_are_correct_on_the_gpu_repeatedly(words: int) -> None:
     case = Case([words, words // 2], temperature=8.0)
-    states, mask, form = case.to(torch.float32)
+    states, mask, parameters = case.to(torch.float32)
     embedding, weights = case.plain()
     with torch.no_grad():
         for _ in range(20):
-            found, shares = fused_attention(states, mask, form)
+            found, shares = cuda_attention(states, mask, parameters)
             assert error(found, embedding) < 5e-5
             assert error(shares, weights) < 5e-5
 
 
 @on_gpu
-def test_threads_do_not_write_into_each_others_sums() -> None:
+def test_threads_do_not_share_workspaces() -> None:
     cases = [Case([5000 + 64 * n], temperature=8.0) for n in range(4)]
     answers = [case.plain()[0] for case in cases]
 
     def worst(n: int) -> float:
         given = cases[n].to(torch.float32)
         with torch.no_grad():
-            return max(error(fused_attention(*given)[0], answers[n]) for _ in range(100))
+            return max(error(cuda_attention(*given)[0], answers[n]) for _ in range(100))
 
     with ThreadPoolExecutor(4) as pool:
         assert max(pool.map(worst, range(4))) < 5e-5
 
 
 @on_gpu
-def test_states_anywhere_in_memory_are_right_on_the_gpu() -> None:
+def test_unaligned_states_are_correct_on_the_gpu() -> None:
     case = Case([400, 90])
-    states, mask, form = case.to(torch.float32)
+    states, mask, parameters = case.to(torch.float32)
     for shift in (0, 1, 0, 3):  # numbers by which the states lie off a boundary of 16 bytes
         room = states.new_empty(states.numel() + shift)
         moved = room[shift:].view_as(states).copy_(states)
         with torch.no_grad():
-            found, _ = fused_attention(moved, mask, form)
+            found, _ = cuda_attention(moved, mask, parameters)
         assert error(found, case.plain()[0]) < 5e-5
 
 
 @on_gpu
-def test_what_lies_on_the_processor_never_reaches_the_gpu() -> None:
+def test_tensors_on_the_cpu_never_reach_the_gpu_kernel() -> None:
     case = Case([40, 9])
     layer, states = case.layer.float().cuda(), case.states.float().cuda()
     mask, context = case.mask.cuda(), case.context
@@ -332,45 +351,63 @@ def test_what_lies_on_the_processor_never_reaches_the_gpu() -> None:
         for _ in range(2):
             layer(states, mask, context.float().cuda())
 
-        with pytest.raises(ConfigError, match="mask is on cpu, and states are on cuda"):
+        with pytest.raises(ConfigError, match="mask is on cpu, but states are on cuda"):
             layer(states, case.mask, context.float().cuda())
         with pytest.raises(RuntimeError, match="same device"):
             layer(states, mask, context.float())
 
 
 @on_gpu
-def test_random_lengths_are_right_on_the_gpu() -> None:
+def test_random_lengths_are_correct_on_the_gpu() -> None:
     generator = torch.Generator().manual_seed(0)
     for texts in (1, 2, 7, 32, 300):
         lengths = torch.randint(1, 600, (texts,), generator=generator).tolist()
         check(Case(lengths))
 
 
-def test_the_kernel_is_left_out_on_a_cpu_and_in_float64() -> None:
+def test_the_kernel_does_not_run_on_a_cpu() -> None:
     case = Case([5])
-    assert not can_run(torch.zeros(1, 5, 100), case.layer.form(case.context))
+    assert not can_run(torch.zeros(1, 5, 100), case.layer.kernel_parameters(case.context))
 
 
 @pytest.mark.parametrize("texts", [1, 32, 1000])
 @pytest.mark.parametrize("words", [1, 64, 1000, 8193, 1_000_000])
 def test_chunks_cover_every_word_once(texts: int, words: int) -> None:
-    chunk, chunks = share_out(texts, words, 132)
+    chunk, chunks = split_into_chunks(texts, words, 132)
 
-    assert chunk % attention_launch.BLOCK == 0
+    assert chunk % attention_cuda.BLOCK == 0
     assert (chunks - 1) * chunk < words <= chunks * chunk
     assert chunks == 1 or chunks * texts <= 2 * 132
 
 
-def test_long_texts_are_scored_in_parts_only_without_gradients() -> None:
-    sizes: list[int] = []
+class FakeKernel:
+    """A stand-in for a Triton kernel, compiled or not, that records how it is called."""
 
-    def score(part: Tensor) -> Tensor:
-        sizes.append(part.shape[1])
-        return part.sum(-1, keepdim=True)
+    def __init__(self, name: str, calls: list[str]) -> None:
+        self.name, self.calls = name, calls
 
-    states = torch.randn(1, PART + 5, 3)
-    whole = in_parts(score, states)
-    with torch.no_grad():
-        torch.testing.assert_close(in_parts(score, states), whole)
+    def __getitem__(self, grid: tuple[int, ...]) -> Any:
+        return lambda *_, **__: self.calls.append(self.name)
 
-    assert sizes == [PART + 5, PART, 5]
+    def warmup(self, *_: object, **__: object) -> "FakeKernel":
+        return FakeKernel("compiled", self.calls)
+
+
+@pytest.mark.parametrize(
+    ("triton", "calls"),
+    [((3, 2), ["public"] * 3), ((3, 6), ["public", "compiled", "compiled"])],
+)
+def test_a_triton_without_direct_calls_is_called_the_public_way_every_time(
+    monkeypatch: pytest.MonkeyPatch, triton: tuple[int, int], calls: list[str]
+) -> None:
+    recorded: list[str] = []
+    states, module = torch.zeros(8), SimpleNamespace(attend=FakeKernel("public", recorded))
+    monkeypatch.setitem(sys.modules, "lamatext.kernels.attention_triton", module)
+    monkeypatch.setattr(lamatext.kernels, "attention_triton", module, raising=False)
+    monkeypatch.setattr(attention_cuda, "_triton_version", lambda: triton)
+    planned = attention_cuda.Launch("attend", (1, 1, 1), ())
+
+    for _ in range(3):
+        attention_cuda._start(planned, (states,), (states,))
+
+    assert recorded == calls

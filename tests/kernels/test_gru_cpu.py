@@ -1,3 +1,5 @@
+"""The CPU GRU kernel against torch's GRU, and the choice between the two."""
+
 import multiprocessing
 import os
 from collections.abc import Sequence
@@ -72,7 +74,7 @@ def test_random_shapes_agree_with_torch(seed: int) -> None:
     torch.testing.assert_close(ours, theirs, rtol=1e-9, atol=1e-10)
 
 
-def test_single_precision_is_good_to_five_places_at_the_papers_size() -> None:
+def test_single_precision_is_accurate_to_1e_5_at_the_papers_size() -> None:
     random = torch.Generator().manual_seed(1)
     lengths = torch.randint(50, 201, (32,), generator=random).tolist()
 
@@ -92,7 +94,7 @@ def test_large_inputs_saturate_as_they_do_in_torch() -> None:
         )
 
 
-def test_a_nan_is_not_hidden() -> None:
+def test_nan_propagates_as_in_torch() -> None:
     layer, inputs, lengths = case([4], dtype=torch.float32)
     with torch.no_grad():
         inputs[0, 1, 2] = torch.nan
@@ -113,7 +115,7 @@ def test_gradients_pass_gradcheck() -> None:
     )
 
 
-def test_padding_changes_nothing_and_gets_nothing() -> None:
+def test_padding_has_no_effect_and_no_gradient() -> None:
     layer, inputs, lengths = case([2, 6, 3])
     words = torch.arange(6) < lengths[:, None]
     noisy = inputs.detach().masked_fill(~words[..., None], torch.nan).requires_grad_()
@@ -145,7 +147,7 @@ def test_a_text_alone_and_in_a_batch_has_the_same_states() -> None:
         torch.testing.assert_close(together[text, :length], alone[0], rtol=0, atol=0)
 
 
-def test_only_what_is_asked_for_gets_a_gradient() -> None:
+def test_only_tensors_that_require_a_gradient_get_one() -> None:
     layer, inputs, lengths = case([3, 5])
     frozen, _, _ = case([3, 5])
     frozen.requires_grad_(False)
@@ -162,7 +164,7 @@ def test_only_what_is_asked_for_gets_a_gradient() -> None:
     assert all(weight.grad is None for weight in frozen.parameters())
 
 
-def test_inputs_and_gradients_may_lie_in_any_order() -> None:
+def test_inputs_and_gradients_need_not_be_contiguous() -> None:
     layer, inputs, lengths = case([6, 2, 4, 4])
     turned = inputs.detach().permute(2, 0, 1).contiguous().permute(1, 2, 0).requires_grad_()
     other = turned.detach().clone(memory_format=torch.contiguous_format).requires_grad_()
@@ -198,7 +200,7 @@ def test_every_run_gives_the_same_bits_on_any_number_of_threads(
         torch.testing.assert_close(run, runs[0], rtol=0, atol=0)
 
 
-def test_threads_may_call_at_once() -> None:
+def test_several_threads_may_call_the_kernel_at_once() -> None:
     layer, inputs, lengths = case([*range(60, 1, -3)], 10, 20, torch.float32)
     alone = states_and_gradients(layer, inputs, fast(layer, inputs, lengths))
 
@@ -235,7 +237,7 @@ def test_a_forked_child_can_compute_after_its_parent_has(
 
 
 @pytest.mark.parametrize("lengths", [[0, 3], [4, 3], [3]], ids=str)
-def test_lengths_that_do_not_fit_are_an_error(lengths: list[int]) -> None:
+def test_lengths_out_of_range_are_an_error(lengths: list[int]) -> None:
     layer, inputs, _ = case([3, 3])
 
     for run in (fast, plain_gru):
@@ -243,7 +245,7 @@ def test_lengths_that_do_not_fit_are_an_error(lengths: list[int]) -> None:
             run(layer, inputs, torch.tensor(lengths))
 
 
-def test_the_kernel_is_taken_where_it_can_do_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_kernel_is_used_only_where_it_is_supported(monkeypatch: pytest.MonkeyPatch) -> None:
     layer, inputs, lengths = case([3, 2])
 
     assert use_cpu_kernel(layer, inputs, lengths)
@@ -271,7 +273,7 @@ def test_the_kernel_is_taken_where_it_can_do_the_work(monkeypatch: pytest.Monkey
         (1, [1, 1], False),
     ],
 )
-def test_very_short_texts_are_left_to_torch(hidden: int, lengths: list[int], taken: bool) -> None:
+def test_very_short_texts_use_torchs_gru(hidden: int, lengths: list[int], taken: bool) -> None:
     assert use_cpu_kernel(*case(lengths, hidden=hidden)) is taken
 
 
@@ -283,7 +285,7 @@ def test_texts_of_one_length_are_not_packed(monkeypatch: pytest.MonkeyPatch) -> 
     torch.testing.assert_close(plain_gru(layer, inputs, lengths), packed)
 
 
-def test_a_gru_that_wants_the_words_first_is_packed_all_the_same() -> None:
+def test_a_gru_without_batch_first_is_packed() -> None:
     layer, inputs, lengths = case([3, 3])
     expected = plain_gru(layer, inputs, lengths)
     layer.batch_first = False
@@ -292,7 +294,9 @@ def test_a_gru_that_wants_the_words_first_is_packed_all_the_same() -> None:
 
 
 @pytest.mark.parametrize("switch", ["plain", "auto"])
-def test_both_ways_give_the_same_states(monkeypatch: pytest.MonkeyPatch, switch: str) -> None:
+def test_kernel_and_torch_give_the_same_states(
+    monkeypatch: pytest.MonkeyPatch, switch: str
+) -> None:
     monkeypatch.setenv("LAMATEXT_GRU", switch)
     layer, inputs, lengths = case([3, 2, 5])
 
@@ -301,7 +305,7 @@ def test_both_ways_give_the_same_states(monkeypatch: pytest.MonkeyPatch, switch:
     )
 
 
-def test_without_numba_torch_does_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_numba_torchs_gru_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
     layer, inputs, lengths = case([3, 2])
 
@@ -313,7 +317,7 @@ def test_without_numba_torch_does_the_work(monkeypatch: pytest.MonkeyPatch) -> N
     )
 
 
-def test_compiling_ahead_makes_it_ready_and_draws_no_random_number() -> None:
+def test_compiling_ahead_compiles_all_kernels_and_draws_no_random_number() -> None:
     before = torch.get_rng_state()
 
     compile_cpu_kernels()
@@ -323,7 +327,7 @@ def test_compiling_ahead_makes_it_ready_and_draws_no_random_number() -> None:
     assert torch.equal(torch.get_rng_state(), before)
 
 
-def test_code_older_than_the_sources_is_compiled_anew(
+def test_a_cache_older_than_the_sources_is_compiled_again(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     def double(x: int) -> int:
@@ -331,7 +335,7 @@ def test_code_older_than_the_sources_is_compiled_anew(
 
     source = tmp_path / "kernel.py"
     source.touch()
-    index = tmp_path / "test_gru.double-1.nbi"
+    index = tmp_path / "test_gru_cpu.double-1.nbi"
     monkeypatch.setattr(numba_compat, "SOURCES", (source,))
     monkeypatch.setattr(numba_compat, "_cache_files", lambda _function: [index])
     for age, stays in ((-10, False), (10, True)):

@@ -1,4 +1,4 @@
-"""The CUDA kernel of the GRU: its very source run by threads of the CPU, and the real thing."""
+"""The CUDA GRU kernel: its source compiled for CPU threads, and on a real GPU."""
 
 import ctypes
 import shutil
@@ -6,13 +6,14 @@ import subprocess
 from collections.abc import Callable
 from importlib.resources import files
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 import torch
 from torch import Tensor, nn
 
 from lamatext.kernels import gru_cuda
-from lamatext.kernels.gru_dispatch import plain_gru
+from lamatext.kernels.gru_dispatch import has_cuda_kernel, plain_gru
 
 HIDDEN = 5
 HARNESS = """
@@ -51,7 +52,7 @@ extern "C" void backward(int texts, int block, const float* a, const float* b, c
 
 
 def by_threads(library: ctypes.CDLL, name: str) -> Callable[..., None]:
-    """A launch of the kernel of that name, one thread of the CPU for each of the GPU's."""
+    """Return a launch of the kernel with one CPU thread per GPU thread."""
 
     def launch(*, grid: tuple[int, ...], block: tuple[int, ...], args: list[Tensor | int]) -> None:
         values = [
@@ -90,7 +91,7 @@ def compare(device: str, hidden: int, words: int) -> None:
 
 
 @pytest.mark.skipif(shutil.which("g++") is None, reason="needs a C++ compiler")
-def test_the_kernels_source_gives_the_states_and_gradients_of_torch(
+def test_the_kernel_source_on_cpu_threads_matches_torch(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source = files("lamatext.kernels").joinpath("gru_cuda.cu").read_text(encoding="utf-8")
@@ -109,11 +110,49 @@ def test_the_kernels_source_gives_the_states_and_gradients_of_torch(
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")
-def test_the_compiled_kernel_gives_the_states_and_gradients_of_torch() -> None:
+def test_the_kernel_on_a_gpu_matches_torch() -> None:
     torch.backends.cudnn.allow_tf32 = False
 
     compare("cuda", 50, 40)
 
 
-def test_the_kernel_is_for_nvidia_gpus_alone() -> None:
+def test_the_kernel_does_not_run_on_a_cpu() -> None:
     assert not gru_cuda.can_run(torch.zeros(1, 1, 1), 50)
+
+
+def cannot_compile(*_: object) -> None:
+    raise TypeError("the private interface of torch has changed")
+
+
+@pytest.mark.parametrize(
+    ("version", "compile_kernel"), [("2.7.1", Mock()), ("2.13.0", cannot_compile), ("2.13.0", None)]
+)
+def test_a_torch_that_cannot_compile_the_kernel_uses_its_own_gru(
+    monkeypatch: pytest.MonkeyPatch, version: str, compile_kernel: Callable[..., None] | None
+) -> None:
+    monkeypatch.setattr(torch, "__version__", version)
+    monkeypatch.setattr(torch.cuda, "_compile_kernel", compile_kernel, raising=False)
+    if compile_kernel is None:
+        monkeypatch.delattr(torch.cuda, "_compile_kernel")
+
+    assert gru_cuda.compiled_kernels.__wrapped__(HIDDEN) is None
+
+
+def test_a_torch_that_can_compile_the_kernel_compiles_both_passes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    compile_kernel = Mock(side_effect=lambda source, name: name)  # noqa: ARG005
+    monkeypatch.setattr(torch, "__version__", "2.8.0")
+    monkeypatch.setattr(torch.cuda, "_compile_kernel", compile_kernel, raising=False)
+
+    kernels = gru_cuda.compiled_kernels.__wrapped__(HIDDEN)
+
+    assert kernels == ("gru_forward", "gru_backward")
+    assert compile_kernel.call_args.args[0].startswith(f"#define H {HIDDEN}\n")
+
+
+def test_without_a_compiled_kernel_a_gru_is_not_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    gru = nn.GRU(7, HIDDEN, batch_first=True, bidirectional=True)
+    for kernels, expected in ((None, False), ((Mock(), Mock()), True)):
+        monkeypatch.setattr(gru_cuda, "compiled_kernels", lambda _, found=kernels: found)
+        assert has_cuda_kernel(gru) is expected

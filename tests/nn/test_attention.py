@@ -167,7 +167,7 @@ def test_at_full_rank_the_factorised_head_is_the_bilinear_one() -> None:
     torch.testing.assert_close(low(states, mask, context), full(states, mask, context))
 
 
-def test_below_full_rank_it_is_not() -> None:
+def test_below_full_rank_the_factorised_head_differs() -> None:
     states, mask = states_and_mask()
     full = BilinearAttention(D, D, project=False).double()
     low = LowRankAttention(D, 1, D, rank=D - 1, project=False, tanh=False, l2=False).double()
@@ -235,7 +235,7 @@ LAYERS: dict[str, Callable[[], nn.Module]] = {
 
 
 @pytest.mark.parametrize("name", LAYERS)
-def test_gradients_of_inputs_and_parameters_are_right(name: str) -> None:
+def test_gradients_of_inputs_and_parameters_pass_gradcheck(name: str) -> None:
     layer = LAYERS[name]().double()
     randomised(layer)
     states, mask = states_and_mask()
@@ -266,7 +266,7 @@ def test_every_parameter_is_used(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", LAYERS)
-def test_padding_weighs_nothing_and_the_words_weigh_one(name: str) -> None:
+def test_weights_are_zero_in_padding_and_sum_to_one(name: str) -> None:
     layer = LAYERS[name]()
     states, mask = states_and_mask()
 
@@ -308,7 +308,7 @@ def test_the_word_layer_starts_from_the_papers_gaussian() -> None:
         assert float(values.std()) == pytest.approx(0.1, rel=0.12)
 
 
-def test_the_learned_context_starts_as_long_as_a_unit_vector() -> None:
+def test_the_learned_context_starts_with_unit_length() -> None:
     torch.manual_seed(0)
 
     context = LowRankAttention(2000, 1).context
@@ -317,7 +317,7 @@ def test_the_learned_context_starts_as_long_as_a_unit_vector() -> None:
     assert float(context.detach().norm()) == pytest.approx(1, rel=0.1)
 
 
-def test_the_temperature_starts_where_it_is_told() -> None:
+def test_the_temperature_starts_at_the_given_value() -> None:
     plain, hot = LowRankAttention(D, M, l2=False), LowRankAttention(D, M, l2=False, temperature=8.0)
     hot.load_state_dict(plain.state_dict(), strict=False)
     states, _ = states_and_mask()
@@ -325,7 +325,7 @@ def test_the_temperature_starts_where_it_is_told() -> None:
     torch.testing.assert_close(hot.scores(states.float()), 8 * plain.scores(states.float()))
 
 
-def test_l2_with_one_head_leaves_only_the_sign_and_teaches_nothing() -> None:
+def test_l2_with_one_head_leaves_only_the_sign_and_no_gradient() -> None:
     layer = LowRankAttention(D, 1).double()
     states, mask = states_and_mask()
 
@@ -335,7 +335,7 @@ def test_l2_with_one_head_leaves_only_the_sign_and_teaches_nothing() -> None:
     assert layer.p.weight.grad.abs().max() < 1e-12
 
 
-def test_l2_divides_by_the_norm_and_leaves_nothing_as_nothing() -> None:
+def test_l2_divides_by_the_norm_and_keeps_zero() -> None:
     scores = torch.tensor([[3.0, 4.0], [0.0, 0.0]], requires_grad=True)
 
     unit = l2_normalised(scores)
@@ -371,7 +371,7 @@ def test_kernel_parameters_follow_parametrised_and_replaced_weights() -> None:
 
 
 @pytest.mark.parametrize("layer", [LowRankAttention(D, M, E), BilinearAttention(D, E)])
-def test_a_missing_context_is_named(layer: nn.Module) -> None:
+def test_a_missing_context_is_an_error(layer: nn.Module) -> None:
     states, mask = states_and_mask()
 
     with pytest.raises(ConfigError, match=r"it needs a context \(B, E\), one row per text: attend"):
@@ -395,7 +395,7 @@ PUBLIC = [LowRankAttention(D, M, E), BilinearAttention(D, E), StructuredAttentio
         (torch.ones(2, T, device="meta").bool(), "mask is on meta, but states are on cpu"),
     ],
 )
-def test_a_mask_of_another_kind_or_shape_never_reaches_the_kernels(
+def test_a_mask_of_wrong_dtype_or_shape_is_an_error(
     layer: nn.Module, mask: Tensor, said: str
 ) -> None:
     with pytest.raises(ConfigError, match=said):
@@ -404,13 +404,13 @@ def test_a_mask_of_another_kind_or_shape_never_reaches_the_kernels(
 
 @pytest.mark.parametrize("layer", PUBLIC)
 @pytest.mark.parametrize("shape", [(2, T, D + 1), (T, D)])
-def test_states_have_the_width_of_the_layer(layer: nn.Module, shape: tuple[int, ...]) -> None:
+def test_states_of_wrong_width_are_an_error(layer: nn.Module, shape: tuple[int, ...]) -> None:
     with pytest.raises(ConfigError, match=rf"states must be \(B, T, {D}\), got \({shape[0]}, "):
         layer(torch.randn(shape), torch.ones(shape[:-1]).bool(), torch.randn(2, E))
 
 
 @pytest.mark.parametrize("shape", [(2, E + 1), (1, E), (3, E), (E,), (2, 1, E)])
-def test_a_context_is_a_row_for_each_text(shape: tuple[int, ...]) -> None:
+def test_a_context_of_wrong_shape_is_an_error(shape: tuple[int, ...]) -> None:
     states, mask = states_and_mask()
 
     with pytest.raises(ConfigError, match=rf"context must be \(2, {E}\), one row per text, got"):
@@ -418,14 +418,14 @@ def test_a_context_is_a_row_for_each_text(shape: tuple[int, ...]) -> None:
 
 
 @pytest.mark.parametrize("heads", [0, -1])
-def test_there_is_at_least_one_head(heads: int) -> None:
+def test_less_than_one_head_is_an_error(heads: int) -> None:
     with pytest.raises(ConfigError, match=rf"heads \({heads}\) must be at least 1"):
         LowRankAttention(D, heads)
     with pytest.raises(ConfigError, match=rf"heads \({heads}\) must be at least 1"):
         StructuredAttention(D, heads)
 
 
-def test_a_rank_is_between_one_and_the_smaller_width() -> None:
+def test_a_rank_outside_one_to_the_smaller_width_is_an_error() -> None:
     with pytest.raises(ConfigError, match=r"rank \(0\) must be at least 1"):
         LowRankAttention(D, M, rank=0)
     with pytest.raises(ConfigError, match=r"rank \(5\) must be at most the smaller .* \(4\)"):
@@ -434,6 +434,6 @@ def test_a_rank_is_between_one_and_the_smaller_width() -> None:
 
 
 @pytest.mark.parametrize("temperature", [0.0, -1.0, math.nan])
-def test_a_temperature_is_above_zero(temperature: float) -> None:
+def test_a_temperature_of_zero_or_less_is_an_error(temperature: float) -> None:
     with pytest.raises(ConfigError, match=rf"temperature \({temperature}\) must be above 0"):
         LowRankAttention(D, M, temperature=temperature)

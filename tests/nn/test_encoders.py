@@ -96,7 +96,7 @@ def test_torchs_own_gru_is_the_papers() -> None:
     np.testing.assert_allclose(states[0], paper.read(words[0].numpy()), atol=1e-12)
 
 
-def test_the_convolutions_are_kims() -> None:
+def test_the_convolutions_are_those_of_kim_2014() -> None:
     encoder = ConvolutionEncoder(E, filters=2).double()
     words = embedded()
 
@@ -150,15 +150,15 @@ def transformer(layers: int = 1) -> TransformerEncoder:
     return encoder.double().eval()
 
 
-def ngrams() -> Tensor:
+def wide_words() -> Tensor:
     torch.manual_seed(0)
     return torch.randn(2, 4, E + 3, dtype=torch.float64)
 
 
 @pytest.mark.parametrize("with_gradients", [True, False])  # torch has another path without them
 @pytest.mark.parametrize("layers", [1, 2])
-def test_the_transformer_is_vaswanis(layers: int, with_gradients: bool) -> None:
-    encoder, words = transformer(layers), ngrams()
+def test_the_transformer_layer_is_that_of_vaswani_2017(layers: int, with_gradients: bool) -> None:
+    encoder, words = transformer(layers), wide_words()
 
     with torch.set_grad_enabled(with_gradients):
         states = encoder(words, LENGTHS).detach().numpy()
@@ -170,8 +170,8 @@ def test_the_transformer_is_vaswanis(layers: int, with_gradients: bool) -> None:
         np.testing.assert_allclose(states[text, :length], x, atol=1e-10)
 
 
-def test_the_transformer_is_torchs() -> None:
-    encoder, words = transformer(2), ngrams()
+def test_the_transformer_matches_torchs() -> None:
+    encoder, words = transformer(2), wide_words()
     layer = nn.TransformerEncoderLayer(E + 3, 2, 7, batch_first=True)
     theirs = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False).double().eval()
     theirs.layers.load_state_dict(encoder.layers.state_dict())
@@ -186,7 +186,7 @@ def test_the_transformer_is_torchs() -> None:
     torch.testing.assert_close(encoder(words, LENGTHS)[mask], expected[mask])
 
 
-def test_layers_of_a_transformer_start_apart_and_positions_quietly() -> None:
+def test_transformer_layers_start_different_and_positions_start_small() -> None:
     torch.manual_seed(0)
     encoder = TransformerEncoder(64, heads=2, feed_forward=8, positions=50, layers=2)
 
@@ -196,7 +196,7 @@ def test_layers_of_a_transformer_start_apart_and_positions_quietly() -> None:
     assert float(encoder.positions.weight.detach().std()) == pytest.approx(0.1, rel=0.1)
 
 
-def test_a_transformer_drops_as_much_as_vaswanis() -> None:
+def test_the_transformers_dropout_is_0_1() -> None:
     rates = {layer.p for layer in transformer(2).modules() if isinstance(layer, nn.Dropout)}
 
     assert rates == {0.1}
@@ -210,7 +210,7 @@ ENCODERS: dict[str, Callable[[], nn.Module]] = {
 
 
 @pytest.mark.parametrize("name", ENCODERS)
-def test_gradients_of_inputs_and_parameters_are_right(name: str) -> None:
+def test_gradients_of_inputs_and_parameters_pass_gradcheck(name: str) -> None:
     torch.manual_seed(1)
     encoder = ENCODERS[name]().double().eval()
     names = [key for key, _ in encoder.named_parameters()]
@@ -229,7 +229,7 @@ def test_gradients_of_inputs_and_parameters_are_right(name: str) -> None:
     assert torch.autograd.gradcheck(run, (words, *encoder.parameters()))
 
 
-def test_gradients_of_the_gru_are_torchs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gradients_of_the_gru_match_torchs(monkeypatch: pytest.MonkeyPatch) -> None:
     torch.manual_seed(1)
     encoder, words = GruEncoder(E, hidden=H).double(), embedded()
 
@@ -241,14 +241,14 @@ def test_gradients_of_the_gru_are_torchs(monkeypatch: pytest.MonkeyPatch) -> Non
     torch.testing.assert_close(gradients("compiled"), gradients("plain"))
 
 
-def test_no_encoder_gives_the_embeddings_back() -> None:
+def test_no_encoder_returns_the_embeddings() -> None:
     words = embedded()
 
     assert NoEncoder(E)(words, LENGTHS) is words
     assert NoEncoder(E).width == E
 
 
-def test_widths_are_those_of_the_states() -> None:
+def test_width_is_the_width_of_the_states() -> None:
     for make in ENCODERS.values():
         encoder = make().double()
         assert encoder(embedded(), LENGTHS).shape == (2, 4, encoder.width)
@@ -261,7 +261,7 @@ def test_the_mask_is_true_for_words() -> None:
     assert torch.equal(mask_of(torch.zeros(2, 4, dtype=torch.int64), LENGTHS), expected)
 
 
-def test_a_text_longer_than_the_positions_is_refused() -> None:
+def test_a_text_longer_than_the_positions_is_an_error() -> None:
     encoder = TransformerEncoder(E, heads=1, feed_forward=4, positions=3)
 
     with pytest.raises(ConfigError, match="a text of 4 words is longer than the 3 positions"):
@@ -269,6 +269,6 @@ def test_a_text_longer_than_the_positions_is_refused() -> None:
 
 
 @pytest.mark.parametrize("heads", [0, 2])
-def test_the_width_is_divisible_by_the_heads(heads: int) -> None:
+def test_a_width_not_divisible_by_the_heads_is_an_error(heads: int) -> None:
     with pytest.raises(ConfigError, match=rf"width \(5\) must be divisible by heads \({heads}\)"):
         TransformerEncoder(E, heads=heads, feed_forward=4, positions=3)

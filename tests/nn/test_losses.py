@@ -6,8 +6,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from lamatext.nn.losses import disagreement_over_embeddings, disagreement_over_positions
-from lamatext.nn.network import Output, disagreement
+from lamatext.nn.losses import (
+    disagreement,
+    disagreement_over_embeddings,
+    disagreement_over_positions,
+)
+from lamatext.nn.network import Output
 from lamatext.settings import ModelSettings
 
 
@@ -55,7 +59,7 @@ def test_heads_on_different_words_disagree_most() -> None:
     assert float(disagreement_over_embeddings(apart)) == pytest.approx(-1 / 3)
 
 
-def test_gradients_are_right() -> None:
+def test_gradients_pass_gradcheck() -> None:
     weights, embedding = weights_and_embedding()
 
     assert torch.autograd.gradcheck(disagreement_over_positions, (weights.requires_grad_(),))
@@ -64,12 +68,11 @@ def test_gradients_are_right() -> None:
 
 def output() -> Output:
     weights, embedding = weights_and_embedding()
-    with_max = torch.cat([embedding, torch.ones(2, 1, 4).double()], dim=1)
-    return Output(torch.zeros(2, 2), with_max, weights, torch.zeros(2, 5, 4))
+    return Output(torch.zeros(2, 2), embedding, weights, torch.zeros(2, 5, 4))
 
 
 @pytest.mark.parametrize("name", ["lama-ctx-dp", "san"])
-def test_the_systems_that_disagree_over_positions(name: str) -> None:
+def test_these_models_penalise_overlapping_positions(name: str) -> None:
     settings = ModelSettings.model_validate({"name": name, "heads": 3})
 
     found = disagreement(settings, output())
@@ -77,7 +80,7 @@ def test_the_systems_that_disagree_over_positions(name: str) -> None:
     torch.testing.assert_close(found, disagreement_over_positions(weights_and_embedding()[0]))
 
 
-def test_the_row_of_the_maximum_is_no_head_to_disagree_with() -> None:
+def test_lama_ctx_de_penalises_similar_embeddings() -> None:
     settings = ModelSettings(name="lama-ctx-de", heads=3)
 
     found = disagreement(settings, output())
@@ -86,7 +89,7 @@ def test_the_row_of_the_maximum_is_no_head_to_disagree_with() -> None:
 
 
 @pytest.mark.parametrize("name", ["lama", "lama-ctx", "lama-encoder", "bilinear", "bigru", "te"])
-def test_the_others_have_no_such_term(name: str) -> None:
+def test_the_other_models_have_no_disagreement_term(name: str) -> None:
     settings = ModelSettings.model_validate({"name": name, "heads": 3})
 
     assert disagreement(settings, output()) is None

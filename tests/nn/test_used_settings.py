@@ -1,4 +1,4 @@
-"""A setting changes a run's first loss exactly in the systems that the table names for it."""
+"""A setting changes the first loss exactly in the models that ``USED_BY`` lists for it."""
 
 from pathlib import Path
 
@@ -27,11 +27,10 @@ OTHER: dict[str, object] = {
     "model.hidden_size": 5,
     "model.heads": 4,
     "model.rank": 2,
-    "model.score_input": "h",
+    "model.score_input": "states",
     "model.score_tanh": False,
     "model.score_l2": False,
     "model.initial_temperature": 8.0,
-    "model.max_pool": True,
     "model.san_width": 6,
     "model.disagreement_weight": 0.5,
     "model.cnn_filters": 6,
@@ -41,7 +40,6 @@ OTHER: dict[str, object] = {
     "model.classifier_width": 9,
     "model.dropout": 0.2,
     "model.embedding_dropout": 0.2,
-    "model.word_dropout": 0.2,
 }  # and model.pretrained, for which two encoders are made
 
 

@@ -1,4 +1,4 @@
-"""The layers, for anyone's own model: ``from lamatext.nn import LowRankAttention``."""
+"""Public attention layers for use in any PyTorch model."""
 
 from lamatext.nn.attention import BilinearAttention, LowRankAttention, StructuredAttention
 

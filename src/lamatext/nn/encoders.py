@@ -1,7 +1,7 @@
-"""Encoders: the embeddings of a text's words in, one state for each word out.
+"""Encoders: from the embeddings of a text's words to one state per word.
 
-The contract: ``encoder(embedded (B, T, E), lengths (B,)) → states (B, T, D)``, and
-``encoder.width`` is D. Lengths stay on the CPU; states beyond a text's length are never read.
+Every encoder has the signature ``encoder(embedded (B, T, E), lengths (B,)) → states (B, T, D)``,
+and ``encoder.width`` is D. Lengths stay on the CPU; states beyond a text's length are never read.
 Shapes: B texts, T words, E embedding width, D state width.
 """
 
@@ -16,19 +16,19 @@ from lamatext.kernels.gru_dispatch import run_gru
 
 
 class NoEncoder(nn.Module):
-    """The embeddings themselves are the states."""
+    """Encoder that returns the embeddings themselves as states."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
         self.width = width
 
-    def forward(self, embedded: Tensor, lengths: Tensor) -> Tensor:  # noqa: ARG002 - the contract
-        """The embeddings, unchanged."""
+    def forward(self, embedded: Tensor, lengths: Tensor) -> Tensor:  # noqa: ARG002 - same signature as every encoder
+        """Return the embeddings unchanged, as the states of this encoder."""
         return embedded
 
 
 class GruEncoder(nn.Module):
-    """A bi-GRU: hₜ joins the state that read up to word t with the one that read down to it."""
+    """Bidirectional GRU encoder: hₜ joins the states of both directions after reading word t."""
 
     def __init__(self, width: int, *, hidden: int) -> None:
         super().__init__()
@@ -36,15 +36,15 @@ class GruEncoder(nn.Module):
         self.width = 2 * hidden
 
     def forward(self, embedded: Tensor, lengths: Tensor) -> Tensor:
-        """States (B, T, 2h), zero beyond each text's length."""
+        """Return the GRU encoder's states (B, T, 2h), zero beyond each text's length."""
         return run_gru(self.gru, embedded, lengths)
 
 
 class ConvolutionEncoder(nn.Module):
-    """Kim (2014): ReLU of filters over windows of 3, 4 and 5 words.
+    """Convolutional encoder (CNN, Kim 2014): ReLU of filters over windows of 3, 4 and 5 words.
 
-    A state for every word: the window of n words starts ⌊(n − 1)/2⌋ words before it, and zeros
-    stand for the words before the first and after the last.
+    Every word has a state: its window of n words starts ⌊(n − 1)/2⌋ words before it. The text is
+    padded with zeros on both sides.
     """
 
     def __init__(self, width: int, *, filters: int, windows: Sequence[int] = (3, 4, 5)) -> None:
@@ -54,7 +54,7 @@ class ConvolutionEncoder(nn.Module):
         self.width = len(windows) * filters
 
     def forward(self, embedded: Tensor, lengths: Tensor) -> Tensor:
-        """States (B, T, windows * filters)."""
+        """Return the convolutional encoder's states (B, T, windows * filters)."""
         mask = mask_of(embedded, lengths)
         words = (embedded * mask[:, :, None]).transpose(1, 2)  # (B, E, T), zeros beyond the text
         maps = [
@@ -65,7 +65,7 @@ class ConvolutionEncoder(nn.Module):
 
 
 class TransformerEncoder(nn.Module):
-    """TE: Transformer encoder layers (Vaswani et al. 2017) over learned positions."""
+    """Transformer encoder (TE, Vaswani et al. 2017) with learned position embeddings."""
 
     def __init__(
         self, width: int, *, heads: int, feed_forward: int, positions: int, layers: int = 1
@@ -78,14 +78,14 @@ class TransformerEncoder(nn.Module):
             )
         self.width = width
         self.positions = nn.Embedding(positions, width)
-        nn.init.normal_(self.positions.weight, std=0.1)  # no louder than the random word vectors
+        nn.init.normal_(self.positions.weight, std=0.1)  # same scale as the random word vectors
         self.layers = nn.ModuleList(
             nn.TransformerEncoderLayer(width, heads, feed_forward, batch_first=True)
             for _ in range(layers)
         )
 
     def forward(self, embedded: Tensor, lengths: Tensor) -> Tensor:
-        """States (B, T, E); T must not exceed the positions."""
+        """Return the Transformer encoder's states (B, T, E); T must not exceed the positions."""
         words = embedded.shape[1]
         if words > self.positions.num_embeddings:
             raise ConfigError(
@@ -101,6 +101,6 @@ class TransformerEncoder(nn.Module):
 
 
 def mask_of(words: Tensor, lengths: Tensor) -> Tensor:
-    """(B, T) bool, true for words and false for padding, for anything of shape (B, T, …)."""
-    place = torch.arange(words.shape[1], device=words.device)
-    return place < lengths.to(words.device, non_blocking=True)[:, None]
+    """Return the encoder mask (B, T) for a tensor (B, T, …): true for words, false for padding."""
+    positions = torch.arange(words.shape[1], device=words.device)
+    return positions < lengths.to(words.device, non_blocking=True)[:, None]

@@ -1,4 +1,4 @@
-"""The whole network: word ids in, logits out; and the one builder that reads the settings.
+"""The network from word ids to logits, and the builder that reads the model settings.
 
 Shapes: B texts, T words, E embedding width, D state width, M heads, C classes.
 """
@@ -16,17 +16,16 @@ from lamatext.nn.encoders import (
     TransformerEncoder,
     mask_of,
 )
-from lamatext.nn.losses import disagreement_over_embeddings, disagreement_over_positions
 from lamatext.nn.pooling import MaxPooling, MeanPooling, masked_mean
 from lamatext.settings import ModelSettings
 
 
 class Output(NamedTuple):
-    """What a network says of a batch of texts."""
+    """Output of a network for a batch of texts: logits, embedding, attention weights, states."""
 
     logits: Tensor  # (B, C)
     embedding: Tensor  # (B, M, D): S, the matrix embedding of each text
-    weights: Tensor | None  # (B, M, T): A; None where a system has no attention
+    weights: Tensor | None  # (B, M, T): A; None if the model has no attention
     states: Tensor  # (B, T, D): H
 
 
@@ -34,7 +33,7 @@ Encoder = NoEncoder | GruEncoder | ConvolutionEncoder | TransformerEncoder
 
 
 class Network(nn.Module):
-    """Embedding → encoder → pooling → classifier."""
+    """Network of embedding → encoder → pooling → classifier."""
 
     def __init__(
         self,
@@ -53,7 +52,10 @@ class Network(nn.Module):
         self.embedding_dropout = nn.Dropout(embedding_dropout)
 
     def forward(self, ids: Tensor, lengths: Tensor) -> Output:
-        """Classify ``ids`` (B, T), of which the first ``lengths`` (B,; on the CPU) are words."""
+        """Run the network on ``ids`` (B, T), padded after ``lengths`` (B,) words.
+
+        The lengths stay on the CPU.
+        """
         mask = mask_of(ids, lengths)  # (B, T)
         embedded = self.embedding_dropout(self.embedding(ids))  # (B, T, E)
         context = masked_mean(embedded, mask)  # (B, E)
@@ -62,11 +64,8 @@ class Network(nn.Module):
         return Output(self.classifier(embedding.flatten(1)), embedding, weights, states)
 
 
-DISAGREEMENT = {"lama-ctx-dp": "positions", "lama-ctx-de": "embeddings", "san": "positions"}
-
-
 def build_network(model: ModelSettings, *, vocabulary: int, width: int, classes: int) -> Network:
-    """The system that the settings name; ``bert`` alone is built by ``lamatext.nn.pretrained``."""
+    """Build the network that the model settings describe, except ``bert`` (``pretrained.py``)."""
     encoder = _encoder(model, width)
     pooling, rows = _pooling(model, states=encoder.width, context=width)
     return Network(
@@ -97,17 +96,14 @@ def _encoder(model: ModelSettings, width: int) -> Encoder:
 
 
 def _pooling(model: ModelSettings, *, states: int, context: int) -> tuple[nn.Module, int]:
-    """What makes the embedding of a text from its states, and how many rows that has."""
+    """Return the pooling layer of the network and the number of rows of its text embedding."""
     match model.name:
         case "lama":
             return _low_rank(model, states, None), model.heads
         case "lama-ctx" | "lama-ctx-dp" | "lama-ctx-de" | "lama-encoder":
             return _low_rank(model, states, context), model.heads
         case "san":
-            return (
-                StructuredAttention(states, model.heads, hidden=model.san_width),
-                model.heads,
-            )
+            return StructuredAttention(states, model.heads, hidden=model.san_width), model.heads
         case "bilinear":
             return BilinearAttention(states, context, project=model.score_input == "projected"), 1
         case "bigru" | "cnn":
@@ -120,19 +116,8 @@ def _pooling(model: ModelSettings, *, states: int, context: int) -> tuple[nn.Mod
             assert_never(model.name)
 
 
-def disagreement(model: ModelSettings, output: Output) -> Tensor | None:
-    """D of each text (B,), for the systems whose loss has the term."""
-    match DISAGREEMENT.get(model.name):
-        case "positions" if output.weights is not None:
-            return disagreement_over_positions(output.weights)
-        case "embeddings":
-            return disagreement_over_embeddings(output.embedding[:, : model.heads])
-        case _:
-            return None
-
-
 def count_parameters(network: nn.Module) -> dict[str, int]:
-    """Trainable parameters by component; each is counted once, in the first that holds it."""
+    """Count the trainable parameters of a network by component; shared ones count once."""
     counts, seen = {}, set[Tensor]()
     for part in ("embedding", "encoder", "pooling", "classifier"):
         module = getattr(network, part, None)

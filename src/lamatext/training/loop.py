@@ -19,7 +19,8 @@ from torch.optim import Optimizer
 
 from lamatext.data.token_ids import Indices, batches_by_length
 from lamatext.errors import ModelError
-from lamatext.nn.network import Output, disagreement
+from lamatext.nn.losses import disagreement
+from lamatext.nn.network import Output
 from lamatext.progress import SILENT, Progress
 from lamatext.settings import ModelSettings, TrainingSettings
 from lamatext.training.batching import Batch, EncodedDataset, make_batch, shuffled_batches

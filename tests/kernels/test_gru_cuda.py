@@ -6,6 +6,7 @@ import subprocess
 from collections.abc import Callable
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 from unittest.mock import Mock
 
 import pytest
@@ -145,7 +146,7 @@ def test_a_torch_that_can_compile_the_kernel_compiles_both_passes(
     monkeypatch.setattr(torch, "__version__", "2.8.0")
     monkeypatch.setattr(torch.cuda, "_compile_kernel", compile_kernel, raising=False)
 
-    kernels = gru_cuda.compiled_kernels.__wrapped__(HIDDEN)
+    kernels: Any = gru_cuda.compiled_kernels.__wrapped__(HIDDEN)
 
     assert kernels == ("gru_forward", "gru_backward")
     assert compile_kernel.call_args.args[0].startswith(f"#define H {HIDDEN}\n")

@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from lamatext.nn.network import DISAGREEMENT, build_network
+from lamatext.nn.losses import DISAGREEMENT
+from lamatext.nn.network import build_network
 from lamatext.recipes import load_recipe, recipe_names
 from lamatext.settings import MODEL_NAMES
 

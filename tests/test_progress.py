@@ -12,7 +12,7 @@ class Told(Progress):
         self.steps.append(steps)
 
 
-def test_progress_is_told_of_every_item_that_was_taken_and_of_no_other() -> None:
+def test_only_items_that_were_consumed_are_reported() -> None:
     progress = Told()
     items = track_progress(range(150), progress)
 
@@ -22,5 +22,5 @@ def test_progress_is_told_of_every_item_that_was_taken_and_of_no_other() -> None
     assert progress.steps == [64, 64, 22]
 
 
-def test_silence_takes_nothing_away() -> None:
+def test_silent_progress_yields_all_items() -> None:
     assert list(track_progress("abc", SILENT)) == ["a", "b", "c"]

@@ -23,13 +23,13 @@ def never() -> Arrays:
     raise AssertionError("made again")
 
 
-def test_what_was_made_once_is_not_made_again() -> None:
+def test_a_cached_result_is_not_computed_again() -> None:
     first, again = cached("thing", "key", one), cached("thing", "key", never)
 
     np.testing.assert_array_equal(first["a"], again["a"])
 
 
-def test_a_broken_entry_is_made_again(folder: Path) -> None:
+def test_a_damaged_cache_entry_is_computed_again(folder: Path) -> None:
     cached("thing", "key", one)
     (folder / "thing-key.safetensors").write_bytes(b"broken")
 
@@ -37,7 +37,7 @@ def test_a_broken_entry_is_made_again(folder: Path) -> None:
     cached("thing", "key", never)
 
 
-def test_a_folder_that_cannot_be_written_costs_only_time(
+def test_a_cache_folder_that_cannot_be_written_is_ignored(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "file").write_text("")
@@ -46,7 +46,7 @@ def test_a_folder_that_cannot_be_written_costs_only_time(
     assert cached("thing", "key", one)["a"].shape == (5,)
 
 
-def test_the_entries_used_longest_ago_go_first(
+def test_the_least_recently_used_entries_are_deleted_first(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for number in range(4):
@@ -62,7 +62,7 @@ def test_the_entries_used_longest_ago_go_first(
     assert kept == [f"thing-{name}.safetensors" for name in ("0", "3", "new")]
 
 
-def test_the_folder_is_the_users_unless_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cache_folder_can_be_set_by_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("LAMATEXT_CACHE")
     monkeypatch.setenv("XDG_CACHE_HOME", "/somewhere")
     assert cache_folder() == Path("/somewhere/lamatext")
@@ -72,7 +72,7 @@ def test_the_folder_is_the_users_unless_told(monkeypatch: pytest.MonkeyPatch) ->
     assert cache_folder() == Path("/home/me/.cache/lamatext")
 
 
-def test_a_fingerprint_sees_the_texts_and_not_how_they_are_cut() -> None:
+def test_a_fingerprint_does_not_depend_on_chunks() -> None:
     whole = pa.chunked_array([["ab", "c", ""]])
     cut = pa.chunked_array([["ab"], [], ["c", ""]], pa.string())
     sliced = pa.chunked_array([pa.array(["x", "ab", "c", "", "y"]).slice(1, 3)])
@@ -82,7 +82,7 @@ def test_a_fingerprint_sees_the_texts_and_not_how_they_are_cut() -> None:
     assert fingerprint(whole) != fingerprint(pa.chunked_array([["ab", "c"]]))
 
 
-def test_a_fingerprint_sees_arrays_and_settings() -> None:
+def test_a_fingerprint_depends_on_arrays_and_settings() -> None:
     parts = [1, "a", (2, None), np.arange(3)]
 
     assert fingerprint(*parts) == fingerprint(*parts)

@@ -21,24 +21,24 @@ from lamatext.errors import DataError
         (["label", "class", "sentence"], "sentence", "label"),
     ],
 )
-def test_columns_are_found_by_name(columns: list[str], text: str, label: str) -> None:
+def test_columns_are_detected_by_name(columns: list[str], text: str, label: str) -> None:
     assert choose_text_column(columns, None, "a.csv") == text
     assert choose_label_column(columns, None, text, "a.csv") == label
 
 
-def test_a_given_name_wins() -> None:
+def test_a_requested_column_takes_precedence() -> None:
     columns = ["text", "label", "reply", "mood"]
 
     assert choose_text_column(columns, "reply", "a.csv") == "reply"
     assert choose_label_column(columns, "mood", "reply", "a.csv") == "mood"
 
 
-def test_a_lone_column_is_the_text() -> None:
+def test_an_only_column_is_the_text_column() -> None:
     assert choose_text_column(["anything"], None, "a.csv") == "anything"
     assert find_label_column(["anything"], None, "anything", "a.csv") is None
 
 
-def test_a_wrong_name_is_met_with_the_right_one() -> None:
+def test_a_wrong_column_name_is_answered_with_a_similar_one() -> None:
     message = "a.csv: no column 'txt'. It has text, label. Did you mean --text-column text?"
 
     with pytest.raises(DataError) as caught:
@@ -62,12 +62,12 @@ def test_no_label_column_lists_the_columns_and_the_option() -> None:
         choose_label_column(["text", "b", "c"], None, "text", "a.csv")
 
 
-def test_two_columns_of_one_name_are_refused() -> None:
+def test_two_columns_with_the_same_name_are_an_error() -> None:
     with pytest.raises(DataError, match=r"a.csv: 2 columns are named 'text'"):
         choose_text_column(["text", "text", "label"], None, "a.csv")
 
 
-def test_many_or_long_names_are_cut() -> None:
+def test_many_or_long_column_names_are_shortened() -> None:
     with pytest.raises(DataError, match=r"and 5 more") as caught:
         choose_text_column([f"{number:060}" for number in range(25)], None, "a.csv")
 

@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from lamatext.data.splits import folds, stratified_split
+from lamatext.data.splits import folds, hold_out, hold_out_validation, stratified_split
 from lamatext.errors import DataError
 
 SHARES = (0.8, 0.1, 0.1)
@@ -18,7 +18,7 @@ def test_parts_are_disjoint_and_cover_all_rows() -> None:
     assert sorted(np.concatenate(parts).tolist()) == list(range(1000))
 
 
-def test_each_label_gives_each_part_its_share() -> None:
+def test_each_part_gets_its_fraction_of_each_label() -> None:
     for part, share in zip(stratified_split(LABELS, SHARES, seed=3), SHARES, strict=True):
         for label, count in (("a", 700), ("b", 290), ("c", 10)):
             assert abs((LABELS[part] == label).sum() - share * count) <= 2
@@ -32,12 +32,12 @@ def test_a_seed_fixes_the_split_and_another_changes_it() -> None:
     assert set(one[2].tolist()) != set(other[2].tolist())
 
 
-def test_rows_come_in_ascending_order() -> None:
+def test_rows_are_in_ascending_order() -> None:
     for part in stratified_split(LABELS, SHARES, seed=0):
         assert (np.diff(part) > 0).all()
 
 
-def test_arrow_columns_and_lists_split_alike() -> None:
+def test_arrow_columns_and_lists_give_the_same_split() -> None:
     column = pa.chunked_array([LABELS[:400].tolist(), LABELS[400:].tolist()])
 
     from_arrow, from_list = (stratified_split(x, SHARES, seed=0) for x in (column, LABELS.tolist()))
@@ -81,7 +81,7 @@ def test_folds_hold_out_every_row_once() -> None:
     assert sorted(np.concatenate(held_out).tolist()) == list(range(1000))
 
 
-def test_a_label_seen_once_trains_in_every_fold() -> None:
+def test_a_label_seen_once_is_a_training_row_in_every_fold() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         parts = list(folds(["a"] * 9 + ["once"], 3, seed=0))
@@ -95,8 +95,31 @@ def test_fractions_must_sum_to_one(fractions: tuple[float, ...]) -> None:
         stratified_split(LABELS, fractions, seed=0)
 
 
-def test_folds_and_rows_are_needed() -> None:
+def test_at_least_two_folds_and_one_row_are_needed() -> None:
     with pytest.raises(DataError, match=r"folds \(1\) must be at least 2"):
         next(folds(LABELS, 1, seed=0))
     with pytest.raises(DataError, match="no rows to split"):
         stratified_split([], SHARES, seed=0)
+
+
+def test_a_held_out_fraction_is_the_second_part_of_a_stratified_split() -> None:
+    rows, held_out = hold_out(LABELS, 0.25, seed=3)
+    split = hold_out_validation(LABELS, 0.25, seed=3)
+    expected = stratified_split(LABELS, (0.75, 0.25), seed=3)
+
+    for part, same in zip(
+        (rows, held_out, split.train, split.validation), expected * 2, strict=True
+    ):
+        np.testing.assert_array_equal(part, same)
+
+
+def test_too_few_texts_to_hold_any_out_are_an_error_that_names_the_source() -> None:
+    with pytest.raises(DataError, match=r"a.csv: 4 texts are too few to hold out 10% .*--test"):
+        hold_out(["x", "y"] * 2, 0.1, seed=0, source="a.csv")
+
+
+def test_too_few_texts_for_a_validation_set_are_used_twice_with_a_warning() -> None:
+    with pytest.warns(UserWarning, match="4 texts are too few to hold out a validation set"):
+        split = hold_out_validation(["x", "y"] * 2, 0.1, seed=0)
+
+    assert split.train.tolist() == split.validation.tolist() == [0, 1, 2, 3]

@@ -24,7 +24,7 @@ def tokenizer_json() -> str:
     return text
 
 
-def test_a_text_is_its_subwords_between_two_marks(tokenizer_json: str) -> None:
+def test_a_text_is_its_subwords_between_two_special_tokens(tokenizer_json: str) -> None:
     encoder = SubwordEncoder.from_json(tokenizer_json)
 
     rows = encoder.encode(["A good film", "films"])
@@ -34,7 +34,7 @@ def test_a_text_is_its_subwords_between_two_marks(tokenizer_json: str) -> None:
     assert rows.ids.dtype == np.int32
 
 
-def test_spans_stand_in_the_original_text(tokenizer_json: str) -> None:
+def test_spans_refer_to_the_original_text(tokenizer_json: str) -> None:
     encoder, text = SubwordEncoder.from_json(tokenizer_json), "  Göod  FILMS, a"
 
     ids, spans = encoder.encode_with_spans(text)
@@ -43,25 +43,25 @@ def test_spans_stand_in_the_original_text(tokenizer_json: str) -> None:
     assert [text[start:end] for start, end in spans] == ["", "Göod", "FILM", "S", ",", "a", ""]
 
 
-def test_both_ways_give_the_same_ids(tokenizer_json: str) -> None:
+def test_both_ways_of_encoding_give_the_same_ids(tokenizer_json: str) -> None:
     encoder = SubwordEncoder.from_json(tokenizer_json, max_words=4)
 
     for text in ("a good film", "", "🙂 film 🙂", "\ud800 good"):
         assert encoder.encode([text])[0].tolist() == encoder.encode_with_spans(text)[0].tolist()
 
 
-def test_an_empty_text_is_not_empty(tokenizer_json: str) -> None:
+def test_an_empty_text_has_its_special_tokens(tokenizer_json: str) -> None:
     assert SubwordEncoder.from_json(tokenizer_json).encode([""])[0].tolist() == [2, 3]
 
 
-def test_a_lone_surrogate_keeps_every_place(tokenizer_json: str) -> None:
+def test_a_lone_surrogate_does_not_shift_the_spans(tokenizer_json: str) -> None:
     ids, spans = SubwordEncoder.from_json(tokenizer_json).encode_with_spans("\ud800 good")
 
     assert ids.tolist() == [2, 1, 5, 3]
     assert spans[1:3] == [(0, 1), (2, 6)]
 
 
-def test_the_limit_counts_the_marks_and_survives_saving(tokenizer_json: str) -> None:
+def test_the_length_limit_includes_special_tokens_and_survives_saving(tokenizer_json: str) -> None:
     encoder = SubwordEncoder.from_json(tokenizer_json, max_words=4)
     again = SubwordEncoder.from_json(encoder.to_json())
 
@@ -72,7 +72,7 @@ def test_the_limit_counts_the_marks_and_survives_saving(tokenizer_json: str) -> 
     assert json.loads(encoder.to_json())["padding"] is None
 
 
-def test_more_texts_than_a_chunk_keep_their_order(tokenizer_json: str) -> None:
+def test_the_order_is_kept_for_more_texts_than_a_chunk(tokenizer_json: str) -> None:
     texts = ["good" if number % 3 else "film" for number in range(CHUNK + 5)]
 
     rows = SubwordEncoder.from_json(tokenizer_json).encode(iter(texts))
@@ -83,5 +83,5 @@ def test_more_texts_than_a_chunk_keep_their_order(tokenizer_json: str) -> None:
     ]
 
 
-def test_it_knows_how_many_subwords_there_are(tokenizer_json: str) -> None:
+def test_its_length_is_the_number_of_subwords(tokenizer_json: str) -> None:
     assert len(SubwordEncoder.from_json(tokenizer_json)) == len(WORDS)

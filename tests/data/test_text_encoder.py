@@ -20,7 +20,7 @@ VOCABULARY = Vocabulary(["the", "film", "cafe\u0301", "👍🏽", "<"])
 
 @pytest.mark.parametrize("rare", ["drop", "unknown"])
 @pytest.mark.parametrize("max_words", [None, 3])
-def test_all_ways_of_encoding_agree(rare: RareWords, max_words: int | None) -> None:
+def test_all_ways_of_encoding_give_the_same_ids(rare: RareWords, max_words: int | None) -> None:
     encoder = TextEncoder(WordTokenizer(), VOCABULARY, rare, max_words)
     column = pa.chunked_array([TEXTS[:2], TEXTS[2:]], pa.large_string())
 
@@ -35,7 +35,7 @@ def test_all_ways_of_encoding_agree(rare: RareWords, max_words: int | None) -> N
         assert 1 <= len(ids) <= (max_words or len(ids))
 
 
-def test_spans_show_each_id_its_word_in_the_original_text() -> None:
+def test_spans_point_to_the_word_of_each_id_in_the_original_text() -> None:
     encoder = TextEncoder(WordTokenizer(), VOCABULARY)
 
     for text in TEXTS:
@@ -45,14 +45,14 @@ def test_spans_show_each_id_its_word_in_the_original_text() -> None:
                 assert text[start:end].lower() == VOCABULARY.words[number]
 
 
-def test_a_text_with_nothing_known_is_one_unknown_word_nowhere() -> None:
+def test_a_text_without_known_words_is_one_unknown_word_with_an_empty_span() -> None:
     ids, spans = TextEncoder(WordTokenizer(), VOCABULARY).encode_with_spans("quite unheard of")
 
     assert ids.tolist() == [UNK]
     assert spans == [(0, 0)]
 
 
-def test_ten_thousand_words_of_many_scripts_keep_their_places() -> None:
+def test_spans_are_right_for_ten_thousand_words_of_many_scripts() -> None:
     words = ["The", "cafe\u0301", "👍🏽", "<", "zzz"]
     chosen = np.random.default_rng(0).integers(0, 5, 10_000)
     text = "".join(words[i] + " \n"[n % 7 == 0] for n, i in enumerate(chosen))
@@ -64,7 +64,7 @@ def test_ten_thousand_words_of_many_scripts_keep_their_places() -> None:
     np.testing.assert_array_equal(ids, expected[chosen])
 
 
-def test_counts_are_of_the_rows_asked_for() -> None:
+def test_words_are_counted_in_the_requested_rows_only() -> None:
     tokens = tokenize(pa.chunked_array([TEXTS], pa.large_string()), WordTokenizer())
 
     counts = dict(zip(tokens.types, tokens.counts(np.array([0, 4])), strict=True))

@@ -6,7 +6,7 @@ from lamatext.data.token_ids import PAD, TokenIds
 ROWS = [[5, 6, 7], [8], [9, 4]]
 
 
-def test_rows_come_back_as_they_were_laid() -> None:
+def test_indexing_returns_the_ids_of_each_text() -> None:
     ragged = TokenIds.from_lists(ROWS)
 
     assert [ragged[i].tolist() for i in range(len(ragged))] == ROWS
@@ -16,13 +16,13 @@ def test_rows_come_back_as_they_were_laid() -> None:
 
 
 @pytest.mark.parametrize("rows", [[2, 0], [1, 1, 1], [0, 1, 2], []])
-def test_take_gives_the_rows_in_the_order_asked(rows: list[int]) -> None:
+def test_take_returns_the_rows_in_the_requested_order(rows: list[int]) -> None:
     taken = TokenIds.from_lists(ROWS).take(np.array(rows, np.int64))
 
     assert [taken[i].tolist() for i in range(len(taken))] == [ROWS[row] for row in rows]
 
 
-def test_pad_fills_on_the_right_to_the_longest() -> None:
+def test_pad_fills_on_the_right_up_to_the_longest_text() -> None:
     ids, lengths = TokenIds.from_lists(ROWS).pad(np.array([2, 0]))
 
     assert ids.tolist() == [[9, 4, PAD], [5, 6, 7]]
@@ -30,7 +30,7 @@ def test_pad_fills_on_the_right_to_the_longest() -> None:
     assert ids.dtype == lengths.dtype == np.int32
 
 
-def test_no_rows_are_no_rows() -> None:
+def test_token_ids_of_no_texts_are_empty() -> None:
     empty = TokenIds.from_lists([])
 
     assert len(empty) == 0

@@ -28,7 +28,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("text", "words"), CASES)
-def test_words_are_runs_of_letters_and_single_signs(text: str, words: list[str]) -> None:
+def test_words_are_runs_of_letters_and_single_other_characters(text: str, words: list[str]) -> None:
     assert WordTokenizer().words(text) == words
 
 
@@ -45,7 +45,7 @@ def test_spans_cut_the_same_words_from_the_original_text(text: str) -> None:
 
 @settings(deadline=None)
 @given(st.text())
-def test_spans_leave_out_nothing_but_white_space(text: str) -> None:
+def test_only_whitespace_is_outside_the_spans(text: str) -> None:
     at, left = 0, ""
     for start, end in WordTokenizer().spans(text):
         assert at <= start < end
@@ -55,7 +55,7 @@ def test_spans_leave_out_nothing_but_white_space(text: str) -> None:
 
 @settings(deadline=None)
 @given(st.text(st.characters(max_codepoint=127)))
-def test_plain_text_is_read_alike_beside_other_characters(text: str) -> None:
+def test_ascii_words_are_the_same_next_to_other_characters(text: str) -> None:
     beside = WordTokenizer().words(text + " é")
 
     assert beside[:-1] == WordTokenizer().words(text)
@@ -69,7 +69,7 @@ def test_an_accent_written_as_two_characters_is_one_word_with_a_longer_span() ->
 
 
 @pytest.mark.parametrize("name", ["words", "spacy"])
-def test_either_tokenizer_has_as_many_spans_as_words(name: str) -> None:
+def test_each_tokenizer_returns_as_many_spans_as_words(name: str) -> None:
     if name == "spacy":
         pytest.importorskip("spacy")
     tokenizer: Tokenizer = make_tokenizer(name, lower=True)
@@ -82,7 +82,7 @@ def test_either_tokenizer_has_as_many_spans_as_words(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["words", "spacy"])
-def test_either_tokenizer_reads_what_has_no_utf_8(name: str) -> None:
+def test_each_tokenizer_accepts_lone_surrogates(name: str) -> None:
     if name == "spacy":
         pytest.importorskip("spacy")
     tokenizer = make_tokenizer(name, lower=True)

@@ -4,7 +4,7 @@ from lamatext.data.token_ids import FIRST_WORD
 from lamatext.data.vocabulary import Vocabulary
 
 
-def test_words_stand_by_falling_count_then_by_the_alphabet() -> None:
+def test_words_are_sorted_by_count_then_alphabetically() -> None:
     types, counts = ["rare", "the", "b", "a"], np.array([1, 9, 3, 3])
 
     vocabulary = Vocabulary.from_counts(types, counts, min_count=2)
@@ -14,11 +14,11 @@ def test_words_stand_by_falling_count_then_by_the_alphabet() -> None:
     assert len(vocabulary) == 5
 
 
-def test_a_text_that_says_unk_is_not_read_as_the_reserved_word() -> None:
+def test_the_word_unk_in_a_text_is_not_the_reserved_id() -> None:
     assert "<unk>" not in Vocabulary(["a"]).ids
 
 
-def test_a_vocabulary_file_brings_back_the_same_words() -> None:
+def test_a_vocabulary_survives_writing_and_reading() -> None:
     for words in ([], ["a"], ["’", "\x00", "👩‍👧", "a\u0301", "#", "<pad>"]):
         vocabulary = Vocabulary(words)
 

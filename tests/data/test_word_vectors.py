@@ -23,7 +23,7 @@ class Notes(Progress):
         self.notes.append(text)
 
 
-def test_random_vectors_follow_the_seed_and_padding_is_zero() -> None:
+def test_random_vectors_depend_on_the_seed_and_padding_is_zero() -> None:
     vectors = random_vectors(50, 8, seed=3)
 
     np.testing.assert_array_equal(vectors, random_vectors(50, 8, seed=3))
@@ -35,7 +35,7 @@ def test_random_vectors_follow_the_seed_and_padding_is_zero() -> None:
 
 @pytest.mark.parametrize("header", ["", "2 2\n"])
 @pytest.mark.parametrize("suffix", [".txt", ".txt.gz"])
-def test_a_file_of_vectors_is_read_and_its_coverage_told(
+def test_a_vector_file_is_read_and_its_coverage_reported(
     tmp_path: Path, header: str, suffix: str
 ) -> None:
     path = tmp_path / f"glove{suffix}"
@@ -57,7 +57,7 @@ def test_a_file_of_vectors_is_read_and_its_coverage_told(
         pytest.param(b"\xff\xfe\x00", DataError, "not a UTF-8 text file"),
     ],
 )
-def test_a_wrong_file_is_named_with_the_line(
+def test_an_error_in_a_vector_file_names_the_line(
     tmp_path: Path, content: bytes, error: type[Exception], message: str
 ) -> None:
     path = tmp_path / "vectors.txt"
@@ -67,12 +67,12 @@ def test_a_wrong_file_is_named_with_the_line(
         read_vectors(path, VOCABULARY, 2, seed=0)
 
 
-def test_no_file_is_said_with_the_choices(tmp_path: Path) -> None:
+def test_a_missing_vector_file_is_reported_with_the_alternatives(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"no such file\. Use word2vec, random, or a"):
         read_vectors(tmp_path / "none.txt", VOCABULARY, 2, seed=0)
 
 
-def test_word2vec_follows_the_seed_and_knows_every_word_it_met() -> None:
+def test_word2vec_depends_on_the_seed_and_has_a_vector_for_every_word() -> None:
     pytest.importorskip("gensim")
     rows = TokenIds.from_lists([[2, 3, 2, 3], [3, 2, 2]] * 20)
     settings = TextSettings(word_vectors="word2vec", vector_width=4, word2vec_epochs=2)

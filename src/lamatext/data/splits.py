@@ -24,11 +24,7 @@ class Split:
 
 
 def stratified_split(
-    labels: LabelColumn,
-    fractions: Sequence[float],
-    seed: int,
-    *,
-    names: Sequence[str] | None = None,
+    labels: LabelColumn, fractions: Sequence[float], seed: int
 ) -> tuple[Rows, ...]:
     """Split rows at random so that each part has the same class proportions.
 
@@ -39,7 +35,6 @@ def stratified_split(
         labels: one label per row.
         fractions: the size of each part, training first; they sum to 1.
         seed: fixes the rows of each part.
-        names: the class names if ``labels`` are class indices, for the warning.
 
     Returns:
         The row indices of each part in ascending order.
@@ -48,7 +43,7 @@ def stratified_split(
         raise DataError(f"fractions {tuple(fractions)} must be above 0 and sum to 1.")
     codes, distinct = _codes(labels)
     rng = np.random.default_rng(seed)
-    is_single = _single_labels(codes, [names[int(i)] for i in distinct] if names else distinct)
+    is_single = _single_labels(codes, distinct)
     rows = _shuffled_by_label(codes, rng)
     pool, parts = rows[~is_single[codes[rows]]], []
     for last in range(len(fractions) - 1, 0, -1):
@@ -62,19 +57,14 @@ def stratified_split(
 
 
 def hold_out(
-    labels: LabelColumn,
-    fraction: float,
-    seed: int,
-    *,
-    source: str = "the data",
-    names: Sequence[str] | None = None,
+    labels: LabelColumn, fraction: float, seed: int, *, source: str = "the data"
 ) -> tuple[Rows, Rows]:
     """Split off a stratified fraction of the rows; return the remaining and the held-out rows.
 
     Raises:
         DataError: if there are too few texts to hold any out.
     """
-    rows, held_out = stratified_split(labels, (1 - fraction, fraction), seed, names=names)
+    rows, held_out = stratified_split(labels, (1 - fraction, fraction), seed)
     if not len(held_out):
         raise DataError(
             f"{source}: {len(rows)} texts are too few to hold out {fraction:.0%} of them. "
@@ -83,14 +73,12 @@ def hold_out(
     return rows, held_out
 
 
-def hold_out_validation(
-    labels: LabelColumn, fraction: float, seed: int, *, names: Sequence[str] | None = None
-) -> Split:
+def hold_out_validation(labels: LabelColumn, fraction: float, seed: int) -> Split:
     """Split rows into a training and a validation set.
 
     With too few texts, the training set is the validation set too, with a UserWarning.
     """
-    rows, held_out = stratified_split(labels, (1 - fraction, fraction), seed, names=names)
+    rows, held_out = stratified_split(labels, (1 - fraction, fraction), seed)
     if not len(held_out):
         warnings.warn(
             f"{len(rows)} texts are too few to hold out a validation set: "

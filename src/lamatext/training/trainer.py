@@ -252,8 +252,7 @@ def _join(
     labels = encoder.encode(train.require_labels(), source=train.source)
     if validation is None:
         fraction = recipe.training.validation_fraction
-        split = hold_out_validation(labels, fraction, recipe.seed, names=encoder.names)
-        return train.texts, labels, split
+        return train.texts, labels, hold_out_validation(train.labels, fraction, recipe.seed)
     more = encoder.encode(validation.require_labels(), source=validation.source)
     rows, middle = np.arange(len(labels) + len(more)), len(labels)
     return (

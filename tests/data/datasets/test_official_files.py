@@ -34,7 +34,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("small")
-def test_yelp_is_sampled_by_seed_into_disjoint_parts(reviews: Path) -> None:
+def test_yelp_is_sampled_by_seed_into_disjoint_splits(reviews: Path) -> None:
     train, again, test = (
         official_files.read_yelp(reviews, part) for part in ("train", "train", "test")
     )
@@ -46,7 +46,7 @@ def test_yelp_is_sampled_by_seed_into_disjoint_parts(reviews: Path) -> None:
         assert int(text.split()[0]) % 5 + 1 == int(stars)
 
 
-def test_fewer_reviews_than_wanted_are_shared_out_in_proportion(reviews: Path) -> None:
+def test_fewer_reviews_are_split_in_the_same_proportion(reviews: Path) -> None:
     assert [len(official_files.read_yelp(reviews, part)) for part in ("train", "test")] == [99, 1]
 
 
@@ -55,7 +55,7 @@ def test_fewer_reviews_than_wanted_are_shared_out_in_proportion(reviews: Path) -
     ("polarity", "negative", "positive"),
     [(derived_sets.PAPER_POLARITY, "12", "34"), (derived_sets.COMMON_POLARITY, "12", "45")],
 )
-def test_yelp_polarity_takes_as_many_of_each_pole(
+def test_yelp_polarity_has_as_many_reviews_of_each_polarity(
     reviews: Path, polarity: dict[str, str], negative: str, positive: str
 ) -> None:
     train, test = (
@@ -70,7 +70,7 @@ def test_yelp_polarity_takes_as_many_of_each_pole(
         assert stars in (negative if label == "neg" else positive)
 
 
-def test_a_review_without_stars_is_named(tmp_path: Path) -> None:
+def test_a_review_without_stars_is_an_error_that_names_the_line(tmp_path: Path) -> None:
     path = tmp_path / "review.json"
     path.write_text('{"stars": 1.0, "text": "a"}\n{"text": "b"}\n')
 
@@ -129,7 +129,7 @@ def test_long_texts_have_more_tokens_than_the_training_mean() -> None:
     assert rows(derived_sets.long_texts(test, train)) == [("a b c d", "2")]
 
 
-def test_stars_become_polarity_and_the_middle_is_dropped() -> None:
+def test_polarity_is_derived_from_stars_and_other_stars_are_dropped() -> None:
     corpus = stars(["a", "b", "c", "d", "e"], ["1", "2", "3", "4", "5"])
 
     common = derived_sets.polarity_from_stars(corpus, derived_sets.COMMON_POLARITY)
@@ -139,7 +139,7 @@ def test_stars_become_polarity_and_the_middle_is_dropped() -> None:
     assert rows(paper) == [("a", "neg"), ("b", "neg"), ("c", "pos"), ("d", "pos")]
 
 
-def test_at_most_keeps_order_and_small_sets_whole() -> None:
+def test_a_sample_keeps_the_order_and_small_sets_stay_complete() -> None:
     corpus = stars([str(n) for n in range(20)], ["1"] * 20)
 
     some = [int(text) for text in derived_sets.sample_at_most(corpus, 5).texts.to_pylist()]
@@ -149,7 +149,7 @@ def test_at_most_keeps_order_and_small_sets_whole() -> None:
     assert derived_sets.sample_at_most(corpus, 20) is corpus
 
 
-def test_rules_need_labels() -> None:
+def test_polarity_needs_labels() -> None:
     bare = Dataset(stars(["a"], ["1"]).texts, None, "reviews.csv")
 
     assert derived_sets.rename_labels(bare, {}) is bare

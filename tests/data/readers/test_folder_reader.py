@@ -20,14 +20,14 @@ def rows(source: str, split: str = "train") -> list[tuple[str, str]]:
     return list(zip(corpus.texts.to_pylist(), corpus.labels.to_pylist(), strict=True))
 
 
-def test_a_folder_a_label(tmp_path: Path) -> None:
+def test_one_folder_per_label(tmp_path: Path) -> None:
     root = make(tmp_path, {"pos/0.txt": "good\nfilm", "neg/0.txt": "bad", "neg/.hidden": "x"})
 
     assert rows(root) == [("bad", "neg"), ("good\nfilm", "pos")]
     assert not has_test_split(root)
 
 
-def test_the_layout_of_aclimdb(tmp_path: Path) -> None:
+def test_the_folder_layout_of_aclimdb(tmp_path: Path) -> None:
     root = make(
         tmp_path,
         {
@@ -45,7 +45,7 @@ def test_the_layout_of_aclimdb(tmp_path: Path) -> None:
     assert has_test_split(root)
 
 
-def test_a_file_a_part(tmp_path: Path) -> None:
+def test_one_file_per_split(tmp_path: Path) -> None:
     root = make(
         tmp_path, {"train.csv": "text,label\na,1\n", "test.jsonl": '{"text": "b", "label": 0}'}
     )
@@ -55,31 +55,31 @@ def test_a_file_a_part(tmp_path: Path) -> None:
     assert has_test_split(root)
 
 
-def test_wrong_encoding_names_the_file_in_the_folder(tmp_path: Path) -> None:
+def test_an_encoding_error_names_the_file_in_the_folder(tmp_path: Path) -> None:
     root = make(tmp_path, {"pos/0.txt": b"one\n\xe9"})
 
     with pytest.raises(DataError, match=r"pos/0.txt:2: not UTF-8"):
         load_dataset(root)
 
 
-def test_an_empty_folder_says_what_was_expected(tmp_path: Path) -> None:
+def test_the_error_for_an_empty_folder_says_what_was_expected(tmp_path: Path) -> None:
     with pytest.raises(
         DataError, match=r"nothing to read. Expected one folder of text files per label"
     ):
         load_dataset(str(tmp_path))
 
 
-def test_a_folder_with_other_files_names_one(tmp_path: Path) -> None:
+def test_the_error_for_a_folder_of_other_files_names_one_of_them(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"Name one of its files: .*reviews.csv"):
         load_dataset(make(tmp_path, {"reviews.csv": "text,label\na,1\n"}))
 
 
-def test_a_missing_part_of_a_folder_is_said(tmp_path: Path) -> None:
+def test_a_missing_split_of_a_folder_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"the folder has no test split"):
         load_dataset(make(tmp_path, {"pos/0.txt": "good"}), split="test")
 
 
-def test_a_file_has_no_test_part(tmp_path: Path) -> None:
+def test_a_file_has_no_test_split(tmp_path: Path) -> None:
     root = make(tmp_path, {"reviews.csv": "text,label\na,1\n"})
 
     with pytest.raises(DataError, match=r"a file has no test split. Name the file"):

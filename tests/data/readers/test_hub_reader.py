@@ -47,7 +47,7 @@ def reviews(names: list[str], text: str = "text", labels: Sequence[int] = (1, 0,
     return datasets.Dataset.from_dict(rows, features=features)
 
 
-def test_numbered_classes_become_their_names(hub: Answers) -> None:
+def test_class_indices_become_class_names(hub: Answers) -> None:
     hub["owner/name", None, "train"] = reviews(["neg", "pos"], text="sentence")
 
     corpus = load_dataset("hf:owner/name")
@@ -61,14 +61,14 @@ def test_numbered_classes_become_their_names(hub: Answers) -> None:
     }
 
 
-def test_config_and_part_are_passed_on(hub: Answers) -> None:
+def test_config_and_split_are_passed_to_the_hub(hub: Answers) -> None:
     hub["owner/name", "small", "test"] = reviews(["neg", "pos"])
 
     assert len(load_dataset("hf:owner/name:small", split="test")) == 3
     assert has_test_split("hf:owner/name:small")
 
 
-def test_a_row_without_class_has_no_label(hub: Answers) -> None:
+def test_a_row_without_class_is_a_missing_label(hub: Answers) -> None:
     hub["owner/name", None, "train"] = reviews(["neg", "pos"], labels=(-1, 0, 1))
 
     with pytest.raises(DataError, match=r"hf:owner/name: row 1 has no label"):
@@ -76,7 +76,7 @@ def test_a_row_without_class_has_no_label(hub: Answers) -> None:
 
 
 @pytest.mark.usefixtures("hub")
-def test_what_the_hub_has_not_got_is_said_in_a_sentence() -> None:
+def test_a_hub_failure_is_reported_in_one_sentence() -> None:
     message = "hf:no/such, split 'train': cannot be read from the Hub: .* doesn't exist on the Hub"
     with pytest.raises(DataError, match=message) as caught:
         load_dataset("hf:no/such")
@@ -87,19 +87,21 @@ def test_what_the_hub_has_not_got_is_said_in_a_sentence() -> None:
 
 
 @pytest.mark.parametrize("source", ["hf:imdb", "hf:", "hf:a/b/c", "hf:/a", "hf:a/"])
-def test_an_address_has_owner_and_name(source: str) -> None:
+def test_a_hub_address_needs_owner_and_name(source: str) -> None:
     with pytest.raises(DataError, match=r"expected hf:OWNER/NAME"):
         load_dataset(source)
 
 
-def test_the_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_missing_hub_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "datasets", None)
 
     with pytest.raises(MissingExtraError, match=r"pip install 'lamatext\[hub\]'"):
         load_dataset("hf:owner/name")
 
 
-def test_known_sets_come_from_the_hub_last(hub: Answers, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_known_data_sets_are_loaded_from_the_hub_last(
+    hub: Answers, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("LAMATEXT_DATA", raising=False)
     monkeypatch.setitem(official_files.YELP_SIZES, "train", 2)
     hub["Yelp/yelp_review_full", None, "train"] = reviews(["1 star", "2 star"])
@@ -116,7 +118,7 @@ def test_known_sets_come_from_the_hub_last(hub: Answers, monkeypatch: pytest.Mon
 
 
 @pytest.mark.usefixtures("hub")
-def test_a_known_set_that_the_hub_does_not_give_says_where_to_put_it(
+def test_the_error_for_an_unavailable_data_set_says_where_to_put_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.delenv("LAMATEXT_DATA", raising=False)
@@ -125,7 +127,7 @@ def test_a_known_set_that_the_hub_does_not_give_says_where_to_put_it(
         load_dataset("imdb")
 
 
-def test_a_real_folder_of_the_datasets_library_is_read_offline(
+def test_a_local_folder_is_read_by_the_datasets_library_offline(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "owner" / "name").mkdir(parents=True)

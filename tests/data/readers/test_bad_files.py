@@ -56,14 +56,14 @@ BAD = {
 
 
 @pytest.mark.parametrize(("name", "content", "message"), BAD.values(), ids=BAD)
-def test_bad_files_are_named_with_their_fault(
+def test_the_error_for_a_bad_file_names_the_file_and_the_fault(
     tmp_path: Path, name: str, content: bytes, message: str
 ) -> None:
     with pytest.raises(DataError, match=f"(?s){message}"):
         load_dataset(written(tmp_path, name, content))
 
 
-def test_list_labels_in_parquet_are_several_labels(tmp_path: Path) -> None:
+def test_list_labels_in_parquet_are_an_error(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     pq.write_table(pa.table({"text": ["a"], "label": [["x", "y"]]}), path)
 
@@ -73,7 +73,7 @@ def test_list_labels_in_parquet_are_several_labels(tmp_path: Path) -> None:
     assert first_rows(str(path)) == [{"text": "a", "label": '["x", "y"]'}]
 
 
-def test_binary_columns_that_are_no_text_are_refused(tmp_path: Path) -> None:
+def test_binary_columns_that_are_not_text_are_an_error(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     pq.write_table(pa.table({"text": [b"\xff"], "label": ["x"]}), path)
 
@@ -82,18 +82,18 @@ def test_binary_columns_that_are_no_text_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["reviews.csv", "reviews.parquet", "reviews.odd"])
-def test_a_missing_file_is_said_with_its_neighbour(tmp_path: Path, name: str) -> None:
+def test_a_missing_file_is_reported_with_a_similar_name(tmp_path: Path, name: str) -> None:
     written(tmp_path, "review.csv", "text,label\n")
 
     with pytest.raises(DataError, match=r"no such file. Did you mean .*review.csv"):
         load_dataset(str(tmp_path / name))
 
 
-def test_a_missing_folder_is_said(tmp_path: Path) -> None:
+def test_a_missing_folder_is_reported(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"no such file, and no folder .*nowhere"):
         load_dataset(str(tmp_path / "nowhere" / "a.csv"))
 
 
-def test_an_unknown_format_lists_the_known_ones(tmp_path: Path) -> None:
+def test_an_unknown_format_is_answered_with_the_known_ones(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"unknown format 'xml'. Known formats are csv, tsv"):
         load_dataset(written(tmp_path, "a.csv", "text,label\na,1\n"), format="xml")

@@ -48,7 +48,7 @@ EXPECTED = [("good, very\ngood", "01"), ("NA", "NA"), ("", "x")]
         ),
     ],
 )
-def test_every_value_stays_the_string_it_was(tmp_path: Path, name: str, content: bytes) -> None:
+def test_every_value_stays_an_unchanged_string(tmp_path: Path, name: str, content: bytes) -> None:
     assert pairs(written(tmp_path, name, content)) == EXPECTED
 
 
@@ -59,7 +59,7 @@ def test_windows_line_ends_are_not_part_of_a_value(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("codec", ["gzip", "zstd"])
-def test_compressed_files_are_read_as_the_files_they_hold(tmp_path: Path, codec: str) -> None:
+def test_compressed_files_are_decompressed(tmp_path: Path, codec: str) -> None:
     content = b"text,label\n" + b"good,1\n" * 100_000
     suffix = {"gzip": ".gz", "zstd": ".zst"}[codec]
     source = written(tmp_path, f"a.csv{suffix}", pa.Codec(codec).compress(content, asbytes=True))
@@ -67,7 +67,7 @@ def test_compressed_files_are_read_as_the_files_they_hold(tmp_path: Path, codec:
     assert pairs(source) == [("good", "1")] * 100_000
 
 
-def test_json_numbers_and_truth_values_keep_their_literal_text(tmp_path: Path) -> None:
+def test_json_numbers_and_booleans_keep_their_literal_text(tmp_path: Path) -> None:
     source = written(
         tmp_path,
         "a.jsonl",
@@ -108,13 +108,13 @@ def test_parquet_is_read_from_stdin_and_from_gzip(
     assert load_dataset("-", format="parquet").texts.to_pylist() == ["a"]
 
 
-def test_fasttext_lines_are_known_by_their_prefix(tmp_path: Path) -> None:
+def test_fasttext_lines_are_detected_by_their_prefix(tmp_path: Path) -> None:
     source = written(tmp_path, "a.txt", "__label__pos good film\n\n__label__neg  bad\n")
 
     assert pairs(source) == [("good film", "pos"), ("bad", "neg")]
 
 
-def test_plain_lines_are_texts_without_labels_and_empty_lines_count(tmp_path: Path) -> None:
+def test_plain_lines_are_unlabelled_texts_including_empty_lines(tmp_path: Path) -> None:
     corpus = load_dataset(written(tmp_path, "a.txt", "one\n\nthree, \u2028still\n"), labelled=False)
 
     assert corpus.texts.to_pylist() == ["one", "", "three, \u2028still"]
@@ -139,7 +139,7 @@ def test_stdin_can_be_read_as_one_text_per_line(monkeypatch: pytest.MonkeyPatch)
         (gzip.compress(b"text,label\na,1\n"), "csv"),
     ],
 )
-def test_stdin_is_sniffed_or_as_told(
+def test_the_format_of_stdin_is_detected_or_named(
     monkeypatch: pytest.MonkeyPatch, content: bytes, format: str | None
 ) -> None:
     stdin(monkeypatch, content)
@@ -151,7 +151,7 @@ def test_stdin_is_sniffed_or_as_told(
     assert corpus.labels.to_pylist() == ["1"]
 
 
-def test_rows_that_span_many_blocks_are_read_whole(tmp_path: Path) -> None:
+def test_rows_that_span_many_blocks_are_complete(tmp_path: Path) -> None:
     long = 'a "word" and,\n' * 100_000
     quoted = long.replace('"', '""')
     source = written(tmp_path, "a.csv", f'text,label\n"{quoted}",x\n5" pipe,y\n"{quoted}",z\n')
@@ -166,14 +166,14 @@ def test_a_text_of_a_million_words_is_one_text(tmp_path: Path) -> None:
     assert pairs(source) == [(text, "x")]
 
 
-def test_any_script_and_control_characters_pass_unchanged(tmp_path: Path) -> None:
+def test_all_scripts_and_control_characters_stay_unchanged(tmp_path: Path) -> None:
     text = "电影 فيلم 🎬\x07\x0b\x1c\x85"
     source = written(tmp_path, "a.csv", f"text,label\n{text},x\n" * 1)
 
     assert pairs(source) == [(text, "x")]
 
 
-def test_a_stream_keeps_all_columns_and_their_order(tmp_path: Path) -> None:
+def test_a_table_keeps_all_columns_in_their_order(tmp_path: Path) -> None:
     csv = written(tmp_path, "a.csv", "id,text,extra\n01,a,\n")
     jsonl = written(tmp_path, "a.jsonl", '{"id": 1.50, "tags": ["a", 2], "text": "a"}\n')
 
@@ -181,7 +181,7 @@ def test_a_stream_keeps_all_columns_and_their_order(tmp_path: Path) -> None:
     assert first_rows(jsonl) == [{"id": "1.50", "tags": '["a", 2]', "text": "a"}]
 
 
-def test_a_stream_without_rows_still_tells_its_columns(
+def test_a_table_without_rows_has_its_columns(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stdin(monkeypatch, b"")
@@ -193,7 +193,7 @@ def test_a_stream_without_rows_still_tells_its_columns(
     assert (nothing.schema.names, len(nothing)) == (["text"], 0)
 
 
-def test_a_key_that_turns_up_late_in_a_stream_is_left_out_with_a_warning(tmp_path: Path) -> None:
+def test_a_key_that_first_occurs_late_is_left_out_with_a_warning(tmp_path: Path) -> None:
     rows = '{"text": "a"}\n' * 50_000 + '{"text": "b", "late": 1}\n'
     source = written(tmp_path, "a.jsonl", rows)
 

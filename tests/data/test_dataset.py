@@ -1,0 +1,44 @@
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from lamatext.data.dataset import Dataset
+from lamatext.errors import DataError
+
+
+def dataset(
+    texts: list[str], labels: list[str] | list[int] | None, source: str = "a.csv"
+) -> Dataset:
+    cut = len(texts) // 2
+    return Dataset(
+        pa.chunked_array([texts[:cut], texts[cut:]], pa.large_string()),
+        None if labels is None else pa.chunked_array([labels]),
+        source,
+    )
+
+
+@pytest.mark.parametrize("rows", [[0, 1, 3, 4], [4, 0, 2], [2, 2], []])
+def test_take_returns_texts_and_labels_of_the_rows_in_order(rows: list[int]) -> None:
+    texts, labels = ["a", "b", "c", "d", "e"], ["1", "2", "3", "4", "5"]
+
+    taken = dataset(texts, labels).take(np.array(rows, np.int64))
+
+    assert taken.texts.to_pylist() == [texts[row] for row in rows]
+    assert taken.require_labels().to_pylist() == [labels[row] for row in rows]
+    assert taken.source == "a.csv"
+
+
+def test_concatenation_appends_the_rows_and_keeps_the_first_source() -> None:
+    both = dataset(["a", "b"], [1, 2]).concatenate(dataset(["c"], [3], "b.csv"))
+
+    assert both.texts.to_pylist() == ["a", "b", "c"]
+    assert both.require_labels().to_pylist() == [1, 2, 3]
+    assert both.source == "a.csv"
+
+
+def test_missing_labels_are_an_error_that_names_the_source() -> None:
+    unlabelled = dataset(["c"], None, "b.csv")
+
+    assert unlabelled.take(np.array([0])).labels is None
+    with pytest.raises(DataError, match=r"b.csv: no labels. .*--label-column"):
+        dataset(["a"], ["x"]).concatenate(unlabelled)

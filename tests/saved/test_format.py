@@ -143,6 +143,10 @@ BROKEN: dict[str, tuple[Callable[[Path], object], str]] = {
     "no list of files": (lambda f: edit_config(f, lambda c: c.pop("files")), "does not list"),
     "no weights": (lambda f: (f / "model.safetensors").unlink(), "model.safetensors is missing"),
     "no vocabulary": (lambda f: (f / "vocab.txt").unlink(), "vocab.txt is missing"),
+    "vocabulary not listed": (
+        lambda f: edit_config(f, lambda c: c["files"].pop("vocab.txt")),  # type: ignore[attr-defined]
+        "config.json: does not list vocab.txt",
+    ),
     "no tokenizer": (lambda f: (f / "tokenizer.json").unlink(), "tokenizer.json is missing"),
     "no graph": (lambda f: (f / "model.onnx").unlink(), "model.onnx is missing"),
     "no metrics": (lambda f: (f / "metrics.json").unlink(), "metrics.json is missing"),

@@ -178,7 +178,7 @@ def test_the_command_writes_a_folder_and_a_page(
     assert "Compared with the model, on 200 texts a probability differs by at most 0.0" in messages
     assert "Without --weights the page is closer to the model." in messages
     assert "small: weights in int8" in messages
-    assert "Compared on 96 texts" in messages
+    assert "Compared on 200 texts" in messages
     assert json.loads((tmp_path / "small" / "config.json").read_text())["storage"] == "int8"
     assert (tmp_path / "page.html").is_file()
 

@@ -171,6 +171,8 @@ def load_encoder(folder: Path, config: Config, recipe: Recipe) -> Encoder:
     """Load a saved model's encoder from ``tokenizer.json`` and ``vocab.txt``."""
     if recipe.model.name == "bert":
         return SubwordEncoder.from_json((folder / TOKENIZER).read_text(encoding="utf-8"))
+    if VOCAB not in config["files"]:
+        raise ModelError(f"{folder / CONFIG}: does not list {VOCAB}. Copy the folder again.")
     settings = tokenizer_settings(folder, config)
     try:
         text = (folder / VOCAB).read_bytes().decode("utf-8", "surrogatepass")

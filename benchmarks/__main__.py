@@ -34,7 +34,7 @@ BENCHMARKS = {
 ACCURACY_COMMANDS = {
     "leaderboard": "leaderboard",
     "costs": "costs",
-    "ablation": "ablation",
+    "ablation": "recipe_ablation",
     "extra-datasets": "extra_datasets",
     "tables": "leaderboard_tables",
 }

@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from statistics import mean, stdev
 
-from benchmarks import ablation, costs, leaderboard
+from benchmarks import costs, leaderboard, recipe_ablation
 from benchmarks.accuracy_jobs import RECORDS
 from paper.markdown import MISSING, fill_blocks, markdown_table
 from paper.records import PAPER_RECORDS, Record, Records
@@ -211,10 +211,12 @@ def leaderboard_blocks(
         "costs": costs_table(board),
         "extra": accuracy_table(board, EXTRA_DATASETS),
         **{name: dataset_table(board, name) for name in (*DATASETS, *EXTRA_DATASETS)},
-        "ablation-accuracy": ablation.ablation_table(
+        "ablation-accuracy": recipe_ablation.ablation_table(
             records, "accuracy", "accuracy, change in points"
         ),
-        "ablation-log-loss": ablation.ablation_table(records, "log_loss", "log-loss, change"),
+        "ablation-log-loss": recipe_ablation.ablation_table(
+            records, "log_loss", "log-loss, change"
+        ),
     }
 
 

@@ -6,7 +6,6 @@ from statistics import mean
 
 import pytest
 
-from benchmarks.ablation import FULL, mean_difference, values_by_seed
 from benchmarks.accuracy_jobs import RECORDS, AccuracyJob
 from benchmarks.costs import MODELS
 from benchmarks.leaderboard import EXPERIMENT, METRICS, RECIPES, first_record, load_row_recipe
@@ -24,6 +23,7 @@ from benchmarks.leaderboard_tables import (
     read_leaderboard,
     readme_table,
 )
+from benchmarks.recipe_ablation import FULL, mean_difference, values_by_seed
 from lamatext.baselines import BASELINES
 from paper.markdown import fill_blocks, read_blocks
 from paper.records import Record, Records

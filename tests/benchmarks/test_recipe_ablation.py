@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.ablation import (
+from benchmarks.accuracy_jobs import RECORDS, AccuracyJob, run_accuracy_jobs
+from benchmarks.recipe_ablation import (
     CHANGES,
     EXPERIMENT,
     FULL,
@@ -20,7 +21,6 @@ from benchmarks.ablation import (
     split_training_part,
     values_by_seed,
 )
-from benchmarks.accuracy_jobs import RECORDS, AccuracyJob, run_accuracy_jobs
 from lamatext.data.sources import load_dataset
 from lamatext.recipes import load_recipe
 from paper.records import Record, Records

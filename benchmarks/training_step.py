@@ -21,14 +21,13 @@ from lamatext.data.sources import load_dataset
 from lamatext.data.splits import Split, stratified_split
 from lamatext.data.token_ids import Indices
 from lamatext.nn.network import Network
-from lamatext.progress import SILENT
 from lamatext.recipes import load_recipe
 from lamatext.training.batching import EncodedDataset, make_batch, shuffled_batches
 from lamatext.training.cpu_threads import training_threads
 from lamatext.training.lazy_sgd import embedding_updates
 from lamatext.training.loop import LoopSettings, make_training_step
 from lamatext.training.optimizers import make_optimizer
-from lamatext.training.preparation import prepare_words, tokenize_texts
+from lamatext.training.preparation import prepare_run
 
 CPU = torch.device("cpu")
 PROFILED_BATCHES = 6
@@ -130,8 +129,7 @@ def make_task(source: str, batches: int) -> Task:
     encoder = LabelEncoder.fit(corpus.require_labels())
     labels = encoder.encode(corpus.require_labels())
     split = Split(*stratified_split(labels, (0.9, 0.1), recipe.seed))
-    tokens = tokenize_texts(corpus.texts, recipe.text, SILENT)
-    start = prepare_words(tokens, split, recipe, classes=len(encoder.classes))
+    start = prepare_run(corpus.texts, split, recipe, classes=len(encoder.classes))
     assert isinstance(start.network, Network)
     examples = EncodedDataset(start.token_ids, labels).take(split.train)
     order = shuffled_batches(

@@ -7,10 +7,9 @@ import pytest
 import torch
 
 from lamatext.data.splits import Split, stratified_split
-from lamatext.progress import SILENT
 from lamatext.settings import MODEL_NAMES, USED_BY, ModelSettings, Recipe, has_effect
 from lamatext.training.loop import LoopSettings, training_loss
-from lamatext.training.preparation import prepare_pretrained, prepare_words, tokenize_texts
+from lamatext.training.preparation import prepare_run
 from tests.corpora import TINY, reviews
 from tests.nn.tiny_bert import save_bert
 
@@ -50,11 +49,7 @@ def first_loss(values: dict[str, object]) -> float:
     numbers = torch.tensor([label == "pos" for label in labels]).long()
     column = pa.chunked_array([texts], pa.large_string())
     split = Split(*stratified_split(labels, (0.9, 0.1), recipe.seed))
-    if recipe.model.name == "bert":
-        prepared = prepare_pretrained(column, split, recipe, classes=2)
-    else:
-        tokens = tokenize_texts(column, recipe.text, SILENT)
-        prepared = prepare_words(tokens, split, recipe, classes=2)
+    prepared = prepare_run(column, split, recipe, classes=2)
     with torch.no_grad():
         for parameter in prepared.network.parameters():
             parameter.mul_(4)  # a tanh of small numbers would be those numbers

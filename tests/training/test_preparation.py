@@ -7,10 +7,8 @@ import pyarrow as pa
 import pytest
 
 from lamatext.data.splits import Split
-from lamatext.progress import SILENT
 from lamatext.recipes import load_recipe
-from lamatext.settings import TextSettings
-from lamatext.training.preparation import prepare_words, tokenize_texts
+from lamatext.training.preparation import prepare_run
 
 TEXTS, WORDS = 600, 60
 
@@ -25,11 +23,11 @@ def test_character_ngrams_are_used_where_many_words_occur_once(
         " ".join([f"new{row}x{i}" for i in range(new)] + ["word"] * (WORDS - new))
         for row in range(TEXTS)
     ]
-    tokens = tokenize_texts(pa.chunked_array([texts], pa.large_string()), TextSettings(), SILENT)
+    column = pa.chunked_array([texts], pa.large_string())
     rows = np.arange(TEXTS)
     recipe = load_recipe("default").with_values({"text.word_vectors": "random"})
 
-    prepared = prepare_words(tokens, Split(rows[:550], rows[550:]), recipe, classes=2)
+    prepared = prepare_run(column, Split(rows[:550], rows[550:]), recipe, classes=2)
 
     assert prepared.recipe.ngrams.characters is enabled
 
@@ -49,10 +47,10 @@ def test_cached_word_vectors_are_not_reused_for_other_settings(
 ) -> None:
     monkeypatch.setenv("LAMATEXT_CACHE", str(tmp_path))
     texts = pa.chunked_array([["a b c d", "b c d e", "c d e a"] * 10], pa.large_string())
-    tokens, rows = tokenize_texts(texts, TextSettings(), SILENT), np.arange(30)
+    rows = np.arange(30)
     recipe = load_recipe("default").with_values({"text.word2vec_epochs": 1, "text.min_count": 1})
 
     for values in ({}, changed):
-        prepare_words(tokens, Split(rows, rows), recipe.with_values(values), classes=2)
+        prepare_run(texts, Split(rows, rows), recipe.with_values(values), classes=2)
 
     assert len(list(tmp_path.glob("word2vec-*"))) == 2

@@ -14,7 +14,6 @@ Shapes: V words, U distinct words of a mini-batch, E embedding width.
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Protocol
 
 import numpy as np
 import torch
@@ -26,38 +25,22 @@ from lamatext.data.token_ids import PAD, Ids, Indices
 from lamatext.settings import TrainingSettings
 
 
-class EmbeddingUpdates(Protocol):
-    """Interface of lazy SGD and dense updates: how a training step changes the embedding."""
-
-    def epoch(self, rate: float, steps: int) -> AbstractContextManager[None]:
-        """Open an epoch of ``steps`` embedding updates at one learning rate."""
-        ...
-
-    def load_rows(self, ids: Ids) -> Ids:
-        """Load the embedding rows of a mini-batch; return its ids renumbered for lazy SGD."""
-        ...
-
-    def step(self) -> None:
-        """Update the loaded embedding rows, after the optimizer has updated all other weights."""
-        ...
-
-
 class DenseUpdates:
     """Embedding updates without lazy SGD: the optimizer itself moves every row at every step."""
 
-    def epoch(self, rate: float, steps: int) -> AbstractContextManager[None]:  # noqa: ARG002 - protocol
-        """Do nothing: dense embedding updates need no preparation."""
+    def epoch(self, rate: float, steps: int) -> AbstractContextManager[None]:  # noqa: ARG002 - for LazySgd
+        """Open an epoch of ``steps`` embedding updates at one learning rate."""
         return nullcontext()
 
     def load_rows(self, ids: Ids) -> Ids:
-        """Return the ids unchanged, because the whole embedding is loaded without lazy SGD."""
+        """Load the embedding rows of a mini-batch; return its ids, which lazy SGD renumbers."""
         return ids
 
     def step(self) -> None:
-        """Do nothing: the optimizer has already updated the dense embedding."""
+        """Update the loaded embedding rows, after the optimizer has updated all other weights."""
 
 
-class LazySgd:
+class LazySgd(DenseUpdates):
     """SGD that updates only the embedding rows of each mini-batch; the others catch up later.
 
     The momentum is kept in the optimizer's own buffer, so checkpoints contain it.
@@ -133,7 +116,7 @@ class LazySgd:
 
 def embedding_updates(
     network: nn.Module, optimizer: Optimizer, settings: TrainingSettings
-) -> EmbeddingUpdates:
+) -> DenseUpdates:
     """Return lazy SGD where it is exact: SGD on the CPU at one learning rate per epoch."""
     embedding = getattr(network, "embedding", None)
     if (

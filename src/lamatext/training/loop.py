@@ -34,7 +34,7 @@ from lamatext.training.checkpoint import (
 )
 from lamatext.training.cpu_threads import training_threads
 from lamatext.training.cuda_graphs import CudaGraphSteps, supports_cuda_graphs
-from lamatext.training.lazy_sgd import EmbeddingUpdates, embedding_updates
+from lamatext.training.lazy_sgd import DenseUpdates, embedding_updates
 from lamatext.training.optimizers import make_optimizer, one_cycle_factor, set_learning_rate
 
 PREDICTION_TOKENS = 16_384  # tokens, padding included, in a mini-batch without gradients
@@ -110,7 +110,7 @@ def _run_epochs(
 
 def _train_epoch(
     step: TrainingStep,
-    embeddings: EmbeddingUpdates,
+    embeddings: DenseUpdates,
     train: EncodedDataset,
     state: TrainingState,
     settings: LoopSettings,

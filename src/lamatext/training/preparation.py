@@ -12,7 +12,7 @@ from lamatext.data.splits import Split
 from lamatext.data.text_encoder import Encoder, TextEncoder
 from lamatext.data.token_ids import TokenIds
 from lamatext.data.tokenized_texts import TokenizedTexts, tokenize
-from lamatext.data.tokenizer import make_tokenizer
+from lamatext.data.tokenizer import Tokenizer, make_tokenizer
 from lamatext.data.vocabulary import Vocabulary
 from lamatext.data.word_vectors import Vectors, make_vectors
 from lamatext.nn.network import build_network
@@ -35,32 +35,38 @@ class PreparedRun:
     architecture: dict[str, object] | None = None  # of a pretrained encoder
 
 
-def prepare_words(
-    tokens: TokenizedTexts,
+def prepare_run(  # noqa: PLR0913 - data, recipe, and what the caller has already
+    texts: pa.ChunkedArray | TokenizedTexts,
     split: Split,
     recipe: Recipe,
     *,
     classes: int,
     word_vectors: Vectors | None = None,
+    tokenizer: Tokenizer | None = None,
     progress: Progress = SILENT,
 ) -> PreparedRun:
-    """Prepare a network that reads words; its vocabulary comes from the training texts alone.
+    """Prepare a training run; the vocabulary comes from the training texts alone.
 
     Args:
-        tokens: words of all texts.
+        texts: all texts, tokenized or not. Tokens for ``bert`` are ids of its subwords.
         split: rows of the training and validation texts.
-        recipe: settings; ``auto`` is resolved here.
+        recipe: all settings; ``auto`` is resolved here.
         classes: number of classes.
         word_vectors: initial embedding matrix (V, E); None follows ``text.word_vectors``.
+        tokenizer: tokenizer of the encoder; None follows ``text.tokenizer``.
         progress: receives the stages of the preparation.
     """
-    counts = tokens.counts(split.train)
+    if recipe.model.name == "bert":
+        return _prepare_pretrained(texts, split, recipe, classes, progress)
+    if isinstance(texts, pa.ChunkedArray):
+        texts = tokenize_texts(texts, recipe.text, progress)
+    counts = texts.counts(split.train)
     seen_once = int((counts == 1).sum())
     size = DatasetSize(len(split.train), int(counts.sum()), seen_once, classes)
     recipe = resolve_auto_settings(recipe, size)
     text = recipe.text
-    vocabulary = Vocabulary.from_counts(tokens.types, counts, min_count=int(text.min_count))
-    token_ids = encode_tokens(tokens, vocabulary, text)
+    vocabulary = Vocabulary.from_counts(texts.types, counts, min_count=int(text.min_count))
+    token_ids = encode_tokens(texts, vocabulary, text)
     if word_vectors is None:
         word_vectors = _initial_vectors(recipe, vocabulary, token_ids.take(split.train), progress)
     torch.manual_seed(recipe.seed)
@@ -69,23 +75,19 @@ def prepare_words(
     )
     with torch.no_grad():
         network.embedding.weight.copy_(torch.from_numpy(word_vectors))
-    tokenizer = make_tokenizer(text.tokenizer, lower=text.lowercase)
+    tokenizer = tokenizer or make_tokenizer(text.tokenizer, lower=text.lowercase)
     encoder = TextEncoder(tokenizer, vocabulary, text.rare_words, text.max_words, text.last_words)
-    return PreparedRun(recipe, network, encoder, token_ids, tokens)
+    return PreparedRun(recipe, network, encoder, token_ids, texts)
 
 
-def prepare_pretrained(
-    texts: pa.ChunkedArray | TokenIds,
+def _prepare_pretrained(
+    texts: pa.ChunkedArray | TokenizedTexts,
     split: Split,
     recipe: Recipe,
-    *,
     classes: int,
-    progress: Progress = SILENT,
+    progress: Progress,
 ) -> PreparedRun:
-    """Prepare a network with a pretrained encoder, which has its own subwords and vectors.
-
-    ``texts`` are all texts, or their subword ids if they were encoded before.
-    """
+    """Prepare a run with a pretrained encoder, which has its own subwords and vectors."""
     from lamatext.data.subword_encoder import SubwordEncoder
     from lamatext.nn.pretrained import load_pretrained
 
@@ -95,19 +97,15 @@ def prepare_pretrained(
     loaded = load_pretrained(model.pretrained, classes=classes, dropout=model.dropout)
     limit = min(recipe.text.max_words or loaded.max_words, loaded.max_words)
     encoder = SubwordEncoder.from_json(loaded.tokenizer, limit)
-    if isinstance(texts, TokenIds):
-        token_ids = texts
+    if isinstance(texts, TokenizedTexts):
+        token_ids = texts.rows
     else:
-        progress.stage("tokenising")
+        progress.stage("tokenizing")
         token_ids = encoder.encode(texts.to_pylist())
     size = DatasetSize(len(split.train), len(token_ids.ids), 0, classes)
-    return PreparedRun(
-        resolve_auto_settings(recipe, size),
-        loaded.network,
-        encoder,
-        token_ids,
-        architecture=loaded.architecture,
-    )
+    recipe = resolve_auto_settings(recipe, size)
+    architecture = loaded.architecture
+    return PreparedRun(recipe, loaded.network, encoder, token_ids, architecture=architecture)
 
 
 def tokenize_texts(

@@ -18,6 +18,7 @@ from lamatext.data.splits import Split, hold_out_validation
 from lamatext.data.text_encoder import Encoder
 from lamatext.data.token_ids import Indices
 from lamatext.data.tokenized_texts import TokenizedTexts
+from lamatext.data.tokenizer import Tokenizer
 from lamatext.data.word_vectors import Vectors
 from lamatext.errors import ConfigError, DataError
 from lamatext.kernels.cpu_compilation import compile_cpu_kernels, cpu_kernels_are_compiled
@@ -29,12 +30,7 @@ from lamatext.training.batching import EncodedDataset
 from lamatext.training.calibration import fit_factors, fit_temperature, scale_logits
 from lamatext.training.checkpoint import EpochRecord
 from lamatext.training.loop import LoopSettings, fit, predict_logits
-from lamatext.training.preparation import (
-    PreparedRun,
-    prepare_pretrained,
-    prepare_words,
-    tokenize_texts,
-)
+from lamatext.training.preparation import PreparedRun, prepare_run
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,13 +46,6 @@ class TrainedModel:
     validation_accuracy: float
     scales: dict[str, float]  # calibration factors, already applied to the logits of each part
     architecture: dict[str, object] | None = None  # of a pretrained encoder
-
-
-class _RunOptions(NamedTuple):
-    class_names: Sequence[str]
-    device: torch.device
-    checkpoint: Path | None
-    progress: Progress
 
 
 def train(  # noqa: PLR0913 - data, recipe, and where and how it runs
@@ -79,21 +68,17 @@ def train(  # noqa: PLR0913 - data, recipe, and where and how it runs
         recipe: all settings.
         classes: all labels, in the order of the class indices.
         sample_weight: one weight per training text, in the network's loss and in the n-gram model;
-            None weights all texts equally. Validation and calibration ignore it.
+            None weights all texts equally. Early stopping and calibration ignore it.
         device: ``cpu``, ``cuda``, or ``auto`` for a GPU if there is one.
         checkpoint: file for the state of the run; if it exists, training resumes from it.
         progress: receives the stages of the run.
     """
     options = _RunOptions([str(c) for c in classes], pick_device(device), checkpoint, progress)
     texts, labels, split = _join(train, validation, recipe, classes)
-    weights = _check_weights(sample_weight, len(train), split, labels, options.class_names)
+    weights = _check_weights(sample_weight, len(train))
     if weights is not None:
-        weights = np.append(weights, np.ones(len(labels) - len(weights), np.float32))
-    if recipe.model.name == "bert":
-        prepared = prepare_pretrained(texts, split, recipe, classes=len(classes), progress=progress)
-    else:
-        tokens = tokenize_texts(texts, recipe.text, progress)
-        prepared = prepare_words(tokens, split, recipe, classes=len(classes), progress=progress)
+        weights = np.append(weights, np.ones(len(labels) - len(train), np.float32))
+    prepared = prepare_run(texts, split, recipe, classes=len(classes), progress=progress)
     return _train(prepared, EncodedDataset(prepared.token_ids, labels, weights), split, options)
 
 
@@ -105,42 +90,47 @@ def train_tokens(  # noqa: PLR0913 - data, recipe, and where and how it runs
     *,
     classes: Sequence[str],
     word_vectors: Vectors | None = None,
+    tokenizer: Tokenizer | None = None,
     sample_weight: ArrayLike | None = None,
     device: str = "auto",
     checkpoint: Path | None = None,
     progress: Progress = SILENT,
 ) -> TrainedModel:
-    """Train a model on texts that were tokenized before, as ``train`` does after tokenizing.
+    """Train a model on texts that are tokenized already, as ``train`` does after tokenizing.
 
     Args:
-        tokens: words of all texts; rows outside the split (test texts) are ignored. For ``bert``
-            the rows are subword ids.
+        tokens: words of all texts, or subword ids for ``bert``; rows outside the split (test
+            texts) are not trained on.
         labels: class index of each row.
         split: rows of the training and validation texts.
         recipe: all settings.
         classes: name of each class.
-        word_vectors: initial embedding matrix; None follows ``text.word_vectors``.
+        word_vectors: initial embedding matrix (V, E); None follows ``text.word_vectors``.
+        tokenizer: tokenizer of the trained model's encoder; None follows ``text.tokenizer``.
         sample_weight: one weight per row, or None.
         device: as for ``train``.
         checkpoint: as for ``train``.
         progress: as for ``train``.
     """
     options = _RunOptions(classes, pick_device(device), checkpoint, progress)
-    weights = _check_weights(sample_weight, len(labels), split, labels, classes)
-    if recipe.model.name == "bert":
-        prepared = prepare_pretrained(
-            tokens.rows, split, recipe, classes=len(classes), progress=progress
-        )
-    else:
-        prepared = prepare_words(
-            tokens,
-            split,
-            recipe,
-            classes=len(classes),
-            word_vectors=word_vectors,
-            progress=progress,
-        )
+    weights = _check_weights(sample_weight, len(labels))
+    prepared = prepare_run(
+        tokens,
+        split,
+        recipe,
+        classes=len(classes),
+        word_vectors=word_vectors,
+        tokenizer=tokenizer,
+        progress=progress,
+    )
     return _train(prepared, EncodedDataset(prepared.token_ids, labels, weights), split, options)
+
+
+class _RunOptions(NamedTuple):
+    class_names: Sequence[str]
+    device: torch.device
+    checkpoint: Path | None
+    progress: Progress
 
 
 def _train(
@@ -149,7 +139,10 @@ def _train(
     """Train a prepared network, then calibrate it, fit the n-gram model and round the weights."""
     recipe, network, progress = prepared.recipe, prepared.network, options.progress
     train, validation = data.take(split.train), data.take(split.validation)
-    weights = [] if data.sample_weight is None else [data.sample_weight]
+    _check_class_totals(train, options.class_names)
+    identity = [data.token_ids.ids, data.token_ids.offsets, data.labels, split.train]
+    if data.sample_weight is not None:
+        identity.append(data.sample_weight)
     settings = LoopSettings(
         recipe.model,
         recipe.training,
@@ -159,46 +152,28 @@ def _train(
             recipe.training.class_weight, train.labels, options.class_names
         ),
         checkpoint=options.checkpoint,
-        run_id=fingerprint(
-            recipe.model_dump_json(),
-            data.token_ids.ids,
-            data.token_ids.offsets,
-            data.labels,
-            split.train,
-            *weights,
-        ),
+        run_id=fingerprint(recipe.model_dump_json(), *identity),
     )
-    if (
-        options.device.type == "cpu"
-        and recipe.model.name in RECURRENT
-        and not cpu_kernels_are_compiled()
-    ):
+    uses_kernel = options.device.type == "cpu" and recipe.model.name in RECURRENT
+    if uses_kernel and not cpu_kernels_are_compiled():
         progress.stage("compiling the CPU kernel (once on this machine)")
         compile_cpu_kernels()
     state = fit(network, train, validation, settings, progress)
     round_as_stored(network, recipe.storage)
-    calibrated = _calibrate(prepared, data, split, settings, progress)
+    ngrams, scales, accuracy = _calibrate(prepared, data, split, settings, progress)
     network.to("cpu").eval()
     round_as_stored(network, recipe.storage)  # calibration changed the last layer
     return TrainedModel(
         recipe=recipe,
         network=network,
         encoder=prepared.encoder,
-        ngrams=calibrated.ngrams,
+        ngrams=ngrams,
         history=state.history,
         best_epoch=state.best_epoch,
-        validation_accuracy=(
-            state.best_accuracy if calibrated.accuracy is None else calibrated.accuracy
-        ),
-        scales=calibrated.scales,
+        validation_accuracy=state.best_accuracy if accuracy is None else accuracy,
+        scales=scales,
         architecture=prepared.architecture,
     )
-
-
-class _Calibrated(NamedTuple):
-    ngrams: NgramModel | None
-    scales: dict[str, float]
-    accuracy: float | None  # of network and n-grams together; None without n-grams
 
 
 def _calibrate(
@@ -207,19 +182,22 @@ def _calibrate(
     split: Split,
     settings: LoopSettings,
     progress: Progress,
-) -> _Calibrated:
+) -> tuple[NgramModel | None, dict[str, float], float | None]:
     """Calibrate the trained network on the validation texts, with the n-gram model if enabled.
 
     An n-gram model fitted on the training texts determines the factor of each part; the final one
     is fitted on training and validation texts.
+
+    Returns:
+        The n-gram model, the factors, and the validation accuracy of both parts together.
     """
     ngram_settings, tokens = prepared.recipe.ngrams, prepared.tokens
     labels = data.labels[split.validation]
     logits = predict_logits(prepared.network, data.take(split.validation), settings.device)
     if not ngram_settings.enabled or tokens is None or not tokens.rows.lengths[split.train].any():
-        temperature = fit_temperature(logits, labels)
-        scale_logits(prepared.network, 1 / temperature)
-        return _Calibrated(None, {"network": 1 / temperature}, None)
+        scale = 1 / fit_temperature(logits, labels)
+        scale_logits(prepared.network, scale)
+        return None, {"network": scale}, None
     from lamatext.ngrams.fitting import fit_ngrams
 
     by_class, by_text = settings.class_weights, data.sample_weight
@@ -241,7 +219,7 @@ def _calibrate(
     progress.note(f"network and n-grams together  validation accuracy {accuracy:.4f}")
     scale_logits(prepared.network, b)
     ngrams = fit_on(np.union1d(split.train, split.validation)).scaled(a)
-    return _Calibrated(ngrams, {"ngrams": a, "network": b}, accuracy)
+    return ngrams, {"ngrams": a, "network": b}, accuracy
 
 
 def _join(
@@ -252,24 +230,15 @@ def _join(
     labels = encoder.encode(train.require_labels(), source=train.source)
     if validation is None:
         fraction = recipe.training.validation_fraction
-        return train.texts, labels, hold_out_validation(train.labels, fraction, recipe.seed)
+        split = hold_out_validation(train.require_labels(), fraction, recipe.seed)
+        return train.texts, labels, split
     more = encoder.encode(validation.require_labels(), source=validation.source)
     rows, middle = np.arange(len(labels) + len(more)), len(labels)
-    return (
-        train.concatenate(validation).texts,
-        np.concatenate([labels, more]),
-        Split(rows[:middle], rows[middle:]),
-    )
+    split = Split(rows[:middle], rows[middle:])
+    return train.concatenate(validation).texts, np.concatenate([labels, more]), split
 
 
-def _check_weights(
-    sample_weight: ArrayLike | None,
-    texts: int,
-    split: Split,
-    labels: ClassIndices,
-    class_names: Sequence[str],
-) -> NDArray[np.float32] | None:
-    """Return valid sample weights (n,): finite, not negative, and not all zero for any class."""
+def _check_weights(sample_weight: ArrayLike | None, texts: int) -> NDArray[np.float32] | None:
     if sample_weight is None:
         return None
     weights = np.asarray(sample_weight, dtype=np.float32)
@@ -277,19 +246,25 @@ def _check_weights(
         raise DataError(
             f"sample_weight has the shape {weights.shape}, expected ({texts},): one per text."
         )
-    if not np.isfinite(weights).all() or (weights < 0).any():
-        row = int(np.flatnonzero(~np.isfinite(weights) | (weights < 0))[0])
+    unusable = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))
+    if len(unusable):
+        row = unusable[0]
         raise DataError(
             f"sample_weight[{row}] is {weights[row]:g}, expected a finite number of at least 0."
         )
-    totals = np.bincount(labels[split.train], weights[split.train], len(class_names))
-    unweighted = np.flatnonzero(totals == 0)
-    if len(unweighted):
+    return weights
+
+
+def _check_class_totals(train: EncodedDataset, class_names: Sequence[str]) -> None:
+    if train.sample_weight is None:
+        return
+    totals = np.bincount(train.labels, train.sample_weight, len(class_names))
+    if not totals.all():
+        name = class_names[int(totals.argmin())]
         raise DataError(
-            f"every training text of the class {class_names[unweighted[0]]!r} has the weight 0. "
+            f"every training text of the class {name!r} has the weight 0. "
             "Give one of them a positive sample_weight, or leave the class out."
         )
-    return weights
 
 
 def round_as_stored(network: nn.Module, storage: str) -> None:

@@ -68,12 +68,12 @@ class RequestMiddleware:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                headers = [*message.get("headers", ()), *RAW_HEADERS]
+                headers = message["headers"]
+                if all(name != b"cache-control" for name, _ in headers):
+                    headers.append((b"cache-control", b"no-store"))
                 if self.state.draining:
                     headers.append((b"connection", b"close"))
-                if not any(name == b"cache-control" for name, _ in headers):
-                    headers.append((b"cache-control", b"no-store"))
-                message = {**message, "headers": headers}
+                headers += RAW_HEADERS
             await send(message)
 
         try:

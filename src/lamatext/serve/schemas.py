@@ -9,7 +9,7 @@ from typing import TypeVar
 import numpy as np
 from pydantic import BaseModel, ConfigDict, ValidationError
 from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import Response
 
 from lamatext.runtime.engine import Floats
@@ -109,14 +109,17 @@ async def _read_body(request: Request, limits: Limits) -> bytes:
     body = bytearray()
     try:
         async with asyncio.timeout(limits.seconds):
-            async for chunk in request.stream():
-                body += chunk
+            more = True
+            while more:
+                message = await request.receive()
+                if message["type"] == "http.disconnect":
+                    raise HTTPException(400, "the connection closed before the body was complete.")
+                body += message.get("body", b"")
                 if len(body) > limits.body:
                     raise _body_too_large(limits)
+                more = message.get("more_body", False)
     except TimeoutError:
         raise HTTPException(408, f"the body did not arrive in {limits.seconds:g} s.") from None
-    except ClientDisconnect:
-        raise HTTPException(400, "the connection closed before the body was complete.") from None
     return bytes(body)
 
 

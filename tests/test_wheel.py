@@ -7,7 +7,7 @@ import sys
 import urllib.request
 import venv
 import zipfile
-from importlib.metadata import distribution
+from importlib.metadata import Distribution, PathDistribution, distribution
 from pathlib import Path
 
 import pytest
@@ -33,19 +33,20 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return next((copy / "dist").glob("*.whl"))
 
 
-def core_distributions() -> set[str]:
-    """Return the names of all distributions that ``pip install lamatext`` installs."""
-    found: set[str] = set()
-    waiting = ["lamatext"]
-    while waiting:
-        for line in distribution(waiting.pop()).requires or []:
-            needed = Requirement(line)
-            if needed.marker is not None and not needed.marker.evaluate({"extra": ""}):
+def core_distributions(wheel: Path) -> set[str]:
+    """Return the names of all distributions that installing the wheel without extras installs."""
+    metadata = zipfile.Path(wheel, "-".join(wheel.name.split("-")[:2]) + ".dist-info/")
+    pending: list[Distribution] = [PathDistribution(metadata)]
+    names: set[str] = set()
+    while pending:
+        for line in pending.pop().requires or []:
+            required = Requirement(line)
+            if required.marker is not None and not required.marker.evaluate({"extra": ""}):
                 continue
-            if needed.name not in found:
-                found.add(needed.name)
-                waiting.append(needed.name)
-    return found
+            if required.name not in names:
+                names.add(required.name)
+                pending.append(distribution(required.name))
+    return names
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +55,7 @@ def light(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("light")
     venv.create(folder, with_pip=False, symlinks=True)
     site = next(folder.glob("lib/python*/site-packages"))
-    for name in core_distributions():
+    for name in core_distributions(wheel):
         _link(name, site)
     install = [
         sys.executable,

@@ -4,14 +4,19 @@ import json
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
+from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
-from lamatext.views.explanation_page import explanation_page
+from lamatext.data.dataset import Dataset
+from lamatext.metrics import score
+from lamatext.views.explanation_page import explanation_page, write_test_page
 from lamatext.views.formatting import share, signed
 from lamatext.views.notebook import notebook_html
 from tests.explain.models import make_explanation
+from tests.serve.saved import save
 
 HOSTILE = [
     "<script>alert(1)</script>",
@@ -149,3 +154,17 @@ def test_a_long_text_says_how_many_words_were_left_out_together() -> None:
     long = replace(make_explanation("a film", heads=None), window=40)
 
     assert "40 words were left out at a time" in explanation_page([long], "T")
+
+
+def test_a_page_of_test_texts_shows_their_labels_and_the_accuracy(tmp_path: Path) -> None:
+    folder = save(tmp_path / "model", labels=["no", "yes"])
+    texts = pa.chunked_array([pa.array(["a good film", "a bad film"] * 30, pa.large_string())])
+    test = Dataset(texts, pa.chunked_array([pa.array(["yes", "no"] * 30)]), "films.csv")
+    scores = score(["no", "yes"], np.array([0, 1]), np.array([[0.9, 0.1], [0.8, 0.2]]))
+
+    write_test_page(folder, test, scores, tmp_path / "page.html")
+
+    html = (tmp_path / "page.html").read_text()
+    assert "films.csv: 40 test texts" in html
+    assert "50.0% of 2 test texts are labelled correctly" in html
+    assert html.count("<article>") == html.count("✓ correct") + html.count("✗ labelled") == 40

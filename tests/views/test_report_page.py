@@ -262,6 +262,18 @@ def test_scores_on_the_training_texts_come_with_a_warning(findings: Findings) ->
     assert "the scored texts are the training texts, so the scores mean little" in page
 
 
+def test_concerns_about_the_data_are_listed(findings: Findings) -> None:
+    data = replace(findings.data, in_both=6, test_rows=60, duplicates=12)
+
+    page = report_page(replace(findings, data=data, conflicts=2))
+
+    assert (
+        "Please note: 10.0 % of the scored texts are also training texts; "
+        "10.0 % of the texts are duplicates; 2 texts with different labels." in page
+    )
+    assert "No problems were found." in report_page(findings)
+
+
 def test_the_same_findings_give_the_same_page(findings: Findings) -> None:
     assert report_page(findings) == report_page(findings)
 

@@ -4,8 +4,9 @@ import numpy as np
 from rich.console import Console
 
 from lamatext.baselines import LeaderboardRow
+from lamatext.explain.faithfulness import compare_orders
 from lamatext.metrics import score
-from lamatext.views.terminal_scores import show_leaderboard, show_scores
+from lamatext.views.terminal_scores import show_faithfulness, show_leaderboard, show_scores
 
 OWN = LeaderboardRow("lama-ctx", 0.95, 0.9, 0.02, 2_900_000, 2146.0, 109.0)
 TFIDF = LeaderboardRow("TF-IDF + LR", 0.96, 0.7, 0.05, 700_000, 14896.0, 1.0)
@@ -13,7 +14,7 @@ TFIDF = LeaderboardRow("TF-IDF + LR", 0.96, 0.7, 0.05, 700_000, 14896.0, 1.0)
 
 def console() -> tuple[Console, io.StringIO]:
     file = io.StringIO()
-    return Console(file=file, width=200), file
+    return Console(file=file, width=1000), file
 
 
 def test_the_leaderboard_is_sorted_and_its_summary_mentions_chance() -> None:
@@ -45,3 +46,18 @@ def test_few_classes_are_shown_as_a_confusion_matrix_and_many_as_pairs() -> None
 
         assert expected in file.getvalue()
         assert "(42 texts, 100 texts/s)" in file.getvalue()
+
+
+def test_faithfulness_is_a_table_of_rankings_and_a_verdict() -> None:
+    terminal, file = console()
+    texts = [np.arange(2, 12, dtype=np.int32)] * 3
+    scores = {"contribution": [np.arange(10.0)] * 3}
+    measured = compare_orders(texts, scores, lambda batch: np.full((len(batch), 2), 0.5))
+
+    show_faithfulness(terminal, measured)
+
+    lines = file.getvalue().splitlines()
+    assert "Faithfulness of the explanations on 3 texts" in lines[1]
+    assert lines[2].split("  ")[-1].strip() == "only 50%"
+    assert lines[3].split()[:4] == ["contribution", "0.00", "[0.00,", "0.00]"]
+    assert lines[-1] == measured.verdict()

@@ -53,12 +53,12 @@ class Explanation:
 
     @property
     def best(self) -> int:
-        """Column of the predicted (most probable) class."""
+        """Column of the explanation's predicted (most probable) class."""
         return int(self.probabilities.argmax())
 
     @property
     def predicted(self) -> Label:
-        """Label of the predicted (most probable) class."""
+        """Label that this explanation is about: the predicted (most probable) class."""
         return self.labels[self.best]
 
     @property
@@ -73,7 +73,7 @@ class Explanation:
 
     @property
     def relative(self) -> Floats:
-        """Contributions minus their mean over classes (C, T), as every view shows them.
+        """The explanation's contributions minus their mean over classes (C, T), as views show them.
 
         A word that raises the logits of all classes equally decides nothing, because the softmax
         depends on differences only.
@@ -83,7 +83,7 @@ class Explanation:
 
     @property
     def relative_parts(self) -> dict[str, Floats]:
-        """``relative`` of each part of the model, (C, T) each; empty for a model of one part."""
+        """Relative contributions of each explained part of the model, (C, T) each, or empty."""
         return {name: part - part.mean(axis=0) for name, part in (self.parts or {}).items()}
 
     @property
@@ -99,7 +99,7 @@ class Explanation:
         return total
 
     def shares(self, label: Label | None = None) -> dict[str, float]:
-        """Return the relative contribution of each part of the model to ``label``, all words."""
+        """Return what each part of the model contributes to ``label`` in this explanation."""
         column = self.column(label)
         return {name: float(part[column].sum()) for name, part in self.relative_parts.items()}
 
@@ -113,7 +113,7 @@ class Explanation:
         return list(self.labels).index(label)
 
     def top(self, n: int = 10, label: Label | None = None) -> list[WordScore]:
-        """Return the ``n`` words with the highest contribution to ``label``, highest first.
+        """Return the ``n`` words of the explanation with the highest contribution to ``label``.
 
         Args:
             n: maximum number of words.

@@ -52,16 +52,16 @@ class Model(Protocol):
 
     @property
     def encoder(self) -> Encoder:
-        """The encoder that makes the network's token ids."""
+        """The text encoder, for the faithfulness of integrated gradients."""
         ...
 
     @property
     def max_occlusions(self) -> int:
-        """The maximum number of occlusions per text; small for a slow model."""
+        """Maximum occlusions per text; if it is small, faithfulness is measured on few texts."""
         ...
 
     def predict_proba(self, texts: Iterable[str]) -> Floats:
-        """Return class probabilities (n, C) of texts with words removed."""
+        """Predict the probabilities of texts with words removed, to measure faithfulness."""
         ...
 
     def explain(self, text: str) -> Explanation:
@@ -199,12 +199,15 @@ def is_slow(model: Model) -> bool:
 
 
 def sample_rows(count: int, size: int, seed: int) -> NDArray[np.int64]:
-    """Draw the sorted row numbers of at most ``size`` of ``count`` texts."""
+    """Draw the rows of the faithfulness sample: at most ``size`` of ``count`` texts, sorted."""
     return np.sort(np.random.default_rng(seed).permutation(count)[:size])
 
 
 def keep_words(text: str, spans: Sequence[Span], words: Sequence[int]) -> str:
-    """Return the text with only the given words; neighbours keep the characters between them."""
+    """Remove all but the given words from a text, to measure the faithfulness of a ranking.
+
+    Neighbouring words keep the characters between them.
+    """
     pieces, last = [], None
     for t in words:
         start, end = spans[t]
@@ -218,7 +221,7 @@ def keep_words(text: str, spans: Sequence[Span], words: Sequence[int]) -> str:
 def _gradient_scores(
     model: Model, load_network: "Callable[[], nn.Module]", explanations: Sequence[Explanation]
 ) -> list[Floats]:
-    """Return the integrated gradients of the network plus the n-gram contributions per word."""
+    """Score words for the faithfulness ranking by integrated gradients plus n-grams."""
     for package, extra in (("torch", "train"), ("captum", "explain")):
         require(package, extra=extra, purpose=GRADIENTS)
     encoded = [model.encoder.encode_with_spans(explanation.text) for explanation in explanations]
@@ -245,7 +248,7 @@ def _gradient_scores(
 def _numbered_words(
     explanations: Sequence[Explanation], model: Model
 ) -> tuple[list[Ids], ProbabilitiesOf]:
-    """Number all words of all texts, so that a shortened text is an array of word numbers.
+    """Number all words of the faithfulness sample; a text with words removed is then an array.
 
     Returns:
         The word numbers of each text, and a function that predicts from such arrays.
@@ -305,7 +308,7 @@ def compare_orders(
 def _curves(
     texts: Sequence[Ids], scores: Sequence[Scores], probabilities: ProbabilitiesOf
 ) -> Table:
-    """Compute the deletion and insertion curves of each text: (n, 2, F)."""
+    """Compute the deletion and insertion curves of a faithfulness ranking: (n, 2, F)."""
     versions: list[Ids] = []
     for text, values in zip(texts, scores, strict=True):
         order = np.argsort(-np.asarray(values), kind="stable")
@@ -319,12 +322,12 @@ def _curves(
 
 
 def first_words(share: float, words: int) -> int:
-    """Return how many words a share of a text is when they are removed: at least 1 unless 0."""
+    """Return how many words the faithfulness measure removes for a share: at least 1, unless 0."""
     return max(round(share * words), 1) if share else 0
 
 
 def _predict_by_length(versions: list[Ids], probabilities: ProbabilitiesOf) -> Table:
-    """Predict shortened texts in order of length, which keeps padding small: (n, C)."""
+    """Predict the texts with words removed in order of length, which keeps padding small."""
     order = sorted(range(len(versions)), key=lambda i: len(versions[i]))
     rows = np.concatenate([probabilities(b) for b in batches([versions[i] for i in order])])
     table = np.empty(rows.shape, dtype=np.float64)

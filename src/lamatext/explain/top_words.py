@@ -44,7 +44,7 @@ class TopWords:
 def top_words(
     explanations: Sequence[Explanation], *, top: int = 20, min_count: int = 5
 ) -> TopWords:
-    """Rank the words of ``explanations``, which must come from one model.
+    """Find the top words of many explanations, which must come from one model.
 
     Args:
         explanations: at least one.
@@ -116,7 +116,7 @@ class _Tally:
         self._keep_examples(explanation, ids, values)
 
     def weight_spread(self) -> Sums:
-        """Return how much each word's attention weight × T varies over its occurrences: (V,)."""
+        """Return how much the weight of each candidate top word varies with its context: (V,)."""
         counts = np.maximum(self.counts, 1)
         mean = self._moments[:, 0] / counts
         spread: Sums = np.sqrt(np.maximum(self._moments[:, 1] / counts - mean**2, 0))
@@ -137,7 +137,7 @@ class _Tally:
 
 
 def head_overlap(weights: Floats) -> float:
-    """Return the attention weight (M, T) that two heads share, as a mean over pairs of heads."""
+    """Return how similar the heads' top words are: the weight (M, T) that two heads share."""
     pairs = zip(*np.triu_indices(len(weights), k=1), strict=True)
     shared = [float(np.minimum(weights[i], weights[j]).sum()) for i, j in pairs]
     return sum(shared) / max(len(shared), 1)

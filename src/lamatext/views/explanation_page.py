@@ -116,7 +116,7 @@ def _card(explanation: Explanation, truth: Label | None) -> dict[str, object]:
 
 
 def _strongest_words(explanation: Explanation) -> list[tuple[str, list[tuple[str, float]]]]:
-    """List the strongest words for and against, for readers who cannot see the shades."""
+    """List the strongest words of a card on the explanation page, for and against."""
     scores, words = explanation.relative[explanation.best], explanation.words
     order = np.argsort(-scores, kind="stable")
     sides = {
@@ -131,7 +131,7 @@ def _strongest_words(explanation: Explanation) -> list[tuple[str, list[tuple[str
 
 
 def _numbers(explanation: Explanation) -> dict[str, object]:
-    """Return the numbers that the page's script shades by, and the scale of each row."""
+    """Return the numbers of one text that the explanation page's script shades words by."""
     order = np.argsort(-explanation.probabilities, kind="stable")
     classes = set(order[:MAX_CLASSES].tolist())
     relative = explanation.relative

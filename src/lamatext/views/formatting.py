@@ -95,7 +95,7 @@ def summed(explanation: Explanation, column: int) -> str:
 
 
 def wilson_interval(fraction: float, count: int) -> tuple[float, float]:
-    """Return the 95 % Wilson interval of a fraction observed on ``count`` texts."""
+    """Return the 95 % Wilson interval that is shown with a fraction of ``count`` texts."""
     z = 1.96
     middle = (fraction + z * z / (2 * count)) / (1 + z * z / count)
     variance = fraction * (1 - fraction) / count + z * z / (4 * count**2)
@@ -104,7 +104,7 @@ def wilson_interval(fraction: float, count: int) -> tuple[float, float]:
 
 
 def accuracy_comparison(own: tuple[str, float], other: tuple[str, float], texts: int) -> str:
-    """Write one sentence that compares two (model, accuracy) pairs measured on ``texts`` texts.
+    """Format the comparison of two (model, accuracy) pairs on ``texts`` texts as a sentence.
 
     A difference smaller than 1.96 standard errors is said to be possibly chance.
     """

@@ -15,7 +15,7 @@ def render_template(name: str, **values: object) -> str:
 
 @cache
 def _environment() -> Environment:
-    """Return the Jinja environment: every value is escaped and stripped of control characters."""
+    """Return the Jinja environment: it escapes every value in an HTML template."""
     environment = Environment(
         loader=PackageLoader("lamatext", "views"),
         autoescape=True,

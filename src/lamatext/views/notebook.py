@@ -32,7 +32,7 @@ def notebook_html(explanation: Explanation) -> str:
 def _shaded_words(
     explanation: Explanation, strength: Floats, positive: str, negative: str
 ) -> list[tuple[str, str, str]]:
-    """Return (characters, background colour, tooltip) of each piece; no colour between words."""
+    """Shade words for the notebook: (characters, background colour, tooltip) of each piece."""
     tooltips = _tooltips(explanation)
     pieces = []
     for t, characters in segments(explanation.text, explanation.spans):

@@ -59,7 +59,7 @@ def show_explanation(
 
 
 def coloured_explanation(explanation: Explanation, *, label: Label | None = None) -> RenderableType:
-    """Return the coloured terminal view: probabilities, contributions, attention, each head."""
+    """Return an explanation in colour for the terminal: probabilities, contributions, heads."""
     column = explanation.column(label)
     strength = contribution_strength(explanation, column)
     blocks: list[RenderableType] = [
@@ -81,7 +81,7 @@ def coloured_explanation(explanation: Explanation, *, label: Label | None = None
 
 
 def plain_lines(explanation: Explanation, *, label: Label | None = None) -> Iterator[str]:
-    """Yield the lines of the terminal view without colour: the same numbers as a list."""
+    """Yield the lines of an explanation for a terminal without colour: the same numbers."""
     column = explanation.column(label)
     yield f"predicted: {_label(explanation, explanation.best)} ({share(explanation.probability)})"
     for c in _most_probable(explanation):
@@ -143,7 +143,7 @@ def _heading(title: str, *keys: tuple[str, Palette]) -> Padding:
 
 
 def _shaded_text(explanation: Explanation, strength: Floats, positive: Palette) -> Text:
-    """Return a text for the terminal with shaded words; long texts are shortened."""
+    """Shade the words of an explained text for the terminal; long texts are shortened."""
     text = Text()
     for t, characters in excerpt_segments(explanation, strength, words=SHADED_WORDS):
         value = 0.0 if t is None else float(strength[t])

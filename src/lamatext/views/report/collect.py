@@ -72,7 +72,7 @@ class Findings:
 
     @property
     def has_ngrams(self) -> bool:
-        """Whether the reported model has an n-gram model next to its network."""
+        """Whether the findings are about a model with n-grams next to its network."""
         return "n-grams" in self.config.get("parameters", {})
 
 
@@ -180,7 +180,7 @@ def _top_words(predictor: Predictor, texts: Sequence[str], progress: Progress) -
 
 
 def _summary(scored: Dataset, train: Dataset | None) -> Summary:
-    """Summarise the training texts and their overlap if known, otherwise the scored texts."""
+    """Collect the report's data summary: of the training texts if known, else the scored ones."""
     if train is None or train is scored:
         return summarize_dataset(scored)
     return summarize_dataset(train, scored)

@@ -103,7 +103,7 @@ def example_values(
 
 
 def marked_words(explanation: Explanation, column: int) -> list[tuple[str, str]]:
-    """Split an example into (characters, CSS class of the mark, or "" for none)."""
+    """Split an example text into (characters, CSS class of its mark, or "" for none)."""
     strength = contribution_strength(explanation, column)
     segments = excerpt_segments(explanation, strength, words=EXCERPT_WORDS)
     return [

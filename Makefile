@@ -1,12 +1,13 @@
 # make demo   train on real reviews and see the result        make test    the fast tests
 # make check  format, lint, types                             make test-all  the slow ones too
-#                                                             make test-browser  pages in chromium
+# make docs   build the documentation site in site/           make test-browser  pages in chromium
+# make bench  run all benchmarks
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-EXTRAS := train,paper,bert,minilm,hub,serve,explain,demo,baselines,dev
+EXTRAS := train,paper,bert,minilm,hub,serve,explain,demo,baselines,docs,dev
 
-.PHONY: setup demo check format test test-all test-browser bench clean
+.PHONY: setup demo check format test test-all test-browser docs bench clean
 
 setup: $(VENV)/.installed
 
@@ -39,8 +40,14 @@ test-all: setup
 test-browser: setup
 	$(BIN)/pytest -m browser
 
+# Regenerates the reference and the tables, then builds the site; neither needs the network.
+docs: setup
+	$(BIN)/python -m docs.make_reference
+	$(BIN)/python -m docs.make_tables
+	$(BIN)/mkdocs build --quiet
+
 bench: setup
 	$(BIN)/python -m benchmarks all
 
 clean:
-	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache src/*.egg-info
+	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache src/*.egg-info site

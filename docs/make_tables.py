@@ -1,0 +1,65 @@
+"""Fill the generated tables of docs/performance.md from the records of the benchmarks.
+
+    python -m docs.make_tables
+"""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+from benchmarks.__main__ import BENCHMARKS, RECORDS
+
+PAGE = Path(__file__).parent / "performance.md"
+
+
+def fill_tables(page: str) -> str:
+    """Return the page of performance with its tables generated anew from the records."""
+    records = {name: json.loads((RECORDS / f"{name}.json").read_text()) for name in BENCHMARKS}
+    steps = {record["metric"]: record["details"] for record in records["training_step"]}
+    for name, table in (("results", results_table(records)), ("parts", parts_table(steps))):
+        block = f"<!-- begin: {name} -->\n{table}\n<!-- end: {name} -->"
+        page = re.sub(
+            rf"<!-- begin: {name} -->.*<!-- end: {name} -->",
+            lambda _, block=block: block,  # type: ignore[misc]
+            page,
+            flags=re.DOTALL,
+        )
+    return page
+
+
+def results_table(records: dict[str, list[dict[str, Any]]]) -> str:
+    """Return the table of every ratio that has a target, and of the throughput ratios."""
+    lines = [
+        "| benchmark | metric | ratio | quartiles | target | ours | baseline |",
+        "|---|---|--:|--:|--:|--:|--:|",
+    ]
+    lines += [
+        f"| `{name}` | {record['metric']} | {record['value']:.2f} "
+        f"| {record['low']:.2f}–{record['high']:.2f} | {record['target'] or ''} "
+        f"| {record['ours']:.3g} {record['unit']} | {record['baseline']:.3g} {record['unit']} |"
+        for name, entries in records.items()
+        for record in entries
+        if record["target"] or name in ("throughput", "latency")
+    ]
+    return "\n".join(lines)
+
+
+def parts_table(steps: dict[str, Any]) -> str:
+    """Return the table of the milliseconds of a training step by part, before and now."""
+    columns = [
+        (f"{title}, {moment}", steps[metric][f"parts_{moment}"])
+        for metric, title in (("step, r8", "R8"), ("step, imdb", "IMDB"))
+        for moment in ("before", "now")
+    ]
+    lines = [f"| part | {' | '.join(title for title, _ in columns)} |", "|---|--:|--:|--:|--:|"]
+    lines += [
+        f"| {part} | {' | '.join(f'{parts[part]:.1f}' for _, parts in columns)} |"
+        for part in columns[0][1]
+    ]
+    totals = " | ".join(f"{sum(parts.values()):.1f}" for _, parts in columns)
+    return "\n".join((*lines, f"| total | {totals} |"))
+
+
+if __name__ == "__main__":
+    PAGE.write_text(fill_tables(PAGE.read_text(encoding="utf-8")), encoding="utf-8")

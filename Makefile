@@ -44,7 +44,7 @@ test-browser: setup
 docs: setup
 	$(BIN)/python -m docs.make_reference
 	$(BIN)/python -m docs.make_tables
-	$(BIN)/mkdocs build --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
 
 bench: setup
 	$(BIN)/python -m benchmarks all

@@ -1,6 +1,6 @@
 """Fill the generated tables of docs/performance.md from the records of the benchmarks.
 
-    python -m docs.make_tables
+python -m docs.make_tables
 """
 
 import json
@@ -37,12 +37,17 @@ def results_table(records: dict[str, list[dict[str, Any]]]) -> str:
     lines += [
         f"| `{name}` | {record['metric']} | {record['value']:.2f} "
         f"| {record['low']:.2f}–{record['high']:.2f} | {record['target'] or ''} "
-        f"| {record['ours']:.3g} {record['unit']} | {record['baseline']:.3g} {record['unit']} |"
+        f"| {_number(record['ours'])} {record['unit']} "
+        f"| {_number(record['baseline'])} {record['unit']} |"
         for name, entries in records.items()
         for record in entries
         if record["target"] or name in ("throughput", "latency")
     ]
     return "\n".join(lines)
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
 
 
 def parts_table(steps: dict[str, Any]) -> str:

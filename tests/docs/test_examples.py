@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -15,7 +16,8 @@ from urllib.request import urlopen
 
 import pytest
 
-from tests.corpora import write_csv
+from lamatext import TextClassifier
+from tests.corpora import reviews, write_csv
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -28,11 +30,19 @@ def blocks(page: str) -> list[tuple[str, str, str]]:
     return BLOCK.findall((DOCS / page).read_text(encoding="utf-8"))
 
 
+@pytest.fixture(scope="session")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Train the model that several guide pages start from."""
+    folder = tmp_path_factory.mktemp("guide") / "reviews"
+    return TextClassifier(random_state=0, epochs=5).fit(*reviews(120)).save(folder)
+
+
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Change to a folder with the files that the examples read and the repository's packages."""
+def folder(tmp_path: Path, model: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Change to a folder with the files and the model that the examples read."""
     for name, seed in (("reviews.csv", 0), ("held-out.csv", 1), ("new.csv", 2)):
         write_csv(tmp_path / name, 120, seed=seed)
+    shutil.copytree(model, tmp_path / "runs" / "reviews")
     scripts = Path(sys.executable).parent
     monkeypatch.setenv("PATH", f"{scripts}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, sys.path)))

@@ -10,7 +10,7 @@ BOTH = NgramSettings(enabled=True, max_words=2, characters=True)
 
 
 def corpus(classes: int, texts: int = 240) -> tuple[list[list[str]], np.ndarray]:
-    """Texts with one telling word each, among words that tell nothing."""
+    """Texts with one word that reveals the class, among random words."""
     random = np.random.default_rng(0)
     labels = np.arange(texts) % classes
     noise = [f"w{i}" for i in range(30)]
@@ -21,7 +21,7 @@ def corpus(classes: int, texts: int = 240) -> tuple[list[list[str]], np.ndarray]
 
 @pytest.mark.parametrize("classes", [2, 4])
 @pytest.mark.parametrize("settings", [WORDS, BOTH])
-def test_it_learns_and_a_text_alone_gets_the_logits_it_gets_in_company(
+def test_the_model_learns_and_one_text_gets_the_logits_it_gets_in_a_batch(
     classes: int, settings: NgramSettings
 ) -> None:
     texts, labels = corpus(classes)
@@ -37,7 +37,7 @@ def test_it_learns_and_a_text_alone_gets_the_logits_it_gets_in_company(
 
 @pytest.mark.parametrize("classes", [2, 4])
 @pytest.mark.parametrize("settings", [WORDS, BOTH])
-def test_contributions_of_the_words_and_the_base_add_up_to_the_logits(
+def test_word_contributions_and_base_sum_to_the_logits(
     classes: int, settings: NgramSettings
 ) -> None:
     texts, labels = corpus(classes)
@@ -49,7 +49,7 @@ def test_contributions_of_the_words_and_the_base_add_up_to_the_logits(
     np.testing.assert_allclose(np.stack(found), ngrams.logits(odd), atol=1e-4)
 
 
-def test_the_word_that_decides_has_the_largest_contribution() -> None:
+def test_the_decisive_word_has_the_largest_contribution() -> None:
     texts, labels = corpus(4)
     ngrams = fit_ngrams(texts, labels, WORDS, classes=4)
 
@@ -58,7 +58,7 @@ def test_the_word_that_decides_has_the_largest_contribution() -> None:
     assert texts[1][int(shares.argmax())] == f"sign{labels[1]}"
 
 
-def test_the_table_is_cut_to_its_size_with_rare_n_grams_first() -> None:
+def test_rare_ngrams_are_dropped_until_the_table_fits_its_size() -> None:
     texts, labels = corpus(2)
     limit = WORDS.model_copy(update={"max_megabytes": 0.0006})
 
@@ -68,7 +68,7 @@ def test_the_table_is_cut_to_its_size_with_rare_n_grams_first() -> None:
     assert (small.keys[:-1] < small.keys[1:]).all()
 
 
-def test_tensors_bring_back_the_same_part_bit_for_bit() -> None:
+def test_tensors_restore_the_same_model_bit_for_bit() -> None:
     texts, labels = corpus(4)
     ngrams = fit_ngrams(texts, labels, BOTH, classes=4).scaled(1.7)
 
@@ -77,7 +77,7 @@ def test_tensors_bring_back_the_same_part_bit_for_bit() -> None:
     assert (again.logits(texts) == ngrams.logits(texts)).all()
 
 
-def test_ratio_is_the_formula_written_slowly() -> None:
+def test_the_naive_bayes_ratio_equals_the_formula_written_out() -> None:
     from scipy.sparse import csr_matrix
 
     has = np.array([[1, 0, 1], [1, 1, 0], [0, 1, 1], [0, 0, 1]], dtype=np.float64)
@@ -88,3 +88,46 @@ def test_ratio_is_the_formula_written_slowly() -> None:
     found = naive_bayes_ratio(csr_matrix(has * 0.3), positive)
 
     np.testing.assert_allclose(found, np.log(p / 7) - np.log(q / 6))
+
+
+@pytest.mark.parametrize("classes", [2, 4])
+@pytest.mark.parametrize("class_weights", [None, np.array([2.0, 0.5, 1.0, 1.0], np.float32)])
+def test_integer_sample_weights_equal_repeated_texts(
+    classes: int, class_weights: np.ndarray | None
+) -> None:
+    texts, labels = corpus(classes, 60)
+    weights = np.random.default_rng(1).integers(0, 4, len(texts))
+    rows = np.repeat(np.arange(len(texts)), weights)
+    assert (weights == 0).any()
+
+    weighted = fit_ngrams(
+        texts,
+        labels,
+        BOTH,
+        classes=classes,
+        class_weights=class_weights,
+        sample_weight=weights.astype(np.float32),
+    )
+    repeated = fit_ngrams(
+        [texts[row] for row in rows],
+        labels[rows],
+        BOTH,
+        classes=classes,
+        class_weights=class_weights,
+    )
+
+    for one, other in zip(weighted.tables, repeated.tables, strict=True):
+        np.testing.assert_array_equal(one.keys, other.keys)
+        np.testing.assert_array_equal(one.idf, other.idf)
+    np.testing.assert_allclose(weighted.logits(texts), repeated.logits(texts), atol=0.03)
+
+
+def test_equal_sample_weights_give_the_unweighted_model() -> None:
+    texts, labels = corpus(4)
+
+    plain = fit_ngrams(texts, labels, BOTH, classes=4)
+    weighted = fit_ngrams(
+        texts, labels, BOTH, classes=4, sample_weight=np.ones(len(texts), np.float32)
+    )
+
+    np.testing.assert_array_equal(weighted.logits(texts), plain.logits(texts))

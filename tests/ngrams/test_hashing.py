@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from lamatext.ngrams.hashing import (
     CLOSE,
     OPEN,
-    USUAL,
+    PRECOMPUTED,
     NgramSpec,
     count_ngrams,
     count_text,
@@ -91,9 +91,9 @@ def test_the_chunks_do_not_change_the_counts(monkeypatch: pytest.MonkeyPatch) ->
         np.testing.assert_array_equal(one, other)
 
 
-@pytest.mark.parametrize("length", [USUAL - 3, USUAL - 2, USUAL - 1, 5 * USUAL])
-def test_a_word_of_any_length_is_hashed_whole(length: int) -> None:
-    words = ["a", "x" * (length - 1) + "y", "film"]
+@pytest.mark.parametrize("more", [-3, -2, -1, 4 * PRECOMPUTED])
+def test_a_word_of_any_length_is_hashed_whole(more: int) -> None:
+    words = ["a", "x" * (PRECOMPUTED + more - 1) + "y", "film"]
 
     found = hash_ngrams(words, NgramSpec(2, None))
 

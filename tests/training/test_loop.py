@@ -1,4 +1,4 @@
-"""The loop, on a network small enough to run it many times."""
+"""The training loop, on a network small enough to run it many times."""
 
 import shutil
 from collections.abc import Sequence
@@ -18,7 +18,13 @@ from lamatext.settings import ModelSettings, TrainingSettings
 from lamatext.training import loop
 from lamatext.training.batching import EncodedDataset
 from lamatext.training.checkpoint import TrainingState, load_checkpoint
-from lamatext.training.loop import LoopSettings, fit, measure_accuracy, predict_logits
+from lamatext.training.loop import (
+    LoopSettings,
+    fit,
+    measure_accuracy,
+    predict_logits,
+    training_loss,
+)
 
 CPU = torch.device("cpu")
 MODEL = ModelSettings(name="lama-encoder", heads=2, classifier_width=4, dropout=0.3)
@@ -84,7 +90,9 @@ class Copies(Progress):
 
 
 @pytest.mark.parametrize("values", OPTIMISERS)
-def test_a_run_taken_up_at_any_epoch_ends_the_same(tmp_path: Path, values: dict[str, Any]) -> None:
+def test_a_run_resumed_at_any_epoch_ends_with_the_same_weights(
+    tmp_path: Path, values: dict[str, Any]
+) -> None:
     path, whole = tmp_path / "run.safetensors", network()
     state = fit(whole, TRAIN, VALID, plan(path, **values), Copies(path, tmp_path))
 
@@ -114,7 +122,7 @@ def assert_same_course(found: TrainingState, state: TrainingState) -> None:
     )
 
 
-def test_a_run_killed_before_its_first_epoch_begins_again(tmp_path: Path) -> None:
+def test_a_run_killed_in_its_first_epoch_starts_again(tmp_path: Path) -> None:
     path = tmp_path / "run.safetensors"
 
     class Killed(Progress):
@@ -136,7 +144,9 @@ def accuracies(monkeypatch: pytest.MonkeyPatch, values: Sequence[float]) -> None
     monkeypatch.setattr(loop, "measure_accuracy", lambda *_: next(given))
 
 
-def test_the_rate_is_halved_when_validation_stalls(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_learning_rate_is_halved_when_validation_accuracy_stalls(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     accuracies(monkeypatch, [0.5, 0.4, 0.6, 0.6, 0.7])
 
     state = fit(network(), TRAIN, VALID, plan(epochs=5, schedule="plateau", learning_rate=0.8))
@@ -177,7 +187,7 @@ def test_the_last_weights_are_kept_where_the_settings_say_so(
     assert same(last.state_dict(), load_checkpoint(path, "me").weights)
 
 
-def test_a_class_that_weighs_all_is_predicted_always() -> None:
+def test_a_class_with_nearly_all_the_weight_is_always_predicted() -> None:
     weights = torch.tensor([1e-6, 1.0])
     asked = plan(epochs=6, keep_weights="last")._replace(class_weights=weights)
     trained = network()
@@ -187,7 +197,7 @@ def test_a_class_that_weighs_all_is_predicted_always() -> None:
     assert (predict_logits(trained, VALID, CPU).argmax(axis=1) == 1).all()
 
 
-def test_clipping_bounds_the_step() -> None:
+def test_gradient_clipping_bounds_the_step() -> None:
     def step_of(**values: Any) -> float:
         trained, before = network(), network()
         one = EncodedDataset(TRAIN.token_ids.take(np.arange(8)), TRAIN.labels[:8])
@@ -211,12 +221,12 @@ def test_the_loop_learns() -> None:
     assert measure_accuracy(trained, VALID, CPU) == state.best_accuracy
 
 
-def test_a_loss_that_is_no_number_ends_the_run_with_advice() -> None:
+def test_a_diverging_loss_ends_the_run_with_advice() -> None:
     with pytest.raises(ModelError, match=r"diverged in epoch \d.*training.learning_rate"):
         fit(network(), TRAIN, VALID, plan(optimizer="sgd", learning_rate=1e30, epochs=3))
 
 
-def test_logits_come_in_the_order_of_the_examples() -> None:
+def test_logits_have_the_row_order_of_the_dataset() -> None:
     trained = network().eval()
 
     together = predict_logits(trained, VALID, CPU)
@@ -245,3 +255,73 @@ def test_progress_counts_the_batches() -> None:
 
     assert seen.totals == [8, 8]
     assert seen.steps == 16
+
+
+SYSTEMS = ("lama-encoder", "lama-ctx-dp", "lama-ctx-de")  # the latter two with disagreement terms
+
+
+def loss_of(
+    name: str,
+    rows: list[int],
+    weights: list[float] | None,
+    class_weights: list[float] | None = None,
+) -> tuple[float, Tensor]:
+    """Loss of some training texts and its gradient by the embedding, without dropout."""
+    model = ModelSettings.model_validate(
+        {"name": name, "heads": 2, "hidden_size": 3, "dropout": 0.0, "disagreement_weight": 0.3}
+    )
+    trained = network(model)
+    settings = LoopSettings(model, TrainingSettings(), 0, CPU)
+    if class_weights is not None:
+        settings = settings._replace(class_weights=torch.tensor(class_weights))
+    ids, lengths = map(torch.from_numpy, TRAIN.token_ids.pad(np.array(rows)))
+    output, labels = trained(ids, lengths), torch.from_numpy(TRAIN.labels[rows])
+    each = None if weights is None else torch.tensor(weights)
+    loss = training_loss(output, labels, settings, each)
+    loss.backward()  # type: ignore[no-untyped-call]
+    gradient = trained.get_parameter("embedding.weight").grad
+    assert gradient is not None
+    return loss.item(), gradient
+
+
+@pytest.mark.parametrize("class_weights", [None, [0.5, 2.0]])
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_a_text_of_weight_zero_is_left_out_of_the_loss(
+    name: str, class_weights: list[float] | None
+) -> None:
+    weighted, gradient = loss_of(name, [0, 1, 2, 3], [1.0, 0.0, 1.0, 0.0], class_weights)
+    left_out, expected = loss_of(name, [0, 2], None, class_weights)
+
+    assert weighted == pytest.approx(left_out, rel=1e-5)
+    torch.testing.assert_close(gradient, expected, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_a_text_of_weight_two_counts_like_two_texts(name: str) -> None:
+    weighted, gradient = loss_of(name, [0, 1, 2], [1.0, 2.0, 1.0])
+    repeated, expected = loss_of(name, [0, 1, 1, 2], None)
+
+    assert weighted == pytest.approx(repeated, rel=1e-5)
+    torch.testing.assert_close(gradient, expected, rtol=1e-4, atol=1e-6)
+
+
+def test_a_batch_whose_weights_are_all_zero_has_no_gradient() -> None:
+    loss, gradient = loss_of("lama-ctx-dp", [0, 1], [0.0, 0.0])
+
+    assert loss == 0
+    assert not gradient.any()
+
+
+def test_the_mean_loss_of_an_epoch_is_weighted_too() -> None:
+    """At a learning rate of almost 0 the epoch's loss is the weighted mean over all texts."""
+    weights = np.random.default_rng(0).random(len(TRAIN)).astype(np.float32)
+    data = EncodedDataset(TRAIN.token_ids, TRAIN.labels, weights)
+    trained = network(MODEL.model_copy(update={"dropout": 0.0}))
+    logits = torch.from_numpy(predict_logits(trained, TRAIN, CPU))
+    losses = torch.nn.functional.cross_entropy(
+        logits, torch.from_numpy(TRAIN.labels), reduction="none"
+    ).numpy()
+
+    state = fit(trained, data, VALID, plan(epochs=1, learning_rate=1e-12))
+
+    assert state.history[0].loss == pytest.approx(np.average(losses, weights=weights), rel=1e-4)

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix, hstack
 
-from lamatext.ngrams.hashing import Counts, NgramSpec, count_ngrams
+from lamatext.ngrams.hashing import NgramCounts, NgramSpec, count_ngrams
 from lamatext.ngrams.model import Floats, NgramModel, NgramTable, Words, ngram_specs
 from lamatext.progress import SILENT, Progress
 from lamatext.settings import NgramSettings
@@ -75,7 +75,7 @@ def fit_ngrams(  # noqa: PLR0913 - data, its weights, and settings
 
 
 def _select_ngrams(
-    counted: Sequence[Counts],
+    counted: Sequence[NgramCounts],
     sample_weight: NDArray[np.float32] | None,
     *,
     bytes_per_ngram: int,
@@ -94,7 +94,7 @@ def _select_ngrams(
 
 
 def _document_frequencies(
-    counts: Counts, sample_weight: NDArray[np.float32] | None
+    counts: NgramCounts, sample_weight: NDArray[np.float32] | None
 ) -> tuple[NDArray[np.uint32], NDArray[np.int64], NDArray[np.float64]]:
     """Return the distinct n-grams to fit, and how many texts have each: counted and weighted."""
     if sample_weight is None:
@@ -127,7 +127,7 @@ def _table_without_weights(
     )
 
 
-def _features(table: NgramTable, counts: Counts) -> csr_matrix:
+def _features(table: NgramTable, counts: NgramCounts) -> csr_matrix:
     """Return the normalized TF-IDF values of the texts to fit: (n, K)."""
     place, values = table.tfidf(counts.keys, counts.counts)
     owner = np.repeat(np.arange(len(counts.offsets) - 1), np.diff(counts.offsets))

@@ -1,12 +1,14 @@
-"""Words → hashed n-grams: runs of words, and runs of characters inside each word.
+"""N-gram hashing: runs of words, and runs of characters inside each word, as 32-bit hash keys.
 
-Every n-gram becomes a 32-bit key by additions, multiplications, shifts and exclusive-ors modulo
-2³², so that another language (JavaScript with ``Math.imul``) finds the same key.  A word is framed
-by two marks, as ``^word$``, and its characters are code points c₀ c₁ …:
+The hash uses additions, multiplications, shifts and exclusive-ors modulo 2³² only, so that another
+language (JavaScript with ``Math.imul``) computes the same key. A word is framed by two marks, as
+``^word$``, and its characters are code points c₀ c₁ …:
 
     characters   key = mix(n·STEP + Σ cᵢ·BASEⁿ⁻¹⁻ⁱ)        n characters, marks included
     one word     hash = Σ cᵢ·BASEⁱ,  key = mix(hash)        all characters, marks included
     n words      key = mix(Σ mix(hashᵢ)·BASEⁿ⁻¹⁻ⁱ)          n > 1
+
+Shapes: N n-grams.
 """
 
 from collections.abc import Iterable, Sequence
@@ -19,37 +21,37 @@ from numpy.typing import NDArray
 
 BASE = np.uint32(2654435761)
 STEP = 0x9E3779B9
-USUAL = 64  # characters of a framed word, up to which the powers of BASE are kept
-OPEN, CLOSE = "\x02", "\x03"  # the marks around a word: no text that people write has them
-CHUNK = 1 << 22  # n-grams counted at once; bounds the memory of `count_ngrams`
+PRECOMPUTED = 64  # powers of BASE; enough for framed words of that many characters
+OPEN, CLOSE = "\x02", "\x03"  # marks around a word, which do not occur in ordinary text
+CHUNK = 1 << 22  # n-grams counted at once, to bound the memory of count_ngrams
 
 
 @dataclass(frozen=True, slots=True)
 class NgramSpec:
-    """Which n-grams are taken."""
+    """Specification of the n-grams to hash: lengths of word and character n-grams."""
 
-    words: int = 2  # runs of 1 to `words` words
-    chars: tuple[int, int] | None = (2, 5)  # shortest and longest run inside a framed word
+    words: int = 2  # longest word n-gram; 0 for none
+    chars: tuple[int, int] | None = (2, 5)  # shortest and longest character n-gram in a framed word
 
 
 class Ngrams(NamedTuple):
-    """The n-grams of some words, every occurrence for itself."""
+    """Hash keys of every n-gram occurrence in a text, and the words that each n-gram covers."""
 
     keys: NDArray[np.uint32]  # (N,)
-    first: NDArray[np.int64]  # (N,) the first word it covers
-    width: NDArray[np.int64]  # (N,) how many words it covers
+    first: NDArray[np.int64]  # (N,) first word that it covers
+    width: NDArray[np.int64]  # (N,) number of words that it covers
 
 
-class Part(NamedTuple):
-    """The n-grams of one length; their keys are still to be mixed."""
+class _Sums(NamedTuple):
+    """Hash sums of the n-grams of one length, before mixing."""
 
     sums: NDArray[np.uint32]  # (N,)
-    first: NDArray[np.int64]  # (N,) the first word each covers
-    width: int  # how many words each covers
+    first: NDArray[np.int64]  # (N,) first word that each covers
+    width: int  # number of words that each covers
 
 
-class Counts(NamedTuple):
-    """The distinct n-grams of many texts, laid end to end; text i begins at offsets[i]."""
+class NgramCounts(NamedTuple):
+    """Distinct n-gram hash keys of many texts, concatenated; text i begins at ``offsets[i]``."""
 
     keys: NDArray[np.uint32]  # (N,) ascending within a text
     counts: NDArray[np.int64]  # (N,)
@@ -57,7 +59,7 @@ class Counts(NamedTuple):
 
 
 def mix(h: NDArray[np.uint32]) -> NDArray[np.uint32]:
-    """Scatter the bits of ``h`` evenly (the last step of MurmurHash3, a bijection)."""
+    """Finish an n-gram hash by spreading its bits evenly: the last step of MurmurHash3."""
     h = h ^ (h >> np.uint32(16))
     h *= np.uint32(0x85EBCA6B)
     h ^= h >> np.uint32(13)
@@ -67,8 +69,8 @@ def mix(h: NDArray[np.uint32]) -> NDArray[np.uint32]:
 
 
 def hash_ngrams(words: Sequence[str], spec: NgramSpec) -> Ngrams:
-    """Hash every n-gram of one text's ``words``, with the words that each covers."""
-    parts = _parts(words, np.array([0, len(words)]), spec)
+    """Hash every n-gram of one text, given as a list of words."""
+    parts = _hash_sums(words, np.array([0, len(words)]), spec)
     width = np.repeat([part.width for part in parts], [len(part.sums) for part in parts])
     return Ngrams(_keys(parts), _first(parts), width.astype(np.int64))
 
@@ -76,18 +78,18 @@ def hash_ngrams(words: Sequence[str], spec: NgramSpec) -> Ngrams:
 def count_text(
     words: Sequence[str], spec: NgramSpec
 ) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
-    """The distinct n-grams of one text, ascending, and how often each stands in it."""
-    keys = _keys(_parts(words, np.array([0, len(words)]), spec))
+    """Count the n-grams of one text: distinct hash keys, ascending, and their counts."""
+    keys = _keys(_hash_sums(words, np.array([0, len(words)]), spec))
     keys.sort()
     starts = _starts(keys)
     return keys[starts[:-1]], starts[1:] - starts[:-1]
 
 
-def count_ngrams(texts: Iterable[Sequence[str]], spec: NgramSpec) -> Counts:
-    """Count the n-grams of each text; memory beyond the result is bounded by ``CHUNK``."""
+def count_ngrams(texts: Iterable[Sequence[str]], spec: NgramSpec) -> NgramCounts:
+    """Count the n-gram hash keys of each text; ``CHUNK`` bounds the memory beyond the result."""
     parts = [_count_chunk(chunk, spec) for chunk in _chunks(texts, spec)]
     lengths = np.concatenate([np.zeros(1, np.int64), *(np.diff(part.offsets) for part in parts)])
-    return Counts(
+    return NgramCounts(
         keys=np.concatenate([np.zeros(0, np.uint32), *(part.keys for part in parts)]),
         counts=np.concatenate([np.zeros(0, np.int64), *(part.counts for part in parts)]),
         offsets=np.cumsum(lengths),
@@ -108,16 +110,16 @@ def _chunks(texts: Iterable[Sequence[str]], spec: NgramSpec) -> Iterable[list[Se
         yield chunk
 
 
-def _count_chunk(texts: list[Sequence[str]], spec: NgramSpec) -> Counts:
+def _count_chunk(texts: list[Sequence[str]], spec: NgramSpec) -> NgramCounts:
     bounds = np.zeros(len(texts) + 1, np.int64)
     np.cumsum([len(text) for text in texts], out=bounds[1:])
-    parts = _parts(list(chain.from_iterable(texts)), bounds, spec)
+    parts = _hash_sums(list(chain.from_iterable(texts)), bounds, spec)
     owner = np.repeat(np.arange(len(texts), dtype=np.uint64), np.diff(bounds))  # (words,)
-    pairs = (owner[_first(parts)] << np.uint64(32)) | _keys(parts)  # text above, key below
+    pairs = (owner[_first(parts)] << np.uint64(32)) | _keys(parts)  # text and key in 64 bits
     pairs.sort()
     starts = _starts(pairs)
     distinct = pairs[starts[:-1]]
-    return Counts(
+    return NgramCounts(
         keys=distinct.astype(np.uint32),
         counts=np.diff(starts),
         offsets=np.searchsorted(
@@ -127,79 +129,78 @@ def _count_chunk(texts: list[Sequence[str]], spec: NgramSpec) -> Counts:
 
 
 def _starts(ascending: NDArray[Any]) -> NDArray[np.int64]:
-    """Where each value begins in an array of ascending ones, and the array's length."""
+    """Return where each distinct hash key starts in an ascending array, then the array's length."""
     new = np.ones(len(ascending) + 1, bool)
     np.not_equal(ascending[1:], ascending[:-1], out=new[1:-1])
     return np.flatnonzero(new)
 
 
-def _parts(words: Sequence[str], bounds: NDArray[np.int64], spec: NgramSpec) -> list[Part]:
-    """The n-grams of texts laid end to end; none crosses one of ``bounds``."""
+def _hash_sums(words: Sequence[str], bounds: NDArray[np.int64], spec: NgramSpec) -> list[_Sums]:
+    """Return the n-gram hash sums of concatenated texts; no n-gram crosses one of ``bounds``."""
     if not words:
         return []
     points, lengths = _framed(words)
-    parts = _runs_of_words(_sum_words(points, lengths), bounds, spec.words)
+    parts = _word_ngrams(_sum_words(points, lengths), bounds, spec.words)
     if spec.chars:
-        parts += _runs_of_chars(points, lengths, *spec.chars)
+        parts += _character_ngrams(points, lengths, *spec.chars)
     return parts
 
 
-def _keys(parts: list[Part]) -> NDArray[np.uint32]:
+def _keys(parts: list[_Sums]) -> NDArray[np.uint32]:
     return mix(np.concatenate([np.zeros(0, np.uint32), *(part.sums for part in parts)]))
 
 
-def _first(parts: list[Part]) -> NDArray[np.int64]:
+def _first(parts: list[_Sums]) -> NDArray[np.int64]:
     return np.concatenate([np.zeros(0, np.int64), *(part.first for part in parts)])
 
 
 def _framed(words: Sequence[str]) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
-    """Code points of all framed words end to end, and how many each has."""
-    laid = OPEN + (CLOSE + OPEN).join(words) + CLOSE
-    points = np.frombuffer(laid.encode("utf-32-le", "surrogatepass"), np.uint32)
+    """Return the code points of all framed words to hash, concatenated, and each word's length."""
+    framed = OPEN + (CLOSE + OPEN).join(words) + CLOSE
+    points = np.frombuffer(framed.encode("utf-32-le", "surrogatepass"), np.uint32)
     return points, np.fromiter(map(len, words), np.int64, len(words)) + 2
 
 
 def _sum_words(points: NDArray[np.uint32], lengths: NDArray[np.int64]) -> NDArray[np.uint32]:
-    """Σ cᵢ·BASEⁱ of each word."""
+    """Return the hash sum Σ cᵢ·BASEⁱ of each word."""
     starts = lengths.cumsum() - lengths
     longest = int(lengths.max())
-    powers = POWERS if longest <= USUAL else _powers(longest)
+    powers = POWERS if longest <= PRECOMPUTED else _powers(longest)
     place = np.arange(len(points)) - starts.repeat(lengths)
     return np.add.reduceat(points * powers[place], starts, dtype=np.uint32)
 
 
 def _powers(count: int) -> NDArray[np.uint32]:
-    """BASEⁱ for i from 0."""
     factors = np.full(count, BASE, np.uint32)
     factors[0] = 1
     return np.multiply.accumulate(factors)
 
 
-POWERS = _powers(USUAL)
+POWERS = _powers(PRECOMPUTED)
 
 
-def _runs_of_words(sums: NDArray[np.uint32], bounds: NDArray[np.int64], longest: int) -> list[Part]:
+def _word_ngrams(sums: NDArray[np.uint32], bounds: NDArray[np.int64], longest: int) -> list[_Sums]:
     at = np.arange(len(sums))
-    left = None  # words from here to the end of the text; one text ends where all end
+    left = None  # words up to the end of the text; not needed for a single text
     if len(bounds) > 2:
         left = np.repeat(bounds[1:], np.diff(bounds)) - at
-    parts = [Part(sums, at, 1)] if longest else []
+    parts = [_Sums(sums, at, 1)] if longest else []
     hashes = rolled = mix(sums)
     for n in range(2, longest + 1):
         rolled = rolled[:-1] * BASE + hashes[n - 1 :]
         if left is None:
-            parts.append(Part(rolled, at[: len(rolled)], n))
+            parts.append(_Sums(rolled, at[: len(rolled)], n))
         else:
             inside = np.flatnonzero(left[: len(rolled)] >= n)
-            parts.append(Part(rolled[inside], inside, n))
+            parts.append(_Sums(rolled[inside], inside, n))
     return parts
 
 
-def _runs_of_chars(
+def _character_ngrams(
     points: NDArray[np.uint32], lengths: NDArray[np.int64], shortest: int, longest: int
-) -> list[Part]:
+) -> list[_Sums]:
     word = np.repeat(np.arange(len(lengths)), lengths)
-    left = lengths.cumsum()[word] - np.arange(len(points))  # characters to the end of the word
+    left = lengths.cumsum()[word] - np.arange(len(points))  # characters up to the end of the word
     rolled = points
     parts = []
     for n in range(1, longest + 1):
@@ -208,5 +209,5 @@ def _runs_of_chars(
         if n >= shortest:
             inside = np.flatnonzero(left[: len(rolled)] >= n)
             sums = rolled[inside] + np.uint32(n * STEP & 0xFFFFFFFF)
-            parts.append(Part(sums, word[inside], 1))
+            parts.append(_Sums(sums, word[inside], 1))
     return parts

@@ -1,4 +1,4 @@
-"""The README's blocks that are marked ``<!-- test: run -->`` run as they stand."""
+"""The examples of the README that are marked ``<!-- test: run -->`` run."""
 
 import os
 import re
@@ -17,16 +17,16 @@ BLOCKS = MARKED.findall(README.read_text(encoding="utf-8"))
 pytestmark = pytest.mark.slow
 
 
-def test_both_languages_are_shown() -> None:
+def test_the_readme_has_python_and_shell_examples() -> None:
     assert {language for language, _ in BLOCKS} >= {"python", "sh"}
 
 
 @pytest.mark.parametrize(("language", "code"), BLOCKS, ids=[kind for kind, _ in BLOCKS])
-def test_a_block_runs(language: str, code: str, tmp_path: Path) -> None:
+def test_an_example_runs(language: str, code: str, tmp_path: Path) -> None:
     for name, seed in (("reviews.csv", 0), ("held-out.csv", 1), ("new.csv", 2)):
         write_csv(tmp_path / name, 120, seed=seed)
-    beside = str(Path(sys.executable).parent)
-    environment = {**os.environ, "PATH": f"{beside}{os.pathsep}{os.environ['PATH']}"}
+    scripts = str(Path(sys.executable).parent)
+    environment = {**os.environ, "PATH": f"{scripts}{os.pathsep}{os.environ['PATH']}"}
     if language == "python":
         texts, labels = reviews(120)
         script = f"texts, labels = {texts!r}, {labels!r}\n{code}"
@@ -34,8 +34,8 @@ def test_a_block_runs(language: str, code: str, tmp_path: Path) -> None:
     else:
         command = ["bash", "-euo", "pipefail", "-c", code]
 
-    done = subprocess.run(
+    process = subprocess.run(
         command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
     )
 
-    assert done.returncode == 0, done.stderr
+    assert process.returncode == 0, process.stderr

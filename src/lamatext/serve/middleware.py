@@ -84,7 +84,7 @@ class RequestMiddleware:
                 await response(scope, receive, send_with_headers)
         finally:
             seconds = perf_counter() - start
-            path = self.paths.get(scope.get("endpoint", None), "other")
+            path = self.paths.get(scope.get("endpoint"), "other")
             method = scope["method"] if scope["method"] in METHODS else "other"
             self.metrics.count_request(path, method, status, seconds)
 

@@ -19,7 +19,7 @@ REVALIDATE = {"Cache-Control": "no-cache"}
 
 
 def web_page_routes(models: Sequence[ServedModel]) -> list[Route]:
-    """List the routes of the web page: HTML, static files, model descriptions and tensors."""
+    """List the routes of the web page, for the application in ``app.py``."""
     handlers = WebPageHandlers(models)
     return [
         Route("/", handlers.index),
@@ -31,7 +31,7 @@ def web_page_routes(models: Sequence[ServedModel]) -> list[Route]:
 
 
 class WebPageHandlers:
-    """Handlers of the web page's routes."""
+    """Handlers of the web page's routes: HTML, static files, model descriptions and tensors."""
 
     def __init__(self, models: Sequence[ServedModel]) -> None:
         self.folders = {model.name: model.folder for model in models}
@@ -45,26 +45,26 @@ class WebPageHandlers:
         ]
 
     async def index(self, _: Request) -> Response:
-        """Return the HTML of the web page."""
+        """Handle the web page's route ``GET /``."""
         return _file_response("index.html")
 
     async def static_file(self, request: Request) -> Response:
-        """Return one static file of the web page: JavaScript, CSS or the icon."""
+        """Handle the web page's route ``GET /static/NAME``: JavaScript, CSS or the icon."""
         return _file_response(request.path_params["name"])
 
     async def model_list(self, _: Request) -> Response:
-        """Return the names and labels of the models that the web page offers."""
+        """Handle the web page's route ``GET /models``: names and labels of the served models."""
         return json_response(self.models, REVALIDATE)
 
     def model_description(self, request: Request) -> Response:
-        """Return the settings and vocabulary of a model that the web page runs by itself."""
+        """Handle the web page's route ``GET /models/NAME``: what its JavaScript needs to know."""
         try:
             return json_response(describe_model(self._folder(request)), REVALIDATE)
         except ModelError as error:
             raise HTTPException(409, f"{error}") from None
 
     def model_tensors(self, request: Request) -> Response:
-        """Return the safetensors file of a model's network or n-grams for the web page."""
+        """Handle the web page's route ``GET /models/NAME/weights`` (or ``ngrams``)."""
         folder = self._folder(request)
         files = {"weights": folder / WEIGHTS, "ngrams": ngrams_file(folder)}
         file = files.get(request.path_params["tensors"])

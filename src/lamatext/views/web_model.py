@@ -13,7 +13,7 @@ TEXT_SETTINGS = {"lowercase", "rare_words", "max_words", "last_words"}
 
 
 def describe_model(folder: Path) -> dict[str, Any]:
-    """Return what the web page's JavaScript needs of a model besides its tensors.
+    """Describe a saved model for the web page's JavaScript: labels, settings, words, n-grams.
 
     Raises:
         ModelError: JavaScript cannot run the model; the message says what to use instead.

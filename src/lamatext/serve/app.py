@@ -102,7 +102,7 @@ class RouteHandlers:
 
     @asynccontextmanager
     async def lifespan(self, _: Starlette) -> AsyncIterator[None]:
-        """Warm the models up when the Starlette application starts; close their queues at its end."""
+        """Warm the models up when the application starts; close their queues at its end."""
         for queues in self.queues.values():
             await asyncio.to_thread(queues.warm_up)
         self.state.ready = True

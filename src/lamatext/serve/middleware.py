@@ -1,7 +1,7 @@
 """ASGI middleware around every request: metrics, security headers, the API key."""
 
 import hmac
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from time import perf_counter
 from typing import Any
 
@@ -53,7 +53,7 @@ class RequestMiddleware:
         *,
         metrics: Metrics,
         state: ServerState,
-        paths: Mapping[Callable[..., Any], str],
+        paths: Mapping[Any, str],
     ) -> None:
         self.app, self.metrics, self.state, self.paths = app, metrics, state, paths
 

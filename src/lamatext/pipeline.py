@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow.compute as pc
 
 from lamatext.baselines import LeaderboardRow, check_baselines, train_baseline
-from lamatext.data.dataset import Dataset
+from lamatext.data.dataset import Dataset, text_batches
 from lamatext.data.labels import LabelEncoder
 from lamatext.data.sources import has_test_split, load_dataset
 from lamatext.data.splits import hold_out
@@ -238,15 +238,11 @@ def score_saved_model(
     classes = predictor.classes_.tolist()
     truth = LabelEncoder(tuple(classes)).encode(test.require_labels(), source=test.source)
     predictor.predict_proba([""])  # load the engine before the clock starts
-    texts = chain.from_iterable(chunk.to_pylist() for chunk in _slices(test))
+    texts = chain.from_iterable(batch.to_pylist() for batch in text_batches(test.texts))
     started = time.perf_counter()
     probabilities = predictor.predict_proba(track_progress(texts, progress)).astype(np.float64)
     seconds = time.perf_counter() - started
     return score(classes, truth, probabilities), len(test) / seconds
-
-
-def _slices(dataset: Dataset, size: int = 8192) -> Iterator[Any]:
-    return (dataset.texts.slice(start, size) for start in range(0, len(dataset), size))
 
 
 def model_title(recipe: Recipe) -> str:

@@ -1,10 +1,6 @@
 import pytest
 
-from lamatext.data.column_detection import (
-    choose_label_column,
-    choose_text_column,
-    find_label_column,
-)
+from lamatext.data.column_detection import choose_label_column, choose_text_column
 from lamatext.errors import DataError
 
 
@@ -35,7 +31,6 @@ def test_a_requested_column_takes_precedence() -> None:
 
 def test_an_only_column_is_the_text_column() -> None:
     assert choose_text_column(["anything"], None, "a.csv") == "anything"
-    assert find_label_column(["anything"], None, "anything", "a.csv") is None
 
 
 def test_a_wrong_column_name_is_answered_with_a_similar_one() -> None:

@@ -57,7 +57,7 @@ def fingerprint(*parts: object) -> str:
 
 
 def _digest_texts(digest: hashlib.blake2b, texts: pa.ChunkedArray) -> None:
-    """Add texts to a fingerprint that does not depend on how they are divided into chunks."""
+    """Add texts to a cache fingerprint that does not depend on their division into chunks."""
     lengths = hashlib.blake2b(digest_size=16)
     for chunk in texts.chunks:
         column = chunk.cast(pa.large_string())

@@ -48,21 +48,6 @@ def choose_label_column(
     columns: Sequence[str], requested: str | None, text_column: str, name: str
 ) -> str:
     """Return the requested label column, or detect it by its name; raise DataError if none fits."""
-    detected = find_label_column(columns, requested, text_column, name)
-    if detected is None and len(columns) == 1:
-        raise DataError(
-            f"{name}: no labels, its only column is {_listing(columns)}. "
-            "Expected a label for each text, such as a CSV with the columns text,label."
-        )
-    if detected is None:
-        raise DataError(f"{name}: no label column found. {_advice(columns, '--label-column')}")
-    return detected
-
-
-def find_label_column(
-    columns: Sequence[str], requested: str | None, text_column: str, name: str
-) -> str | None:
-    """Return the requested or detected label column, or None if no column looks like labels."""
     if requested is not None:
         if requested == text_column:
             raise DataError(
@@ -74,7 +59,14 @@ def find_label_column(
     detected = _detect_by_name(others, LABEL_NAMES)
     if detected is None and len(columns) == 2 and _detect_by_name([text_column], TEXT_NAMES):
         detected = others[0] if others else None
-    return None if detected is None else _check_unique(columns, detected, name)
+    if detected is None and len(columns) == 1:
+        raise DataError(
+            f"{name}: no labels, its only column is {_listing(columns)}. "
+            "Expected a label for each text, such as a CSV with the columns text,label."
+        )
+    if detected is None:
+        raise DataError(f"{name}: no label column found. {_advice(columns, '--label-column')}")
+    return _check_unique(columns, detected, name)
 
 
 def _requested_column(columns: Sequence[str], requested: str, name: str, option: str) -> str:
@@ -95,7 +87,7 @@ def _check_unique(columns: Sequence[str], column: str, name: str) -> str:
 
 
 def _detect_by_name(columns: Sequence[str], names: Sequence[str]) -> str | None:
-    """Return the column with the most preferred name, or the only one whose name contains one."""
+    """Detect a column by the most preferred name, or by a name that only one column contains."""
     by_plain_name = {_plain_name(column): column for column in reversed(columns)}
     for name in names:
         if name in by_plain_name:

@@ -1,5 +1,6 @@
 """The dataset type: texts and their labels as Arrow columns."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -45,8 +46,15 @@ class Dataset:
         )
 
 
+def text_batches(column: pa.ChunkedArray, size: int = 4096) -> Iterator[pa.Array]:
+    """Yield the rows of a dataset column in batches, to bound the memory of Python strings."""
+    for chunk in column.chunks:
+        for start in range(0, len(chunk), size):
+            yield chunk.slice(start, size)
+
+
 def _take_rows(column: pa.ChunkedArray, rows: NDArray[np.int64]) -> pa.ChunkedArray:
-    """Take ascending rows chunk by chunk: pyarrow would first copy the whole column."""
+    """Take rows of a dataset column; ascending ones chunk by chunk, which avoids a copy of it."""
     if (np.diff(rows) < 0).any():
         return column.take(pa.array(rows, pa.int64()))
     starts = np.cumsum([0, *(len(chunk) for chunk in column.chunks)])

@@ -19,7 +19,7 @@ _SHOWN_LABELS = 20
 
 @dataclass(frozen=True, slots=True)
 class LabelEncoder:
-    """Mapping between labels and class indices; a class index is a position in ``classes``."""
+    """Label encoder: labels to class indices and back; an index is a position in ``classes``."""
 
     classes: tuple[Label, ...]  # distinct labels in the order of numpy.unique
 
@@ -75,7 +75,6 @@ class LabelEncoder:
 
 
 def _distinct_labels(labels: LabelColumn) -> tuple[NDArray[Any], ClassIndices]:
-    """Return the distinct labels and, for each row, the position of its label among them."""
     if not len(labels):
         raise DataError("there are no labels to encode. Expected one label per text.")
     if isinstance(labels, pa.ChunkedArray):
@@ -88,6 +87,6 @@ def _distinct_labels(labels: LabelColumn) -> tuple[NDArray[Any], ClassIndices]:
 
 
 def _written(label: Label) -> str:
-    """Return a label as files write it; ``True`` and ``true`` are the same label."""
+    """Write a label as in a file; ``True`` and ``true`` are the same label."""
     text = str(label)
     return text.lower() if text in ("True", "False") else text

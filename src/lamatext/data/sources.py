@@ -5,13 +5,9 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from lamatext.data.column_detection import (
-    choose_label_column,
-    choose_text_column,
-    find_label_column,
-)
+from lamatext.data.column_detection import choose_label_column, choose_text_column
 from lamatext.data.dataset import Dataset
-from lamatext.data.datasets.catalog import CATALOG, VARIANTS, find_entry
+from lamatext.data.datasets.catalog import CATALOG, find_entry
 from lamatext.data.datasets.locations import has_test_set, load_named_dataset
 from lamatext.data.readers.folder_reader import folder_has_split, folder_table
 from lamatext.data.readers.format_detection import file_table
@@ -27,7 +23,6 @@ def load_dataset(
     text_column: str | None = None,
     label_column: str | None = None,
     format: str | None = None,
-    labelled: bool = True,
 ) -> Dataset:
     """Load the texts and labels of a data source.
 
@@ -37,14 +32,13 @@ def load_dataset(
         text_column: the column of the texts; None detects it by its name.
         label_column: the column of the labels; None detects it by its name.
         format: the file format; None detects it.
-        labelled: whether missing labels are an error.
     """
     if _is_known_name(source) and text_column is None and label_column is None:
         return load_named_dataset(source, split)
     table = open_table(source, split=split, format=format)
     text = choose_text_column(table.columns, text_column, table.name)
-    choose = choose_label_column if labelled else find_label_column
-    return table.to_dataset(text, choose(table.columns, label_column, text, table.name), source)
+    label = choose_label_column(table.columns, label_column, text, table.name)
+    return table.to_dataset(text, label, source)
 
 
 def open_table(source: str, *, split: str = "train", format: str | None = None) -> Table:
@@ -71,7 +65,7 @@ def has_test_split(source: str) -> bool:
 
 def _is_known_name(source: str) -> bool:
     """Return whether the source names a known data set; raise DataError for a misspelt name."""
-    if source in CATALOG or source in VARIANTS:
+    if source in CATALOG:
         return True
     if source == "-" or source.startswith(PREFIX):
         return False

@@ -74,7 +74,7 @@ def hold_out(
 
 
 def hold_out_validation(labels: LabelColumn, fraction: float, seed: int) -> Split:
-    """Split rows into a training and a validation set.
+    """Split rows into a stratified training and validation set.
 
     With too few texts, the training set is the validation set too, with a UserWarning.
     """
@@ -108,7 +108,7 @@ def folds(labels: LabelColumn, k: int, seed: int) -> Iterator[tuple[Rows, Rows]]
 
 
 def _codes(labels: LabelColumn) -> tuple[ClassIndices, list[str]]:
-    """Number the labels in order of first appearance, which decides the rows that a seed draws."""
+    """Number the labels in order of first appearance, on which the split of a seed depends."""
     column = labels if isinstance(labels, pa.Array | pa.ChunkedArray) else pa.array(list(labels))
     if isinstance(column, pa.ChunkedArray):
         column = column.combine_chunks()
@@ -120,7 +120,6 @@ def _codes(labels: LabelColumn) -> tuple[ClassIndices, list[str]]:
 
 
 def _single_labels(codes: ClassIndices, names: Sequence[str]) -> NDArray[np.bool_]:
-    """Return which labels occur once and cannot be split; warn about them by name."""
     is_single: NDArray[np.bool_] = np.bincount(codes, minlength=len(names)) == 1
     if is_single.any():
         single = [names[code] for code in np.flatnonzero(is_single).tolist()]
@@ -133,14 +132,13 @@ def _single_labels(codes: ClassIndices, names: Sequence[str]) -> NDArray[np.bool
 
 
 def _shuffled_by_label(codes: ClassIndices, rng: np.random.Generator) -> Rows:
-    """Return all rows grouped by label, in random order within each label."""
     shuffled = rng.permutation(len(codes))
     rows: Rows = shuffled[np.argsort(codes[shuffled], kind="stable")]
     return rows
 
 
 def _evenly_spaced(size: int, count: int, rng: np.random.Generator) -> NDArray[np.bool_]:
-    """Mark ``count`` evenly spaced rows of ``size``: with grouped labels, a fair split of each."""
+    """Mark evenly spaced rows: if they are grouped by label, this is a stratified split."""
     picked = np.zeros(size, dtype=bool)
     positions = ((np.arange(count) + rng.random()) * size / max(count, 1)).astype(np.int64)
     picked[np.minimum(positions, size - 1)] = True
@@ -150,7 +148,7 @@ def _evenly_spaced(size: int, count: int, rng: np.random.Generator) -> NDArray[n
 def _complete_training(
     train: Rows, held_out: list[Rows], codes: ClassIndices, label_count: int
 ) -> tuple[Rows, list[Rows]]:
-    """Move one held-out row to the training rows for each label that has none there."""
+    """Move a held-out row to the training rows of a split for each label that has none there."""
     absent = np.flatnonzero(np.bincount(codes[train], minlength=label_count) == 0)
     for label in absent:
         for i, part in enumerate(held_out):

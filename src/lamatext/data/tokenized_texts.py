@@ -2,13 +2,13 @@
 
 from array import array
 from collections import defaultdict
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from lamatext.data.dataset import text_batches
 from lamatext.data.text_encoder import RareWords
 from lamatext.data.token_ids import UNK, Indices, TokenIds
 from lamatext.data.tokenizer import Tokenizer
@@ -57,25 +57,19 @@ class TokenizedTexts:
 def tokenize(
     texts: pa.ChunkedArray, tokenizer: Tokenizer, progress: Progress = SILENT
 ) -> TokenizedTexts:
-    """Tokenize all texts of a dataset; words are numbered in order of first appearance."""
+    """Return the tokenized texts of a column; words are numbered in order of first appearance."""
     numbers: defaultdict[str, int] = defaultdict()
     numbers.default_factory = numbers.__len__
     ids, ends = array("i"), array("q", [0])
     progress.stage("tokenizing", len(texts))
-    for batch in _text_batches(texts):
-        for text in batch:
+    for batch in text_batches(texts):
+        for text in batch.to_pylist():
             ids.extend(map(numbers.__getitem__, tokenizer.words(text)))
             ends.append(len(ids))
         progress.advance(len(batch))
     return TokenizedTexts(
         tuple(numbers), TokenIds(np.frombuffer(ids, np.int32), np.frombuffer(ends, np.int64))
     )
-
-
-def _text_batches(texts: pa.ChunkedArray, size: int = 4096) -> Iterator[list[str]]:
-    for chunk in texts.chunks:
-        for start in range(0, len(chunk), size):
-            yield chunk.slice(start, size).to_pylist()
 
 
 def _filter_tokens(rows: TokenIds, keep: NDArray[np.bool_]) -> TokenIds:

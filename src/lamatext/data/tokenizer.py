@@ -82,7 +82,7 @@ class SpacyTokenizer:
 
 
 def encodable(text: str) -> str:
-    """Replace lone surrogates by "?", as UTF-8 cannot encode them; character spans stay valid."""
+    """Replace lone surrogates, which UTF-8 cannot encode, by "?"; tokenizer spans stay valid."""
     return text.encode("utf-8", "replace").decode("utf-8")
 
 

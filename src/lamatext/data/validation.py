@@ -18,7 +18,7 @@ _DTYPES = {"str": np.str_, "int": np.int64, "bool": np.bool_}
 
 
 def text_list(texts: Texts) -> list[str]:
-    """Return the texts as a list; raise DataError unless they are one column of str."""
+    """Validate texts and return them as a list; anything but one column of str is an error."""
     if isinstance(texts, str):
         raise DataError("expected a list of texts, got one text. Wrap it in a list: [text].")
     if not isinstance(texts, Iterable):
@@ -32,7 +32,7 @@ def text_list(texts: Texts) -> list[str]:
 
 
 def text_column(texts: Texts) -> pa.ChunkedArray:
-    """Return validated texts as one Arrow column; lone surrogates become '?' as in UTF-8 files."""
+    """Validate texts and return them as one Arrow column; lone surrogates become '?'."""
     if _is_string_column(texts):
         chunks = texts.chunks if isinstance(texts, pa.ChunkedArray) else [texts]
         column = pa.chunked_array(chunks).cast(pa.large_string())
@@ -45,7 +45,7 @@ def text_column(texts: Texts) -> pa.ChunkedArray:
 
 
 def check_texts(texts: Sequence[object]) -> None:
-    """Raise DataError at the first text that is not a str; ``numpy.str_`` is one."""
+    """Validate that every text is a str; raise DataError at the first that is not."""
     for i, text in enumerate(texts):
         if not isinstance(text, str):
             raise DataError(
@@ -55,7 +55,7 @@ def check_texts(texts: Sequence[object]) -> None:
 
 
 def label_array(labels: Labels, text_count: int) -> NDArray[Any]:
-    """Return validated labels, one per text, as an array of str, int64 or bool."""
+    """Validate labels, one per text, and return them as an array of str, int64 or bool."""
     if isinstance(labels, str) or not isinstance(labels, Iterable):
         got = "one str" if isinstance(labels, str) else type(labels).__name__
         raise DataError(f"expected a list of labels, one for each text, got {got}.")
@@ -81,7 +81,6 @@ def _is_string_column(column: object) -> bool:
 
 
 def _as_list(values: Any) -> list[Any]:
-    """Return the values of any supported column, also of a table with one column."""
     if isinstance(values, pa.Array | pa.ChunkedArray):
         items: list[Any] = values.to_pylist()
         return items

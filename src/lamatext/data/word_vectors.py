@@ -1,15 +1,15 @@
 """Initial word vectors: word2vec trained on the texts, a GloVe file, or random numbers."""
 
-import gzip
-import io
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from lamatext.data.readers.line_blocks import read_blocks
 from lamatext.data.token_ids import FIRST_WORD, UNK, TokenIds
 from lamatext.data.vocabulary import Vocabulary
 from lamatext.errors import ConfigError, DataError, require
@@ -47,7 +47,7 @@ def random_vectors(size: int, width: int, seed: int) -> Vectors:
 
 @dataclass(frozen=True)
 class _Sentences:
-    """Texts as lists of words for word2vec, made one at a time to save memory."""
+    """Texts as lists of words for training word vectors, made one at a time to save memory."""
 
     words: tuple[str, ...]
     rows: TokenIds
@@ -65,7 +65,7 @@ def train_word2vec(
     seed: int,
     progress: Progress = SILENT,
 ) -> Vectors:
-    """Train word2vec (skip-gram or CBOW, as set) with gensim on the training texts.
+    """Train word vectors with gensim's word2vec (skip-gram or CBOW, as set) on the texts.
 
     It uses one worker, because several would give different vectors in each run.
     """
@@ -105,7 +105,7 @@ def train_word2vec(
 
 
 def read_vectors(path: Path, vocabulary: Vocabulary, width: int, seed: int) -> tuple[Vectors, int]:
-    """Read word vectors from a GloVe or word2vec text file, which may be compressed with gzip.
+    """Read word vectors from a GloVe or word2vec text file, which may be compressed.
 
     Returns:
         The vectors (V, E), random for words not in the file, and the number of words found.
@@ -116,7 +116,7 @@ def read_vectors(path: Path, vocabulary: Vocabulary, width: int, seed: int) -> t
             "Use word2vec, random, or a GloVe/word2vec text file."
         )
     vectors, matched = random_vectors(len(vocabulary), width, seed), 0
-    for number, line in enumerate(_lines(path), start=1):
+    for number, line in chain.from_iterable(block.lines() for block in read_blocks(str(path))):
         word, _, values = line.rstrip().partition(" ")
         if number == 1 and values.isdigit():
             continue  # the header of word2vec: number of words, vector width
@@ -126,16 +126,6 @@ def read_vectors(path: Path, vocabulary: Vocabulary, width: int, seed: int) -> t
         vectors[row] = _parse_row(values, width, f"{path}:{number}")
         matched += 1
     return vectors, matched
-
-
-def _lines(path: Path) -> Iterator[str]:
-    with path.open("rb") as raw:
-        stream = gzip.GzipFile(fileobj=raw) if path.suffix == ".gz" else raw
-        try:
-            with io.TextIOWrapper(stream, encoding="utf-8") as lines:
-                yield from lines
-        except UnicodeDecodeError as error:
-            raise DataError(f"{path}: not a UTF-8 text file of word vectors.") from error
 
 
 def _parse_row(values: str, width: int, where: str) -> Vectors:

@@ -47,8 +47,7 @@ def _extension(path: Path) -> str:
 
 @contextmanager
 def _writer(file: IO[bytes], format: str) -> Iterator[Write]:
-    """Create the format's writer when the first batch is written, as that has the columns."""
-    opened: list[Any] = []
+    opened: list[Any] = []  # by the first batch, which has the columns
 
     def write(batch: pa.RecordBatch) -> None:
         if not opened:

@@ -78,7 +78,6 @@ def test_yelp_and_its_derived_sets_are_made_from_review_json(root: Path) -> None
     assert len(rows("yelp")) == 198
     assert 0 < len(rows("yelp-long")) < 198
     assert {label for _, label in rows("yelp-polarity")} == {"neg", "pos"}
-    assert len(rows("yelp-polarity:common")) < 160
 
 
 def test_official_files_are_found_in_the_folder_or_one_below(root: Path) -> None:

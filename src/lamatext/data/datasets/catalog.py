@@ -123,12 +123,11 @@ _ENTRIES = (
 )  # fmt: skip
 
 CATALOG = {entry.name: entry for entry in _ENTRIES}
-VARIANTS = {"yelp-polarity:common": "yelp-polarity"}  # stars 1-2 against 4-5, the usual rule
 
 
 def find_entry(name: str) -> CatalogEntry:
     """Return the catalog entry of a name; raise DataError with the most similar name if unknown."""
-    entry = CATALOG.get(VARIANTS.get(name, name))
+    entry = CATALOG.get(name)
     if entry is None:
         near = get_close_matches(name.lower(), CATALOG, n=1, cutoff=0.4)
         hint = f" Did you mean {near[0]}?" if near else ""

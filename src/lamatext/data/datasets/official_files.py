@@ -57,7 +57,7 @@ def read_yelp_polarity(file: Path, split: str, polarity: dict[str, str]) -> Data
 
 
 def _all_stars(file: Path) -> NDArray[np.int64]:
-    """Return the stars of every review in review.json without parsing its text."""
+    """Return the stars of every review in the official review.json without parsing its text."""
     stars: list[int] = []
     for number, line in _review_lines(file):
         match = _STARS.search(line)

@@ -3,8 +3,8 @@
 from itertools import chain
 from pathlib import Path
 
-from lamatext.data.readers.compression import decompressed_suffix, missing_file_error, source_name
 from lamatext.data.readers.csv_reader import Dialect, csv_table
+from lamatext.data.readers.input_files import decompressed_suffix, missing_file_error, source_name
 from lamatext.data.readers.jsonl_reader import jsonl_table
 from lamatext.data.readers.line_blocks import read_blocks
 from lamatext.data.readers.parquet_reader import parquet_table

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from lamatext.data.readers.compression import read_chunks, source_name
+from lamatext.data.readers.input_files import read_chunks, source_name
 from lamatext.errors import DataError
 
 _BINARY_FORMATS = {

@@ -6,7 +6,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lamatext.data.readers.compression import (
+from lamatext.data.readers.input_files import (
     decompressed_suffix,
     missing_file_error,
     read_chunks,

@@ -33,7 +33,7 @@ class Table:
             columns = [pa.array([], pa.string()) for _ in self.columns]
             yield pa.RecordBatch.from_arrays(columns, names=list(self.columns))
 
-    def to_dataset(self, text: str, label: str | None, source: str) -> Dataset:
+    def to_dataset(self, text: str, label: str, source: str) -> Dataset:
         """Read a text and a label column of the table into a dataset.
 
         A missing text becomes an empty text; a missing label raises DataError.
@@ -41,20 +41,19 @@ class Table:
         texts: list[pa.Array] = []
         labels: list[pa.Array] = []
         rows = 0
-        for batch in self.batches([text] if label is None else [text, label]):
+        for batch in self.batches([text, label]):
             texts.append(pc.fill_null(batch.column(text), "").cast(pa.large_string()))
-            if label is not None:
-                self._check_labels(batch.column(label), label, rows)
-                labels.append(batch.column(label))
+            self._check_labels(batch.column(label), label, rows)
+            labels.append(batch.column(label))
             rows += len(batch)
         if not rows:
             raise DataError(f"{self.name}: no rows. Expected one text or more.")
         return Dataset(
             texts=pa.chunked_array(texts, pa.large_string()),
-            labels=None if label is None else pa.chunked_array(labels, pa.string()),
+            labels=pa.chunked_array(labels, pa.string()),
             source=source,
             text_column=text,
-            label_column=label or "label",
+            label_column=label,
         )
 
     def _check_labels(self, labels: pa.Array, column: str, rows_before: int) -> None:

@@ -1,4 +1,4 @@
-"""Opening of input files and stdin, with decompression of gzip and zstd."""
+"""Input files and stdin: opening, decompression of gzip and zstd, errors for missing files."""
 
 import io
 import sys
@@ -23,13 +23,13 @@ def source_name(source: str) -> str:
 
 
 def decompressed_suffix(path: Path) -> str:
-    """Return the file extension without that of the compression: ``.csv`` for ``a.csv.gz``."""
+    """Return the extension of an input file without compression: ``.csv`` for ``a.csv.gz``."""
     suffix = path.suffix.lower()
     return Path(path.stem).suffix.lower() if suffix in _SUFFIXES else suffix
 
 
 def read_chunks(source: str) -> Iterator[bytes]:
-    """Yield the decompressed bytes of a file, or of stdin for ``-``, in chunks."""
+    """Yield the decompressed bytes of an input file, or of stdin for ``-``, in chunks."""
     stream = _open_decompressed(source)
     read = getattr(stream, "read1", stream.read) if source == "-" else stream.read
     with stream:
@@ -47,7 +47,6 @@ def read_chunks(source: str) -> Iterator[bytes]:
 
 
 def _open_decompressed(source: str) -> BinaryIO:
-    """Open a file and detect its compression from its first bytes."""
     raw = sys.stdin.buffer if source == "-" else _open_file(source)
     peekable = raw if isinstance(raw, io.BufferedReader) else io.BufferedReader(raw)  # type: ignore[type-var]  # any binary stream will do
     head = peekable.peek(4)[:4]

@@ -31,7 +31,6 @@ STRANGERS = [("training", "runtime"), ("runtime", "training"), ("baselines", "cl
 EXCEPTIONS = {("explain.explanation", "views")}
 """A notebook asks an Explanation for its HTML, and only ``views`` writes HTML."""
 
-SAME_NAME = {"attention": 2}  # the layer in nn and its kernel
 MAX_LEVELS = 10
 
 HEAVY = ("torch", "sklearn", "scipy", "gensim", "numba", "matplotlib", "transformers", "onnx")
@@ -108,7 +107,7 @@ def test_the_longest_chain_of_imports_between_parts_has_at_most_ten_levels() -> 
 
 @pytest.mark.parametrize("name", sorted(basenames()))
 def test_no_two_modules_share_a_basename(name: str) -> None:
-    assert len(basenames()[name]) <= SAME_NAME.get(name, 1), basenames()[name]
+    assert len(basenames()[name]) == 1, basenames()[name]
 
 
 def loaded_by(code: str) -> set[str]:

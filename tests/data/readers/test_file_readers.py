@@ -22,9 +22,9 @@ def written(folder: Path, name: str, content: bytes | str) -> str:
 
 
 def pairs(source: str) -> list[tuple[str, str]]:
-    corpus = load_dataset(source)
-    assert corpus.labels is not None
-    return list(zip(corpus.texts.to_pylist(), corpus.labels.to_pylist(), strict=True))
+    dataset = load_dataset(source)
+    assert dataset.labels is not None
+    return list(zip(dataset.texts.to_pylist(), dataset.labels.to_pylist(), strict=True))
 
 
 def stdin(monkeypatch: pytest.MonkeyPatch, content: bytes) -> None:
@@ -143,11 +143,11 @@ def test_the_format_of_stdin_is_detected_or_named(
 ) -> None:
     stdin(monkeypatch, content)
 
-    corpus = load_dataset("-", format=format)
+    dataset = load_dataset("-", format=format)
 
-    assert corpus.texts.to_pylist() == ["a"]
-    assert corpus.labels is not None
-    assert corpus.labels.to_pylist() == ["1"]
+    assert dataset.texts.to_pylist() == ["a"]
+    assert dataset.labels is not None
+    assert dataset.labels.to_pylist() == ["1"]
 
 
 def test_rows_that_span_many_blocks_are_complete(tmp_path: Path) -> None:

@@ -15,9 +15,9 @@ def make(root: Path, files: dict[str, str | bytes]) -> str:
 
 
 def rows(source: str, split: str = "train") -> list[tuple[str, str]]:
-    corpus = load_dataset(source, split=split)
-    assert corpus.labels is not None
-    return list(zip(corpus.texts.to_pylist(), corpus.labels.to_pylist(), strict=True))
+    dataset = load_dataset(source, split=split)
+    assert dataset.labels is not None
+    return list(zip(dataset.texts.to_pylist(), dataset.labels.to_pylist(), strict=True))
 
 
 def test_one_folder_per_label(tmp_path: Path) -> None:

@@ -50,11 +50,11 @@ def reviews(names: list[str], text: str = "text", labels: Sequence[int] = (1, 0,
 def test_class_indices_become_class_names(hub: Answers) -> None:
     hub["owner/name", None, "train"] = reviews(["neg", "pos"], text="sentence")
 
-    corpus = load_dataset("hf:owner/name")
+    dataset = load_dataset("hf:owner/name")
 
-    assert corpus.labels is not None
-    assert corpus.labels.to_pylist() == ["pos", "neg", "pos"]
-    assert (corpus.text_column, corpus.label_column) == ("sentence", "label")
+    assert dataset.labels is not None
+    assert dataset.labels.to_pylist() == ["pos", "neg", "pos"]
+    assert (dataset.text_column, dataset.label_column) == ("sentence", "label")
     assert first_rows("hf:owner/name")[1] == {
         "sentence": "b",
         "label": "neg",

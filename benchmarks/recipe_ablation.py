@@ -151,7 +151,7 @@ def score_ngram_model(recipe: Recipe, parts: Parts) -> tuple[Scores, int]:
     labels, validation_labels, held_out_labels = (
         encoder.encode(part.require_labels(), source=part.source) for part in parts
     )
-    train, validation, held_out = (_tokenise(part, recipe) for part in parts)
+    train, validation, held_out = (_tokenize(part, recipe) for part in parts)
     counts = Counter(chain.from_iterable(train)).values()
     once = sum(count == 1 for count in counts)
     classes = len(encoder.classes)
@@ -165,7 +165,7 @@ def score_ngram_model(recipe: Recipe, parts: Parts) -> tuple[Scores, int]:
     return score(encoder.classes, held_out_labels, probabilities), len(save(model.to_tensors()))
 
 
-def _tokenise(dataset: Dataset, recipe: Recipe) -> list[list[str]]:
+def _tokenize(dataset: Dataset, recipe: Recipe) -> list[list[str]]:
     tokenizer = make_tokenizer(recipe.text.tokenizer, lower=recipe.text.lowercase)
     return [tokenizer.words(text) for text in dataset.texts.to_pylist()]
 

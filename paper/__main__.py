@@ -59,7 +59,7 @@ def run(  # noqa: PLR0913 - each argument is one option on the command line
         )
     options = experiments.Options(
         Records(folder, force=force),
-        folder / "tokenised" if quick else _tokenised_folder(),
+        folder / "tokenized" if quick else _tokenized_folder(),
         device=device,
         workers=workers,
         minutes=minutes,
@@ -84,8 +84,8 @@ def _report(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-def _tokenised_folder() -> Path:
-    """Return the folder of the tokenised data sets: ``$LAMATEXT_PREPARED`` or the cache."""
+def _tokenized_folder() -> Path:
+    """Return the folder of the tokenized data sets: ``$LAMATEXT_PREPARED`` or the cache."""
     from lamatext.data.cache import cache_folder
 
     return Path(os.environ.get("LAMATEXT_PREPARED") or cache_folder() / "prepared")

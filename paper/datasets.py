@@ -34,7 +34,7 @@ Labels = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
-class TokenisedDataset:
+class TokenizedDataset:
     """The training texts of a data set followed by its test texts, as token ids with labels."""
 
     name: str
@@ -49,7 +49,7 @@ class TokenisedDataset:
         return np.arange(self.train_size, len(self.labels))
 
     def save(self, path: Path) -> None:
-        """Write the tokenised data set as a compressed ``.npz`` file."""
+        """Write the tokenized data set as a compressed ``.npz`` file."""
         words = np.frombuffer(
             "\n".join(self.tokens.types).encode("utf-8", "surrogatepass"), np.uint8
         )
@@ -66,26 +66,26 @@ class TokenisedDataset:
             )
 
 
-def load_tokenised(name: str, folder: Path, *, max_texts: int | None = None) -> TokenisedDataset:
-    """Load a tokenised data set from ``folder``; if it is missing, tokenise the texts first.
+def load_tokenized(name: str, folder: Path, *, max_texts: int | None = None) -> TokenizedDataset:
+    """Load a tokenized data set from ``folder``; if it is missing, tokenize the texts first.
 
     ``max_texts`` limits the training and the test part to that many random texts each.
     """
     path = folder / f"{name}.npz"
     if not path.is_file():
         dataset_name, _, encoder = name.partition(SUBWORDS)
-        tokenised = (
-            tokenise_subwords(dataset_name, encoder, max_texts)
+        tokenized = (
+            tokenize_subwords(dataset_name, encoder, max_texts)
             if encoder
-            else tokenise_words(dataset_name, max_texts)
+            else tokenize_words(dataset_name, max_texts)
         )
-        tokenised.save(path)
-        return tokenised
+        tokenized.save(path)
+        return tokenized
     with np.load(path) as arrays:
         offsets = np.concatenate([[0], np.cumsum(arrays["lengths"], dtype=np.int64)])
         types = arrays["types"].tobytes().decode("utf-8", "surrogatepass").split("\n")
         rows = TokenIds(arrays["ids"].astype(np.int32), offsets)
-        return TokenisedDataset(
+        return TokenizedDataset(
             name,
             TokenizedTexts(tuple(types), rows),
             arrays["labels"].astype(np.int64),
@@ -94,17 +94,17 @@ def load_tokenised(name: str, folder: Path, *, max_texts: int | None = None) -> 
         )
 
 
-def tokenise_words(name: str, max_texts: int | None = None) -> TokenisedDataset:
-    """Tokenise the training and test texts of a data set into words, as the paper's recipe does."""
+def tokenize_words(name: str, max_texts: int | None = None) -> TokenizedDataset:
+    """Tokenize the training and test texts of a data set into words, as the paper's recipe does."""
     settings = load_recipe("paper").text
     texts, labels, classes, train_size = _read_both_parts(name, max_texts)
     tokens = tokenize_texts(texts, settings, SILENT)
     frequent = _drop_rare_words(tokens, train_size, int(settings.min_count))
-    return TokenisedDataset(name, frequent, labels, train_size, classes)
+    return TokenizedDataset(name, frequent, labels, train_size, classes)
 
 
-def tokenise_subwords(name: str, encoder: str, max_texts: int | None = None) -> TokenisedDataset:
-    """Tokenise the texts of a data set into the subwords of a pretrained encoder."""
+def tokenize_subwords(name: str, encoder: str, max_texts: int | None = None) -> TokenizedDataset:
+    """Tokenize the texts of a data set into the subwords of a pretrained encoder."""
     from lamatext.data.subword_encoder import SubwordEncoder
     from lamatext.nn.pretrained import load_pretrained
 
@@ -112,7 +112,7 @@ def tokenise_subwords(name: str, encoder: str, max_texts: int | None = None) -> 
     pretrained = load_pretrained(encoder, classes=len(classes))
     subwords = SubwordEncoder.from_json(pretrained.tokenizer, pretrained.max_words)
     tokens = TokenizedTexts((), subwords.encode(texts.to_pylist()))
-    return TokenisedDataset(f"{name}{SUBWORDS}{encoder}", tokens, labels, train_size, classes)
+    return TokenizedDataset(f"{name}{SUBWORDS}{encoder}", tokens, labels, train_size, classes)
 
 
 def read_parts(name: str, max_texts: int | None = None) -> tuple[Dataset, Dataset]:

@@ -13,10 +13,10 @@ from paper.accuracy_table import accuracy_table, intervals_table, published_tabl
 from paper.confidence_intervals import prediction_name, store_correctness
 from paper.datasets import (
     SUBWORDS,
-    TokenisedDataset,
+    TokenizedDataset,
     count_datasets,
     datasets_table,
-    load_tokenised,
+    load_tokenized,
 )
 from paper.figures import FIGURES, draw
 from paper.heads import heads_table
@@ -47,7 +47,7 @@ class Options:
     """Where an experiment reads and writes, on which device, and for how long it may run."""
 
     records: Records
-    tokenised: Path  # the folder of the tokenised data sets
+    tokenized: Path  # the folder of the tokenized data sets
     device: str = "auto"
     workers: int = 1
     minutes: float = 24 * 60
@@ -64,9 +64,9 @@ class Options:
         """The limit on the texts of each part with ``--quick``; otherwise None."""
         return QUICK_TEXTS if self.quick else None
 
-    def load(self, name: str) -> TokenisedDataset:
+    def load(self, name: str) -> TokenizedDataset:
         """Load a data set of the experiment as token ids."""
-        return load_tokenised(name, self.tokenised, max_texts=self.max_texts)
+        return load_tokenized(name, self.tokenized, max_texts=self.max_texts)
 
 
 Runs = Callable[[Records], Iterable[TrainingRun]]
@@ -82,7 +82,7 @@ def train_all(options: Options, runs: Runs) -> None:
 
     work = partial(
         _train_one,
-        folder=options.tokenised,
+        folder=options.tokenized,
         device=options.device,
         max_texts=options.max_texts,
     )
@@ -98,13 +98,13 @@ def train_all(options: Options, runs: Runs) -> None:
 
 def _train_one(run: TrainingRun, folder: Path, device: str, max_texts: int | None) -> Outcome:
     subwords = f"{SUBWORDS}{run.recipe.model.pretrained}" if run.model == "bert" else ""
-    data = _load_tokenised(f"{run.dataset}{subwords}", folder, max_texts)
+    data = _load_tokenized(f"{run.dataset}{subwords}", folder, max_texts)
     return train(run, data, pick_device(device))
 
 
 @lru_cache(maxsize=3)
-def _load_tokenised(name: str, folder: Path, max_texts: int | None) -> TokenisedDataset:
-    return load_tokenised(name, folder, max_texts=max_texts)
+def _load_tokenized(name: str, folder: Path, max_texts: int | None) -> TokenizedDataset:
+    return load_tokenized(name, folder, max_texts=max_texts)
 
 
 def _record_outcome(options: Options, run: TrainingRun, outcome: Outcome) -> None:

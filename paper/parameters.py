@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from lamatext.nn.network import build_network, count_parameters
 from lamatext.recipes import load_recipe
-from paper.datasets import TokenisedDataset
+from paper.datasets import TokenizedDataset
 from paper.markdown import MISSING, markdown_table, system_title
 from paper.published_results import PARAMETERS
 from paper.records import Record, Records
@@ -15,7 +15,7 @@ COMPONENTS = ("embedding", "encoder", "attention", "classifier", "total")
 COMPARED = ("lama-ctx", "te")
 
 
-def count_all_parameters(records: Records, data: TokenisedDataset) -> None:
+def count_all_parameters(records: Records, data: TokenizedDataset) -> None:
     """Record the parameter counts of LAMA+ctx and TE, at the paper's sizes and at our recipe's.
 
     The vocabulary is that of the whole training part.
@@ -28,7 +28,7 @@ def count_all_parameters(records: Records, data: TokenisedDataset) -> None:
 
 
 def _count_components(
-    model: str, heads: int, sizes: dict[str, int], vocabulary: int, data: TokenisedDataset
+    model: str, heads: int, sizes: dict[str, int], vocabulary: int, data: TokenizedDataset
 ) -> list[Record]:
     settings: dict[str, object] = {"model.heads": heads, **sizes}
     recipe = load_recipe(f"paper/{model}").with_values(settings)

@@ -16,7 +16,7 @@ from lamatext.nn.attention import LowRankAttention, StructuredAttention
 from lamatext.nn.network import build_network, count_parameters
 from lamatext.training.batching import EncodedDataset
 from lamatext.training.loop import LoopSettings, fit
-from paper.datasets import TokenisedDataset
+from paper.datasets import TokenizedDataset
 from paper.markdown import MISSING, markdown_table, system_title
 from paper.records import Record, Records
 from paper.training_run import TrainingRun, describe_device, encode
@@ -29,7 +29,7 @@ TIMED_MODELS = ("lama-encoder", "te")
 
 def time_epochs(
     records: Records,
-    data: TokenisedDataset,
+    data: TokenizedDataset,
     device: torch.device,
     *,
     lengths: Sequence[int] = LENGTHS,
@@ -58,7 +58,7 @@ def time_epochs(
 
 
 def _time_passes(
-    data: TokenisedDataset, model: str, words: int, device: torch.device, texts: int
+    data: TokenizedDataset, model: str, words: int, device: torch.device, texts: int
 ) -> tuple[list[float], int]:
     """Return the seconds of three training epochs after a warm-up, and the parameter count."""
     settings = (("text.max_words", words), ("training.epochs", PASSES + 1))

@@ -1,4 +1,4 @@
-"""One training run of the paper's protocol: tokenised data in, records out."""
+"""One training run of the paper's protocol: tokenized data in, records out."""
 
 import time
 from collections.abc import Hashable
@@ -25,7 +25,7 @@ from lamatext.training.loop import predict_logits
 from lamatext.training.preparation import encode_tokens
 from lamatext.training.trainer import train_tokens
 from paper.confidence_intervals import pack_bits
-from paper.datasets import TokenisedDataset
+from paper.datasets import TokenizedDataset
 from paper.published_results import published_accuracy
 from paper.records import Key, Record, Value
 from paper.word_weights import attention_records
@@ -100,7 +100,7 @@ class EncodedTexts(NamedTuple):
     split: Split
 
 
-def split_rows(run: TrainingRun, data: TokenisedDataset) -> Split:
+def split_rows(run: TrainingRun, data: TokenizedDataset) -> Split:
     """Split the training part by the run's seed, or by its fold of cross-validation."""
     labels = data.labels[: data.train_size]
     if run.fold is not None:
@@ -109,7 +109,7 @@ def split_rows(run: TrainingRun, data: TokenisedDataset) -> Split:
     return Split(*stratified_split(labels, shares, run.seed))
 
 
-def encode(run: TrainingRun, data: TokenisedDataset) -> EncodedTexts:
+def encode(run: TrainingRun, data: TokenizedDataset) -> EncodedTexts:
     """Encode all texts of a training run with the vocabulary of its training rows."""
     split, text = split_rows(run, data), run.recipe.text
     if run.model == "bert":  # its data are subwords already
@@ -134,7 +134,7 @@ def _word2vec_vectors(run: TrainingRun, texts: EncodedTexts) -> Vectors | None:
     return cached("word2vec", key, make)["vectors"].astype(np.float32)
 
 
-def train(run: TrainingRun, data: TokenisedDataset, device: torch.device) -> Outcome:
+def train(run: TrainingRun, data: TokenizedDataset, device: torch.device) -> Outcome:
     """Train one system; unless the run is a fold, score it once on the test part."""
     started = time.perf_counter()
     torch.backends.cuda.matmul.allow_tf32 = run.model in TF32_MODELS

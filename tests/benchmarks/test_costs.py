@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.__main__ import main
 from benchmarks.costs import (
     EXPERIMENT,
     MODELS,
@@ -89,3 +90,14 @@ def test_every_model_can_be_measured(model: str) -> None:
     costs = measure_costs(load_dataset("r8"), load_dataset("r8", split="test"), model)
 
     assert (costs.seconds is None) == (model == "minilm")
+
+
+def test_the_command_measures_the_named_models(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["costs", "--datasets", "r8", "--models", "tfidf", "--records", str(tmp_path)]
+
+    assert main(command) == 0
+
+    assert {record.model for record in Records(tmp_path).of(EXPERIMENT)} == {"tfidf"}
+    assert "r8 tfidf:" in capsys.readouterr().out

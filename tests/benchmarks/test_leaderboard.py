@@ -6,6 +6,7 @@ from statistics import mean
 
 import pytest
 
+from benchmarks.__main__ import main
 from benchmarks.accuracy_jobs import RECORDS, AccuracyJob
 from benchmarks.costs import MODELS
 from benchmarks.leaderboard import EXPERIMENT, METRICS, RECIPES, first_record, load_row_recipe
@@ -27,6 +28,7 @@ from benchmarks.recipe_ablation import FULL, mean_difference, values_by_seed
 from lamatext.baselines import BASELINES
 from paper.markdown import fill_blocks, read_blocks
 from paper.records import Record, Records
+from tests.paper.tiny_datasets import write_datasets
 
 
 def scores(model: str, accuracies: dict[str, list[float]]) -> list[Record]:
@@ -260,3 +262,37 @@ def test_every_accuracy_record_in_the_repository_has_code_that_measures_it() -> 
         assert record.config == {}
     for record in Records(RECORDS).of("costs"):
         assert record.model in MODELS
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.*texts in its.*")
+def test_the_command_trains_each_row_once_and_records_its_scores(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_datasets(tmp_path / "data")
+    monkeypatch.setenv("LAMATEXT_DATA", str(tmp_path / "data"))
+    command = ["leaderboard", "--datasets", "r8", "--seeds", "1", "--baselines", "tfidf"]
+    command += ["--device", "cpu", "--records", str(tmp_path / "records")]
+
+    assert [main(command), main(command)] == [0, 0]
+
+    records = Records(tmp_path / "records").of(EXPERIMENT)
+    accuracies = {r.model: (r.seed, r.number) for r in records if r.metric == "accuracy"}
+    assert accuracies == {"default": (1, 1.0), "tfidf": (None, 1.0)}
+    assert len(records) == 2 * len(METRICS)
+    assert capsys.readouterr().out.count(": done") == 2
+
+
+def test_the_tables_command_updates_both_pages(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("PAGE", "README"):
+        source = {"PAGE": PAGE, "README": README}[name]
+        text = re.sub(r"\| \*\*lamatext\*\*.*", "stale", source.read_text(encoding="utf-8"))
+        (tmp_path / name).write_text(text, encoding="utf-8")
+        monkeypatch.setattr(f"benchmarks.leaderboard_tables.{name}", tmp_path / name)
+
+    assert main(["tables"]) == 0
+
+    assert (tmp_path / "PAGE").read_text(encoding="utf-8") == PAGE.read_text(encoding="utf-8")
+    assert (tmp_path / "README").read_text(encoding="utf-8") == README.read_text(encoding="utf-8")

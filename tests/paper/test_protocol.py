@@ -1,14 +1,19 @@
 """The training runs of the protocol, and the choice of the number of heads."""
 
+import shutil
 from pathlib import Path
+
+import pytest
 
 from paper import protocol
 from paper.ablation import PROBES
+from paper.datasets import count_datasets
 from paper.heads import HEADS, chosen_heads
-from paper.linear_baselines import BASELINE_NAMES
+from paper.linear_baselines import BASELINE_NAMES, measure_baseline
 from paper.protocol import SEEDS, TRAINED_SYSTEMS, final_runs
 from paper.published_results import DATASETS, published_accuracy
 from paper.records import PAPER_RECORDS, Records
+from paper.runtime import measure_scaling
 from paper.training_run import TrainingRun
 
 
@@ -104,3 +109,21 @@ def test_published_accuracies_are_those_of_the_paper() -> None:
     assert published_accuracy("lama-ctx", "mr") is None
     assert published_accuracy("lama-encoder", "news") is None
     assert len(DATASETS) == 7
+
+
+def test_records_without_training_runs_are_recognised_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LAMATEXT_DATA", str(tmp_path / "no data"))
+    shutil.copytree(PAPER_RECORDS, tmp_path / "records")
+    records = Records(tmp_path / "records")
+    before = {path: path.read_bytes() for path in (tmp_path / "records").rglob("*.json")}
+
+    assert count_datasets(records, tuple(DATASETS)) == []
+    measure_scaling(records)
+    for dataset in DATASETS:
+        for baseline in BASELINE_NAMES:
+            measure_baseline(records, dataset, baseline)
+
+    after = {path: path.read_bytes() for path in (tmp_path / "records").rglob("*.json")}
+    assert after == before

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from paper.confidence_intervals import unpack_bits
-from paper.datasets import load_tokenised
+from paper.datasets import load_tokenized
 from paper.experiments import Options, train_all
 from paper.records import Records
 from paper.training_run import TEST_SCORES, TrainingRun, encode, train
@@ -25,20 +25,20 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.filterwarnings("ignore:.*texts in its.*")
-def test_a_tokenised_data_set_is_read_back_unchanged(folder: Path) -> None:
-    tokenised = load_tokenised("r8", folder)
+def test_a_tokenized_data_set_is_read_back_unchanged(folder: Path) -> None:
+    tokenized = load_tokenized("r8", folder)
 
-    again = load_tokenised("r8", folder)
+    again = load_tokenized("r8", folder)
 
     assert (again.train_size, again.classes) == (60, ("money-fx", "ship"))
-    assert again.tokens.types == tokenised.tokens.types
-    assert again.tokens.rows.ids.tolist() == tokenised.tokens.rows.ids.tolist()
-    assert again.labels.tolist() == tokenised.labels.tolist()
+    assert again.tokens.types == tokenized.tokens.types
+    assert again.tokens.rows.ids.tolist() == tokenized.tokens.rows.ids.tolist()
+    assert again.labels.tolist() == tokenized.labels.tolist()
 
 
 @pytest.mark.filterwarnings("ignore:.*texts in its.*")
 def test_folds_validate_every_training_row_once_and_never_use_the_test_part(folder: Path) -> None:
-    data = load_tokenised("r8", folder)
+    data = load_tokenized("r8", folder)
 
     folds = [encode(TrainingRun("heads", "r8", "avg", 0, fold), data) for fold in range(3)]
 
@@ -51,7 +51,7 @@ def test_folds_validate_every_training_row_once_and_never_use_the_test_part(fold
 
 @pytest.mark.filterwarnings("ignore:.*texts in its.*")
 def test_a_fold_is_not_scored_on_the_test_part(folder: Path) -> None:
-    data = load_tokenised("r8", folder)
+    data = load_tokenized("r8", folder)
 
     outcome = train(TrainingRun("heads", "r8", "avg", 0, 1, FEW_EPOCHS), data, torch.device("cpu"))
 
@@ -64,7 +64,7 @@ def test_a_fold_is_not_scored_on_the_test_part(folder: Path) -> None:
 
 @pytest.mark.filterwarnings("ignore:.*texts in its.*")
 def test_a_run_without_a_fold_is_scored_on_the_test_part(folder: Path) -> None:
-    data = load_tokenised("r8", folder)
+    data = load_tokenized("r8", folder)
 
     outcome = train(
         TrainingRun("accuracy", "r8", "avg", settings=FEW_EPOCHS), data, torch.device("cpu")

@@ -135,7 +135,7 @@ def test_every_system_and_setting_of_the_model_page_exists() -> None:
 
     page = (DOCS / "model.md").read_text(encoding="utf-8")
 
-    systems = page.split("## The systems")[1].split("## Options")[0]
+    systems = page.split("## The models")[1].split("## Settings")[0]
     assert set(findall(r"\n\| `([a-z][a-z-]+)` \|", systems)) == set(MODEL_NAMES)
     assert set(findall(r"`(model\.\w+)`", page)) <= set(setting_names())
 

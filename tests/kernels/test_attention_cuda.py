@@ -381,33 +381,65 @@ def test_chunks_cover_every_word_once(texts: int, words: int) -> None:
 
 
 class FakeKernel:
-    """A stand-in for a Triton kernel, compiled or not, that records how it is called."""
+    """A stand-in for a Triton kernel that records whether the public or private call is used."""
 
-    def __init__(self, name: str, calls: list[str]) -> None:
-        self.name, self.calls = name, calls
+    function = packed_metadata = "metadata"
+
+    def __init__(self) -> None:
+        self.calls: list[str] = []
 
     def __getitem__(self, grid: tuple[int, ...]) -> Any:
-        return lambda *_, **__: self.calls.append(self.name)
+        return self.public
 
-    def warmup(self, *_: object, **__: object) -> "FakeKernel":
-        return FakeKernel("compiled", self.calls)
+    def public(self, *_: object, **__: object) -> "FakeKernel":
+        self.calls.append("public")
+        return self
+
+    def run(self, *arguments: object) -> None:
+        assert arguments[:5] == (1, 2, 3, "stream 0", "metadata")
+        self.calls.append("private")
 
 
 @pytest.mark.parametrize(
     ("triton", "calls"),
-    [((3, 2), ["public"] * 3), ((3, 6), ["public", "compiled", "compiled"])],
+    [
+        ("3.2.0", ["public"] * 3),
+        ("3.6.0", ["public", "private", "private"]),
+        ("99.0.0+git", ["public"] * 3),
+    ],
 )
-def test_a_triton_without_direct_calls_is_called_the_public_way_every_time(
-    monkeypatch: pytest.MonkeyPatch, triton: tuple[int, int], calls: list[str]
+def test_the_private_launcher_is_used_only_with_known_versions_of_triton(
+    monkeypatch: pytest.MonkeyPatch, triton: str, calls: list[str]
 ) -> None:
-    recorded: list[str] = []
-    states, module = torch.zeros(8), SimpleNamespace(attend=FakeKernel("public", recorded))
+    kernel, states = FakeKernel(), torch.zeros(8)
+    module = SimpleNamespace(attend=kernel)
+    can_launch_directly = attention_cuda._can_launch_directly.__wrapped__
+    monkeypatch.setitem(sys.modules, "triton", SimpleNamespace(__version__=triton))
     monkeypatch.setitem(sys.modules, "lamatext.kernels.attention_triton", module)
     monkeypatch.setattr(lamatext.kernels, "attention_triton", module, raising=False)
-    monkeypatch.setattr(attention_cuda, "_triton_version", lambda: triton)
-    planned = attention_cuda.Launch("attend", (1, 1, 1), ())
+    monkeypatch.setattr(attention_cuda, "_can_launch_directly", can_launch_directly)
+    monkeypatch.setattr(
+        attention_cuda, "_stream_query", lambda: lambda index: f"stream {index + 1}"
+    )
+    planned = attention_cuda.Launch("attend", (1, 2, 3), ())
 
     for _ in range(3):
         attention_cuda._start(planned, (states,), (states,))
 
-    assert recorded == calls
+    assert kernel.calls == calls
+
+
+@pytest.mark.parametrize("direct", [True, False])
+def test_the_stream_is_tritons_own_only_with_known_versions_of_triton(
+    monkeypatch: pytest.MonkeyPatch, direct: bool
+) -> None:
+    active = SimpleNamespace(get_current_stream=lambda index: 10 + index)
+    runtime = SimpleNamespace(driver=SimpleNamespace(active=active))
+    monkeypatch.setitem(sys.modules, "triton", SimpleNamespace(runtime=runtime))
+    monkeypatch.setitem(sys.modules, "triton.runtime", runtime)
+    monkeypatch.setattr(
+        torch.cuda, "current_stream", lambda index: SimpleNamespace(cuda_stream=20 + index)
+    )
+    monkeypatch.setattr(attention_cuda, "_can_launch_directly", lambda: direct)
+
+    assert attention_cuda._stream_query.__wrapped__()(1) == (11 if direct else 21)

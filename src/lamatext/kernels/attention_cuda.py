@@ -7,7 +7,7 @@ states and the weights A, and computes u and the scores again.
 
 At a thousand words the GPU finishes before Python has prepared the next launch, so the launch does
 little: everything that follows from the sizes is computed once per shape, a compiled kernel is
-called directly, and the memory in which the chunks of a text are joined is reused.
+launched directly, and the memory in which the chunks of a text are joined is reused.
 
 Shapes: B texts, T words, D state width, E context width, M heads, k rank.
 """
@@ -40,7 +40,7 @@ SPAN = 512  # words whose weights one program of the second launch writes
 COLUMNS = 16  # columns of the embedding that it writes
 PRECISION = "bf16x3"  # float32 products as three bfloat16 products: accurate to 1e-5
 ALIGNMENT = 16  # bytes: Triton compiles a different kernel for unaligned pointers
-DIRECT_CALL_TRITON = (3, 3)  # compiled kernels take all arguments from this Triton version on
+DIRECT_TRITON = (3, 3), (3, 9)  # oldest and newest version with the private launcher of ``_start``
 
 DTypes = tuple[torch.dtype, ...]
 
@@ -127,7 +127,7 @@ def agrees_with_reference(device: torch.device) -> bool:
         f = (_head_vectors(parameters) @ words.transpose(1, 2)).tanh()  # (B, M, T)
         scores = F.normalize(f, dim=1).masked_fill(~mask[:, None, :], float("-inf"))
         expected = scores.softmax(-1) @ states
-        results = [launch(states, mask, parameters)[0] for _ in range(2)]  # the second: direct call
+        results = [launch(states, mask, parameters)[0] for _ in range(2)]  # the second: direct
         worst = max((result - expected).norm() for result in results)
         return bool(worst < 1e-3 * expected.norm())
 
@@ -260,7 +260,7 @@ class Launch:
     kernel: str  # its name in ``attention_triton``
     grid: tuple[int, int, int]
     constants: tuple[Any, ...]  # sizes and compile-time constants, which follow the tensors
-    compiled: dict[DTypes, Callable[..., None]] = field(default_factory=dict)
+    compiled: dict[DTypes, Any] = field(default_factory=dict)
 
 
 class Plan(NamedTuple):
@@ -337,8 +337,10 @@ def split_into_chunks(texts: int, words: int, processors: int) -> tuple[int, int
 
 
 def _start(planned: Launch, inputs: tuple[Tensor, ...], outputs: tuple[Tensor, ...]) -> None:
-    """Start a Triton attention kernel, from the second time on without Triton's cache lookup.
+    """Start a Triton attention kernel, from the second time on through its private launcher.
 
+    The launcher skips Triton's cache lookup and hooks, which take longer than a short text. It is
+    used only with the Triton versions in ``DIRECT_TRITON``; others get the public call every time.
     ``inputs`` may lie anywhere in memory. ``outputs`` are allocated by us: they are aligned, and
     their dtypes follow from those of ``inputs``.
     """
@@ -347,24 +349,43 @@ def _start(planned: Launch, inputs: tuple[Tensor, ...], outputs: tuple[Tensor, .
     dtypes = tuple([tensor.dtype for tensor in inputs])
     compiled = planned.compiled.get(dtypes) if aligned else None
     if compiled is not None:  # given an address, Triton does not ask the driver about it
-        compiled(*pointers, *[tensor.data_ptr() for tensor in outputs], *planned.constants)
+        stream = _stream_query()(inputs[0].get_device())
+        compiled.run(
+            *planned.grid, stream, compiled.function, compiled.packed_metadata, None, None, None,
+            *pointers, *[tensor.data_ptr() for tensor in outputs], *planned.constants,
+        )  # fmt: skip
         return
     from lamatext.kernels import attention_triton
 
     kernel = getattr(attention_triton, planned.kernel)
     arguments = *inputs, *outputs, *planned.constants
-    kernel[planned.grid](*arguments, num_warps=WARPS, num_stages=STAGES)
-    if aligned and _triton_version() >= DIRECT_CALL_TRITON:
-        compiled = kernel.warmup(*arguments, grid=planned.grid, num_warps=WARPS, num_stages=STAGES)
-        if compiled is not None:  # Triton's interpreter compiles nothing
-            planned.compiled[dtypes] = compiled[planned.grid]
+    compiled = kernel[planned.grid](*arguments, num_warps=WARPS, num_stages=STAGES)
+    if aligned and compiled is not None and _can_launch_directly():
+        planned.compiled[dtypes] = compiled  # None in Triton's interpreter
 
 
 @cache
-def _triton_version() -> tuple[int, ...]:
+def _can_launch_directly() -> bool:
+    """Return whether this Triton has the private launcher that the attention kernel knows."""
     import triton
 
-    return tuple(int(part) for part in triton.__version__.split(".")[:2])
+    version = tuple(int(part) for part in triton.__version__.split(".")[:2])
+    oldest, newest = DIRECT_TRITON
+    return oldest <= version <= newest
+
+
+@cache
+def _stream_query() -> Callable[[int], int]:
+    """Return the function that maps a GPU index to the current stream of the attention launch.
+
+    Triton's own is private and several times faster than torch's public one.
+    """
+    if not _can_launch_directly():
+        return lambda index: torch.cuda.current_stream(index).cuda_stream
+    from triton.runtime import driver
+
+    query: Callable[[int], int] = driver.active.get_current_stream
+    return query
 
 
 def _tensors(parameters: AttentionParameters) -> tuple[Tensor, ...]:
@@ -401,7 +422,7 @@ def _workspace(device: torch.device) -> tuple[Tensor, Tensor]:
     """
     if device.type != "cuda" or torch.cuda.is_current_stream_capturing():
         return _new_workspace(device)
-    key = device, torch.cuda.current_stream(device).cuda_stream
+    key = device, _stream_query()(device.index)
     workspace = _workspaces.by_stream.get(key)
     if workspace is None:
         workspace = _workspaces.by_stream[key] = _new_workspace(device)

@@ -7,7 +7,7 @@ from playwright.sync_api import Browser, Page
 
 from lamatext.views.explanation_page import explanation_page
 from lamatext.views.formatting import summed
-from tests.fused import predictor
+from tests.trained_model import predictor
 
 pytestmark = pytest.mark.browser
 

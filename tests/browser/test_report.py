@@ -9,7 +9,7 @@ from playwright.sync_api import Browser, Page
 from lamatext.views.report.collect import collect_findings
 from lamatext.views.report.report_page import write_report
 from tests.corpora import reviews
-from tests.fused import trained
+from tests.trained_model import trained
 from tests.views.test_report_page import BOARD, dataset
 
 pytestmark = pytest.mark.browser

@@ -24,7 +24,7 @@ from tests.explain.models import (
     random_texts,
     softmax,
 )
-from tests.fused import predictor, trained
+from tests.trained_model import predictor, trained
 
 DECIDES = 2  # the id whose count is all that the made-up model looks at
 

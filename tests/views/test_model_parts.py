@@ -12,7 +12,7 @@ from lamatext.views.explanation_page import explanation_page
 from lamatext.views.formatting import parted, signed, summed
 from lamatext.views.notebook import notebook_html
 from lamatext.views.terminal_explanation import show_explanation
-from tests.fused import predictor
+from tests.trained_model import predictor
 
 TEXTS = [
     "A wonderful film, never DULL: two people xyzzy 👍🏽",

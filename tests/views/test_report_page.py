@@ -26,9 +26,9 @@ from lamatext.views.report.examples import (
 from lamatext.views.report.report_page import report_page, write_report
 from tests.corpora import reviews
 from tests.explain.models import make_explanation
-from tests.fused import predictor, trained
 from tests.nn.tiny_bert import save_bert
 from tests.serve.saved import WORDS, save
+from tests.trained_model import predictor, trained
 
 BOARD = [
     {"model": "lama-ctx", "accuracy": 0.95, "macro_f1": 0.9, "calibration_error": 0.02,

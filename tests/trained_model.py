@@ -1,4 +1,4 @@
-"""A small model with both its parts, a network and a linear model on n-grams, really trained."""
+"""A small trained model with a network and an n-gram model, shared by all tests."""
 
 from functools import cache
 
@@ -11,12 +11,12 @@ SETTINGS: dict[str, object] = {**TINY, "ngrams.enabled": True, "text.min_count":
 
 @cache
 def trained(seed: int = 0) -> TextClassifier:
-    """Trained once for all tests; its texts are those of ``reviews(120)``."""
+    """Train a classifier on ``reviews(120)``, once per test process."""
     texts, labels = reviews(120)
     model = TextClassifier(recipe="default", random_state=seed, settings=SETTINGS)
     return model.fit(texts, labels)
 
 
 def predictor() -> Predictor:
-    """The same, ready to explain."""
+    """Return the predictor of the trained classifier."""
     return trained()._predictor()

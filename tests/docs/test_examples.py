@@ -145,3 +145,11 @@ def test_links_of_a_page_resolve(page: str) -> None:
     text = (DOCS / page).read_text(encoding="utf-8")
     for target in findall(r"\]\((?!https?:)([^)#]+)(?:#[^)]*)?\)", text):
         assert (DOCS / target).exists(), f"{page}: {target}"
+
+
+@pytest.mark.parametrize("page", sorted(path.name for path in DOCS.glob("*.md")))
+def test_source_files_that_a_page_names_exist(page: str) -> None:
+    text = (DOCS / page).read_text(encoding="utf-8")
+    for name in findall(r"`((?:\w+/)+[a-z_]+\.(?:py|cu|c|json|toml))`", text):
+        places = (ROOT, ROOT / "src" / "lamatext")
+        assert any((place / name).is_file() for place in places), f"{page}: {name}"

@@ -170,7 +170,7 @@ def test_code_that_is_missing_or_cannot_run_here_is_not_used(
 def test_a_graph_uses_the_states_passed_to_it() -> None:
     model = settings("lama-ctx")
     torch_engine, tensors = random_network(model)
-    session = OnnxEngine(build_onnx_graph(model, tensors).SerializeToString()).session
+    session = OnnxEngine(build_onnx_graph(model, tensors)).session
     ids, lengths = random_texts(4, 15)
     others, _ = random_texts(4, 15, seed=1)
     given = torch_engine.run(others, lengths).states

@@ -10,7 +10,7 @@ import pytest
 
 from lamatext import Predictor
 from lamatext.cli import export as verb
-from lamatext.errors import ConfigError, MissingExtraError, ModelError
+from lamatext.errors import ConfigError, ModelError
 from lamatext.runtime.parity import measure_parity
 from lamatext.saved.quantization import Storage
 from lamatext.views.static_files import static_files
@@ -98,17 +98,6 @@ def test_float16_is_not_the_default_if_it_changes_predictions(
     export = export_web(folder, tmp_path / "page.html")
 
     assert (export.storage, export.parity) == ("float32", None)
-
-
-def test_without_onnx_the_weights_stay_as_saved_and_other_storage_names_the_extra(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "onnx", None)
-    monkeypatch.setattr("lamatext.views.web_export.find_spec", lambda _: None)
-
-    assert export_web(folder, tmp_path / "page.html").storage == "float32"
-    with pytest.raises(MissingExtraError, match=r"comparing a page with its model.*train"):
-        export_web(folder, tmp_path / "page.html", storage="int8")
 
 
 @needs_node

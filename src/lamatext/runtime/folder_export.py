@@ -9,7 +9,7 @@ import numpy as np
 
 from lamatext.data.text_encoder import TextEncoder
 from lamatext.data.token_ids import FIRST_WORD
-from lamatext.errors import ModelError, require
+from lamatext.errors import ModelError
 from lamatext.runtime.parity import Parity, measure_parity, random_texts
 from lamatext.runtime.predictor import Predictor
 from lamatext.saved.format import GRAPH, WEIGHTS, load_config
@@ -42,7 +42,6 @@ def export_folder(folder: Path, out: Path, *, storage: Storage | None = None) ->
     Raises:
         ModelError: the export differs by more than the storage explains; ``out`` is then removed.
     """
-    require("onnx", extra="train", purpose="lamatext export --out")
     config = load_config(folder)
     storage = storage or config["storage"]
     model = load_model(folder)

@@ -9,49 +9,48 @@ Shapes: B texts, T words, E embedding width, D state width, M heads, k rank, C c
 from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from lamatext.errors import ModelError, require
+from lamatext.errors import ModelError
 from lamatext.saved.format import GRAPH, STATES_INPUT, WEIGHTS
+from lamatext.saved.onnx_protobuf import (
+    FLOAT,
+    INT32,
+    ExternalData,
+    write_graph,
+    write_model,
+    write_node,
+    write_tensor,
+    write_value,
+)
 from lamatext.saved.quantization import SCALE, Array
-from lamatext.saved.safetensors_layout import tensor_locations
+from lamatext.saved.safetensors_layout import TensorLocation, tensor_locations
 from lamatext.settings import ModelSettings
-
-if TYPE_CHECKING:
-    from onnx import ModelProto
 
 WITHOUT_GRAPH = ("te", "bert")  # systems that run in PyTorch only
 OPSET, IR_VERSION = 17, 9  # supported by every ONNX Runtime since 1.15
-FLOAT, INT32 = 1, 6  # onnx.TensorProto's numbers for these types
 
 
 def write_onnx(folder: Path, model: ModelSettings, tensors: Mapping[str, Array]) -> None:
-    """Write ``model.onnx`` for a network whose tensors are already in ``model.safetensors``.
-
-    The graph's tensors become ONNX external data: byte ranges of ``model.safetensors``.
-    """
-    graph = build_onnx_graph(model, tensors)
+    """Write ``model.onnx`` for a network whose tensors are already in ``model.safetensors``."""
     locations = tensor_locations((folder / WEIGHTS).read_bytes())
-    for tensor in graph.graph.initializer:
-        if tensor.name not in locations:
-            continue
-        location = locations[tensor.name]
-        tensor.ClearField("raw_data")
-        tensor.data_location = type(tensor).EXTERNAL
-        tensor.external_data.add(key="location", value=WEIGHTS)
-        tensor.external_data.add(key="offset", value=str(location.start))
-        tensor.external_data.add(key="length", value=str(location.end - location.start))
-    (folder / GRAPH).write_bytes(graph.SerializeToString())
+    (folder / GRAPH).write_bytes(build_onnx_graph(model, tensors, locations))
 
 
-def build_onnx_graph(model: ModelSettings, tensors: Mapping[str, Array]) -> "ModelProto":
-    """Build the ONNX graph of the system that ``model`` names, with all tensors inside.
+def build_onnx_graph(
+    model: ModelSettings,
+    tensors: Mapping[str, Array],
+    locations: Mapping[str, TensorLocation] | None = None,
+) -> bytes:
+    """Build the ONNX graph of the system that ``model`` names, as the bytes of ``model.onnx``.
 
     Args:
         model: settings of the network.
         tensors: its state dict, quantized or not (``lamatext.saved.quantization``).
+        locations: byte ranges of the tensors in ``model.safetensors``, which the graph then refers
+            to as ONNX external data; None stores the tensors in the graph.
 
     Inputs: ``ids`` (B, T) and ``lengths`` (B,), int32, every length at least 1. A system with a GRU
     also accepts precomputed GRU states (B, T, D) as ``STATES_INPUT``. Outputs: ``logits`` (B, C),
@@ -62,7 +61,7 @@ def build_onnx_graph(model: ModelSettings, tensors: Mapping[str, Array]) -> "Mod
             f"{model.name} has no ONNX graph, it runs in PyTorch only. "
             "Use TextClassifier.load with torch installed, or train another system."
         )
-    graph = OnnxGraphBuilder(tensors)
+    graph = OnnxGraphBuilder(tensors, locations or {})
     text = _embed(graph)
     _encode(graph, text)
     has_weights = _pool(graph, model, text)
@@ -84,12 +83,14 @@ class OnnxGraphBuilder:
     computed once, when ONNX Runtime loads the graph.
     """
 
-    def __init__(self, tensors: Mapping[str, Array]) -> None:
-        self._onnx = require("onnx", extra="train", purpose="Writing model.onnx")
+    def __init__(
+        self, tensors: Mapping[str, Array], locations: Mapping[str, TensorLocation]
+    ) -> None:
         self._tensors = tensors
-        self._nodes: list[Any] = []
-        self._initializers: dict[str, Any] = {}
-        self._optional_inputs: list[Any] = []
+        self._locations = locations
+        self._nodes: list[bytes] = []
+        self._initializers: dict[str, bytes] = {}
+        self._optional_inputs: list[bytes] = []
         self._numbers = count()
 
     def __contains__(self, name: str) -> bool:
@@ -98,20 +99,20 @@ class OnnxGraphBuilder:
     def add(self, op: str, *inputs: str, name: str | None = None, **attributes: object) -> str:
         """Add a node with the ONNX operator ``op`` and one output."""
         name = name or self._new_name(op)
-        self._nodes.append(self._onnx.helper.make_node(op, inputs, [name], **attributes))
+        self._nodes.append(write_node(op, inputs, [name], attributes))
         return name
 
     def split(self, value: str, parts: int) -> list[str]:
         """Add an ONNX Split of ``value`` into equal parts along its first axis."""
         stem = self._new_name("Split")
         names = [f"{stem}.{part}" for part in range(parts)]
-        self._nodes.append(self._onnx.helper.make_node("Split", [value], names, axis=0))
+        self._nodes.append(write_node("Split", [value], names, {"axis": 0}))
         return names
 
     def optional_input(self, name: str, shape: Sequence[str | int]) -> str:
         """Declare a float32 input of the ONNX graph that the caller may omit; it is then empty."""
         empty = np.zeros([0 if isinstance(size, str) else size for size in shape], np.float32)
-        self._initializers[name] = self._onnx.numpy_helper.from_array(empty, name)
+        self._initializers[name] = write_tensor(name, empty)
         self._optional_inputs.append(self._float_info(name, shape))
         return name
 
@@ -124,9 +125,9 @@ class OnnxGraphBuilder:
 
     def constant(self, value: Sequence[int] | Array) -> str:
         """Store a constant in the ONNX graph; a sequence (a shape or axes) as int64."""
-        array = np.asarray(value, np.int64) if isinstance(value, list | tuple) else value
+        array = value if isinstance(value, np.ndarray) else np.array(value, np.int64)
         name = self._new_name("Constant")
-        self._initializers[name] = self._onnx.numpy_helper.from_array(array, name)
+        self._initializers[name] = write_tensor(name, array)
         return name
 
     def number(self, value: float) -> str:
@@ -169,37 +170,34 @@ class OnnxGraphBuilder:
         scale = self.add("Gather", self._initializer(name + SCALE), ids)  # (B, T)
         return self.add("Mul", floats, self.add("Unsqueeze", scale, self.constant([2])))
 
-    def model(self, outputs: Mapping[str, Sequence[str | int]]) -> "ModelProto":
+    def model(self, outputs: Mapping[str, Sequence[str | int]]) -> bytes:
         """Return the complete ONNX model from ``ids`` and ``lengths`` to the named outputs."""
-        helper = self._onnx.helper
-        ids = helper.make_tensor_value_info("ids", INT32, ["B", "T"])
-        lengths = helper.make_tensor_value_info("lengths", INT32, ["B"])
-        graph = helper.make_graph(
-            self._nodes,
+        ids = write_value("ids", INT32, ["B", "T"])
+        lengths = write_value("lengths", INT32, ["B"])
+        graph = write_graph(
             "lamatext",
-            [ids, lengths, *self._optional_inputs],
-            [self._float_info(name, shape) for name, shape in outputs.items()],
-            list(self._initializers.values()),
+            nodes=self._nodes,
+            tensors=self._initializers.values(),
+            inputs=[ids, lengths, *self._optional_inputs],
+            outputs=[self._float_info(name, shape) for name, shape in outputs.items()],
         )
-        opset = helper.make_opsetid("", OPSET)
-        model: ModelProto = helper.make_model(
-            graph, opset_imports=[opset], ir_version=IR_VERSION, producer_name="lamatext"
-        )
-        return model
+        return write_model(graph, opset=OPSET, ir_version=IR_VERSION, producer="lamatext")
 
-    def _branch(self, add_nodes: Callable[[], str]) -> Any:
+    def _branch(self, add_nodes: Callable[[], str]) -> bytes:
         outer, self._nodes = self._nodes, []
         name = add_nodes()
         inner, self._nodes = self._nodes, outer
-        return self._onnx.helper.make_graph(inner, name, [], [self._float_info(name, None)])
+        output = self._float_info(name, None)
+        return write_graph(name, nodes=inner, tensors=[], inputs=[], outputs=[output])
 
-    def _float_info(self, name: str, shape: Sequence[str | int] | None) -> Any:
-        return self._onnx.helper.make_tensor_value_info(name, FLOAT, shape)
+    def _float_info(self, name: str, shape: Sequence[str | int] | None) -> bytes:
+        return write_value(name, FLOAT, shape)
 
     def _initializer(self, name: str) -> str:
         if name not in self._initializers:
-            tensor = self._onnx.numpy_helper.from_array(self._tensors[name], name)
-            self._initializers[name] = tensor
+            place = self._locations.get(name)
+            external = place and ExternalData(WEIGHTS, place.start, place.end - place.start)
+            self._initializers[name] = write_tensor(name, self._tensors[name], external)
         return name
 
     def _new_name(self, stem: str) -> str:

@@ -4,7 +4,6 @@ import base64
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -14,7 +13,6 @@ from safetensors.numpy import save
 from lamatext.atomic_write import write_text
 from lamatext.data.text_encoder import TextEncoder
 from lamatext.data.token_ids import FIRST_WORD
-from lamatext.errors import require
 from lamatext.runtime.parity import Parity, measure_parity, random_texts
 from lamatext.runtime.predictor import Predictor
 from lamatext.saved.format import load_config, ngrams_file
@@ -70,7 +68,7 @@ def export_web(folder: Path, out: Path, *, storage: Storage | None = None) -> We
 def _default_storage(folder: Path) -> tuple[Storage, Parity | None]:
     """Choose float16 for the web export of a float32 model if its predictions stay the same."""
     saved: Storage = load_config(folder)["storage"]
-    if saved == "float32" and find_spec("onnx"):
+    if saved == "float32":
         parity = _compare_storage(folder, "float16")
         if parity is not None and parity.holds:
             return "float16", parity
@@ -81,7 +79,6 @@ def _compare_storage(folder: Path, storage: Storage) -> Parity | None:
     """Compare a web export in ``storage`` with the saved model; None if no weight changes."""
     if storage in ("float32", load_config(folder)["storage"]):
         return None
-    require("onnx", extra="train", purpose="comparing a page with its model")
     model = load_model(folder)
     assert isinstance(model.encoder, TextEncoder)  # describe_model refuses all others
     with TemporaryDirectory() as temporary:

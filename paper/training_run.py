@@ -13,6 +13,7 @@ from torch import nn
 from lamatext.data.cache import Arrays, cached, fingerprint
 from lamatext.data.splits import Split, folds, stratified_split
 from lamatext.data.token_ids import TokenIds
+from lamatext.data.tokenizer import WordTokenizer
 from lamatext.data.vocabulary import Vocabulary
 from lamatext.data.word_vectors import Vectors, make_vectors
 from lamatext.metrics import score
@@ -146,6 +147,7 @@ def train(run: TrainingRun, data: TokenizedDataset, device: torch.device) -> Out
         run.recipe,
         classes=data.classes,
         word_vectors=_word2vec_vectors(run, texts),
+        tokenizer=WordTokenizer(),  # never used: the texts are tokenized, spaCy may be missing
         device=str(device),
     )
     curve: Value = [round(epoch.accuracy, 5) for epoch in trained.history]

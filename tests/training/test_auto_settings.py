@@ -8,13 +8,13 @@ def facts(rows: int, words: int, *, once: int = 0, classes: int = 2) -> DatasetS
     return DatasetSize(rows, words, once, classes)
 
 
-def test_nothing_is_left_to_auto() -> None:
+def test_every_auto_setting_is_resolved() -> None:
     settled = resolve_auto_settings(load_recipe("default"), facts(5_000, 100_000))
 
     assert "auto" not in settled.model_dump_json()
 
 
-def test_texts_without_a_word_settle_too() -> None:
+def test_texts_without_words_are_resolved_too() -> None:
     settled = resolve_auto_settings(load_recipe("default"), facts(5, 0))
 
     assert "auto" not in settled.model_dump_json()
@@ -33,13 +33,11 @@ def test_texts_without_a_word_settle_too() -> None:
         (facts(10**6, 5_000_001, once=10**6, classes=10**5), False),  # too many to learn from
     ],
 )
-def test_words_that_are_seen_too_seldom_are_read_by_their_characters(
-    given: DatasetSize, read: bool
-) -> None:
+def test_character_ngrams_are_enabled_where_words_are_rare(given: DatasetSize, read: bool) -> None:
     assert resolve_auto_settings(load_recipe("default"), given).ngrams.characters is read
 
 
-def test_epochs_fall_as_words_grow_and_rise_where_steps_are_few() -> None:
+def test_epochs_fall_with_more_words_and_rise_with_few_steps() -> None:
     default = load_recipe("default")
     sizes = [
         (100, 2_000),
@@ -56,7 +54,7 @@ def test_epochs_fall_as_words_grow_and_rise_where_steps_are_few() -> None:
     assert epochs == [60, 12, 7, 6, 2]
 
 
-def test_what_a_recipe_states_is_left_as_it_is() -> None:
+def test_settings_with_a_value_are_not_changed() -> None:
     stated = load_recipe("paper")
 
     settled = resolve_auto_settings(stated, facts(10, 100))

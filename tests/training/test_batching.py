@@ -24,7 +24,7 @@ def test_seed_and_epoch_fix_the_batches() -> None:
         assert_array_equal(one, other)
 
 
-def test_epochs_and_seeds_differ() -> None:
+def test_every_seed_and_epoch_has_its_own_order() -> None:
     lengths = np.full(200, 5)
     orders = {
         tuple(
@@ -37,7 +37,7 @@ def test_epochs_and_seeds_differ() -> None:
     assert len(orders) == 9
 
 
-def test_texts_of_a_batch_are_about_equally_long() -> None:
+def test_texts_of_a_batch_have_similar_lengths() -> None:
     lengths = np.random.default_rng(0).integers(1, 500, 4_000)
 
     padded = sum(

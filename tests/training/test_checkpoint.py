@@ -1,3 +1,4 @@
+import json
 import os
 from pathlib import Path
 from typing import Any
@@ -33,7 +34,7 @@ def some_state() -> TrainingState:
     )
 
 
-def test_a_state_comes_back_bit_for_bit(tmp_path: Path) -> None:
+def test_a_checkpoint_restores_the_state_bit_for_bit(tmp_path: Path) -> None:
     state = some_state()
 
     save_checkpoint(tmp_path / "deep" / "run.safetensors", state)
@@ -47,14 +48,14 @@ def test_a_state_comes_back_bit_for_bit(tmp_path: Path) -> None:
         assert all(torch.equal(before[name], after[name]) for name in before)
 
 
-def test_only_the_new_file_is_left(tmp_path: Path) -> None:
+def test_only_the_new_checkpoint_file_remains(tmp_path: Path) -> None:
     for _ in range(2):
         save_checkpoint(tmp_path / "run.safetensors", some_state())
 
     assert [path.name for path in tmp_path.iterdir()] == ["run.safetensors"]
 
 
-def test_a_crash_while_writing_leaves_the_old_state(
+def test_a_crash_while_writing_leaves_the_old_checkpoint(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "run.safetensors"
@@ -73,7 +74,7 @@ def test_a_crash_while_writing_leaves_the_old_state(
     assert [path.name for path in tmp_path.iterdir()] == ["run.safetensors"]
 
 
-def test_another_run_is_refused(tmp_path: Path) -> None:
+def test_the_checkpoint_of_another_run_is_refused(tmp_path: Path) -> None:
     save_checkpoint(tmp_path / "run.safetensors", some_state())
 
     with pytest.raises(ConfigError, match="belongs to a run with other data or settings"):
@@ -91,7 +92,7 @@ def test_a_damaged_file_is_refused(tmp_path: Path, keep: int) -> None:
 
 
 @pytest.mark.parametrize("kind", [SGD, Adam, AdamW])
-def test_an_optimiser_goes_on_as_if_it_had_never_stopped(kind: type[Optimizer]) -> None:
+def test_a_restored_optimizer_continues_like_an_uninterrupted_one(kind: type[Optimizer]) -> None:
     def made() -> tuple[nn.Module, Optimizer]:
         torch.manual_seed(0)
         network = nn.Linear(3, 2)
@@ -116,3 +117,17 @@ def test_an_optimiser_goes_on_as_if_it_had_never_stopped(kind: type[Optimizer]) 
 
     for one, other in zip(whole.parameters(), second.parameters(), strict=True):
         assert torch.equal(one, other)
+
+
+def test_an_epoch_record_survives_json() -> None:
+    record = EpochRecord(2, 0.1 + 0.2, 2 / 3, 1e-3, 0.7, 10)
+
+    assert EpochRecord.from_dict(json.loads(json.dumps(record.as_dict()))) == record
+
+
+def test_an_epoch_record_of_format_1_has_no_invented_values() -> None:
+    record = EpochRecord.from_dict({"epoch": 1, "loss": 0.5, "accuracy": 0.8, "seconds": 2.0})
+
+    assert (record.epoch, record.loss, record.accuracy, record.seconds) == (1, 0.5, 0.8, 2.0)
+    assert record.learning_rate is None
+    assert record.words is None

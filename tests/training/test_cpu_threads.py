@@ -27,7 +27,7 @@ def two_threads(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("two_threads")
-def test_torch_has_one_thread_and_the_kernel_all_of_them() -> None:
+def test_torch_gets_one_thread_and_the_kernel_all_of_them() -> None:
     with training_threads(network("lama-ctx")):
         assert (torch.get_num_threads(), thread_count(torch.get_num_threads())) == (1, 2)
         with training_threads(network("lama-ctx")):
@@ -37,7 +37,7 @@ def test_torch_has_one_thread_and_the_kernel_all_of_them() -> None:
 
 
 @pytest.mark.usefixtures("two_threads")
-def test_threads_come_back_when_training_fails() -> None:
+def test_thread_counts_are_restored_when_training_fails() -> None:
     with pytest.raises(ZeroDivisionError), training_threads(network("lama-ctx")):
         raise ZeroDivisionError
 
@@ -45,7 +45,7 @@ def test_threads_come_back_when_training_fails() -> None:
 
 
 @pytest.mark.usefixtures("two_threads")
-def test_a_network_without_the_kernel_has_one_thread_too_but_a_transformer_keeps_them() -> None:
+def test_every_small_network_gets_one_thread_and_a_transformer_keeps_all() -> None:
     with training_threads(network("avg")):
         assert torch.get_num_threads() == 1
     with training_threads(network("te")):
@@ -54,7 +54,9 @@ def test_a_network_without_the_kernel_has_one_thread_too_but_a_transformer_keeps
         assert torch.get_num_threads() == 2
 
 
-def test_the_environment_has_the_last_word(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_environment_variable_overrides_the_thread_count(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv(THREADS, "3")
 
     with kernel_threads(2):

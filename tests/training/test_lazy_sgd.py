@@ -40,7 +40,7 @@ def optimizer_of(network: nn.Module, momentum: float, decay: float) -> SGD:
 
 
 @pytest.mark.parametrize(("momentum", "decay"), [(0.9, 1e-2), (0.9, 0.0), (0.0, 0.1), (0.0, 0.0)])
-def test_vectors_end_where_torchs_dense_sgd_takes_them(momentum: float, decay: float) -> None:
+def test_lazy_sgd_ends_with_the_vectors_of_dense_sgd(momentum: float, decay: float) -> None:
     torch.manual_seed(0)
     dense = Scorer()
     lazy = deepcopy(dense)
@@ -74,7 +74,7 @@ def test_vectors_end_where_torchs_dense_sgd_takes_them(momentum: float, decay: f
             )
 
 
-def test_ids_of_a_batch_find_the_vectors_they_name() -> None:
+def test_renumbered_ids_find_their_vectors() -> None:
     network = Scorer()
     before = network.embedding.weight.detach().clone()
     ids = np.array([[7, 7, 3], [5, PAD, PAD]], np.int32)
@@ -89,7 +89,7 @@ def test_ids_of_a_batch_find_the_vectors_they_name() -> None:
     assert torch.equal(held[torch.from_numpy(found)], before[torch.from_numpy(ids)])
 
 
-def test_all_vectors_are_back_when_an_epoch_fails() -> None:
+def test_the_whole_embedding_is_restored_when_an_epoch_fails() -> None:
     network = Scorer()
     whole = network.embedding.weight
     vectors = LazySgd(network.embedding, optimizer_of(network, 0.9, 0.0))
@@ -109,7 +109,7 @@ def test_all_vectors_are_back_when_an_epoch_fails() -> None:
         (AdamW, "plateau", True, DenseUpdates),
     ],
 )
-def test_the_lazy_way_is_taken_where_it_is_exact(
+def test_lazy_sgd_is_used_where_it_is_exact(
     kind: type[Optimizer], schedule: str, trained: bool, expected: type
 ) -> None:
     network = Scorer()

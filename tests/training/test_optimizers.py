@@ -19,7 +19,7 @@ class Words(nn.Module):
 
 
 @pytest.mark.parametrize(("name", "kind"), [("sgd", SGD), ("adam", Adam), ("adamw", AdamW)])
-def test_the_settings_name_the_optimiser(name: str, kind: type[torch.optim.Optimizer]) -> None:
+def test_the_settings_choose_the_optimizer(name: str, kind: type[torch.optim.Optimizer]) -> None:
     made = make_optimizer(Words(), settings(optimizer=name, learning_rate=0.3, weight_decay=0.02))
 
     assert type(made) is kind
@@ -27,13 +27,13 @@ def test_the_settings_name_the_optimiser(name: str, kind: type[torch.optim.Optim
     assert made.param_groups[0]["weight_decay"] == 0.02
 
 
-def test_sgd_has_the_papers_momentum() -> None:
+def test_sgd_has_the_momentum_of_the_settings() -> None:
     made = make_optimizer(Words(), settings(optimizer="sgd", momentum=0.9))
 
     assert made.param_groups[0]["momentum"] == 0.9
 
 
-def test_word_vectors_do_not_decay_under_adamw() -> None:
+def test_adamw_does_not_decay_word_vectors() -> None:
     network = Words()
 
     made = make_optimizer(network, settings(optimizer="adamw", weight_decay=0.5))
@@ -48,7 +48,7 @@ def test_word_vectors_do_not_decay_under_adamw() -> None:
     assert len(decays) == 3
 
 
-def test_frozen_weights_are_left_alone() -> None:
+def test_frozen_weights_are_not_optimized() -> None:
     network = Words()
     network.embedding.requires_grad_(False)
 
@@ -57,7 +57,7 @@ def test_frozen_weights_are_left_alone() -> None:
     assert len(made.param_groups[0]["params"]) == 2
 
 
-def test_one_cycle_goes_up_then_down_to_nothing() -> None:
+def test_the_one_cycle_rate_rises_then_falls_to_zero() -> None:
     factors = [one_cycle_factor(step / 1000) for step in range(1000)]
     top = factors.index(max(factors))
 

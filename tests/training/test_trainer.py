@@ -95,7 +95,7 @@ def test_words_of_held_out_rows_are_not_counted() -> None:
     assert "onlyhere" not in vocabulary(run(dataset(rows, labels)))
 
 
-def test_a_second_run_takes_its_words_from_the_cache(
+def test_a_second_run_reads_words_and_vectors_from_the_cache(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LAMATEXT_CACHE", str(tmp_path))
@@ -113,7 +113,9 @@ def test_a_second_run_takes_its_words_from_the_cache(
     assert vocabulary(first) == vocabulary(second)
 
 
-def test_a_damaged_cache_costs_only_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_damaged_cache_does_not_change_the_result(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("LAMATEXT_CACHE", str(tmp_path))
     first = run(texts(40))
     for path in tmp_path.iterdir():
@@ -142,7 +144,7 @@ def test_a_checkpoint_of_other_data_or_settings_is_refused(
         run(texts(40, seed=seed), asked=recipe(training__learning_rate=rate), checkpoint=path)
 
 
-def test_too_few_texts_to_hold_out_stop_by_themselves() -> None:
+def test_with_too_few_texts_the_training_set_is_the_validation_set() -> None:
     with pytest.warns(UserWarning, match="4 texts are too few to hold out a validation set"):
         trained = run(texts(4))
 
@@ -160,7 +162,7 @@ def test_texts_without_a_word_are_trained_on(ngrams: bool) -> None:
     assert trained.ngrams is None
 
 
-def test_balanced_weights_are_scikit_learns() -> None:
+def test_balanced_class_weights_equal_those_of_scikit_learn() -> None:
     from sklearn.utils.class_weight import compute_class_weight
 
     labels = np.array([0, 0, 0, 1, 2, 2])
@@ -172,7 +174,7 @@ def test_balanced_weights_are_scikit_learns() -> None:
     np.testing.assert_allclose(found.numpy(), expected, rtol=1e-6)
 
 
-def test_weights_by_name_are_one_where_none_is_given() -> None:
+def test_a_class_without_a_given_weight_has_weight_one() -> None:
     found = class_weights({"b": 3.0}, np.array([0, 1]), ["a", "b"])
 
     assert found is not None
@@ -190,7 +192,7 @@ def test_a_device_that_is_not_there_is_refused(name: str) -> None:
         pick_device(name)
 
 
-def test_auto_is_a_device() -> None:
+def test_auto_picks_an_available_device() -> None:
     assert pick_device("auto").type in ("cpu", "cuda")
     assert pick_device("cpu").type == "cpu"
 
@@ -277,6 +279,6 @@ def test_another_sample_weight_is_another_run_for_a_checkpoint(tmp_path: Path) -
         ([0.0, 1.0] * 20, "every training text of the class 'neg' has the weight 0"),
     ],
 )
-def test_sample_weights_that_make_no_sense_are_refused(weights: list[float], message: str) -> None:
+def test_invalid_sample_weights_are_refused(weights: list[float], message: str) -> None:
     with pytest.raises(DataError, match=message):
         run(texts(40), sample_weight=weights)

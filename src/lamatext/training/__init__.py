@@ -1,1 +1,1 @@
-"""Network and batches → trained network."""
+"""Training: preparation, training loop, checkpoints, calibration."""

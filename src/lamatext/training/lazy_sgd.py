@@ -29,7 +29,7 @@ class DenseUpdates:
     """Embedding updates without lazy SGD: the optimizer itself moves every row at every step."""
 
     def epoch(self, rate: float, steps: int) -> AbstractContextManager[None]:  # noqa: ARG002 - for LazySgd
-        """Open an epoch of ``steps`` embedding updates at one learning rate."""
+        """Open an epoch of ``steps`` lazy or dense embedding updates at one learning rate."""
         return nullcontext()
 
     def load_rows(self, ids: Ids) -> Ids:
@@ -37,7 +37,7 @@ class DenseUpdates:
         return ids
 
     def step(self) -> None:
-        """Update the loaded embedding rows, after the optimizer has updated all other weights."""
+        """Update the embedding rows that lazy SGD has loaded, after the optimizer's own step."""
 
 
 class LazySgd(DenseUpdates):
@@ -87,7 +87,7 @@ class LazySgd(DenseUpdates):
         self._updated_at[rows] = self._now
 
     def _distinct(self, ids: Ids) -> Ids:
-        """Return the distinct rows that ``ids`` name and store each row's ``_position``."""
+        """Return the distinct embedding rows of ``ids`` and store each row's ``_position``."""
         flat = np.append(np.int32(PAD), ids.ravel())
         order = np.arange(len(flat), dtype=np.int32)
         self._position[flat[::-1]] = order[::-1]  # of equal ids the first is written last

@@ -205,7 +205,7 @@ def training_loss(
 
 
 def measure_accuracy(network: nn.Module, dataset: EncodedDataset, device: torch.device) -> float:
-    """Return the validation accuracy: the fraction of texts with the right largest logit."""
+    """Measure the validation accuracy after an epoch of the training loop."""
     logits = predict_logits(network, dataset, device)
     return float((logits.argmax(axis=1) == dataset.labels).mean())
 
@@ -213,7 +213,7 @@ def measure_accuracy(network: nn.Module, dataset: EncodedDataset, device: torch.
 def predict_logits(
     network: nn.Module, dataset: EncodedDataset, device: torch.device
 ) -> NDArray[np.float32]:
-    """Return a network's logits (n, C) in evaluation mode, in the row order of the dataset."""
+    """Predict the logits (n, C) of a dataset outside the training loop, in row order."""
     network.eval()
     order: list[Indices] = []
     logits: list[Tensor] = []

@@ -25,7 +25,7 @@ _WORD2VEC_SETTINGS = {name for name in TextSettings.model_fields if name.startsw
 
 @dataclass(frozen=True, slots=True)
 class PreparedRun:
-    """Result of the preparation: what the training loop starts from."""
+    """Result of the preparation of a training run: network, encoder, token ids, settings."""
 
     recipe: Recipe  # every ``auto`` replaced by a value
     network: nn.Module  # with initial weights
@@ -87,7 +87,7 @@ def _prepare_pretrained(
     classes: int,
     progress: Progress,
 ) -> PreparedRun:
-    """Prepare a run with a pretrained encoder, which has its own subwords and vectors."""
+    """Prepare a training run with a pretrained encoder, which has its own subwords and vectors."""
     from lamatext.data.subword_encoder import SubwordEncoder
     from lamatext.nn.pretrained import load_pretrained
 
@@ -111,7 +111,7 @@ def _prepare_pretrained(
 def tokenize_texts(
     texts: pa.ChunkedArray, text: TextSettings, progress: Progress
 ) -> TokenizedTexts:
-    """Split texts into words before any vocabulary is chosen; the result is cached on disk."""
+    """Prepare the words of a training run's texts; the result is cached on disk."""
 
     def compute() -> Arrays:
         tokens = tokenize(texts, make_tokenizer(text.tokenizer, lower=text.lowercase), progress)
@@ -127,7 +127,7 @@ def tokenize_texts(
 
 
 def encode_tokens(tokens: TokenizedTexts, vocabulary: Vocabulary, text: TextSettings) -> TokenIds:
-    """Return the token ids of all texts in a training run, for a vocabulary and text settings."""
+    """Prepare the token ids of a training run's texts for a vocabulary and text settings."""
     return tokens.encode(
         vocabulary, rare_words=text.rare_words, max_words=text.max_words, last_words=text.last_words
     )
@@ -136,7 +136,7 @@ def encode_tokens(tokens: TokenizedTexts, vocabulary: Vocabulary, text: TextSett
 def _initial_vectors(
     recipe: Recipe, vocabulary: Vocabulary, token_ids: TokenIds, progress: Progress
 ) -> Vectors:
-    """Return the initial word vectors of a network; those of word2vec are cached on disk."""
+    """Prepare the initial word vectors of a training run; those of word2vec are cached."""
     text, seed = recipe.text, recipe.seed
 
     def train_word2vec() -> Arrays:

@@ -160,7 +160,7 @@ def _train(
         compile_cpu_kernels()
     state = fit(network, train, validation, settings, progress)
     round_as_stored(network, recipe.storage)
-    ngrams, scales, accuracy = _calibrate(prepared, data, split, settings, progress)
+    ngrams, scales, accuracy = _finish(prepared, data, split, settings, progress)
     network.to("cpu").eval()
     round_as_stored(network, recipe.storage)  # calibration changed the last layer
     return TrainedModel(
@@ -176,14 +176,14 @@ def _train(
     )
 
 
-def _calibrate(
+def _finish(
     prepared: PreparedRun,
     data: EncodedDataset,
     split: Split,
     settings: LoopSettings,
     progress: Progress,
 ) -> tuple[NgramModel | None, dict[str, float], float | None]:
-    """Calibrate the trained network on the validation texts, with the n-gram model if enabled.
+    """Finish training a model: fit the n-gram model if enabled, and calibrate both parts.
 
     An n-gram model fitted on the training texts determines the factor of each part; the final one
     is fitted on training and validation texts.
@@ -225,7 +225,7 @@ def _calibrate(
 def _join(
     train: Dataset, validation: Dataset | None, recipe: Recipe, classes: Sequence[Label]
 ) -> tuple[pa.ChunkedArray, ClassIndices, Split]:
-    """Join the data to train on; return all texts, their class indices and the split."""
+    """Join the datasets to train a model on; return all texts, class indices and the split."""
     encoder = LabelEncoder(tuple(classes))
     labels = encoder.encode(train.require_labels(), source=train.source)
     if validation is None:
@@ -268,7 +268,7 @@ def _check_class_totals(train: EncodedDataset, class_names: Sequence[str]) -> No
 
 
 def round_as_stored(network: nn.Module, storage: str) -> None:
-    """Round the weights of a trained network to the values that its saved file will hold."""
+    """Finish training by rounding the weights to the values that the saved file will hold."""
     if storage == "float32":
         return
     tensors = {name: tensor.cpu().numpy() for name, tensor in network.state_dict().items()}
@@ -277,7 +277,7 @@ def round_as_stored(network: nn.Module, storage: str) -> None:
 
 
 def pick_device(name: str) -> torch.device:
-    """Return the device to train on; ``auto`` is a GPU if there is one, otherwise the CPU."""
+    """Return the device to train a model on; ``auto`` is a GPU if there is one, else the CPU."""
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
@@ -297,7 +297,7 @@ def pick_device(name: str) -> torch.device:
 def class_weights(
     setting: str | Mapping[str, float] | None, labels: ClassIndices, classes: Sequence[str]
 ) -> Tensor | None:
-    """Return the weight of each class (C,) in the training loss.
+    """Return the weight (C,) of each class when a model is trained.
 
     ``balanced`` gives all classes the same total weight.
     """

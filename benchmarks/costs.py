@@ -24,12 +24,12 @@ from lamatext.baselines import BASELINES, train_baseline
 from lamatext.classifier import TextClassifier
 from lamatext.data.dataset import Dataset
 from lamatext.data.labels import LabelEncoder
-from lamatext.data.sources import load_dataset
 from lamatext.recipes import resolve_recipe
 from lamatext.runtime.parallel import usable_cores
 from lamatext.runtime.predictor import Predictor
 from lamatext.saved.format import folder_size
 from lamatext.settings import Recipe
+from paper.official_datasets import load_paper_dataset
 from paper.protocol import MINILM as MINILM_SETTINGS
 from paper.records import Record, Records
 
@@ -70,7 +70,9 @@ def record_costs(records: Records, dataset: str, model: str) -> None:
     waiting = Record(EXPERIMENT, dataset_name(dataset), model, "bytes", 0.0, device=describe_cpu())
     if records.has(waiting.key) or (dataset, model) in SKIPPED:
         return
-    costs = asdict(measure_costs(load_dataset(dataset), load_dataset(dataset, split="test"), model))
+    costs = asdict(
+        measure_costs(load_paper_dataset(dataset), load_paper_dataset(dataset, "test"), model)
+    )
     records.add(
         replace(waiting, metric=metric, value=value).with_provenance()
         for metric, value in costs.items()

@@ -13,10 +13,10 @@ import numpy as np
 from benchmarks.comparison import Comparison, Seconds, time_alternating
 from benchmarks.plain_pytorch import plain_pytorch
 from benchmarks.untrained_models import load_eager, save_untrained
-from lamatext.data.sources import load_dataset
 from lamatext.data.tokenizer import WordTokenizer
 from lamatext.recipes import load_recipe
 from lamatext.runtime.predictor import Predictor
+from paper.official_datasets import load_paper_dataset
 
 REPEATS = 10  # predictions per round; their median latency counts
 
@@ -25,7 +25,7 @@ def measure(
     source: str = "imdb", *, texts: int = 3000, words: int = 200, rounds: int = 30, starts: int = 7
 ) -> list[Comparison]:
     """Compare latencies: ``lama-ctx`` and the default recipe with eager PyTorch; cold start."""
-    corpus = load_dataset(source)
+    corpus = load_paper_dataset(source)
     sample = corpus.take(np.random.default_rng(0).permutation(len(corpus))[:texts])
     text = text_of(words, sample.texts.to_pylist())
     with tempfile.TemporaryDirectory() as folder:

@@ -30,12 +30,12 @@ from lamatext.baselines import BASELINES, LeaderboardRow, train_baseline
 from lamatext.classifier import TextClassifier
 from lamatext.data.dataset import Dataset
 from lamatext.data.labels import LabelEncoder
-from lamatext.data.sources import load_dataset
 from lamatext.metrics import Scores, score
 from lamatext.recipes import resolve_recipe
 from lamatext.runtime.predictor import Predictor
 from lamatext.saved.format import folder_size
 from lamatext.settings import Recipe
+from paper.official_datasets import load_paper_dataset
 from paper.records import Record, Records
 
 EXPERIMENT = "leaderboard"
@@ -50,7 +50,7 @@ def load_row_recipe(model: str, seed: int) -> Recipe:
 
 def measure_job(job: AccuracyJob, device: str) -> list[Record]:
     """Train and score one leaderboard row; baselines have no seed."""
-    train, test = load_dataset(job.dataset), load_dataset(job.dataset, split="test")
+    train, test = load_paper_dataset(job.dataset), load_paper_dataset(job.dataset, "test")
     if job.seed is None:
         row = train_baseline(job.model, train).evaluate(test)
         return make_records(job, row, "cpu")

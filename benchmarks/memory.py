@@ -10,8 +10,8 @@ import numpy as np
 from benchmarks.comparison import Comparison
 from benchmarks.untrained_models import save_untrained
 from lamatext.data.dataset import Dataset
-from lamatext.data.sources import load_dataset
 from lamatext.recipes import load_recipe
+from paper.official_datasets import load_paper_dataset
 
 WORDS_PER_LINE = 20
 
@@ -27,7 +27,7 @@ sys.exit(status)
 
 def measure(source: str = "mr", *, few: int = 10_000, many: int = 1_000_000) -> list[Comparison]:
     """Return the ratio of peak memory at ``many`` texts to that at ``few``."""
-    corpus = load_dataset(source)
+    corpus = load_paper_dataset(source)
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
         recipe = load_recipe("paper/lama-ctx").with_values({"text.tokenizer": "words"})

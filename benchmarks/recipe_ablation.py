@@ -34,7 +34,6 @@ from benchmarks.leaderboard import score_saved
 from lamatext.classifier import TextClassifier
 from lamatext.data.dataset import Dataset
 from lamatext.data.labels import LabelEncoder
-from lamatext.data.sources import load_dataset
 from lamatext.data.splits import stratified_split
 from lamatext.data.tokenizer import make_tokenizer
 from lamatext.metrics import Scores, score
@@ -45,6 +44,7 @@ from lamatext.settings import Recipe
 from lamatext.training.auto_settings import DatasetSize, resolve_auto_settings
 from lamatext.training.calibration import fit_factors
 from paper.markdown import MISSING, markdown_table
+from paper.official_datasets import load_paper_dataset
 from paper.records import Record, Records
 
 EXPERIMENT = "ablation"
@@ -103,7 +103,7 @@ def changed_recipe(job: AccuracyJob) -> Recipe:
 def measure_job(job: AccuracyJob, device: str) -> list[Record]:
     """Train the changed recipe and return the records of its ablation scores."""
     recipe = changed_recipe(job)
-    parts = split_training_part(load_dataset(job.dataset), recipe)
+    parts = split_training_part(load_paper_dataset(job.dataset), recipe)
     if job.model == NGRAMS_ONLY:
         scores, size = score_ngram_model(recipe, parts)
         used_device = "cpu"

@@ -82,10 +82,10 @@ def measure_server(model: Path, words: int, seconds: float, *, rounds: int) -> l
 def train_model(folder: Path) -> Path:
     """Train a model of the default recipe for one epoch, to be served, and save it."""
     from lamatext.classifier import TextClassifier
-    from lamatext.data.sources import load_dataset
+    from paper.official_datasets import load_paper_dataset
 
     try:
-        corpus = load_dataset(DATA)
+        corpus = load_paper_dataset(DATA)
     except DataError as error:
         raise SkippedError(str(error)) from error
     sample = corpus.take(np.random.default_rng(0).permutation(len(corpus))[:TRAINING_TEXTS])

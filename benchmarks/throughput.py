@@ -21,10 +21,10 @@ from benchmarks.plain_pytorch import plain_pytorch
 from benchmarks.untrained_models import load_eager, save_untrained
 from lamatext.baselines import train_baseline
 from lamatext.data.dataset import Dataset
-from lamatext.data.sources import load_dataset
 from lamatext.data.token_ids import batches_by_length
 from lamatext.recipes import load_recipe
 from lamatext.runtime.predictor import Predictor
+from paper.official_datasets import load_paper_dataset
 
 BATCH_WORDS = (2048, 8192, 32768)  # batch sizes that eager PyTorch is tried with
 TRIAL_ROUNDS = 3  # rounds that choose its batch size and threads
@@ -37,8 +37,8 @@ def measure(
     source: str = "imdb", *, train: int = 3000, test: int = 1500, rounds: int = 3
 ) -> list[Comparison]:
     """Compare the throughput in texts per second, including reading and tokenizing."""
-    train_sample = _sample(load_dataset(source), train)
-    test_sample = _sample(load_dataset(source, split="test"), test)
+    train_sample = _sample(load_paper_dataset(source), train)
+    test_sample = _sample(load_paper_dataset(source, "test"), test)
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
         pq.write_table(pa.table({"text": test_sample.texts}), place / "texts.parquet")

@@ -21,6 +21,7 @@ from lamatext.data.tokenized_texts import tokenize
 from lamatext.data.tokenizer import WordTokenizer
 from lamatext.data.vocabulary import Vocabulary
 from lamatext.errors import require
+from paper.official_datasets import load_paper_dataset
 
 Tokenize = Callable[[list[str]], object]
 
@@ -28,7 +29,7 @@ Tokenize = Callable[[list[str]], object]
 def measure(source: str = "imdb", *, texts: int = 4000, rounds: int = 5) -> list[Comparison]:
     """Compare tokenization speed; spaCy, which is slow, reads a tenth of the texts."""
     with tempfile.TemporaryDirectory() as folder:
-        corpus, place = load_dataset(source), Path(folder)
+        corpus, place = load_paper_dataset(source), Path(folder)
         many = _write_sample(corpus, texts, place / "many.parquet")
         few = _write_sample(corpus, max(texts // 10, 1), place / "few.parquet")
         return [

@@ -17,7 +17,6 @@ from torch.profiler import ProfilerActivity, profile
 from benchmarks.comparison import Comparison, time_alternating
 from benchmarks.plain_pytorch import SWITCHES, best_threads, plain_pytorch
 from lamatext.data.labels import LabelEncoder
-from lamatext.data.sources import load_dataset
 from lamatext.data.splits import Split, stratified_split
 from lamatext.data.token_ids import Indices
 from lamatext.nn.network import Network
@@ -28,6 +27,7 @@ from lamatext.training.lazy_sgd import embedding_updates
 from lamatext.training.loop import LoopSettings, make_training_step
 from lamatext.training.optimizers import make_optimizer
 from lamatext.training.preparation import prepare_run
+from paper.official_datasets import load_paper_dataset
 
 CPU = torch.device("cpu")
 PROFILED_BATCHES = 6
@@ -125,7 +125,7 @@ def make_task(source: str, batches: int) -> Task:
     recipe = load_recipe("paper/lama-ctx").with_values(
         {"text.word_vectors": "random", "text.tokenizer": "words"}
     )
-    corpus = load_dataset(source)
+    corpus = load_paper_dataset(source)
     encoder = LabelEncoder.fit(corpus.require_labels())
     labels = encoder.encode(corpus.require_labels())
     split = Split(*stratified_split(labels, (0.9, 0.1), recipe.seed))

@@ -14,9 +14,7 @@ from numpy.typing import NDArray
 
 from lamatext.atomic_write import replace_atomically
 from lamatext.data.dataset import Dataset
-from lamatext.data.datasets.catalog import CATALOG
 from lamatext.data.labels import LabelEncoder
-from lamatext.data.sources import load_dataset
 from lamatext.data.token_ids import TokenIds
 from lamatext.data.tokenized_texts import TokenizedTexts
 from lamatext.errors import DataError
@@ -24,6 +22,7 @@ from lamatext.progress import SILENT
 from lamatext.recipes import load_recipe
 from lamatext.training.preparation import tokenize_texts
 from paper.markdown import MISSING, markdown_table
+from paper.official_datasets import SUBSTITUTES, load_paper_dataset, sample_at_most
 from paper.published_results import STATISTICS
 from paper.records import Record, Records
 
@@ -117,10 +116,10 @@ def tokenize_subwords(name: str, encoder: str, max_texts: int | None = None) -> 
 
 def read_parts(name: str, max_texts: int | None = None) -> tuple[Dataset, Dataset]:
     """Read the training and test part of a data set, at most ``max_texts`` random texts each."""
-    train, test = (
-        _subsample(load_dataset(name, split=split), max_texts) for split in ("train", "test")
-    )
-    return train, test
+    train, test = load_paper_dataset(name), load_paper_dataset(name, "test")
+    if max_texts is None:
+        return train, test
+    return sample_at_most(train, max_texts), sample_at_most(test, max_texts)
 
 
 def _read_both_parts(
@@ -131,12 +130,6 @@ def _read_both_parts(
     encoder = LabelEncoder.fit(train.require_labels())
     labels = [encoder.encode(part.require_labels(), source=name) for part in (train, test)]
     return texts, np.concatenate(labels), tuple(encoder.names), len(train)
-
-
-def _subsample(dataset: Dataset, max_texts: int | None) -> Dataset:
-    if max_texts is None or len(dataset) <= max_texts:
-        return dataset
-    return dataset.take(np.sort(np.random.default_rng(0).permutation(len(dataset))[:max_texts]))
 
 
 def _drop_rare_words(tokens: TokenizedTexts, train_size: int, min_count: int) -> TokenizedTexts:
@@ -197,7 +190,7 @@ def datasets_table(records: Records) -> str:
         return ours if published is None else f"{ours} ({published[column]:,})"
 
     def row_title(dataset: str) -> str:
-        replaced = CATALOG[dataset].replaces
+        replaced = SUBSTITUTES.get(dataset)
         return f"{dataset} (for {replaced})" if replaced else dataset
 
     names = dict.fromkeys([*STATISTICS, *(dataset for dataset, _ in by_statistic)])

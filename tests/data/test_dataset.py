@@ -42,3 +42,9 @@ def test_missing_labels_are_an_error_that_names_the_source() -> None:
     assert unlabelled.take(np.array([0])).labels is None
     with pytest.raises(DataError, match=r"b.csv: no labels. .*--label-column"):
         dataset(["a"], ["x"]).concatenate(unlabelled)
+
+
+def test_a_label_without_a_new_name_stays_as_it_is() -> None:
+    renamed = dataset(["a", "b"], ["0", "1"]).rename_labels({"0": "neg"})
+
+    assert renamed.require_labels().to_pylist() == ["neg", "1"]

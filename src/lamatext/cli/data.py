@@ -12,7 +12,7 @@ EXAMPLE = "Example: LAMATEXT_DATA=data lamatext data"
 
 def run(as_json: options.Json = False, quiet: options.IsQuiet = False) -> None:
     """List the named data sets: where each one is, its sizes, origin and license terms."""
-    from lamatext.data.datasets.locations import DATA_VARIABLE, list_datasets
+    from lamatext.data.named_datasets import DATA_VARIABLE, list_datasets
 
     datasets = list_datasets()
     if as_json:
@@ -37,8 +37,7 @@ def run(as_json: options.Json = False, quiet: options.IsQuiet = False) -> None:
     console.print("\nOrigin and terms")
     for dataset in datasets:
         entry = dataset.entry
-        note = f" Substitute for {entry.replaces}." if entry.replaces else ""
-        console.print(f"  {entry.name}: {entry.origin}. {entry.terms}.{note}", markup=False)
+        console.print(f"  {entry.name}: {entry.origin}. {entry.terms}.", markup=False)
     console.print(f"\nSearched in ${DATA_VARIABLE}, then in installed packages, then on the Hub.")
     available = [dataset.entry.name for dataset in datasets if dataset.location]
     if available and not quiet:

@@ -36,6 +36,11 @@ class Dataset:
         labels = None if self.labels is None else _take_rows(self.labels, rows)
         return replace(self, texts=_take_rows(self.texts, rows), labels=labels)
 
+    def rename_labels(self, names: dict[str, str]) -> "Dataset":
+        """Return the dataset with new label names; a label without a new name stays as it is."""
+        labels = [names.get(label, label) for label in self.require_labels().to_pylist()]
+        return replace(self, labels=pa.chunked_array([labels], pa.string()))
+
     def concatenate(self, other: "Dataset") -> "Dataset":
         """Return the rows of this dataset followed by those of ``other``; both need labels."""
         first, second = self.require_labels(), other.require_labels()

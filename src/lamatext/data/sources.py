@@ -1,14 +1,12 @@
-"""Data sources as users name them: a file, a folder, stdin, a known data set, a Hub address."""
+"""Data sources as users name them: a file, a folder, stdin, a named data set, a Hub address."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pyarrow as pa
 
-from lamatext.data.column_detection import choose_label_column, choose_text_column
 from lamatext.data.dataset import Dataset
-from lamatext.data.datasets.catalog import CATALOG, find_entry
-from lamatext.data.datasets.locations import has_test_set, load_named_dataset
+from lamatext.data.named_datasets import CATALOG, find_entry, has_test_set, load_named_dataset
 from lamatext.data.readers.folder_reader import folder_has_split, folder_table
 from lamatext.data.readers.format_detection import file_table
 from lamatext.data.readers.hub_reader import PREFIX, hub_splits, hub_table
@@ -27,7 +25,7 @@ def load_dataset(
     """Load the texts and labels of a data source.
 
     Args:
-        source: a file, a folder, ``-`` for stdin, a known data set, or ``hf:OWNER/NAME``.
+        source: a file, a folder, ``-`` for stdin, a named data set, or ``hf:OWNER/NAME``.
         split: ``train`` or ``test``.
         text_column: the column of the texts; None detects it by its name.
         label_column: the column of the labels; None detects it by its name.
@@ -36,9 +34,7 @@ def load_dataset(
     if _is_known_name(source) and text_column is None and label_column is None:
         return load_named_dataset(source, split)
     table = open_table(source, split=split, format=format)
-    text = choose_text_column(table.columns, text_column, table.name)
-    label = choose_label_column(table.columns, label_column, text, table.name)
-    return table.to_dataset(text, label, source)
+    return table.to_dataset(text_column, label_column, source=source)
 
 
 def open_table(source: str, *, split: str = "train", format: str | None = None) -> Table:
@@ -64,7 +60,7 @@ def has_test_split(source: str) -> bool:
 
 
 def _is_known_name(source: str) -> bool:
-    """Return whether the source names a known data set; raise DataError for a misspelt name."""
+    """Return whether the source names a named data set; raise DataError for a misspelt name."""
     if source in CATALOG:
         return True
     if source == "-" or source.startswith(PREFIX):

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lamatext.data.readers.line_blocks import read_blocks
+from lamatext.data.readers.input_files import read_blocks
 from lamatext.data.token_ids import FIRST_WORD, UNK, TokenIds
 from lamatext.data.vocabulary import Vocabulary
 from lamatext.errors import ConfigError, DataError, require

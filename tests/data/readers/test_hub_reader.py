@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from lamatext.data.datasets import official_files
 from lamatext.data.sources import has_test_split, load_dataset, open_table
 from lamatext.errors import DataError, MissingExtraError
 
@@ -99,20 +98,18 @@ def test_the_missing_hub_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None
         load_dataset("hf:owner/name")
 
 
-def test_known_data_sets_are_loaded_from_the_hub_last(
+def test_named_data_sets_are_loaded_from_the_hub_last(
     hub: Answers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("LAMATEXT_DATA", raising=False)
-    monkeypatch.setitem(official_files.YELP_SIZES, "train", 2)
     hub["Yelp/yelp_review_full", None, "train"] = reviews(["1 star", "2 star"])
     hub["fancyzhx/yelp_polarity", None, "train"] = reviews(["1", "2"])
 
     stars, polarity = load_dataset("yelp"), load_dataset("yelp-polarity")
 
-    assert len(stars) == 2
     assert stars.labels is not None
     assert polarity.labels is not None
-    assert set(stars.labels.to_pylist()) <= {"1", "2"}
+    assert stars.labels.to_pylist() == ["2", "1", "2"]
     assert polarity.labels.to_pylist() == ["pos", "neg", "pos"]
     assert has_test_split("yelp")
 

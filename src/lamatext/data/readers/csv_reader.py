@@ -8,7 +8,7 @@ from itertools import chain
 import pyarrow as pa
 import pyarrow.csv as pacsv
 
-from lamatext.data.readers.line_blocks import Block
+from lamatext.data.readers.input_files import Block
 from lamatext.data.readers.table import Table
 from lamatext.errors import DataError
 

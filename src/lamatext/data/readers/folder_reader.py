@@ -6,7 +6,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from lamatext.data.readers.format_detection import file_table, is_table_file
-from lamatext.data.readers.line_blocks import read_text
+from lamatext.data.readers.input_files import read_text
 from lamatext.data.readers.table import Table
 from lamatext.errors import DataError
 

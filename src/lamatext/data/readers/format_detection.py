@@ -4,9 +4,13 @@ from itertools import chain
 from pathlib import Path
 
 from lamatext.data.readers.csv_reader import Dialect, csv_table
-from lamatext.data.readers.input_files import decompressed_suffix, missing_file_error, source_name
+from lamatext.data.readers.input_files import (
+    decompressed_suffix,
+    missing_file_error,
+    read_blocks,
+    source_name,
+)
 from lamatext.data.readers.jsonl_reader import jsonl_table
-from lamatext.data.readers.line_blocks import read_blocks
 from lamatext.data.readers.parquet_reader import parquet_table
 from lamatext.data.readers.table import Table
 from lamatext.data.readers.text_lines_reader import LABEL_PREFIX, fasttext_table, plain_lines_table

@@ -8,7 +8,7 @@ from typing import NoReturn
 
 import pyarrow as pa
 
-from lamatext.data.readers.line_blocks import Block
+from lamatext.data.readers.input_files import Block
 from lamatext.data.readers.table import Table
 from lamatext.errors import DataError
 

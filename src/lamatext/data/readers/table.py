@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lamatext.data.column_detection import choose_label_column, choose_text_column
 from lamatext.data.dataset import Dataset
 from lamatext.errors import DataError
 
@@ -33,11 +34,15 @@ class Table:
             columns = [pa.array([], pa.string()) for _ in self.columns]
             yield pa.RecordBatch.from_arrays(columns, names=list(self.columns))
 
-    def to_dataset(self, text: str, label: str, source: str) -> Dataset:
-        """Read a text and a label column of the table into a dataset.
+    def to_dataset(
+        self, text: str | None = None, label: str | None = None, *, source: str = ""
+    ) -> Dataset:
+        """Read a text and a label column of the table into a dataset; None detects the column.
 
         A missing text becomes an empty text; a missing label raises DataError.
         """
+        text = choose_text_column(self.columns, text, self.name)
+        label = choose_label_column(self.columns, label, text, self.name)
         texts: list[pa.Array] = []
         labels: list[pa.Array] = []
         rows = 0

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
-from lamatext.data.readers.line_blocks import Block
+from lamatext.data.readers.input_files import Block
 from lamatext.data.readers.table import Table
 from lamatext.errors import DataError
 

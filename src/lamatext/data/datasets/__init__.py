@@ -1,1 +1,0 @@
-"""Data sets known by name: catalog, locations, official files and derived sets."""

@@ -17,8 +17,7 @@ from benchmarks.comparison import Comparison, time_alternating
 from lamatext.data.dataset import Dataset
 from lamatext.data.sources import load_dataset
 from lamatext.data.token_ids import TokenIds
-from lamatext.data.tokenized_texts import tokenize
-from lamatext.data.tokenizer import WordTokenizer
+from lamatext.data.tokenizer import WordTokenizer, tokenize
 from lamatext.data.vocabulary import Vocabulary
 from lamatext.errors import require
 from paper.official_datasets import load_paper_dataset

@@ -12,8 +12,7 @@ import torch
 from lamatext.data.dataset import Dataset
 from lamatext.data.labels import LabelEncoder
 from lamatext.data.text_encoder import TextEncoder
-from lamatext.data.tokenized_texts import tokenize
-from lamatext.data.tokenizer import WordTokenizer
+from lamatext.data.tokenizer import WordTokenizer, tokenize
 from lamatext.data.vocabulary import Vocabulary
 from lamatext.ngrams.fitting import fit_ngrams
 from lamatext.nn.network import build_network

@@ -16,7 +16,7 @@ from lamatext.atomic_write import replace_atomically
 from lamatext.data.dataset import Dataset
 from lamatext.data.labels import LabelEncoder
 from lamatext.data.token_ids import TokenIds
-from lamatext.data.tokenized_texts import TokenizedTexts
+from lamatext.data.tokenizer import TokenizedTexts
 from lamatext.errors import DataError
 from lamatext.progress import SILENT
 from lamatext.recipes import load_recipe
@@ -49,16 +49,14 @@ class TokenizedDataset:
 
     def save(self, path: Path) -> None:
         """Write the tokenized data set as a compressed ``.npz`` file."""
-        words = np.frombuffer(
-            "\n".join(self.tokens.types).encode("utf-8", "surrogatepass"), np.uint8
-        )
+        arrays = self.tokens.to_arrays()
         id_type = np.uint16 if len(self.tokens.types) < 2**16 else np.int32
         with replace_atomically(path) as unfinished, unfinished.open("wb") as file:
             np.savez_compressed(
                 file,
-                types=words,
-                ids=self.tokens.rows.ids.astype(id_type),
-                lengths=self.tokens.rows.lengths.astype(np.int32),
+                types=arrays["types"],
+                ids=arrays["ids"].astype(id_type),
+                lengths=arrays["lengths"],
                 labels=self.labels.astype(np.uint8),
                 trained=np.array(self.train_size),
                 classes=np.array(self.classes),
@@ -81,12 +79,9 @@ def load_tokenized(name: str, folder: Path, *, max_texts: int | None = None) -> 
         tokenized.save(path)
         return tokenized
     with np.load(path) as arrays:
-        offsets = np.concatenate([[0], np.cumsum(arrays["lengths"], dtype=np.int64)])
-        types = arrays["types"].tobytes().decode("utf-8", "surrogatepass").split("\n")
-        rows = TokenIds(arrays["ids"].astype(np.int32), offsets)
         return TokenizedDataset(
             name,
-            TokenizedTexts(tuple(types), rows),
+            TokenizedTexts.from_arrays(arrays),
             arrays["labels"].astype(np.int64),
             int(arrays["trained"]),
             tuple(str(label) for label in arrays["classes"]),
@@ -104,7 +99,7 @@ def tokenize_words(name: str, max_texts: int | None = None) -> TokenizedDataset:
 
 def tokenize_subwords(name: str, encoder: str, max_texts: int | None = None) -> TokenizedDataset:
     """Tokenize the texts of a data set into the subwords of a pretrained encoder."""
-    from lamatext.data.subword_encoder import SubwordEncoder
+    from lamatext.data.text_encoder import SubwordEncoder
     from lamatext.nn.pretrained import load_pretrained
 
     texts, labels, classes, train_size = _read_both_parts(name, max_texts)
@@ -135,11 +130,9 @@ def _read_both_parts(
 def _drop_rare_words(tokens: TokenizedTexts, train_size: int, min_count: int) -> TokenizedTexts:
     frequent = tokens.counts(np.arange(train_size)) >= min_count
     new_ids = np.cumsum(frequent) - 1
-    remains = frequent[tokens.rows.ids]  # (N,) of all tokens
-    running = np.concatenate([[0], np.cumsum(remains)])
-    ids = new_ids[tokens.rows.ids[remains]].astype(np.int32)
+    rows = tokens.rows.filter(frequent[tokens.rows.ids])
     types = tuple(tokens.types[i] for i in np.flatnonzero(frequent))
-    return TokenizedTexts(types, TokenIds(ids, running[tokens.rows.offsets]))
+    return TokenizedTexts(types, TokenIds(new_ids[rows.ids].astype(np.int32), rows.offsets))
 
 
 def count_datasets(records: Records, names: tuple[str, ...]) -> list[str]:

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from lamatext.data.subword_encoder import CHUNK, SubwordEncoder
+from lamatext.data.text_encoder import CHUNK, SubwordEncoder
 
 tokenizers = pytest.importorskip("tokenizers", reason="needs the extra bert")
 

@@ -2,11 +2,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from lamatext.data.text_encoder import RareWords, TextEncoder
+from lamatext.data.text_encoder import TextEncoder
 from lamatext.data.token_ids import FIRST_WORD, UNK
-from lamatext.data.tokenized_texts import tokenize
-from lamatext.data.tokenizer import WordTokenizer
-from lamatext.data.vocabulary import Vocabulary
+from lamatext.data.tokenizer import WordTokenizer, tokenize
+from lamatext.data.vocabulary import RareWords, Vocabulary
 
 TEXTS = [
     "The film, the film!",

@@ -35,3 +35,13 @@ def test_token_ids_of_no_texts_are_empty() -> None:
 
     assert len(empty) == 0
     assert empty.ids.dtype == np.int32
+
+
+def test_filter_removes_token_ids_and_keeps_the_number_of_texts() -> None:
+    rows = TokenIds.from_lists([[5, 6], [6], [7, 5]])
+
+    assert [row.tolist() for row in map(rows.filter(rows.ids != 6).__getitem__, range(3))] == [
+        [5],
+        [],
+        [7, 5],
+    ]

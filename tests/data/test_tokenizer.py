@@ -1,10 +1,19 @@
 import unicodedata
 
+import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from lamatext.data.tokenizer import SpacyTokenizer, Tokenizer, WordTokenizer, make_tokenizer
+from lamatext.data.tokenizer import (
+    SpacyTokenizer,
+    TokenizedTexts,
+    Tokenizer,
+    WordTokenizer,
+    make_tokenizer,
+    tokenize,
+)
 
 CASES = [
     ("A fine film.", ["a", "fine", "film", "."]),
@@ -90,3 +99,14 @@ def test_each_tokenizer_accepts_lone_surrogates(name: str) -> None:
 
     assert tokenizer.words(text)[-1] == "emoji"
     assert tokenizer.spans(text)[-1] == (7, 12)
+
+
+@pytest.mark.parametrize("texts", [["a film", "", "film 👍🏽!"], [""]])
+def test_tokenized_texts_are_restored_from_their_arrays(texts: list[str]) -> None:
+    tokens = tokenize(pa.chunked_array([texts], pa.large_string()), WordTokenizer())
+
+    restored = TokenizedTexts.from_arrays(tokens.to_arrays())
+
+    assert restored.types == tokens.types
+    np.testing.assert_array_equal(restored.rows.ids, tokens.rows.ids)
+    np.testing.assert_array_equal(restored.rows.offsets, tokens.rows.offsets)

@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from lamatext.data.subword_encoder import SubwordEncoder
+from lamatext.data.text_encoder import SubwordEncoder
 from lamatext.errors import MissingExtraError, ModelError
 from lamatext.nn.network import count_parameters
 from lamatext.nn.pretrained import Pretrained, PretrainedNetwork, load_pretrained, rebuild

@@ -1,16 +1,18 @@
-"""Text encoder: texts to the word ids that a network reads, with the position of each word."""
+"""Text encoders: texts to the word or subword ids that a network reads, with their positions."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol, TypeVar
+from itertools import islice
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
 from lamatext.data.token_ids import UNK, Ids, TokenIds
-from lamatext.data.tokenizer import Span, Tokenizer
-from lamatext.data.vocabulary import Vocabulary
+from lamatext.data.tokenizer import Span, Tokenizer, encodable
+from lamatext.data.vocabulary import RareWords, Vocabulary
+from lamatext.errors import require
 
-RareWords = Literal["drop", "unknown"]
+CHUNK = 1024  # texts that a subword tokenizer encodes in one call, on all cores
 T = TypeVar("T")
 
 
@@ -32,7 +34,7 @@ class TextEncoder:
 
     tokenizer: Tokenizer
     vocabulary: Vocabulary
-    rare_words: RareWords = "drop"  # what happens to words outside the vocabulary
+    rare_words: RareWords = "drop"
     max_words: int | None = None  # a longer text is shortened; None keeps all words
     last_words: int = 0  # how many of ``max_words`` are taken from the end of a long text
 
@@ -70,3 +72,48 @@ class TextEncoder:
         if self.max_words is None or len(items) <= self.max_words:
             return items
         return items[: self.max_words - self.last_words] + items[len(items) - self.last_words :]
+
+
+class SubwordEncoder:
+    """Subword encoder with a Hugging Face tokenizer, including its special tokens."""
+
+    def __init__(self, tokenizer: Any, max_words: int | None = None) -> None:
+        """Wrap a ``tokenizers.Tokenizer``; ``max_words`` None keeps its own length limit."""
+        tokenizer.no_padding()
+        if max_words is not None:
+            tokenizer.enable_truncation(max_words)
+        self._tokenizer = tokenizer
+
+    @classmethod
+    def from_json(cls, text: str, max_words: int | None = None) -> "SubwordEncoder":
+        """Create a subword encoder from the text of a ``tokenizer.json``."""
+        tokenizers = require("tokenizers", extra="bert", purpose="the model bert")
+        return cls(tokenizers.Tokenizer.from_str(text), max_words)
+
+    def to_json(self) -> str:
+        """Return the ``tokenizer.json`` of the subword encoder, including the length limit."""
+        text: str = self._tokenizer.to_str()
+        return text
+
+    def __len__(self) -> int:
+        """Return the number of subwords in the vocabulary of the pretrained tokenizer."""
+        return int(self._tokenizer.get_vocab_size())
+
+    @property
+    def max_words(self) -> int | None:
+        """The maximum number of subwords that the encoder reads of a text."""
+        limit = self._tokenizer.truncation
+        return None if limit is None else int(limit["max_length"])
+
+    def encode(self, texts: Iterable[str]) -> TokenIds:
+        """Encode each text as subword ids."""
+        rows: list[list[int]] = []
+        remaining = map(encodable, texts)
+        while chunk := list(islice(remaining, CHUNK)):
+            rows += [encoding.ids for encoding in self._tokenizer.encode_batch_fast(chunk)]
+        return TokenIds.from_lists(rows)
+
+    def encode_with_spans(self, text: str) -> tuple[Ids, list[Span]]:
+        """Encode one text as subword ids and character spans, (0, 0) for special tokens."""
+        encoding = self._tokenizer.encode(encodable(text))
+        return np.array(encoding.ids, np.int32), list(encoding.offsets)

@@ -48,6 +48,11 @@ class TokenIds:
         shift = np.repeat(self.offsets[rows] - offsets[:-1], lengths)
         return TokenIds(self.ids[np.arange(offsets[-1]) + shift], offsets)
 
+    def filter(self, keep: NDArray[np.bool_]) -> "TokenIds":
+        """Return the token ids that ``keep`` (N,) marks; a text may become empty."""
+        kept_before = np.concatenate([[0], np.cumsum(keep)])
+        return TokenIds(self.ids[keep], kept_before[self.offsets])
+
     def pad(self, rows: Indices) -> tuple[Ids, Ids]:
         """Return the token ids at ``rows`` as a right-padded batch (B, T) and its lengths (B,)."""
         lengths = self.lengths[rows]

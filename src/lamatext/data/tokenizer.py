@@ -1,12 +1,23 @@
-"""Tokenizers: text to words, each with its character span in the original text."""
+"""Tokenizers: text to words with their character spans, and the tokenized texts of a dataset."""
 
 import re
 import unicodedata
-from collections.abc import Callable
+from array import array
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import cache
-from typing import Protocol
+from typing import Any, Protocol
 
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from lamatext.data.dataset import text_batches
+from lamatext.data.token_ids import UNK, Indices, TokenIds
+from lamatext.data.vocabulary import RareWords, Vocabulary
 from lamatext.errors import require
+from lamatext.progress import SILENT, Progress
 
 Span = tuple[int, int]
 
@@ -113,3 +124,83 @@ def _combining_marks() -> str:
     return "".join(
         chr(code) for code in range(0x300, 0x10000) if unicodedata.category(chr(code))[0] == "M"
     )
+
+
+@dataclass(frozen=True, slots=True)
+class TokenizedTexts:
+    """Tokenized texts of a dataset: each word is stored as its position in ``types``."""
+
+    types: tuple[str, ...]  # the distinct words, in order of first appearance
+    rows: TokenIds  # for each text the positions of its words in ``types``
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> "TokenizedTexts":
+        """Restore tokenized texts from the arrays of ``to_arrays``."""
+        text = arrays["types"].tobytes().decode("utf-8", "surrogatepass")
+        offsets = np.concatenate([[0], np.cumsum(arrays["lengths"], dtype=np.int64)])
+        rows = TokenIds(arrays["ids"].astype(np.int32), offsets)
+        return cls(tuple(text.split("\n")) if text else (), rows)
+
+    def to_arrays(self) -> dict[str, NDArray[Any]]:
+        """Return the tokenized texts as arrays for a file: distinct words, ids and lengths."""
+        words = "\n".join(self.types).encode("utf-8", "surrogatepass")
+        types = np.frombuffer(words, np.uint8)
+        return {"types": types, "ids": self.rows.ids, "lengths": self.rows.lengths}
+
+    def counts(self, rows: Indices) -> Indices:
+        """Count the occurrences of each distinct word in the tokenized texts at ``rows``."""
+        return np.bincount(self.rows.take(rows).ids, minlength=len(self.types))
+
+    def words(self, rows: Indices) -> list[list[str]]:
+        """Return the words of the tokenized texts at ``rows`` as strings."""
+        types = self.types
+        return [[types[i] for i in self.rows[row]] for row in rows]
+
+    def encode(
+        self,
+        vocabulary: Vocabulary,
+        *,
+        rare_words: RareWords = "drop",
+        max_words: int | None = None,
+        last_words: int = 0,
+    ) -> TokenIds:
+        """Encode the tokenized texts like ``TextEncoder.encode``, without the strings."""
+        table = np.array([vocabulary.ids.get(word, UNK) for word in self.types] or [UNK], np.int32)
+        rows = TokenIds(table[self.rows.ids], self.rows.offsets)
+        if rare_words == "drop":
+            rows = rows.filter(rows.ids != UNK)
+        if max_words is not None:
+            position = np.arange(len(rows.ids)) - np.repeat(rows.offsets[:-1], rows.lengths)
+            to_end = np.repeat(rows.offsets[1:], rows.lengths) - np.arange(len(rows.ids))
+            is_short = np.repeat(rows.lengths <= max_words, rows.lengths)
+            is_first = position < max_words - last_words
+            rows = rows.filter(is_short | is_first | (to_end <= last_words))
+        return _fill_empty_texts(rows)
+
+
+def tokenize(
+    texts: pa.ChunkedArray, tokenizer: Tokenizer, progress: Progress = SILENT
+) -> TokenizedTexts:
+    """Return the tokenized texts of a column; words are numbered in order of first appearance."""
+    numbers: defaultdict[str, int] = defaultdict()
+    numbers.default_factory = numbers.__len__
+    ids, ends = array("i"), array("q", [0])
+    progress.stage("tokenizing", len(texts))
+    for batch in text_batches(texts):
+        for text in batch.to_pylist():
+            ids.extend(map(numbers.__getitem__, tokenizer.words(text)))
+            ends.append(len(ids))
+        progress.advance(len(batch))
+    return TokenizedTexts(
+        tuple(numbers), TokenIds(np.frombuffer(ids, np.int32), np.frombuffer(ends, np.int64))
+    )
+
+
+def _fill_empty_texts(rows: TokenIds) -> TokenIds:
+    """Give each tokenized text without any known word the one id UNK."""
+    empty = np.flatnonzero(rows.lengths == 0)
+    if not len(empty):
+        return rows
+    ids = np.insert(rows.ids, rows.offsets[empty], UNK)
+    inserted = np.concatenate([[0], np.cumsum(rows.lengths == 0)])
+    return TokenIds(ids, rows.offsets + inserted)

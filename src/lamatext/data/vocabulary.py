@@ -1,11 +1,13 @@
 """Vocabulary: the words that a model knows and their ids."""
 
 from collections.abc import Mapping, Sequence
+from typing import Literal
 
 import numpy as np
 
 from lamatext.data.token_ids import FIRST_WORD, Indices
 
+RareWords = Literal["drop", "unknown"]  # what happens to words outside the vocabulary
 RESERVED = ("<pad>", "<unk>")  # the ids below FIRST_WORD, as written in a vocabulary file
 
 

@@ -15,8 +15,7 @@ from safetensors.numpy import load_file, save
 
 from lamatext import __version__
 from lamatext.atomic_write import write_text
-from lamatext.data.subword_encoder import SubwordEncoder
-from lamatext.data.text_encoder import Encoder, TextEncoder
+from lamatext.data.text_encoder import Encoder, SubwordEncoder, TextEncoder
 from lamatext.data.tokenizer import make_tokenizer
 from lamatext.data.vocabulary import Vocabulary
 from lamatext.errors import ModelError, require

@@ -11,8 +11,7 @@ from lamatext.data.cache import Arrays, cached, fingerprint
 from lamatext.data.splits import Split
 from lamatext.data.text_encoder import Encoder, TextEncoder
 from lamatext.data.token_ids import TokenIds
-from lamatext.data.tokenized_texts import TokenizedTexts, tokenize
-from lamatext.data.tokenizer import Tokenizer, make_tokenizer
+from lamatext.data.tokenizer import TokenizedTexts, Tokenizer, make_tokenizer, tokenize
 from lamatext.data.vocabulary import Vocabulary
 from lamatext.data.word_vectors import Vectors, make_vectors
 from lamatext.nn.network import build_network
@@ -88,7 +87,7 @@ def _prepare_pretrained(
     progress: Progress,
 ) -> PreparedRun:
     """Prepare a training run with a pretrained encoder, which has its own subwords and vectors."""
-    from lamatext.data.subword_encoder import SubwordEncoder
+    from lamatext.data.text_encoder import SubwordEncoder
     from lamatext.nn.pretrained import load_pretrained
 
     torch.manual_seed(recipe.seed)
@@ -114,16 +113,11 @@ def tokenize_texts(
     """Prepare the words of a training run's texts; the result is cached on disk."""
 
     def compute() -> Arrays:
-        tokens = tokenize(texts, make_tokenizer(text.tokenizer, lower=text.lowercase), progress)
-        types = np.frombuffer("\n".join(tokens.types).encode("utf-8", "surrogatepass"), np.uint8)
-        return {"types": types, "ids": tokens.rows.ids, "offsets": tokens.rows.offsets}
+        tokenizer = make_tokenizer(text.tokenizer, lower=text.lowercase)
+        return tokenize(texts, tokenizer, progress).to_arrays()
 
-    arrays = cached("tokens", fingerprint("1", text.tokenizer, text.lowercase, texts), compute)
-    types = arrays["types"].tobytes().decode("utf-8", "surrogatepass").split("\n")
-    return TokenizedTexts(
-        tuple(types) if len(arrays["types"]) else (),
-        TokenIds(arrays["ids"].astype(np.int32), arrays["offsets"].astype(np.int64)),
-    )
+    key = fingerprint("2", text.tokenizer, text.lowercase, texts)
+    return TokenizedTexts.from_arrays(cached("tokens", key, compute))
 
 
 def encode_tokens(tokens: TokenizedTexts, vocabulary: Vocabulary, text: TextSettings) -> TokenIds:

@@ -17,8 +17,7 @@ from lamatext.data.labels import ClassIndices, Label, LabelEncoder
 from lamatext.data.splits import Split, hold_out_validation
 from lamatext.data.text_encoder import Encoder
 from lamatext.data.token_ids import Indices
-from lamatext.data.tokenized_texts import TokenizedTexts
-from lamatext.data.tokenizer import Tokenizer
+from lamatext.data.tokenizer import TokenizedTexts, Tokenizer
 from lamatext.data.word_vectors import Vectors
 from lamatext.errors import ConfigError, DataError
 from lamatext.kernels.cpu_compilation import compile_cpu_kernels, cpu_kernels_are_compiled

@@ -67,7 +67,7 @@ def run(  # noqa: PLR0913 - one argument per option of the command
     column, batches = _table_of(text) if text else _read(str(source), text_column, format_)
     labelled = predict_batches(predictor, batches, column, top_k=top_k, proba=proba)
     rows = 0
-    kind = "jsonl" if as_json and out is None else None
+    kind = "jsonl" if as_json else "csv"
     with output.progress(quiet=quiet or out is None) as progress, open_writer(out, kind) as write:
         progress.stage("predicting")
         for batch in labelled:

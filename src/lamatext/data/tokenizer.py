@@ -73,23 +73,18 @@ class SpacyTokenizer:
     def __init__(self, *, lower: bool = True) -> None:
         spacy = require("spacy", extra="paper", purpose="text.tokenizer = spacy")
         self.lower = lower
-        self._split: Callable[[str], list[object]] = spacy.blank("en").tokenizer
+        self._split: Callable[[str], list[Any]] = spacy.blank("en").tokenizer
 
     def words(self, text: str) -> list[str]:
         """Split a text into words with spaCy's tokenizer."""
-        return [
-            token.lower_ if self.lower else token.text  # type: ignore[attr-defined]
-            for token in self._split(encodable(text))
-            if not token.is_space  # type: ignore[attr-defined]
-        ]
+        return [token.lower_ if self.lower else token.text for token in self._tokens(text)]
 
     def spans(self, text: str) -> list[Span]:
         """Return the character spans of the words that spaCy's tokenizer finds."""
-        return [
-            (token.idx, token.idx + len(token))  # type: ignore[attr-defined,arg-type]
-            for token in self._split(encodable(text))
-            if not token.is_space  # type: ignore[attr-defined]
-        ]
+        return [(token.idx, token.idx + len(token)) for token in self._tokens(text)]
+
+    def _tokens(self, text: str) -> list[Any]:
+        return [token for token in self._split(encodable(text)) if not token.is_space]
 
 
 def encodable(text: str) -> str:

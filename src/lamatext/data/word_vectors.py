@@ -79,6 +79,7 @@ def train_word2vec(
     epochs = int(text.word2vec_epochs)
     progress.stage("word2vec", epochs)
     model = word2vec.Word2Vec(
+        _Sentences(vocabulary.words, rows),
         vector_size=text.vector_width,
         window=text.word2vec_window,
         sg=int(text.word2vec_skip_gram),
@@ -87,14 +88,6 @@ def train_word2vec(
         workers=1,
         seed=seed + 1,
         epochs=epochs,
-        max_final_vocab=None,
-    )
-    sentences = _Sentences(vocabulary.words, rows)
-    model.build_vocab(sentences)
-    model.train(
-        sentences,
-        total_examples=model.corpus_count,
-        epochs=model.epochs,
         callbacks=[Epochs()],
     )
     vectors = random_vectors(len(vocabulary), text.vector_width, seed)

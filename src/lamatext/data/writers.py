@@ -12,29 +12,30 @@ import pyarrow as pa
 from lamatext.atomic_write import replace_atomically
 from lamatext.errors import ConfigError
 
+FORMATS = ("csv", "tsv", "jsonl", "parquet")
+
 Write = Callable[[pa.RecordBatch], None]
 
 
 @contextmanager
-def open_writer(path: Path | None, format: str | None = None) -> Iterator[Write]:
+def open_writer(path: Path | None, stdout_format: str = "csv") -> Iterator[Write]:
     """Open a writer of batches in the format of the file extension; ``path`` None is stdout."""
     if path is None:
-        with _writer(sys.stdout.buffer, format or "csv") as write:
+        with _writer(sys.stdout.buffer, stdout_format) as write:
             yield write
         return
     check_writable(path)
-    format = format or _extension(path)
     with (
         replace_atomically(path) as temporary,
         temporary.open("wb") as file,
-        _writer(file, format) as write,
+        _writer(file, _extension(path)) as write,
     ):
         yield write
 
 
 def check_writable(path: Path) -> None:
     """Raise ConfigError if no writer has that file extension, or if the path is a folder."""
-    if _extension(path) not in _WRITERS:
+    if _extension(path) not in FORMATS:
         name = path.suffix or "a file without extension"
         raise ConfigError(f"{path}: cannot write {name}. Use .csv, .tsv, .jsonl or .parquet.")
     if path.is_dir():
@@ -47,50 +48,27 @@ def _extension(path: Path) -> str:
 
 @contextmanager
 def _writer(file: IO[bytes], format: str) -> Iterator[Write]:
-    opened: list[Any] = []  # by the first batch, which has the columns
+    arrow_writer: Any = None  # created by the first batch, which has the columns
 
     def write(batch: pa.RecordBatch) -> None:
-        if not opened:
-            opened.append(_WRITERS[format](file, batch.schema))
-        opened[0].write_batch(batch)
+        nonlocal arrow_writer
+        if format == "jsonl":
+            for row in batch.to_pylist():
+                file.write(json.dumps(row, ensure_ascii=False).encode() + b"\n")
+        else:
+            arrow_writer = arrow_writer or _arrow_writer(file, format, batch.schema)
+            arrow_writer.write_batch(batch)
         file.flush()
 
     yield write
-    if opened:
-        opened[0].close()
+    if arrow_writer is not None:
+        arrow_writer.close()
 
 
-def _csv(delimiter: str) -> Callable[[IO[bytes], pa.Schema], Any]:
-    def make(file: IO[bytes], schema: pa.Schema) -> Any:
-        from pyarrow import csv
+def _arrow_writer(file: IO[bytes], format: str, schema: pa.Schema) -> Any:
+    from pyarrow import csv, parquet  # only when needed: predicting one text starts faster
 
-        options = csv.WriteOptions(delimiter=delimiter)
-        return csv.CSVWriter(file, schema, write_options=options)
-
-    return make
-
-
-def _parquet(file: IO[bytes], schema: pa.Schema) -> Any:
-    from pyarrow import parquet
-
-    return parquet.ParquetWriter(file, schema)
-
-
-class _Jsonl:
-    def __init__(self, file: IO[bytes], schema: pa.Schema) -> None:  # noqa: ARG002 - the interface of the others
-        self._file = file
-
-    def write_batch(self, batch: pa.RecordBatch) -> None:
-        for row in batch.to_pylist():
-            self._file.write(json.dumps(row, ensure_ascii=False).encode() + b"\n")
-
-    def close(self) -> None:
-        """Leave the JSONL file open: its owner closes it."""
-
-
-_WRITERS: dict[str, Callable[[IO[bytes], pa.Schema], Any]] = {
-    "csv": _csv(","),
-    "tsv": _csv("\t"),
-    "jsonl": _Jsonl,
-    "parquet": _parquet,
-}
+    if format == "parquet":
+        return parquet.ParquetWriter(file, schema)
+    options = csv.WriteOptions(delimiter="\t" if format == "tsv" else ",")
+    return csv.CSVWriter(file, schema, write_options=options)

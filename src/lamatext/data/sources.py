@@ -38,7 +38,7 @@ def load_dataset(
 
 
 def open_table(source: str, *, split: str = "train", format: str | None = None) -> Table:
-    """Open a data source as a table; a named data set takes precedence over a folder of that name."""
+    """Open a data source as a table; a named data set takes precedence over a folder."""
     if source.startswith(PREFIX):
         return hub_table(source, split)
     if _is_named_dataset(source):

@@ -91,20 +91,20 @@ def missing_file_error(source: str) -> DataError:
 
 
 class Block(NamedTuple):
-    """A block of whole lines of a text file."""
+    """A block of whole lines of an input file."""
 
     data: bytes  # UTF-8 without byte order mark
     line: int  # the number of its first line, from 1
 
     def lines(self) -> Iterator[tuple[int, str]]:
-        """Yield the number and the text of each line in the block, without the line end."""
+        """Yield the number and the text of each line of the input block, without line ends."""
         text = self.data.decode().removesuffix("\n")
         for number, line in enumerate(text.split("\n"), start=self.line):
             yield number, line.removesuffix("\r")
 
 
 def read_blocks(source: str) -> Iterator[Block]:
-    """Read a text file in blocks of whole lines; raise DataError at a line that is not UTF-8."""
+    """Read an input file in blocks of whole lines; raise DataError where it is not UTF-8."""
     name, line = source_name(source), 1
     incomplete: list[bytes] = []  # the pieces of a line whose end has not been read yet
     for chunk in _text_chunks(source):
@@ -123,7 +123,7 @@ def read_blocks(source: str) -> Iterator[Block]:
 
 
 def read_text(source: str) -> str:
-    """Read a whole UTF-8 text file, joined from its blocks of lines."""
+    """Read a whole UTF-8 input file, joined from its blocks of lines."""
     return b"".join(block.data for block in read_blocks(source)).decode()
 
 

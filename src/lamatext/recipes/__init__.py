@@ -27,7 +27,7 @@ def load_recipe(source: str | Recipe) -> Recipe:
 
 
 def replace_network(recipe: Recipe, model: str) -> Recipe:
-    """Return the recipe with another network, leaving training and n-grams unchanged.
+    """Replace the network of a recipe, leaving training and n-gram settings unchanged.
 
     The network's own sizes and its text settings are those of the paper's recipe for it (a
     Transformer needs its embedding width, ``lama-ctx-dp`` its λ). A pretrained encoder (``bert``)
@@ -53,7 +53,7 @@ def resolve_recipe(
     values: Mapping[str, object] | None = None,
     where: str = "--set",
 ) -> Recipe:
-    """Combine a recipe, a network that replaces its own, and individual settings.
+    """Build the final recipe from a base recipe, an optional network and individual settings.
 
     Args:
         model: the name of a system; None keeps the recipe's.
@@ -82,7 +82,10 @@ def recipe_names() -> list[str]:
 
 
 def parse_assignments(pairs: Iterable[str]) -> dict[str, object]:
-    """Parse ``--set`` options such as ``model.heads=8``: TOML values, otherwise plain text."""
+    """Parse recipe settings from ``--set`` options such as ``model.heads=8``.
+
+    Values are parsed as TOML; anything else is plain text.
+    """
     values: dict[str, object] = {}
     for pair in pairs:
         name, equals, text = pair.partition("=")
@@ -102,7 +105,7 @@ def _parse_toml_value(text: str) -> object:
 
 
 def _check_effect(names: Iterable[str], recipe: Recipe, where: str) -> None:
-    """Raise ConfigError for the first setting that has no effect on the recipe's network."""
+    """Raise ConfigError if one of the named settings has no effect on the recipe's network."""
     model = recipe.model.name
     for name in names:
         if not has_effect(name, model):
@@ -113,7 +116,7 @@ def _check_effect(names: Iterable[str], recipe: Recipe, where: str) -> None:
 
 
 def _read_recipe_tree(name: str, extending: tuple[str, ...] = ()) -> dict[str, object]:
-    """Read a recipe file and every recipe that it extends into one tree of settings."""
+    """Read a recipe file and all recipes that it extends into one tree of settings."""
     if name in extending:
         raise ConfigError(f"{name}: extends itself ({' → '.join((*extending, name))}).")
     tree = _read_toml(name)
@@ -147,7 +150,7 @@ def _read_toml(name: str) -> dict[str, object]:
 
 
 def _merge(base: Mapping[str, object], changes: Mapping[str, object]) -> dict[str, object]:
-    """Merge two trees of settings; values of ``changes`` take precedence."""
+    """Merge two trees of recipe settings; values in ``changes`` take precedence."""
     tree = dict(base)
     for name, value in changes.items():
         below = tree.get(name)

@@ -24,7 +24,7 @@ EMBEDDING = "embedding.weight"
 
 
 class _GruLayout(ctypes.Structure):
-    """The struct ``gru`` of gru.c: sizes of the compiled GRU and pointers to its arrays."""
+    """ctypes mirror of the C struct of the compiled GRU, with its sizes and array pointers."""
 
     _fields_ = [
         *((name, ctypes.c_int64) for name in ("inputs", "units", "trios", "known")),
@@ -35,7 +35,10 @@ class _GruLayout(ctypes.Structure):
 
 @cache
 def compiled_library() -> ctypes.CDLL | None:
-    """Load the compiled gru.c; None if it was not built or the CPU lacks AVX2 and FMA."""
+    """Load the compiled GRU library; return None if it is not built or the CPU cannot run it.
+
+    The CPU must support AVX2 and FMA.
+    """
     spec = find_spec("lamatext.runtime._gru")
     if spec is None or spec.origin is None:
         return None
@@ -48,7 +51,10 @@ def compiled_library() -> ctypes.CDLL | None:
 
 
 class CompiledGru:
-    """Embedding and bi-GRU of a network in compiled C; safe to use from several threads."""
+    """Compiled C implementation of the embedding lookup and the bidirectional GRU.
+
+    Several threads may use one instance.
+    """
 
     def __init__(self, code: ctypes.CDLL, tensors: Mapping[str, Array]) -> None:
         self._code, self._tensors = code, tensors
@@ -61,7 +67,10 @@ class CompiledGru:
         self._layout.gates, self._layout.known = self._gates.ctypes.data, len(self._gates)
 
     def states(self, ids: Ids, lengths: Ids) -> Floats:
-        """Run the compiled GRU over texts ``ids`` (B, T): states (B, T, 2h), zero in padding."""
+        """Run the compiled GRU on a padded batch of texts and return its hidden states.
+
+        ``ids`` is (B, T); the states are (B, T, 2h), zero in the padding.
+        """
         gate_rows = np.array(ids, np.int32, order="C")
         is_rare = gate_rows.view(np.uint32) >= len(self._gates)
         rare = gate_rows[is_rare]
@@ -79,7 +88,10 @@ class CompiledGru:
         return states
 
     def _gate_inputs(self, words: Array) -> Floats:
-        """Compute W_i x + b for some word ids with the compiled GRU: (count, 2·N·3·8)."""
+        """Compute how much each word's embedding adds to the gates of the compiled GRU.
+
+        For the embedding x of a word this is W_i x + b; the result is (count, 2·N·3·8).
+        """
         rows = self._embeddings(words)
         gates = _aligned_empty(len(words), 2 * self._trios * 3 * LANES)
         layout = ctypes.addressof(self._layout)
@@ -94,7 +106,10 @@ class CompiledGru:
 
 
 def _gru_arrays(tensors: Mapping[str, Array]) -> list[Floats]:
-    """Arrange weights for the compiled GRU: W_i, its biases, W_h, its biases: (2, N, ·, 3, 8)."""
+    """Arrange the weights and biases in the memory layout that the compiled GRU expects.
+
+    The arrays are W_i, its biases, W_h and its biases, each (2, N, ·, 3, 8).
+    """
     directions: list[list[Array]] = []
     for suffix in ("", "_reverse"):
         kinds = ("weight_ih", "bias_ih", "weight_hh", "bias_hh")
@@ -109,7 +124,10 @@ def _gru_arrays(tensors: Mapping[str, Array]) -> list[Floats]:
 
 
 def _by_lanes(gates: Array) -> Array:
-    """Regroup gates (3, h, k) for the compiled GRU: SIMD vectors (N, k, 3, 8), zero-padded."""
+    """Regroup gate weights into zero-padded SIMD vectors for the compiled GRU.
+
+    The shape changes from (3, h, k) to (N, k, 3, 8).
+    """
     padded = np.pad(gates, ((0, 0), (0, -gates.shape[1] % LANES), (0, 0)))
     return padded.reshape(3, -1, LANES, padded.shape[2]).transpose(1, 3, 0, 2)
 
@@ -121,7 +139,10 @@ def _aligned_copy(array: Array) -> Floats:
 
 
 def _aligned_empty(*shape: int) -> Floats:
-    """Allocate float32 memory for the compiled GRU, aligned so that no vector spans cache lines."""
+    """Allocate a float32 array for the compiled GRU, aligned to the CPU's cache lines.
+
+    No SIMD vector then spans two cache lines.
+    """
     size = 4 * prod(shape)
     buffer = np.empty(size + CACHE_LINE, np.uint8)
     start = -buffer.ctypes.data % CACHE_LINE

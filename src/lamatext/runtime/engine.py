@@ -13,7 +13,7 @@ Ids = NDArray[np.int32]
 
 
 class EngineOutput(NamedTuple):
-    """Outputs of an engine for a batch of texts, as numpy arrays."""
+    """Outputs of an inference engine for one batch of texts, as NumPy arrays."""
 
     logits: Floats  # (B, C)
     embedding: Floats  # (B, M, D)
@@ -22,15 +22,18 @@ class EngineOutput(NamedTuple):
 
 
 class Engine(Protocol):
-    """Inference engine for padded batches of token ids.
+    """Interface of an inference engine, which runs a network on padded batches of token ids.
 
     ``ids`` is (B, T); the first ``lengths`` (B,) ids of each row are tokens, at least one per row.
     """
 
     def run(self, ids: Ids, lengths: Ids) -> EngineOutput:
-        """Return all outputs of the engine's network for a batch."""
+        """Run the inference engine on a batch and return all outputs of the network."""
         ...
 
     def logits(self, ids: Ids, lengths: Ids) -> Floats:
-        """Return only the logits (B, C) of the engine's network, which prediction needs."""
+        """Run the inference engine on a batch and return only the logits.
+
+        They are (B, C); an engine may skip the computation of the other outputs.
+        """
         ...

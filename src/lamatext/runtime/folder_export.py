@@ -22,7 +22,7 @@ TOLERANCE: dict[Storage, float] = {"float32": 1e-5, "float16": 2e-2, "int8": 0.2
 
 @dataclass(frozen=True, slots=True)
 class FolderExport:
-    """Result of exporting a folder: sizes, and parity with the original model."""
+    """Result of exporting a model folder: its size and its parity with the original model."""
 
     folder: Path
     storage: Storage
@@ -32,7 +32,7 @@ class FolderExport:
 
 
 def export_folder(folder: Path, out: Path, *, storage: Storage | None = None) -> FolderExport:
-    """Export a saved model to the folder ``out`` and compare it with the original.
+    """Export a saved model to a new folder and verify the export against the original.
 
     Args:
         folder: the saved model.
@@ -69,13 +69,16 @@ def export_folder(folder: Path, out: Path, *, storage: Storage | None = None) ->
 
 
 def weight_bytes(folder: Path) -> int:
-    """Return the bytes that an exported folder takes for weights: tensors and ONNX graph."""
+    """Return the size in bytes of the weights in an exported folder, including the ONNX graph."""
     files = [folder / WEIGHTS, folder / GRAPH]
     return sum(file.stat().st_size for file in files if file.is_file())
 
 
 def _reference(folder: Path, model: SavedModel) -> Predictor:
-    """Load the original to verify the exported folder: in PyTorch, or without torch in ONNX."""
+    """Load the original model as the reference for verifying an exported folder.
+
+    It runs in PyTorch if torch is installed, otherwise in ONNX Runtime.
+    """
     if find_spec("torch") is None:
         return Predictor.load(folder)
     from lamatext.runtime.torch_engine import TorchEngine

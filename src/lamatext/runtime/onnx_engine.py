@@ -34,7 +34,7 @@ class OnnxEngine:
 
     @classmethod
     def load(cls, folder: str | Path, *, threads: int | None = None) -> "OnnxEngine":
-        """Load the graph of a saved model into ONNX Runtime."""
+        """Create an ONNX Runtime engine from the folder of a saved model."""
         file = Path(folder) / GRAPH
         if not file.is_file():
             raise ModelError(
@@ -44,12 +44,12 @@ class OnnxEngine:
         return cls(file, threads=threads, tensors=Path(folder) / WEIGHTS)
 
     def run(self, ids: Ids, lengths: Ids) -> EngineOutput:
-        """Compute all outputs of a batch with ONNX Runtime."""
+        """Run a batch in ONNX Runtime and return all outputs of the network."""
         values = self.session.run(self._outputs, self._inputs(ids, lengths))
         return EngineOutput(**{"weights": None, **dict(zip(self._outputs, values, strict=True))})
 
     def logits(self, ids: Ids, lengths: Ids) -> Floats:
-        """Compute the logits (B, C) of a batch with ONNX Runtime."""
+        """Run a batch in ONNX Runtime and return only the logits."""
         logits: Floats = self.session.run(["logits"], self._inputs(ids, lengths))[0]
         return logits
 

@@ -13,7 +13,7 @@ R = TypeVar("R")
 def parallel_map(
     work: Callable[[T], R], items: Iterable[T], *, workers: int | None = None
 ) -> Iterator[R]:
-    """Apply ``work`` to every item in parallel threads; yield the results in order.
+    """Apply a function to every item in parallel threads and yield the results in order.
 
     Only a few items are drawn ahead of the results, so ``items`` may be an endless stream.
 
@@ -37,7 +37,7 @@ def parallel_map(
 
 
 def usable_cores() -> int:
-    """Return the number of CPU cores that parallel threads of this process may use."""
+    """Return the number of CPU cores that this process may use for parallel threads."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

@@ -15,7 +15,7 @@ INVISIBLE = 1e-3  # a difference that nobody can see on a page
 
 @dataclass(frozen=True, slots=True)
 class Parity:
-    """Parity of two predictors: their largest differences on some texts."""
+    """Result of a parity check: the largest differences between the outputs of two predictors."""
 
     texts: int
     logits: float  # divided by the largest logit of the reference
@@ -25,13 +25,13 @@ class Parity:
 
     @property
     def holds(self) -> bool:
-        """Whether parity holds: no visible difference, and the same label for every text."""
+        """Return whether parity holds: equal labels and no difference large enough to notice."""
         largest = np.max([self.probabilities, self.weights or 0.0])
         return bool(largest <= INVISIBLE) and not self.changed
 
     @property
     def difference(self) -> float:
-        """Return the largest parity difference, of a relative logit or attention weight, or NaN."""
+        """Return the largest parity difference in logits or attention weights; NaN if any is."""
         return float(np.max([self.logits, self.weights or 0.0]))
 
     def __str__(self) -> str:
@@ -43,7 +43,10 @@ class Parity:
 
 
 def measure_parity(predictor: Predictor, reference: Predictor, texts: Sequence[str]) -> Parity:
-    """Measure the parity of a predictor with a reference that has the same vocabulary."""
+    """Measure the parity of a predictor with a reference predictor on the given texts.
+
+    Both must have the same vocabulary.
+    """
     ours, theirs = predictor.logits(texts), reference.logits(texts)
     return Parity(
         texts=len(texts),
@@ -55,7 +58,10 @@ def measure_parity(predictor: Predictor, reference: Predictor, texts: Sequence[s
 
 
 def random_texts(words: Sequence[str], *, texts: int = TEXTS) -> list[str]:
-    """Generate texts for a parity check: 1 to ``LONGEST`` words, earlier ``words`` more often."""
+    """Generate random texts for a parity check, with Zipf-distributed word frequencies.
+
+    Earlier ``words`` are more frequent; the texts have 1 to ``LONGEST`` words.
+    """
     vocabulary = words or ["word"]  # a model's vocabulary may be empty
     draws = np.random.default_rng(0).zipf(1.3, (texts, LONGEST))
     indices = np.minimum(draws, len(vocabulary)) - 1

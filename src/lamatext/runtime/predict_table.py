@@ -17,7 +17,9 @@ def predict_batches(
     top_k: int = 1,
     proba: bool = False,
 ) -> Iterator[pa.RecordBatch]:
-    """Predict a table batch by batch: add ``label`` and ``probability`` to the input's columns.
+    """Predict a label for each row of a table, batch by batch, and add the results as columns.
+
+    The new columns are ``label`` and ``probability``, after those of the input.
 
     Args:
         predictor: the model.
@@ -56,7 +58,7 @@ def _rounded(probabilities: Floats) -> pa.Array:
 
 
 def _unused_name(name: str, names: list[str]) -> str:
-    """Prefix a prediction column with ``predicted_`` while the table already has that name."""
+    """Prefix the name of a prediction column with ``predicted_`` if the table already has it."""
     while name in names:
         name = f"predicted_{name}"
     return name

@@ -39,8 +39,9 @@ BATCH_WORDS = 2048  # tokens per engine call, padding included; larger batches l
 
 @dataclass(frozen=True, slots=True)
 class Predictor:
-    """A trained model for prediction, which needs neither torch nor scikit-learn.
+    """Predictor that uses a trained model to classify, embed and explain texts.
 
+    It needs neither scikit-learn nor, if the model has an ONNX graph, torch.
     ``Predictor.load(folder)`` loads a saved model; several threads may use one predictor.
 
     Attributes:
@@ -56,7 +57,10 @@ class Predictor:
 
     @classmethod
     def load(cls, folder: str | PathLike[str]) -> "Predictor":
-        """Load a saved model as a predictor: in ONNX Runtime if it has a graph, else in PyTorch."""
+        """Load a predictor from the folder of a saved model.
+
+        It runs in ONNX Runtime if the folder has an ONNX graph, otherwise in PyTorch.
+        """
         folder = Path(folder)
         config = load_config(folder)
         recipe = saved_recipe(folder, config)
@@ -74,21 +78,30 @@ class Predictor:
         return cls(engine, encoder, classes, max_occlusions=max_occlusions(recipe.model.name))
 
     def predict(self, texts: Iterable[str]) -> NDArray[np.generic]:
-        """Return the predictor's most probable label for each text: (n,)."""
+        """Return the predictor's most probable label for each text."""
         labels: NDArray[np.generic] = self.classes_[self.logits(texts).argmax(axis=1)]
         return labels
 
     def predict_proba(self, texts: Iterable[str]) -> Floats:
-        """Return the predictor's probability of each label: (n, C), columns as in ``classes_``."""
+        """Return the predictor's probability of each label for each text.
+
+        The shape is (n, C), with the columns in the order of ``classes_``.
+        """
         return softmax(self.logits(texts))
 
     def transform(self, texts: Iterable[str]) -> Floats:
-        """Return the predictor's flattened text embedding S of each text: (n, M·D)."""
+        """Return the predictor's text embeddings, flattened to one vector per text.
+
+        The shape is (n, M·D).
+        """
         embeddings = _map_chunks(self._embeddings, texts)
         return np.concatenate(embeddings) if embeddings else self._embeddings([""])[:0]
 
     def explain(self, text: str) -> Explanation:
-        """Explain the predictor's label for a text: attention weight and contribution per word."""
+        """Explain the predictor's label for one text by the contribution of each word.
+
+        The explanation includes the attention weights if the network has attention.
+        """
         check_texts([text])
         ids, spans = self.encoder.encode_with_spans(text)
         output = self.engine.run(ids[None, :], np.array([len(ids)], np.int32))
@@ -110,12 +123,18 @@ class Predictor:
         return self._add_ngram_contributions(self.ngrams, explanation)
 
     def logits(self, texts: Iterable[str]) -> Floats:
-        """Return the predictor's logits, before the softmax: (n, C)."""
+        """Return the predictor's logits for each text, before the softmax.
+
+        The shape is (n, C).
+        """
         logits = _map_chunks(self._chunk_logits, texts)
         return np.concatenate(logits) if logits else np.empty((0, len(self.classes_)), np.float32)
 
     def logits_of_words(self, texts: Sequence[Sequence[str]]) -> Floats:
-        """Return the predictor's logits (n, C) for texts that are already split into words."""
+        """Return the predictor's logits for texts that are already split into words.
+
+        The shape is (n, C).
+        """
         if not isinstance(self.encoder, TextEncoder):
             return self._network_logits(self.encoder.encode(map(" ".join, texts)))
         logits = self._network_logits(self.encoder.encode_words(texts))
@@ -146,9 +165,10 @@ class Predictor:
     def _network_contributions(
         self, ids: Ids, spans: list[Span], output: EngineOutput
     ) -> tuple[Contributions, list[Span]]:
-        """Explain the predictor's network: exact contributions with attention, else occlusion.
+        """Compute how much each word contributes to the logits of the predictor's network.
 
-        The special tokens that a pretrained encoder puts around a text are never left out.
+        The contributions are exact for a network with attention; otherwise they are computed by
+        occlusion, which never removes the special tokens of a pretrained encoder.
         """
         if self.head is not None and output.weights is not None:
             exact = attention_contributions(
@@ -171,7 +191,10 @@ class Predictor:
         return changes, spans[first:last]
 
     def _add_ngram_contributions(self, ngrams: NgramModel, network: Explanation) -> Explanation:
-        """Add n-gram contributions to the predictor's explanation; n-grams cover every word."""
+        """Add the contributions of the n-gram model to the predictor's explanation.
+
+        The n-gram model reads every word, the network only some of them.
+        """
         assert isinstance(self.encoder, TextEncoder)  # n-grams are trained with words only
         tokenizer = self.encoder.tokenizer
         words = tokenizer.words(network.text)
@@ -200,14 +223,17 @@ class Predictor:
 
 
 def softmax(logits: Floats) -> Floats:
-    """Return the probabilities (n, C) that a predictor derives from its logits (n, C)."""
+    """Convert the predictor's logits to probabilities, one row per text.
+
+    The shape is (n, C).
+    """
     powers = np.exp(logits - logits.max(axis=1, keepdims=True))
     probabilities: Floats = powers / powers.sum(axis=1, keepdims=True)
     return probabilities
 
 
 def _map_chunks(work: Callable[[list[str]], Floats], texts: Iterable[str]) -> list[Floats]:
-    """Apply ``work`` to chunks of the texts to predict, in parallel if there are several."""
+    """Apply a function to the predictor's input texts in chunks, using parallel threads."""
     if isinstance(texts, list) and len(texts) < CHUNK:
         return [work(texts)] if texts else []
     chunks = _chunks(texts)

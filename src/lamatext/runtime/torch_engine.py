@@ -14,7 +14,7 @@ class TorchEngine:
         self.network = network.eval()
 
     def run(self, ids: Ids, lengths: Ids) -> EngineOutput:
-        """Compute all outputs of a batch with PyTorch."""
+        """Run a batch in PyTorch and return all outputs of the network as NumPy arrays."""
         output = self._forward(ids, lengths)
         return EngineOutput(
             output.logits.numpy(),
@@ -24,7 +24,7 @@ class TorchEngine:
         )
 
     def logits(self, ids: Ids, lengths: Ids) -> Floats:
-        """Compute the logits (B, C) of a batch with PyTorch."""
+        """Run a batch in PyTorch and return only the logits, as a NumPy array."""
         logits: Floats = self._forward(ids, lengths).logits.numpy()
         return logits
 

@@ -93,9 +93,10 @@ SCORE_INPUTS = {"u": "projected", "h": "states"}  # values of format 1's model.s
 
 
 def load_config(folder: str | PathLike[str]) -> Config:
-    """Read ``config.json`` and validate the saved format: version, labels, storage, checksums.
+    """Read ``config.json`` and check that the folder follows the saved model format.
 
-    The settings of a format-1 folder are returned under their current names.
+    This checks the format version, labels, storage type and checksums. The settings of a format-1
+    folder are returned under their current names.
     """
     folder = Path(folder)
     if not folder.is_dir():
@@ -127,7 +128,7 @@ def load_config(folder: str | PathLike[str]) -> Config:
 
 
 def saved_recipe(folder: Path, config: Config) -> Recipe:
-    """Return the settings that the saved format keeps in ``config.json`` as a Recipe.
+    """Build a Recipe from the settings that the saved model format stores in ``config.json``.
 
     Unknown settings that only training reads are ignored: the model must still predict after such a
     setting is deleted. An unknown setting that prediction reads is an error.
@@ -153,7 +154,10 @@ def saved_recipe(folder: Path, config: Config) -> Recipe:
 
 
 def tokenizer_settings(folder: Path, config: Config) -> Config:
-    """Read ``tokenizer.json`` in saved format 2 or 1, for a model with a word vocabulary."""
+    """Read the tokenizer settings from ``tokenizer.json``, in saved model format 1 or 2.
+
+    Only for a model with a word vocabulary.
+    """
     path = folder / TOKENIZER
     renamed = RENAMED["text"] if config["format"] == 1 else {}
     settings = {renamed.get(name, name): value for name, value in read_json(path).items()}
@@ -163,9 +167,9 @@ def tokenizer_settings(folder: Path, config: Config) -> Config:
 
 
 def check_tensor_shapes(folder: Path, recipe: Recipe, *, vocabulary: int, classes: int) -> None:
-    """Validate the saved format: tensor shapes must match ``config.json`` and ``vocab.txt``.
+    """Check that the tensor shapes in a folder of the saved format match its settings.
 
-    Not for bert, whose shapes PyTorch checks.
+    They must match ``config.json`` and ``vocab.txt``. Not for bert, whose shapes PyTorch checks.
     """
     model, shapes = recipe.model, tensor_shapes(folder / WEIGHTS)
     last = "classifier.3" if model.classifier_width else "classifier.1"
@@ -193,7 +197,11 @@ def check_tensor_shapes(folder: Path, recipe: Recipe, *, vocabulary: int, classe
 
 
 def read_json(path: Path) -> Config:
-    """Read a JSON file of the saved format; anything but a JSON object is a ModelError."""
+    """Read a JSON object from a file of the saved model format.
+
+    Raises:
+        ModelError: the file cannot be read or contains something else.
+    """
     try:
         value = json.loads(path.read_bytes())
     except (OSError, ValueError, RecursionError) as error:
@@ -204,18 +212,21 @@ def read_json(path: Path) -> Config:
 
 
 def ngrams_file(folder: Path) -> Path:
-    """Return the path of the n-gram model in the saved format 2 or 1."""
+    """Return the path of the n-gram model, whose file name depends on the saved model format."""
     old = folder / NGRAMS_OF_FORMAT_1
     return old if old.is_file() else folder / NGRAMS
 
 
 def folder_size(folder: Path) -> int:
-    """Return the size in bytes of all files of the saved format in a folder."""
+    """Return the total size in bytes of the files in a folder that belong to the saved format."""
     return sum((folder / name).stat().st_size for name in FILES if (folder / name).is_file())
 
 
 def checksum(path: Path) -> int:
-    """Return the CRC-32 of a file of the saved format: it detects damage, not tampering."""
+    """Return the CRC-32 checksum that the saved model format stores for a file.
+
+    It detects accidental damage, not tampering.
+    """
     crc = 0
     with path.open("rb") as file:
         while block := file.read(1 << 20):
@@ -224,7 +235,11 @@ def checksum(path: Path) -> int:
 
 
 def _translate_recipe(recipe: Config, path: Path) -> Config:
-    """Translate the settings of format 1 to format 2; a retired setting in use is a ModelError."""
+    """Translate the settings of saved model format 1 to the names used in format 2.
+
+    Raises:
+        ModelError: the model uses a retired setting.
+    """
     translated: Config = {}
     for table, settings in recipe.items():
         new_table = "ngrams" if table == "wide" else table

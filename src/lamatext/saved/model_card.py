@@ -9,7 +9,7 @@ SHOWN_LABELS = 20
 
 
 def model_card(config: Mapping[str, Any], metrics: Mapping[str, Any]) -> str:
-    """Write the model card from the contents of ``config.json`` and ``metrics.json``."""
+    """Generate the Markdown model card from the data of ``config.json`` and ``metrics.json``."""
     recipe, data = config["recipe"], config.get("data", {})
     labels = [str(label) for label in config["labels"]]
     sections = [
@@ -42,7 +42,7 @@ def _scores(metrics: Mapping[str, Any]) -> str:
 
 
 def _faithfulness(metrics: Mapping[str, Any]) -> str:
-    """Write the model card's section on how faithful the model's explanations are."""
+    """Format the model card's section on the faithfulness of the model's explanations."""
     faithfulness = metrics.get("faithfulness")
     if not faithfulness:
         return ""
@@ -89,7 +89,7 @@ def _settings(recipe: Mapping[str, Any], training: Mapping[str, Any]) -> str:
 
 
 def _code(value: object) -> str:
-    """Return a Markdown code span for the model card, delimited by more backticks than in it."""
+    """Format a value as a Markdown code span for the model card, even if it has backticks."""
     text = " ".join(str(value).split()) or " "
     ticks = "`"
     while ticks in text:
@@ -99,7 +99,7 @@ def _code(value: object) -> str:
 
 
 def _plain(value: object) -> str:
-    """Escape a value for the model card, so that Markdown shows it literally on one line."""
+    """Escape a value for the model card so that Markdown shows it literally on one line."""
     text = " ".join(str(value).split())
     return "".join(_ESCAPED.get(character, character) for character in text)
 

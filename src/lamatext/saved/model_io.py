@@ -52,7 +52,10 @@ _WRITTEN_BY_SAVE = {"format", "lamatext", "recipe", "labels", "storage", "files"
 
 @dataclass(frozen=True, slots=True)
 class SavedModel:
-    """A trained model as plain data: what ``save_model`` writes and ``load_model`` returns."""
+    """Contents of a saved model as plain data: settings, labels, tensors, encoder and metrics.
+
+    ``save_model`` writes it and ``load_model`` returns it.
+    """
 
     recipe: Recipe
     labels: list[str] | list[int] | list[bool]
@@ -66,9 +69,9 @@ class SavedModel:
 def save_model(
     folder: str | PathLike[str], model: SavedModel, *, storage: Storage = "float32"
 ) -> Path:
-    """Save a model: write all files of its folder in the current format.
+    """Save a trained model to a folder, replacing any earlier model in it.
 
-    All files are written to a temporary folder first, then moved over those of an earlier save.
+    The files are written to a temporary folder first, then moved over those of the earlier model.
     """
     from lamatext.saved.model_card import model_card
     from lamatext.saved.onnx_export import WITHOUT_GRAPH, write_onnx
@@ -99,7 +102,7 @@ def save_model(
 
 
 def add_metrics(folder: Path, metrics: Mapping[str, Any]) -> None:
-    """Add metrics to a saved model: updates ``metrics.json``, the model card and the checksums.
+    """Add metrics to a saved model on disk and update its model card and checksums.
 
     The folder can be loaded at every moment, and after a crash at any moment: while
     ``metrics.json`` is replaced, ``config.json`` lists no checksum for it.
@@ -119,7 +122,7 @@ def add_metrics(folder: Path, metrics: Mapping[str, Any]) -> None:
 
 
 def load_model(folder: str | PathLike[str]) -> SavedModel:
-    """Load everything in a saved model's folder, the tensors dequantized to float32."""
+    """Load a complete saved model from its folder, with its tensors dequantized to float32."""
     folder = Path(folder)
     config = load_config(folder)
     recipe = saved_recipe(folder, config)
@@ -135,7 +138,7 @@ def load_model(folder: str | PathLike[str]) -> SavedModel:
 
 
 def load_tensors(folder: Path) -> dict[str, NDArray[Any]]:
-    """Load the saved network's tensors, dequantized to float32."""
+    """Load the network's tensors from the folder of a saved model, dequantized to float32."""
     try:
         return dequantize(load_file(folder / WEIGHTS))
     except (OSError, SafetensorError, KeyError) as error:
@@ -143,7 +146,7 @@ def load_tensors(folder: Path) -> dict[str, NDArray[Any]]:
 
 
 def load_network(model: SavedModel) -> "nn.Module":
-    """Build the PyTorch network of a saved model and load its tensors, in evaluation mode."""
+    """Build the PyTorch network of a saved model with its trained weights, in evaluation mode."""
     torch = require("torch", extra="train", purpose=f"the model {model.recipe.model.name}")
     from lamatext.nn.network import build_network
 
@@ -167,7 +170,7 @@ def load_network(model: SavedModel) -> "nn.Module":
 
 
 def load_encoder(folder: Path, config: Config, recipe: Recipe) -> Encoder:
-    """Load a saved model's encoder from ``tokenizer.json`` and ``vocab.txt``."""
+    """Load the text encoder of a saved model from ``tokenizer.json`` and ``vocab.txt``."""
     if recipe.model.name == "bert":
         return SubwordEncoder.from_json((folder / TOKENIZER).read_text(encoding="utf-8"))
     if VOCAB not in config["files"]:
@@ -185,7 +188,7 @@ def load_encoder(folder: Path, config: Config, recipe: Recipe) -> Encoder:
 
 
 def load_ngrams(folder: Path, config: Config, recipe: Recipe) -> NgramModel | None:
-    """Load a saved model's n-gram model; None if ``config.json`` lists no file for it."""
+    """Load the n-gram model from a saved model's folder; return None if it has none."""
     path = ngrams_file(folder)
     if path.name not in config["files"]:
         return None
@@ -196,7 +199,7 @@ def load_ngrams(folder: Path, config: Config, recipe: Recipe) -> NgramModel | No
 
 
 def load_classifier_head(folder: Path) -> ClassifierHead:
-    """Load only the classifier layers of a saved network, which explanations need."""
+    """Load only the classifier layers of a saved model, for explaining its predictions."""
     with safe_open(folder / WEIGHTS, framework="numpy") as file:
         names = [name for name in file.keys() if name.startswith("classifier.")]  # noqa: SIM118
         return ClassifierHead.from_tensors(dequantize({n: file.get_tensor(n) for n in names}))
@@ -217,7 +220,7 @@ def _json(value: Mapping[str, Any]) -> str:
 
 
 def _new_staging_folder(folder: Path) -> Path:
-    """Create an empty folder for the files of this save; an interrupted save may have left one."""
+    """Create an empty staging folder for saving a model; delete one left by a failed save."""
     staging = folder / ".unfinished"
     shutil.rmtree(staging, ignore_errors=True)
     try:
@@ -228,7 +231,7 @@ def _new_staging_folder(folder: Path) -> Path:
 
 
 def _replace_files(staging: Path, folder: Path) -> None:
-    """Move the saved files into ``folder``, ``config.json`` with their checksums last."""
+    """Move the files of a newly saved model into its folder, ``config.json`` last."""
     new = {path.name for path in staging.iterdir()}
     for name in set(FILES) - new:
         (folder / name).unlink(missing_ok=True)

@@ -34,7 +34,10 @@ OPSET, IR_VERSION = 17, 9  # supported by every ONNX Runtime since 1.15
 
 
 def write_onnx(folder: Path, model: ModelSettings, tensors: Mapping[str, Array]) -> None:
-    """Write ``model.onnx`` for a network whose tensors are already in ``model.safetensors``."""
+    """Export a network to ``model.onnx``, which refers to the tensors in ``model.safetensors``.
+
+    ``model.safetensors`` must already be in the folder.
+    """
     locations = tensor_locations((folder / WEIGHTS).read_bytes())
     (folder / GRAPH).write_bytes(build_onnx_graph(model, tensors, locations))
 
@@ -44,7 +47,7 @@ def build_onnx_graph(
     tensors: Mapping[str, Array],
     locations: Mapping[str, TensorLocation] | None = None,
 ) -> bytes:
-    """Build the ONNX graph of the system that ``model`` names, as the bytes of ``model.onnx``.
+    """Build the ONNX graph of a network and return it as the bytes of ``model.onnx``.
 
     Args:
         model: settings of the network.
@@ -77,7 +80,7 @@ def build_onnx_graph(
 
 
 class OnnxGraphBuilder:
-    """Builder of an ONNX graph: each method adds nodes and returns the name of their result.
+    """Builder of an ONNX graph, whose methods add nodes and return the name of the result.
 
     Nodes that depend on tensors only (reordering the gates of a GRU, dequantizing a matrix) are
     computed once, when ONNX Runtime loads the graph.
@@ -97,20 +100,20 @@ class OnnxGraphBuilder:
         return name in self._tensors
 
     def add(self, op: str, *inputs: str, name: str | None = None, **attributes: object) -> str:
-        """Add a node with the ONNX operator ``op`` and one output."""
+        """Add a node with the ONNX operator ``op`` and return the name of its output."""
         name = name or self._new_name(op)
         self._nodes.append(write_node(op, inputs, [name], attributes))
         return name
 
     def split(self, value: str, parts: int) -> list[str]:
-        """Add an ONNX Split of ``value`` into equal parts along its first axis."""
+        """Add an ONNX Split node that divides a value into equal parts along its first axis."""
         stem = self._new_name("Split")
         names = [f"{stem}.{part}" for part in range(parts)]
         self._nodes.append(write_node("Split", [value], names, {"axis": 0}))
         return names
 
     def optional_input(self, name: str, shape: Sequence[str | int]) -> str:
-        """Declare a float32 input of the ONNX graph that the caller may omit; it is then empty."""
+        """Declare an optional float32 input of the ONNX graph, which is empty by default."""
         empty = np.zeros([0 if isinstance(size, str) else size for size in shape], np.float32)
         self._initializers[name] = write_tensor(name, empty)
         self._optional_inputs.append(self._float_info(name, shape))
@@ -119,31 +122,34 @@ class OnnxGraphBuilder:
     def conditional(
         self, condition: str, then: Callable[[], str], otherwise: Callable[[], str], *, name: str
     ) -> str:
-        """Add an ONNX If node; ``then`` and ``otherwise`` add the nodes of its branches."""
+        """Add an ONNX If node whose branches are built by ``then`` and ``otherwise``."""
         branches = {"then_branch": self._branch(then), "else_branch": self._branch(otherwise)}
         return self.add("If", condition, name=name, **branches)
 
     def constant(self, value: Sequence[int] | Array) -> str:
-        """Store a constant in the ONNX graph; a sequence (a shape or axes) as int64."""
+        """Store a constant in the ONNX graph and return its name.
+
+        A sequence of integers, such as a shape or axes, is stored as int64.
+        """
         array = value if isinstance(value, np.ndarray) else np.array(value, np.int64)
         name = self._new_name("Constant")
         self._initializers[name] = write_tensor(name, array)
         return name
 
     def number(self, value: float) -> str:
-        """Store a float32 scalar in the ONNX graph."""
+        """Store a float32 scalar in the ONNX graph and return its name."""
         return self.constant(np.array(value, np.float32))
 
     def integer(self, value: int) -> str:
-        """Store an int32 scalar in the ONNX graph."""
+        """Store an int32 scalar in the ONNX graph and return its name."""
         return self.constant(np.array(value, np.int32))
 
     def shape(self, name: str) -> tuple[int, ...]:
-        """Return the shape of a tensor of the network to export."""
+        """Return the shape of a tensor of the network that is exported to ONNX."""
         return self._tensors[name].shape
 
     def tensor(self, name: str) -> str:
-        """Add the ONNX nodes that give a tensor of the network in float32, dequantized."""
+        """Add a tensor of the network to the ONNX graph, dequantized to float32."""
         stored = self._initializer(name)
         kind = self._tensors[name].dtype
         if kind == np.float32:
@@ -155,11 +161,17 @@ class OnnxGraphBuilder:
         return self.add("Mul", floats, scale)
 
     def transposed(self, name: str) -> str:
-        """Add the ONNX nodes that transpose a matrix of the network: (out, in) → (in, out)."""
+        """Add ONNX nodes that dequantize and transpose a weight matrix of the network.
+
+        The shape changes from (out, in) to (in, out).
+        """
         return self.add("Transpose", self.tensor(name), perm=[1, 0])
 
     def rows(self, name: str, ids: str) -> str:
-        """Add an ONNX Gather of matrix rows at ``ids`` (B, T); only those rows are dequantized."""
+        """Add ONNX nodes that look up the rows of a matrix by token id and dequantize them.
+
+        Only the rows at ``ids`` (B, T) are dequantized.
+        """
         kind = self._tensors[name].dtype
         rows = self.add("Gather", self._initializer(name), ids)  # (B, T, width)
         if kind == np.float32:
@@ -171,7 +183,10 @@ class OnnxGraphBuilder:
         return self.add("Mul", floats, self.add("Unsqueeze", scale, self.constant([2])))
 
     def model(self, outputs: Mapping[str, Sequence[str | int]]) -> bytes:
-        """Return the complete ONNX model from ``ids`` and ``lengths`` to the named outputs."""
+        """Return the bytes of the finished ONNX model with the given outputs.
+
+        Its inputs are ``ids``, ``lengths`` and the optional ones.
+        """
         ids = write_value("ids", INT32, ["B", "T"])
         lengths = write_value("lengths", INT32, ["B"])
         graph = write_graph(
@@ -205,7 +220,7 @@ class OnnxGraphBuilder:
 
 
 class _Text(NamedTuple):
-    """Names of the ONNX values that the pooling reads, in addition to ``states`` (B, T, D)."""
+    """Names of the ONNX values for a batch of texts: word embeddings, padding mask and lengths."""
 
     embedded: str  # (B, T, E)
     mask: str  # (B, 1, T) bool: true for words
@@ -213,7 +228,7 @@ class _Text(NamedTuple):
 
 
 def _embed(graph: OnnxGraphBuilder) -> _Text:
-    """Add the ONNX nodes that embed ``ids`` and compute the mask from ``lengths``."""
+    """Add ONNX nodes that look up the word embeddings and compute the padding mask."""
     words = graph.add("Cast", graph.add("Shape", "ids", start=1, end=2), to=INT32)  # (1,)
     words = graph.add("Squeeze", words)
     position = graph.add("Range", graph.integer(0), words, graph.integer(1))  # (T,)
@@ -223,7 +238,10 @@ def _embed(graph: OnnxGraphBuilder) -> _Text:
 
 
 def _encode(graph: OnnxGraphBuilder, text: _Text) -> None:
-    """Add the encoder's ONNX nodes, which output ``states`` (B, T, D)."""
+    """Add the encoder (GRU, CNN or none) to the ONNX graph.
+
+    The output is ``states`` (B, T, D).
+    """
     if "encoder.gru.weight_hh_l0" in graph:
         _add_gru(graph, text.embedded)
     elif "encoder.windows.0.weight" in graph:
@@ -233,7 +251,10 @@ def _encode(graph: OnnxGraphBuilder, text: _Text) -> None:
 
 
 def _add_gru(graph: OnnxGraphBuilder, embedded: str) -> None:
-    """Add the bidirectional ONNX GRU: ``states`` (B, T, 2h), unless the caller passes them."""
+    """Add a bidirectional GRU to the ONNX graph that is skipped if its states are passed in.
+
+    The output is ``states`` (B, T, 2h).
+    """
     hidden = graph.shape("encoder.gru.weight_hh_l0")[1]
     parameters = _gates(graph, "weight_ih"), _gates(graph, "weight_hh"), _gate_biases(graph)
 
@@ -256,7 +277,10 @@ def _add_gru(graph: OnnxGraphBuilder, embedded: str) -> None:
 
 
 def _gates(graph: OnnxGraphBuilder, part: str) -> str:
-    """Reorder GRU gates from torch's r, z, n to ONNX's z, r, n, both directions: (2, 3h, ·)."""
+    """Add ONNX nodes that reorder the gates of the GRU from PyTorch's order to that of ONNX.
+
+    The order changes from r, z, n to z, r, n; the result is (2, 3h, ·) for the two directions.
+    """
     rows = []
     for direction in ("", "_reverse"):
         r, z, n = graph.split(graph.tensor(f"encoder.gru.{part}_l0{direction}"), 3)
@@ -267,7 +291,10 @@ def _gates(graph: OnnxGraphBuilder, part: str) -> str:
 
 
 def _gate_biases(graph: OnnxGraphBuilder) -> str:
-    """Reorder GRU biases as ONNX expects: of the input, then of the recurrence: (2, 6h)."""
+    """Add ONNX nodes that arrange the biases of the GRU in the order that ONNX expects.
+
+    For each direction, the input biases come before the recurrent ones: (2, 6h).
+    """
     rows = []
     for direction in ("", "_reverse"):
         for part in ("bias_ih", "bias_hh"):
@@ -277,7 +304,10 @@ def _gate_biases(graph: OnnxGraphBuilder) -> str:
 
 
 def _add_convolutions(graph: OnnxGraphBuilder, text: _Text) -> None:
-    """Add the CNN's ONNX nodes: ``states`` (B, T, windows * filters), after a ReLU."""
+    """Add the CNN encoder to the ONNX graph: one convolution per window size, then a ReLU.
+
+    The output is ``states`` (B, T, windows * filters).
+    """
     words = graph.add("Transpose", text.embedded, perm=[0, 2, 1])  # (B, E, T)
     words = graph.add("Where", text.mask, words, graph.number(0))
     maps: list[str] = []
@@ -292,7 +322,9 @@ def _add_convolutions(graph: OnnxGraphBuilder, text: _Text) -> None:
 
 
 def _pool(graph: OnnxGraphBuilder, model: ModelSettings, text: _Text) -> bool:
-    """Add the pooling's ONNX nodes: ``embedding`` (B, M, D).
+    """Add ONNX nodes that pool the word states into the text embedding.
+
+    The output is ``embedding`` (B, M, D).
 
     Returns:
         Whether the system has attention, and so an output ``weights`` (B, M, T).
@@ -322,7 +354,10 @@ def _pool(graph: OnnxGraphBuilder, model: ModelSettings, text: _Text) -> bool:
 
 
 def _low_rank_scores(graph: OnnxGraphBuilder, model: ModelSettings, text: _Text) -> str:
-    """Add LAMA's scores (B, T, M) as ONNX nodes: 1ᵀ(Pᵀc ∘ Qᵀu), tanh, l2, temperature."""
+    """Add ONNX nodes that compute the scores of LAMA's low-rank attention.
+
+    The scores are 1ᵀ(Pᵀc ∘ Qᵀu), then optionally tanh, l2 and temperature: (B, T, M).
+    """
     words = _scored_words(graph, model)
     learned = "pooling.context"  # (D,), the same for all texts
     context = graph.tensor(learned) if learned in graph else _add_mean(graph, text)  # or (B, 1, E)
@@ -345,14 +380,20 @@ def _low_rank_scores(graph: OnnxGraphBuilder, model: ModelSettings, text: _Text)
 
 
 def _bilinear_scores(graph: OnnxGraphBuilder, model: ModelSettings, text: _Text) -> str:
-    """Add the scores uᵀ Wᵀ c of the full-rank bilinear head as ONNX nodes: (B, T, 1)."""
+    """Add ONNX nodes that compute the scores of full-rank bilinear attention.
+
+    The scores are uᵀ Wᵀ c: (B, T, 1).
+    """
     words = _scored_words(graph, model)
     query = graph.add("MatMul", _add_mean(graph, text), graph.tensor("pooling.weight"))  # (B, 1, D)
     return graph.add("MatMul", words, graph.add("Transpose", query, perm=[0, 2, 1]))
 
 
 def _scored_words(graph: OnnxGraphBuilder, model: ModelSettings) -> str:
-    """Return the ONNX value that the heads score: u = tanh(W h + b), or the states: (B, T, D)."""
+    """Add ONNX nodes that compute the word vectors scored by the attention heads.
+
+    They are u = tanh(W h + b), or the states h themselves: (B, T, D).
+    """
     if model.score_input == "states":
         return "states"
     product = graph.add("MatMul", "states", graph.transposed("pooling.project.weight"))
@@ -360,13 +401,19 @@ def _scored_words(graph: OnnxGraphBuilder, model: ModelSettings) -> str:
 
 
 def _add_mean(graph: OnnxGraphBuilder, text: _Text, name: str | None = None) -> str:
-    """Add the ONNX nodes for the mean of the word embeddings over each text: (B, 1, E)."""
+    """Add ONNX nodes that average the word embeddings of each text.
+
+    The result is (B, 1, E).
+    """
     total = graph.add("MatMul", graph.add("Cast", text.mask, to=FLOAT), text.embedded)
     return graph.add("Div", total, graph.add("Cast", text.lengths, to=FLOAT), name=name)
 
 
 def _add_max(graph: OnnxGraphBuilder, mask: str) -> None:
-    """Add the ONNX nodes for the maximum of the states over the words: ``embedding`` (B, 1, D)."""
+    """Add ONNX nodes that max-pool the states over the words of each text.
+
+    The output is ``embedding`` (B, 1, D).
+    """
     penalty = graph.add("Where", mask, graph.number(0), graph.number(-np.inf))  # (B, 1, T)
     states = graph.add("Transpose", "states", perm=[0, 2, 1])  # (B, D, T)
     maximum = graph.add("GlobalMaxPool", graph.add("Add", states, penalty))  # (B, D, 1)
@@ -374,7 +421,10 @@ def _add_max(graph: OnnxGraphBuilder, mask: str) -> None:
 
 
 def _classify(graph: OnnxGraphBuilder) -> None:
-    """Add the classifier's ONNX nodes: ``logits`` (B, C) from the flattened embedding."""
+    """Add ONNX nodes that compute the class logits from the text embedding.
+
+    The output is ``logits`` (B, C).
+    """
     values = graph.add("Flatten", "embedding", axis=1)  # (B, M*D)
     last = 1
     if "classifier.0.weight" in graph:

@@ -27,7 +27,7 @@ _ATTRIBUTE_TYPES = {int: 2, str: 3, bytes: 5, list: 7}  # AttributeProto.Attribu
 
 @dataclass(frozen=True, slots=True)
 class ExternalData:
-    """The position of a tensor's bytes in another file of the folder."""
+    """Location of a tensor's values outside the ONNX protobuf: file name, offset and length."""
 
     location: str
     offset: int
@@ -59,7 +59,7 @@ def _text(field: int, value: str) -> bytes:
 def write_node(
     op: str, inputs: Sequence[str], outputs: Sequence[str], attributes: Mapping[str, Any]
 ) -> bytes:
-    """Serialise a NodeProto: one operator with its named inputs, outputs and attributes."""
+    """Serialize an ONNX operator with its inputs and outputs as a protobuf NodeProto."""
     parts = [_text(1, name) for name in inputs]
     parts += [_text(2, name) for name in outputs]
     parts.append(_text(4, op))
@@ -82,7 +82,7 @@ def _attribute(name: str, value: Any) -> bytes:
 
 
 def write_tensor(name: str, tensor: NDArray[Any], external: ExternalData | None = None) -> bytes:
-    """Serialise a TensorProto, with its values or with their position in an external file."""
+    """Serialize a tensor as an ONNX protobuf TensorProto, storing its values or their location."""
     dims = b"".join(_integer(1, size) for size in tensor.shape)
     head = dims + _integer(2, ELEMENT_TYPES[tensor.dtype]) + _text(8, name)
     if external is None:
@@ -93,7 +93,10 @@ def write_tensor(name: str, tensor: NDArray[Any], external: ExternalData | None 
 
 
 def write_value(name: str, element_type: int, shape: Sequence[str | int] | None) -> bytes:
-    """Serialise a ValueInfoProto: the type and shape of a graph input or output."""
+    """Serialize the type and shape of an ONNX graph input or output as a protobuf message.
+
+    The message is a ValueInfoProto.
+    """
     tensor = _integer(1, element_type)
     if shape is not None:
         sizes = (_text(2, size) if isinstance(size, str) else _integer(1, size) for size in shape)
@@ -109,7 +112,7 @@ def write_graph(
     inputs: Iterable[bytes],
     outputs: Iterable[bytes],
 ) -> bytes:
-    """Serialise a GraphProto from its serialised parts."""
+    """Combine serialized nodes, tensors, inputs and outputs into an ONNX protobuf GraphProto."""
     parts = [_bytes(1, node) for node in nodes]
     parts.append(_text(2, name))
     parts += [_bytes(5, tensor) for tensor in tensors]
@@ -119,6 +122,6 @@ def write_graph(
 
 
 def write_model(graph: bytes, *, opset: int, ir_version: int, producer: str) -> bytes:
-    """Serialise the ModelProto, the content of an ``.onnx`` file."""
+    """Serialize an ONNX model as a protobuf ModelProto, the content of an ``.onnx`` file."""
     opset_import = _text(1, "") + _integer(2, opset)
     return _integer(1, ir_version) + _text(2, producer) + _bytes(7, graph) + _bytes(8, opset_import)

@@ -20,7 +20,10 @@ SCALE = ".scale"
 
 
 def quantize(tensors: Mapping[str, Array], storage: Storage) -> dict[str, Array]:
-    """Quantize the float32 tensors of a network for storage; vectors stay float32."""
+    """Quantize the weight matrices of a network to float16 or int8; vectors stay float32.
+
+    The storage ``float32`` leaves all tensors unchanged.
+    """
     if storage not in get_args(Storage):
         raise ConfigError(f"weights ({storage!r}) must be one of {', '.join(get_args(Storage))}.")
     stored: dict[str, Array] = {}
@@ -35,7 +38,7 @@ def quantize(tensors: Mapping[str, Array], storage: Storage) -> dict[str, Array]
 
 
 def dequantize(stored: Mapping[str, Array]) -> dict[str, Array]:
-    """Return quantized tensors as float32; the scales of int8 matrices are multiplied in."""
+    """Convert quantized tensors back to float32, multiplying int8 rows by their scales."""
     return {
         name: tensor * stored[name + SCALE][:, None]
         if tensor.dtype == np.int8

@@ -15,7 +15,7 @@ from lamatext.errors import ModelError
 
 
 class TensorLocation(NamedTuple):
-    """Type, shape and byte range of one tensor in a safetensors file."""
+    """Data type, shape and byte range of one tensor in a safetensors file."""
 
     dtype: str  # as safetensors names it: F32, F16, I8
     shape: list[int]
@@ -24,7 +24,7 @@ class TensorLocation(NamedTuple):
 
 
 def tensor_shapes(path: Path) -> dict[str, tuple[int, ...]]:
-    """Return the shape of each tensor in a safetensors file; only its header is read."""
+    """Return the shape of each tensor in a safetensors file, reading only the header."""
     try:
         with safe_open(path, framework="numpy") as file:
             return {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
@@ -33,7 +33,7 @@ def tensor_shapes(path: Path) -> dict[str, tuple[int, ...]]:
 
 
 def tensor_locations(data: bytes) -> dict[str, TensorLocation]:
-    """Read from a safetensors header where each tensor is stored in the file."""
+    """Parse a safetensors header and return the location of each tensor in the file."""
     begin = 8 + int.from_bytes(data[:8], "little")
     header: dict[str, dict[str, Any]] = json.loads(data[8:begin])
     header.pop("__metadata__", None)
@@ -49,7 +49,7 @@ _TYPES = {"F32": np.float32, "F16": np.float16, "I8": np.int8}
 
 
 def tensor_views(data: bytes) -> dict[str, NDArray[Any]]:
-    """Return the tensors of a safetensors file as numpy views of its bytes, without a copy."""
+    """Return the tensors in the bytes of a safetensors file as NumPy views, without copying."""
     file = np.frombuffer(data, np.uint8)
     return {
         name: file[tensor.start : tensor.end].view(_TYPES[tensor.dtype]).reshape(tensor.shape)

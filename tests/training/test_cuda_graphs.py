@@ -62,7 +62,7 @@ def test_replayed_steps_equal_plain_steps(
     monkeypatch.setenv("LAMATEXT_STEPS", "plain")
     plain, expected = losses(name, values, recorded=False, weighted=weighted)
 
-    assert replayed == pytest.approx(plain, abs=2e-4)
+    assert replayed == pytest.approx(plain, rel=1e-4, abs=2e-4)
     assert float((weights - expected).abs().max()) < 2e-3
 
 

@@ -30,7 +30,7 @@ TASKS = 8  # partial sums over the texts; a constant, so results do not depend o
 
 
 class Sizes(NamedTuple):
-    """Sizes and options of a batch of the CPU attention kernel."""
+    """Dimensions and options of one batch in the CPU attention kernel."""
 
     texts: int
     words: int  # T of the longest text
@@ -45,7 +45,7 @@ class Sizes(NamedTuple):
 
 
 class Operands(NamedTuple):
-    """Arrays that the CPU attention kernel reads, padded with zeros."""
+    """Zero-padded input arrays of the CPU attention kernel."""
 
     length: Integers  # (B,) words up to the last unmasked one
     mask: Any  # (B, T) bool
@@ -59,7 +59,10 @@ class Operands(NamedTuple):
 
 
 class Trace(NamedTuple):
-    """Values that the attention forward pass stores for the backward pass, one row per word."""
+    """Intermediate values that CPU attention stores in the forward pass for the backward pass.
+
+    Every array has one row per word.
+    """
 
     states: Floats  # (B, T, D): H
     scored: Floats  # (B, T, D): u
@@ -69,7 +72,10 @@ class Trace(NamedTuple):
 
 
 class Gradients(NamedTuple):
-    """Gradients of the CPU attention: of S and A as input, of everything else as output."""
+    """Gradients that the backward pass of CPU attention reads and writes.
+
+    Those of S and A are inputs; all others are outputs.
+    """
 
     embedding: Floats  # (B, M, D), not padded
     weights: Floats  # (B, M, T), or empty if the loss does not use A
@@ -81,7 +87,7 @@ class Gradients(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """Working memory of one thread of the attention backward pass, for one text."""
+    """Working memory of one CPU attention thread in the backward pass, reused for every text."""
 
     scores: Floats  # (T, M): gradient of Aᵀ, then of f
     inner: Floats  # (T, D): gradient of H Wᵀ + b
@@ -97,7 +103,10 @@ class Scratch(NamedTuple):
 def cpu_attention(
     states: Tensor, mask: Tensor, parameters: AttentionParameters
 ) -> tuple[Tensor, Tensor]:
-    """Compute attention on the CPU: S (B, M, D) and A (B, M, T) of ``states`` (B, T, D)."""
+    """Compute the text embeddings and attention weights of a batch on the CPU.
+
+    For ``states`` (B, T, D), return the embeddings S (B, M, D) and the weights A (B, M, T).
+    """
     vectors = head_vectors(parameters).expand(states.shape[0], -1, -1)  # (B, M, D)
     if parameters.log_temperature is None:
         temperature = states.new_ones(parameters.heads)
@@ -111,7 +120,7 @@ def cpu_attention(
 
 
 def compile_attention(dtype: torch.dtype) -> None:
-    """Compile the CPU attention kernel before its first use."""
+    """Compile the CPU attention kernel ahead of its first use by running a tiny example."""
     one = torch.ones(1, 1, 1, dtype=dtype, requires_grad=True)
     square, vector = one[0], one[0, 0]
     parameters = AttentionParameters(
@@ -122,11 +131,14 @@ def compile_attention(dtype: torch.dtype) -> None:
 
 
 class CpuAttention(torch.autograd.Function):
-    """Differentiable CPU attention of states, mask, head vectors G (B, M, D), W, b and τ."""
+    """Autograd function that runs LAMA attention on the CPU, forward and backward.
+
+    Its inputs are the states, the mask, the head vectors G (B, M, D), W, b and τ.
+    """
 
     @staticmethod
     def forward(ctx: Any, states: Tensor, mask: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
-        """Run the CPU attention kernel and keep its trace for ``backward``."""
+        """Run CPU attention on a batch and store intermediate values for the backward pass."""
         *tensors, (with_tanh, with_l2) = rest
         vectors, w, b, temperature = (tensor.detach() for tensor in tensors)
         texts, words, width = states.shape
@@ -147,7 +159,10 @@ class CpuAttention(torch.autograd.Function):
     def backward(
         ctx: Any, embedding: Tensor | None, weights: Tensor | None
     ) -> tuple[Tensor | None, ...]:
-        """Return the attention gradients of the states, G, W, b and τ."""
+        """Return the gradients of CPU attention for the states and all parameters.
+
+        The order is that of the inputs: states, mask (None), G, W, b, τ, options (None).
+        """
         sizes, operands, trace = ctx.kept
         like = torch.from_numpy(operands.bias[:0])
         texts, words, width, padded = sizes.texts, sizes.words, sizes.width, sizes.padded
@@ -207,7 +222,7 @@ def _operands(
 
 
 def _on_threads(kernel: Any, *arguments: Any) -> None:
-    """Run an attention kernel on several CPU threads, which take texts from a shared counter."""
+    """Run a CPU attention kernel on several threads, which take texts from a shared counter."""
     counter = np.zeros(1, np.int64)
     threads = thread_count(default=torch.get_num_threads())
     run_on_threads(lambda: kernel(counter, *arguments), threads)
@@ -229,9 +244,9 @@ def attend(
     embedding: Floats,
     weights: Floats,
 ) -> None:  # pragma: no cover
-    """Compute S and A of one text after another until none is left; every thread calls this once.
+    """Run the CPU attention forward pass on one text after another until none is left.
 
-    ``counter`` (1,) is shared by the threads of the CPU attention kernel.
+    Every thread calls this function once; the threads share ``counter`` (1,).
     """
     padded, heads = sizes.padded, sizes.padded_heads
     zeros = np.zeros(max(padded, heads), trace.states.dtype)
@@ -262,7 +277,7 @@ def attend(
 def copy_states_in(
     sizes: Sizes, operands: Operands, trace: Trace, text: int
 ) -> None:  # pragma: no cover
-    """Copy the states of one text into the attention trace, with padded rows."""
+    """Copy the encoder states of one text into the CPU attention trace, padding each row."""
     for word in range(text * sizes.words, text * sizes.words + operands.length[text]):
         for j in range(sizes.width):
             trace.states[word * sizes.padded + j] = operands.states[word * sizes.width + j]
@@ -281,7 +296,10 @@ def _apply_tanh(values: Floats, start: int, count: int, lanes: int) -> None:  # 
 def weights_of_text(
     sizes: Sizes, operands: Operands, trace: Trace, text: int
 ) -> None:  # pragma: no cover
-    """Compute the attention weights Aᵀ of a text: the softmax of τ s / ‖s‖, 0 where masked."""
+    """Compute the attention weights of one text on the CPU as a masked softmax of its scores.
+
+    The scores are e = τ s / ‖s‖; the weights are stored as Aᵀ and are 0 where masked.
+    """
     heads = sizes.padded_heads
     most = np.full(heads, -np.inf, trace.weights.dtype)
     total = np.zeros(heads, trace.weights.dtype)
@@ -314,7 +332,7 @@ def copy_outputs(  # noqa: PLR0913 - two outputs and their sources
     embedding: Floats,
     weights: Floats,
 ) -> None:  # pragma: no cover
-    """Copy the attention outputs S and A of one text into the tensors of the batch."""
+    """Copy the CPU attention results of one text into the embeddings and weights of the batch."""
     for m in range(sizes.heads):
         for j in range(sizes.width):
             embedding[(text * sizes.heads + m) * sizes.width + j] = pooled[m * sizes.padded + j]
@@ -333,7 +351,7 @@ def copy_outputs(  # noqa: PLR0913 - two outputs and their sources
 def attend_backward(
     counter: Integers, sizes: Sizes, operands: Operands, trace: Trace, gradients: Gradients
 ) -> None:  # pragma: no cover
-    """Compute the attention gradients task by task until none is left."""
+    """Run the CPU attention backward pass on one task after another until none is left."""
     padded, heads, kind = sizes.padded, sizes.padded_heads, trace.states.dtype
     scratch = Scratch(
         np.empty(sizes.words * heads, kind),
@@ -365,7 +383,10 @@ def weights_gradient(
     text: int,
     scratch: Scratch,
 ) -> None:  # pragma: no cover
-    """Compute the gradient of the attention weights Aᵀ: H (dS)ᵀ, plus the loss's own dA."""
+    """Compute the gradient of one text's attention weights in the CPU backward pass.
+
+    The gradient of Aᵀ is H (dS)ᵀ, plus dA if the loss uses the weights directly.
+    """
     heads, padded, length = sizes.padded_heads, sizes.padded, operands.length[text]
     for m in range(sizes.heads):
         for j in range(sizes.width):
@@ -386,7 +407,10 @@ def weights_gradient(
 def softmax_backward(
     sizes: Sizes, operands: Operands, trace: Trace, text: int, scores: Floats
 ) -> None:  # pragma: no cover
-    """Replace the gradient of Aᵀ in ``scores`` (T, M) by that of the attention scores e."""
+    """Backpropagate through the softmax of CPU attention, updating ``scores`` in place.
+
+    ``scores`` (T, M) holds the gradient of Aᵀ at the start and that of e at the end.
+    """
     heads, start = sizes.padded_heads, text * sizes.words * sizes.padded_heads
     mean = np.zeros(heads, scores.dtype)
     for t in range(operands.length[text]):
@@ -408,7 +432,11 @@ def norm_backward(  # noqa: PLR0913 - one text of the batch
     task: int,
     scores: Floats,
 ) -> None:  # pragma: no cover
-    """Replace the gradient of e in ``scores`` (T, M) by that of f; add that of the temperature."""
+    """Backpropagate through the normalization and tanh of the CPU attention scores, in place.
+
+    ``scores`` (T, M) holds the gradient of e at the start and that of f at the end. The gradient of
+    the temperature is added to ``gradients``.
+    """
     heads, row = sizes.padded_heads, text * sizes.words
     for t in range(operands.length[text]):
         norm = trace.norm[row + t]
@@ -434,7 +462,10 @@ def scores_backward(
     text: int,
     scratch: Scratch,
 ) -> None:  # pragma: no cover
-    """Compute the gradients of the head vectors G and of u from that of the attention scores f."""
+    """Backpropagate from the CPU attention scores to the head vectors and projected states.
+
+    Given the gradient of f, compute those of G and u.
+    """
     heads, padded, length = sizes.padded_heads, sizes.padded, operands.length[text]
     zeros = matrix(scratch.zeros, 0, 0)
     u = matrix(trace.scored, text * sizes.words * padded, padded)
@@ -456,7 +487,11 @@ def tanh_backward(  # noqa: PLR0913 - one text of the batch
     task: int,
     inner: Floats,
 ) -> None:  # pragma: no cover
-    """Replace the gradient of u in ``inner`` (T, D) by that of H Wᵀ + b; add that of b."""
+    """Backpropagate through the tanh of the CPU attention's state projection, in place.
+
+    ``inner`` (T, D) holds the gradient of u at the start and that of H Wᵀ + b at the end. The
+    gradient of b is added to ``gradients``.
+    """
     padded, start = sizes.padded, text * sizes.words * sizes.padded
     for t in range(operands.length[text]):
         for j in range(padded):
@@ -476,7 +511,10 @@ def states_gradient(  # noqa: PLR0913 - one text of the batch
     task: int,
     scratch: Scratch,
 ) -> None:  # pragma: no cover
-    """Compute the gradients of W and of the states H, which S = A H uses too."""
+    """Compute the CPU attention gradients of the states and of the projection matrix.
+
+    The states H are used twice: in the scores, as H Wᵀ, and in the embedding, S = A H.
+    """
     heads, padded, length = sizes.padded_heads, sizes.padded, operands.length[text]
     h = matrix(trace.states, text * sizes.words * padded, padded)
     transposed = Matrix(at(scratch.inner, 0), 1, padded)  # (D, T)
@@ -493,7 +531,7 @@ def states_gradient(  # noqa: PLR0913 - one text of the batch
 def copy_states_gradient(
     sizes: Sizes, operands: Operands, text: int, states: Floats, out: Floats
 ) -> None:  # pragma: no cover
-    """Copy one text's gradient of the attention states into the batch, zero in its padding."""
+    """Copy one text's state gradient from CPU attention into the batch, with zeros as padding."""
     row, length = text * sizes.words, operands.length[text]
     for t in range(length):
         for j in range(sizes.width):

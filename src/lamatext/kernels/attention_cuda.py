@@ -49,7 +49,7 @@ DTypes = tuple[torch.dtype, ...]
 
 
 def can_run(states: Tensor, parameters: AttentionParameters) -> bool:
-    """Return whether the GPU attention kernel supports these tensors and works on their device."""
+    """Return whether CUDA attention supports these tensors and works on their device."""
     device = states.get_device()
     return (
         states.is_cuda
@@ -88,10 +88,10 @@ def _supports(
 
 @cache
 def _works(device: torch.device) -> bool:
-    """Return whether the Triton attention kernel runs on ``device`` and gives correct results.
+    """Return whether CUDA attention runs on ``device`` and gives correct results there.
 
     Triton needs a C compiler and a driver that it knows. If anything fails at the first launch,
-    warn; the plain torch layer does the work.
+    a warning is issued and the plain torch layer is used instead.
     """
     if importlib.util.find_spec("triton") is None or torch.version.cuda is None:
         return False
@@ -116,7 +116,7 @@ def _works(device: torch.device) -> bool:
 
 @torch.no_grad()
 def agrees_with_reference(device: torch.device) -> bool:
-    """Return whether the GPU attention kernel matches the plain equation on a small example."""
+    """Return whether CUDA attention matches the plain torch equation on a small example."""
     numbers = (torch.arange(8192, device=device, dtype=torch.float32) * 37).sin() / 3
     states, w, q = numbers[:6400].view(2, 200, 16), numbers[:256].view(16, 16), numbers[-48:]
     q = q.view(3, 16)
@@ -138,7 +138,10 @@ def agrees_with_reference(device: torch.device) -> bool:
 def cuda_attention(
     states: Tensor, mask: Tensor, parameters: AttentionParameters
 ) -> tuple[Tensor, Tensor]:
-    """Compute attention on the GPU: S (B, M, D) and A (B, M, T) of ``states`` (B, T, D)."""
+    """Compute the text embeddings and attention weights of a batch on a CUDA device.
+
+    For ``states`` (B, T, D), return the embeddings S (B, M, D) and the weights A (B, M, T).
+    """
     if not torch.is_grad_enabled():
         return launch(states, mask, parameters)
     outputs: tuple[Tensor, Tensor] = CudaAttention.apply(states, mask, *parameters)  # type: ignore[no-untyped-call]
@@ -146,11 +149,11 @@ def cuda_attention(
 
 
 class CudaAttention(torch.autograd.Function):
-    """Differentiable GPU attention: Triton forward, plain torch backward."""
+    """Autograd function for CUDA attention: Triton forward pass, plain torch backward pass."""
 
     @staticmethod
     def forward(ctx: Any, states: Tensor, mask: Tensor, *parameters: Any) -> tuple[Tensor, Tensor]:
-        """Launch the Triton attention kernel and keep the states and the weights."""
+        """Launch CUDA attention and save states and attention weights for the backward pass."""
         ctx.set_materialize_grads(False)
         embedding, weights = launch(states, mask, AttentionParameters(*parameters))
         tensors, ctx.options = parameters[:6], parameters[6:]
@@ -162,7 +165,7 @@ class CudaAttention(torch.autograd.Function):
     def backward(
         ctx: Any, d_embedding: Tensor | None, d_weights: Tensor | None
     ) -> tuple[Tensor | None, ...]:
-        """Return the attention gradients of the states and of the six parameter tensors."""
+        """Return the gradients of CUDA attention for the states and the six parameter tensors."""
         states, weights, *tensors = ctx.saved_tensors
         if d_embedding is not None:  # S = A H
             through = d_embedding @ states.transpose(1, 2)
@@ -181,7 +184,9 @@ def attention_gradients(
     d_weights: Tensor,
     d_embedding: Tensor | None,
 ) -> list[Tensor | None]:
-    """Return the attention gradients of the states, w, b, p, q, context and log_temperature.
+    """Compute the gradients of CUDA attention with plain torch operations.
+
+    Return those of the states, w, b, p, q, context and log_temperature.
 
     ``d_weights`` (B, M, T) is the whole gradient of A, its use in S = A H included. Where a weight
     is 0, as in padding, the gradient of its score is 0 too.
@@ -213,7 +218,10 @@ def attention_gradients(
 def _score_gradients(
     parameters: AttentionParameters, f: Tensor, d_score: Tensor
 ) -> tuple[Tensor, Tensor | None]:
-    """Return the gradients of f (B, M, T) and log τ (M,) from that of the score τ l2(tanh(f))."""
+    """Backpropagate through tanh, l2 norm and temperature of the CUDA attention scores.
+
+    Given the gradient of the score τ l2(tanh(f)), return those of f (B, M, T) and log τ (M,).
+    """
     squashed = f.tanh() if parameters.tanh else f
     norm = torch.ones_like(f[:, :1])
     if parameters.l2:
@@ -230,7 +238,10 @@ def _score_gradients(
 
 
 def _head_vectors(parameters: AttentionParameters) -> Tensor:
-    """Return the attention head vectors (B or 1, M, D) in float32, whatever the parameters are."""
+    """Compute the head vectors of CUDA attention in float32, whatever the parameters' dtype is.
+
+    The shape is (B or 1, M, D).
+    """
     p, q, context = parameters.p, parameters.q, parameters.context
     return head_vectors(parameters._replace(p=p.float(), q=q.float(), context=context.float()))
 
@@ -238,7 +249,10 @@ def _head_vectors(parameters: AttentionParameters) -> Tensor:
 def _head_vector_gradients(
     parameters: AttentionParameters, d_vectors: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the gradients of P, Q and the context from those of the head vectors (B, M, D)."""
+    """Backpropagate from the CUDA attention head vectors to the parameters that define them.
+
+    Given the gradient of the head vectors (B, M, D), return those of P, Q and the context.
+    """
     p, q, rank = parameters.p.float(), parameters.q.float(), parameters.rank
     if parameters.context.dim() == 1:
         d_vectors = d_vectors.sum(0, keepdim=True)
@@ -255,7 +269,7 @@ def _head_vector_gradients(
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """A launch of a Triton attention kernel: everything but the tensors."""
+    """Launch configuration of one CUDA attention kernel: everything but the tensors."""
 
     kernel: str  # its name in ``attention_triton``
     grid: tuple[int, int, int]
@@ -264,7 +278,7 @@ class Launch:
 
 
 class Plan(NamedTuple):
-    """The Triton launches that compute attention for batches of one shape."""
+    """Kernel launches that compute CUDA attention for batches of one shape."""
 
     attend: Launch
     combine: Launch | None  # joins the chunks of long texts
@@ -272,7 +286,10 @@ class Plan(NamedTuple):
 
 
 def launch(states: Tensor, mask: Tensor, parameters: AttentionParameters) -> tuple[Tensor, Tensor]:
-    """Launch the Triton attention kernel: S (B, M, D) and A (B, M, T), without gradients."""
+    """Launch CUDA attention for a batch without recording gradients.
+
+    Return the embeddings S (B, M, D) and the weights A (B, M, T).
+    """
     states, heads = states.contiguous(), parameters.heads
     texts, words, width = shape = states.shape
     plan = plan_for(
@@ -303,7 +320,9 @@ def plan_for(  # noqa: PLR0913 - everything that a launch depends on, as a cache
     tempered: bool,
     device: torch.device,
 ) -> Plan:
-    """Plan the attention launches for states of ``shape`` (B, T, D) and P of ``p_shape`` (M*k, E).
+    """Plan the CUDA attention launches for a batch shape, layer configuration and device.
+
+    ``shape`` (B, T, D) is that of the states, ``p_shape`` (M*k, E) that of P.
 
     ``context_axes`` is 2 for a context (B, E) and 1 for one context (E,) of all texts.
     """
@@ -326,9 +345,10 @@ def plan_for(  # noqa: PLR0913 - everything that a launch depends on, as a cache
 
 
 def split_into_chunks(texts: int, words: int, processors: int) -> tuple[int, int]:
-    """Return the words per Triton program and the number of programs that share one text.
+    """Split each text into chunks of words, one per program of the CUDA attention kernel.
 
-    Enough programs to keep all multiprocessors busy, but no more than there are blocks of words.
+    Return the number of words per chunk and the number of chunks per text: enough programs to keep
+    all multiprocessors busy, but no more than there are blocks of words.
     """
     blocks = -(-words // BLOCK)
     wanted = max(1, min(blocks, PROGRAMS_PER_PROCESSOR * processors // texts))
@@ -337,7 +357,7 @@ def split_into_chunks(texts: int, words: int, processors: int) -> tuple[int, int
 
 
 def _start(planned: Launch, inputs: tuple[Tensor, ...], outputs: tuple[Tensor, ...]) -> None:
-    """Start a Triton attention kernel, from the second time on through its private launcher.
+    """Start one CUDA attention kernel, using Triton's private launcher from the second call on.
 
     The launcher skips Triton's cache lookup and hooks, which take longer than a short text. It is
     used only with the Triton versions in ``DIRECT_TRITON``; others get the public call every time.
@@ -366,7 +386,7 @@ def _start(planned: Launch, inputs: tuple[Tensor, ...], outputs: tuple[Tensor, .
 
 @cache
 def _can_launch_directly() -> bool:
-    """Return whether this Triton has the private launcher that the attention kernel knows."""
+    """Return whether CUDA attention can use the private launcher of the installed Triton."""
     import triton
 
     version = tuple(int(part) for part in triton.__version__.split(".")[:2])
@@ -376,9 +396,9 @@ def _can_launch_directly() -> bool:
 
 @cache
 def _stream_query() -> Callable[[int], int]:
-    """Return the function that maps a GPU index to the current stream of the attention launch.
+    """Return a function that looks up the current CUDA stream of a GPU for attention launches.
 
-    Triton's own is private and several times faster than torch's public one.
+    Triton's own function is private and several times faster than torch's public one.
     """
     if not _can_launch_directly():
         return lambda index: torch.cuda.current_stream(index).cuda_stream
@@ -389,7 +409,7 @@ def _stream_query() -> Callable[[int], int]:
 
 
 def _tensors(parameters: AttentionParameters) -> tuple[Tensor, ...]:
-    """Return the tensors that the Triton attention kernel reads; Q replaces missing ones."""
+    """Return the parameter tensors for a CUDA attention launch, with dummies for absent ones."""
     w, b, temperature = parameters.w, parameters.b, parameters.log_temperature
     return (
         parameters.q if w is None else w.contiguous(),
@@ -402,10 +422,11 @@ def _tensors(parameters: AttentionParameters) -> tuple[Tensor, ...]:
 
 
 class _Workspaces(threading.local):
-    """Memory in which the attention chunks of a text are joined, per GPU and stream.
+    """CUDA attention workspaces of one thread, by GPU and stream.
 
-    Launches on one stream run in order. Each thread has its own memory, because another thread
-    could launch between the two launches of a long text.
+    A workspace is the memory in which the chunks of a text are joined. Launches on one stream run
+    in order. Each thread has its own workspaces, because another thread could launch between the
+    two launches of a long text.
     """
 
     def __init__(self) -> None:
@@ -416,9 +437,11 @@ _workspaces = _Workspaces()
 
 
 def _workspace(device: torch.device) -> tuple[Tensor, Tensor]:
-    """Return memory for the sums of all attention chunks, and one zero counter per text.
+    """Return the CUDA attention workspace of the current stream, allocating it at first use.
 
-    Every launch resets the counters. A launch that a CUDA graph captures gets its own memory.
+    It holds the sums of all chunks and one counter per text. The counters are zero before every
+    launch, which resets them at its end. A launch that a CUDA graph captures gets its own
+    workspace.
     """
     if device.type != "cuda" or torch.cuda.is_current_stream_capturing():
         return _new_workspace(device)
@@ -430,7 +453,7 @@ def _workspace(device: torch.device) -> tuple[Tensor, Tensor]:
 
 
 def _new_workspace(device: torch.device) -> tuple[Tensor, Tensor]:
-    """Allocate an attention workspace for any split that ``split_into_chunks`` returns."""
+    """Allocate a CUDA attention workspace that is large enough for any split into chunks."""
     programs = PROGRAMS_PER_PROCESSOR * _processors(device)
     numbers = programs * _block_size(MAX_HEADS) * (_block_size(MAX_WIDTH) + 2)
     return (
@@ -447,5 +470,5 @@ def _processors(device: torch.device) -> int:
 
 
 def _block_size(size: int) -> int:
-    """Return ``size`` rounded up to a power of two of at least 16, as Triton's ``dot`` needs."""
+    """Round a CUDA attention dimension up to a power of two of at least 16 for Triton's ``dot``."""
     return max(16, 1 << (size - 1).bit_length())

@@ -26,9 +26,10 @@ Kernel = Callable[[Tensor, Tensor, AttentionParameters], tuple[Tensor, Tensor]]
 
 
 def attention_kernel(states: Tensor, parameters: AttentionParameters) -> Kernel | None:
-    """Return the attention kernel that can process ``states`` (B, T, D), or None.
+    """Choose the attention kernel for a batch (CPU or CUDA); return None if none can run.
 
-    A kernel takes states, mask (B, T) and parameters, and returns S (B, M, D) and A (B, M, T).
+    A kernel takes states (B, T, D), mask (B, T) and parameters, and returns the embeddings S (B, M,
+    D) and the weights A (B, M, T).
     """
     if os.environ.get(SWITCH) == "plain":
         return None
@@ -43,10 +44,11 @@ def attention_kernel(states: Tensor, parameters: AttentionParameters) -> Kernel 
 
 
 def score_in_parts(score: Callable[[Tensor], Tensor], states: Tensor) -> Tensor:
-    """Return the attention scores ``score(states)`` (B, T, M), computed in parts to save memory.
+    """Compute attention scores in parts to save memory when no attention kernel can run.
 
-    Only on a CPU without gradients: otherwise a text of a million words would need memory for
-    several copies of its states.
+    The result is ``score(states)`` (B, T, M). It is computed in parts only on a CPU without
+    gradients, where a text of a million words would otherwise need memory for several copies of its
+    states.
     """
     if states.shape[1] <= PART or states.is_cuda or torch.is_grad_enabled():
         return score(states)
@@ -70,7 +72,7 @@ def _cpu_kernel_can_run(states: Tensor, parameters: AttentionParameters) -> bool
 
 
 def _inside_functorch(*tensors: Tensor) -> bool:
-    """Return whether a ``torch.func`` transform is active, where attention kernels cannot run.
+    """Return whether a ``torch.func`` transform is active, which no attention kernel supports.
 
     torch has no public query for this. If its private one is missing, test whether a tensor is
     wrapped by a transform: such a tensor has no data pointer.

@@ -10,7 +10,7 @@ from torch.nn import functional as F
 
 
 class AttentionParameters(NamedTuple):
-    """Parameters and options of a ``LowRankAttention`` layer for one batch."""
+    """Attention parameters and options of a ``LowRankAttention`` layer, as kernels read them."""
 
     w: Tensor | None  # (D, D); None scores the states themselves
     b: Tensor | None  # (D,)
@@ -24,14 +24,17 @@ class AttentionParameters(NamedTuple):
 
     @property
     def rank(self) -> int:
-        """Return k, the number of vector pairs per attention head."""
+        """Return the rank of the attention heads, inferred from the shape of the parameters.
+
+        It is k, the number of vector pairs per head.
+        """
         return self.p.shape[0] // self.heads
 
 
 def head_vectors(parameters: AttentionParameters) -> Tensor:
-    """Return the attention head vectors gᵢ = Qᵢ Pᵢᵀ c (B or 1, M, D).
+    """Combine the attention parameters into one vector per head for scoring the words.
 
-    Head i scores word t by gᵢ·uₜ.
+    Head i scores word t by gᵢ·uₜ with gᵢ = Qᵢ Pᵢᵀ c. The shape is (B or 1, M, D).
     """
     query = F.linear(parameters.context, parameters.p)  # (B, M*k) or (M*k,)
     terms = query[..., None] * parameters.q

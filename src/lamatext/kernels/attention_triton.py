@@ -55,7 +55,10 @@ def attend(  # pragma: no cover
     block_d: tl.constexpr,
     block_e: tl.constexpr,
 ):
-    """Compute attention for one chunk of one text in Triton; grid (chunks, B)."""
+    """Compute attention for one chunk of one text in the main Triton kernel.
+
+    The grid is (chunks, B).
+    """
     part = tl.program_id(0)
     text = tl.program_id(1).to(tl.int64)
     m, d = tl.arange(0, block_m), tl.arange(0, block_d)
@@ -151,10 +154,10 @@ def combine(  # pragma: no cover
     block_m: tl.constexpr,
     block_d: tl.constexpr,
 ):
-    """Join the attention chunks of long texts in a second Triton launch.
+    """Join the attention chunks of long texts in a second Triton kernel.
 
-    A program writes the weights of ``span`` words and ``columns`` columns of the embedding. Grid
-    (⌈T / span⌉ and at least block_d / columns, B).
+    A program writes the weights of ``span`` words and ``columns`` columns of the embedding. The
+    grid is (⌈T / span⌉ and at least block_d / columns, B).
     """
     part = tl.program_id(0)
     text = tl.program_id(1).to(tl.int64)
@@ -186,7 +189,10 @@ def _head_vectors(  # pragma: no cover
     block_d: tl.constexpr,
     block_e: tl.constexpr,
 ):
-    """Return the attention head vectors (M, D) in Triton: row i is gᵢ = Σₖ (pᵢₖ·c) qᵢₖ."""
+    """Compute the vector of every attention head inside the Triton kernel.
+
+    Row i of the result (M, D) is gᵢ = Σₖ (pᵢₖ·c) qᵢₖ.
+    """
     m, d, e = tl.arange(0, block_m), tl.arange(0, block_d), tl.arange(0, block_e)
     c = tl.load(context + e, mask=e < context_width, other=0.0).to(tl.float32)
     vectors = tl.zeros((block_m, block_d), tl.float32)
@@ -206,10 +212,11 @@ def _head_vectors(  # pragma: no cover
 def _merge_chunks(  # pragma: no cover
     scratch, chunks, block_m: tl.constexpr, block_d: tl.constexpr, ahead: tl.constexpr
 ):
-    """Merge maximum, sum (M,) and weighted sum (M, D) of all chunks in Triton, ``ahead`` at a time.
+    """Merge the partial softmax results of all chunks of a text inside the Triton kernel.
 
-    The chunks are merged one by one: Triton would move a three-axis block between threads at every
-    step.
+    Each chunk has a maximum (M,), a sum (M,) and a weighted sum (M, D). The loop is unrolled
+    ``ahead`` times, but the chunks are merged one by one: Triton would otherwise move a three-axis
+    block between threads at every step.
     """
     m, d = tl.arange(0, block_m), tl.arange(0, block_d)
     size: tl.constexpr = block_m * (block_d + 2)
@@ -237,7 +244,10 @@ def _merge_chunks(  # pragma: no cover
 def _softmax_totals(  # pragma: no cover
     scratch, chunks, block_m: tl.constexpr, block_d: tl.constexpr, tile: tl.constexpr
 ):
-    """Return the softmax maximum and sum (M,) over all chunks of a text in Triton."""
+    """Compute the softmax maximum and sum over all chunks of a text inside a Triton kernel.
+
+    Both have the shape (M,).
+    """
     m = tl.arange(0, block_m)
     size: tl.constexpr = block_m * (block_d + 2)
     top = tl.full((block_m,), float("-inf"), tl.float32)
@@ -258,7 +268,10 @@ def _softmax_totals(  # pragma: no cover
 def _join_columns(  # pragma: no cover
     scratch, chunks, top, total, d, block_m: tl.constexpr, block_d: tl.constexpr, tile: tl.constexpr
 ):
-    """Return the columns ``d`` of the attention embedding from the weighted sums of all chunks."""
+    """Combine the weighted sums of all chunks into columns of the embedding in a Triton kernel.
+
+    ``d`` holds the indices of the columns.
+    """
     m = tl.arange(0, block_m)
     size: tl.constexpr = block_m * (block_d + 2)
     pooled = tl.zeros((block_m, d.shape[0]), tl.float32)
@@ -289,7 +302,10 @@ def _write_weights(  # pragma: no cover
     block_t: tl.constexpr,
     block_m: tl.constexpr,
 ):
-    """Write the attention weights of words ``first`` to ``last`` from their scores in Triton."""
+    """Compute the attention weights of a range of words from their scores in a Triton kernel.
+
+    The range starts at ``first`` and ends before ``last``.
+    """
     m = tl.arange(0, block_m)
     for start in range(first, last, block_t):
         t = start + tl.arange(0, block_t)
@@ -302,7 +318,10 @@ def _write_weights(  # pragma: no cover
 
 @triton.jit
 def _tanh(x):  # pragma: no cover
-    """Return tanh for Triton, accurate near 0 too: l2 depends on the ratios of small scores."""
+    """Compute tanh in a Triton kernel so that it is also accurate near zero.
+
+    This matters because the l2 norm depends on the ratios of small scores.
+    """
     square = x * x
     series = x * (1 + square * (-1 / 3 + square * (2 / 15 - square * (17 / 315))))
     return tl.where(tl.abs(x) < 0.15, series, 1 - 2 / (tl.exp(2 * x) + 1))

@@ -8,7 +8,10 @@ from lamatext.kernels.gru_dispatch import cpu_gru
 
 
 def cpu_kernels_are_compiled() -> bool:
-    """Return whether the CPU kernels start without compilation: cached, or numba is missing."""
+    """Return whether the CPU kernels can run without waiting for compilation.
+
+    They can if they are cached on disk, or if numba is missing and they are not used at all.
+    """
     if importlib.util.find_spec("numba") is None:
         return True
     from lamatext.kernels import attention_cpu, gru_cpu
@@ -18,7 +21,7 @@ def cpu_kernels_are_compiled() -> bool:
 
 
 def compile_cpu_kernels(dtype: torch.dtype = torch.float32) -> None:
-    """Compile the CPU kernels: a few seconds once per machine, then they are read from disk."""
+    """Compile the CPU kernels and cache them on disk, which takes seconds once per machine."""
     if importlib.util.find_spec("numba") is None:
         return
     from lamatext.kernels.attention_cpu import compile_attention

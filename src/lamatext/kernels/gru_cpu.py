@@ -41,7 +41,7 @@ SPARE: deque[Tensor] = deque(maxlen=4)  # trace buffers to reuse: fresh memory p
 
 
 class Layout(NamedTuple):
-    """Sizes of a batch of the CPU GRU and where its texts are stored, longest text first."""
+    """Dimensions of a batch in the CPU GRU and storage order of its texts, longest first."""
 
     text: Integers  # (B,) index in the batch of the text at this place
     length: Integers  # (B,) its number of words
@@ -58,7 +58,7 @@ class Layout(NamedTuple):
 
 
 class Task(NamedTuple):
-    """One unit of work for a thread of the CPU GRU: a range of texts in one direction."""
+    """Unit of work for one thread of the CPU GRU: a range of texts in one direction."""
 
     direction: int  # 0 reads from the first word on, 1 from the last word back
     first: int
@@ -66,7 +66,7 @@ class Task(NamedTuple):
 
 
 class Weights(NamedTuple):
-    """GRU parameters of both directions as right-hand matrix operands, padded with zeros."""
+    """CPU GRU parameters of both directions, zero-padded and laid out for matrix products."""
 
     inputs: Floats  # (2, E, 3H) gates n, r, z
     inputs_bias: Floats  # (2, 3H) n; r and z with the recurrent bias added
@@ -77,21 +77,24 @@ class Weights(NamedTuple):
 
 
 class Trace(NamedTuple):
-    """Gates and states that the GRU forward pass stores for the backward pass."""
+    """Gates and states that the CPU GRU stores in the forward pass for the backward pass."""
 
     gates: Floats  # (2, N, 4H) n, r, z and v: one row is an operand of both matrix products
     states: Floats  # (2, N, H) the state after each word; zero in the rows between texts
 
 
 class Incoming(NamedTuple):
-    """Arrays that the GRU backward pass reads, in the order of the batch."""
+    """Input arrays of the CPU GRU backward pass, in batch order."""
 
     inputs: Floats  # (B, T, E)
     states_grad: Floats  # (B, T, 2h)
 
 
 class Sums(NamedTuple):
-    """GRU weight gradients as S partial sums, which are added in a fixed order at the end."""
+    """Partial sums of the weight gradients of the CPU GRU.
+
+    There are S of each, which are added in a fixed order at the end.
+    """
 
     inputs: Floats  # (2, S, E, 3H) gates n, r, z
     hidden: Floats  # (2, S, h, 3H) gates r, z, n
@@ -102,11 +105,14 @@ class Sums(NamedTuple):
 
 
 class CpuBiGru(torch.autograd.Function):
-    """Differentiable GRU on the CPU: inputs (B, T, E), lengths (B,), 8 parameters → (B, T, 2h)."""
+    """Autograd function that runs a bidirectional GRU on the CPU.
+
+    It takes inputs (B, T, E), lengths (B,) and 8 parameters, and returns the states (B, T, 2h).
+    """
 
     @staticmethod
     def forward(ctx: Any, inputs: Tensor, lengths: Tensor, *parameters: Tensor) -> Tensor:
-        """Run both GRU directions on the CPU and keep gates and states for ``backward``."""
+        """Run both GRU directions on the CPU and store gates and states for the backward pass."""
         layout = layout_of(inputs, lengths, hidden=parameters[1].shape[1])
         weights = pack_weights(layout, parameters)
         states, memory = _run_forward(layout, weights, inputs)
@@ -120,7 +126,7 @@ class CpuBiGru(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, states_grad: Tensor) -> tuple[Tensor | None, ...]:
-        """Return the gradients of the inputs and parameters of the CPU GRU.
+        """Return the gradients of the CPU GRU for its inputs and parameters.
 
         The gate gradients overwrite the gates, so a second backward pass repeats the forward pass.
         """
@@ -142,7 +148,7 @@ class CpuBiGru(torch.autograd.Function):
 
 
 def layout_of(inputs: Tensor, lengths: Tensor, hidden: int) -> Layout:
-    """Sort the texts of a GRU batch by length and assign their rows."""
+    """Sort the texts of a batch by length for the CPU GRU and assign their storage rows."""
     texts, words, width = inputs.shape
     length = lengths.detach().numpy().astype(np.int64)
     text = np.argsort(-length, kind="stable")
@@ -166,7 +172,7 @@ def layout_of(inputs: Tensor, lengths: Tensor, hidden: int) -> Layout:
 
 
 def pack_weights(layout: Layout, parameters: tuple[Tensor, ...]) -> Weights:
-    """Copy the parameters of both GRU directions into the layout of the CPU kernel."""
+    """Copy the parameters of both GRU directions into the memory layout of the CPU kernel."""
     width, h, padded = layout.inputs, layout.hidden, layout.padded
     sizes = (
         width * 3 * padded,
@@ -187,7 +193,7 @@ def pack_weights(layout: Layout, parameters: tuple[Tensor, ...]) -> Weights:
 
 
 def _run_forward(layout: Layout, weights: Weights, inputs: Tensor) -> tuple[Tensor, Tensor]:
-    """Run the GRU forward pass; return the states and the memory that holds the trace."""
+    """Run the CPU GRU forward pass; return the states and the buffer that holds the trace."""
     states = inputs.new_empty(layout.texts, layout.words, 2 * layout.hidden)
     memory = _trace_memory(2 * layout.rows * 5 * layout.padded, inputs.dtype)
     _on_threads(forward, layout, weights, _flat(inputs), _trace(layout, memory), _flat(states))
@@ -195,7 +201,10 @@ def _run_forward(layout: Layout, weights: Weights, inputs: Tensor) -> tuple[Tens
 
 
 def _trace_memory(size: int, dtype: torch.dtype) -> Tensor:
-    """Return memory for a GRU trace of ``size`` numbers, reused from an earlier pass if it fits."""
+    """Return a buffer for the CPU GRU trace, reusing one from an earlier pass if it fits.
+
+    ``size`` is its number of elements.
+    """
     with suppress(IndexError):  # SPARE is empty
         memory = SPARE.pop()
         if memory.dtype == dtype and size <= len(memory) <= 4 * size:
@@ -224,7 +233,7 @@ def _parameter_gradients(layout: Layout, sums: Sums, parameters: list[Tensor]) -
 
 
 def _on_threads(kernel: Callable[..., None], *arguments: Any) -> None:
-    """Run a GRU kernel on several CPU threads, which take tasks from a shared counter."""
+    """Run a CPU GRU kernel on several threads, which take tasks from a shared counter."""
     counter = np.zeros(1, np.int64)
     threads = thread_count(default=torch.get_num_threads())
     run_on_threads(lambda: kernel(counter, *arguments), threads)
@@ -242,7 +251,10 @@ def _flat(tensor: Tensor) -> Floats:
 def pack(
     weights: Weights, layout: Layout, direction: int, parameters: Any
 ) -> None:  # pragma: no cover
-    """Pack torch's GRU parameters of one direction, whose gates are r, z, n, into ``weights``."""
+    """Copy torch's GRU parameters of one direction into the weight arrays of the CPU kernel.
+
+    torch stores the gates in the order r, z, n.
+    """
     inputs, hidden, inputs_bias, hidden_bias = parameters
     width, h, padded = layout.inputs, layout.hidden, layout.padded
     for gate in range(3):  # in torch's order r, z, n
@@ -271,7 +283,10 @@ def pack(
 
 @compiled
 def active_texts(layout: Layout, task: Task, step: int) -> int:  # pragma: no cover
-    """Return how many texts of the GRU task have more than ``step`` words; they come first."""
+    """Return how many texts of a CPU GRU task have more than ``step`` words.
+
+    The texts are sorted by length, so these come first.
+    """
     count = task.last - task.first
     while count > 0 and layout.length[task.first + count - 1] <= step:
         count -= 1
@@ -280,7 +295,10 @@ def active_texts(layout: Layout, task: Task, step: int) -> int:  # pragma: no co
 
 @compiled
 def row_of(layout: Layout, direction: int, place: int, step: int) -> Any:  # pragma: no cover
-    """Return the row of the word that the GRU reads at ``step`` of the text at ``place``."""
+    """Return the storage row of the word that the CPU GRU reads at ``step`` of a text.
+
+    ``place`` is the position of the text in the sorted batch.
+    """
     word = step if direction == 0 else layout.length[place] - 1 - step
     return direction * layout.rows + layout.row[place] + word
 
@@ -310,7 +328,7 @@ def _add(target: Any, source: Any, count: int) -> None:  # pragma: no cover
 def forward(
     counter: Integers, layout: Layout, weights: Weights, inputs: Floats, trace: Trace, out: Floats
 ) -> None:  # pragma: no cover
-    """Run GRU forward tasks until none is left; every thread calls this once.
+    """Run CPU GRU forward tasks until none is left; every thread calls this once.
 
     ``counter`` (1,) is shared by the threads; ``inputs`` is (B, T, E), ``out`` (B, T, 2h).
     """
@@ -329,7 +347,10 @@ def forward(
 def project_inputs(
     layout: Layout, task: Task, weights: Weights, inputs: Floats, trace: Trace
 ) -> None:  # pragma: no cover
-    """Compute the input part of the GRU gates, W_i x + b, for every word of the texts."""
+    """Compute the input part of the GRU gates on the CPU for every word of a task.
+
+    It is W_i x + b.
+    """
     width, padded = layout.inputs, layout.padded
     for place in range(task.first, task.last):
         row = task.direction * layout.rows + layout.row[place]
@@ -348,7 +369,7 @@ def project_inputs(
 def step_forward(
     layout: Layout, task: Task, weights: Weights, trace: Trace
 ) -> None:  # pragma: no cover
-    """Advance the texts of a GRU task through time together, one word per step."""
+    """Advance all texts of a CPU GRU task together, one word per time step."""
     h, padded = layout.hidden, layout.padded
     hidden = np.zeros((task.last - task.first) * padded, trace.states.dtype)  # (group, H)
     recurrent = np.empty((task.last - task.first) * 3 * padded, trace.states.dtype)  # (group, 3H)
@@ -378,7 +399,10 @@ def step_forward(
 def gru_cell(
     layout: Layout, gates: Any, recurrent: Any, hidden: Any, state: Any
 ) -> None:  # pragma: no cover
-    """Apply the GRU equations to one word; ``recurrent`` is W_h h of r, z and v."""
+    """Apply the GRU equations to one word on the CPU; store its gates and the new state.
+
+    ``recurrent`` holds W_h h for r, z and v.
+    """
     padded = layout.padded
     for j in range(0, padded, layout.lanes):
         r = _sigmoid(load(gates, padded + j) + load(recurrent, j))
@@ -403,7 +427,10 @@ def _sigmoid(vector: Any) -> Any:  # pragma: no cover
 def copy_states_out(
     layout: Layout, task: Task, trace: Trace, out: Floats
 ) -> None:  # pragma: no cover
-    """Copy the GRU states into the batch; zero its padding and the row before the first step."""
+    """Copy the CPU GRU states of a task into the output batch, with zeros as padding.
+
+    Also clear the row before the first step, which the backward pass reads as the initial state.
+    """
     h, padded = layout.hidden, layout.padded
     for place in range(task.first, task.last):
         length, row = layout.length[place], task.direction * layout.rows + layout.row[place]
@@ -427,7 +454,7 @@ def backward(
     incoming: Incoming,
     sums: Sums,
 ) -> None:  # pragma: no cover
-    """Run GRU backward tasks until none is left; every thread calls this once.
+    """Run CPU GRU backward tasks until none is left; every thread calls this once.
 
     ``counter`` (1,) is shared by the threads; the gate gradients overwrite the gates.
     """
@@ -447,7 +474,7 @@ def backward(
 
 @compiled
 def cleared_sums(layout: Layout, index: int, sums: Sums) -> Any:  # pragma: no cover
-    """Return one partial sum of the GRU weight gradients, set to zero."""
+    """Set one partial sum of the CPU GRU weight gradients to zero and return it."""
     padded = layout.padded
     inputs = at(sums.inputs, index * layout.inputs * 3 * padded)
     hidden = at(sums.hidden, index * layout.hidden * 3 * padded)
@@ -462,7 +489,7 @@ def cleared_sums(layout: Layout, index: int, sums: Sums) -> Any:  # pragma: no c
 def step_backward(
     layout: Layout, task: Task, weights: Weights, trace: Trace, states_grad: Floats
 ) -> None:  # pragma: no cover
-    """Walk the texts of a GRU task back through time, replacing gates by their gradients."""
+    """Backpropagate a CPU GRU task through time, replacing the gates with their gradients."""
     h, padded = layout.hidden, layout.padded
     delta = np.zeros((task.last - task.first) * padded, states_grad.dtype)  # (group, H)
     gradient = np.empty((task.last - task.first) * 3 * padded, states_grad.dtype)  # (group, 3H)
@@ -497,7 +524,10 @@ def step_backward(
 def gru_cell_backward(
     layout: Layout, gates: Any, state: Any, delta: Any, gradient: Any
 ) -> None:  # pragma: no cover
-    """Compute the GRU gate gradients of one word; ``state`` is the state before the word."""
+    """Compute the GRU gate gradients of one word in the CPU backward pass.
+
+    ``state`` is the state before the word.
+    """
     padded = layout.padded
     for j in range(0, padded, layout.lanes):
         n, r = load(gates, j), load(gates, padded + j)
@@ -521,10 +551,10 @@ def gru_cell_backward(
 def add_weight_gradients(
     layout: Layout, task: Task, trace: Trace, inputs: Floats, sums: Any
 ) -> None:  # pragma: no cover
-    """Add a task to the GRU weight gradients δ(W_i) = Σ δg xᵀ and δ(W_h) = Σ δg hᵀ.
+    """Add the contribution of one task to the weight gradients of the CPU GRU.
 
-    Texts are read without a gap, so that short ones share a chunk; the zero rows between them add
-    nothing.
+    The gradients are δ(W_i) = Σ δg xᵀ and δ(W_h) = Σ δg hᵀ. Texts are read without a gap, so that
+    short ones share a chunk; the zero rows between them add nothing.
     """
     inputs_sum, hidden_sum, bias_sum = sums
     width, padded = layout.inputs, layout.padded
@@ -572,7 +602,10 @@ def add_weight_gradients(
 def backward_inputs(
     counter: Integers, layout: Layout, weights: Weights, trace: Trace, out: Floats
 ) -> None:  # pragma: no cover
-    """Compute the gradient of the GRU inputs (B, T, E), δx = Σ W_iᵀ δg over both directions."""
+    """Compute the gradient of the CPU GRU inputs, summed over both directions.
+
+    It is δx = Σ W_iᵀ δg, of shape (B, T, E).
+    """
     width = layout.padded_inputs
     block = np.empty(CHUNK * width, out.dtype)  # (CHUNK, E)
     place = take_next(at(counter, 0))
@@ -603,7 +636,7 @@ def backward_inputs(
 def collect(
     layout: Layout, direction: int, sums: Sums, parameters: Any
 ) -> None:  # pragma: no cover
-    """Add the partial sums and write them as gradients of torch's GRU parameters."""
+    """Add up the partial weight gradients of the CPU GRU and write them in torch's layout."""
     inputs, hidden, inputs_bias, hidden_bias = parameters
     width, h, padded = layout.inputs, layout.hidden, layout.padded
     slots = len(sums.bias) // (8 * padded)

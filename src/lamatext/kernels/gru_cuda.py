@@ -25,12 +25,12 @@ KernelCall = Callable[..., None]
 
 
 def is_available(hidden: int) -> bool:
-    """Return whether the CUDA GRU kernel can be compiled for so many hidden units."""
+    """Return whether the CUDA GRU kernel can be compiled for this number of hidden units."""
     return hidden <= MAX_UNITS and compiled_kernels(hidden) is not None
 
 
 def can_run(inputs: Tensor, hidden: int) -> bool:
-    """Return whether the CUDA GRU kernel supports these inputs: float32 on an NVIDIA GPU."""
+    """Return whether the CUDA GRU kernel can run on these inputs (float32 on an NVIDIA GPU)."""
     return (
         inputs.is_cuda
         and inputs.dtype == torch.float32
@@ -41,7 +41,7 @@ def can_run(inputs: Tensor, hidden: int) -> bool:
 
 @cache
 def compiled_kernels(hidden: int) -> tuple[KernelCall, KernelCall] | None:
-    """Compile the CUDA GRU kernel, forward and backward; None if this torch cannot.
+    """Compile the forward and backward CUDA GRU kernels; return None if that is impossible.
 
     ``torch.cuda._compile_kernel`` is private, so the version is checked and any failure means that
     torch's own GRU is used.
@@ -62,7 +62,10 @@ def _torch_version() -> tuple[int, ...]:
 
 
 def cuda_gru(inputs: Tensor, lengths: Tensor, parameters: Sequence[Tensor]) -> Tensor:
-    """Return the GRU states (B, T, 2H) by the CUDA kernel; parameters ordered as in ``nn.GRU``."""
+    """Compute the states of a bidirectional GRU with the CUDA kernel.
+
+    The states are (B, T, 2H); ``parameters`` are ordered as in ``nn.GRU``.
+    """
     on_device = lengths.to(inputs.device, torch.int32, non_blocking=True)
     joined = [torch.cat(pair) for pair in zip(parameters[:4], parameters[4:], strict=True)]
     states: Tensor = CudaBiGru.apply(inputs, on_device, *joined)  # type: ignore[no-untyped-call]
@@ -70,7 +73,10 @@ def cuda_gru(inputs: Tensor, lengths: Tensor, parameters: Sequence[Tensor]) -> T
 
 
 class CudaBiGru(torch.autograd.Function):
-    """Differentiable CUDA GRU; weights of both directions are joined: (6H, E), (6H, H), (6H,)."""
+    """Autograd function that runs a bidirectional GRU with the CUDA kernel.
+
+    The weights of both directions are concatenated: (6H, E), (6H, H), (6H,).
+    """
 
     @staticmethod
     def forward(  # noqa: PLR0913 - the GRU's parameters
@@ -82,7 +88,7 @@ class CudaBiGru(torch.autograd.Function):
         b_ih: Tensor,
         b_hh: Tensor,
     ) -> Tensor:
-        """Run both GRU directions in one CUDA launch and keep gates and states."""
+        """Run both GRU directions in one CUDA launch, saving gates and states for the gradient."""
         texts, words, _ = inputs.shape
         hidden = w_hh.shape[1]
         gates = torch.addmm(b_ih, inputs.reshape(texts * words, -1), w_ih.t())  # (B*T, 6H)
@@ -95,7 +101,7 @@ class CudaBiGru(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, d_states: Tensor) -> tuple[Tensor | None, ...]:
-        """Return the gradients of the inputs and parameters of the CUDA GRU."""
+        """Return the gradients of the CUDA GRU for its inputs and parameters."""
         inputs, lengths, w_ih, w_hh, states, trace = ctx.saved_tensors
         texts, words, width = inputs.shape
         hidden, rows = w_hh.shape[1], texts * words

@@ -21,9 +21,10 @@ SWITCH = "LAMATEXT_GRU"  # environment: "plain" disables the GRU kernels
 
 
 def run_gru(gru: nn.GRU, inputs: Tensor, lengths: Tensor) -> Tensor:
-    """Return the GRU states (B, T, 2h) of ``inputs`` (B, T, E), by the fastest way available.
+    """Run a bidirectional GRU with the fastest available implementation: CPU, CUDA or torch.
 
-    ``lengths`` (B,) is the number of words of each text; the rest is padding.
+    Return the states (B, T, 2h) of ``inputs`` (B, T, E). ``lengths`` (B,) is the number of words of
+    each text; the rest is padding.
     """
     if use_cpu_kernel(gru, inputs, lengths):
         return cpu_gru(inputs, lengths, _parameters(gru))
@@ -33,7 +34,7 @@ def run_gru(gru: nn.GRU, inputs: Tensor, lengths: Tensor) -> Tensor:
 
 
 def use_cpu_kernel(gru: nn.GRU, inputs: Tensor, lengths: Tensor) -> bool:
-    """Return whether the CPU kernel can run this GRU and is faster than torch's."""
+    """Return whether to run this GRU with the CPU kernel because it is faster than torch's GRU."""
     weight = gru.weight_ih_l0
     return (
         _is_supported(gru)
@@ -46,12 +47,15 @@ def use_cpu_kernel(gru: nn.GRU, inputs: Tensor, lengths: Tensor) -> bool:
 
 
 def has_cuda_kernel(gru: nn.GRU) -> bool:
-    """Return whether the CUDA kernel runs this GRU, with lengths that stay on the GPU."""
+    """Return whether a CUDA kernel is available to run this GRU.
+
+    With it, the lengths can stay on the GPU.
+    """
     return _is_supported(gru) and gru_cuda.is_available(gru.hidden_size)
 
 
 def _is_supported(gru: nn.GRU) -> bool:
-    """Return whether the GRU kernels support this kind of GRU and are not disabled."""
+    """Return whether the CPU and CUDA kernels support this kind of GRU and are enabled."""
     return (
         os.environ.get(SWITCH) != "plain"
         and (gru.num_layers, gru.bidirectional, gru.bias, gru.proj_size) == (1, True, True, 0)
@@ -60,7 +64,7 @@ def _is_supported(gru: nn.GRU) -> bool:
 
 
 def _cpu_kernel_is_faster(words: int, lengths: Tensor, hidden: int) -> bool:
-    """Return whether the texts are long enough for the CPU GRU kernel to beat torch's GRU.
+    """Return whether the texts are long enough for the CPU GRU kernel to outperform torch's GRU.
 
     The kernel repacks the weights for every batch, which takes a few words to amortise; fewer if
     the lengths differ, because torch then has to pack the texts.
@@ -79,7 +83,7 @@ def _parameters(gru: nn.GRU) -> list[Tensor]:
 
 
 def plain_gru(gru: nn.GRU, inputs: Tensor, lengths: Tensor) -> Tensor:
-    """Return the GRU states by torch alone, on any device; pack only texts of different lengths."""
+    """Dispatch a batch to torch's own GRU, packing the texts only if their lengths differ."""
     _check_lengths(inputs, lengths)
     if gru.batch_first and _same_length(inputs.shape[1], lengths):
         states: Tensor = gru(inputs)[0]
@@ -88,7 +92,7 @@ def plain_gru(gru: nn.GRU, inputs: Tensor, lengths: Tensor) -> Tensor:
 
 
 def packed_gru(gru: nn.GRU, inputs: Tensor, lengths: Tensor) -> Tensor:
-    """Return the states of torch's GRU on packed sequences: the reference for the kernels."""
+    """Run torch's GRU on packed sequences, the reference implementation for both GRU kernels."""
     packed = pack_padded_sequence(inputs, lengths.cpu(), batch_first=True, enforce_sorted=False)
     states, _ = gru(packed)
     padded, _ = pad_packed_sequence(states, batch_first=True, total_length=inputs.shape[1])
@@ -96,7 +100,9 @@ def packed_gru(gru: nn.GRU, inputs: Tensor, lengths: Tensor) -> Tensor:
 
 
 def cpu_gru(inputs: Tensor, lengths: Tensor, parameters: Sequence[Tensor]) -> Tensor:
-    """Return the GRU states by the numba kernel on the CPU, in float32 or float64.
+    """Dispatch a batch to the CPU GRU kernel after checking the text lengths.
+
+    The batch is float32 or float64.
 
     ``parameters`` are in the order of ``nn.GRU``: weight_ih, weight_hh, bias_ih, bias_hh of the
     forward direction, then of the backward direction.

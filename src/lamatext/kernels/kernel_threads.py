@@ -17,7 +17,7 @@ _pool: ThreadPoolExecutor | None = None
 
 
 def _discard_pool() -> None:
-    """Drop the kernel thread pool after a fork, which threads do not survive."""
+    """Discard the kernel thread pool in a forked child, because threads do not survive a fork."""
     global _pool
     _pool = None
 
@@ -28,7 +28,7 @@ if hasattr(os, "register_at_fork"):
 
 @contextmanager
 def kernel_threads(count: int) -> Iterator[None]:
-    """Run CPU kernels on ``count`` threads inside the block, whatever torch's setting is."""
+    """Set the number of kernel threads inside a ``with`` block, regardless of torch's setting."""
     token = _requested.set(count)
     try:
         yield
@@ -37,12 +37,17 @@ def kernel_threads(count: int) -> Iterator[None]:
 
 
 def thread_count(default: int) -> int:
-    """Return the number of kernel threads: from the environment, ``kernel_threads`` or default."""
+    """Return how many kernel threads to use, given the environment and the current context.
+
+    The environment variable overrides ``kernel_threads``, which overrides ``default``.
+    """
     return int(os.environ.get(THREADS) or _requested.get() or default)
 
 
 def run_on_threads(work: Callable[[], None], threads: int) -> None:
-    """Call ``work`` on up to ``threads`` threads, the calling one included, and wait for all.
+    """Call ``work`` on several kernel threads, including the current one, and wait for them.
+
+    At most ``threads`` threads are used.
 
     ``work`` takes tasks from a shared counter until none is left. A kernel thread that has not
     started by then, because the machine is busy, is cancelled instead of waited for.

@@ -23,7 +23,10 @@ Integers = NDArray[np.int64]
 
 
 class Matrix(NamedTuple):
-    """A matrix operand with element (i, j) at ``data[i * row + j * step]``; row 0 repeats a row."""
+    """Strided matrix operand of the tiled matmul: a pointer and two strides.
+
+    Element (i, j) is at ``data[i * row + j * step]``; if ``row`` is 0, all rows are the same.
+    """
 
     data: Any
     row: int
@@ -41,7 +44,10 @@ def _tile(
     _rows: Any,
     _vectors: Any,
 ) -> Any:
-    """Compute out = start + left · right for one matmul tile of at most ROWS rows."""
+    """Compute one tile of a matmul and add it to the starting values.
+
+    The tile is out = start + left · right and has at most ROWS rows.
+    """
     scalar = out.types[0].dtype
     count = lanes(scalar)
 
@@ -65,7 +71,7 @@ def _tile(
 
 
 def _emit_tile(builder: Any, operands: Any, depth: Any, shape: tuple[int, int], count: int) -> None:
-    """Emit the LLVM code of one matmul tile: load the sums, accumulate over the depth, store."""
+    """Emit the LLVM code that computes one matmul tile: load, accumulate products, store."""
     out, start, left, right = (_Operand(builder, value) for value in operands)
     places = list(product(range(shape[0]), range(shape[1])))
     size = depth.type
@@ -91,26 +97,29 @@ def _emit_tile(builder: Any, operands: Any, depth: Any, shape: tuple[int, int], 
 
 
 class _Operand:
-    """The LLVM values of a ``Matrix`` operand, which give the addresses of its elements."""
+    """LLVM values of a matmul operand, from which the addresses of its elements are computed."""
 
     def __init__(self, builder: Any, value: Any) -> None:
         self.builder = builder
         self.data, self.row, self.step = (builder.extract_value(value, part) for part in range(3))
 
     def scalar(self, i: Any, j: Any) -> Any:
-        """Return the address of element (i, j) of the matrix operand."""
+        """Return the LLVM address of one element of a matmul operand."""
         build = self.builder
         return build.gep(self.data, [build.add(build.mul(i, self.row), build.mul(j, self.step))])
 
     def vector(self, i: Any, j: Any, count: int) -> Any:
-        """Return the address of ``count`` matrix elements of row i from column j on (step 1)."""
+        """Return the LLVM address of a SIMD vector within a row of a matmul operand.
+
+        The vector holds ``count`` elements of row i from column j on; the step must be 1.
+        """
         build = self.builder
         return vector_at(build, self.data, build.add(build.mul(i, self.row), j), count)
 
 
 @compiled
 def matrix(array: Floats, start: int, row: int) -> Matrix:  # pragma: no cover
-    """Return the matrix operand that starts at ``array[start]``, ``row`` numbers per row."""
+    """Create a matmul operand that starts at ``array[start]`` and has ``row`` numbers per row."""
     return Matrix(at(array, start), row, 1)
 
 
@@ -118,11 +127,11 @@ def matrix(array: Floats, start: int, row: int) -> Matrix:  # pragma: no cover
 def multiply(  # noqa: PLR0913 - four operands and three sizes
     out: Matrix, start: Matrix, left: Matrix, right: Matrix, rows: int, columns: int, depth: int
 ) -> None:  # pragma: no cover
-    """Compute the matrix product out = start + left · right, tile by tile.
+    """Compute a matmul tile by tile and add it to the starting values.
 
-    ``out`` and ``start`` are (rows, columns), ``left`` is (rows, depth) and ``right`` is (depth,
-    columns). ``columns`` is a multiple of the SIMD lanes; the steps of ``out``, ``start`` and
-    ``right`` are 1. ``out`` may be ``start``.
+    The result is out = start + left · right, where ``out`` and ``start`` are (rows, columns),
+    ``left`` is (rows, depth) and ``right`` is (depth, columns). ``columns`` is a multiple of the
+    SIMD lanes; the steps of ``out``, ``start`` and ``right`` are 1. ``out`` may be ``start``.
     """
     width = lanes_of(out.data)
     vectors = columns // width

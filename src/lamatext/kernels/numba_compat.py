@@ -29,7 +29,7 @@ SOURCES = tuple(Path(__file__).parent.glob("*.py"))  # a change in any of them o
 
 
 def compiled(function: Function) -> Function:
-    """Compile ``function`` with numba for the types it is called with; it releases the GIL."""
+    """Compile a function with numba so that it releases the GIL and is cached on disk."""
     try:
         fast = numba.njit(nogil=True, error_model="numpy", cache=True)(function)
     except RuntimeError:  # no writable cache folder: compile in every process
@@ -39,7 +39,7 @@ def compiled(function: Function) -> Function:
 
 
 def is_compiled(function: Any) -> bool:
-    """Return whether numba has compiled ``function`` already, in memory or in the on-disk cache."""
+    """Return whether numba has already compiled ``function``, in memory or in its on-disk cache."""
     return bool(function.signatures) or any(_cache_files(function))
 
 

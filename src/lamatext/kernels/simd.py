@@ -24,13 +24,13 @@ FLAGS = ("contract",)  # a multiplication and the addition after it may become o
 
 
 def lanes(scalar: Any) -> int:
-    """Return how many numbers of this type one SIMD vector holds."""
+    """Return how many numbers of this type fit into one SIMD vector."""
     return VECTOR_BYTES * 8 // int(scalar.bitwidth)
 
 
 @intrinsic
 def lanes_of(_context: Any, pointer: Any) -> Any:
-    """Return the lanes of a SIMD vector of the numbers that ``pointer`` points to."""
+    """Return the number of SIMD lanes for the element type that ``pointer`` points to."""
 
     def build(context: Any, _builder: Any, signature: Any, _values: Any) -> Any:
         return context.get_constant(signature.return_type, lanes(pointer.dtype))
@@ -39,7 +39,7 @@ def lanes_of(_context: Any, pointer: Any) -> Any:
 
 
 class Vector(types.Type):  # type: ignore[misc]  # numba has no stubs
-    """The numba type of a SIMD vector of float32 or float64."""
+    """Numba type of a SIMD vector of float32 or float64 numbers."""
 
     def __init__(self, scalar: Any) -> None:
         self.scalar = scalar
@@ -48,7 +48,7 @@ class Vector(types.Type):  # type: ignore[misc]  # numba has no stubs
 
 @register_model(Vector)
 class VectorModel(models.PrimitiveModel):  # type: ignore[misc]
-    """The numba data model of a SIMD vector: an LLVM vector."""
+    """Numba data model that represents a SIMD vector as an LLVM vector."""
 
     def __init__(self, manager: Any, kind: Vector) -> None:
         scalar = manager[kind.scalar].get_value_type()
@@ -56,7 +56,7 @@ class VectorModel(models.PrimitiveModel):  # type: ignore[misc]
 
 
 def splat(builder: Any, scalar: Any, count: int) -> Any:
-    """Return a SIMD vector with ``scalar`` in all its lanes."""
+    """Return a SIMD vector with ``scalar`` in every lane."""
     whole = ir.VectorType(scalar.type, count)
     first = builder.insert_element(
         ir.Constant(whole, ir.Undefined), scalar, ir.Constant(ir.IntType(32), 0)
@@ -84,7 +84,7 @@ def at(_context: Any, array: Any, _index: Any) -> Any:
 
 @intrinsic
 def shift(_context: Any, pointer: Any, _count: Any) -> Any:
-    """Return ``pointer`` advanced by ``count`` numbers."""
+    """Advance a pointer for SIMD loads and stores by ``count`` numbers."""
 
     def build(_context: Any, builder: Any, _signature: Any, values: Any) -> Any:
         return builder.gep(values[0], [values[1]])
@@ -119,7 +119,7 @@ def store(_context: Any, pointer: Any, _index: Any, vector: Any) -> Any:
 
 @intrinsic
 def take_next(_context: Any, counter: Any) -> Any:
-    """Return a counter that threads share and increment it atomically."""
+    """Atomically increment a counter shared by the SIMD kernels' threads; return its old value."""
 
     def build(_context: Any, builder: Any, _signature: Any, values: Any) -> Any:
         one = ir.Constant(values[0].type.pointee, 1)
@@ -129,7 +129,10 @@ def take_next(_context: Any, counter: Any) -> Any:
 
 
 def _operation(emit: str) -> Any:
-    """Return the intrinsic of a SIMD instruction on two vectors, or on a vector and a number."""
+    """Create the numba intrinsic of a SIMD instruction whose operands are vectors or numbers.
+
+    At least one of the two operands is a vector.
+    """
 
     @intrinsic
     def operation(_context: Any, left: Any, right: Any) -> Any:
@@ -149,7 +152,7 @@ def _operation(emit: str) -> Any:
 
 
 def _overload_operator(symbol: Callable[[Any, Any], Any], emit: str) -> None:
-    """Make a Python operator work on SIMD vectors."""
+    """Overload a Python operator for SIMD vectors in numba-compiled code."""
     operation = _operation(emit)
 
     @overload(symbol)
@@ -171,7 +174,7 @@ for _symbol, _emit in (
 
 @intrinsic
 def clamp(_context: Any, vector: Any, _limit: Any) -> Any:
-    """Clamp every lane of a SIMD vector to [-limit, limit]; NaN stays NaN."""
+    """Clamp every lane of a SIMD vector to [-limit, limit], leaving NaN unchanged."""
     scalar = vector.scalar
 
     def build(_context: Any, builder: Any, _signature: Any, values: Any) -> Any:
@@ -185,7 +188,7 @@ def clamp(_context: Any, vector: Any, _limit: Any) -> Any:
 
 @intrinsic
 def exp(_context: Any, vector: Any) -> Any:
-    """Return e to the power of every lane of a SIMD vector, as accurate as the C library."""
+    """Compute the exponential of every lane of a SIMD vector, as accurately as the C library."""
 
     def build(_context: Any, builder: Any, _signature: Any, values: Any) -> Any:
         kind = values[0].type
@@ -198,7 +201,7 @@ def exp(_context: Any, vector: Any) -> Any:
 
 
 def tanh(vector: Any) -> Any:
-    """Return the hyperbolic tangent of a SIMD vector; only for compiled code."""
+    """Compute the hyperbolic tangent of every lane of a SIMD vector, in compiled code only."""
     raise NotImplementedError
 
 
@@ -212,7 +215,10 @@ def _tanh_exact(vector: Any) -> Any:  # pragma: no cover
 
 
 def _tanh_rational(vector: Any) -> Any:  # pragma: no cover
-    """Return SIMD tanh x ≈ x p(x²) / q(x²) with Eigen's coefficients, accurate to 3 ulp."""
+    """Approximate tanh of a SIMD vector by Eigen's rational function, accurate to 3 ulp.
+
+    It is x p(x²) / q(x²) with polynomials p and q.
+    """
     x = clamp(vector, 7.90531110763549805)
     s = x * x
     p = s * -2.76076847742355e-16 + 2.00018790482477e-13

@@ -31,7 +31,7 @@ def fit_ngrams(  # noqa: PLR0913 - data, its weights, and settings
     sample_weight: NDArray[np.float32] | None = None,
     progress: Progress = SILENT,
 ) -> NgramModel:
-    """Fit an n-gram model to texts given as lists of words.
+    """Fit an n-gram model to labelled texts, each given as a list of words.
 
     Args:
         texts: words of each text.
@@ -81,7 +81,9 @@ def _select_ngrams(
     bytes_per_ngram: int,
     max_bytes: float,
 ) -> list[tuple[NDArray[np.uint32], NDArray[np.float64]]]:
-    """Select the n-grams to fit: the rarest are dropped until the tables fit into ``max_bytes``.
+    """Select the n-grams to fit, dropping the rarest until the tables are small enough.
+
+    The limit for all tables together is ``max_bytes``.
 
     Returns:
         For each table the keys and their (weighted) document frequencies.
@@ -96,7 +98,10 @@ def _select_ngrams(
 def _document_frequencies(
     counts: NgramCounts, sample_weight: NDArray[np.float32] | None
 ) -> tuple[NDArray[np.uint32], NDArray[np.int64], NDArray[np.float64]]:
-    """Return the distinct n-grams to fit, and how many texts have each: counted and weighted."""
+    """Count in how many training texts each n-gram occurs, with and without sample weights.
+
+    Return the distinct n-grams, the counts and the weighted counts.
+    """
     if sample_weight is None:
         keys, texts = np.unique(counts.keys, return_counts=True)
         return keys, texts, texts.astype(np.float64)
@@ -114,7 +119,10 @@ def _table_without_weights(
     texts: float,
     rows: int,
 ) -> NgramTable:
-    """Create a table to fit, with n-grams and idf = ln((1 + n) / (1 + df)) + 1 but no weights."""
+    """Create an n-gram table for fitting, with inverse document frequencies but no weights.
+
+    The idf of an n-gram is ln((1 + n) / (1 + df)) + 1.
+    """
     idf = np.log((1 + texts) / (1 + frequency)) + 1
     step = np.float32(idf.max(initial=1) / 255)
     return NgramTable(
@@ -128,7 +136,10 @@ def _table_without_weights(
 
 
 def _features(table: NgramTable, counts: NgramCounts) -> csr_matrix:
-    """Return the normalized TF-IDF values of the texts to fit: (n, K)."""
+    """Compute the normalized TF-IDF features of the texts for fitting the n-gram model.
+
+    The shape is (n, K).
+    """
     place, values = table.tfidf(counts.keys, counts.counts)
     owner = np.repeat(np.arange(len(counts.offsets) - 1), np.diff(counts.offsets))
     known = values > 0
@@ -156,7 +167,10 @@ def _fit_svm(
     weight: NDArray[np.float32] | None,
     settings: NgramSettings,
 ) -> tuple[NDArray[np.float64], float]:
-    """Fit a linear SVM that separates one class from the rest: weights (K,) and bias."""
+    """Fit a linear SVM on n-gram features to separate one class from the rest.
+
+    Return the weights (K,) and the bias.
+    """
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.svm import LinearSVC
 
@@ -175,7 +189,10 @@ def naive_bayes_ratio(
     positive: NDArray[np.bool_],
     sample_weight: NDArray[np.float32] | None = None,
 ) -> NDArray[np.float64]:
-    """Return the naive Bayes ratio r = ln(p/‖p‖₁) − ln(q/‖q‖₁) of each n-gram to fit: (K,)."""
+    """Compute the naive Bayes log-count ratio of each n-gram, which scales the features to fit.
+
+    It is r = ln(p/‖p‖₁) − ln(q/‖q‖₁), of shape (K,).
+    """
     present = values.sign()
     if sample_weight is not None:
         present = present.multiply(sample_weight[:, None]).tocsr()
@@ -186,7 +203,10 @@ def naive_bayes_ratio(
 
 
 def _with_weights(table: NgramTable, weights: NDArray[np.float64]) -> NgramTable:
-    """Return the table with its fitted weights as int8; 127 steps are a row's largest weight."""
+    """Return an n-gram table with its fitted weights quantized to int8.
+
+    The largest weight of a row is 127 steps.
+    """
     steps = np.abs(weights).max(axis=1, initial=1e-12) / 127
     rounded = np.rint(weights / steps[:, None]).astype(np.int8)
     small: Floats = steps.astype(np.float32)

@@ -28,14 +28,14 @@ CHUNK = 1 << 22  # n-grams counted at once, to bound the memory of count_ngrams
 
 @dataclass(frozen=True, slots=True)
 class NgramSpec:
-    """Specification of the n-grams to hash: lengths of word and character n-grams."""
+    """Lengths of the word n-grams and character n-grams to hash."""
 
     words: int = 2  # longest word n-gram; 0 for none
     chars: tuple[int, int] | None = (2, 5)  # shortest and longest character n-gram in a framed word
 
 
 class Ngrams(NamedTuple):
-    """Hash keys of every n-gram occurrence in a text, and the words that each n-gram covers."""
+    """Hash keys of all n-gram occurrences in a text, with the words that each n-gram covers."""
 
     keys: NDArray[np.uint32]  # (N,)
     first: NDArray[np.int64]  # (N,) first word that it covers
@@ -43,7 +43,7 @@ class Ngrams(NamedTuple):
 
 
 class _Sums(NamedTuple):
-    """Hash sums of the n-grams of one length, before mixing."""
+    """Unfinished hashes of all n-grams of one length, before the bits are mixed."""
 
     sums: NDArray[np.uint32]  # (N,)
     first: NDArray[np.int64]  # (N,) first word that each covers
@@ -51,7 +51,10 @@ class _Sums(NamedTuple):
 
 
 class NgramCounts(NamedTuple):
-    """Distinct n-gram hash keys of many texts, concatenated; text i begins at ``offsets[i]``."""
+    """Counts of the distinct n-gram hash keys of several texts, in concatenated arrays.
+
+    Text i begins at ``offsets[i]``.
+    """
 
     keys: NDArray[np.uint32]  # (N,) ascending within a text
     counts: NDArray[np.int64]  # (N,)
@@ -59,7 +62,7 @@ class NgramCounts(NamedTuple):
 
 
 def mix(h: NDArray[np.uint32]) -> NDArray[np.uint32]:
-    """Finish an n-gram hash by spreading its bits evenly: the last step of MurmurHash3."""
+    """Finalize n-gram hashes by mixing their bits, as in the last step of MurmurHash3."""
     h = h ^ (h >> np.uint32(16))
     h *= np.uint32(0x85EBCA6B)
     h ^= h >> np.uint32(13)
@@ -69,7 +72,7 @@ def mix(h: NDArray[np.uint32]) -> NDArray[np.uint32]:
 
 
 def hash_ngrams(words: Sequence[str], spec: NgramSpec) -> Ngrams:
-    """Hash every n-gram of one text, given as a list of words."""
+    """Hash every n-gram of one text, which is given as a list of words."""
     parts = _hash_sums(words, np.array([0, len(words)]), spec)
     width = np.repeat([part.width for part in parts], [len(part.sums) for part in parts])
     return Ngrams(_keys(parts), _first(parts), width.astype(np.int64))
@@ -78,7 +81,10 @@ def hash_ngrams(words: Sequence[str], spec: NgramSpec) -> Ngrams:
 def count_text(
     words: Sequence[str], spec: NgramSpec
 ) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
-    """Count the n-grams of one text: distinct hash keys, ascending, and their counts."""
+    """Count the n-grams of one text by hash key.
+
+    Return the distinct keys in ascending order and their counts.
+    """
     keys = _keys(_hash_sums(words, np.array([0, len(words)]), spec))
     keys.sort()
     starts = _starts(keys)
@@ -86,7 +92,10 @@ def count_text(
 
 
 def count_ngrams(texts: Iterable[Sequence[str]], spec: NgramSpec) -> NgramCounts:
-    """Count the n-gram hash keys of each text; ``CHUNK`` bounds the memory beyond the result."""
+    """Count the n-grams of each text by hash key, in chunks to limit memory use.
+
+    ``CHUNK`` bounds the memory beyond the result.
+    """
     parts = [_count_chunk(chunk, spec) for chunk in _chunks(texts, spec)]
     lengths = np.concatenate([np.zeros(1, np.int64), *(np.diff(part.offsets) for part in parts)])
     return NgramCounts(
@@ -129,14 +138,20 @@ def _count_chunk(texts: list[Sequence[str]], spec: NgramSpec) -> NgramCounts:
 
 
 def _starts(ascending: NDArray[Any]) -> NDArray[np.int64]:
-    """Return where each distinct hash key starts in an ascending array, then the array's length."""
+    """Return the index at which each distinct n-gram hash key starts in a sorted array.
+
+    The last element is the length of the array.
+    """
     new = np.ones(len(ascending) + 1, bool)
     np.not_equal(ascending[1:], ascending[:-1], out=new[1:-1])
     return np.flatnonzero(new)
 
 
 def _hash_sums(words: Sequence[str], bounds: NDArray[np.int64], spec: NgramSpec) -> list[_Sums]:
-    """Return the n-gram hash sums of concatenated texts; no n-gram crosses one of ``bounds``."""
+    """Compute the unfinished hashes of all n-grams in concatenated texts.
+
+    No n-gram crosses a text boundary in ``bounds``.
+    """
     if not words:
         return []
     points, lengths = _framed(words)
@@ -155,14 +170,20 @@ def _first(parts: list[_Sums]) -> NDArray[np.int64]:
 
 
 def _framed(words: Sequence[str]) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
-    """Return the code points of all framed words to hash, concatenated, and each word's length."""
+    """Return the code points of the words to hash, with a mark before and after each word.
+
+    The words are concatenated; the lengths of the words, marks included, are returned too.
+    """
     framed = OPEN + (CLOSE + OPEN).join(words) + CLOSE
     points = np.frombuffer(framed.encode("utf-32-le", "surrogatepass"), np.uint32)
     return points, np.fromiter(map(len, words), np.int64, len(words)) + 2
 
 
 def _sum_words(points: NDArray[np.uint32], lengths: NDArray[np.int64]) -> NDArray[np.uint32]:
-    """Return the hash sum Σ cᵢ·BASEⁱ of each word."""
+    """Compute the unfinished hash of each word from its code points.
+
+    It is Σ cᵢ·BASEⁱ.
+    """
     starts = lengths.cumsum() - lengths
     longest = int(lengths.max())
     powers = POWERS if longest <= PRECOMPUTED else _powers(longest)

@@ -27,7 +27,7 @@ CHARACTERS = (2, 5)  # lengths of character n-grams
 
 @dataclass(frozen=True, slots=True)
 class NgramTable:
-    """Known n-grams of one kind in an n-gram model, with their idf and their weights."""
+    """Word or character n-grams that an n-gram model knows, with their idf and weights."""
 
     spec: NgramSpec
     keys: NDArray[np.uint32]  # (K,) ascending
@@ -39,7 +39,10 @@ class NgramTable:
     def tfidf(
         self, keys: NDArray[np.uint32], counts: NDArray[np.int64]
     ) -> tuple[NDArray[np.int64], Floats]:
-        """Return the table position and TF-IDF value of each n-gram; unknown n-grams have 0."""
+        """Look up n-grams in a table of the n-gram model and compute their TF-IDF values.
+
+        Return the position and the value of each n-gram; the value of unknown n-grams is 0.
+        """
         if not len(self.keys):
             return np.zeros(len(keys), np.int64), np.zeros(len(keys), np.float32)
         place = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
@@ -47,7 +50,10 @@ class NgramTable:
         return place, ((1 + np.log(counts)) * idf).astype(np.float32)
 
     def logits(self, texts: Sequence[Words]) -> Floats:
-        """Return what the table's n-grams add to the logits of each text: (n, rows)."""
+        """Compute what the n-grams of this table add to the n-gram model's logits of each text.
+
+        The shape is (n, rows).
+        """
         if len(texts) == 1:
             return self._logits_of_one(texts[0])[None, :]
         counted = count_ngrams(texts, self.spec)
@@ -62,14 +68,20 @@ class NgramTable:
         return np.stack(sums, axis=1).astype(np.float32)
 
     def _logits_of_one(self, words: Words) -> Floats:
-        """Return the n-gram logits of a single text (rows,), faster than as a batch of one."""
+        """Compute the n-gram logits of a single text faster than as a batch of one.
+
+        The shape is (rows,).
+        """
         place, values = self.tfidf(*count_text(words, self.spec))
         norm = max(float(np.sqrt(np.dot(values, values))), 1e-12)
         sums = [float(np.dot(values, row[place])) for row in self.weights]
         return np.array(sums, np.float32) / np.float32(norm) * self.steps
 
     def contributions(self, words: Words) -> Floats:
-        """Return what each word adds to the logits: the words of an n-gram share it: (rows, T)."""
+        """Compute what each word adds to the n-gram model's logits through this table.
+
+        The words of an n-gram share its value equally. The shape is (rows, T).
+        """
         ngrams = hash_ngrams(words, self.spec)
         keys, which, counts = np.unique(ngrams.keys, return_inverse=True, return_counts=True)
         place, values = self.tfidf(keys, counts)
@@ -88,39 +100,51 @@ class NgramTable:
 
 @dataclass(frozen=True, slots=True)
 class NgramModel:
-    """Linear n-gram model: its n-gram tables and one bias per row of weights."""
+    """Linear n-gram model, made up of n-gram tables and biases.
+
+    There is one bias per row of weights.
+    """
 
     tables: tuple[NgramTable, ...]
     bias: Floats  # (rows,)
 
     def logits(self, texts: Sequence[Words]) -> Floats:
-        """Compute the logits (n, C) of the n-gram model for texts given as lists of words."""
+        """Compute the n-gram model's logits for texts given as lists of words.
+
+        The shape is (n, C).
+        """
         total = sum((table.logits(texts) for table in self.tables), start=np.float32(0)) + self.bias
         return _both_classes(np.asarray(total, np.float32).T).T
 
     def contributions(self, words: Words) -> Floats:
-        """Return each word's contribution (C, T); with ``base`` they sum to the n-gram logits."""
+        """Compute what each word of a text contributes to the n-gram model's logits.
+
+        The shape is (C, T). The contributions and ``base`` sum to the logits.
+        """
         parts = [table.contributions(words) for table in self.tables]
         return _both_classes(np.sum(parts, axis=0, dtype=np.float32))
 
     @property
     def base(self) -> Floats:
-        """Logits (C,) that the n-gram model gives to a text without known n-grams."""
+        """Return the logits that the n-gram model gives to a text without known n-grams.
+
+        The shape is (C,).
+        """
         return _both_classes(self.bias)
 
     @property
     def size(self) -> int:
-        """Number of weights in the n-gram model."""
+        """Return the number of weights in the n-gram model."""
         return sum(table.weights.size for table in self.tables) + self.bias.size
 
     def scaled(self, factor: float) -> "NgramModel":
-        """Return this n-gram model with every logit multiplied by ``factor``."""
+        """Return a copy of this n-gram model with every logit multiplied by ``factor``."""
         small = np.float32(factor)
         tables = tuple(replace(table, steps=table.steps * small) for table in self.tables)
         return NgramModel(tables, self.bias * small)
 
     def to_tensors(self) -> dict[str, NDArray[Any]]:
-        """Return the n-gram model as named arrays, which a saved model stores."""
+        """Return the parameters of the n-gram model as named arrays for saving."""
         tensors: dict[str, NDArray[Any]] = {"bias": self.bias}
         for number, table in enumerate(self.tables):
             for name in _TABLE_ARRAYS:
@@ -131,7 +155,7 @@ class NgramModel:
     def from_tensors(
         cls, settings: NgramSettings, tensors: Mapping[str, NDArray[Any]]
     ) -> "NgramModel":
-        """Create an n-gram model from the arrays of ``to_tensors``; settings name each table."""
+        """Create an n-gram model from saved arrays and the settings that define its tables."""
         tables = tuple(
             NgramTable(spec, **{name: tensors[f"{number}.{name}"] for name in _TABLE_ARRAYS})
             for number, spec in enumerate(ngram_specs(settings))
@@ -143,13 +167,16 @@ _TABLE_ARRAYS = ("keys", "idf", "weights", "idf_step", "steps")
 
 
 def ngram_specs(settings: NgramSettings) -> list[NgramSpec]:
-    """Return which n-grams each table of the n-gram model holds: words, then characters."""
+    """Return which n-grams each table of the n-gram model contains: words, then characters."""
     words = [NgramSpec(settings.max_words, None)]
     return [*words, NgramSpec(0, CHARACTERS)] if settings.characters is True else words
 
 
 def _both_classes(rows: Floats) -> Floats:
-    """Return one row of weights shared by two classes as two opposite rows: (1, …) → (2, …)."""
+    """Expand the single output row of a two-class n-gram model into one row per class.
+
+    The two rows are opposite: (1, …) → (2, …). Other models already have one row per class.
+    """
     if len(rows) > 1:
         return rows
     return np.concatenate([-rows / 2, rows / 2])

@@ -17,7 +17,9 @@ from lamatext.kernels.attention_parameters import AttentionParameters
 
 
 class LowRankAttention(nn.Module):
-    """LAMA: score every word once per head with a rank-k bilinear form against a context vector.
+    """Low-rank multi-head attention layer (LAMA), which pools word states into a text embedding.
+
+    Every head scores every word once, with a rank-k bilinear form against a context vector.
 
     With uₜ = tanh(W hₜ + b) and the context c, head i gives word t the score
 
@@ -66,9 +68,10 @@ class LowRankAttention(nn.Module):
     def forward(
         self, states: Tensor, mask: Tensor, context: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
-        """Pool ``states`` (B, T, D) by LAMA attention with ``mask`` (B, T) and ``context`` (B, E).
+        """Pool the word states of each text by LAMA attention.
 
-        ``mask`` is true for words and false for padding.
+        ``states`` is (B, T, D), ``context`` (B, E) and ``mask`` (B, T), which is true for words and
+        false for padding.
 
         Returns:
             The embedding S (B, M, D) and the attention weights A (B, M, T).
@@ -85,7 +88,7 @@ class LowRankAttention(nn.Module):
         return weights @ states, weights  # (B, M, D), (B, M, T)
 
     def kernel_parameters(self, context: Tensor | None = None) -> AttentionParameters:
-        """Return the parameters and options of the LAMA equation for the attention kernels."""
+        """Collect the weights and options of this LAMA attention layer for a fused kernel."""
         project, p, q = (_member(self, "_modules", name) for name in ("project", "p", "q"))
         return AttentionParameters(
             w=None if project is None else _member(project, "_parameters", "weight"),
@@ -100,7 +103,10 @@ class LowRankAttention(nn.Module):
         )
 
     def scores(self, states: Tensor, context: Tensor | None = None) -> Tensor:
-        """Return the attention scores (B, T, M), the input of the softmax."""
+        """Compute the LAMA attention scores of all words, which are the input of the softmax.
+
+        The shape is (B, T, M).
+        """
         words = states if self.project is None else self.project(states).tanh()  # (B, T, D)
         query = self.p(self._shared_context(context))  # (B, 1, M*k) or (M*k,)
         products = query * self.q(words)  # (B, T, M*k)
@@ -120,10 +126,10 @@ class LowRankAttention(nn.Module):
 
 
 class BilinearAttention(nn.Module):
-    """The paper's single attention head: fₜ = cᵀ W uₜ with a full matrix W (E, D).
+    """Single-head attention layer with a full-rank bilinear form, as in the paper.
 
-    [paper, section "Single-Head Attention"] ``LowRankAttention`` with one head of full rank equals
-    it. Neither tanh nor l2 is applied to the score.
+    The score of word t is fₜ = cᵀ W uₜ with a full matrix W (E, D), without tanh or l2. [paper,
+    section "Single-Head Attention"] ``LowRankAttention`` with one head of full rank is equivalent.
     """
 
     def __init__(self, width: int, context_width: int, *, project: bool = True) -> None:
@@ -135,7 +141,10 @@ class BilinearAttention(nn.Module):
     def forward(
         self, states: Tensor, mask: Tensor, context: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
-        """Pool ``states`` (B, T, D) by bilinear attention to S (B, 1, D) and weights (B, 1, T)."""
+        """Pool the word states of each text by bilinear attention.
+
+        For ``states`` (B, T, D), return the embedding S (B, 1, D) and the weights (B, 1, T).
+        """
         _check_inputs(states, mask, self.weight.shape[1])
         words = states if self.project is None else self.project(states).tanh()  # (B, T, D)
         query = _required(context) @ self.weight  # (B, D): cᵀ W
@@ -145,7 +154,10 @@ class BilinearAttention(nn.Module):
 
 
 class StructuredAttention(nn.Module):
-    """Structured self-attention (SAN, Lin et al. 2017): A = softmax(W₂ tanh(W₁ Hᵀ)), S = A H."""
+    """Structured self-attention layer (SAN, Lin et al. 2017) with several heads.
+
+    A = softmax(W₂ tanh(W₁ Hᵀ)), S = A H.
+    """
 
     def __init__(self, width: int, heads: int, *, hidden: int = 350) -> None:
         super().__init__()
@@ -159,7 +171,10 @@ class StructuredAttention(nn.Module):
         mask: Tensor,
         context: Tensor | None = None,  # noqa: ARG002 - same signature as every pooling
     ) -> tuple[Tensor, Tensor]:
-        """Pool ``states`` (B, T, D) by structured attention: S (B, M, D), weights (B, M, T)."""
+        """Pool the word states of each text by structured self-attention.
+
+        For ``states`` (B, T, D), return the embedding S (B, M, D) and the weights (B, M, T).
+        """
         _check_inputs(states, mask, self.w1.in_features)
         scores = self.w2(self.w1(states).tanh())  # (B, T, M)
         weights = masked_softmax(scores.transpose(1, 2), mask[:, None, :])  # (B, M, T)
@@ -167,7 +182,7 @@ class StructuredAttention(nn.Module):
 
 
 def masked_softmax(scores: Tensor, mask: Tensor) -> Tensor:
-    """Return the attention softmax over the last axis, 0 where ``mask`` is false.
+    """Compute attention weights by a softmax over the last axis that ignores padding.
 
     Every row needs at least one true value in ``mask``.
     """
@@ -175,16 +190,19 @@ def masked_softmax(scores: Tensor, mask: Tensor) -> Tensor:
 
 
 def l2_normalised(scores: Tensor) -> Tensor:
-    """Return the attention scores divided by their norm over the last axis; 0 stays 0.
+    """Divide attention scores by their l2 norm over the last axis, leaving zero vectors at zero.
 
-    The gradient at 0 is 0 too.
+    The gradient at zero is zero too.
     """
     norm: Tensor = torch.linalg.vector_norm(scores, dim=-1, keepdim=True)
     return scores / norm.masked_fill(norm == 0, float("inf"))
 
 
 def gaussian_linear(width: int) -> nn.Linear:
-    """Return the attention layer of uₜ = tanh(W hₜ + b), with W and b drawn from N(0, 0.1²)."""
+    """Create the state projection of an attention layer, with normally distributed weights.
+
+    It computes W hₜ + b, with W and b drawn from N(0, 0.1²).
+    """
     linear = nn.Linear(width, width)
     nn.init.normal_(linear.weight, std=0.1)
     nn.init.normal_(linear.bias, std=0.1)
@@ -202,10 +220,10 @@ def _required(context: Tensor | None) -> Tensor:
 
 
 def _member(module: nn.Module, table: str, name: str) -> Any:
-    """Return a layer or parameter of the attention, faster than nn.Module's attribute lookup.
+    """Return a submodule or parameter of an attention layer without the slow attribute lookup.
 
-    On a GPU eight of those lookups take a tenth of a short text's time. Whatever is not in the
-    private table, such as a parametrised weight, is looked up as usual.
+    On a GPU eight lookups by ``nn.Module`` take a tenth of a short text's time. Whatever is not in
+    the private table, such as a parametrised weight, is looked up as usual.
     """
     member = module.__dict__.get(table, {}).get(name)
     return getattr(module, name) if member is None else member
@@ -219,7 +237,10 @@ def _check_context(context: Tensor, texts: int, width: int) -> None:
 
 
 def _check_inputs(states: Tensor, mask: Tensor, width: int) -> None:
-    """Raise if states or mask do not fit the attention layer; the kernels do not check them."""
+    """Raise an error if the states or the mask do not fit the attention layer.
+
+    The kernels do not check them.
+    """
     shape = states.shape
     if len(shape) != 3 or shape[2] != width:
         raise ConfigError(f"states must be (B, T, {width}), got {tuple(shape)}.")

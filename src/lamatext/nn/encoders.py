@@ -16,19 +16,19 @@ from lamatext.kernels.gru_dispatch import run_gru
 
 
 class NoEncoder(nn.Module):
-    """Encoder that returns the embeddings themselves as states."""
+    """Identity encoder, which returns the word embeddings themselves as states."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
         self.width = width
 
     def forward(self, embedded: Tensor, lengths: Tensor) -> Tensor:  # noqa: ARG002 - same signature as every encoder
-        """Return the embeddings unchanged, as the states of this encoder."""
+        """Return the word embeddings unchanged as the states of the identity encoder."""
         return embedded
 
 
 class GruEncoder(nn.Module):
-    """Bidirectional GRU encoder: hₜ joins the states of both directions after reading word t."""
+    """Bidirectional GRU encoder, which concatenates the states of both directions for each word."""
 
     def __init__(self, width: int, *, hidden: int) -> None:
         super().__init__()
@@ -36,12 +36,17 @@ class GruEncoder(nn.Module):
         self.width = 2 * hidden
 
     def forward(self, embedded: Tensor, lengths: Tensor) -> Tensor:
-        """Return the GRU encoder's states (B, T, 2h), zero beyond each text's length."""
+        """Encode word embeddings with the bidirectional GRU.
+
+        The states are (B, T, 2h), zero beyond each text's length.
+        """
         return run_gru(self.gru, embedded, lengths)
 
 
 class ConvolutionEncoder(nn.Module):
-    """Convolutional encoder (CNN, Kim 2014): ReLU of filters over windows of 3, 4 and 5 words.
+    """Convolutional encoder (CNN, Kim 2014) with filters over windows of 3, 4 and 5 words.
+
+    The states are the ReLU of the filter outputs.
 
     Every word has a state: its window of n words starts ⌊(n − 1)/2⌋ words before it. The text is
     padded with zeros on both sides.
@@ -54,7 +59,10 @@ class ConvolutionEncoder(nn.Module):
         self.width = len(windows) * filters
 
     def forward(self, embedded: Tensor, lengths: Tensor) -> Tensor:
-        """Return the convolutional encoder's states (B, T, windows * filters)."""
+        """Encode word embeddings with the convolution filters.
+
+        The states are (B, T, windows * filters).
+        """
         mask = mask_of(embedded, lengths)
         words = (embedded * mask[:, :, None]).transpose(1, 2)  # (B, E, T), zeros beyond the text
         maps = [
@@ -85,7 +93,10 @@ class TransformerEncoder(nn.Module):
         )
 
     def forward(self, embedded: Tensor, lengths: Tensor) -> Tensor:
-        """Return the Transformer encoder's states (B, T, E); T must not exceed the positions."""
+        """Encode word embeddings with the Transformer layers.
+
+        The states are (B, T, E); T must not exceed the number of position embeddings.
+        """
         words = embedded.shape[1]
         if words > self.positions.num_embeddings:
             raise ConfigError(
@@ -101,6 +112,9 @@ class TransformerEncoder(nn.Module):
 
 
 def mask_of(words: Tensor, lengths: Tensor) -> Tensor:
-    """Return the encoder mask (B, T) for a tensor (B, T, …): true for words, false for padding."""
+    """Create the mask that tells an encoder which positions are words and which are padding.
+
+    For a tensor (B, T, …) the mask is (B, T), true for words.
+    """
     positions = torch.arange(words.shape[1], device=words.device)
     return positions < lengths.to(words.device, non_blocking=True)[:, None]

@@ -15,7 +15,10 @@ DISAGREEMENT = {"lama-ctx-dp": "positions", "lama-ctx-de": "embeddings", "san": 
 
 
 def disagreement(model: ModelSettings, output: Output) -> Tensor | None:
-    """Return the disagreement term D of each text (B,), or None if the model's loss has none."""
+    """Compute the disagreement loss term of each text; return None if the model has none.
+
+    The shape is (B,).
+    """
     match DISAGREEMENT.get(model.name):
         case "positions" if output.weights is not None:
             return disagreement_over_positions(output.weights)
@@ -26,9 +29,10 @@ def disagreement(model: ModelSettings, output: Output) -> Tensor | None:
 
 
 def disagreement_over_positions(weights: Tensor) -> Tensor:
-    """Return the disagreement D_penal = −‖A Aᵀ − I‖²_F of each text: (B, M, T) → (B,).
+    """Compute the disagreement loss term from the overlap of the heads' attention weights.
 
-    [paper, eq. "dpenal"]
+    For the weights (B, M, T), return D_penal = −‖A Aᵀ − I‖²_F of each text (B,). [paper, eq.
+    "dpenal"]
     """
     overlap = weights @ weights.transpose(1, 2)  # (B, M, M)
     identity = torch.eye(weights.shape[1], dtype=weights.dtype, device=weights.device)
@@ -36,8 +40,9 @@ def disagreement_over_positions(weights: Tensor) -> Tensor:
 
 
 def disagreement_over_embeddings(embedding: Tensor) -> Tensor:
-    """Return the disagreement D_emb = −(1/m²) Σᵢ Σⱼ cos(sᵢ, sⱼ) of each text: (B, M, D) → (B,).
+    """Compute the disagreement loss term from the cosine similarity of the heads' embeddings.
 
+    For the embeddings (B, M, D), return D_emb = −(1/m²) Σᵢ Σⱼ cos(sᵢ, sⱼ) of each text (B,).
     [paper, eq. "demb"]
     """
     directions = l2_normalised(embedding)  # (B, M, D)

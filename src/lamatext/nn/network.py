@@ -21,7 +21,7 @@ from lamatext.settings import ModelSettings
 
 
 class Output(NamedTuple):
-    """Output of a network for a batch of texts: logits, embedding, attention weights, states."""
+    """Output of a network for one batch: logits, text embeddings, attention weights and states."""
 
     logits: Tensor  # (B, C)
     embedding: Tensor  # (B, M, D): S, the matrix embedding of each text
@@ -33,7 +33,7 @@ Encoder = NoEncoder | GruEncoder | ConvolutionEncoder | TransformerEncoder
 
 
 class Network(nn.Module):
-    """Network of embedding → encoder → pooling → classifier."""
+    """Text classification network: embedding, encoder, pooling and classifier in sequence."""
 
     def __init__(
         self,
@@ -52,9 +52,9 @@ class Network(nn.Module):
         self.embedding_dropout = nn.Dropout(embedding_dropout)
 
     def forward(self, ids: Tensor, lengths: Tensor) -> Output:
-        """Run the network on ``ids`` (B, T), padded after ``lengths`` (B,) words.
+        """Run the network on a batch of padded word ids.
 
-        The lengths stay on the CPU.
+        ``ids`` is (B, T), padded after ``lengths`` (B,) words. The lengths stay on the CPU.
         """
         mask = mask_of(ids, lengths)  # (B, T)
         embedded = self.embedding_dropout(self.embedding(ids))  # (B, T, E)
@@ -65,7 +65,10 @@ class Network(nn.Module):
 
 
 def build_network(model: ModelSettings, *, vocabulary: int, width: int, classes: int) -> Network:
-    """Build the network that the model settings describe, except ``bert`` (``pretrained.py``)."""
+    """Build the network that the model settings describe, for every model except ``bert``.
+
+    The network of ``bert`` is built in ``pretrained.py``.
+    """
     encoder = _encoder(model, width)
     pooling, rows = _pooling(model, states=encoder.width, context=width)
     return Network(
@@ -96,7 +99,7 @@ def _encoder(model: ModelSettings, width: int) -> Encoder:
 
 
 def _pooling(model: ModelSettings, *, states: int, context: int) -> tuple[nn.Module, int]:
-    """Return the pooling layer of the network and the number of rows of its text embedding."""
+    """Return the pooling layer of the network and the number of rows of the text embedding."""
     match model.name:
         case "lama":
             return _low_rank(model, states, None), model.heads
@@ -117,7 +120,7 @@ def _pooling(model: ModelSettings, *, states: int, context: int) -> tuple[nn.Mod
 
 
 def count_parameters(network: nn.Module) -> dict[str, int]:
-    """Count the trainable parameters of a network by component; shared ones count once."""
+    """Count the trainable parameters of each network component; shared ones count once."""
     counts, seen = {}, set[Tensor]()
     for part in ("embedding", "encoder", "pooling", "classifier"):
         module = getattr(network, part, None)

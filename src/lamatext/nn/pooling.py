@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 
 class MaxPooling(nn.Module):
-    """Max pooling: the largest value of each dimension over the words (max over time)."""
+    """Max pooling layer, which takes the largest value of each state dimension over the words."""
 
     def forward(
         self,
@@ -19,12 +19,15 @@ class MaxPooling(nn.Module):
         mask: Tensor,
         context: Tensor | None = None,  # noqa: ARG002 - same signature as every pooling
     ) -> tuple[Tensor, None]:
-        """Return the max-pooled embedding (B, 1, D) and no weights."""
+        """Max-pool the states of each text into one embedding, without attention weights.
+
+        The embedding is (B, 1, D); the weights are None.
+        """
         return masked_max(states, mask), None
 
 
 class MeanPooling(nn.Module):
-    """Mean pooling: the average of the states over the words."""
+    """Mean pooling layer, which averages the states over the words."""
 
     def forward(
         self,
@@ -32,17 +35,26 @@ class MeanPooling(nn.Module):
         mask: Tensor,
         context: Tensor | None = None,  # noqa: ARG002 - same signature as every pooling
     ) -> tuple[Tensor, None]:
-        """Return the mean-pooled embedding (B, 1, D) and no weights."""
+        """Mean-pool the states of each text into one embedding, without attention weights.
+
+        The embedding is (B, 1, D); the weights are None.
+        """
         return masked_mean(states, mask)[:, None, :], None
 
 
 def masked_max(states: Tensor, mask: Tensor) -> Tensor:
-    """Return the max pooling over the words (B, 1, D), ignoring padding."""
+    """Pool the states of each text by their maximum over the words, ignoring padding.
+
+    The result is (B, 1, D).
+    """
     return states.masked_fill(~mask[:, :, None], float("-inf")).amax(dim=1, keepdim=True)
 
 
 def masked_mean(states: Tensor, mask: Tensor) -> Tensor:
-    """Return the mean pooling over the words (B, D), ignoring padding."""
+    """Pool the states of each text by their mean over the words, ignoring padding.
+
+    The result is (B, D).
+    """
     weights = mask.to(states.dtype)
     weights = weights / weights.sum(dim=1, keepdim=True)  # (B, T)
     return (weights[:, None, :] @ states)[:, 0, :]

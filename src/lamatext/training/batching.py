@@ -19,7 +19,7 @@ POOL_BATCHES = 50  # mini-batches whose texts are sorted by length together: lit
 
 @dataclass(frozen=True, slots=True)
 class EncodedDataset:
-    """Encoded texts with class indices and optional sample weights, ready for mini-batches."""
+    """Encoded texts, class indices and optional sample weights to draw mini-batches from."""
 
     token_ids: TokenIds  # n texts
     labels: NDArray[np.int64]  # (n,) class indices
@@ -29,13 +29,13 @@ class EncodedDataset:
         return len(self.labels)
 
     def take(self, rows: Indices) -> "EncodedDataset":
-        """Return the encoded dataset of some rows, from which mini-batches are drawn."""
+        """Return the given rows as a new encoded dataset to draw mini-batches from."""
         weights = None if self.sample_weight is None else self.sample_weight[rows]
         return EncodedDataset(self.token_ids.take(rows), self.labels[rows], weights)
 
 
 class Batch(NamedTuple):
-    """Tensors of one padded mini-batch."""
+    """Tensors of one padded mini-batch: token ids, lengths, labels and sample weights."""
 
     ids: Tensor  # (B, T) on the device of the network
     lengths: Tensor  # (B,) on the CPU, except in steps that run as a CUDA graph
@@ -49,7 +49,7 @@ def make_batch(
     device: torch.device,
     map_ids: Callable[[Ids], Ids] | None = None,
 ) -> Batch:
-    """Pad some rows of an encoded dataset to one mini-batch and copy it to the device.
+    """Create a padded mini-batch from the given rows of a dataset and copy it to the device.
 
     ``map_ids`` replaces the token ids (lazy SGD renumbers them).
     """
@@ -68,9 +68,10 @@ def make_batch(
 
 
 def shuffled_batches(lengths: Indices, *, batch_size: int, seed: int, epoch: int) -> list[Indices]:
-    """Return the mini-batches of one epoch as arrays of rows; every row is in exactly one.
+    """Return the mini-batches of one epoch as arrays of row indices, in random order.
 
-    Texts of a mini-batch have similar lengths; seed and epoch fix the random order.
+    Every row is in exactly one mini-batch. The texts of a mini-batch have similar lengths; seed and
+    epoch determine the order.
     """
     random = np.random.default_rng((seed, epoch))
     order = random.permutation(len(lengths))
@@ -84,6 +85,6 @@ def shuffled_batches(lengths: Indices, *, batch_size: int, seed: int, epoch: int
 
 
 def _host_tensor(values: NDArray[np.generic], device: torch.device) -> Tensor:
-    """Return a mini-batch array as a CPU tensor, in pinned memory if it will be copied to a GPU."""
+    """Convert a mini-batch array to a CPU tensor, in pinned memory if it will go to a GPU."""
     tensor = torch.from_numpy(values)
     return tensor.pin_memory() if device.type == "cuda" else tensor

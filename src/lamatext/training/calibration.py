@@ -19,7 +19,10 @@ PRIOR_STRENGTH = 1.0  # pull towards the prior; 1 weighs about as much as one te
 
 
 def fit_temperature(logits: Logits, labels: Labels) -> float:
-    """Return the calibration temperature τ: softmax(logits / τ) has the highest likelihood."""
+    """Find the calibration temperature that maximizes the likelihood of the validation labels.
+
+    The calibrated probabilities are softmax(logits / τ).
+    """
 
     def mean_loss(temperature: float) -> float:
         scaled = logits.astype(np.float64) / temperature
@@ -33,9 +36,9 @@ def fit_temperature(logits: Logits, labels: Labels) -> float:
 def fit_factors(
     ngram_logits: Logits, network_logits: Logits, labels: Labels
 ) -> tuple[float, float]:
-    """Return the calibration factors a, b ≥ 0 that combine n-gram model and network.
+    """Find the calibration factors that best combine the logits of n-gram model and network.
 
-    They maximize the likelihood of softmax(a·ngrams + b·network) under a prior.
+    The factors a, b ≥ 0 maximize the likelihood of softmax(a·ngrams + b·network) under a prior.
     """
     from scipy.optimize import minimize
 
@@ -61,7 +64,7 @@ def fit_factors(
 
 
 def scale_logits(network: nn.Module, factor: float) -> None:
-    """Multiply the network's last layer, and with it every logit, by a calibration factor."""
+    """Multiply all logits of a network by a calibration factor by scaling its last layer."""
     last = [module for module in network.modules() if isinstance(module, nn.Linear)][-1]
     with torch.no_grad():
         last.weight.mul_(factor)

@@ -13,7 +13,10 @@ from lamatext.nn.network import Network
 
 @contextmanager
 def training_threads(network: nn.Module) -> Iterator[None]:
-    """Use one CPU thread for torch while a small network trains; a Transformer keeps them all."""
+    """Limit torch to one CPU thread while a small network is trained.
+
+    Transformers and pretrained encoders keep all threads.
+    """
     is_small = isinstance(network, Network) and not isinstance(network.encoder, TransformerEncoder)
     if not is_small:
         yield
@@ -24,7 +27,7 @@ def training_threads(network: nn.Module) -> Iterator[None]:
 
 @contextmanager
 def one_torch_thread() -> Iterator[None]:
-    """Run torch's operators on one CPU thread, and our kernels on as many as torch had.
+    """Limit torch's operators to one CPU thread, while our kernels use as many as torch had.
 
     After every operator torch's CPU threads wait for each other in a busy loop. The operators of
     our small networks are short: on an idle machine a second thread gains little, and on a busy

@@ -29,7 +29,10 @@ UpdateWeights = Callable[[Batch], Tensor]  # one step at the optimizer's learnin
 
 
 def supports_cuda_graphs(network: nn.Module, device: torch.device) -> bool:
-    """Return whether a CUDA graph can hold a step: it never copies a number from GPU to CPU."""
+    """Return whether the training steps of this network can be recorded as CUDA graphs.
+
+    Such a step must never copy a number from the GPU to the CPU.
+    """
     if device.type != "cuda" or os.environ.get(SWITCH) == "plain":
         return False
     if not isinstance(network, Network):
@@ -42,7 +45,7 @@ def supports_cuda_graphs(network: nn.Module, device: torch.device) -> bool:
 
 @dataclass
 class _RecordedShape:
-    """Fixed GPU buffers for batches of one shape, and the CUDA graph recorded on them."""
+    """CUDA graph for batches of one shape, with the fixed GPU buffers that it reads."""
 
     batch: Batch
     loss: Tensor
@@ -50,7 +53,7 @@ class _RecordedShape:
     steps: int = 0
 
     def copy_from(self, batch: Batch) -> None:
-        """Copy a batch, lengths included, into the GPU buffers that the CUDA graph reads."""
+        """Copy a batch, including its lengths, into the GPU buffers that the CUDA graph reads."""
         words = batch.ids.shape[1]
         if words < self.batch.ids.shape[1]:
             self.batch.ids[:, words:] = PAD
@@ -61,7 +64,10 @@ class _RecordedShape:
 
 
 class CudaGraphSteps:
-    """Training steps as CUDA graphs: per batch shape, step 1 runs normally, step 2 is recorded."""
+    """Callable that runs training steps as CUDA graphs, with one graph per batch shape.
+
+    For each shape, the first step runs normally and the second is recorded.
+    """
 
     def __init__(
         self, update_weights: UpdateWeights, optimizer: Optimizer, device: torch.device
@@ -73,7 +79,10 @@ class CudaGraphSteps:
         self._memory = torch.cuda.graph_pool_handle()  # shared: graphs never run concurrently
 
     def __call__(self, batch: Batch, rate: float) -> Tensor:
-        """Run one step, as a CUDA graph if recorded; read the loss before the next step."""
+        """Run one training step, replaying the CUDA graph if one exists for the batch shape.
+
+        Read the returned loss before the next step, which may overwrite it.
+        """
         shape = len(batch.ids), -(-batch.ids.shape[1] // LENGTH_MULTIPLE) * LENGTH_MULTIPLE
         recorded = self._shapes.get(shape)
         if recorded is None and len(self._shapes) < MAX_SHAPES:
@@ -94,7 +103,10 @@ class CudaGraphSteps:
         return self._update_weights(batch)
 
     def _record(self, recorded: _RecordedShape) -> None:
-        """Record a CUDA graph without computing anything; on failure keep using plain steps."""
+        """Record a training step as a CUDA graph; if that fails, keep running normal steps.
+
+        Recording computes nothing.
+        """
         groups, capture = self._optimizer.param_groups, {"lr": self._rate, "capturable": True}
         before = [{name: group[name] for name in capture if name in group} for group in groups]
         for group, values in zip(groups, before, strict=True):
@@ -119,7 +131,7 @@ class CudaGraphSteps:
 
 
 def _empty_batch(batch: Batch, shape: tuple[int, int]) -> Batch:
-    """Allocate the GPU buffers of a CUDA graph for batches of one shape."""
+    """Allocate the GPU buffers that the CUDA graph for one batch shape reads."""
     ids, lengths, labels, weights = batch
     return Batch(
         ids.new_zeros(shape),

@@ -26,24 +26,25 @@ from lamatext.settings import TrainingSettings
 
 
 class DenseUpdates:
-    """Embedding updates without lazy SGD: the optimizer itself moves every row at every step."""
+    """Embedding updates without lazy SGD: the optimizer updates every row at every step."""
 
     def epoch(self, rate: float, steps: int) -> AbstractContextManager[None]:  # noqa: ARG002 - for LazySgd
-        """Open an epoch of ``steps`` lazy or dense embedding updates at one learning rate."""
+        """Return a context that does nothing, where lazy SGD would set up an epoch."""
         return nullcontext()
 
     def load_rows(self, ids: Ids) -> Ids:
-        """Load the embedding rows of a mini-batch; return its ids, which lazy SGD renumbers."""
+        """Return the token ids unchanged, where lazy SGD would load their embedding rows."""
         return ids
 
     def step(self) -> None:
-        """Update the embedding rows that lazy SGD has loaded, after the optimizer's own step."""
+        """Do nothing, where lazy SGD would update the embedding rows of the mini-batch."""
 
 
 class LazySgd(DenseUpdates):
-    """SGD that updates only the embedding rows of each mini-batch; the others catch up later.
+    """Lazy SGD, which updates only the embedding rows that the current mini-batch reads.
 
-    The momentum is kept in the optimizer's own buffer, so checkpoints contain it.
+    The other rows catch up on skipped steps when they are next read or the epoch ends. The momentum
+    is kept in the optimizer's own buffer, so checkpoints contain it.
     """
 
     def __init__(self, embedding: nn.Embedding, optimizer: SGD) -> None:
@@ -54,7 +55,10 @@ class LazySgd(DenseUpdates):
 
     @contextmanager
     def epoch(self, rate: float, steps: int) -> Iterator[None]:
-        """Let the embedding hold one mini-batch's rows; after the epoch all rows catch up."""
+        """Run an epoch of lazy SGD; at its end, bring all embedding rows up to date.
+
+        During the epoch the embedding holds only the rows of the current mini-batch.
+        """
         group = self._optimizer.param_groups[0]
         self._rate, self._decay, self._keep = rate, group["weight_decay"], group["momentum"]
         self._powers = _powers(rate, self._decay, self._keep, steps).to(self._whole.dtype)
@@ -67,14 +71,17 @@ class LazySgd(DenseUpdates):
             self._embedding.weight = self._whole
 
     def load_rows(self, ids: Ids) -> Ids:
-        """Put the rows of ``ids`` into the embedding, padding first; return the renumbered ids."""
+        """Load the embedding rows of a mini-batch for lazy SGD and return the renumbered ids.
+
+        The padding row comes first.
+        """
         self._rows = rows = self._distinct(ids)
         self._batch_vectors, self._batch_momentum = self._caught_up(rows)  # (U, E) each
         self._embedding.weight = nn.Parameter(torch.from_numpy(self._batch_vectors))
         return self._position[ids]
 
     def step(self) -> None:
-        """Run one SGD step on the embedding rows of the mini-batch."""
+        """Apply one lazy SGD step to the embedding rows of the current mini-batch."""
         rows, gradient = self._rows, self._embedding.weight.grad
         assert gradient is not None
         vectors = torch.from_numpy(self._batch_vectors)
@@ -87,7 +94,10 @@ class LazySgd(DenseUpdates):
         self._updated_at[rows] = self._now
 
     def _distinct(self, ids: Ids) -> Ids:
-        """Return the distinct embedding rows of ``ids`` and store each row's ``_position``."""
+        """Return the distinct embedding rows that lazy SGD has to load for ``ids``.
+
+        Also store the position of each row in ``_position``.
+        """
         flat = np.append(np.int32(PAD), ids.ravel())
         order = np.arange(len(flat), dtype=np.int32)
         self._position[flat[::-1]] = order[::-1]  # of equal ids the first is written last
@@ -96,7 +106,10 @@ class LazySgd(DenseUpdates):
         return rows
 
     def _caught_up(self, rows: Indices | Ids) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """Return copies of embedding rows and momentum after the SGD steps they have skipped."""
+        """Return embedding rows and their momentum after the SGD steps that they have skipped.
+
+        Both are copies.
+        """
         age = torch.from_numpy(self._now - self._updated_at[rows])
         a, b, c, d = self._powers[:, age, None]  # (U, 1) each
         vectors = torch.from_numpy(self._vectors[rows])  # (U, E)
@@ -117,7 +130,10 @@ class LazySgd(DenseUpdates):
 def embedding_updates(
     network: nn.Module, optimizer: Optimizer, settings: TrainingSettings
 ) -> DenseUpdates:
-    """Return lazy SGD where it is exact: SGD on the CPU at one learning rate per epoch."""
+    """Return lazy SGD if its result equals that of dense SGD, and dense updates otherwise.
+
+    They are equal for SGD on the CPU with one learning rate per epoch.
+    """
     embedding = getattr(network, "embedding", None)
     if (
         isinstance(embedding, nn.Embedding)
@@ -131,7 +147,10 @@ def embedding_updates(
 
 
 def _powers(rate: float, decay: float, momentum: float, steps: int) -> Tensor:
-    """Return the four entries of each SGD matrix power A⁰ … Aˢᵗᵉᵖˢ: (4, steps + 1)."""
+    """Return the powers of the matrix that advances an embedding row by one SGD step.
+
+    The shape is (4, steps + 1): the four entries of each of A⁰ … Aˢᵗᵉᵖˢ.
+    """
     once = np.array([[1 - rate * decay, -rate * momentum], [decay, momentum]])
     powers = [np.eye(2)]
     with np.errstate(over="ignore", invalid="ignore"):  # a diverging run is reported by its loss

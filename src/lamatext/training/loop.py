@@ -44,7 +44,7 @@ TrainingStep = Callable[[Batch, float], Tensor]  # mini-batch, learning rate →
 
 
 class LoopSettings(NamedTuple):
-    """Settings of one training loop: network, optimization, seed, device, checkpoint file."""
+    """Settings of one training loop: model, optimization, seed, device and checkpoint file."""
 
     model: ModelSettings
     training: TrainingSettings
@@ -62,7 +62,7 @@ def fit(
     settings: LoopSettings,
     progress: Progress = SILENT,
 ) -> TrainingState:
-    """Run the training loop until early stopping; the network ends with its best weights.
+    """Run the training loop until early stopping and load the best weights into the network.
 
     Every epoch draws its random numbers from (seed, epoch), so a loop that resumes from a
     checkpoint gives bit for bit the weights of a loop that was never interrupted.
@@ -147,7 +147,7 @@ def _train_epoch(
 def make_training_step(
     network: nn.Module, optimizer: Optimizer, settings: LoopSettings
 ) -> TrainingStep:
-    """Return the step function of the training loop: it updates the weights on one mini-batch.
+    """Return the function that runs one mini-batch step of the training loop.
 
     On an NVIDIA GPU the step is a CUDA graph where the network allows it.
     """
@@ -165,7 +165,7 @@ def make_training_step(
 def _update_weights(
     network: nn.Module, optimizer: Optimizer, settings: LoopSettings, batch: Batch
 ) -> Tensor:
-    """Do forward pass, backward pass, gradient clipping and optimizer step of the training loop."""
+    """Run the forward and backward pass of one training loop step and update the weights."""
     optimizer.zero_grad()
     output: Output = network(batch.ids, batch.lengths)
     loss = training_loss(output, batch.labels, settings, batch.sample_weight)
@@ -179,10 +179,11 @@ def _update_weights(
 def training_loss(
     output: Output, labels: Tensor, settings: LoopSettings, sample_weight: Tensor | None = None
 ) -> Tensor:
-    """Return J = L − λ D, which the training loop minimizes.
+    """Compute the loss that the training loop minimizes: cross-entropy minus disagreement.
 
-    L is the mean cross-entropy and D the mean disagreement of the heads. With sample weights both
-    are weighted means over the mini-batch: a text of weight 0 has no effect.
+    It is J = L − λ D, where L is the mean cross-entropy and D the mean disagreement of the heads.
+    With sample weights both are weighted means over the mini-batch: a text of weight 0 has no
+    effect.
     """
     class_weights, differences = settings.class_weights, disagreement(settings.model, output)
     if sample_weight is None:
@@ -205,7 +206,7 @@ def training_loss(
 
 
 def measure_accuracy(network: nn.Module, dataset: EncodedDataset, device: torch.device) -> float:
-    """Measure the validation accuracy after an epoch of the training loop."""
+    """Compute the accuracy on the validation set after an epoch of the training loop."""
     logits = predict_logits(network, dataset, device)
     return float((logits.argmax(axis=1) == dataset.labels).mean())
 
@@ -213,7 +214,10 @@ def measure_accuracy(network: nn.Module, dataset: EncodedDataset, device: torch.
 def predict_logits(
     network: nn.Module, dataset: EncodedDataset, device: torch.device
 ) -> NDArray[np.float32]:
-    """Predict the logits (n, C) of a dataset outside the training loop, in row order."""
+    """Compute the logits of a validation set in row order, as the training loop needs them.
+
+    The shape is (n, C).
+    """
     network.eval()
     order: list[Indices] = []
     logits: list[Tensor] = []
@@ -229,7 +233,6 @@ def predict_logits(
 def _learning_rate(
     state: TrainingState, training: TrainingSettings, batch: int, batches: int
 ) -> float:
-    """Return the learning rate of one mini-batch step of the training loop."""
     if training.schedule != "one-cycle":
         return state.learning_rate
     completed = (state.epoch * batches + batch) / (int(training.epochs) * batches)
@@ -243,7 +246,7 @@ def _is_out_of_patience(state: TrainingState, training: TrainingSettings) -> boo
 def _start_or_resume(
     network: nn.Module, optimizer: Optimizer, settings: LoopSettings
 ) -> TrainingState:
-    """Start the training loop from epoch 0, or from its checkpoint if that file exists."""
+    """Start the training loop from scratch, or resume it from its checkpoint if there is one."""
     if settings.checkpoint is None or not settings.checkpoint.is_file():
         state = TrainingState(settings.run_id, learning_rate=settings.training.learning_rate)
         _save_state(state, network, optimizer, settings)

@@ -12,7 +12,10 @@ WARM_UP = 0.25  # fraction of a one-cycle run during which the learning rate ris
 
 
 def make_optimizer(network: nn.Module, settings: TrainingSettings) -> Optimizer:
-    """Create the optimizer that ``training.optimizer`` names; AdamW does not decay embeddings."""
+    """Create the optimizer that the training settings choose: SGD, Adam or AdamW.
+
+    AdamW applies no weight decay to embeddings.
+    """
     parameters = [p for p in network.parameters() if p.requires_grad]
     rate, decay = settings.learning_rate, settings.weight_decay
     match settings.optimizer:
@@ -37,9 +40,10 @@ def set_learning_rate(optimizer: Optimizer, rate: float) -> None:
 
 
 def one_cycle_factor(progress: float) -> float:
-    """Return the learning rate factor of the one-cycle schedule: linear rise, then cosine decay.
+    """Compute the factor by which the one-cycle schedule scales the learning rate.
 
-    ``progress`` is the completed fraction of the run, 0 to 1.
+    It rises linearly to 1, then decays along a cosine. ``progress`` is the completed fraction of
+    the run, from 0 to 1.
     """
     if progress < WARM_UP:
         return progress / WARM_UP

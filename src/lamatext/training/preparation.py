@@ -24,7 +24,7 @@ _WORD2VEC_SETTINGS = {name for name in TextSettings.model_fields if name.startsw
 
 @dataclass(frozen=True, slots=True)
 class PreparedRun:
-    """Result of the preparation of a training run: network, encoder, token ids, settings."""
+    """Everything prepared for a training run: settings, network, text encoder and token ids."""
 
     recipe: Recipe  # every ``auto`` replaced by a value
     network: nn.Module  # with initial weights
@@ -44,7 +44,9 @@ def prepare_run(  # noqa: PLR0913 - data, recipe, and what the caller has alread
     tokenizer: Tokenizer | None = None,
     progress: Progress = SILENT,
 ) -> PreparedRun:
-    """Prepare a training run; the vocabulary comes from the training texts alone.
+    """Prepare a training run: tokenize texts, build the vocabulary and create the network.
+
+    The vocabulary comes from the training texts alone.
 
     Args:
         texts: all texts, tokenized or not. Tokens for ``bert`` are ids of its subwords.
@@ -86,7 +88,7 @@ def _prepare_pretrained(
     classes: int,
     progress: Progress,
 ) -> PreparedRun:
-    """Prepare a training run with a pretrained encoder, which has its own subwords and vectors."""
+    """Prepare a training run that fine-tunes a pretrained encoder with its own tokenizer."""
     from lamatext.data.text_encoder import SubwordEncoder
     from lamatext.nn.pretrained import load_pretrained
 
@@ -110,7 +112,7 @@ def _prepare_pretrained(
 def tokenize_texts(
     texts: pa.ChunkedArray, text: TextSettings, progress: Progress
 ) -> TokenizedTexts:
-    """Prepare the words of a training run's texts; the result is cached on disk."""
+    """Tokenize texts in preparation for a training run, caching the result on disk."""
 
     def compute() -> Arrays:
         tokenizer = make_tokenizer(text.tokenizer, lower=text.lowercase)
@@ -121,7 +123,7 @@ def tokenize_texts(
 
 
 def encode_tokens(tokens: TokenizedTexts, vocabulary: Vocabulary, text: TextSettings) -> TokenIds:
-    """Prepare the token ids of a training run's texts for a vocabulary and text settings."""
+    """Convert tokenized texts to vocabulary ids in preparation for a training run."""
     return tokens.encode(
         vocabulary, rare_words=text.rare_words, max_words=text.max_words, last_words=text.last_words
     )
@@ -130,7 +132,7 @@ def encode_tokens(tokens: TokenizedTexts, vocabulary: Vocabulary, text: TextSett
 def _initial_vectors(
     recipe: Recipe, vocabulary: Vocabulary, token_ids: TokenIds, progress: Progress
 ) -> Vectors:
-    """Prepare the initial word vectors of a training run; those of word2vec are cached."""
+    """Create the initial word vectors in preparation for a training run, caching word2vec's."""
     text, seed = recipe.text, recipe.seed
 
     def train_word2vec() -> Arrays:

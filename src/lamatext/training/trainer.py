@@ -58,7 +58,7 @@ def train(  # noqa: PLR0913 - data, recipe, and where and how it runs
     checkpoint: Path | None = None,
     progress: Progress = SILENT,
 ) -> TrainedModel:
-    """Train a model on a labelled dataset.
+    """Train a text classification model on a labelled dataset.
 
     Args:
         train: texts and labels to train on.
@@ -95,7 +95,7 @@ def train_tokens(  # noqa: PLR0913 - data, recipe, and where and how it runs
     checkpoint: Path | None = None,
     progress: Progress = SILENT,
 ) -> TrainedModel:
-    """Train a model on texts that are tokenized already, as ``train`` does after tokenizing.
+    """Train a text classification model on texts that are already tokenized.
 
     Args:
         tokens: words of all texts, or subword ids for ``bert``; rows outside the split (test
@@ -135,7 +135,10 @@ class _RunOptions(NamedTuple):
 def _train(
     prepared: PreparedRun, data: EncodedDataset, split: Split, options: _RunOptions
 ) -> TrainedModel:
-    """Train a prepared network, then calibrate it, fit the n-gram model and round the weights."""
+    """Train the network of a prepared run, then fit the n-gram model and calibrate both.
+
+    The weights are rounded to the values that the saved file will hold.
+    """
     recipe, network, progress = prepared.recipe, prepared.network, options.progress
     train, validation = data.take(split.train), data.take(split.validation)
     _check_class_totals(train, options.class_names)
@@ -182,7 +185,7 @@ def _finish(
     settings: LoopSettings,
     progress: Progress,
 ) -> tuple[NgramModel | None, dict[str, float], float | None]:
-    """Finish training a model: fit the n-gram model if enabled, and calibrate both parts.
+    """Complete a trained model by fitting the n-gram model, if enabled, and calibrating both parts.
 
     An n-gram model fitted on the training texts determines the factor of each part; the final one
     is fitted on training and validation texts.
@@ -224,7 +227,7 @@ def _finish(
 def _join(
     train: Dataset, validation: Dataset | None, recipe: Recipe, classes: Sequence[Label]
 ) -> tuple[pa.ChunkedArray, ClassIndices, Split]:
-    """Join the datasets to train a model on; return all texts, class indices and the split."""
+    """Combine the datasets for training and validation into texts, class indices and a split."""
     encoder = LabelEncoder(tuple(classes))
     labels = encoder.encode(train.require_labels(), source=train.source)
     if validation is None:
@@ -267,7 +270,7 @@ def _check_class_totals(train: EncodedDataset, class_names: Sequence[str]) -> No
 
 
 def round_as_stored(network: nn.Module, storage: str) -> None:
-    """Finish training by rounding the weights to the values that the saved file will hold."""
+    """Round the weights of a trained network to the values that the saved file will hold."""
     if storage == "float32":
         return
     tensors = {name: tensor.cpu().numpy() for name, tensor in network.state_dict().items()}
@@ -276,7 +279,7 @@ def round_as_stored(network: nn.Module, storage: str) -> None:
 
 
 def pick_device(name: str) -> torch.device:
-    """Return the device to train a model on; ``auto`` is a GPU if there is one, else the CPU."""
+    """Choose the device to train on; ``auto`` means a GPU if there is one, otherwise the CPU."""
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
@@ -296,9 +299,9 @@ def pick_device(name: str) -> torch.device:
 def class_weights(
     setting: str | Mapping[str, float] | None, labels: ClassIndices, classes: Sequence[str]
 ) -> Tensor | None:
-    """Return the weight (C,) of each class when a model is trained.
+    """Compute the weight of each class in the training loss; None weights all equally.
 
-    ``balanced`` gives all classes the same total weight.
+    The shape is (C,); ``balanced`` gives all classes the same total weight.
     """
     if setting is None:
         return None

@@ -41,7 +41,7 @@ class LeaderboardRow:
     def from_scores(
         cls, title: str, scores: Scores, *, size: int, speed: float, seconds: float
     ) -> "LeaderboardRow":
-        """Create a leaderboard row for a model or a baseline.
+        """Create the leaderboard row of a model or baseline from its test scores.
 
         Args:
             title: name of the row.
@@ -61,19 +61,22 @@ class LeaderboardRow:
         )
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the leaderboard row of a model or baseline as plain values for JSON."""
+        """Return the leaderboard row of a model or baseline as a JSON-compatible dictionary."""
         return asdict(self)
 
 
 class Baseline(Protocol):
-    """Interface of a baseline that can be trained, predicts probabilities and knows its size."""
+    """Interface of a baseline classifier: training, prediction and model size."""
 
     def fit(self, texts: Texts, labels: ClassIndices) -> None:
-        """Train the baseline on texts and class indices."""
+        """Train the baseline on texts and their class indices."""
         ...
 
     def predict_proba(self, texts: Texts) -> Floats:
-        """Predict the baseline's class probabilities: (n, C)."""
+        """Predict the class probabilities of texts with the baseline.
+
+        The shape is (n, C).
+        """
         ...
 
     def size(self) -> int:
@@ -83,7 +86,7 @@ class Baseline(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class TrainedBaseline:
-    """Baseline after training, with its labels and its training time."""
+    """Trained baseline with its labels and training time."""
 
     title: str
     model: Baseline
@@ -103,7 +106,7 @@ class TrainedBaseline:
 
 
 def train_baseline(name: str, train: Dataset) -> TrainedBaseline:
-    """Train the baseline of that name in ``BASELINES`` on a labelled dataset."""
+    """Train a baseline, chosen by its name in ``BASELINES``, on a labelled dataset."""
     check_baselines([name])
     title, make = BASELINES[name]
     labels = LabelEncoder.fit(train.require_labels())
@@ -114,7 +117,7 @@ def train_baseline(name: str, train: Dataset) -> TrainedBaseline:
 
 
 def check_baselines(names: Sequence[str]) -> None:
-    """Raise an error if a name is neither a known baseline nor ``avg``, or a package is missing."""
+    """Raise an error if a baseline is unknown or needs a package that is not installed."""
     for name in names:
         if name not in (*BASELINES, "avg"):
             raise ConfigError(f"unknown baseline {name!r}. Known: {', '.join(BASELINES)}, avg.")
@@ -123,7 +126,10 @@ def check_baselines(names: Sequence[str]) -> None:
 
 
 class TfidfLinear:
-    """Baseline of scikit-learn's TF-IDF vectors and a linear model, ``lr`` or ``svc``."""
+    """Baseline that classifies TF-IDF vectors with a linear model from scikit-learn.
+
+    ``linear`` is ``lr`` (logistic regression) or ``svc`` (support vector classifier).
+    """
 
     def __init__(self, linear: str, *, words: tuple[int, int], characters: bool = False) -> None:
         text = require("sklearn.feature_extraction.text", extra="train", purpose="TF-IDF")
@@ -139,11 +145,14 @@ class TfidfLinear:
         )
 
     def fit(self, texts: Texts, labels: ClassIndices) -> None:
-        """Train the TF-IDF baseline on texts and class indices."""
+        """Train the TF-IDF baseline on texts and their class indices."""
         self._pipeline.fit(texts, labels)
 
     def predict_proba(self, texts: Texts) -> Floats:
-        """Predict the TF-IDF baseline's probabilities (n, C); an SVM's are a softmax of margins."""
+        """Predict the class probabilities of texts with the TF-IDF baseline.
+
+        The shape is (n, C). The probabilities of an SVM are the softmax of its margins.
+        """
         if hasattr(self._pipeline, "predict_proba"):
             return np.asarray(self._pipeline.predict_proba(texts))
         margins = self._pipeline.decision_function(texts)
@@ -153,7 +162,10 @@ class TfidfLinear:
         return np.asarray(powers / powers.sum(axis=1, keepdims=True))
 
     def size(self) -> int:
-        """Return the bytes of the TF-IDF baseline as a pickle, the usual way to save it."""
+        """Return the size in bytes of the pickled TF-IDF baseline.
+
+        A pickle is the usual way to save it.
+        """
         return len(pickle.dumps(self._pipeline))
 
 
@@ -165,7 +177,10 @@ def _make_linear_model(name: str, svm_c: float) -> Any:
 
 
 class FastText:
-    """Baseline of fastText with word n-grams; its training texts are shuffled, as SGD needs."""
+    """Baseline that trains a fastText classifier on word n-grams.
+
+    The training texts are shuffled, as SGD needs.
+    """
 
     def __init__(self, *, max_words: int) -> None:
         self._library = require("fasttext", extra="baselines", purpose="the baseline fastText")
@@ -174,7 +189,7 @@ class FastText:
         self._classes = 0
 
     def fit(self, texts: Texts, labels: ClassIndices) -> None:
-        """Train the fastText baseline on texts and class indices."""
+        """Train the fastText baseline on texts and their class indices."""
         self._classes = int(labels.max()) + 1
         order = np.random.default_rng(0).permutation(len(texts))
         with tempfile.TemporaryDirectory() as folder:
@@ -193,7 +208,10 @@ class FastText:
             )
 
     def predict_proba(self, texts: Texts) -> Floats:
-        """Predict the fastText baseline's class probabilities: (n, C)."""
+        """Predict the class probabilities of texts with the fastText baseline.
+
+        The shape is (n, C).
+        """
         probabilities = np.zeros((len(texts), self._classes))
         for row, text in enumerate(texts):
             # The wrapper's predict fails with numpy 2; this is the function that it calls.
@@ -205,7 +223,7 @@ class FastText:
         return probabilities
 
     def size(self) -> int:
-        """Return the bytes of the fastText baseline's .bin file."""
+        """Return the size in bytes of the fastText baseline's model file."""
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "model.bin"
             self._model.save_model(str(path))
@@ -213,12 +231,12 @@ class FastText:
 
 
 def _fasttext_line(text: str) -> str:
-    """Prepare a text for the fastText baseline as its guide does: lowercase, tokens separated."""
+    """Convert a text to a line of lowercase, space-separated tokens for the fastText baseline."""
     return " ".join(WordTokenizer().words(text))
 
 
 class BaselineKind(NamedTuple):
-    """Title of a baseline and the function that creates it untrained."""
+    """Title of a baseline and a function that creates the untrained baseline."""
 
     title: str
     make: Callable[[], Baseline]

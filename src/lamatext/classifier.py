@@ -49,7 +49,7 @@ SETTING_OF_PARAMETER = {
 
 
 class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """A scikit-learn classifier from texts to labels that explains its predictions.
+    """A scikit-learn text classifier that explains its predictions.
 
     A parameter that is None keeps the recipe's value. Every setting can be searched by name with
     ``set_params`` and ``GridSearchCV``: write ``training__weight_decay`` for the setting
@@ -111,7 +111,10 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
         self.settings = settings
 
     def set_params(self, **params: Any) -> Self:
-        """Set parameters, and settings written as ``training__weight_decay``."""
+        """Set parameters of the classifier, or settings such as ``training__weight_decay``.
+
+        That name stands for the setting ``training.weight_decay``.
+        """
         settings = {
             name.replace("__", "."): params.pop(name) for name in list(params) if "__" in name
         }
@@ -125,7 +128,10 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
         return self
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return all parameters and, with ``deep``, the given settings as ``training__…``."""
+        """Return the classifier's parameters and, if ``deep``, its settings as ``training__…``.
+
+        Only settings that were given explicitly are included.
+        """
         params: dict[str, Any] = super().get_params(deep=deep)
         if deep:
             settings = self.settings if isinstance(self.settings, Mapping) else {}
@@ -197,19 +203,22 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
         return self
 
     def predict(self, X: Iterable[str]) -> NDArray[Any]:
-        """Predict the most probable label of each text."""
+        """Predict the most probable label of each text with the fitted classifier."""
         return self._predictor().predict(text_list(X))
 
     def predict_proba(self, X: Iterable[str]) -> NDArray[np.float32]:
-        """Predict the probability of each label, with columns as in ``classes_``."""
+        """Predict label probabilities with the classifier, in columns ordered as ``classes_``."""
         return self._predictor().predict_proba(text_list(X))
 
     def transform(self, X: Iterable[str]) -> NDArray[np.float32]:
-        """Return the flattened text embedding of each text: (n, heads * width)."""
+        """Return the text embeddings of the fitted classifier, one flat row per text.
+
+        The shape is (n, heads * width).
+        """
         return self._predictor().transform(text_list(X))
 
     def explain(self, text: str) -> Explanation:
-        """Explain which words led to the predicted label of one text."""
+        """Explain which words led the classifier to the predicted label of one text."""
         return self._predictor().explain(text)
 
     def save(
@@ -220,7 +229,7 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
         data: Mapping[str, Any] | None = None,
         storage: Storage | None = None,
     ) -> Path:
-        """Save the fitted classifier to a folder for ``load`` and ``Predictor.load``.
+        """Save the fitted classifier to a folder, for ``load`` and ``Predictor.load``.
 
         Args:
             folder: created if it does not exist.
@@ -277,7 +286,7 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
         return cls(recipe=recipe, device=device)
 
     def resolve(self) -> Recipe:
-        """Return the recipe that results from the parameters."""
+        """Return the recipe that results from the classifier's parameters and settings."""
         values = {
             setting: getattr(self, parameter)
             for parameter, setting in SETTING_OF_PARAMETER.items()
@@ -327,7 +336,7 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
 
 
 def _dataset(texts: Texts, labels: Labels, source: str) -> Dataset:
-    """Return the texts and labels that a Python caller passed as a dataset of strings."""
+    """Convert the texts and labels passed to the classifier to a dataset of strings."""
     column = text_column(texts)
     names = label_array(labels, len(column)).astype(str).tolist()
     return Dataset(column, pa.chunked_array([pa.array(names, pa.string())]), source)

@@ -16,7 +16,7 @@ from lamatext.settings import Recipe
 
 @dataclass(frozen=True, slots=True)
 class EvaluationData:
-    """Texts for evaluating a model, and the texts that it was trained on, if known."""
+    """Texts for evaluating a saved model, and the model's training texts if known."""
 
     texts: Dataset
     train: Dataset | None  # the training part of the same source
@@ -24,10 +24,11 @@ class EvaluationData:
 
 
 def load_evaluation_data(folder: Path, source: str, **reading: Any) -> EvaluationData:
-    """Load the texts of ``source`` that the model in ``folder`` was not trained on, if possible.
+    """Load the evaluation data for a saved model, avoiding its training texts if possible.
 
-    That is the test part of the source, or the tenth that was held out when the model was trained
-    on it. Any other source is used completely. ``reading`` is passed on to ``load_dataset``.
+    That is the test part of ``source`` or, if the model was trained on ``source``, the tenth that
+    was held out then. Any other source is used completely. ``reading`` is passed on to
+    ``load_dataset``.
     """
     config = load_config(folder)
     read = partial(load_dataset, source, **reading)
@@ -46,7 +47,7 @@ def load_evaluation_data(folder: Path, source: str, **reading: Any) -> Evaluatio
 
 
 def _repeat_split(whole: Dataset, config: Config, recipe: Recipe) -> Splits | None:
-    """Split the evaluation source again as training did, if the number of texts matches."""
+    """Split the evaluation source as in training, or return None if its size does not match."""
     data = config.get("data", {})
     counts = [data.get(f"{part}_texts", 0) for part in ("training", "test", "validation")]
     if whole.labels is None or not counts[1]:
@@ -59,7 +60,7 @@ def _repeat_split(whole: Dataset, config: Config, recipe: Recipe) -> Splits | No
 
 
 def _fingerprint(dataset: Dataset) -> str:
-    """Return the fingerprint that a saved model keeps of its training texts."""
+    """Compute the fingerprint of evaluation data, to compare it with that of the training data."""
     texts = text_column(dataset.texts)
     if dataset.labels is None:
         return ""

@@ -17,7 +17,7 @@ Numbers = NDArray[np.int64]  # class indices or counts
 
 @dataclass(frozen=True, slots=True)
 class ClassScores:
-    """Metrics of one class: precision, recall and F1."""
+    """Metrics of one class: precision, recall, F1 and number of texts."""
 
     label: str
     precision: float
@@ -28,7 +28,7 @@ class ClassScores:
 
 @dataclass(frozen=True, slots=True)
 class Reliability:
-    """Reliability diagram metrics: mean confidence and accuracy of texts binned by confidence."""
+    """Reliability diagram metrics: mean confidence and accuracy in each confidence bin."""
 
     confidence: list[float]
     accuracy: list[float]
@@ -49,12 +49,15 @@ class Scores:
     reliability: Reliability
 
     def as_dict(self) -> dict[str, object]:
-        """Return all metrics as plain values for JSON."""
+        """Return all metrics as a JSON-compatible dictionary."""
         return asdict(self)
 
 
 def score(labels: Sequence[object], truth: Numbers, probabilities: Floats) -> Scores:
-    """Compute all metrics from true class indices (n,) and predicted probabilities (n, C)."""
+    """Compute all classification metrics from true classes and predicted probabilities.
+
+    ``truth`` holds class indices (n,), ``probabilities`` is (n, C).
+    """
     predicted = probabilities.argmax(axis=1)
     confusion = confusion_matrix(truth, predicted, len(labels))
     classes = per_class_scores(labels, confusion)
@@ -74,12 +77,15 @@ def score(labels: Sequence[object], truth: Numbers, probabilities: Floats) -> Sc
 
 
 def confusion_matrix(truth: Numbers, predicted: Numbers, classes: int) -> Numbers:
-    """Count texts by true class (rows) and predicted class (columns)."""
+    """Compute the confusion matrix, with true classes as rows and predicted classes as columns."""
     return np.bincount(truth * classes + predicted, minlength=classes**2).reshape(classes, classes)
 
 
 def per_class_scores(labels: Sequence[object], confusion: Numbers) -> list[ClassScores]:
-    """Compute precision, recall and F1 of each class; a ratio with denominator 0 counts as 0."""
+    """Compute the precision, recall and F1 of each class from the confusion matrix.
+
+    A ratio with denominator 0 counts as 0.
+    """
     hits = np.diag(confusion).astype(np.float64)
     predicted, texts = confusion.sum(axis=0), confusion.sum(axis=1)
     precision = hits / np.maximum(predicted, 1)
@@ -92,7 +98,10 @@ def per_class_scores(labels: Sequence[object], confusion: Numbers) -> list[Class
 
 
 def measure_reliability(truth: Numbers, probabilities: Floats) -> Reliability:
-    """Compute confidence and accuracy metrics in ``BINS`` equal bins; empty bins are left out."""
+    """Compute reliability metrics: mean confidence and accuracy in each confidence bin.
+
+    There are ``BINS`` bins of equal width; empty bins are left out.
+    """
     confidence = probabilities.max(axis=1)
     correct = probabilities.argmax(axis=1) == truth
     bin_of_text = np.minimum((confidence * BINS).astype(int), BINS - 1)
@@ -106,7 +115,10 @@ def measure_reliability(truth: Numbers, probabilities: Floats) -> Reliability:
 
 
 def calibration_error(reliability: Reliability) -> float:
-    """Compute the expected calibration error (ECE): the mean |confidence − accuracy| per text."""
+    """Compute the expected calibration error (ECE) from the reliability metrics.
+
+    It is the mean of |confidence − accuracy| over the texts.
+    """
     texts = np.array(reliability.texts)
     gaps = np.abs(np.array(reliability.confidence) - np.array(reliability.accuracy))
     return float((gaps * texts).sum() / texts.sum())

@@ -39,7 +39,10 @@ TEST_FRACTION = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Splits:
-    """Training, validation and test set; without a validation set, training holds one out."""
+    """Training, validation and test set of a pipeline run.
+
+    Without a validation set, one is held out during training.
+    """
 
     train: Dataset
     validation: Dataset | None
@@ -48,7 +51,7 @@ class Splits:
 
 @dataclass(frozen=True, slots=True)
 class TrainingResult:
-    """The saved model of a pipeline run, its test scores and the leaderboard."""
+    """Result of a training pipeline run: the saved model, its test scores and the leaderboard."""
 
     folder: Path
     scores: Scores
@@ -60,7 +63,7 @@ class TrainingResult:
 
 @contextmanager
 def prepare_run_folder(folder: Path, *, resume: bool) -> Iterator[None]:
-    """Create the output folder of a run; remove it again if the run leaves it empty."""
+    """Create the output folder of a pipeline run; remove it if the run leaves it empty."""
     _check_run_folder(folder, resume=resume)
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -87,14 +90,14 @@ def _check_run_folder(folder: Path, *, resume: bool) -> None:
 
 
 def _holds_a_run(folder: Path) -> bool:
-    """Return whether the folder holds a model, or the remains of a run that was killed early."""
+    """Return whether the pipeline's output folder holds a model or an interrupted run."""
     if (folder / CONFIG).is_file() or (folder / CHECKPOINT).is_file():
         return True
     return all(path.name.startswith(f".{CHECKPOINT}") for path in folder.iterdir())
 
 
 def is_finished(folder: Path, recipe: Recipe, source: str) -> bool:
-    """Return whether the folder already holds the finished model of this run.
+    """Return whether the folder already holds the finished model of this pipeline run.
 
     Raises:
         ConfigError: if it holds the finished model of another run.
@@ -113,7 +116,10 @@ def is_finished(folder: Path, recipe: Recipe, source: str) -> bool:
 
 
 def _settings_agree(requested: object, saved: object) -> bool:
-    """Return whether a saved model has the requested settings; ``auto`` matches any value."""
+    """Return whether a saved model has the settings requested for this pipeline run.
+
+    A requested ``auto`` matches any value.
+    """
     if isinstance(requested, dict) and isinstance(saved, dict):
         return all(_settings_agree(value, saved.get(name)) for name, value in requested.items())
     return requested in ("auto", saved)
@@ -131,7 +137,7 @@ def read_splits(
     format: str | None = None,
     read: Callable[..., Dataset] = load_dataset,
 ) -> Splits:
-    """Read the training data and, if there are any, the given test and validation data.
+    """Read the data of a pipeline run and split it into training, validation and test set.
 
     Args:
         source: the training data; its own test part is used if it has one.
@@ -151,7 +157,7 @@ def read_splits(
 def split_dataset(
     train: Dataset, validation: Dataset | None, test: Dataset | None, recipe: Recipe
 ) -> Splits:
-    """Hold out a test set and a validation set from the training data, unless they are given."""
+    """Hold out test and validation sets from the pipeline's training data, unless given."""
     if not pc.any(pc.not_equal(pc.utf8_trim_whitespace(train.texts), "")).as_py():
         raise DataError(f"{train.source}: every text is empty. Choose another --text-column.")
     if test is not None:
@@ -182,7 +188,7 @@ def train_and_score(  # noqa: PLR0913 - data, recipe, and where and how to run
     device: str = "auto",
     resume: bool = False,
 ) -> TrainingResult:
-    """Train and save a model, score it on the test set, and train the baselines for comparison."""
+    """Run the training pipeline: train, save and score a model, then train the baselines."""
     check_baselines(baselines)
     LabelEncoder.fit(splits.train.require_labels()).encode(
         splits.test.require_labels(), source=splits.test.source
@@ -217,7 +223,7 @@ def fit_recipe(
     checkpoint: Path | None = None,
     device: str = "auto",
 ) -> "TextClassifier":
-    """Fit a classifier with exactly these settings on the training set."""
+    """Fit a classifier with the settings of a recipe on the pipeline's training set."""
     from lamatext.classifier import TextClassifier  # needs scikit-learn, which evaluating does not
 
     validation = splits.validation
@@ -233,7 +239,10 @@ def fit_recipe(
 def score_saved_model(
     folder: Path, test: Dataset, progress: Progress = SILENT
 ) -> tuple[Scores, float]:
-    """Score a saved model on a test set; also return its throughput in texts per second."""
+    """Score the pipeline's saved model on a test set and measure its throughput.
+
+    Return the scores and the number of texts per second.
+    """
     predictor = Predictor.load(folder)
     classes = predictor.classes_.tolist()
     truth = LabelEncoder(tuple(classes)).encode(test.require_labels(), source=test.source)
@@ -246,12 +255,15 @@ def score_saved_model(
 
 
 def model_title(recipe: Recipe) -> str:
-    """Return our model's name in a leaderboard: lamatext, or the system if it has no n-grams."""
+    """Return the name under which the pipeline lists our model in the leaderboard.
+
+    It is lamatext, or the name of the network if there is no n-gram model.
+    """
     return "lamatext" if recipe.ngrams.enabled else recipe.model.name
 
 
 def describe_splits(splits: Splits) -> dict[str, Any]:
-    """Return the facts about the data that are saved with the model."""
+    """Return facts about the data of a pipeline run, to be saved with the model."""
     facts: dict[str, Any] = {
         "source": splits.train.source,
         "training_texts": len(splits.train),
@@ -265,7 +277,10 @@ def describe_splits(splits: Splits) -> dict[str, Any]:
 
 
 def _baseline_row(name: str, splits: Splits, recipe: Recipe, progress: Progress) -> LeaderboardRow:
-    """Train a baseline on training and validation set, for it has no early stopping."""
+    """Train and score a baseline for the leaderboard of a pipeline run.
+
+    It is trained on the training and validation sets, because it has no early stopping.
+    """
     progress.stage(f"training the baseline {name}")
     if name == "avg":
         return _average_embedding_row(splits, recipe, progress)
@@ -276,7 +291,10 @@ def _baseline_row(name: str, splits: Splits, recipe: Recipe, progress: Progress)
 
 
 def _average_embedding_row(splits: Splits, recipe: Recipe, progress: Progress) -> LeaderboardRow:
-    """Train the baseline that averages the word embeddings, with the same classifier on top."""
+    """Train and score the average-embedding baseline for the pipeline's leaderboard.
+
+    It averages the word embeddings and has the same classifier on top as our model.
+    """
     started = time.perf_counter()
     average = recipe.with_values({"model.name": "avg", "ngrams.enabled": False})
     classifier = fit_recipe(average, splits, progress)

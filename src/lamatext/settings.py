@@ -30,7 +30,7 @@ NotNegative = Annotated[float, Field(ge=0)]
 
 
 class Settings(BaseModel):
-    """An immutable table of settings that rejects unknown setting names."""
+    """Immutable group of settings that rejects unknown setting names."""
 
     model_config = ConfigDict(
         extra="forbid", frozen=True, allow_inf_nan=False, use_attribute_docstrings=True
@@ -38,7 +38,7 @@ class Settings(BaseModel):
 
 
 class TextSettings(Settings):
-    """Settings for turning texts into token ids and word vectors."""
+    """Settings for converting texts to token ids and word vectors."""
 
     tokenizer: Literal["words", "spacy"] = "words"
     """``words``: our own tokenizer; ``spacy``: spaCy's English tokenizer, as in the paper."""
@@ -68,7 +68,7 @@ class TextSettings(Settings):
 
 
 class ModelSettings(Settings):
-    """Settings of the network: which system it is, and its sizes."""
+    """Settings of the network: its architecture and the sizes of its layers."""
 
     name: ModelName = "lama-ctx"
     """The system: LAMA with a learned context (``lama``) or the mean embedding as its context
@@ -134,12 +134,12 @@ USED_BY: dict[str, tuple[str, ...]] = {
 
 
 def has_effect(setting: str, model: str) -> bool:
-    """Return whether the setting of that dotted name affects the system ``model``."""
+    """Return whether a setting, given by its dotted name, affects the given model."""
     return model in USED_BY.get(setting, MODEL_NAMES)
 
 
 class TrainingSettings(Settings):
-    """Settings of the training loop."""
+    """Settings of the training loop: optimizer, learning rate, epochs and early stopping."""
 
     optimizer: Literal["sgd", "adam", "adamw"] = "sgd"
     """The optimizer; ``adamw`` applies no weight decay to the word vectors."""
@@ -189,7 +189,7 @@ class NgramSettings(Settings):
 
 
 class Recipe(Settings):
-    """All settings that a training run depends on, apart from its data."""
+    """All settings of a training run, apart from its data."""
 
     text: TextSettings = TextSettings()
     model: ModelSettings = ModelSettings()
@@ -226,7 +226,7 @@ class Recipe(Settings):
         return self
 
     def with_values(self, values: Mapping[str, object], *, where: str = "--set") -> "Recipe":
-        """Return a copy of the recipe with some settings replaced, given by dotted name."""
+        """Return a copy of the recipe with some settings replaced, given by their dotted names."""
         tree = self.model_dump()
         for name, value in values.items():
             _replace_setting(tree, name, value, where)
@@ -246,7 +246,7 @@ def _replace_setting(tree: dict[str, object], name: str, value: object, where: s
 
 
 def parse_settings(tree: Mapping[str, object], where: str) -> Recipe:
-    """Validate a tree of settings; raise ConfigError for the first invalid setting.
+    """Validate nested settings as a recipe; raise ConfigError for the first invalid setting.
 
     Args:
         tree: the settings as nested mappings.
@@ -269,7 +269,7 @@ def parse_settings(tree: Mapping[str, object], where: str) -> Recipe:
 
 
 def setting_names() -> list[str]:
-    """Return the dotted names of all settings."""
+    """Return the dotted names of all settings, such as ``model.heads``."""
     return [
         f"{table}.{name}" if isinstance(default, Settings) else table
         for table, default in Recipe()
@@ -282,7 +282,10 @@ def _unknown_setting(where: str, name: str) -> str:
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """Return a "Did you mean …?" hint with the known name closest to ``word``, or nothing."""
+    """Suggest the setting name closest to a misspelled one, or return an empty string.
+
+    The result is a sentence to append to an error message.
+    """
     known = list(known)
     close = get_close_matches(word, known, n=1)
     if not close:

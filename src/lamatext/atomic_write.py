@@ -1,4 +1,4 @@
-"""Atomic file writes: after a crash the old file or the complete new one is there."""
+"""Atomic file writes: after a crash, either the old file or the complete new one exists."""
 
 import os
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from lamatext.errors import DataError
 
 @contextmanager
 def replace_atomically(path: Path) -> Iterator[Path]:
-    """Yield a temporary path for an atomic write; it replaces ``path`` when the block succeeds."""
+    """Yield a temporary path that atomically replaces ``path`` when the block succeeds."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -24,6 +24,6 @@ def replace_atomically(path: Path) -> Iterator[Path]:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a text file atomically, as UTF-8; lone surrogates become '?'."""
+    """Write a text file atomically as UTF-8, replacing lone surrogates with ``?``."""
     with replace_atomically(path) as temporary:
         temporary.write_bytes(text.encode("utf-8", "replace"))

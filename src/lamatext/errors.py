@@ -1,9 +1,9 @@
-"""The errors a user can see: each says where, what was expected and found, and what to do.
+"""Errors shown to users: each names the place, what was expected and found, and what to do.
 
 LamatextError
 ├── DataError          a file, a column, a row, a list of texts
 ├── ConfigError        a setting, a recipe, a model name
-├── ModelError         a saved folder, or a model asked for what it has not got
+├── ModelError         a saved folder, or an operation that the model does not support
 └── MissingExtraError  an optional dependency that is not installed
 """
 
@@ -12,27 +12,30 @@ from types import ModuleType
 
 
 class LamatextError(Exception):
-    """Something the user can put right. The command line prints it and exits with status 2."""
+    """Base class of all errors that the user can fix.
+
+    The command line prints the message and exits with status 2.
+    """
 
 
 class DataError(LamatextError, ValueError):
-    """The data cannot be read or used as given."""
+    """Error raised when the data cannot be read or used as given."""
 
 
 class ConfigError(LamatextError, ValueError):
-    """A setting is unknown or out of its range."""
+    """Error raised when a setting is unknown or its value is out of range."""
 
 
 class ModelError(LamatextError):
-    """A saved model cannot be loaded, or cannot do what was asked of it."""
+    """Error raised when a saved model cannot be loaded or does not support an operation."""
 
 
 class MissingExtraError(LamatextError, ImportError):
-    """A feature needs an optional dependency that is not installed."""
+    """Error raised when a feature needs an optional dependency that is not installed."""
 
 
 def require(module: str, *, extra: str, purpose: str) -> ModuleType:
-    """Import ``module``, or say in one sentence which pip command brings it."""
+    """Import a module, or raise an error that names the pip command to install it."""
     try:
         return import_module(module)
     except ModuleNotFoundError as error:

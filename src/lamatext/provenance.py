@@ -11,7 +11,7 @@ _LIBRARIES = ("lamatext", "torch", "numpy", "gensim", "numba", "scikit-learn", "
 
 
 def versions() -> dict[str, str]:
-    """Return the installed versions of Python and of the libraries that affect results."""
+    """Return the versions of Python and the main libraries, to record a model's provenance."""
     installed = {"python": platform.python_version()}
     for name in _LIBRARIES:
         try:
@@ -23,7 +23,10 @@ def versions() -> dict[str, str]:
 
 @cache
 def commit() -> str:
-    """Return the git commit of the source tree, or ``$LAMATEXT_COMMIT`` for a copy without git."""
+    """Return the git commit of the source tree, to record a model's provenance.
+
+    ``$LAMATEXT_COMMIT`` overrides it, for a copy without git; empty if neither is available.
+    """
     if override := os.environ.get("LAMATEXT_COMMIT"):
         return override
     try:

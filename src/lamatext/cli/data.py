@@ -11,7 +11,7 @@ EXAMPLE = "Example: LAMATEXT_DATA=data lamatext data"
 
 
 def run(as_json: options.Json = False, quiet: options.IsQuiet = False) -> None:
-    """List the named data sets: where each one is, its sizes, origin and license terms."""
+    """List the named data sets with their location, size, origin and license terms."""
     from lamatext.data.named_datasets import DATA_VARIABLE, list_datasets
 
     datasets = list_datasets()

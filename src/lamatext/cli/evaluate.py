@@ -37,7 +37,7 @@ def run(  # noqa: PLR0913 - one argument per option of the command
     as_json: options.Json = False,
     quiet: options.IsQuiet = False,
 ) -> None:
-    """Print accuracy, macro-F1, scores per class, the confusion matrix and calibration."""
+    """Evaluate a saved model on labelled texts: accuracy, F1 scores, confusion, calibration."""
     from lamatext.evaluation import load_evaluation_data
     from lamatext.pipeline import score_saved_model
     from lamatext.saved.format import load_config

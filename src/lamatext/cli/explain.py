@@ -26,7 +26,7 @@ def run(
     as_json: options.Json = False,
     quiet: options.IsQuiet = False,
 ) -> None:
-    """Show each word's attention weight in every head and its contribution to the label."""
+    """Explain predictions: show each word's contribution to the label and its attention weights."""
     from lamatext.atomic_write import write_text
     from lamatext.runtime.predictor import Predictor
     from lamatext.views.explanation_page import explanation_page

@@ -36,7 +36,7 @@ def run(
     ] = None,
     quiet: options.IsQuiet = False,
 ) -> None:
-    """Export a model as an ONNX folder, compared with the original, or as one HTML file."""
+    """Export a saved model as a folder with an ONNX graph, or as a single HTML file."""
     if out is None and web is None:
         raise ConfigError("export needs --out DIR, --web FILE.html, or both.")
     storage = _storage_of(weights)

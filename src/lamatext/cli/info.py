@@ -12,7 +12,7 @@ EXAMPLE = "Example: lamatext info runs/reviews"
 def run(
     model: options.Model, as_json: options.Json = False, quiet: options.IsQuiet = False
 ) -> None:
-    """Print a saved model's parameters per component, size, data, scores and versions."""
+    """Print information about a saved model: parameter counts, size, data, scores, versions."""
     from lamatext.saved.format import METRICS, folder_size, load_config, read_json, saved_recipe
 
     config = load_config(model)

@@ -41,23 +41,26 @@ def options(
         ),
     ] = None,
 ) -> None:
-    """Small, fast, explainable text classification."""
+    """Define the options of the ``lamatext`` program itself, such as ``--version``."""
 
 
 def main() -> None:
-    """Run the ``lamatext`` program with the arguments of this process and exit."""
+    """Run the ``lamatext`` program with ``sys.argv`` and exit with its status."""
     # Threads that wait actively slow torch down many times on a busy machine.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     sys.exit(run(sys.argv[1:]))
 
 
 def run(arguments: list[str]) -> int:
-    """Run one ``lamatext`` command line and return its exit status."""
+    """Run the ``lamatext`` program with the given arguments and return its exit status."""
     return run_app(app, arguments, prog_name="lamatext")
 
 
 def run_app(commands: typer.Typer, arguments: list[str], *, prog_name: str) -> int:
-    """Run a typer program; report a user error in one line on stderr, with exit status 2."""
+    """Run a command-line program built with Typer and return its exit status.
+
+    A user error is printed as one line on stderr, and the exit status is then 2.
+    """
     warnings.showwarning = _print_warning
     try:
         status = commands(arguments, prog_name=prog_name, standalone_mode=False)

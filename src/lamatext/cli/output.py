@@ -22,14 +22,14 @@ MAX_WIDTH = 10_000  # columns if stdout is not a terminal
 
 
 def out() -> Console:
-    """Return the console for output on stdout; lines are not wrapped if it is not a terminal."""
+    """Return a Rich console for output on stdout that wraps lines only on a terminal."""
     on_terminal = sys.stdout.isatty()
     width = None if on_terminal else MAX_WIDTH
     return Console(highlight=False, soft_wrap=not on_terminal, width=width)
 
 
 class ProgressDisplay(Progress):
-    """Progress output on stderr: live bars on a terminal, otherwise one line per note."""
+    """Progress output on stderr: a live progress bar on a terminal, otherwise plain lines."""
 
     def __init__(self) -> None:
         self._console = Console(stderr=True, highlight=False)
@@ -59,23 +59,23 @@ class ProgressDisplay(Progress):
         self._bars.stop()
 
     def stage(self, name: str, total: int | None = None) -> None:
-        """Replace the terminal's progress bar with that of a new stage."""
+        """Replace the terminal's progress bar with a new one for the next stage."""
         if self._task is not None:
             self._bars.remove_task(self._task)
         self._task = self._bars.add_task(name, total=total, detail="")
 
     def advance(self, steps: int = 1, detail: str = "") -> None:
-        """Advance the terminal's progress bar."""
+        """Advance the terminal's progress bar by ``steps`` and update its detail text."""
         if self._task is not None:
             self._bars.update(self._task, advance=steps, detail=detail)
 
     def note(self, text: str) -> None:
-        """Print a line above the terminal's progress bar."""
+        """Print a line of text to stderr, above the terminal's progress bar."""
         self._console.print(text, markup=False, soft_wrap=True)
 
 
 class NoProgress(Progress):
-    """Progress output of ``--quiet``: none."""
+    """Silent progress output, used with the ``--quiet`` option."""
 
     def __enter__(self) -> Self:
         return self
@@ -90,25 +90,25 @@ class NoProgress(Progress):
 
 
 def progress(*, quiet: bool) -> ProgressDisplay | NoProgress:
-    """Return the progress output of a command, as a context manager."""
+    """Return a context manager for a command's progress output, silent if ``quiet`` is true."""
     return NoProgress() if quiet else ProgressDisplay()
 
 
 def command(*arguments: object) -> str:
-    """Return a ``lamatext`` command line for output, quoted so that it works when pasted."""
+    """Format a ``lamatext`` command line, shell-quoted so that users can paste it."""
     return shlex.join(["lamatext", *map(str, arguments)])
 
 
 def reading_options(
     text_column: str | None, label_column: str | None, format_: str | None
 ) -> list[str]:
-    """Return the given column and format options, to repeat them in the next command."""
+    """Return the column and format options to repeat in the commands that the output suggests."""
     given = {"--text-column": text_column, "--label-column": label_column, "--format": format_}
     return [part for name, value in given.items() if value is not None for part in (name, value)]
 
 
 def next_steps(*commands: str) -> None:
-    """Print the next useful commands, on stderr to keep the output on stdout clean."""
+    """Print suggested next commands to stderr, so that the output on stdout stays clean."""
     console = Console(stderr=True, highlight=False)
     console.print("\nNext:", style="bold")
     for line in commands:

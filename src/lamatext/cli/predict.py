@@ -48,7 +48,7 @@ def run(  # noqa: PLR0913 - one argument per option of the command
     as_json: options.Json = False,
     quiet: options.IsQuiet = False,
 ) -> None:
-    """Predict the labels of new texts; memory use does not grow with the input."""
+    """Predict the labels of new texts, streaming the input so that memory use stays constant."""
     from lamatext.data.writers import check_writable, open_writer
     from lamatext.runtime.predict_table import predict_batches
     from lamatext.runtime.predictor import Predictor
@@ -80,7 +80,7 @@ def run(  # noqa: PLR0913 - one argument per option of the command
 
 
 def _table_of(texts: list[str]) -> tuple[str, Iterator["pa.RecordBatch"]]:
-    """Return the texts of ``--text`` as a table with one column to predict from."""
+    """Return the ``--text`` arguments of ``lamatext predict`` as a one-column Arrow table."""
     import pyarrow as pa
 
     from lamatext.data.tokenizer import encodable
@@ -91,7 +91,7 @@ def _table_of(texts: list[str]) -> tuple[str, Iterator["pa.RecordBatch"]]:
 def _read(
     source: str, text_column: str | None, format_: str | None
 ) -> tuple[str, Iterator["pa.RecordBatch"]]:
-    """Return the text column's name and the record batches of the input to predict."""
+    """Open the input of ``lamatext predict`` and return its text column name and record batches."""
     from lamatext.data.column_detection import choose_text_column
     from lamatext.data.sources import open_table
 

@@ -23,7 +23,7 @@ def run(  # noqa: PLR0913 - one argument per option of the command
     ] = 0,
     quiet: options.IsQuiet = False,
 ) -> None:
-    """Write an HTML report: data, scores, mistakes, words, faithfulness of the explanations."""
+    """Write a self-contained HTML report on a model's scores, mistakes and explanations."""
     from lamatext.evaluation import load_evaluation_data
     from lamatext.saved.format import load_config
     from lamatext.views.report.collect import collect_findings

@@ -14,7 +14,7 @@ NAME = "serve"
 EXAMPLE = "Example: lamatext serve runs/reviews --open"
 
 
-def run(  # noqa: PLR0913 - one argument for each option of the verb
+def run(  # noqa: PLR0913 - one argument per option of the command
     models: Annotated[
         list[Path],
         typer.Argument(
@@ -41,7 +41,7 @@ def run(  # noqa: PLR0913 - one argument for each option of the verb
         ),
     ] = 1.0,
 ) -> None:
-    """Serve POST /predict and POST /explain over HTTP, and a web page to try the model."""
+    """Serve saved models over HTTP, with a JSON API (/predict, /explain) and a web page."""
     require("starlette", extra="serve", purpose="lamatext serve")
     require("uvicorn", extra="serve", purpose="lamatext serve")
     from lamatext.serve.app import create_app

@@ -1,4 +1,4 @@
-"""``lamatext train``: read data, split it, train, score next to the baselines, save."""
+"""``lamatext train``: read data, split it, train, compare with baselines, save."""
 
 import json
 import shlex
@@ -92,7 +92,7 @@ def run(  # noqa: PLR0913 - one argument per option of the command
     as_json: options.Json = False,
     quiet: options.IsQuiet = False,
 ) -> None:
-    """Train a classifier on labelled texts, score it next to baselines and save it."""
+    """Train a classifier on labelled texts, compare it with baselines and save it."""
     from lamatext.baselines import check_baselines
     from lamatext.data.sources import load_dataset
     from lamatext.pipeline import is_finished, prepare_run_folder, read_splits, train_and_score
@@ -136,7 +136,7 @@ def run(  # noqa: PLR0913 - one argument per option of the command
 
 
 def _print_next(out: Path, test: str, reading: list[str], pages: list[Path]) -> None:
-    """Print the pages that training has written and the commands that are useful next."""
+    """Print the HTML pages that ``lamatext train`` has written and the suggested next commands."""
     for page in pages:
         print(f"Written to {page}: open it in a browser.", file=sys.stderr)
     evaluate = output.command("evaluate", out, test, *reading)
@@ -148,7 +148,7 @@ def _print_next(out: Path, test: str, reading: list[str], pages: list[Path]) -> 
 
 
 def _check_device(name: str) -> None:
-    """Check that torch and the device to train on are available, before reading the data."""
+    """Check that torch and the requested training device are available before reading any data."""
     from lamatext.errors import require
 
     require("torch", extra="train", purpose="training")
@@ -172,7 +172,7 @@ def _write_pages(
     report: Path | None,
     progress: Progress,
 ) -> None:
-    """Write the pages that ``lamatext train --html`` and ``--report`` ask for."""
+    """Write the HTML pages requested with ``lamatext train --html`` and ``--report``."""
     from lamatext.views.explanation_page import write_test_page
     from lamatext.views.report.collect import collect_findings
     from lamatext.views.report.report_page import write_report
@@ -192,7 +192,7 @@ def _write_pages(
 
 @contextmanager
 def _explain_interrupt(out: Path, *, resume: bool) -> Iterator[None]:
-    """On Ctrl-C during training, print what was saved and the command that continues."""
+    """Handle Ctrl-C during ``lamatext train``: print what was saved and how to continue."""
     from lamatext.saved.format import CHECKPOINT, CONFIG
 
     checkpoint, model = out / CHECKPOINT, out / CONFIG
@@ -214,7 +214,7 @@ def _explain_interrupt(out: Path, *, resume: bool) -> Iterator[None]:
 
 
 def _repeat(*more: str) -> str:
-    """Return this training command again, with ``--resume`` or without."""
+    """Rebuild the current ``lamatext train`` command line, to suggest it after an interruption."""
     arguments = (part for part in sys.argv[1:] if part != "--resume")
     return shlex.join(["lamatext", *arguments, *more])
 

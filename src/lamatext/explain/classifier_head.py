@@ -17,7 +17,9 @@ Floats = NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True)
 class ClassifierHead:
-    """Classifier head: logits = W₂ relu(W₁ s + b₁) + b₂ for a flattened text embedding s.
+    """Weights of the classifier head, which maps a text embedding to one logit per class.
+
+    For a flattened text embedding s, logits = W₂ relu(W₁ s + b₁) + b₂.
 
     Without a hidden layer W₁ and b₁ are None, and logits = W₂ s + b₂.
     """
@@ -28,7 +30,7 @@ class ClassifierHead:
 
     @classmethod
     def from_tensors(cls, tensors: Mapping[str, NDArray[np.floating]]) -> Self:
-        """Build the classifier head from a network's tensors, ``classifier.0.weight`` and so on."""
+        """Build the classifier head from a mapping of tensor names to a network's weights."""
         names = ["classifier.0.weight", "classifier.0.bias", "classifier.3.weight"]
         if "classifier.1.weight" in tensors:  # no hidden layer
             names = ["classifier.1.weight"]
@@ -39,7 +41,9 @@ class ClassifierHead:
         return cls(*arrays) if len(arrays) == 3 else cls(None, None, *arrays)
 
     def gradient(self, embedding: Floats) -> Floats:
-        """Return the gradient (C, M, D) of the classifier head's logits at an embedding (M, D).
+        """Return the gradient of the classifier head's logits with respect to the embedding.
+
+        The embedding has shape (M, D), the gradient (C, M, D).
 
         The head is piecewise linear, so the gradient is exact for the whole piece that the
         embedding lies on.

@@ -14,7 +14,10 @@ from lamatext.explain.classifier_head import ClassifierHead, Floats
 
 
 class Contributions(NamedTuple):
-    """Word contributions and base of one text: logits = contributions.sum(axis=1) + base."""
+    """Word contributions to each class logit of one text, and a constant base per class.
+
+    ``contributions.sum(axis=1) + base`` equals the logits.
+    """
 
     contributions: Floats  # (C, T)
     base: Floats  # (C,)
@@ -23,7 +26,9 @@ class Contributions(NamedTuple):
 def attention_contributions(
     head: ClassifierHead, *, logits: Floats, embedding: Floats, weights: Floats, states: Floats
 ) -> Contributions:
-    """Split the logits of one text into the contributions of its words and a base.
+    """Decompose the logits of one text into word contributions and a constant base per class.
+
+    Used for networks with attention.
 
     Args:
         head: the classifier head of the network.

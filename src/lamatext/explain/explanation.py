@@ -18,7 +18,7 @@ Label = str | int
 
 
 class WordScore(NamedTuple):
-    """One word of an explanation, with its attention weight and its contribution to a label."""
+    """A word of an explanation, with its attention weight and its contribution to one label."""
 
     word: str
     start: int
@@ -29,7 +29,7 @@ class WordScore(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Explanation:
-    """Explanation of the prediction for ``text``.
+    """Explanation of the prediction for one text: word contributions and attention weights.
 
     Spans count the characters (code points) of the original text. The contributions of all words
     to class c and ``base[c]`` add up to the logit of class c.
@@ -48,32 +48,37 @@ class Explanation:
 
     @property
     def words(self) -> list[str]:
-        """The explained words as they occur in the text."""
+        """The words of the explanation, as they appear in the text."""
         return [self.text[start:end] for start, end in self.spans]
 
     @property
     def best(self) -> int:
-        """Column of the explanation's predicted (most probable) class."""
+        """Index of the predicted (most probable) class of the explanation."""
         return int(self.probabilities.argmax())
 
     @property
     def predicted(self) -> Label:
-        """Label that this explanation is about: the predicted (most probable) class."""
+        """Label of the predicted (most probable) class of the explanation."""
         return self.labels[self.best]
 
     @property
     def probability(self) -> float:
-        """Probability of the predicted class of this explanation."""
+        """Probability of the explanation's predicted class."""
         return float(self.probabilities[self.best])
 
     @property
     def pooled(self) -> Floats | None:
-        """Attention weight of each explained word, mean over heads: (T,), with sum 1."""
+        """Attention weight of each word of the explanation, averaged over heads.
+
+        Shape (T,), with sum 1; None for a model without attention.
+        """
         return None if self.weights is None else self.weights.mean(axis=0)
 
     @property
     def relative(self) -> Floats:
-        """The explanation's contributions minus their mean over classes (C, T), as views show them.
+        """The explanation's contributions minus their mean over classes.
+
+        Shape (C, T).
 
         A word that raises the logits of all classes equally decides nothing, because the softmax
         depends on differences only.
@@ -83,28 +88,34 @@ class Explanation:
 
     @property
     def relative_parts(self) -> dict[str, Floats]:
-        """Relative contributions of each explained part of the model, (C, T) each, or empty."""
+        """Contributions of each model part in the explanation, minus their mean over classes.
+
+        Maps ``network`` and ``n-grams`` to arrays (C, T); empty for a model with one part.
+        """
         return {name: part - part.mean(axis=0) for name, part in (self.parts or {}).items()}
 
     @property
     def relative_base(self) -> Floats:
-        """Base of the explanation minus its mean over classes: (C,)."""
+        """Constant term of the explanation for each class, minus its mean over classes."""
         relative: Floats = self.base - self.base.mean()
         return relative
 
     @property
     def logits(self) -> Floats:
-        """Logits of the explained text: (C,)."""
+        """Logits of the explained text: the sum of its word contributions and the constant term."""
         total: Floats = self.contributions.sum(axis=1) + self.base
         return total
 
     def shares(self, label: Label | None = None) -> dict[str, float]:
-        """Return what each part of the model contributes to ``label`` in this explanation."""
+        """Return how much each part of the model contributes to ``label`` in this explanation."""
         column = self.column(label)
         return {name: float(part[column].sum()) for name, part in self.relative_parts.items()}
 
     def column(self, label: Label | None) -> int:
-        """Return the column of ``label`` in the explanation; None means the predicted label."""
+        """Return the class index of ``label`` in the explanation.
+
+        None means the predicted class.
+        """
         if label is None:
             return self.best
         if label not in self.labels:
@@ -133,7 +144,7 @@ class Explanation:
         ]
 
     def as_dict(self) -> dict[str, object]:
-        """Return the explanation as JSON values: one row of weights per head, and so on."""
+        """Return the explanation as a dictionary of JSON-serializable values."""
         values: dict[str, object] = {
             "text": self.text,
             "predicted": _python_label(self.predicted),
@@ -155,11 +166,11 @@ class Explanation:
         return values
 
     def to_json(self, *, indent: int | None = None) -> str:
-        """Return the explanation as ASCII-only JSON, safe to write to any file."""
+        """Return the explanation as a JSON string that contains only ASCII characters."""
         return json.dumps(self.as_dict(), indent=indent, allow_nan=False)
 
     def _repr_html_(self) -> str:
-        """Return the explanation as HTML for Jupyter notebooks."""
+        """Return the explanation as HTML for display in Jupyter notebooks."""
         from lamatext.views.notebook import notebook_html
 
         return notebook_html(self)

@@ -48,29 +48,29 @@ RANDOM = "random"
 
 
 class Model(Protocol):
-    """A model whose faithfulness can be measured: a ``Predictor``."""
+    """Protocol for models whose faithfulness can be measured, such as ``Predictor``."""
 
     @property
     def encoder(self) -> Encoder:
-        """The text encoder, for the faithfulness of integrated gradients."""
+        """Text encoder, needed to measure the faithfulness of integrated gradients."""
         ...
 
     @property
     def max_occlusions(self) -> int:
-        """Maximum occlusions per text; if it is small, faithfulness is measured on few texts."""
+        """Maximum occlusions per text; a low limit means a smaller faithfulness sample."""
         ...
 
     def predict_proba(self, texts: Iterable[str]) -> Floats:
-        """Predict the probabilities of texts with words removed, to measure faithfulness."""
+        """Predict the class probabilities of the shortened texts of a faithfulness test."""
         ...
 
     def explain(self, text: str) -> Explanation:
-        """Explain one text; the explanation ranks the words for the faithfulness measurement."""
+        """Explain the prediction for a text, to rank its words for a faithfulness test."""
         ...
 
 
 class Estimate(NamedTuple):
-    """Mean of a faithfulness measure over texts, with its 95 % bootstrap interval."""
+    """Mean of a faithfulness metric over texts, with a 95 % bootstrap confidence interval."""
 
     value: float
     low: float
@@ -82,7 +82,7 @@ class Estimate(NamedTuple):
 
 @dataclass(frozen=True)
 class Order:
-    """Faithfulness of one word ranking: the effect of removing the words in that order."""
+    """Faithfulness metrics of one word ranking, measured by removing words in that order."""
 
     deletion: list[Estimate]  # F
     insertion: list[Estimate]  # F
@@ -94,14 +94,14 @@ class Order:
 
 @dataclass(frozen=True)
 class Faithfulness:
-    """Faithfulness of several word rankings, measured on one sample of texts."""
+    """Faithfulness metrics of several word rankings, measured on the same sample of texts."""
 
     texts: int
     shares: Sequence[float]
     orders: Mapping[str, Order]
 
     def as_dict(self) -> dict[str, object]:
-        """Return the faithfulness as JSON values; an estimate is [value, low, high]."""
+        """Return the faithfulness metrics as JSON values, estimates as ``[value, low, high]``."""
         return {
             "texts": self.texts,
             "shares": list(self.shares),
@@ -110,7 +110,7 @@ class Faithfulness:
         }
 
     def verdict(self, name: str = "attention") -> str:
-        """Return one sentence on how faithful the ranking ``name`` is for this model."""
+        """Return a sentence that says how faithful the word ranking ``name`` is for this model."""
         if name not in self.orders:
             name = next(iter(self.orders))
         order = self.orders[name]
@@ -152,7 +152,7 @@ def measure_faithfulness(
     seed: int = 0,
     progress: Progress = SILENT,
 ) -> Faithfulness:
-    """Measure how faithful attention, contributions and integrated gradients are.
+    """Measure how faithfully attention, contributions and integrated gradients explain a model.
 
     Args:
         model: a predictor.
@@ -194,17 +194,17 @@ def measure_faithfulness(
 
 
 def is_slow(model: Model) -> bool:
-    """Return whether the faithfulness sample must be small because the model is a Transformer."""
+    """Return whether a model is so slow that faithfulness is measured on a smaller sample."""
     return model.max_occlusions < MAX_OCCLUSIONS
 
 
 def sample_rows(count: int, size: int, seed: int) -> NDArray[np.int64]:
-    """Draw the rows of the faithfulness sample: at most ``size`` of ``count`` texts, sorted."""
+    """Draw a sorted random sample of text indices for a faithfulness measurement."""
     return np.sort(np.random.default_rng(seed).permutation(count)[:size])
 
 
 def keep_words(text: str, spans: Sequence[Span], words: Sequence[int]) -> str:
-    """Remove all but the given words from a text, to measure the faithfulness of a ranking.
+    """Return a text reduced to the given words, to measure the faithfulness of a word ranking.
 
     Neighbouring words keep the characters between them.
     """
@@ -221,7 +221,7 @@ def keep_words(text: str, spans: Sequence[Span], words: Sequence[int]) -> str:
 def _gradient_scores(
     model: Model, load_network: "Callable[[], nn.Module]", explanations: Sequence[Explanation]
 ) -> list[Floats]:
-    """Score words for the faithfulness ranking by integrated gradients plus n-grams."""
+    """Score words by integrated gradients plus n-gram contributions, to test faithfulness."""
     for package, extra in (("torch", "train"), ("captum", "explain")):
         require(package, extra=extra, purpose=GRADIENTS)
     encoded = [model.encoder.encode_with_spans(explanation.text) for explanation in explanations]
@@ -248,7 +248,9 @@ def _gradient_scores(
 def _numbered_words(
     explanations: Sequence[Explanation], model: Model
 ) -> tuple[list[Ids], ProbabilitiesOf]:
-    """Number all words of the faithfulness sample; a text with words removed is then an array.
+    """Assign a unique number to every word of the faithfulness sample.
+
+    A text with words removed is then a shorter array of numbers.
 
     Returns:
         The word numbers of each text, and a function that predicts from such arrays.
@@ -308,7 +310,10 @@ def compare_orders(
 def _curves(
     texts: Sequence[Ids], scores: Sequence[Scores], probabilities: ProbabilitiesOf
 ) -> Table:
-    """Compute the deletion and insertion curves of a faithfulness ranking: (n, 2, F)."""
+    """Compute each text's deletion and insertion curves, the basis of the faithfulness metrics.
+
+    Returns an array of shape (n, 2, F).
+    """
     versions: list[Ids] = []
     for text, values in zip(texts, scores, strict=True):
         order = np.argsort(-np.asarray(values), kind="stable")
@@ -322,12 +327,15 @@ def _curves(
 
 
 def first_words(share: float, words: int) -> int:
-    """Return how many words the faithfulness measure removes for a share: at least 1, unless 0."""
+    """Return how many top-ranked words a faithfulness test removes for a share of a text.
+
+    At least one word, unless the share is 0.
+    """
     return max(round(share * words), 1) if share else 0
 
 
 def _predict_by_length(versions: list[Ids], probabilities: ProbabilitiesOf) -> Table:
-    """Predict the texts with words removed in order of length, which keeps padding small."""
+    """Predict the shortened texts of a faithfulness test, sorted by length to reduce padding."""
     order = sorted(range(len(versions)), key=lambda i: len(versions[i]))
     rows = np.concatenate([probabilities(b) for b in batches([versions[i] for i in order])])
     table = np.empty(rows.shape, dtype=np.float64)

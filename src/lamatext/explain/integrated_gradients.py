@@ -25,7 +25,7 @@ def integrated_gradients(
     steps: int = 32,
     batch_size: int = 16,
 ) -> list[Floats]:
-    """Compute the integrated gradients of a class logit, one value per word of each text.
+    """Compute the integrated gradients of a class logit for every word of each text.
 
     Args:
         network: a network that takes padded ids and lengths.

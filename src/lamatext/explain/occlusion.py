@@ -19,12 +19,12 @@ BATCH_WORDS = 1 << 16  # approximate number of words in one call of the model
 
 
 def max_occlusions(model: str) -> int:
-    """Return the maximum number of occlusions per text for the system of that name."""
+    """Return the maximum number of occlusions per text for the given model name."""
     return MAX_OCCLUSIONS_OF.get(model, MAX_OCCLUSIONS)
 
 
 def occlusion_window(words: int, limit: int = MAX_OCCLUSIONS) -> int:
-    """Return how many neighbouring words one occlusion leaves out in a text of ``words`` words.
+    """Return how many consecutive words each occlusion removes from a text of ``words`` words.
 
     It is 1 for up to ``limit`` words. Occluding single words costs T² words in total, so in a
     longer text windows of several words are left out, and the words of a window share its change.
@@ -33,7 +33,10 @@ def occlusion_window(words: int, limit: int = MAX_OCCLUSIONS) -> int:
 
 
 def occlusion(ids: Ids, logits_of: LogitsOf, *, limit: int = MAX_OCCLUSIONS) -> Contributions:
-    """Compute contributions by occlusion: logit_c(text) − logit_c(text without word t)."""
+    """Compute word contributions by occlusion: the drop in each logit when a word is removed.
+
+    The contribution of word t to class c is logit_c(text) − logit_c(text without word t).
+    """
     window = occlusion_window(len(ids), limit)
     starts = np.arange(0, len(ids), window)
     versions = [ids, *(without(ids, slice(start, start + window)) for start in starts)]
@@ -45,13 +48,13 @@ def occlusion(ids: Ids, logits_of: LogitsOf, *, limit: int = MAX_OCCLUSIONS) -> 
 
 
 def without(ids: Ids, words: slice | np.ndarray[tuple[int], np.dtype[np.integer]]) -> Ids:
-    """Occlude some words of a text; a text with no word left becomes one unknown word."""
+    """Remove words from a text for occlusion; an empty text becomes a single unknown word."""
     rest = np.delete(ids, words)
     return rest if len(rest) else np.array([UNK], dtype=np.int32)
 
 
 def batches(texts: list[Ids], words: int = BATCH_WORDS) -> Iterator[list[Ids]]:
-    """Group occluded texts, in order, into batches of about ``words`` words with padding."""
+    """Group occluded texts into batches of up to ``words`` words each, including padding."""
     batch: list[Ids] = []
     longest = 0
     for text in texts:

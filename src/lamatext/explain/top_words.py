@@ -22,7 +22,7 @@ Sums = NDArray[np.float64]
 
 
 class TopWord(NamedTuple):
-    """A top word with its score, how often it occurs, and one example."""
+    """A top word of a class or an attention head, with its score, frequency and an example."""
 
     word: str
     score: float  # class: mean contribution; head: mean of weight × T, 1 if uniform; or a spread
@@ -32,7 +32,7 @@ class TopWord(NamedTuple):
 
 @dataclass(frozen=True)
 class TopWords:
-    """The top words of ``texts`` texts, for each class and each head."""
+    """Top words of each class and each attention head, collected from many explained texts."""
 
     texts: int
     classes: dict[Label, list[TopWord]]
@@ -44,7 +44,7 @@ class TopWords:
 def top_words(
     explanations: Sequence[Explanation], *, top: int = 20, min_count: int = 5
 ) -> TopWords:
-    """Find the top words of many explanations, which must come from one model.
+    """Find the top words of each class and attention head in many explanations by one model.
 
     Args:
         explanations: at least one.
@@ -83,7 +83,10 @@ def top_words(
 
 
 class _Tally:
-    """Sums over texts behind the top words: contributions (C rows), then weight × T (M rows)."""
+    """Running sums of contributions and attention weights from which the top words are ranked.
+
+    The first C rows are contributions to the classes; the next M rows are weight × T per head.
+    """
 
     def __init__(self, explanations: Sequence[Explanation]) -> None:
         weights = explanations[0].weights
@@ -116,7 +119,10 @@ class _Tally:
         self._keep_examples(explanation, ids, values)
 
     def weight_spread(self) -> Sums:
-        """Return how much the weight of each candidate top word varies with its context: (V,)."""
+        """Return the standard deviation of each candidate top word's attention weight.
+
+        Shape (V,); high for words whose weight depends on their context.
+        """
         counts = np.maximum(self.counts, 1)
         mean = self._moments[:, 0] / counts
         spread: Sums = np.sqrt(np.maximum(self._moments[:, 1] / counts - mean**2, 0))
@@ -125,7 +131,7 @@ class _Tally:
     def _keep_examples(
         self, explanation: Explanation, ids: NDArray[np.int64], values: Sums
     ) -> None:
-        """Store the context of each top word where its value is the highest so far."""
+        """Store the context in which each candidate top word has its highest value so far."""
         rows, places = np.nonzero(values > self._best[:, ids])
         for row, t in zip(rows.tolist(), places.tolist(), strict=True):
             v = int(ids[t])
@@ -137,7 +143,10 @@ class _Tally:
 
 
 def head_overlap(weights: Floats) -> float:
-    """Return how similar the heads' top words are: the weight (M, T) that two heads share."""
+    """Return how much the attention heads agree on their top words, from 0 to 1.
+
+    For weights (M, T), the overlap is the mean over pairs of heads of Σₜ min(αᵢₜ, αⱼₜ).
+    """
     pairs = zip(*np.triu_indices(len(weights), k=1), strict=True)
     shared = [float(np.minimum(weights[i], weights[j]).sum()) for i, j in pairs]
     return sum(shared) / max(len(shared), 1)

@@ -83,7 +83,7 @@ def create_app(
 
 
 class RouteHandlers:
-    """Handlers of the HTTP routes for predictions, explanations, health checks and metrics."""
+    """Handlers for the HTTP routes of the app: predictions, explanations, health and metrics."""
 
     def __init__(self, models: Sequence[ServedModel], limits: Limits) -> None:
         self.limits, self.metrics, self.state = limits, Metrics(), ServerState()
@@ -91,7 +91,7 @@ class RouteHandlers:
         self.default_model = models[0].name
 
     def routes(self) -> list[Route]:
-        """List the HTTP routes with their handlers, the most requested route first."""
+        """Return the HTTP routes of the app, the most frequently requested one first."""
         return [
             Route("/predict", self.predict, methods=["POST"]),
             Route("/explain", self.explain, methods=["POST"]),
@@ -102,7 +102,7 @@ class RouteHandlers:
 
     @asynccontextmanager
     async def lifespan(self, _: Starlette) -> AsyncIterator[None]:
-        """Warm the models up when the application starts; close their queues at its end."""
+        """Warm up the models when the app starts and close their queues on shutdown."""
         for queues in self.queues.values():
             await asyncio.to_thread(queues.warm_up)
         self.state.ready = True
@@ -112,7 +112,7 @@ class RouteHandlers:
             queues.close()
 
     async def predict(self, request: Request) -> Response:
-        """Handle the HTTP route ``POST /predict``: the most probable label of each text."""
+        """Handle the HTTP route ``POST /predict``: return the most probable label of each text."""
         body = await read_request(request, PredictRequest, self.limits)
         queues = self._queues(body)
         rows = await self._run(queues.predict, body.all_texts)
@@ -124,7 +124,7 @@ class RouteHandlers:
         return json_response({"model": queues.model.name, "predictions": predictions})
 
     async def explain(self, request: Request) -> Response:
-        """Handle the HTTP route ``POST /explain``: contribution and attention of each word."""
+        """Handle the HTTP route ``POST /explain``: return word contributions and attention."""
         body = await read_request(request, TextRequest, self.limits)
         queues, limit = self._queues(body), self.limits.characters
         size = sum(map(len, body.all_texts))
@@ -141,17 +141,17 @@ class RouteHandlers:
         return Response(content, media_type="application/json")
 
     async def healthz(self, _: Request) -> Response:
-        """Handle the HTTP route ``GET /healthz``: the process is running."""
+        """Handle the HTTP route ``GET /healthz``: report that the process is running."""
         return json_response({"status": "alive"})
 
     async def readyz(self, _: Request) -> Response:
-        """Handle the HTTP route ``GET /readyz``: 503 before the models load and while draining."""
+        """Handle the HTTP route ``GET /readyz``: return 503 during startup and shutdown."""
         if self.state.draining or not self.state.ready:
             return problem_response(503, "the server is starting or stopping.")
         return json_response({"status": "ready"})
 
     async def prometheus(self, _: Request) -> Response:
-        """Handle the HTTP route ``GET /metrics``."""
+        """Handle the HTTP route ``GET /metrics``: return the app's Prometheus metrics."""
         return Response(self.metrics.exposition(), headers={"Content-Type": METRICS_TYPE})
 
     def _queues(self, body: TextRequest) -> ModelQueues:

@@ -21,7 +21,7 @@ log = logging.getLogger("lamatext.serve")
 def problem_response(
     status: int, detail: str, headers: Mapping[str, str] | None = None
 ) -> Response:
-    """Return an HTTP error response in the ``application/problem+json`` format."""
+    """Return an HTTP error response with an ``application/problem+json`` body."""
     problem = {
         "type": "about:blank",
         "title": HTTPStatus(status).phrase,
@@ -32,14 +32,14 @@ def problem_response(
 
 
 async def http_exception_handler(_: Request, error: Exception) -> Response:
-    """Turn an ``HTTPException`` from a handler or the router into a problem+json response."""
+    """Convert a Starlette ``HTTPException`` into a ``problem+json`` error response."""
     assert isinstance(error, HTTPException)
     detail = ROUTING_DETAILS.get(error.detail, error.detail)
     return problem_response(error.status_code, detail, error.headers)
 
 
 def internal_error_response(error: BaseException) -> Response:
-    """Log an unexpected error by its type and location, and return HTTP status 500.
+    """Log the type and location of an unexpected error and return an HTTP 500 response.
 
     The error's message is not logged, because it may quote a client's text.
     """

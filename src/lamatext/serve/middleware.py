@@ -29,7 +29,7 @@ PUBLIC_FOLDER = "/static/"
 
 
 class ServerState:
-    """Flags that the middleware and ``/readyz`` read: models loaded, server draining."""
+    """Server flags that the middleware and ``/readyz`` check: ``ready`` and ``draining``."""
 
     def __init__(self) -> None:
         self.ready = False
@@ -58,7 +58,7 @@ class RequestMiddleware:
         self.app, self.metrics, self.state, self.paths = app, metrics, state, paths
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass one request on, with the middleware's timer and response headers around it."""
+        """Forward one request through the middleware, adding headers and recording metrics."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
@@ -90,13 +90,13 @@ class RequestMiddleware:
 
 
 class ApiKeyMiddleware:
-    """Middleware that requires ``Authorization: Bearer KEY`` or ``X-API-Key: KEY``."""
+    """Middleware that requires an API key in the ``Authorization`` or ``X-API-Key`` header."""
 
     def __init__(self, app: ASGIApp, *, key: str) -> None:
         self.app, self.key = app, key.encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on if its path is public or its API key matches, else answer 401."""
+        """Forward a request if its path is public or its API key is valid, else return 401."""
         if scope["type"] != "http" or _is_public(scope["path"]) or self._has_key(scope):
             await self.app(scope, receive, send)
             return

@@ -10,7 +10,7 @@ MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class Histogram:
-    """A Prometheus histogram: the number of observations at or below each bucket bound."""
+    """A Prometheus histogram, which counts observations in buckets."""
 
     def __init__(self, bounds: Sequence[float]) -> None:
         self.bounds = bounds
@@ -23,7 +23,10 @@ class Histogram:
         self.total += value
 
     def lines(self, name: str, labels: str = "") -> Iterator[str]:
-        """Yield the histogram's Prometheus samples; ``labels`` like ``route="/predict"``."""
+        """Yield the histogram as lines in the Prometheus text format.
+
+        ``labels`` are added to every sample, for example ``route="/predict"``.
+        """
         cumulative = 0
         for bound, count in zip((*self.bounds, "+Inf"), self.counts, strict=True):
             cumulative += count
@@ -34,7 +37,7 @@ class Histogram:
 
 
 class Metrics:
-    """All counters and histograms that the server reports to Prometheus."""
+    """All counters and histograms that the server exposes to Prometheus."""
 
     def __init__(self) -> None:
         self.requests: Counter[tuple[str, str, int]] = Counter()  # route, method, status
@@ -43,12 +46,12 @@ class Metrics:
         self.batches = Histogram(SIZES)
 
     def count_request(self, route: str, method: str, status: int, seconds: float) -> None:
-        """Count one answered request and its duration in the Prometheus metrics."""
+        """Record a completed request and its duration in the Prometheus metrics."""
         self.requests[route, method, status] += 1
         self.seconds[route].observe(seconds)
 
     def exposition(self) -> str:
-        """Return all metrics in the Prometheus text format."""
+        """Return all metrics in the Prometheus text exposition format."""
         return "\n".join(self._lines()) + "\n"
 
     def _lines(self) -> Iterator[str]:

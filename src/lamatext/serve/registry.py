@@ -15,7 +15,7 @@ from lamatext.serve.schemas import Limits
 
 @dataclass(frozen=True, slots=True)
 class ServedModel:
-    """A registry entry: a loaded model and the name that clients request it by."""
+    """A registry entry: a loaded model and the name by which clients request it."""
 
     name: str
     folder: Path
@@ -23,13 +23,13 @@ class ServedModel:
 
     @property
     def labels(self) -> list[str] | list[int]:
-        """Labels of this registered model as plain Python values."""
+        """Class labels of the registered model, as plain Python values."""
         labels: list[str] | list[int] = self.predictor.classes_.tolist()
         return labels
 
 
 class ModelQueues:
-    """The two queues of a registered model, one for predictions and one for explanations.
+    """The request queues of a registered model, one for predictions and one for explanations.
 
     Each queue has its own threads, so a slow explanation never delays predictions.
     """
@@ -45,12 +45,12 @@ class ModelQueues:
         self.explain: Batcher[str] = Batcher(self._explain, capacity=limits.queue, wait=0)
 
     def warm_up(self) -> None:
-        """Run the registered model once, so that no request pays for its lazy loading."""
+        """Run the registered model once, so that the first request is not slow."""
         self._predict(["warm up"])
         self._explain(["warm up"])
 
     def close(self) -> None:
-        """Stop the threads of the registered model's queues."""
+        """Stop the worker threads of the registered model's queues."""
         self.predict.close()
         self.explain.close()
 
@@ -62,7 +62,7 @@ class ModelQueues:
 
 
 def load_models(folders: Sequence[Path]) -> list[ServedModel]:
-    """Load the models to serve and register each under the name of its folder."""
+    """Load the models to serve and return a registry entry for each, named after its folder."""
     names = [folder.resolve().name for folder in folders]
     duplicate = next((name for name in names if names.count(name) > 1), None)
     if duplicate is not None:

@@ -13,7 +13,7 @@ BATCH_CHARACTERS = 40_000  # about 8,000 words
 
 
 class OverloadedError(Exception):
-    """Raised when the batching queue holds as many texts as it may."""
+    """Error raised when the queue of the request batcher is full."""
 
 
 class _Job(NamedTuple, Generic[R]):
@@ -23,7 +23,7 @@ class _Job(NamedTuple, Generic[R]):
 
 
 class Batcher(Generic[R]):
-    """A queue that batches the texts of concurrent requests for one call of a model.
+    """A queue that batches the texts of concurrent requests into a single model call.
 
     Args:
         function: computes one result per text; called in a thread.
@@ -53,7 +53,7 @@ class Batcher(Generic[R]):
         self._timer: asyncio.TimerHandle | None = None
 
     async def __call__(self, texts: Sequence[str]) -> Sequence[R]:
-        """Queue the texts of one request for the next batch and return one result per text.
+        """Add the texts of one request to a batch and return their results, one per text.
 
         An error in ``function`` is raised for every request of the batch.
         """
@@ -72,7 +72,7 @@ class Batcher(Generic[R]):
         return await job.result
 
     def close(self) -> None:
-        """Stop the threads that compute the batches, without waiting for them."""
+        """Stop the request batching threads without waiting for running batches."""
         self._threads.shutdown(wait=False)
 
     def _start_batch(self) -> None:
@@ -89,7 +89,7 @@ class Batcher(Generic[R]):
         batch.add_done_callback(lambda batch: self._finish_batch(jobs, batch))
 
     def _next_jobs(self) -> list[_Job[R]]:
-        """Take requests for the next batch from the queue, without those that were cancelled."""
+        """Take the requests of the next batch from the queue, skipping cancelled requests."""
         jobs: list[_Job[R]] = []
         size = 0
         while self._jobs and (not jobs or size + self._jobs[0].characters <= self._characters):

@@ -19,7 +19,7 @@ MAX_TOP_K = 1000
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Limits that a request body is validated against, and the limits of queue and time."""
+    """Limits on the size of request bodies, on the number of queued texts and on time."""
 
     body: int = 1 << 20
     """Bytes of a request body."""
@@ -34,7 +34,7 @@ class Limits:
 
 
 class TextRequest(BaseModel):
-    """Schema of a request body: one text or several, and the model to use."""
+    """Schema of a request body that contains one or more texts and an optional model name."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
@@ -44,12 +44,12 @@ class TextRequest(BaseModel):
 
     @property
     def all_texts(self) -> list[str]:
-        """Texts of the request body, whether sent as ``text`` or as ``texts``."""
+        """All texts of the request body, whether sent as ``text`` or as ``texts``."""
         return self.texts if self.texts is not None else [self.text or ""]
 
 
 class PredictRequest(TextRequest):
-    """Schema of a ``/predict`` request body, with the options for its response."""
+    """Schema of a ``/predict`` request body, which adds options for the response."""
 
     top_k: float = 1.0  # JSON has one number type: 2.0 is the integer 2
     proba: bool = False
@@ -59,7 +59,7 @@ Body = TypeVar("Body", bound=TextRequest)
 
 
 async def read_request(request: Request, schema: type[Body], limits: Limits) -> Body:
-    """Read a request body and validate it against its schema and the limits."""
+    """Read a request body and validate it against its schema and the size limits."""
     headers = dict(request.scope["headers"])  # raw bytes: faster than request.headers
     _check_media_type(headers)
     raw = await _read_body(request, headers.get(b"content-length", b""), limits)
@@ -75,7 +75,7 @@ async def read_request(request: Request, schema: type[Body], limits: Limits) -> 
 def prediction_json(
     labels: Sequence[str | int], probabilities: Floats, *, top_k: int, proba: bool
 ) -> dict[str, object]:
-    """Return the part of the ``/predict`` response body that describes one text."""
+    """Return one text's prediction as it appears in the body of a ``/predict`` response."""
     exact = probabilities.tolist()
     rounded = [float(f"{value:.6g}") for value in exact]
     best = exact.index(max(exact))  # faster than numpy's argmax for a few classes
@@ -89,7 +89,7 @@ def prediction_json(
 
 
 def json_response(value: object, headers: Mapping[str, str] | None = None) -> Response:
-    """Return a response with a JSON body in ASCII, which can hold lone surrogates too."""
+    """Return an HTTP response with an ASCII-only JSON body, which can encode lone surrogates."""
     return Response(json.dumps(value), headers=headers, media_type="application/json")
 
 
@@ -103,7 +103,7 @@ def _check_media_type(headers: Mapping[bytes, bytes]) -> None:
 
 
 async def _read_body(request: Request, length: bytes, limits: Limits) -> bytes:
-    """Read a request body, holding no more of it in memory than the limit."""
+    """Read a request body, raising an HTTP error as soon as it exceeds the size limit."""
     if length.isdigit() and int(length) > limits.body:
         raise _body_too_large(limits)
     body = bytearray()

@@ -34,7 +34,7 @@ def run_server(
     drain: float = 1.0,
     on_start: Callable[[int], None] = lambda _: None,
 ) -> None:
-    """Run the server process until it gets SIGINT or SIGTERM. Requests are never logged.
+    """Run the server process until it receives SIGINT or SIGTERM, without logging requests.
 
     Args:
         app: the application from ``create_app``.
@@ -60,7 +60,7 @@ def run_server(
 
 
 class DrainingServer(uvicorn.Server):
-    """A uvicorn server that drains on the first signal, so that no request is lost.
+    """A uvicorn server that shuts down gracefully on the first signal, losing no requests.
 
     For ``drain`` seconds ``/readyz`` answers 503 and every response closes its connection, but
     new connections are accepted. Then the server closes its listening socket, answers what the
@@ -73,7 +73,7 @@ class DrainingServer(uvicorn.Server):
         self.drained_at = float("inf")
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002 - uvicorn's
-        """Start draining the server on the first signal; exit at once on the second."""
+        """Start draining the server on the first signal; exit immediately on the second."""
         if not self.state.draining and self.started:
             self.state.draining = True
             self.drained_at = monotonic() + self.drain
@@ -85,7 +85,7 @@ class DrainingServer(uvicorn.Server):
         return await super().on_tick(counter) or monotonic() >= self.drained_at
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Accept the connections in the backlog, close the listening sockets, then shut down."""
+        """Accept pending connections, close the listening sockets and shut the server down."""
         listeners = sockets or []
         accepted = [connection for listener in listeners for connection in drain_backlog(listener)]
         for server in self.servers:
@@ -106,7 +106,7 @@ class DrainingServer(uvicorn.Server):
 
 
 def open_listener(host: str, port: int) -> socket.socket:
-    """Open the server's listening socket; connections wait in its backlog while models load."""
+    """Open the server's listening socket; its backlog holds connections until startup is done."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host, port), family=family, backlog=2048)
@@ -118,7 +118,7 @@ def open_listener(host: str, port: int) -> socket.socket:
 
 
 def drain_backlog(listener: socket.socket) -> list[socket.socket]:
-    """Accept all connections in the backlog of a listening socket that is about to be closed."""
+    """Accept all pending connections of the server's listening socket before it is closed."""
     drop_new_connections(listener)
     listener.setblocking(False)
     connections = []
@@ -129,10 +129,10 @@ def drain_backlog(listener: socket.socket) -> list[socket.socket]:
 
 
 def drop_new_connections(listener: socket.socket) -> None:
-    """Drop SYN packets to a listening socket (Linux only), so that clients retry.
+    """Drop new connection attempts (SYN packets) on the server's socket, on Linux only.
 
-    The retry is refused cleanly once the socket is closed. Without the filter, a connection made
-    between the last ``accept`` and the close would be reset.
+    Clients then retry, and are refused cleanly once the socket is closed. Without the filter, a
+    connection made between the last ``accept`` and the close would be reset.
     """
     if sys.platform != "linux":
         return

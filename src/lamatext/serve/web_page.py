@@ -19,7 +19,7 @@ REVALIDATE = {"Cache-Control": "no-cache"}
 
 
 def web_page_routes(models: Sequence[ServedModel]) -> list[Route]:
-    """List the routes of the web page, for the application in ``app.py``."""
+    """Return the Starlette routes of the web page."""
     handlers = WebPageHandlers(models)
     return [
         Route("/", handlers.index),
@@ -31,7 +31,7 @@ def web_page_routes(models: Sequence[ServedModel]) -> list[Route]:
 
 
 class WebPageHandlers:
-    """Handlers of the web page's routes: HTML, static files, model descriptions and tensors."""
+    """Request handlers of the web page: HTML, static files, model descriptions and tensors."""
 
     def __init__(self, models: Sequence[ServedModel]) -> None:
         self.folders = {model.name: model.folder for model in models}
@@ -45,26 +45,26 @@ class WebPageHandlers:
         ]
 
     async def index(self, _: Request) -> Response:
-        """Handle the web page's route ``GET /``."""
+        """Serve the HTML of the web page at ``GET /``."""
         return _file_response("index.html")
 
     async def static_file(self, request: Request) -> Response:
-        """Handle the web page's route ``GET /static/NAME``: JavaScript, CSS or the icon."""
+        """Serve a static file of the web page at ``GET /static/NAME``."""
         return _file_response(request.path_params["name"])
 
     async def model_list(self, _: Request) -> Response:
-        """Handle the web page's route ``GET /models``: names and labels of the served models."""
+        """Serve the names and labels of all models to the web page at ``GET /models``."""
         return json_response(self.models, REVALIDATE)
 
     def model_description(self, request: Request) -> Response:
-        """Handle the web page's route ``GET /models/NAME``: what its JavaScript needs to know."""
+        """Serve a model's JSON description to the web page at ``GET /models/NAME``."""
         try:
             return json_response(describe_model(self._folder(request)), REVALIDATE)
         except ModelError as error:
             raise HTTPException(409, f"{error}") from None
 
     def model_tensors(self, request: Request) -> Response:
-        """Handle the web page's route ``GET /models/NAME/weights`` (or ``ngrams``)."""
+        """Serve a model's weights or n-grams to the web page at ``GET /models/NAME/TENSORS``."""
         folder = self._folder(request)
         files = {"weights": folder / WEIGHTS, "ngrams": ngrams_file(folder)}
         file = files.get(request.path_params["tensors"])

@@ -39,7 +39,7 @@ def explanation_page(
     subtitle: str = "",
     truths: Sequence[Label | None] | None = None,
 ) -> str:
-    """Write the explanation page of several texts, which must come from one model.
+    """Return the HTML of an explanation page for several texts explained by one model.
 
     Args:
         explanations: the explanations, in the order of the page.
@@ -72,7 +72,7 @@ def explanation_page(
 
 
 def write_test_page(folder: Path, test: Dataset, scores: Scores, out: Path) -> None:
-    """Write an explanation page of random test texts, explained by the model in ``folder``."""
+    """Explain a random sample of test texts and write them to an HTML explanation page."""
     rows = np.random.default_rng(0).permutation(len(test))[:TEST_TEXTS]
     chosen = test.take(np.sort(rows))
     predictor = Predictor.load(folder)
@@ -86,12 +86,12 @@ def write_test_page(folder: Path, test: Dataset, scores: Scores, out: Path) -> N
 
 
 def style() -> str:
-    """Return the style sheet of the explanation page, which the report uses too."""
+    """Return the style sheet of the explanation page, which the HTML report shares."""
     return asset("explanation_page.css")
 
 
 def _card(explanation: Explanation, truth: Label | None) -> dict[str, object]:
-    """Return the values of one text's card on the explanation page."""
+    """Return the template values for one text's card on the explanation page."""
     most_probable = np.argsort(-explanation.probabilities, kind="stable")[:MAX_BARS]
     strength = contribution_strength(explanation, explanation.best)
     return {
@@ -116,7 +116,7 @@ def _card(explanation: Explanation, truth: Label | None) -> dict[str, object]:
 
 
 def _strongest_words(explanation: Explanation) -> list[tuple[str, list[tuple[str, float]]]]:
-    """List the strongest words of a card on the explanation page, for and against."""
+    """List the words of an explanation page card that most support or oppose the prediction."""
     scores, words = explanation.relative[explanation.best], explanation.words
     order = np.argsort(-scores, kind="stable")
     sides = {
@@ -131,7 +131,7 @@ def _strongest_words(explanation: Explanation) -> list[tuple[str, list[tuple[str
 
 
 def _numbers(explanation: Explanation) -> dict[str, object]:
-    """Return the numbers of one text that the explanation page's script shades words by."""
+    """Return the numbers that the explanation page's script needs to shade one text's words."""
     order = np.argsort(-explanation.probabilities, kind="stable")
     classes = set(order[:MAX_CLASSES].tolist())
     relative = explanation.relative

@@ -12,7 +12,7 @@ DIRECTIONS = "\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069
 
 
 class _VisibleCharacters(dict[int, int]):
-    """Table for ``str.translate`` that formats control characters as visible signs.
+    """Formatting table for ``str.translate`` that makes control characters visible.
 
     It maps one character to one character, so that spans stay valid.
     """
@@ -35,52 +35,54 @@ _ONE_LINE.update({ord(c): REPLACEMENT for c in DIRECTIONS})
 
 
 def visible(text: str) -> str:
-    """Replace control characters by visible signs; the length stays the same."""
+    """Replace control characters with visible symbols, without changing the text's length."""
     return text.translate(_VISIBLE)
 
 
 def escaped(value: object) -> str:
-    """Escape a text or a label for HTML and its attributes; control characters become visible."""
+    """Escape a value for HTML content and attributes, and make control characters visible."""
     return html.escape(visible(str(value)), quote=True)
 
 
 def one_line(text: str) -> str:
-    """Format a text for one terminal line: no line breaks, control or direction characters."""
+    """Format a text as a single line without control characters or text-direction marks."""
     return text.translate(_ONE_LINE)
 
 
 def signed(value: float) -> str:
-    """Format a contribution with its sign: ``+0.312``, ``−0.040``."""
+    """Format a contribution with an explicit sign, such as ``+0.312`` or ``−0.040``."""
     return f"{value:+.3f}".replace("-", "−")
 
 
 def share(value: float) -> str:
-    """Format a weight or a probability: ``0.312``; small ones never round to zero: ``0.00004``."""
+    """Format a weight or probability, such as ``0.312``, without rounding small values to zero."""
     return f"{value:.3f}" if value >= 0.0095 or not value else f"{value:.1g}"
 
 
 def percent(value: float, digits: int = 1) -> str:
-    """Format a fraction as a percentage: ``77.4 %``."""
+    """Format a fraction as a percentage, such as ``77.4 %``."""
     return f"{100 * value:.{digits}f} %"
 
 
 def file_size(count: float) -> str:
-    """Format a number of bytes: ``2.9 MB``, ``12.0 kB``."""
+    """Format a number of bytes as a file size, such as ``2.9 MB`` or ``12.0 kB``."""
     return f"{count / 1e6:.1f} MB" if count >= 1e5 else f"{count / 1e3:.1f} kB"
 
 
 def plural(count: int, singular: str, plural_form: str | None = None) -> str:
-    """Format a number with its noun: ``1 text``, ``2 texts``."""
+    """Format a count with its noun in the singular or plural, such as ``2 texts``."""
     return f"{count:,} {singular if count == 1 else plural_form or singular + 's'}"
 
 
 def parted(shares: Mapping[str, float]) -> str:
-    """Format the shares of a model's parts: ``n-grams +1.200, network +0.800``."""
+    """Format the contribution of each model part, as in ``n-grams +1.200, network +0.800``."""
     return ", ".join(f"{name} {signed(value)}" for name, value in sorted(shares.items()))
 
 
 def summed(explanation: Explanation, column: int) -> str:
-    """Format how the score of a class adds up, relative to the mean of all classes.
+    """Format how the word contributions and a constant add up to the score of a class.
+
+    All numbers are relative to the mean over classes:
 
     ``all words +2.000: of this, n-grams +1.200, network +0.800; apart from the words −0.100;
     score +1.900``
@@ -95,7 +97,7 @@ def summed(explanation: Explanation, column: int) -> str:
 
 
 def wilson_interval(fraction: float, count: int) -> tuple[float, float]:
-    """Return the 95 % Wilson interval that is shown with a fraction of ``count`` texts."""
+    """Return the 95 % Wilson confidence interval to show with a fraction of ``count`` texts."""
     z = 1.96
     middle = (fraction + z * z / (2 * count)) / (1 + z * z / count)
     variance = fraction * (1 - fraction) / count + z * z / (4 * count**2)
@@ -104,14 +106,14 @@ def wilson_interval(fraction: float, count: int) -> tuple[float, float]:
 
 
 def accuracy_comparison(own: tuple[str, float], other: tuple[str, float], texts: int) -> str:
-    """Format the comparison of two (model, accuracy) pairs on ``texts`` texts as a sentence.
+    """Format a sentence that compares the accuracy of two models on the same test texts.
 
-    A difference smaller than 1.96 standard errors is said to be possibly chance.
+    A difference smaller than 1.96 standard errors is described as possibly due to chance.
     """
     (ahead, high), (behind, low) = (own, other) if own[1] >= other[1] else (other, own)
     gap = high - low
     if not gap:
         return f"{own[0]} and {other[0]} are equally accurate."
     error = 1.96 * math.sqrt(2 * own[1] * (1 - own[1]) / texts)
-    chance = f"; with {texts:,} test texts so small a difference can be chance"
+    chance = f"; with {texts:,} test texts, such a small difference can be due to chance"
     return f"{ahead} is ahead of {behind} by {100 * gap:.1f} points{chance if gap < error else ''}."

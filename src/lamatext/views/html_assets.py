@@ -8,13 +8,13 @@ from importlib.resources import files
 
 
 def script_json(value: object) -> str:
-    """Encode a value as JSON that is safe inside an HTML ``<script>`` element."""
+    """Encode a value as JSON that can be embedded safely in an HTML ``<script>`` element."""
     text = json.dumps(value, separators=(",", ":"), allow_nan=False)
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
 def policy_hash(content: str) -> str:
-    """Return the Content-Security-Policy hash that allows one inline script or style."""
+    """Return the Content-Security-Policy hash that allows one inline script or style sheet."""
     return "sha256-" + base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()
 
 

@@ -9,13 +9,13 @@ from lamatext.views import formatting
 
 
 def render_template(name: str, **values: object) -> str:
-    """Fill in the HTML template ``name`` of the ``views`` package."""
+    """Render an HTML template from the ``views`` package with the given values."""
     return _environment().get_template(name).render(**values)
 
 
 @cache
 def _environment() -> Environment:
-    """Return the Jinja environment: it escapes every value in an HTML template."""
+    """Create the Jinja environment for HTML templates, which escapes every inserted value."""
     environment = Environment(
         loader=PackageLoader("lamatext", "views"),
         autoescape=True,

@@ -13,7 +13,7 @@ BLUE, ORANGE, VIOLET = "0,103,197", "226,134,0", "124,63,214"
 
 
 def notebook_html(explanation: Explanation) -> str:
-    """Render an explanation for a notebook: contributions and, folded, attention."""
+    """Render an explanation as an HTML fragment for a Jupyter notebook."""
     pooled = explanation.pooled
     return render_template(
         "notebook.html",
@@ -32,7 +32,7 @@ def notebook_html(explanation: Explanation) -> str:
 def _shaded_words(
     explanation: Explanation, strength: Floats, positive: str, negative: str
 ) -> list[tuple[str, str, str]]:
-    """Shade words for the notebook: (characters, background colour, tooltip) of each piece."""
+    """Split a text for the notebook into pieces with a background colour and a tooltip each."""
     tooltips = _tooltips(explanation)
     pieces = []
     for t, characters in segments(explanation.text, explanation.spans):

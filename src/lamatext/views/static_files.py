@@ -14,7 +14,7 @@ SHARED_STYLE = "explanation_page.css"  # the style sheet of pages with explanati
 
 @cache
 def static_files() -> dict[str, str]:
-    """Read the static files of the web page: the content of each by its name."""
+    """Return a mapping from each static file name of the web page to the file's content."""
     views = files("lamatext.views")
     entries = [*views.joinpath("static").iterdir(), views.joinpath(SHARED_STYLE)]
     return {

@@ -17,7 +17,7 @@ QUARTERS = (0, 0.25, 0.5, 0.75, 1.0)
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line of an SVG chart, with an optional band from low to high at each point."""
+    """A line of an SVG chart, with an optional shaded band around it."""
 
     name: str
     points: Sequence[Point]
@@ -27,13 +27,13 @@ class Line:
 
     @property
     def dots(self) -> list[tuple[Point, float]]:
-        """Centre and radius of each dot on the chart's line."""
+        """Centre and radius of each dot on the line of the SVG chart."""
         default = [3.5] * len(self.points) if len(self.points) < MAX_DOTS else []
         return list(zip(self.points, self.radii or default, strict=False))
 
     @property
     def band_outline(self) -> list[Point]:
-        """Corners of the chart's band: the low edge forwards, then the high edge backwards."""
+        """Outline of the chart's shaded band: the lower edge, then the upper edge reversed."""
         xs = [x for x, _ in self.points]
         low = [(x, ends[0]) for x, ends in zip(xs, self.band, strict=True)]
         high = [(x, ends[1]) for x, ends in zip(xs, self.band, strict=True)]
@@ -42,7 +42,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """An axis of an SVG chart: its name, both ends, its ticks and their number format."""
+    """An axis of an SVG chart: its name, range, ticks and number format."""
 
     name: str
     low: float
@@ -51,13 +51,13 @@ class Axis:
     form: str = "{:g}"
 
     def position(self, value: float) -> float:
-        """Return where a value lies along the chart's axis, from 0 to 1."""
+        """Return the position of a value along the chart axis, as a fraction from 0 to 1."""
         return (value - self.low) / ((self.high - self.low) or 1)
 
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """An SVG line chart with its title, a text alternative and its numbers as a table."""
+    """An SVG line chart with a title, a text description and its data as a table."""
 
     anchor: str  # its id on the page
     title: str
@@ -75,31 +75,34 @@ class Chart:
         return {"width": WIDTH, "height": HEIGHT, "left": LEFT, "right": WIDTH - RIGHT}
 
     def x(self, value: float) -> float:
-        """Return the horizontal SVG coordinate of a value of the chart."""
+        """Convert a value on the chart's horizontal axis to an SVG x coordinate."""
         return round(LEFT + self.across.position(value) * (WIDTH - LEFT - RIGHT), 1)
 
     def y(self, value: float) -> float:
-        """Return the vertical SVG coordinate of a value of the chart."""
+        """Convert a value on the chart's vertical axis to an SVG y coordinate."""
         return round(HEIGHT - BOTTOM - self.up.position(value) * (HEIGHT - TOP - BOTTOM), 1)
 
     def path(self, points: Sequence[Point]) -> str:
-        """Return the SVG path through some points of the chart."""
+        """Return the SVG path data of a line through the given points of the chart."""
         return "M" + "L".join(f"{self.x(x)},{self.y(y)}" for x, y in points)
 
 
 def percent_axis(name: str) -> Axis:
-    """Return a chart axis from 0 to 100 %."""
+    """Return an axis from 0 to 100 % for an SVG chart."""
     return Axis(name, 0, 1, QUARTERS, "{:.0%}")
 
 
 def count_axis(name: str, last: int) -> Axis:
-    """Return a chart axis of whole numbers from 1 to ``last``."""
+    """Return an axis of whole numbers from 1 to ``last`` for an SVG chart."""
     step = max(1, -(-last // 6))
     return Axis(name, 1, max(last, 2), range(1, max(last, 2) + 1, step))
 
 
 def value_axis(name: str, values: Sequence[float], form: str, *, limit: float = math.inf) -> Axis:
-    """Return a chart axis around the values with a margin, never below 0 or above ``limit``."""
+    """Return an SVG chart axis that covers the given values with a margin.
+
+    The axis never extends below 0 or above ``limit``.
+    """
     low, high = min(values), max(values)
     margin = (high - low) * 0.1 or abs(high) * 0.1 or 0.1
     low, high = max(low - margin, 0.0), min(high + margin, limit)

@@ -8,7 +8,7 @@ from lamatext.progress import Progress
 def show_dataset(
     train: Dataset, validation: Dataset | None, test: Dataset, progress: Progress
 ) -> None:
-    """Print the dataset's columns, the sizes of its splits and its summary as progress notes."""
+    """Print a dataset summary to the terminal: columns, split sizes and statistics."""
     progress.note(
         f"{train.source}: texts from the column '{train.text_column}', "
         f"labels from '{train.label_column}'"

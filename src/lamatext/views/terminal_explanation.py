@@ -22,7 +22,7 @@ from lamatext.views.word_shading import attention_scale, contribution_strength, 
 
 
 class Palette(NamedTuple):
-    """Terminal colours of one meaning, from the faintest to the full shade."""
+    """Terminal colours for shading the words of an explanation, from faint to strong."""
 
     foreground: str
     threshold: float  # of the full strength; weaker words are not shaded
@@ -59,7 +59,7 @@ def show_explanation(
 
 
 def coloured_explanation(explanation: Explanation, *, label: Label | None = None) -> RenderableType:
-    """Return an explanation in colour for the terminal: probabilities, contributions, heads."""
+    """Render an explanation for a colour terminal: probabilities, shaded words and heads."""
     column = explanation.column(label)
     strength = contribution_strength(explanation, column)
     blocks: list[RenderableType] = [
@@ -81,7 +81,7 @@ def coloured_explanation(explanation: Explanation, *, label: Label | None = None
 
 
 def plain_lines(explanation: Explanation, *, label: Label | None = None) -> Iterator[str]:
-    """Yield the lines of an explanation for a terminal without colour: the same numbers."""
+    """Yield an explanation as plain text lines, for a terminal without colour."""
     column = explanation.column(label)
     yield f"predicted: {_label(explanation, explanation.best)} ({share(explanation.probability)})"
     for c in _most_probable(explanation):
@@ -143,7 +143,7 @@ def _heading(title: str, *keys: tuple[str, Palette]) -> Padding:
 
 
 def _shaded_text(explanation: Explanation, strength: Floats, positive: Palette) -> Text:
-    """Shade the words of an explained text for the terminal; long texts are shortened."""
+    """Shade the words of an explained text for the terminal, shortening long texts."""
     text = Text()
     for t, characters in excerpt_segments(explanation, strength, words=SHADED_WORDS):
         value = 0.0 if t is None else float(strength[t])
@@ -191,6 +191,6 @@ def _word(word: str) -> str:
 
 
 def _lines(characters: str) -> str:
-    """Keep the line breaks of a text; nothing else may move the terminal's cursor."""
+    """Replace characters that could move the terminal's cursor, except line breaks."""
     lines = characters.replace("\r\n", "\n").split("\n")
     return "\n".join(one_line(line) for line in lines)

@@ -17,7 +17,7 @@ MAX_CLASSES = 20  # a larger confusion matrix does not fit a terminal
 
 
 def show_scores(console: Console, scores: Scores, texts_per_second: float) -> None:
-    """Print all scores of an evaluation to the terminal, the summary first."""
+    """Print the scores of an evaluation to the terminal, starting with a summary line."""
     console.print(
         f"accuracy {scores.accuracy:.4f}   macro-F1 {scores.macro_f1:.4f}   "
         f"calibration error {scores.calibration_error:.4f}   log loss {scores.log_loss:.4f}   "
@@ -33,7 +33,7 @@ def show_scores(console: Console, scores: Scores, texts_per_second: float) -> No
 
 
 def show_faithfulness(console: Console, faithfulness: Faithfulness) -> None:
-    """Print the faithfulness scores of each word ranking to the terminal, then the verdict."""
+    """Print the faithfulness scores of each word ranking to the terminal, followed by a verdict."""
     shares = faithfulness.shares
     places = [shares.index(share) for share in (0.05, 0.2, 0.5)]
     console.print(

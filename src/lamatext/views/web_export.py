@@ -32,7 +32,7 @@ STYLES = (SHARED_STYLE, "page.css")
 
 @dataclass(frozen=True, slots=True)
 class WebExport:
-    """Result of a web export: the HTML file, its size and how its weights are stored."""
+    """Result of a web export: the HTML file, its size and the number format of its weights."""
 
     file: Path
     bytes: int
@@ -42,16 +42,16 @@ class WebExport:
 
 
 def export_web(folder: Path, out: Path, *, storage: Storage | None = None) -> WebExport:
-    """Export the saved model in ``folder`` as one HTML file that runs it in a web browser.
+    """Export a saved model for the web, as a single HTML file that runs it in a browser.
 
     Args:
         folder: the saved model.
         out: the HTML file to write.
-        storage: of the weights. None keeps the saved one, or uses float16 instead of float32 if
-            the predictions stay the same.
+        storage: number format of the weights. None keeps the saved format, or uses float16
+            instead of float32 if the predictions stay the same.
 
     Raises:
-        ModelError: JavaScript cannot run the model; the message says what to use instead.
+        ModelError: the model cannot run in JavaScript; the message says what to use instead.
     """
     description = {**describe_model(folder), "name": folder.resolve().name}
     if storage is None:
@@ -66,7 +66,7 @@ def export_web(folder: Path, out: Path, *, storage: Storage | None = None) -> We
 
 
 def _default_storage(folder: Path) -> tuple[Storage, Parity | None]:
-    """Choose float16 for the web export of a float32 model if its predictions stay the same."""
+    """Choose the number format of a web export: float16 if predictions agree, else as saved."""
     saved: Storage = load_config(folder)["storage"]
     if saved == "float32":
         parity = _compare_storage(folder, "float16")
@@ -76,7 +76,10 @@ def _default_storage(folder: Path) -> tuple[Storage, Parity | None]:
 
 
 def _compare_storage(folder: Path, storage: Storage) -> Parity | None:
-    """Compare a web export in ``storage`` with the saved model; None if no weight changes."""
+    """Compare the predictions of a web export in another number format with the saved model's.
+
+    Returns None if the weights do not change.
+    """
     if storage in ("float32", load_config(folder)["storage"]):
         return None
     model = load_model(folder)
@@ -90,7 +93,7 @@ def _compare_storage(folder: Path, storage: Storage) -> Parity | None:
 
 
 def build_html(description: Mapping[str, Any], weights: bytes, ngrams: bytes | None) -> str:
-    """Build the HTML of a web export from a model description and two safetensors files."""
+    """Build the HTML of a web export from a model description and its safetensors files."""
     files = static_files()
     style, script = "\n".join(files[name] for name in STYLES), _bundle_modules()
     data = [
@@ -117,7 +120,7 @@ def build_html(description: Mapping[str, Any], weights: bytes, ngrams: bytes | N
 
 
 def _bundle_modules() -> str:
-    """Join the JavaScript modules of a web export into one script without imports."""
+    """Bundle the JavaScript modules of a web export into one script without imports."""
     modules = "\n".join(static_files()[name] for name in MODULES)
     return re.sub(r"^import [^;]*;\n|^export ", "", modules, flags=re.M)
 

@@ -13,10 +13,10 @@ TEXT_SETTINGS = {"lowercase", "rare_words", "max_words", "last_words"}
 
 
 def describe_model(folder: Path) -> dict[str, Any]:
-    """Describe a saved model for the web page's JavaScript: labels, settings, words, n-grams.
+    """Return the JSON description of a saved model that the web page's JavaScript reads.
 
     Raises:
-        ModelError: JavaScript cannot run the model; the message says what to use instead.
+        ModelError: the model cannot run in JavaScript; the message says what to use instead.
     """
     config = load_config(folder)
     recipe = saved_recipe(folder, config)

@@ -13,7 +13,10 @@ from lamatext.explain.explanation import Explanation
 
 
 def segments(text: str, spans: Sequence[Span]) -> Iterator[tuple[int | None, str]]:
-    """Split a text for word shading into (word number, or None between words; characters)."""
+    """Split a text for word shading into words and the characters between them.
+
+    Yields pairs (word index, characters); the index is None between words.
+    """
     at = 0
     for t, (start, end) in enumerate(spans):
         if start > at:
@@ -27,7 +30,7 @@ def segments(text: str, spans: Sequence[Span]) -> Iterator[tuple[int | None, str
 def excerpt_segments(
     explanation: Explanation, scores: Floats, *, words: int
 ) -> Iterator[tuple[int | None, str]]:
-    """Split a text into segments for word shading; shorten it around its strongest words."""
+    """Split a text for word shading, reduced to excerpts around its strongest words."""
     text, spans, end = explanation.text, explanation.spans, 0
     for number, places in enumerate(strongest_ranges(scores, words=words)):
         whole = len(places) == len(spans)
@@ -45,7 +48,7 @@ def excerpt_segments(
 
 
 def strongest_ranges(scores: Floats, *, words: int, around: int = 6) -> list[range]:
-    """Return ranges of about ``words`` words around those with the strongest shade."""
+    """Return ranges of about ``words`` words in total around the most strongly shaded words."""
     if len(scores) <= words:
         return [range(len(scores))]
     chosen = np.zeros(len(scores), dtype=bool)
@@ -58,17 +61,21 @@ def strongest_ranges(scores: Floats, *, words: int, around: int = 6) -> list[ran
 
 
 def attention_scale(weights: Floats) -> float:
-    """Return the weight (T,) that gets the full shade: the largest, or 3 / T if all are small."""
+    """Return the attention weight that is drawn with the strongest word shading.
+
+    It is the largest of the weights (T,), but at least 3 / T, so that uniform weights stay
+    pale.
+    """
     return float(max(weights.max(), min(3 / len(weights), 1)))
 
 
 def contribution_scale(contributions: Floats) -> float:
-    """Return the contribution that gets the full shade: the largest to any class."""
+    """Return the contribution that is drawn with the strongest word shading: the largest one."""
     return float(max(np.abs(contributions).max(), 0.05))
 
 
 def contribution_strength(explanation: Explanation, column: int) -> Floats:
-    """Return the signed shade (T,) of each word's contribution to a class, from −1 to 1."""
+    """Scale each word's contribution to a class to a shading strength between −1 and 1."""
     relative = explanation.relative
     strength: Floats = relative[column] / contribution_scale(relative)
     return strength

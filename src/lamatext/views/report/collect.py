@@ -41,7 +41,7 @@ TIMED_TEXTS = 100  # texts predicted one at a time
 
 @dataclass(frozen=True, slots=True)
 class Speed:
-    """Prediction speed on this machine, for the size and speed section of the report."""
+    """Prediction speed on this machine, collected for the report's section on size and speed."""
 
     texts_per_second: float
     one_text_ms: float  # median
@@ -50,7 +50,7 @@ class Speed:
 
 @dataclass(frozen=True)
 class Findings:
-    """Everything collected for a report on one model and the labelled texts it is scored on."""
+    """All results collected for the report on one model and one set of labelled texts."""
 
     folder: Path
     config: dict[str, Any]
@@ -72,7 +72,7 @@ class Findings:
 
     @property
     def has_ngrams(self) -> bool:
-        """Whether the findings are about a model with n-grams next to its network."""
+        """Whether the model that the report is about has n-grams in addition to its network."""
         return "n-grams" in self.config.get("parameters", {})
 
 
@@ -85,7 +85,7 @@ def collect_findings(
     seed: int = 0,
     progress: Progress = SILENT,
 ) -> Findings:
-    """Collect the findings of a report: predict, explain examples, measure faithfulness.
+    """Collect everything that the report shows: predictions, explanations, faithfulness, speed.
 
     Args:
         folder: a saved model.
@@ -141,7 +141,7 @@ def collect_findings(
 def _predict(
     predictor: Predictor, texts: list[str], seed: int, progress: Progress
 ) -> tuple[Floats, Speed]:
-    """Predict all texts of the report, and time the prediction of one text at a time."""
+    """Predict all texts of the report and measure throughput and the latency of single texts."""
     predictor.predict_proba(texts[:1])  # the first call loads the engine
     start = time.perf_counter()
     probabilities = predictor.predict_proba(track_progress(texts, progress)).astype(np.float64)
@@ -156,7 +156,7 @@ def _predict(
 
 
 def _sample_divisor(predictor: Predictor, text: str) -> int:
-    """Return by how much the report's samples shrink: 1 with attention, more by occlusion."""
+    """Return the factor by which samples for the report shrink if explaining a text is slow."""
     if predictor.explain(text).method == "contribution":
         return 1
     return TRANSFORMER_DIVISOR if is_slow(predictor) else OCCLUSION_DIVISOR
@@ -180,7 +180,7 @@ def _top_words(predictor: Predictor, texts: Sequence[str], progress: Progress) -
 
 
 def _summary(scored: Dataset, train: Dataset | None) -> Summary:
-    """Collect the report's data summary: of the training texts if known, else the scored ones."""
+    """Summarize the training texts for the report, or the scored texts if those are unknown."""
     if train is None or train is scored:
         return summarize_dataset(scored)
     return summarize_dataset(train, scored)

@@ -9,7 +9,10 @@ from lamatext.views.report.examples import MAX_MATRIX_CLASSES, Cell, example_val
 
 
 def confusion_section(findings: Findings) -> dict[str, object]:
-    """Return the values of the confusion matrix section: its rows, or pairs of many classes."""
+    """Return the template values of the report's confusion matrix section.
+
+    With too many classes for a matrix, the section lists the most confused pairs instead.
+    """
     counts = findings.scores.confusion
     is_matrix = len(findings.labels) <= MAX_MATRIX_CLASSES
     cells = findings.examples.cells
@@ -28,7 +31,7 @@ def confusion_section(findings: Findings) -> dict[str, object]:
 
 
 def open_cell_style(findings: Findings) -> str:
-    """Return CSS that frames the confusion matrix cell whose examples are open."""
+    """Return the CSS that outlines the confusion matrix cell whose examples are open."""
     if len(findings.labels) > MAX_MATRIX_CLASSES:
         return ""
     selectors = [
@@ -52,7 +55,7 @@ def _most_frequent_confusion(findings: Findings) -> str:
 
 
 def _cell(findings: Findings, cell: Cell, count: int, row_total: int) -> dict[str, object]:
-    """Return the values of one confusion matrix cell: count, shade, link and its description."""
+    """Return the template values of one confusion matrix cell: count, shade and link."""
     i, j = cell
     shade = min(int(5 * count / max(row_total, 1)) + 1, 5)
     return {
@@ -65,7 +68,7 @@ def _cell(findings: Findings, cell: Cell, count: int, row_total: int) -> dict[st
 
 
 def _cell_examples(findings: Findings, cell: Cell) -> dict[str, object]:
-    """Return the values of the example list behind one confusion matrix cell."""
+    """Return the template values of the example texts behind one confusion matrix cell."""
     i, j = cell
     rows, count = findings.examples.cells[cell], findings.scores.confusion[i][j]
     return {

@@ -26,7 +26,7 @@ Cell = tuple[int, int]  # true class, predicted class
 
 @dataclass(frozen=True)
 class Examples:
-    """Row numbers of the example texts that the report shows."""
+    """Row indices of the example texts that the report shows."""
 
     cells: dict[Cell, list[int]]  # by true and predicted class, most confident first
     doubtful: list[int]  # labels that may be wrong, most doubtful first
@@ -34,13 +34,17 @@ class Examples:
 
     @property
     def rows(self) -> list[int]:
-        """All example rows, sorted, without duplicates."""
+        """Row indices of all example texts, sorted and without duplicates."""
         in_cells = {row for rows in self.cells.values() for row in rows}
         return sorted(in_cells | set(self.doubtful) | set(self.mistakes))
 
 
 def choose_examples(truth: Numbers, probabilities: Floats, *, limit: int) -> Examples:
-    """Choose about ``limit`` example texts by true class (n,) and probabilities (n, C)."""
+    """Choose the example texts of the report by true class and predicted probabilities.
+
+    ``truth`` has shape (n,) and ``probabilities`` (n, C); ``limit`` is the approximate number
+    of examples behind the confusion matrix.
+    """
     predicted, confidence = probabilities.argmax(axis=1), probabilities.max(axis=1)
     doubtful = doubtful_labels(truth, probabilities)[:LISTED]
     order = np.argsort(-confidence, kind="stable")
@@ -55,7 +59,7 @@ def choose_examples(truth: Numbers, probabilities: Floats, *, limit: int) -> Exa
 
 
 def doubtful_labels(truth: Numbers, probabilities: Floats) -> list[int]:
-    """Find example texts whose label is probably wrong, by confident learning.
+    """Find example texts whose label is probably wrong, using confident learning.
 
     Northcutt et al. 2021: with t_j the mean probability of class j over the texts labelled j, a
     label is doubtful if another class has p_j ≥ t_j and p_j > p_label. Rows are sorted by the
@@ -76,7 +80,10 @@ def doubtful_labels(truth: Numbers, probabilities: Floats) -> list[int]:
 def _cells(
     truth: Numbers, predicted: Numbers, order: NDArray[np.int64], *, classes: int
 ) -> dict[Cell, list[int]]:
-    """Group example rows by confusion cell; with many classes keep the largest confusions only."""
+    """Group the rows of example texts by true and predicted class.
+
+    With many classes, only the most frequent confusions are kept.
+    """
     cells: dict[Cell, list[int]] = {}
     for row in order.tolist():
         cells.setdefault((int(truth[row]), int(predicted[row])), []).append(row)
@@ -103,7 +110,7 @@ def example_values(
 
 
 def marked_words(explanation: Explanation, column: int) -> list[tuple[str, str]]:
-    """Split an example text into (characters, CSS class of its mark, or "" for none)."""
+    """Split an example text into pieces, each with the CSS class that highlights it, if any."""
     strength = contribution_strength(explanation, column)
     segments = excerpt_segments(explanation, strength, words=EXCERPT_WORDS)
     return [

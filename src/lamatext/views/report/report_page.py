@@ -16,12 +16,15 @@ from lamatext.views.report.confusion import confusion_section, open_cell_style
 
 
 def write_report(findings: Findings, out: Path) -> None:
-    """Write the report page to the file ``out``."""
+    """Write the HTML report page to the file ``out``."""
     write_text(out, report_page(findings))
 
 
 def report_page(findings: Findings) -> str:
-    """Return the HTML of the report page; its policy allows its own style sheet only."""
+    """Return the HTML of the complete report page.
+
+    The page's Content-Security-Policy allows its own style sheet and nothing else.
+    """
     css = f"\n{style()}\n{asset('report/report.css')}\n{open_cell_style(findings)}\n"
     return render_template(
         "report/report.html",

@@ -24,7 +24,7 @@ LINE_KINDS = {"contribution": 1, "attention": 2, GRADIENTS: 3, RANDOM: 4}
 
 
 def headline(findings: Findings) -> Values:
-    """Return the values of the report's headline: accuracy, macro-F1, size and speed."""
+    """Return the template values of the report's headline: accuracy, macro-F1, size and speed."""
     scores = findings.scores
     low, high = wilson_interval(scores.accuracy, scores.texts)
     return {
@@ -42,7 +42,7 @@ def headline(findings: Findings) -> Values:
 
 
 def data_section(findings: Findings) -> Values:
-    """Return the values of the report's data section: counts, class shares and concerns."""
+    """Return the template values of the report's data section: counts, class shares, concerns."""
     summary, known = findings.data, findings.train is not None
     facts = [
         ("training texts" if known else "texts", f"{summary.rows:,}"),
@@ -67,7 +67,7 @@ def data_section(findings: Findings) -> Values:
 
 
 def _concerns(findings: Findings) -> list[str]:
-    """List the concerns about the data that the report mentions."""
+    """List the problems with the data that the report's data section warns about."""
     summary, concerns = findings.data, []
     if findings.train is findings.scored:
         concerns.append("the scored texts are the training texts, so the scores mean little")
@@ -85,7 +85,7 @@ def _concerns(findings: Findings) -> list[str]:
 
 
 def baselines_section(findings: Findings) -> Values:
-    """Return the values of the report's baselines section: the leaderboard saved with the model."""
+    """Return the template values of the report's section that compares the model with baselines."""
     board: Sequence[Values] = findings.metrics.get("leaderboard") or []
     comparison = ""
     if len(board) > 1:
@@ -101,7 +101,7 @@ def baselines_section(findings: Findings) -> Values:
 
 
 def learning_section(findings: Findings) -> Values:
-    """Return the values of the report's learning curve section: one chart per curve."""
+    """Return the template values of the report's section on learning curves."""
     history: Sequence[dict[str, float]] = findings.metrics.get("history") or []
     if not history:
         return {"charts": []}
@@ -139,14 +139,14 @@ def learning_section(findings: Findings) -> Values:
 
 
 def classes_section(findings: Findings) -> Values:
-    """Return the values of the report's per-class section: classes sorted by F1, worst first."""
+    """Return the template values of the report's section on scores per class, worst class first."""
     rows = sorted(findings.scores.classes, key=lambda row: row.f1)
     present = [row for row in rows if row.texts] or rows
     return {"rows": rows, "weakest": present[0], "strongest": present[-1]}
 
 
 def calibration_section(findings: Findings) -> Values:
-    """Return the values of the report's calibration section: the reliability chart."""
+    """Return the template values of the report's calibration section, with its chart."""
     scores, groups = findings.scores, findings.scores.reliability
     pairs = list(zip(groups.confidence, groups.accuracy, groups.texts, strict=True))
     confidence = sum(c * n for c, _, n in pairs) / scores.texts
@@ -179,7 +179,7 @@ def calibration_section(findings: Findings) -> Values:
 
 
 def mistakes_section(findings: Findings) -> Values:
-    """Return the values of the report's mistakes section: doubtful labels, other mistakes."""
+    """Return the template values of the report's section on mistakes and doubtful labels."""
 
     def listed(rows: Sequence[int]) -> list[dict[str, object]]:
         return [
@@ -192,7 +192,7 @@ def mistakes_section(findings: Findings) -> Values:
 
 
 def faithfulness_section(findings: Findings) -> Values:
-    """Return the values of the report's faithfulness section: verdicts, curves and a table."""
+    """Return the template values of the report's section on the faithfulness of explanations."""
     faithfulness = findings.faithfulness
     names = ["attention", "contribution"] if "attention" in faithfulness.orders else [""]
     return {
@@ -215,7 +215,7 @@ def faithfulness_section(findings: Findings) -> Values:
 def _removal_chart(
     findings: Findings, curve: str, title: str, across: str, description: str
 ) -> Chart:
-    """Return the faithfulness chart of the deletion or the insertion curve."""
+    """Return the deletion or insertion chart of the report's faithfulness section."""
     orders, shares = findings.faithfulness.orders, findings.faithfulness.shares
 
     def line(name: str, order: Order) -> Line:
@@ -244,7 +244,7 @@ def _removal_chart(
 
 
 def size_section(findings: Findings) -> Values:
-    """Return the values of the report's size and speed section."""
+    """Return the template values of the report's section on size and speed."""
     speed = findings.speed
     counts: dict[str, int] = findings.config.get("parameters", {})
     return {
@@ -263,7 +263,7 @@ def size_section(findings: Findings) -> Values:
 
 
 def usage_section(findings: Findings) -> Values:
-    """Return the values of the report's usage section: Python code and shell commands."""
+    """Return the template values of the report's usage section: Python code and shell commands."""
     folder = str(findings.folder)
     quoted = shlex.quote(folder)
     python = (

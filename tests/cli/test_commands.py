@@ -29,7 +29,7 @@ def test_training_saves_a_model_and_names_the_next_step(lamatext: Command, place
     assert "lama-ctx" in answer.out
     assert "Saved to runs/new" in answer.out
     assert "texts from the column 'text', labels from 'label'" in answer.err
-    assert "48 texts to train, 6 to validate, 6 to test" in answer.err
+    assert "48 training texts, 6 validation texts, 6 test texts" in answer.err
     assert "epoch 2/2" in answer.err
     assert "lamatext predict runs/new --text '…'" in answer.err
     assert not (place / "runs/new/checkpoint.safetensors").exists()
@@ -86,7 +86,7 @@ def test_given_validation_and_test_files_are_used(lamatext: Command, place: Path
         *SMALL,
     )
 
-    assert "60 texts to train, 12 to validate, 14 to test" in answer.err
+    assert "60 training texts, 12 validation texts, 14 test texts" in answer.err
 
 
 def test_training_reads_stdin(lamatext: Command, place: Path) -> None:
@@ -131,7 +131,7 @@ def test_a_finished_run_has_nothing_to_resume(lamatext: Command) -> None:
     answer = lamatext("train", "reviews.csv", "--out", "run", "--resume", *SMALL)
 
     assert answer.status == 0
-    assert "the run is finished" in answer.err
+    assert "the run is already finished" in answer.err
 
 
 def test_a_run_that_never_got_to_a_checkpoint_starts_again(lamatext: Command, place: Path) -> None:
@@ -264,7 +264,7 @@ def test_the_named_data_sets_are_listed(lamatext: Command) -> None:
     answer = lamatext("data")
 
     assert "rotten-tomatoes" in answer.out
-    assert "Origin and terms" in answer.out
+    assert "Origin and license terms" in answer.out
     assert "lamatext train rotten-tomatoes" in answer.err
     assert lamatext("data", "--quiet").err == ""
 

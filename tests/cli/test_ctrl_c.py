@@ -79,5 +79,5 @@ def test_after_training_the_model_is_saved(interrupted: Command, lamatext: Comma
         "lamatext.views.report.report_page.write_report", *TRAIN, "--report", "page.html"
     )
 
-    assert "the model is complete and saved in run, but a page is missing." in answer.err
+    assert "the model is complete and saved in run, but an HTML page was not written." in answer.err
     assert lamatext("info", "run").status == 0

@@ -119,7 +119,7 @@ def test_the_extension_says_how_it_is_written(name: str, lamatext: Command, plac
         case _:
             rows = pq.read_table(path).column("Review Text").to_pylist()
     assert [row or "" for row in rows] == ['a, "superb" film', "dull\ntwo lines", ""]
-    assert f"3 texts labelled in {name}" in answer.err
+    assert f"Labels of 3 texts written to {name}" in answer.err
     assert not answer.out
 
 

@@ -53,8 +53,8 @@ def test_the_true_ranking_beats_the_random_one_and_a_wrong_one_falls_behind() ->
     assert good.sufficiency.value < chance.sufficiency.value < wrong.sufficiency.value
     assert wrong.drop.value == pytest.approx(0, abs=1e-6)
     assert good.lead.low > 0 > wrong.lead.high
-    assert "attention finds the words that decide" in found.verdict()
-    assert "wrong finds the deciding words no better than chance" in found.verdict("wrong")
+    assert "attention finds the decisive words" in found.verdict()
+    assert "wrong finds the decisive words no better than chance" in found.verdict("wrong")
 
 
 def test_the_curves_are_probabilities_with_and_without_the_first_words() -> None:

@@ -275,7 +275,7 @@ def test_an_unexpected_error_gets_500_and_its_log_entry_has_no_text(
         with caplog.at_level(logging.DEBUG):
             response = client.post("/predict", json={"text": "a secret text"})
 
-    check_problem(response, 500, "its log names the place")
+    check_problem(response, 500, "its log has the details")
     assert "RuntimeError at " in caplog.text
     assert "secret text" not in caplog.text
 

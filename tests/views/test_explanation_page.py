@@ -146,14 +146,14 @@ def test_texts_without_attention_or_words_or_at_all_are_shown() -> None:
     assert 'aria-label="Attention"' not in explanation_page(
         [make_explanation("a film", heads=None)], "T"
     )
-    assert "The model knows no word of this text" in explanation_page([make_explanation("")], "T")
+    assert "The model knows none of the words" in explanation_page([make_explanation("")], "T")
     assert explanation_page([], "Nothing")
 
 
 def test_a_long_text_says_how_many_words_were_left_out_together() -> None:
     long = replace(make_explanation("a film", heads=None), window=40)
 
-    assert "40 words were left out at a time" in explanation_page([long], "T")
+    assert "leaving out 40 words at a time" in explanation_page([long], "T")
 
 
 def test_a_page_of_test_texts_shows_their_labels_and_the_accuracy(tmp_path: Path) -> None:

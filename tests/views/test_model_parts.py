@@ -79,7 +79,7 @@ def test_the_terminal_shows_the_share_of_each_part(terminal: bool) -> None:
         explanation, Console(file=file, force_terminal=terminal, width=200, color_system=None)
     )
 
-    assert f"of this, {parted(explanation.shares())}" in file.getvalue()
+    assert f"({parted(explanation.shares())})" in file.getvalue()
     assert summed(explanation, explanation.best) in file.getvalue()
 
 
@@ -111,8 +111,8 @@ def test_a_model_of_one_part_has_no_switch() -> None:
 
     assert 'name="part"' not in explanation_page([explanation], "Why")
     assert explanation.shares() == {}
-    assert "of this" not in notebook_html(explanation)
-    assert "; apart from the words " in notebook_html(explanation)
+    assert "network" not in notebook_html(explanation)
+    assert "; constant " in notebook_html(explanation)
     assert signed(0.5) == "+0.500"
 
 

@@ -320,7 +320,7 @@ def test_an_example_shows_the_share_of_each_part_of_the_model() -> None:
     example = example_values(explanation, list(map(str, explanation.labels)), 0)
 
     assert example["sums"] == summed(explanation, explanation.best)
-    assert "of this, n-grams " in str(example["sums"])
+    assert "(n-grams " in str(example["sums"])
 
 
 def test_a_long_text_is_shown_around_its_strongest_words() -> None:

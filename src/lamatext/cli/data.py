@@ -34,7 +34,7 @@ def run(as_json: options.Json = False, quiet: options.IsQuiet = False) -> None:
     for column in table.columns[4:]:
         column.justify, column.no_wrap = "left", False
     console.print(table)
-    console.print("\nOrigin and terms")
+    console.print("\nOrigin and license terms")
     for dataset in datasets:
         entry = dataset.entry
         console.print(f"  {entry.name}: {entry.origin}. {entry.terms}.", markup=False)

@@ -37,7 +37,7 @@ def run(  # noqa: PLR0913 - one argument per option of the command
     as_json: options.Json = False,
     quiet: options.IsQuiet = False,
 ) -> None:
-    """Evaluate a saved model on labelled texts: accuracy, F1 scores, confusion, calibration."""
+    """Evaluate a saved model on labelled texts and print its scores and confusion matrix."""
     from lamatext.evaluation import load_evaluation_data
     from lamatext.pipeline import score_saved_model
     from lamatext.saved.format import load_config

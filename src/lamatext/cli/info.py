@@ -12,7 +12,7 @@ EXAMPLE = "Example: lamatext info runs/reviews"
 def run(
     model: options.Model, as_json: options.Json = False, quiet: options.IsQuiet = False
 ) -> None:
-    """Print information about a saved model: parameter counts, size, data, scores, versions."""
+    """Print information about a saved model: size, parameter counts, data, scores and versions."""
     from lamatext.saved.format import METRICS, folder_size, load_config, read_json, saved_recipe
 
     config = load_config(model)

@@ -17,10 +17,10 @@ Model = Annotated[
     Path, typer.Argument(metavar="MODEL", help="A folder written by `lamatext train`.")
 ]
 TextColumn = Annotated[
-    str | None, typer.Option(help="The column with the texts. [default: found by its name]")
+    str | None, typer.Option(help="The column with the texts. [default: detected by name]")
 ]
 LabelColumn = Annotated[
-    str | None, typer.Option(help="The column with the labels. [default: found by its name]")
+    str | None, typer.Option(help="The column with the labels. [default: detected by name]")
 ]
 Format = Annotated[
     str | None,
@@ -32,5 +32,5 @@ Format = Annotated[
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 IsQuiet = Annotated[
-    bool, typer.Option("--quiet", "-q", help="Do not show progress and next commands.")
+    bool, typer.Option("--quiet", "-q", help="Do not show progress or suggested commands.")
 ]

@@ -102,7 +102,7 @@ def command(*arguments: object) -> str:
 def reading_options(
     text_column: str | None, label_column: str | None, format_: str | None
 ) -> list[str]:
-    """Return the column and format options to repeat in the commands that the output suggests."""
+    """Return the column and format options to include in the commands that the output suggests."""
     given = {"--text-column": text_column, "--label-column": label_column, "--format": format_}
     return [part for name, value in given.items() if value is not None for part in (name, value)]
 

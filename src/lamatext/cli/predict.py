@@ -75,7 +75,7 @@ def run(  # noqa: PLR0913 - one argument per option of the command
             rows += len(batch)
             progress.advance(len(batch), f"{rows:,} texts")
     if out is not None and not quiet:
-        print(f"{rows:,} texts labelled in {out}", file=sys.stderr)
+        print(f"Labels of {rows:,} texts written to {out}", file=sys.stderr)
         output.next_steps(output.command("explain", model, "--text", "…"))
 
 

@@ -56,7 +56,8 @@ def run(  # noqa: PLR0913 - one argument per option of the command
     model: Annotated[
         str | None,
         typer.Option(
-            help="Another network for the recipe: lama, san, bigru, cnn, … [default: lama-ctx]"
+            help="The network to train: lama, san, bigru, cnn, … "
+            "[default: from the recipe, lama-ctx]"
         ),
     ] = None,
     recipe: Annotated[
@@ -113,7 +114,7 @@ def run(  # noqa: PLR0913 - one argument per option of the command
         output.progress(quiet=quiet) as progress,
     ):
         if resume and is_finished(out, settings, data):
-            progress.note(f"{out}: the run is finished, there is nothing left to do.")
+            progress.note(f"{out}: the run is already finished; nothing to do.")
             return
         _check_device(device)
         progress.stage(f"reading {data}")
@@ -204,7 +205,7 @@ def _explain_interrupt(out: Path, *, resume: bool) -> Iterator[None]:
         if _modification_time(checkpoint) not in foreign_checkpoints:
             message = f"finished epochs are saved in {out}. Continue with:\n  {_repeat('--resume')}"
         elif _modification_time(model) != model_before:
-            message = f"the model is complete and saved in {out}, but a page is missing."
+            message = f"the model is complete and saved in {out}, but an HTML page was not written."
         else:
             message = (
                 f"no epoch was finished, so nothing is saved. Start again with:\n  {_repeat()}"

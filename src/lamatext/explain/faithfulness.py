@@ -101,7 +101,7 @@ class Faithfulness:
     orders: Mapping[str, Order]
 
     def as_dict(self) -> dict[str, object]:
-        """Return the faithfulness metrics as JSON values, estimates as ``[value, low, high]``."""
+        """Return the faithfulness metrics as a dictionary of JSON-serializable values."""
         return {
             "texts": self.texts,
             "shares": list(self.shares),
@@ -127,20 +127,20 @@ class Faithfulness:
         others = {other: o.lead for other, o in self.orders.items() if other not in (name, RANDOM)}
         if lead.low <= 0:
             return (
-                f"{name} finds the deciding words no better than chance; "
+                f"{name} finds the decisive words no better than chance; "
                 "do not read it as an explanation"
             )
         if not others:
-            return f"{name} finds words that decide"
+            return f"{name} finds decisive words"
         best = max(others, key=lambda other: others[other].value)
         if "contribution" in others and others["contribution"].value >= 0.9 * others[best].value:
             best = "contribution"  # about as good, and shown in every view
         ratio = lead.value / max(others[best].value, 1e-9)
         if ratio >= 0.8:
-            return f"{name} finds the words that decide, about as well as {best} or better"
+            return f"{name} finds the decisive words about as well as {best}, or better"
         if ratio >= 0.4:
             return f"{name} finds words that matter, but {best} is the better guide"
-        return f"{name} is a weak guide to the words that decide; use {best} instead"
+        return f"{name} is a weak guide to the decisive words; use {best} instead"
 
 
 def measure_faithfulness(
@@ -327,7 +327,7 @@ def _curves(
 
 
 def first_words(share: float, words: int) -> int:
-    """Return how many top-ranked words a faithfulness test removes for a share of a text.
+    """Return the number of words that a faithfulness test removes for a given share of a text.
 
     At least one word, unless the share is 0.
     """
@@ -335,7 +335,7 @@ def first_words(share: float, words: int) -> int:
 
 
 def _predict_by_length(versions: list[Ids], probabilities: ProbabilitiesOf) -> Table:
-    """Predict the shortened texts of a faithfulness test, sorted by length to reduce padding."""
+    """Predict the probabilities of a faithfulness test's texts, sorted to minimize padding."""
     order = sorted(range(len(versions)), key=lambda i: len(versions[i]))
     rows = np.concatenate([probabilities(b) for b in batches([versions[i] for i in order])])
     table = np.empty(rows.shape, dtype=np.float64)

@@ -48,4 +48,4 @@ def internal_error_response(error: BaseException) -> Response:
         frames.append(f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}")
         trace = trace.tb_next
     log.error("%s at %s", type(error).__name__, " > ".join(frames[-4:]))
-    return problem_response(500, "the server failed on this request; its log names the place.")
+    return problem_response(500, "the server failed on this request; its log has the details.")

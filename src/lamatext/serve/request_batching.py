@@ -23,7 +23,7 @@ class _Job(NamedTuple, Generic[R]):
 
 
 class Batcher(Generic[R]):
-    """A queue that batches the texts of concurrent requests into a single model call.
+    """A queue that combines the texts of concurrent requests into a single batched model call.
 
     Args:
         function: computes one result per text; called in a thread.

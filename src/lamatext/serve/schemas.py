@@ -19,7 +19,7 @@ MAX_TOP_K = 1000
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Limits on the size of request bodies, on the number of queued texts and on time."""
+    """Limits on the size of request bodies, the number of queued texts and the processing time."""
 
     body: int = 1 << 20
     """Bytes of a request body."""
@@ -89,7 +89,7 @@ def prediction_json(
 
 
 def json_response(value: object, headers: Mapping[str, str] | None = None) -> Response:
-    """Return an HTTP response with an ASCII-only JSON body, which can encode lone surrogates."""
+    """Return an HTTP response whose JSON body is ASCII-only, so that lone surrogates are safe."""
     return Response(json.dumps(value), headers=headers, media_type="application/json")
 
 

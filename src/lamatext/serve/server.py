@@ -60,7 +60,7 @@ def run_server(
 
 
 class DrainingServer(uvicorn.Server):
-    """A uvicorn server that shuts down gracefully on the first signal, losing no requests.
+    """A uvicorn server that drains its connections before it shuts down, so no request is lost.
 
     For ``drain`` seconds ``/readyz`` answers 503 and every response closes its connection, but
     new connections are accepted. Then the server closes its listening socket, answers what the
@@ -129,10 +129,11 @@ def drain_backlog(listener: socket.socket) -> list[socket.socket]:
 
 
 def drop_new_connections(listener: socket.socket) -> None:
-    """Drop new connection attempts (SYN packets) on the server's socket, on Linux only.
+    """Drop new connection attempts to the server's listening socket; works only on Linux.
 
-    Clients then retry, and are refused cleanly once the socket is closed. Without the filter, a
-    connection made between the last ``accept`` and the close would be reset.
+    A packet filter drops SYN packets. Clients then retry, and are refused cleanly once the socket
+    is closed. Without it, a connection made between the last ``accept`` and the close would be
+    reset.
     """
     if sys.platform != "linux":
         return

@@ -80,19 +80,18 @@ def parted(shares: Mapping[str, float]) -> str:
 
 
 def summed(explanation: Explanation, column: int) -> str:
-    """Format how the word contributions and a constant add up to the score of a class.
+    """Format the score of a class as the sum of its word contributions and a constant.
 
     All numbers are relative to the mean over classes:
 
-    ``all words +2.000: of this, n-grams +1.200, network +0.800; apart from the words −0.100;
-    score +1.900``
+    ``all words +2.000 (n-grams +1.200, network +0.800); constant −0.100; score +1.900``
     """
     parts = parted(explanation.shares(explanation.labels[column]))
     words = float(explanation.relative[column].sum())
     base = float(explanation.relative_base[column])
     return (
-        f"all words {signed(words)}{f': of this, {parts}' if parts else ''}; "
-        f"apart from the words {signed(base)}; score {signed(words + base)}"
+        f"all words {signed(words)}{f' ({parts})' if parts else ''}; "
+        f"constant {signed(base)}; score {signed(words + base)}"
     )
 
 

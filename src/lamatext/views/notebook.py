@@ -32,7 +32,7 @@ def notebook_html(explanation: Explanation) -> str:
 def _shaded_words(
     explanation: Explanation, strength: Floats, positive: str, negative: str
 ) -> list[tuple[str, str, str]]:
-    """Split a text for the notebook into pieces with a background colour and a tooltip each."""
+    """Split a text into pieces for the notebook, each with a background colour and a tooltip."""
     tooltips = _tooltips(explanation)
     pieces = []
     for t, characters in segments(explanation.text, explanation.spans):

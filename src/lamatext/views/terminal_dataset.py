@@ -13,8 +13,8 @@ def show_dataset(
         f"{train.source}: texts from the column '{train.text_column}', "
         f"labels from '{train.label_column}'"
     )
-    validating = "" if validation is None else f", {len(validation):,} to validate"
-    progress.note(f"{len(train):,} texts to train{validating}, {len(test):,} to test")
+    validating = "" if validation is None else f", {len(validation):,} validation texts"
+    progress.note(f"{len(train):,} training texts{validating}, {len(test):,} test texts")
     for line in summary_lines(summarize_dataset(train, test)):
         progress.note(line)
 

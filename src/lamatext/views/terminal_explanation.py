@@ -1,7 +1,7 @@
 """Explanation in the terminal: shaded words with colour, or plain lines of numbers without.
 
-Blue words speak for the class, orange words against it, violet shows attention; colour-blind
-readers can tell these apart. Each shade sets its own text colour, so that it is readable on dark
+Blue words support the class, orange words oppose it, violet shows attention; colour-blind readers
+can tell these apart. Each shade sets its own text colour, so that it is readable on dark
 and on light terminals.
 """
 
@@ -59,7 +59,7 @@ def show_explanation(
 
 
 def coloured_explanation(explanation: Explanation, *, label: Label | None = None) -> RenderableType:
-    """Render an explanation for a colour terminal: probabilities, shaded words and heads."""
+    """Render an explanation in colour for the terminal: probabilities, words and attention."""
     column = explanation.column(label)
     strength = contribution_strength(explanation, column)
     blocks: list[RenderableType] = [

@@ -7,7 +7,7 @@ from rich.text import Text
 
 
 def terminal_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
-    """Create a plain table for the terminal, with names on the left and right-aligned numbers."""
+    """Create a plain table for the terminal: left-aligned names and right-aligned numbers."""
     table = Table(box=None, pad_edge=False, padding=(0, 2))
     for place, column in enumerate(columns):
         table.add_column(Text(column), justify="left" if place == 0 else "right", no_wrap=place > 0)

@@ -76,7 +76,7 @@ def _default_storage(folder: Path) -> tuple[Storage, Parity | None]:
 
 
 def _compare_storage(folder: Path, storage: Storage) -> Parity | None:
-    """Compare the predictions of a web export in another number format with the saved model's.
+    """Measure how much a number format changes the predictions of a web export.
 
     Returns None if the weights do not change.
     """

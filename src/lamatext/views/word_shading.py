@@ -13,7 +13,7 @@ from lamatext.explain.explanation import Explanation
 
 
 def segments(text: str, spans: Sequence[Span]) -> Iterator[tuple[int | None, str]]:
-    """Split a text for word shading into words and the characters between them.
+    """Split a text into words and the characters between them, for word shading.
 
     Yields pairs (word index, characters); the index is None between words.
     """
@@ -30,7 +30,7 @@ def segments(text: str, spans: Sequence[Span]) -> Iterator[tuple[int | None, str
 def excerpt_segments(
     explanation: Explanation, scores: Floats, *, words: int
 ) -> Iterator[tuple[int | None, str]]:
-    """Split a text for word shading, reduced to excerpts around its strongest words."""
+    """Split excerpts around a text's strongest words into segments for word shading."""
     text, spans, end = explanation.text, explanation.spans, 0
     for number, places in enumerate(strongest_ranges(scores, words=words)):
         whole = len(places) == len(spans)
@@ -48,7 +48,7 @@ def excerpt_segments(
 
 
 def strongest_ranges(scores: Floats, *, words: int, around: int = 6) -> list[range]:
-    """Return ranges of about ``words`` words in total around the most strongly shaded words."""
+    """Return the ranges of words to keep when a long text is shortened for word shading."""
     if len(scores) <= words:
         return [range(len(scores))]
     chosen = np.zeros(len(scores), dtype=bool)
@@ -61,7 +61,7 @@ def strongest_ranges(scores: Floats, *, words: int, around: int = 6) -> list[ran
 
 
 def attention_scale(weights: Floats) -> float:
-    """Return the attention weight that is drawn with the strongest word shading.
+    """Return the attention weight that gets the strongest word shading.
 
     It is the largest of the weights (T,), but at least 3 / T, so that uniform weights stay
     pale.
@@ -70,7 +70,7 @@ def attention_scale(weights: Floats) -> float:
 
 
 def contribution_scale(contributions: Floats) -> float:
-    """Return the contribution that is drawn with the strongest word shading: the largest one."""
+    """Return the largest absolute contribution, which gets the strongest word shading."""
     return float(max(np.abs(contributions).max(), 0.05))
 
 

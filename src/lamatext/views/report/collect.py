@@ -72,7 +72,7 @@ class Findings:
 
     @property
     def has_ngrams(self) -> bool:
-        """Whether the model that the report is about has n-grams in addition to its network."""
+        """Whether the model in the report combines n-grams with a neural network."""
         return "n-grams" in self.config.get("parameters", {})
 
 
@@ -85,7 +85,7 @@ def collect_findings(
     seed: int = 0,
     progress: Progress = SILENT,
 ) -> Findings:
-    """Collect everything that the report shows: predictions, explanations, faithfulness, speed.
+    """Collect everything the report shows: predictions, explanations, faithfulness and speed.
 
     Args:
         folder: a saved model.
@@ -156,7 +156,7 @@ def _predict(
 
 
 def _sample_divisor(predictor: Predictor, text: str) -> int:
-    """Return the factor by which samples for the report shrink if explaining a text is slow."""
+    """Return how many times smaller the report's samples must be if a model is slow to explain."""
     if predictor.explain(text).method == "contribution":
         return 1
     return TRANSFORMER_DIVISOR if is_slow(predictor) else OCCLUSION_DIVISOR

@@ -31,7 +31,7 @@ def confusion_section(findings: Findings) -> dict[str, object]:
 
 
 def open_cell_style(findings: Findings) -> str:
-    """Return the CSS that outlines the confusion matrix cell whose examples are open."""
+    """Return the CSS that outlines the confusion matrix cell whose example texts are open."""
     if len(findings.labels) > MAX_MATRIX_CLASSES:
         return ""
     selectors = [

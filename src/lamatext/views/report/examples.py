@@ -40,7 +40,7 @@ class Examples:
 
 
 def choose_examples(truth: Numbers, probabilities: Floats, *, limit: int) -> Examples:
-    """Choose the example texts of the report by true class and predicted probabilities.
+    """Choose example texts for the report, based on true classes and predicted probabilities.
 
     ``truth`` has shape (n,) and ``probabilities`` (n, C); ``limit`` is the approximate number
     of examples behind the confusion matrix.

@@ -35,14 +35,14 @@ def headline(findings: Findings) -> Values:
         "figures": [
             (percent(scores.accuracy), "accuracy: share of correct labels"),
             (f"{scores.macro_f1:.3f}", "macro-F1: every class counts equally, 1 is perfect"),
-            (file_size(findings.size), "the whole model"),
+            (file_size(findings.size), "model size on disk"),
             (f"{findings.speed.one_text_ms:.1f} ms", "per text, on this machine"),
         ],
     }
 
 
 def data_section(findings: Findings) -> Values:
-    """Return the template values of the report's data section: counts, class shares, concerns."""
+    """Return the template values of the report's data section: counts, classes and concerns."""
     summary, known = findings.data, findings.train is not None
     facts = [
         ("training texts" if known else "texts", f"{summary.rows:,}"),
@@ -199,9 +199,9 @@ def faithfulness_section(findings: Findings) -> Values:
         "verdicts": [faithfulness.verdict(name) for name in names],
         "charts": [
             _removal_chart(findings, "deletion", "Without the strongest words", "words removed",
-                           "A line that falls early names the words that decide."),
+                           "A line that falls early has found the decisive words."),
             _removal_chart(findings, "insertion", "With the strongest words alone", "words kept",
-                           "A line that rises early names the words that suffice."),
+                           "A line that rises early has found words that suffice."),
         ],
         "rows": [
             (name, str(order.comprehensiveness), str(order.sufficiency), str(order.drop))

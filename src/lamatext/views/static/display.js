@@ -107,8 +107,8 @@ export function describeSums(explanation, view) {
   if (c < 0) return "";
   const words = sum(relative[c]), base = relativeBase[c];
   const byPart = describeParts(explanation, rows => sum(rows[c]));
-  return `all words ${signed(words)}${byPart && ": of this, " + byPart}; `
-    + `apart from the words ${signed(base)}; score ${signed(words + base)}`;
+  return `all words ${signed(words)}${byPart && ` (${byPart})`}; `
+    + `constant ${signed(base)}; score ${signed(words + base)}`;
 }
 
 /** The share of each part of the model, such as "n-grams +1.200, network +0.800"; "" if there is one part. */
@@ -139,6 +139,6 @@ export function showWord(place, explanation, t, without) {
 
 /** A remark for texts without known words, and for long texts. */
 export function noteOf({ spans, window }) {
-  if (!spans.some(([start, end]) => end > start)) return "The model knows no word of this text.";
+  if (!spans.some(([start, end]) => end > start)) return "The model knows none of the words in this text.";
   return window > 1 ? `Long text: contributions are measured by leaving out ${window} words at a time.` : "";
 }

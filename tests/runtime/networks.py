@@ -4,16 +4,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnxruntime
 import torch
 from numpy.typing import NDArray
 from safetensors.numpy import save_file
 
 from lamatext.nn.network import build_network
 from lamatext.runtime.engine import Ids
+from lamatext.runtime.onnx_engine import OnnxEngine
 from lamatext.runtime.torch_engine import TorchEngine
-from lamatext.saved.format import WEIGHTS
+from lamatext.saved.format import GRAPH, WEIGHTS
 from lamatext.saved.onnx_export import write_onnx
 from lamatext.saved.quantization import Storage, quantize
+from lamatext.saved.safetensors_layout import read_tensors
 from lamatext.settings import ModelSettings
 
 VOCABULARY, WIDTH, CLASSES = 300, 12, 4
@@ -64,3 +67,18 @@ def save(
     save_file(stored, folder / WEIGHTS)
     write_onnx(folder, model, stored)
     return folder
+
+
+def run_onnx_file(folder: Path, ids: Ids, lengths: Ids) -> NDArray[np.float32]:
+    """Return the logits of ``model.onnx`` as any other program with ONNX Runtime computes them."""
+    session = onnxruntime.InferenceSession(str(folder / GRAPH))
+    logits: NDArray[np.float32] = session.run(["logits"], {"ids": ids, "lengths": lengths})[0]
+    return logits
+
+
+def load_engine(
+    folder: Path, model: ModelSettings, *, threads: int = 1, compiled: bool = True
+) -> OnnxEngine:
+    """Return the ONNX engine of the network that ``save`` wrote."""
+    tensors = read_tensors(folder / WEIGHTS)
+    return OnnxEngine(model, tensors, threads=threads, compiled=compiled)

@@ -9,11 +9,17 @@ from lamatext.kernels.gru_dispatch import SWITCH
 from lamatext.runtime import compiled_gru, onnx_engine
 from lamatext.runtime.compiled_gru import CompiledGru, compiled_library
 from lamatext.runtime.onnx_engine import OnnxEngine
-from lamatext.saved.format import GRAPH, STATES_INPUT, WEIGHTS
-from lamatext.saved.onnx_export import build_onnx_graph
+from lamatext.saved.format import STATES_INPUT, WEIGHTS
 from lamatext.saved.quantization import Storage, dequantize, quantize
 from lamatext.saved.safetensors_layout import tensor_views
-from tests.runtime.networks import random_network, random_texts, save, settings
+from tests.runtime.networks import (
+    load_engine,
+    random_network,
+    random_texts,
+    run_onnx_file,
+    save,
+    settings,
+)
 from tests.saved.test_onnx_export import SIZES, assert_equal_results
 
 compiled = pytest.mark.skipif(compiled_library() is None, reason="gru.c is not compiled here")
@@ -129,7 +135,7 @@ def test_a_saved_model_gives_the_same_outputs_with_and_without_compiled_code(
 ) -> None:
     model = settings(name)
     folder = save(tmp_path, model, random_network(model)[1], storage)
-    engine, plain = OnnxEngine.load(folder), OnnxEngine(folder / GRAPH)
+    engine, plain = load_engine(folder, model), load_engine(folder, model, compiled=False)
 
     for seed, (texts, words) in enumerate(SIZES):
         ids, lengths = random_texts(texts, words, seed=seed)
@@ -149,9 +155,9 @@ def test_without_compiled_code_the_graph_runs_the_gru(
     ids, lengths = random_texts(5, 20)
 
     monkeypatch.setattr(onnx_engine, "compiled_library", lambda: None)
-    logits = OnnxEngine.load(folder).logits(ids, lengths)
+    logits = load_engine(folder, model).logits(ids, lengths)
 
-    np.testing.assert_array_equal(logits, OnnxEngine(folder / GRAPH).logits(ids, lengths))
+    np.testing.assert_array_equal(logits, run_onnx_file(folder, ids, lengths))
 
 
 def test_code_that_is_missing_or_cannot_run_here_is_not_used(
@@ -170,7 +176,7 @@ def test_code_that_is_missing_or_cannot_run_here_is_not_used(
 def test_a_graph_uses_the_states_passed_to_it() -> None:
     model = settings("lama-ctx")
     torch_engine, tensors = random_network(model)
-    session = OnnxEngine(build_onnx_graph(model, tensors)).session
+    session = OnnxEngine(model, tensors).session
     ids, lengths = random_texts(4, 15)
     others, _ = random_texts(4, 15, seed=1)
     given = torch_engine.run(others, lengths).states

@@ -12,7 +12,15 @@ from lamatext.saved.format import GRAPH, WEIGHTS
 from lamatext.saved.onnx_export import build_onnx_graph
 from lamatext.saved.quantization import Storage, dequantize, quantize
 from lamatext.settings import ModelSettings
-from tests.runtime.networks import SYSTEMS, random_network, random_texts, save, settings
+from tests.runtime.networks import (
+    SYSTEMS,
+    load_engine,
+    random_network,
+    random_texts,
+    run_onnx_file,
+    save,
+    settings,
+)
 
 OPTIONS: dict[str, dict[str, object]] = {
     "paper": {},
@@ -51,7 +59,7 @@ def assert_equal_results(ours: EngineOutput, theirs: EngineOutput, lengths: np.n
 def test_the_graph_gives_the_outputs_of_torch(name: str, option: str) -> None:
     model = settings(name, **OPTIONS[option])
     torch_engine, tensors = random_network(model)
-    engine = OnnxEngine(build_onnx_graph(model, tensors))
+    engine = OnnxEngine(model, tensors)
 
     for seed, (texts, words) in enumerate(SIZES):
         ids, lengths = random_texts(texts, words, seed=seed)
@@ -62,7 +70,7 @@ def test_the_graph_gives_the_outputs_of_torch(name: str, option: str) -> None:
 def test_the_graph_gives_the_outputs_of_torch_at_the_sizes_of_the_paper(name: str) -> None:
     model = ModelSettings.model_validate({"name": name})
     torch_engine, tensors = random_network(model, width=100)
-    engine = OnnxEngine(build_onnx_graph(model, tensors))
+    engine = OnnxEngine(model, tensors)
     ids, lengths = random_texts(16, 150)
 
     ours, theirs = engine.run(ids, lengths), torch_engine.run(ids, lengths)
@@ -76,7 +84,7 @@ def test_the_graph_gives_the_outputs_of_torch_at_the_sizes_of_the_paper(name: st
 def test_a_text_has_the_same_logits_alone_and_in_a_batch(name: str) -> None:
     model = settings(name)
     _, tensors = random_network(model)
-    engine = OnnxEngine(build_onnx_graph(model, tensors))
+    engine = OnnxEngine(model, tensors)
     ids, lengths = random_texts(6, 30)
 
     together = engine.logits(ids, lengths)
@@ -90,7 +98,7 @@ def test_a_text_has_the_same_logits_alone_and_in_a_batch(name: str) -> None:
 def test_states_of_padding_are_zero(name: str) -> None:
     model = settings(name)
     _, tensors = random_network(model)
-    engine = OnnxEngine(build_onnx_graph(model, tensors))
+    engine = OnnxEngine(model, tensors)
     ids, lengths = random_texts(9, 30)
 
     states = engine.run(ids, lengths).states
@@ -103,7 +111,7 @@ def test_words_with_zero_scores_get_equal_weights() -> None:
     model = settings("lama-ctx")
     _, tensors = random_network(model)
     tensors["pooling.q.weight"][:] = 0
-    engine = OnnxEngine(build_onnx_graph(model, tensors))
+    engine = OnnxEngine(model, tensors)
 
     weights = engine.run(*random_texts(1, 4)).weights
 
@@ -131,12 +139,12 @@ def test_a_system_without_a_graph_is_an_error(name: str) -> None:
 def test_external_tensors_give_the_same_bits_as_internal_ones(name: str, tmp_path: Path) -> None:
     model = settings(name)
     _, tensors = random_network(model)
-    inside = OnnxEngine(build_onnx_graph(model, tensors))
+    inside = OnnxEngine(model, tensors, compiled=False)
     ids, lengths = random_texts(5, 20)
 
-    outside = OnnxEngine(save(tmp_path, model, tensors) / GRAPH)
+    outside = run_onnx_file(save(tmp_path, model, tensors), ids, lengths)
 
-    np.testing.assert_array_equal(outside.logits(ids, lengths), inside.logits(ids, lengths))
+    np.testing.assert_array_equal(outside, inside.logits(ids, lengths))
 
 
 def test_weights_are_stored_once(tmp_path: Path) -> None:
@@ -159,9 +167,9 @@ def test_a_saved_model_runs_after_its_folder_was_moved(
 
     shutil.move(folder, tmp_path / "Zweite, größere Mappe")
     monkeypatch.chdir(tmp_path)
-    relative = OnnxEngine.load("Zweite, größere Mappe").logits(ids, lengths)
+    relative = run_onnx_file(Path("Zweite, größere Mappe"), ids, lengths)
     monkeypatch.chdir(tmp_path / "Zweite, größere Mappe")
-    here = OnnxEngine.load(".").logits(ids, lengths)
+    here = run_onnx_file(Path(), ids, lengths)
 
     np.testing.assert_allclose(relative, torch_engine.logits(ids, lengths), atol=1e-5)
     np.testing.assert_array_equal(here, relative)
@@ -176,9 +184,8 @@ def test_writing_a_second_model_replaces_the_graph(tmp_path: Path) -> None:
 
     save(tmp_path, second, tensors)
 
-    result = OnnxEngine.load(tmp_path).run(ids, lengths)
-    assert result.weights is None
-    np.testing.assert_allclose(result.logits, torch_engine.logits(ids, lengths), atol=1e-5)
+    logits = run_onnx_file(tmp_path, ids, lengths)
+    np.testing.assert_allclose(logits, torch_engine.logits(ids, lengths), atol=1e-5)
 
 
 @pytest.mark.parametrize("storage", ["float16", "int8"])
@@ -189,10 +196,10 @@ def test_the_graph_computes_with_the_dequantized_tensors(
     model = settings(name)
     _, tensors = random_network(model)
     rounded = dequantize(quantize(tensors, storage))
-    expected = OnnxEngine(build_onnx_graph(model, rounded))
+    expected = OnnxEngine(model, rounded)
     ids, lengths = random_texts(5, 20)
 
-    engine = OnnxEngine.load(save(tmp_path, model, tensors, storage))
+    engine = load_engine(save(tmp_path, model, tensors, storage), model)
 
     ours, theirs = engine.run(ids, lengths), expected.run(ids, lengths)
     np.testing.assert_allclose(ours.logits, theirs.logits, rtol=1e-5, atol=1e-5)

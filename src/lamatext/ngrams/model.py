@@ -153,17 +153,48 @@ class NgramModel:
 
     @classmethod
     def from_tensors(
-        cls, settings: NgramSettings, tensors: Mapping[str, NDArray[Any]]
+        cls, settings: NgramSettings, tensors: Mapping[str, NDArray[Any]], *, classes: int
     ) -> "NgramModel":
-        """Create an n-gram model from saved arrays and the settings that define its tables."""
+        """Create an n-gram model from the arrays of ``to_tensors``; settings name each table.
+
+        Raises:
+            ValueError: if an array is missing, or has the wrong type, shape or values.
+        """
+        rows = 1 if classes == 2 else classes
+        specs = ngram_specs(settings)
+        _check_array(tensors, "bias", np.float32, (rows,))
+        for number in range(len(specs)):
+            _check_table(tensors, number, rows)
         tables = tuple(
             NgramTable(spec, **{name: tensors[f"{number}.{name}"] for name in _TABLE_ARRAYS})
-            for number, spec in enumerate(ngram_specs(settings))
+            for number, spec in enumerate(specs)
         )
         return cls(tables, tensors["bias"])
 
 
 _TABLE_ARRAYS = ("keys", "idf", "weights", "idf_step", "steps")
+
+
+def _check_table(tensors: Mapping[str, NDArray[Any]], number: int, rows: int) -> None:
+    keys = tensors.get(f"{number}.keys", np.zeros(0, np.uint32))
+    size = len(keys) if keys.ndim else 0
+    _check_array(tensors, f"{number}.keys", np.uint32, (size,))
+    _check_array(tensors, f"{number}.idf", np.uint8, (size,))
+    _check_array(tensors, f"{number}.weights", np.int8, (rows, size))
+    _check_array(tensors, f"{number}.idf_step", np.float32, (1,))
+    _check_array(tensors, f"{number}.steps", np.float32, (rows,))
+    if (keys[1:] <= keys[:-1]).any():
+        raise ValueError(f"the n-gram keys of table {number} are not in ascending order")
+
+
+def _check_array(
+    tensors: Mapping[str, NDArray[Any]], name: str, dtype: type, shape: tuple[int, ...]
+) -> None:
+    array = tensors.get(name)
+    if array is None or array.dtype != dtype or array.shape != shape:
+        raise ValueError(f"the n-gram array {name} must be {dtype.__name__} of shape {shape}")
+    if not np.isfinite(array).all():
+        raise ValueError(f"the n-gram array {name} must hold finite numbers")
 
 
 def ngram_specs(settings: NgramSettings) -> list[NgramSpec]:

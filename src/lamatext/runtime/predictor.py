@@ -24,14 +24,16 @@ from lamatext.explain.occlusion import MAX_OCCLUSIONS, max_occlusions, occlusion
 from lamatext.ngrams.model import NgramModel
 from lamatext.runtime.engine import Engine, EngineOutput, Floats
 from lamatext.runtime.parallel import parallel_map
-from lamatext.saved.format import GRAPH, load_config, saved_recipe
+from lamatext.saved.format import load_config, saved_recipe
 from lamatext.saved.model_io import (
-    load_classifier_head,
     load_encoder,
     load_model,
     load_network,
     load_ngrams,
+    load_tensors,
 )
+from lamatext.saved.onnx_export import WITHOUT_GRAPH
+from lamatext.saved.quantization import dequantize
 
 CHUNK = 256  # texts that are encoded and sorted by length together
 BATCH_WORDS = 2048  # tokens per engine call, padding included; larger batches leave the CPU cache
@@ -59,18 +61,21 @@ class Predictor:
     def load(cls, folder: str | PathLike[str]) -> "Predictor":
         """Load a predictor from the folder of a saved model.
 
-        It runs in ONNX Runtime if the folder has an ONNX graph, otherwise in PyTorch.
+        ONNX Runtime runs the network; the systems te and bert run in PyTorch.
         """
         folder = Path(folder)
         config = load_config(folder)
         recipe = saved_recipe(folder, config)
         classes = np.array(config["labels"])
         encoder = load_encoder(folder, config, recipe)
-        if GRAPH in config["files"]:
+        if recipe.model.name not in WITHOUT_GRAPH:
             from lamatext.runtime.onnx_engine import OnnxEngine
 
-            head, ngrams = load_classifier_head(folder), load_ngrams(folder, config, recipe)
-            return cls(OnnxEngine.load(folder), encoder, classes, head, ngrams)
+            tensors = load_tensors(folder, recipe, encoder, classes=len(classes))
+            last = {name: t for name, t in tensors.items() if name.startswith("classifier.")}
+            head = ClassifierHead.from_tensors(dequantize(last))
+            ngrams = load_ngrams(folder, config, recipe)
+            return cls(OnnxEngine(recipe.model, tensors), encoder, classes, head, ngrams)
         require("torch", extra="train", purpose=f"the model {recipe.model.name}")
         from lamatext.runtime.torch_engine import TorchEngine
 

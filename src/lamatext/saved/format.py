@@ -24,7 +24,6 @@ from pydantic import ValidationError
 
 from lamatext.errors import ModelError
 from lamatext.saved.quantization import Storage
-from lamatext.saved.safetensors_layout import tensor_shapes
 from lamatext.settings import Recipe, Settings, TextSettings, TrainingSettings
 
 FORMAT = 2
@@ -103,6 +102,8 @@ def load_config(folder: str | PathLike[str]) -> Config:
         problem = "is a file" if folder.exists() else "no such folder"
         raise ModelError(f"{folder}: {problem}. Expected a folder written by lamatext train.")
     path = folder / CONFIG
+    if path.is_symlink():
+        _check_file(folder, CONFIG)
     if not path.is_file():
         unfinished = (folder / CHECKPOINT).is_file()
         advice = " Its training is unfinished: continue it with --resume." if unfinished else ""
@@ -163,37 +164,13 @@ def tokenizer_settings(folder: Path, config: Config) -> Config:
     settings = {renamed.get(name, name): value for name, value in read_json(path).items()}
     if unknown := settings.keys() - TOKENIZER_SETTINGS:
         raise ModelError(f"{path}: {min(unknown)} is not known to this version. Upgrade lamatext.")
-    return settings
-
-
-def check_tensor_shapes(folder: Path, recipe: Recipe, *, vocabulary: int, classes: int) -> None:
-    """Check that the tensor shapes in a folder of the saved format match its settings.
-
-    They must match ``config.json`` and ``vocab.txt``. Not for bert, whose shapes PyTorch checks.
-    """
-    model, shapes = recipe.model, tensor_shapes(folder / WEIGHTS)
-    last = "classifier.3" if model.classifier_width else "classifier.1"
-    expected = {
-        "embedding.weight": (vocabulary, recipe.text.vector_width),
-        "encoder.gru.weight_hh_l0": (3 * model.hidden_size, model.hidden_size),
-        f"{last}.bias": (classes,),
-    }
-    if model.classifier_width:
-        expected["classifier.0.bias"] = (model.classifier_width,)
-    expected |= {
-        name: (model.heads * model.rank, *shape[1:])
-        for name, shape in shapes.items()
-        if name.startswith("pooling.") and name.endswith(".q.weight")
-    }
-    for name, shape in expected.items():
-        if name not in shapes and name.startswith("encoder."):
-            continue  # a system without a GRU
-        if shapes.get(name) != shape:
-            raise ModelError(
-                f"{folder / WEIGHTS}: {name} is {shapes.get(name, 'missing')}, but {CONFIG} and "
-                f"{VOCAB} require {shape}. The files belong to different models: "
-                "train the model again."
-            )
+    if missing := TOKENIZER_SETTINGS - {"last_words"} - settings.keys():
+        raise ModelError(f"{path}: {min(missing)} is missing. Copy the folder again.")
+    try:
+        return TextSettings.model_validate(settings).model_dump(include=TOKENIZER_SETTINGS)
+    except ValidationError as error:
+        reason = error.errors()[0]["msg"]
+        raise ModelError(f"{path}: cannot be read: {reason}. Copy the folder again.") from None
 
 
 def read_json(path: Path) -> Config:
@@ -260,7 +237,7 @@ def _translate_recipe(recipe: Config, path: Path) -> Config:
         }
     model = translated.get("model")
     if isinstance(model, dict) and "score_input" in model:
-        model["score_input"] = SCORE_INPUTS.get(model["score_input"], model["score_input"])
+        model["score_input"] = SCORE_INPUTS.get(str(model["score_input"]))
     return translated
 
 
@@ -283,6 +260,17 @@ def _check_storage(path: Path, storage: object) -> None:
         )
 
 
+def _check_file(folder: Path, name: str) -> None:
+    """Raise ModelError unless the file exists, and within the folder if it is a symbolic link."""
+    path = folder / name
+    if not path.is_file():
+        raise ModelError(f"{folder}: {name} is missing. Save or copy the whole folder again.")
+    if path.is_symlink() and not path.resolve().is_relative_to(folder.resolve()):
+        raise ModelError(
+            f"{path}: is a symbolic link out of the model's folder. Copy the file itself."
+        )
+
+
 def _check_files(folder: Path, checksums: object) -> None:
     if not isinstance(checksums, dict):
         raise ModelError(
@@ -291,8 +279,7 @@ def _check_files(folder: Path, checksums: object) -> None:
     for name in FILES:
         if name in (CONFIG, CARD) or (name not in checksums and name not in REQUIRED):
             continue  # users may edit the model card
-        if not (folder / name).is_file():
-            raise ModelError(f"{folder}: {name} is missing. Save or copy the whole folder again.")
+        _check_file(folder, name)
         if name == METRICS and name not in checksums:
             continue  # add_metrics is replacing it, or was interrupted
         if checksum(folder / name) != checksums.get(name):

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
-from safetensors import SafetensorError, safe_open
-from safetensors.numpy import load_file, save
+from safetensors.numpy import save
 
 from lamatext import __version__
 from lamatext.atomic_write import write_text
@@ -19,7 +18,6 @@ from lamatext.data.text_encoder import Encoder, SubwordEncoder, TextEncoder
 from lamatext.data.tokenizer import make_tokenizer
 from lamatext.data.vocabulary import Vocabulary
 from lamatext.errors import ModelError, require
-from lamatext.explain.classifier_head import ClassifierHead
 from lamatext.ngrams.model import NgramModel
 from lamatext.saved.format import (
     CARD,
@@ -33,7 +31,6 @@ from lamatext.saved.format import (
     VOCAB,
     WEIGHTS,
     Config,
-    check_tensor_shapes,
     checksum,
     load_config,
     ngrams_file,
@@ -42,6 +39,7 @@ from lamatext.saved.format import (
     tokenizer_settings,
 )
 from lamatext.saved.quantization import Storage, dequantize, quantize
+from lamatext.saved.safetensors_layout import read_tensors
 from lamatext.settings import Recipe
 
 if TYPE_CHECKING:
@@ -126,23 +124,30 @@ def load_model(folder: str | PathLike[str]) -> SavedModel:
     folder = Path(folder)
     config = load_config(folder)
     recipe = saved_recipe(folder, config)
+    encoder = load_encoder(folder, config, recipe)
+    tensors = load_tensors(folder, recipe, encoder, classes=len(config["labels"]))
     return SavedModel(
         recipe=recipe,
         labels=config["labels"],
-        tensors=load_tensors(folder),
-        encoder=load_encoder(folder, config, recipe),
+        tensors=dequantize(tensors),
+        encoder=encoder,
         ngrams=load_ngrams(folder, config, recipe),
         facts={key: value for key, value in config.items() if key not in _WRITTEN_BY_SAVE},
         metrics=read_json(folder / METRICS),
     )
 
 
-def load_tensors(folder: Path) -> dict[str, NDArray[Any]]:
-    """Load the network's tensors from the folder of a saved model, dequantized to float32."""
-    try:
-        return dequantize(load_file(folder / WEIGHTS))
-    except (OSError, SafetensorError, KeyError) as error:
-        raise ModelError(f"{folder / WEIGHTS}: cannot be read: {error}.") from error
+def load_tensors(
+    folder: Path, recipe: Recipe, encoder: Encoder, *, classes: int
+) -> dict[str, NDArray[Any]]:
+    """Load and validate the saved network's tensors, as stored; PyTorch checks te's and bert's."""
+    from lamatext.saved.network_tensors import read_finite_tensors, read_network_tensors
+    from lamatext.saved.onnx_export import WITHOUT_GRAPH
+
+    if recipe.model.name in WITHOUT_GRAPH or not isinstance(encoder, TextEncoder):
+        return read_finite_tensors(folder)
+    words = len(encoder.vocabulary)
+    return read_network_tensors(folder, recipe, vocabulary=words, classes=classes)
 
 
 def load_network(model: SavedModel) -> "nn.Module":
@@ -160,7 +165,7 @@ def load_network(model: SavedModel) -> "nn.Module":
         rows = len(model.tensors["embedding.weight"])
         network = build_network(settings, vocabulary=rows, width=width, classes=len(model.labels))
     try:
-        network.load_state_dict({k: torch.from_numpy(v) for k, v in model.tensors.items()})
+        network.load_state_dict({name: torch.tensor(t) for name, t in model.tensors.items()})
     except RuntimeError as error:
         reason = " ".join(str(error).split())[:300]
         raise ModelError(
@@ -183,7 +188,6 @@ def load_encoder(folder: Path, config: Config, recipe: Recipe) -> Encoder:
     except (OSError, UnicodeDecodeError, KeyError) as error:
         raise ModelError(f"{folder}: {TOKENIZER} or {VOCAB} cannot be read: {error}.") from error
     vocabulary = Vocabulary.from_text(text)
-    check_tensor_shapes(folder, recipe, vocabulary=len(vocabulary), classes=len(config["labels"]))
     return TextEncoder(tokenizer, vocabulary, *limits)
 
 
@@ -193,16 +197,11 @@ def load_ngrams(folder: Path, config: Config, recipe: Recipe) -> NgramModel | No
     if path.name not in config["files"]:
         return None
     try:
-        return NgramModel.from_tensors(recipe.ngrams, load_file(path))
-    except (OSError, SafetensorError, KeyError) as error:
-        raise ModelError(f"{path}: cannot be read: {error}.") from error
-
-
-def load_classifier_head(folder: Path) -> ClassifierHead:
-    """Load only the classifier layers of a saved model, for explaining its predictions."""
-    with safe_open(folder / WEIGHTS, framework="numpy") as file:
-        names = [name for name in file.keys() if name.startswith("classifier.")]  # noqa: SIM118
-        return ClassifierHead.from_tensors(dequantize({n: file.get_tensor(n) for n in names}))
+        return NgramModel.from_tensors(
+            recipe.ngrams, read_tensors(path), classes=len(config["labels"])
+        )
+    except ValueError as error:
+        raise ModelError(f"{path}: {error}. Copy the folder again.") from error
 
 
 def _write_encoder(folder: Path, model: SavedModel) -> None:

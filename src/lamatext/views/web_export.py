@@ -16,7 +16,7 @@ from lamatext.data.token_ids import FIRST_WORD
 from lamatext.runtime.parity import Parity, measure_parity, random_texts
 from lamatext.runtime.predictor import Predictor
 from lamatext.saved.format import load_config, ngrams_file
-from lamatext.saved.model_io import load_model, load_tensors, save_model
+from lamatext.saved.model_io import load_model, save_model
 from lamatext.saved.quantization import Storage, quantize
 from lamatext.views.formatting import escaped
 from lamatext.views.html_assets import policy_hash, script_json
@@ -58,7 +58,7 @@ def export_web(folder: Path, out: Path, *, storage: Storage | None = None) -> We
         storage, parity = _default_storage(folder)
     else:
         parity = _compare_storage(folder, storage)
-    weights = save(quantize(load_tensors(folder), storage))
+    weights = save(quantize(load_model(folder).tensors, storage))
     ngrams = ngrams_file(folder).read_bytes() if description["ngrams"] else None
     html = build_html(description, weights, ngrams)
     write_text(out, html)

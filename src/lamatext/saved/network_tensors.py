@@ -1,0 +1,151 @@
+"""The tensors of a saved network: which ones a system has, and reading them with full validation.
+
+A saved folder may come from a stranger. Before C code, ONNX Runtime or numba see a tensor, its
+name, shape, type and values are checked against the settings.
+Shapes: V words, E embedding width, h GRU units, D state width, M heads, k rank, C classes.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+
+from lamatext.errors import ModelError
+from lamatext.saved.format import CONFIG, VOCAB, WEIGHTS
+from lamatext.saved.quantization import SCALE, Array
+from lamatext.saved.safetensors_layout import read_tensors
+from lamatext.settings import Recipe
+
+Shapes = dict[str, tuple[int, ...]]
+
+_WINDOWS = (3, 4, 5)  # words that the filters of the CNN cover
+
+
+def read_network_tensors(
+    folder: Path, recipe: Recipe, *, vocabulary: int, classes: int
+) -> dict[str, Array]:
+    """Read ``model.safetensors`` and validate every tensor against the settings.
+
+    Returns:
+        The tensors as stored (float32, float16, or int8 with a scale per row).
+    """
+    path = folder / WEIGHTS
+    tensors = read_tensors(path)
+    shapes = network_shapes(recipe, vocabulary=vocabulary, classes=classes)
+    stored_scales = {name + SCALE for name, tensor in tensors.items() if tensor.dtype == np.int8}
+    if unknown := tensors.keys() - shapes.keys() - stored_scales:
+        raise ModelError(
+            f"{path}: {min(unknown)} is no tensor of {recipe.model.name} as {CONFIG} describes it. "
+            "The files belong to different models: train the model again."
+        )
+    for name, shape in shapes.items():
+        _check_tensor(path, name, tensors, shape)
+    return tensors
+
+
+def read_finite_tensors(folder: Path) -> dict[str, Array]:
+    """Read ``model.safetensors`` of a system whose tensor shapes PyTorch checks (te, bert)."""
+    path = folder / WEIGHTS
+    tensors = read_tensors(path)
+    for name, tensor in tensors.items():
+        if name.removesuffix(SCALE) not in tensors:
+            raise ModelError(f"{path}: {name} belongs to no tensor. Copy the folder again.")
+        if not name.endswith(SCALE):
+            _check_tensor(path, name, tensors, tensor.shape)
+    return tensors
+
+
+def _check_tensor(
+    path: Path, name: str, tensors: Mapping[str, Array], shape: tuple[int, ...]
+) -> None:
+    tensor = tensors.get(name)
+    if tensor is None or tensor.shape != shape:
+        found = "missing" if tensor is None else tensor.shape
+        raise ModelError(
+            f"{path}: {name} is {found}, but {CONFIG} and {VOCAB} require {shape}. The files "
+            "belong to different models: train the model again."
+        )
+    if tensor.dtype == np.int8:
+        scale = tensors.get(name + SCALE)
+        valid = scale is not None and scale.dtype == np.float32 and scale.shape == shape[:1]
+        if scale is None or not valid or tensor.ndim != 2:
+            raise ModelError(
+                f"{path}: {name} is stored as int8 without a float32 scale for each of its rows. "
+                "Save or copy the model again."
+            )
+        tensor = scale
+    if tensor.dtype not in (np.float32, np.float16) or not np.isfinite(tensor).all():
+        raise ModelError(
+            f"{path}: {name} must hold finite float32, float16 or int8 numbers. "
+            "The file is damaged, or training diverged: train the model again."
+        )
+
+
+def network_shapes(recipe: Recipe, *, vocabulary: int, classes: int) -> Shapes:
+    """Return the name and shape of every tensor of a network; not for te and bert."""
+    model, width = recipe.model, recipe.text.vector_width
+    shapes: Shapes = {"embedding.weight": (vocabulary, width)}
+    match model.name:
+        case "avg" | "lama-encoder":
+            states = width
+        case "cnn":
+            states = len(_WINDOWS) * model.cnn_filters
+            for number, size in enumerate(_WINDOWS):
+                shapes[f"encoder.windows.{number}.weight"] = (model.cnn_filters, width, size)
+                shapes[f"encoder.windows.{number}.bias"] = (model.cnn_filters,)
+        case _:
+            states = 2 * model.hidden_size
+            shapes |= _gru_shapes(width, model.hidden_size)
+    pooling, rows = _pooling_shapes(recipe, states=states)
+    return shapes | pooling | _classifier_shapes(recipe, inputs=rows * states, classes=classes)
+
+
+def _gru_shapes(width: int, hidden: int) -> Shapes:
+    sizes = {
+        "weight_ih": (3 * hidden, width),
+        "weight_hh": (3 * hidden, hidden),
+        "bias_ih": (3 * hidden,),
+        "bias_hh": (3 * hidden,),
+    }
+    return {
+        f"encoder.gru.{name}_l0{direction}": shape
+        for direction in ("", "_reverse")
+        for name, shape in sizes.items()
+    }
+
+
+def _pooling_shapes(recipe: Recipe, *, states: int) -> tuple[Shapes, int]:
+    """Return the tensors of the pooling and the number of rows of its text embedding."""
+    model, context = recipe.model, recipe.text.vector_width
+    if model.name in ("avg", "bigru", "cnn"):
+        return {}, 1
+    if model.name == "san":
+        inner = model.san_width
+        return {"pooling.w1.weight": (inner, states), "pooling.w2.weight": (model.heads, inner)}, (
+            model.heads
+        )
+    shapes: Shapes = {}
+    if model.score_input == "projected":
+        shapes = {"pooling.project.weight": (states, states), "pooling.project.bias": (states,)}
+    if model.name == "bilinear":
+        return shapes | {"pooling.weight": (context, states)}, 1
+    if model.name == "lama":
+        context = states
+        shapes["pooling.context"] = (states,)
+    scores = model.heads * model.rank
+    shapes |= {"pooling.p.weight": (scores, context), "pooling.q.weight": (scores, states)}
+    if model.initial_temperature is not None:
+        shapes["pooling.log_temperature"] = (model.heads,)
+    return shapes, model.heads
+
+
+def _classifier_shapes(recipe: Recipe, *, inputs: int, classes: int) -> Shapes:
+    hidden = recipe.model.classifier_width
+    if not hidden:
+        return {"classifier.1.weight": (classes, inputs), "classifier.1.bias": (classes,)}
+    return {
+        "classifier.0.weight": (hidden, inputs),
+        "classifier.0.bias": (hidden,),
+        "classifier.3.weight": (classes, hidden),
+        "classifier.3.bias": (classes,),
+    }

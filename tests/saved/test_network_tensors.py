@@ -1,0 +1,158 @@
+"""Tensors of a saved network: names, shapes, types and values are checked before anything runs."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from safetensors.numpy import load_file, save_file
+
+from lamatext import ModelError, Predictor, TextClassifier
+from lamatext.nn.network import build_network
+from lamatext.saved.format import CONFIG, NGRAMS_OF_FORMAT_1, WEIGHTS, checksum
+from lamatext.saved.network_tensors import network_shapes
+from lamatext.settings import Recipe
+
+FIXTURE = Path(__file__).parents[1] / "fixtures" / "format-1"
+
+Tensors = dict[str, NDArray[Any]]
+Change = Callable[[Tensors], object]
+
+VARIANTS: list[dict[str, object]] = [
+    {},
+    {"model.classifier_width": 0},
+    {"model.score_input": "states", "model.rank": 2},
+    {"model.initial_temperature": 4.0},
+]
+
+
+@pytest.mark.parametrize("values", VARIANTS)
+@pytest.mark.parametrize(
+    "name",
+    ["lama", "lama-ctx", "lama-ctx-dp", "lama-encoder", "bilinear", "san", "bigru", "cnn", "avg"],
+)
+def test_the_expected_shapes_are_those_of_the_network(name: str, values: dict[str, object]) -> None:
+    sizes = {"model.name": name, "model.hidden_size": 7, "model.heads": 3, "text.vector_width": 12}
+    recipe = Recipe().with_values({**sizes, **values})
+    network = build_network(recipe.model, vocabulary=20, width=12, classes=5)
+
+    expected = {key: tuple(tensor.shape) for key, tensor in network.state_dict().items()}
+
+    assert network_shapes(recipe, vocabulary=20, classes=5) == expected
+
+
+def change_tensors(folder: Path, file: str, change: Change) -> None:
+    """Change the tensors of a saved model and recompute its checksum, as an attacker would."""
+    tensors = load_file(folder / file)
+    change(tensors)
+    save_file(tensors, folder / file)
+    sign(folder, file)
+
+
+def sign(folder: Path, file: str) -> None:
+    config = json.loads((folder / CONFIG).read_text())
+    config["files"][file] = checksum(folder / file)
+    (folder / CONFIG).write_text(json.dumps(config))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return Path(shutil.copytree(FIXTURE, tmp_path / "model"))
+
+
+def put(name: str, make: Callable[[NDArray[Any]], NDArray[Any]]) -> Change:
+    def change(tensors: Tensors) -> None:
+        tensors[name] = np.ascontiguousarray(make(tensors[name]))
+
+    return change
+
+
+HOSTILE: dict[str, Change] = {
+    "GRU input wider than the embedding": put(
+        "encoder.gru.weight_ih_l0", lambda t: np.zeros((len(t), 4000), t.dtype)
+    ),
+    "three biases": put("encoder.gru.bias_hh_l0", lambda t: t[:3]),
+    "no reverse direction": lambda tensors: tensors.pop("encoder.gru.weight_hh_l0_reverse"),
+    "NaN": put("encoder.gru.bias_ih_l0", lambda t: np.full_like(t, np.nan)),
+    "infinity": put("classifier.1.bias", lambda t: np.full_like(t, np.inf)),
+    "scale is NaN": put("embedding.weight.scale", lambda t: np.full_like(t, np.nan)),
+    "scale is missing": lambda tensors: tensors.pop("embedding.weight.scale"),
+    "scale is short": put("embedding.weight.scale", lambda t: t[:2]),
+    "int64": put("pooling.q.weight", lambda t: t.astype(np.int64)),
+    "uint8": put("pooling.q.weight", lambda t: t.astype(np.uint8)),
+    "int8 vector": put("classifier.1.bias", lambda t: t.astype(np.int8)),
+    "unknown tensor": lambda tensors: tensors.update(more=np.zeros(3, np.float32)),
+    "no tensor": lambda tensors: tensors.clear(),
+}
+
+
+@pytest.mark.parametrize("load", [Predictor.load, TextClassifier.load])
+@pytest.mark.parametrize("case", HOSTILE)
+def test_a_hostile_network_is_refused(case: str, load: Callable[[Path], Any], folder: Path) -> None:
+    change_tensors(folder, WEIGHTS, HOSTILE[case])
+
+    with pytest.raises(ModelError, match=r"model\.safetensors: "):
+        load(folder).predict_proba(["a superb film"])
+
+
+HOSTILE_NGRAMS: dict[str, Change] = {
+    "keys out of order": put("0.keys", lambda t: t[::-1].copy()),
+    "weights of three classes": put("0.weights", lambda t: np.repeat(t, 3, axis=0)),
+    "steps are NaN": put("0.steps", lambda t: np.full_like(t, np.nan)),
+    "idf is short": put("0.idf", lambda t: t[:-1]),
+    "bias is int8": put("bias", lambda t: t.astype(np.int8)),
+    "keys are missing": lambda tensors: tensors.pop("0.keys"),
+}
+
+
+@pytest.mark.parametrize("case", HOSTILE_NGRAMS)
+def test_a_hostile_n_gram_model_is_refused(case: str, folder: Path) -> None:
+    change_tensors(folder, NGRAMS_OF_FORMAT_1, HOSTILE_NGRAMS[case])
+
+    with pytest.raises(ModelError, match=r"wide\.safetensors: .*n-gram"):
+        Predictor.load(folder).predict_proba(["a superb film"])
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"\xff" * 8,
+        (2).to_bytes(8, "little") + b"[]",
+        (60).to_bytes(8, "little")
+        + b'{"a":{"dtype":"F32","shape":[9],"data_offsets":[0,4]}}'.ljust(60),
+        (60).to_bytes(8, "little")
+        + b'{"a":{"dtype":"F32","shape":[-1],"data_offsets":[4,0]}}'.ljust(60),
+        (60).to_bytes(8, "little") + b'{"a":{"dtype":"F32"}}'.ljust(60),
+        (60).to_bytes(8, "little") + b'{"a":{"dtype":[],"shape":1,"data_offsets":2}}'.ljust(60),
+    ],
+)
+def test_a_damaged_safetensors_file_is_named(data: bytes, folder: Path) -> None:
+    (folder / WEIGHTS).write_bytes(data)
+    sign(folder, WEIGHTS)
+
+    with pytest.raises(ModelError, match=r"model\.safetensors: not a valid safetensors file"):
+        Predictor.load(folder)
+
+
+@pytest.mark.parametrize("file", [WEIGHTS, CONFIG])
+def test_a_symbolic_link_out_of_the_folder_is_refused(
+    file: str, folder: Path, tmp_path: Path
+) -> None:
+    shutil.move(folder / file, tmp_path / "elsewhere")
+    (folder / file).symlink_to(tmp_path / "elsewhere")
+
+    with pytest.raises(ModelError, match="symbolic link out of the model's folder"):
+        Predictor.load(folder)
+
+
+def test_a_hostile_graph_in_the_folder_is_never_run(folder: Path) -> None:
+    before = Predictor.load(folder).predict_proba(["a superb film"])
+    (folder / "model.onnx").write_bytes(b"Loop forever")
+    sign(folder, "model.onnx")
+
+    np.testing.assert_array_equal(Predictor.load(folder).predict_proba(["a superb film"]), before)

@@ -21,14 +21,20 @@ Arrays = dict[str, NDArray[np.generic]]
 
 
 def cache_folder() -> Path:
-    """Return the cache folder: ``$LAMATEXT_CACHE``, or ``lamatext`` in the user's cache folder."""
+    """Return the folder of the disk cache.
+
+    It is ``$LAMATEXT_CACHE`` if set, otherwise ``lamatext`` in the user's cache folder.
+    """
     if folder := os.environ.get("LAMATEXT_CACHE"):
         return Path(folder)
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "lamatext"
 
 
 def cached(kind: str, key: str, compute: Callable[[], Arrays]) -> Arrays:
-    """Return arrays from the disk cache, or compute and store them; disk errors are ignored."""
+    """Return arrays from the disk cache, or compute them and add them to the cache.
+
+    Disk errors are ignored.
+    """
     path = cache_folder() / f"{kind}-{key}.safetensors"
     with suppress(OSError, SafetensorError):
         arrays = load_file(path)
@@ -43,7 +49,7 @@ def cached(kind: str, key: str, compute: Callable[[], Arrays]) -> Arrays:
 
 
 def fingerprint(*parts: object) -> str:
-    """Return a hash of texts, arrays, settings and numbers, for use as a cache key."""
+    """Return a hash of the given texts, arrays and settings, for use as a cache key."""
     digest = hashlib.blake2b(digest_size=16)
     for part in parts:
         if isinstance(part, pa.ChunkedArray):
@@ -57,7 +63,7 @@ def fingerprint(*parts: object) -> str:
 
 
 def _digest_texts(digest: hashlib.blake2b, texts: pa.ChunkedArray) -> None:
-    """Add texts to a cache fingerprint that does not depend on their division into chunks."""
+    """Add texts to a cache fingerprint, independently of how the column is divided into chunks."""
     lengths = hashlib.blake2b(digest_size=16)
     for chunk in texts.chunks:
         column = chunk.cast(pa.large_string())

@@ -25,7 +25,7 @@ _METADATA_WORDS = frozenset(
 
 
 def choose_text_column(columns: Sequence[str], requested: str | None, name: str) -> str:
-    """Return the requested text column, or detect it by its name.
+    """Return the text column that the user requested, or detect one by its name.
 
     Args:
         columns: the names of all columns.
@@ -48,7 +48,11 @@ def choose_text_column(columns: Sequence[str], requested: str | None, name: str)
 def choose_label_column(
     columns: Sequence[str], requested: str | None, text_column: str, name: str
 ) -> str:
-    """Return the requested label column, or detect it by its name; raise DataError if none fits."""
+    """Return the label column that the user requested, or detect one by its name.
+
+    Raises:
+        DataError: no column fits.
+    """
     if requested is not None:
         if requested == text_column:
             raise DataError(
@@ -88,7 +92,10 @@ def _check_unique(columns: Sequence[str], column: str, name: str) -> str:
 
 
 def _detect_by_name(columns: Sequence[str], names: Sequence[str]) -> str | None:
-    """Detect a column by the most preferred name, or by a name that only one column contains."""
+    """Detect a column whose name equals or contains one of the preferred names.
+
+    An equal name takes precedence; a name that contains one counts only if no other column does.
+    """
     by_plain_name = {_plain_name(column): column for column in reversed(columns)}
     for name in names:
         if name in by_plain_name:

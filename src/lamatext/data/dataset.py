@@ -12,7 +12,7 @@ from lamatext.errors import DataError
 
 @dataclass(frozen=True, slots=True)
 class Dataset:
-    """A dataset of texts and labels as Arrow columns, with the name of its source."""
+    """Dataset of texts and labels as Arrow columns, with the name of its source."""
 
     texts: pa.ChunkedArray  # large_string, no nulls
     labels: pa.ChunkedArray | None  # string, int64 or bool, no nulls; None for unlabelled texts
@@ -24,7 +24,7 @@ class Dataset:
         return len(self.texts)
 
     def require_labels(self) -> pa.ChunkedArray:
-        """Return the label column of the dataset; raise DataError if it has no labels."""
+        """Return the label column of the dataset, or raise DataError if it has no labels."""
         if self.labels is None:
             raise DataError(
                 f"{self.source}: no labels. Name the column that holds them with --label-column."
@@ -32,17 +32,23 @@ class Dataset:
         return self.labels
 
     def take(self, rows: NDArray[np.int64]) -> "Dataset":
-        """Return a dataset with the texts and labels at ``rows``, in that order."""
+        """Return a new dataset with only the given rows, in the given order."""
         labels = None if self.labels is None else _take_rows(self.labels, rows)
         return replace(self, texts=_take_rows(self.texts, rows), labels=labels)
 
     def rename_labels(self, names: dict[str, str]) -> "Dataset":
-        """Return the dataset with new label names; a label without a new name stays as it is."""
+        """Return a copy of the dataset with renamed labels.
+
+        A label that is not in ``names`` stays as it is.
+        """
         labels = [names.get(label, label) for label in self.require_labels().to_pylist()]
         return replace(self, labels=pa.chunked_array([labels], pa.string()))
 
     def concatenate(self, other: "Dataset") -> "Dataset":
-        """Return the rows of this dataset followed by those of ``other``; both need labels."""
+        """Return a dataset with the rows of this one followed by those of another.
+
+        Both need labels.
+        """
         first, second = self.require_labels(), other.require_labels()
         return replace(
             self,
@@ -52,14 +58,17 @@ class Dataset:
 
 
 def text_batches(column: pa.ChunkedArray, size: int = 4096) -> Iterator[pa.Array]:
-    """Yield the rows of a dataset column in batches, to bound the memory of Python strings."""
+    """Yield the rows of a dataset column in batches, to limit the memory for Python strings."""
     for chunk in column.chunks:
         for start in range(0, len(chunk), size):
             yield chunk.slice(start, size)
 
 
 def _take_rows(column: pa.ChunkedArray, rows: NDArray[np.int64]) -> pa.ChunkedArray:
-    """Take rows of a dataset column; ascending ones chunk by chunk, which avoids a copy of it."""
+    """Select rows of a dataset column.
+
+    Ascending rows are taken chunk by chunk, which avoids a copy of the whole column.
+    """
     if (np.diff(rows) < 0).any():
         return column.take(pa.array(rows, pa.int64()))
     starts = np.cumsum([0, *(len(chunk) for chunk in column.chunks)])

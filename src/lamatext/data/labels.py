@@ -19,28 +19,34 @@ _SHOWN_LABELS = 20
 
 @dataclass(frozen=True, slots=True)
 class LabelEncoder:
-    """Label encoder: labels to class indices and back; an index is a position in ``classes``."""
+    """Label encoder that converts labels to class indices and back.
+
+    A class index is a position in ``classes``.
+    """
 
     classes: tuple[Label, ...]  # distinct labels in the order of numpy.unique
 
     @classmethod
     def fit(cls, labels: LabelColumn) -> "LabelEncoder":
-        """Create a label encoder whose classes are the distinct labels, sorted."""
+        """Create a label encoder whose classes are the sorted distinct labels."""
         distinct, _ = _distinct_labels(labels)
         return cls(tuple(np.unique(distinct).tolist()))
 
     @property
     def names(self) -> list[str]:
-        """The classes as strings, in the order of the class indices."""
+        """Return the class labels as strings, in the order of the class indices."""
         return [str(label) for label in self.classes]
 
     @property
     def class_array(self) -> NDArray[Any]:
-        """The classes as a numpy array of str, int64 or bool, in the order of the class indices."""
+        """Return the class labels as a NumPy array, in the order of the class indices.
+
+        Its type is str, int64 or bool.
+        """
         return np.array(self.classes)
 
     def encode(self, labels: LabelColumn, *, source: str = "labels") -> ClassIndices:
-        """Return the class index of each label.
+        """Encode each label as its class index.
 
         Labels read from a file are strings: they also match int and bool classes.
 
@@ -69,7 +75,10 @@ class LabelEncoder:
         return indices
 
     def decode(self, indices: NDArray[np.integer[Any]]) -> NDArray[Any]:
-        """Return the label of each class index as an array of str, int64 or bool."""
+        """Decode class indices into the corresponding labels.
+
+        The array has the type str, int64 or bool.
+        """
         labels: NDArray[Any] = self.class_array[indices]
         return labels
 
@@ -87,6 +96,6 @@ def _distinct_labels(labels: LabelColumn) -> tuple[NDArray[Any], ClassIndices]:
 
 
 def _written(label: Label) -> str:
-    """Write a label as in a file; ``True`` and ``true`` are the same label."""
+    """Return a label as a string, with boolean labels in lower case as in data files."""
     text = str(label)
     return text.lower() if text in ("True", "False") else text

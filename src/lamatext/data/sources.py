@@ -22,7 +22,7 @@ def load_dataset(
     label_column: str | None = None,
     format: str | None = None,
 ) -> Dataset:
-    """Load the texts and labels of a data source.
+    """Load the texts and labels of a data source, such as a file, a folder or a named data set.
 
     Args:
         source: a file, a folder, ``-`` for stdin, a named data set, or ``hf:OWNER/NAME``.
@@ -38,7 +38,10 @@ def load_dataset(
 
 
 def open_table(source: str, *, split: str = "train", format: str | None = None) -> Table:
-    """Open a data source as a table; a named data set takes precedence over a folder."""
+    """Open a data source, such as a file, a folder or a named data set, as a table.
+
+    A named data set takes precedence over a folder of that name.
+    """
     if source.startswith(PREFIX):
         return hub_table(source, split)
     if _is_named_dataset(source):
@@ -51,7 +54,7 @@ def open_table(source: str, *, split: str = "train", format: str | None = None) 
 
 
 def has_test_split(source: str) -> bool:
-    """Return whether a data source has its own test split."""
+    """Return whether a data source has a test split of its own."""
     if source.startswith(PREFIX):
         return "test" in hub_splits(source)
     if _is_named_dataset(source):
@@ -60,7 +63,11 @@ def has_test_split(source: str) -> bool:
 
 
 def _is_named_dataset(source: str) -> bool:
-    """Return whether the source is a named data set; raise DataError for a misspelt name."""
+    """Return whether a data source is a named data set.
+
+    Raises:
+        DataError: the source looks like a misspelt name.
+    """
     if source in CATALOG:
         return True
     if source == "-" or source.startswith(PREFIX):

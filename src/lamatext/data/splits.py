@@ -17,7 +17,7 @@ Rows = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """Row indices of the training set and of the validation set."""
+    """Split of the rows into a training and a validation set, stored as row indices."""
 
     train: Rows
     validation: Rows
@@ -26,7 +26,7 @@ class Split:
 def stratified_split(
     labels: LabelColumn, fractions: Sequence[float], seed: int
 ) -> tuple[Rows, ...]:
-    """Split rows at random so that each part has the same class proportions.
+    """Split the rows at random into parts with the same class proportions.
 
     Each part gets its fraction of each label to within a row or two. The first part is the training
     part: every label has a row there, and labels that occur once stay there, with a UserWarning.
@@ -59,7 +59,7 @@ def stratified_split(
 def hold_out(
     labels: LabelColumn, fraction: float, seed: int, *, source: str = "the data"
 ) -> tuple[Rows, Rows]:
-    """Split off a stratified fraction of the rows; return the remaining and the held-out rows.
+    """Split off a stratified part of the rows; return the remaining and the held-out rows.
 
     Raises:
         DataError: if there are too few texts to hold any out.
@@ -74,7 +74,7 @@ def hold_out(
 
 
 def hold_out_validation(labels: LabelColumn, fraction: float, seed: int) -> Split:
-    """Split rows into a stratified training and validation set.
+    """Split the rows into a training set and a stratified validation set.
 
     With too few texts, the training set is the validation set too, with a UserWarning.
     """
@@ -90,7 +90,7 @@ def hold_out_validation(labels: LabelColumn, fraction: float, seed: int) -> Spli
 
 
 def folds(labels: LabelColumn, k: int, seed: int) -> Iterator[tuple[Rows, Rows]]:
-    """Yield the training rows and the held-out rows of each of ``k`` cross-validation folds.
+    """Yield the training rows and the held-out rows of each cross-validation fold.
 
     Every row is held out once, except labels that occur once: these are always training rows.
     """
@@ -108,7 +108,10 @@ def folds(labels: LabelColumn, k: int, seed: int) -> Iterator[tuple[Rows, Rows]]
 
 
 def _codes(labels: LabelColumn) -> tuple[ClassIndices, list[str]]:
-    """Number the labels in order of first appearance, on which the split of a seed depends."""
+    """Convert the labels to integer codes for a split, numbered by first appearance.
+
+    The rows that a seed selects depend on this order.
+    """
     column = labels if isinstance(labels, pa.Array | pa.ChunkedArray) else pa.array(list(labels))
     if isinstance(column, pa.ChunkedArray):
         column = column.combine_chunks()
@@ -138,7 +141,10 @@ def _shuffled_by_label(codes: ClassIndices, rng: np.random.Generator) -> Rows:
 
 
 def _evenly_spaced(size: int, count: int, rng: np.random.Generator) -> NDArray[np.bool_]:
-    """Mark evenly spaced rows: if they are grouped by label, this is a stratified split."""
+    """Select evenly spaced rows for a split, starting at a random offset.
+
+    If the rows are grouped by label, the selection is stratified.
+    """
     picked = np.zeros(size, dtype=bool)
     positions = ((np.arange(count) + rng.random()) * size / max(count, 1)).astype(np.int64)
     picked[np.minimum(positions, size - 1)] = True
@@ -148,7 +154,10 @@ def _evenly_spaced(size: int, count: int, rng: np.random.Generator) -> NDArray[n
 def _complete_training(
     train: Rows, held_out: list[Rows], codes: ClassIndices, label_count: int
 ) -> tuple[Rows, list[Rows]]:
-    """Move a held-out row to the training rows of a split for each label that has none there."""
+    """Ensure that every label occurs in the training part of a split.
+
+    For a label that does not, one of its held-out rows is moved there.
+    """
     absent = np.flatnonzero(np.bincount(codes[train], minlength=label_count) == 0)
     for label in absent:
         for i, part in enumerate(held_out):

@@ -16,7 +16,7 @@ _SPACE = 0x20  # bytes up to this one are whitespace or control characters
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """Summary of a dataset and of its overlap with a test set."""
+    """Summary of a dataset: class balance, text lengths, duplicates and overlap with a test set."""
 
     source: str
     rows: int
@@ -30,7 +30,7 @@ class Summary:
 
 
 def summarize_dataset(train: Dataset, test: Dataset | None = None) -> Summary:
-    """Summarize a dataset and, if there is a test set, its overlap with that."""
+    """Compute the summary of a dataset, including its overlap with an optional test set."""
     words = word_counts(train.texts)
     hashes = _hashes(train.texts)
     distinct = np.unique(hashes)
@@ -49,7 +49,7 @@ def summarize_dataset(train: Dataset, test: Dataset | None = None) -> Summary:
 
 
 def class_counts(dataset: Dataset) -> dict[str, int]:
-    """Count the rows of each label for the summary, the most frequent label first."""
+    """Count the rows per label for the dataset summary, the most frequent label first."""
     if dataset.labels is None:
         return {}
     counts = [
@@ -59,7 +59,10 @@ def class_counts(dataset: Dataset) -> dict[str, int]:
 
 
 def word_counts(texts: pa.ChunkedArray) -> NDArray[np.int64]:
-    """Count the words of each text for the dataset summary, separated by ASCII whitespace."""
+    """Count the words in each text for the dataset summary.
+
+    Words are separated by ASCII whitespace.
+    """
     return np.concatenate([_count_words(batch) for batch in text_batches(texts)])
 
 

@@ -17,20 +17,23 @@ T = TypeVar("T")
 
 
 class Encoder(Protocol):
-    """Interface of a text encoder: ``TextEncoder`` for words, ``SubwordEncoder`` for subwords."""
+    """Interface of the text encoders, which convert texts to token ids.
+
+    ``TextEncoder`` encodes words, ``SubwordEncoder`` subwords.
+    """
 
     def encode(self, texts: Iterable[str]) -> TokenIds:
-        """Encode each text as the token ids that the network reads."""
+        """Encode each text as token ids."""
         ...
 
     def encode_with_spans(self, text: str) -> tuple[Ids, list[Span]]:
-        """Encode one text; return its token ids and the character span of each token."""
+        """Encode one text and return its token ids with the character span of each token."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class TextEncoder:
-    """Text encoder with a word tokenizer and a vocabulary."""
+    """Text encoder that splits texts into words and looks them up in a vocabulary."""
 
     tokenizer: Tokenizer
     vocabulary: Vocabulary
@@ -39,7 +42,10 @@ class TextEncoder:
     last_words: int = 0  # how many of ``max_words`` are taken from the end of a long text
 
     def encode(self, texts: Iterable[str]) -> TokenIds:
-        """Encode each text as word ids; a text without any known word becomes one unknown word."""
+        """Encode each text as word ids.
+
+        A text without any known word becomes one unknown word.
+        """
         return self.encode_words(map(self.tokenizer.words, texts))
 
     def encode_words(self, texts: Iterable[Sequence[str]]) -> TokenIds:
@@ -47,7 +53,7 @@ class TextEncoder:
         return TokenIds.from_lists([self._ids(words) for words in texts])
 
     def encode_with_spans(self, text: str) -> tuple[Ids, list[Span]]:
-        """Encode one text; return its word ids and the character span of each of those words."""
+        """Encode one text and return its word ids with the character span of each word."""
         known, word_spans = self.vocabulary.ids, self.tokenizer.spans(text)
         ids, spans = [], []
         for word, span in zip(self.tokenizer.words(text), word_spans, strict=True):
@@ -68,17 +74,23 @@ class TextEncoder:
         return self._shorten(ids) or [UNK]
 
     def _shorten(self, items: list[T]) -> list[T]:
-        """Return the first and the last words of a text that is too long for the text encoder."""
+        """Keep only the first and last words of a text that is too long for the text encoder."""
         if self.max_words is None or len(items) <= self.max_words:
             return items
         return items[: self.max_words - self.last_words] + items[len(items) - self.last_words :]
 
 
 class SubwordEncoder:
-    """Subword encoder with a Hugging Face tokenizer, including its special tokens."""
+    """Text encoder that splits texts into subwords with a Hugging Face tokenizer.
+
+    The special tokens of the tokenizer are included.
+    """
 
     def __init__(self, tokenizer: Any, max_words: int | None = None) -> None:
-        """Wrap a ``tokenizers.Tokenizer``; ``max_words`` None keeps its own length limit."""
+        """Create a subword encoder from a Hugging Face tokenizer.
+
+        If ``max_words`` is None, the tokenizer keeps its own length limit.
+        """
         tokenizer.no_padding()
         if max_words is not None:
             tokenizer.enable_truncation(max_words)
@@ -86,27 +98,30 @@ class SubwordEncoder:
 
     @classmethod
     def from_json(cls, text: str, max_words: int | None = None) -> "SubwordEncoder":
-        """Create a subword encoder from the text of a ``tokenizer.json``."""
+        """Create a subword encoder from the content of a ``tokenizer.json`` file."""
         tokenizers = require("tokenizers", extra="bert", purpose="the model bert")
         return cls(tokenizers.Tokenizer.from_str(text), max_words)
 
     def to_json(self) -> str:
-        """Return the ``tokenizer.json`` of the subword encoder, including the length limit."""
+        """Return the subword encoder as the content of a ``tokenizer.json`` file.
+
+        The content includes the length limit.
+        """
         text: str = self._tokenizer.to_str()
         return text
 
     def __len__(self) -> int:
-        """Return the number of subwords in the vocabulary of the pretrained tokenizer."""
+        """Return the number of subwords that the text encoder knows."""
         return int(self._tokenizer.get_vocab_size())
 
     @property
     def max_words(self) -> int | None:
-        """The maximum number of subwords that the encoder reads of a text."""
+        """Return the maximum number of subwords per text that the text encoder keeps."""
         limit = self._tokenizer.truncation
         return None if limit is None else int(limit["max_length"])
 
     def encode(self, texts: Iterable[str]) -> TokenIds:
-        """Encode each text as subword ids."""
+        """Encode each text as subword ids with the Hugging Face tokenizer."""
         rows: list[list[int]] = []
         remaining = map(encodable, texts)
         while chunk := list(islice(remaining, CHUNK)):
@@ -114,6 +129,9 @@ class SubwordEncoder:
         return TokenIds.from_lists(rows)
 
     def encode_with_spans(self, text: str) -> tuple[Ids, list[Span]]:
-        """Encode one text as subword ids and character spans, (0, 0) for special tokens."""
+        """Encode one text and return its subword ids with the character span of each subword.
+
+        The span of a special token is (0, 0).
+        """
         encoding = self._tokenizer.encode(encodable(text))
         return np.array(encoding.ids, np.int32), list(encoding.offsets)

@@ -17,14 +17,17 @@ Indices = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class TokenIds:
-    """Token ids of n texts; those of text i are ``ids[offsets[i] : offsets[i + 1]]``."""
+    """Token ids of many texts, stored in one flat array with the offset of each text.
+
+    The ids of text i are ``ids[offsets[i] : offsets[i + 1]]``.
+    """
 
     ids: Ids  # (N,): the token ids of all texts, one text after the other
     offsets: Indices  # (n + 1,)
 
     @classmethod
     def from_lists(cls, rows: Iterable[Sequence[int] | Ids]) -> "TokenIds":
-        """Concatenate one list of token ids per text."""
+        """Create a TokenIds object from one list of token ids per text."""
         arrays = [np.asarray(row, dtype=np.int32) for row in rows]
         offsets = np.array([0, *accumulate(map(len, arrays))], dtype=np.int64)
         return cls(np.concatenate(arrays) if arrays else np.empty(0, np.int32), offsets)
@@ -37,11 +40,11 @@ class TokenIds:
 
     @property
     def lengths(self) -> Indices:
-        """The number of token ids of each text: (n,)."""
+        """Return the number of token ids in each text."""
         return np.diff(self.offsets)
 
     def take(self, rows: Indices) -> "TokenIds":
-        """Return the token ids of the texts at ``rows``, in that order."""
+        """Return the token ids of the given texts, in the given order."""
         lengths = self.lengths[rows]
         offsets = np.zeros(len(rows) + 1, dtype=np.int64)
         np.cumsum(lengths, out=offsets[1:])
@@ -49,12 +52,15 @@ class TokenIds:
         return TokenIds(self.ids[np.arange(offsets[-1]) + shift], offsets)
 
     def filter(self, keep: NDArray[np.bool_]) -> "TokenIds":
-        """Return the token ids that ``keep`` (N,) marks; a text may become empty."""
+        """Keep only the token ids that a boolean mask selects; a text may become empty."""
         kept_before = np.concatenate([[0], np.cumsum(keep)])
         return TokenIds(self.ids[keep], kept_before[self.offsets])
 
     def pad(self, rows: Indices) -> tuple[Ids, Ids]:
-        """Return the token ids at ``rows`` as a right-padded batch (B, T) and its lengths (B,)."""
+        """Return the token ids of some texts as a right-padded batch, and their lengths.
+
+        The batch is (B, T), the lengths are (B,).
+        """
         lengths = self.lengths[rows]
         padded = np.full((len(rows), int(lengths.max())), PAD, dtype=np.int32)
         padded[np.arange(padded.shape[1]) < lengths[:, None]] = self.take(rows).ids
@@ -62,9 +68,9 @@ class TokenIds:
 
 
 def batches_by_length(lengths: Indices, *, max_words: int) -> list[Indices]:
-    """Group texts of similar length into batches of at most ``max_words`` token ids with padding.
+    """Group texts of similar length into batches with a limited number of token ids.
 
-    A text longer than ``max_words`` is a batch of its own.
+    The limit is ``max_words``, counting padding; a text longer than that is a batch of its own.
     """
     order = np.argsort(lengths, kind="stable")
     batches, start = [], 0

@@ -29,28 +29,32 @@ _FLAGS = "\U0001f1e6-\U0001f1ff"  # two of these letters form the flag of a coun
 
 
 class Tokenizer(Protocol):
-    """Interface of a tokenizer: ``words`` and ``spans`` return the same words in the same order."""
+    """Interface of the tokenizers, which split a text into words and locate them in it.
+
+    ``words`` and ``spans`` return the same words in the same order.
+    """
 
     def words(self, text: str) -> list[str]:
-        """Split a text into words, in lower case if the tokenizer is set so."""
+        """Split a text into words, in lower case if the tokenizer is configured to do so."""
         ...
 
     def spans(self, text: str) -> list[Span]:
-        """Return the start and end character of each word that the tokenizer finds."""
+        """Return the character span of each word that the tokenizer finds in a text."""
         ...
 
 
 class WordTokenizer:
-    """Regular-expression tokenizer: runs of letters and digits; other characters on their own.
+    """Tokenizer that splits a text into words with a regular expression.
 
-    Apostrophes inside a word belong to it.
+    A word is a run of letters and digits, with apostrophes inside it; any other character is a word
+    of its own.
     """
 
     def __init__(self, *, lower: bool = True) -> None:
         self.lower = lower
 
     def words(self, text: str) -> list[str]:
-        """Split a text into words with the regular expression of the tokenizer."""
+        """Split a text into words with the tokenizer's regular expression."""
         if text.isascii():
             return _ascii_pattern().findall(text.lower() if self.lower else text)
         if not self.lower:
@@ -62,13 +66,16 @@ class WordTokenizer:
         return [word.lower() for word in _full_pattern().findall(text)]
 
     def spans(self, text: str) -> list[Span]:
-        """Return the character spans of the words that the regular expression matches."""
+        """Return the character span of each match of the tokenizer's regular expression."""
         pattern = _ascii_pattern() if text.isascii() else _full_pattern()
         return [match.span() for match in pattern.finditer(text)]
 
 
 class SpacyTokenizer:
-    """Tokenizer with spaCy's rules for English, as in the paper, without whitespace tokens."""
+    """Tokenizer that applies spaCy's rules for English and drops whitespace tokens.
+
+    The paper uses it.
+    """
 
     def __init__(self, *, lower: bool = True) -> None:
         spacy = require("spacy", extra="paper", purpose="text.tokenizer = spacy")
@@ -76,11 +83,11 @@ class SpacyTokenizer:
         self._split: Callable[[str], list[Any]] = spacy.blank("en").tokenizer
 
     def words(self, text: str) -> list[str]:
-        """Split a text into words with spaCy's tokenizer."""
+        """Split a text into words with the spaCy tokenizer."""
         return [token.lower_ if self.lower else token.text for token in self._tokens(text)]
 
     def spans(self, text: str) -> list[Span]:
-        """Return the character spans of the words that spaCy's tokenizer finds."""
+        """Return the character span of each word that the spaCy tokenizer finds in a text."""
         return [(token.idx, token.idx + len(token)) for token in self._tokens(text)]
 
     def _tokens(self, text: str) -> list[Any]:
@@ -88,24 +95,33 @@ class SpacyTokenizer:
 
 
 def encodable(text: str) -> str:
-    """Replace lone surrogates, which UTF-8 cannot encode, by "?"; tokenizer spans stay valid."""
+    """Replace lone surrogates, which UTF-8 cannot encode, with "?" before tokenizing a text.
+
+    The length does not change, so the spans of the words stay valid.
+    """
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def make_tokenizer(name: str, *, lower: bool) -> Tokenizer:
-    """Create the tokenizer that the setting ``text.tokenizer`` names."""
+    """Create the tokenizer that is selected by the setting ``text.tokenizer``."""
     return SpacyTokenizer(lower=lower) if name == "spacy" else WordTokenizer(lower=lower)
 
 
 @cache
 def _ascii_pattern() -> re.Pattern[str]:
-    """Compile the word pattern for ASCII text: possessive quantifiers make it a third faster."""
+    """Compile the regular expression with which the tokenizer splits ASCII text.
+
+    Possessive quantifiers make it a third faster.
+    """
     return re.compile(r"\w++(?:'\w++)*+|[^\w\s\x1c-\x1f]", re.ASCII)
 
 
 @cache
 def _full_pattern() -> re.Pattern[str]:
-    """Compile the word pattern for Unicode: combining marks stay with their letter or emoji."""
+    """Compile the regular expression with which the tokenizer splits Unicode text.
+
+    Combining marks stay with their letter or emoji.
+    """
     marks = _combining_marks()
     letter = rf"(?:[^\W{_UNSPACED}][{marks}]*)"
     sign = rf"[^\w\s](?:[{marks}{_MODIFIERS}]|\u200d[^\w\s])*"
@@ -115,7 +131,10 @@ def _full_pattern() -> re.Pattern[str]:
 
 
 def _combining_marks() -> str:
-    """Return the combining marks of the basic plane for a character class in a word pattern."""
+    """Return all Unicode combining marks, for the regular expression of the tokenizer.
+
+    Only those of the basic multilingual plane.
+    """
     return "".join(
         chr(code) for code in range(0x300, 0x10000) if unicodedata.category(chr(code))[0] == "M"
     )
@@ -123,31 +142,37 @@ def _combining_marks() -> str:
 
 @dataclass(frozen=True, slots=True)
 class TokenizedTexts:
-    """Tokenized texts of a dataset: each word is stored as its position in ``types``."""
+    """Tokenized texts of a dataset, with each distinct word stored only once.
+
+    A word of a text is stored as its position in ``types``.
+    """
 
     types: tuple[str, ...]  # the distinct words, in order of first appearance
     rows: TokenIds  # for each text the positions of its words in ``types``
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> "TokenizedTexts":
-        """Restore tokenized texts from the arrays of ``to_arrays``."""
+        """Restore tokenized texts from the arrays that ``to_arrays`` returned."""
         text = arrays["types"].tobytes().decode("utf-8", "surrogatepass")
         offsets = np.concatenate([[0], np.cumsum(arrays["lengths"], dtype=np.int64)])
         rows = TokenIds(arrays["ids"].astype(np.int32), offsets)
         return cls(tuple(text.split("\n")) if text else (), rows)
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the tokenized texts as arrays for a file: distinct words, ids and lengths."""
+        """Convert tokenized texts to arrays that can be saved in a file.
+
+        The arrays are the distinct words, the word ids and the text lengths.
+        """
         words = "\n".join(self.types).encode("utf-8", "surrogatepass")
         types = np.frombuffer(words, np.uint8)
         return {"types": types, "ids": self.rows.ids, "lengths": self.rows.lengths}
 
     def counts(self, rows: Indices) -> Indices:
-        """Count the occurrences of each distinct word in the tokenized texts at ``rows``."""
+        """Count how often each distinct word occurs in the given tokenized texts."""
         return np.bincount(self.rows.take(rows).ids, minlength=len(self.types))
 
     def words(self, rows: Indices) -> list[list[str]]:
-        """Return the words of the tokenized texts at ``rows`` as strings."""
+        """Return the words of the given tokenized texts as strings."""
         types = self.types
         return [[types[i] for i in self.rows[row]] for row in rows]
 
@@ -159,7 +184,10 @@ class TokenizedTexts:
         max_words: int | None = None,
         last_words: int = 0,
     ) -> TokenIds:
-        """Encode the tokenized texts like ``TextEncoder.encode``, without the strings."""
+        """Encode the tokenized texts as vocabulary ids, without converting them back to strings.
+
+        The result equals that of ``TextEncoder.encode``.
+        """
         table = np.array([vocabulary.ids.get(word, UNK) for word in self.types] or [UNK], np.int32)
         rows = TokenIds(table[self.rows.ids], self.rows.offsets)
         if rare_words == "drop":
@@ -176,7 +204,10 @@ class TokenizedTexts:
 def tokenize(
     texts: pa.ChunkedArray, tokenizer: Tokenizer, progress: Progress = SILENT
 ) -> TokenizedTexts:
-    """Return the tokenized texts of a column; words are numbered in order of first appearance."""
+    """Split every text of a column into words with the given tokenizer.
+
+    The distinct words are numbered in order of first appearance.
+    """
     numbers: defaultdict[str, int] = defaultdict()
     numbers.default_factory = numbers.__len__
     ids, ends = array("i"), array("q", [0])
@@ -192,7 +223,7 @@ def tokenize(
 
 
 def _fill_empty_texts(rows: TokenIds) -> TokenIds:
-    """Give each tokenized text without any known word the one id UNK."""
+    """Insert the id of the unknown word into every tokenized text without words."""
     empty = np.flatnonzero(rows.lengths == 0)
     if not len(empty):
         return rows

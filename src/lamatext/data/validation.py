@@ -18,7 +18,7 @@ _DTYPES = {"str": np.str_, "int": np.int64, "bool": np.bool_}
 
 
 def text_list(texts: Texts) -> list[str]:
-    """Validate texts and return them as a list; anything but one column of str is an error."""
+    """Validate that the input is one column of strings and return it as a list of texts."""
     if isinstance(texts, str):
         raise DataError("expected a list of texts, got one text. Wrap it in a list: [text].")
     if not isinstance(texts, Iterable):
@@ -32,7 +32,10 @@ def text_list(texts: Texts) -> list[str]:
 
 
 def text_column(texts: Texts) -> pa.ChunkedArray:
-    """Validate texts and return them as one Arrow column; lone surrogates become '?'."""
+    """Validate texts and return them as one Arrow column.
+
+    Lone surrogates become "?".
+    """
     if _is_string_column(texts):
         chunks = texts.chunks if isinstance(texts, pa.ChunkedArray) else [texts]
         column = pa.chunked_array(chunks).cast(pa.large_string())
@@ -45,7 +48,7 @@ def text_column(texts: Texts) -> pa.ChunkedArray:
 
 
 def check_texts(texts: Sequence[object]) -> None:
-    """Validate that every text is a str; raise DataError at the first that is not."""
+    """Validate that every text is a string, or raise DataError for the first that is not."""
     for i, text in enumerate(texts):
         if not isinstance(text, str):
             raise DataError(
@@ -55,7 +58,10 @@ def check_texts(texts: Sequence[object]) -> None:
 
 
 def label_array(labels: Labels, text_count: int) -> NDArray[Any]:
-    """Validate labels, one per text, and return them as an array of str, int64 or bool."""
+    """Validate that there is one label per text and return the labels as a NumPy array.
+
+    Its type is str, int64 or bool.
+    """
     if isinstance(labels, str) or not isinstance(labels, Iterable):
         got = "one str" if isinstance(labels, str) else type(labels).__name__
         raise DataError(f"expected a list of labels, one for each text, got {got}.")

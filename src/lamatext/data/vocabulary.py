@@ -12,7 +12,10 @@ RESERVED = ("<pad>", "<unk>")  # the ids below FIRST_WORD, as written in a vocab
 
 
 class Vocabulary:
-    """Vocabulary of words in the order of their ids: reserved ids first, then frequent words."""
+    """Vocabulary of a model, which assigns an id to each known word.
+
+    The reserved ids come first, then the words from the most to the least frequent.
+    """
 
     def __init__(self, words: Sequence[str]) -> None:
         self.words = (*RESERVED, *words)
@@ -33,10 +36,10 @@ class Vocabulary:
         )
 
     def to_text(self) -> str:
-        """Write the vocabulary as text with one word per line; the line number is the word id."""
+        """Return the vocabulary as text with one word per line, in the order of the ids."""
         return "".join(f"{word}\n" for word in self.words)
 
     @classmethod
     def from_text(cls, text: str) -> "Vocabulary":
-        """Read a vocabulary that ``to_text`` wrote."""
+        """Create a vocabulary from text with one word per line, as returned by ``to_text``."""
         return cls(text.split("\n")[FIRST_WORD:-1])

@@ -27,7 +27,10 @@ def make_vectors(
     seed: int,
     progress: Progress = SILENT,
 ) -> Vectors:
-    """Create the initial word vectors (V, E) as the setting ``text.word_vectors`` says."""
+    """Create the initial word vectors according to the setting ``text.word_vectors``.
+
+    The shape is (V, E).
+    """
     if text.word_vectors == "random":
         return random_vectors(len(vocabulary), text.vector_width, seed)
     if text.word_vectors == "word2vec":
@@ -39,7 +42,10 @@ def make_vectors(
 
 
 def random_vectors(size: int, width: int, seed: int) -> Vectors:
-    """Draw random word vectors from N(0, 0.1²); the vector of the padding id is zero."""
+    """Draw random word vectors from a normal distribution, with zeros for the padding id.
+
+    The standard deviation is 0.1.
+    """
     vectors = np.random.default_rng(seed).normal(0, 0.1, (size, width)).astype(np.float32)
     vectors[0] = 0
     return vectors
@@ -47,7 +53,7 @@ def random_vectors(size: int, width: int, seed: int) -> Vectors:
 
 @dataclass(frozen=True)
 class _Sentences:
-    """Texts as lists of words for training word vectors, made one at a time to save memory."""
+    """Iterable of texts as lists of words, for training word vectors with little memory."""
 
     words: tuple[str, ...]
     rows: TokenIds
@@ -65,9 +71,10 @@ def train_word2vec(
     seed: int,
     progress: Progress = SILENT,
 ) -> Vectors:
-    """Train word vectors with gensim's word2vec (skip-gram or CBOW, as set) on the texts.
+    """Train word vectors on the texts with gensim's word2vec.
 
-    It uses one worker, because several would give different vectors in each run.
+    The settings choose skip-gram or CBOW. It uses one worker, because several would give different
+    vectors in each run.
     """
     word2vec = require("gensim.models.word2vec", extra="train", purpose="word2vec")
     callbacks = require("gensim.models.callbacks", extra="train", purpose="word2vec")
@@ -98,7 +105,7 @@ def train_word2vec(
 
 
 def read_vectors(path: Path, vocabulary: Vocabulary, width: int, seed: int) -> tuple[Vectors, int]:
-    """Read word vectors from a GloVe or word2vec text file, which may be compressed.
+    """Read word vectors from a text file in GloVe or word2vec format, compressed or not.
 
     Returns:
         The vectors (V, E), random for words not in the file, and the number of words found.

@@ -19,7 +19,10 @@ Write = Callable[[pa.RecordBatch], None]
 
 @contextmanager
 def open_writer(path: Path | None, stdout_format: str = "csv") -> Iterator[Write]:
-    """Open a writer of batches in the format of the file extension; ``path`` None is stdout."""
+    """Open a CSV, TSV, JSONL or Parquet writer, yielding a function that writes one batch.
+
+    The file extension chooses the format; without a path, the batches are written to stdout.
+    """
     if path is None:
         with _writer(sys.stdout.buffer, stdout_format) as write:
             yield write
@@ -34,7 +37,7 @@ def open_writer(path: Path | None, stdout_format: str = "csv") -> Iterator[Write
 
 
 def check_writable(path: Path) -> None:
-    """Raise ConfigError if no writer has that file extension, or if the path is a folder."""
+    """Raise ConfigError if there is no writer for the file extension or the path is a folder."""
     if _extension(path) not in FORMATS:
         name = path.suffix or "a file without extension"
         raise ConfigError(f"{path}: cannot write {name}. Use .csv, .tsv, .jsonl or .parquet.")

@@ -24,7 +24,7 @@ def csv_table(
     quoted: bool = True,
     columns: tuple[str, ...] | None = None,
 ) -> Table:
-    """Read the header of a CSV file; return a table that reads its rows.
+    """Open a CSV file as a table, reading the header immediately and the rows on demand.
 
     Args:
         name: the name of the file, for messages.
@@ -64,7 +64,10 @@ def _detect_delimiter(head: bytes) -> str:
 
 
 def _complete_rows(name: str, blocks: Iterator[Block], delimiter: bytes) -> Iterator[Block]:
-    """Cut the blocks of a CSV file between rows: a quoted field may contain line ends."""
+    """Regroup blocks of a CSV file so that each one ends at the end of a row.
+
+    A quoted field may contain line ends, so a block of whole lines may end inside a row.
+    """
     data, line = b"", 1
     for block in blocks:
         data += block.data
@@ -85,8 +88,9 @@ def _complete_rows(name: str, blocks: Iterator[Block], delimiter: bytes) -> Iter
 
 
 def _row_end(data: bytes, delimiter: bytes) -> int:
-    """Return the end of the last complete CSV row (the last line end outside quotes), or 0.
+    """Return the position after the last complete CSV row in the data, or 0 if there is none.
 
+    The row ends at the last line end outside quotes.
     As in pyarrow, a quote opens a field only at its start and is a plain character elsewhere.
     """
     opens_after = delimiter + b"\r\n"
@@ -103,7 +107,7 @@ def _row_end(data: bytes, delimiter: bytes) -> int:
 
 
 class _Parser:
-    """CSV parser for one block of rows: pyarrow's, with error messages that name the line."""
+    """CSV parser based on pyarrow, with line numbers in its error messages."""
 
     def __init__(self, name: str, delimiter: str, *, quoted: bool) -> None:
         self._name = name
@@ -116,7 +120,7 @@ class _Parser:
         )
 
     def header(self, block: Block) -> tuple[tuple[str, ...], Block]:
-        """Parse the CSV header; return the column names and the rest of the block."""
+        """Parse the CSV header and return the column names and the rest of the block."""
         head, end = b"", 0
         delimiter = self._options.delimiter.encode()
         while not head.strip() or not _row_end(head, delimiter):
@@ -130,7 +134,7 @@ class _Parser:
     def parse(
         self, block: Block, columns: Sequence[str] | None, wanted: Sequence[str] | None
     ) -> pa.Table:
-        """Parse the CSV rows of a block, all columns or the ``wanted`` ones."""
+        """Parse a block of CSV rows into a table of all columns or only the ``wanted`` ones."""
         read = pacsv.ReadOptions(
             block_size=len(block.data) + 1, column_names=columns, use_threads=False
         )

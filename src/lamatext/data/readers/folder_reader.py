@@ -16,7 +16,10 @@ _BATCH_FILES = 1000
 
 
 def folder_table(root: Path, split: str, format: str | None = None) -> Table:
-    """Return a table of one split of a folder; a folder without splits is all training data."""
+    """Open one split of a data folder as a table.
+
+    A folder without splits contains training data only.
+    """
     file = _split_file(root, split)
     if file is not None:
         return file_table(str(file), format)
@@ -29,7 +32,7 @@ def folder_table(root: Path, split: str, format: str | None = None) -> Table:
 
 
 def folder_has_split(root: Path, split: str) -> bool:
-    """Return whether a folder holds the split as a file or as a folder of label folders."""
+    """Return whether a folder contains the split, as a file or as one folder per label."""
     return _split_file(root, split) is not None or bool(_label_folders(root / split))
 
 
@@ -59,7 +62,7 @@ def _missing_split_message(root: Path, split: str) -> str:
 
 
 def _label_folders_table(name: str, folders: Sequence[Path]) -> Table:
-    """Return a table with one row per text file; its folder is the label."""
+    """Open a folder with one subfolder per label as a table with one row per text file."""
 
     def batches(wanted: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
         names = list(wanted or ("text", "label"))

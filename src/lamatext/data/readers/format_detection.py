@@ -35,7 +35,10 @@ _DETECTED_BY_CONTENT = {"", ".txt", ".text", ".data", ".train", ".test", ".valid
 
 
 def file_table(source: str, format: str | None = None) -> Table:
-    """Return a table of a file, or of stdin for ``-``; detect its format unless it is named."""
+    """Open a file as a table, detecting the file format if none is given.
+
+    The source ``-`` is stdin.
+    """
     name = source_name(source)
     if format is None:
         format = _format_by_name(source)
@@ -54,12 +57,12 @@ def file_table(source: str, format: str | None = None) -> Table:
 
 
 def is_table_file(path: Path) -> bool:
-    """Return whether the extension of a file belongs to a format with columns."""
+    """Return whether a file exists and has the extension of a known table format."""
     return decompressed_suffix(path) in _BY_SUFFIX and path.is_file()
 
 
 def _format_by_name(source: str) -> str | None:
-    """Detect the file format from the extension; None if the content has to decide."""
+    """Detect the file format from the extension; return None if the content has to decide."""
     suffix = "" if source == "-" else decompressed_suffix(Path(source))
     if suffix in _DETECTED_BY_CONTENT:
         return None
@@ -74,7 +77,10 @@ def _format_by_name(source: str) -> str | None:
 
 
 def _format_by_content(head: bytes, *, has_suffix: bool) -> str:
-    """Detect the file format from the first lines; a ``.txt`` file is never CSV or TSV."""
+    """Detect the file format from the first lines of the content.
+
+    Only a file without an extension can be CSV or TSV.
+    """
     if head.startswith(LABEL_PREFIX.encode()):
         return "fasttext"
     if head.lstrip().startswith(b"{"):

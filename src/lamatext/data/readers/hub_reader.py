@@ -13,7 +13,10 @@ _BATCH_ROWS = 8192
 
 
 def hub_table(source: str, split: str) -> Table:
-    """Return a table of one split of a Hub data set; class indices become class names."""
+    """Open one split of a Hugging Face Hub data set as a table.
+
+    Class indices are replaced with class names.
+    """
     datasets = require("datasets", extra="hub", purpose=f"reading {source}")
     path, config = _parse_address(source)
     try:
@@ -34,7 +37,7 @@ def hub_table(source: str, split: str) -> Table:
 
 
 def hub_splits(source: str) -> list[str]:
-    """Return the names of the splits of a Hub data set, such as train and test."""
+    """Return the split names of a Hugging Face Hub data set, such as train and test."""
     datasets = require("datasets", extra="hub", purpose=f"reading {source}")
     path, config = _parse_address(source)
     try:
@@ -58,7 +61,10 @@ def _parse_address(source: str) -> tuple[str, str | None]:
 
 
 def _with_class_names(batch: pa.RecordBatch, features: Any) -> pa.RecordBatch:
-    """Replace the indices of ClassLabel columns on the Hub by names; -1 is a missing label."""
+    """Replace the class indices in a batch from the Hugging Face Hub with class names.
+
+    The index -1 is a missing label.
+    """
     columns = []
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
         class_names = getattr(features[name], "names", None)

@@ -27,18 +27,21 @@ _BINARY_FORMATS = {
 
 
 def source_name(source: str) -> str:
-    """Return the name of an input file for messages; ``-`` is stdin."""
+    """Return the name of an input file for messages, which is "stdin" for ``-``."""
     return "stdin" if source == "-" else source
 
 
 def decompressed_suffix(path: Path) -> str:
-    """Return the extension of an input file without compression: ``.csv`` for ``a.csv.gz``."""
+    """Return the extension of an input file without that of its compression.
+
+    For ``a.csv.gz`` it is ``.csv``.
+    """
     suffix = path.suffix.lower()
     return Path(path.stem).suffix.lower() if suffix in _SUFFIXES else suffix
 
 
 def read_chunks(source: str) -> Iterator[bytes]:
-    """Yield the decompressed bytes of an input file, or of stdin for ``-``, in chunks."""
+    """Read an input file or stdin (``-``) and yield its decompressed bytes in chunks."""
     stream = _open_decompressed(source)
     read = getattr(stream, "read1", stream.read) if source == "-" else stream.read
     with stream:
@@ -81,7 +84,7 @@ def _open_file(source: str) -> BinaryIO:
 
 
 def missing_file_error(source: str) -> DataError:
-    """Return the error for an input file that does not exist, with a similar name."""
+    """Create the error for an input file that does not exist, suggesting a similar name."""
     path = Path(source)
     if not path.parent.is_dir():
         return DataError(f"{source}: no such file, and no folder {path.parent}. Check the path.")
@@ -91,20 +94,24 @@ def missing_file_error(source: str) -> DataError:
 
 
 class Block(NamedTuple):
-    """A block of whole lines of an input file."""
+    """Block of whole lines from an input file, with the number of its first line."""
 
     data: bytes  # UTF-8 without byte order mark
     line: int  # the number of its first line, from 1
 
     def lines(self) -> Iterator[tuple[int, str]]:
-        """Yield the number and the text of each line of the input block, without line ends."""
+        """Yield the line number and the text of each line in a block of an input file."""
         text = self.data.decode().removesuffix("\n")
         for number, line in enumerate(text.split("\n"), start=self.line):
             yield number, line.removesuffix("\r")
 
 
 def read_blocks(source: str) -> Iterator[Block]:
-    """Read an input file in blocks of whole lines; raise DataError where it is not UTF-8."""
+    """Read a text input file in blocks of whole lines and check that it is valid UTF-8.
+
+    Raises:
+        DataError: a line is not UTF-8.
+    """
     name, line = source_name(source), 1
     incomplete: list[bytes] = []  # the pieces of a line whose end has not been read yet
     for chunk in _text_chunks(source):
@@ -123,7 +130,7 @@ def read_blocks(source: str) -> Iterator[Block]:
 
 
 def read_text(source: str) -> str:
-    """Read a whole UTF-8 input file, joined from its blocks of lines."""
+    """Read a whole input file as UTF-8 text."""
     return b"".join(block.data for block in read_blocks(source)).decode()
 
 

@@ -16,7 +16,10 @@ Row = dict[str, object]
 
 
 class Literal(str):
-    """A JSON number with the digits of the JSONL file: 1 is "1", 1.0 is "1.0"."""
+    """JSON number as a string, exactly as it was written in the JSONL file.
+
+    1 is "1", 1.0 is "1.0".
+    """
 
     __slots__ = ()
 
@@ -25,7 +28,10 @@ _decode = json.JSONDecoder(parse_int=Literal, parse_float=Literal, parse_constan
 
 
 def jsonl_table(name: str, blocks: Iterator[Block]) -> Table:
-    """Return a table of a JSONL file; its columns are the keys in the first block of lines."""
+    """Open a JSONL file as a table with one row per line.
+
+    The columns are the keys that occur in the first block of lines.
+    """
     first_block = next(blocks, None)
     first_rows = _parse_rows(name, first_block) if first_block else []
     columns = tuple(dict.fromkeys(chain.from_iterable(row for _, row in first_rows)))
@@ -50,7 +56,7 @@ def jsonl_table(name: str, blocks: Iterator[Block]) -> Table:
 
 
 def _parse_rows(name: str, block: Block) -> list[tuple[int, Row]]:
-    """Parse the JSON object of each line; return it with its line number."""
+    """Parse the lines of a JSONL block and return each object with its line number."""
     rows: list[tuple[int, Row]] = []
     for number, line in block.lines():
         if not line.strip():
@@ -93,7 +99,7 @@ def _any_value(value: object, _: str, __: str) -> str | None:
 
 
 def _to_json(value: object) -> str:
-    """Write a JSON value as in the JSONL file, with unchanged numbers."""
+    """Serialize a value from a JSONL file to a JSON string, with numbers as they were written."""
     if isinstance(value, Literal):
         return str(value)
     if isinstance(value, list):

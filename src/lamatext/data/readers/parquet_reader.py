@@ -19,7 +19,10 @@ _BATCH_ROWS = 8192
 
 
 def parquet_table(source: str) -> Table:
-    """Return a table of a Parquet file; from stdin or a compressed file it is read into memory."""
+    """Open a Parquet file as a table that is read in batches.
+
+    From stdin or a compressed file, the whole content is read into memory.
+    """
     name, path = source_name(source), Path(source)
     is_stream = source == "-" or decompressed_suffix(path) != path.suffix.lower()
     try:

@@ -14,10 +14,10 @@ from lamatext.errors import DataError
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table of string columns (null for a missing value) that can be read once, in batches.
+    """Table of string columns that can be read only once, in batches.
 
-    ``batches(names)`` reads the named columns and raises DataError for a value that is a list;
-    ``batches(None)`` reads all columns.
+    A missing value is null. ``batches(names)`` reads the named columns and raises DataError for a
+    value that is a list; ``batches(None)`` reads all columns.
     """
 
     name: str  # for messages
@@ -25,7 +25,7 @@ class Table:
     batches: Callable[[Sequence[str] | None], Iterator[pa.RecordBatch]]
 
     def all_batches(self) -> Iterator[pa.RecordBatch]:
-        """Read all columns of the table; a table without rows yields one empty batch."""
+        """Yield all columns of the table in batches, with one empty batch if it has no rows."""
         is_empty = True
         for batch in self.batches(None):
             is_empty = False
@@ -37,9 +37,10 @@ class Table:
     def to_dataset(
         self, text: str | None = None, label: str | None = None, *, source: str = ""
     ) -> Dataset:
-        """Read a text and a label column of the table into a dataset; None detects the column.
+        """Read the text and label columns of the table into a dataset.
 
-        A missing text becomes an empty text; a missing label raises DataError.
+        Columns that are None are detected by name. A missing text becomes an empty text; a missing
+        label raises DataError.
         """
         text = choose_text_column(self.columns, text, self.name)
         label = choose_label_column(self.columns, label, text, self.name)
@@ -72,7 +73,10 @@ class Table:
 
 
 def string_batch(batch: pa.RecordBatch, name: str, *, allow_lists: bool) -> pa.RecordBatch:
-    """Convert every column of a table batch to strings; lists become JSON if they are allowed."""
+    """Convert every column of a table batch to strings.
+
+    A list becomes JSON if lists are allowed, otherwise it is an error.
+    """
     columns = []
     for field, column in zip(batch.schema, batch.columns, strict=True):
         if not pa.types.is_nested(field.type):

@@ -12,7 +12,10 @@ LABEL_PREFIX = "__label__"
 
 
 def plain_lines_table(name: str, blocks: Iterator[Block]) -> Table:
-    """Return a table of plain lines with the column ``text``; an empty line is an empty text."""
+    """Open a file of plain text lines as a table with one row per line.
+
+    The only column is ``text``; an empty line is an empty text.
+    """
 
     def batches(_: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
         for block in blocks:
@@ -23,7 +26,10 @@ def plain_lines_table(name: str, blocks: Iterator[Block]) -> Table:
 
 
 def fasttext_table(name: str, blocks: Iterator[Block]) -> Table:
-    """Return a table of fastText lines (``__label__NAME text``) as ``label`` and ``text``."""
+    """Open a file of fastText lines as a table with the columns ``label`` and ``text``.
+
+    A line is ``__label__NAME text``.
+    """
 
     def batches(wanted: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
         for block in blocks:
@@ -39,7 +45,7 @@ def fasttext_table(name: str, blocks: Iterator[Block]) -> Table:
 
 
 def _parse_line(name: str, number: int, line: str) -> tuple[str | None, str]:
-    """Split a fastText line into its label, if it has one, and its text."""
+    """Split a line in fastText format into the label, or None, and the text."""
     if not line.startswith(LABEL_PREFIX):
         return None, line
     label, _, text = line.removeprefix(LABEL_PREFIX).partition(" ")

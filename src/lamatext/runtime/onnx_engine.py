@@ -42,12 +42,12 @@ class OnnxEngine:
         self._gru = None if code is None else CompiledGru(code, tensors)
 
     def run(self, ids: Ids, lengths: Ids) -> EngineOutput:
-        """Compute all outputs of a batch with ONNX Runtime."""
+        """Run a batch in ONNX Runtime and return all outputs of the network."""
         values = self.session.run(self._outputs, self._inputs(ids, lengths))
         return EngineOutput(**{"weights": None, **dict(zip(self._outputs, values, strict=True))})
 
     def logits(self, ids: Ids, lengths: Ids) -> Floats:
-        """Compute the logits (B, C) of a batch with ONNX Runtime."""
+        """Run a batch in ONNX Runtime and return only the logits."""
         logits: Floats = self.session.run(["logits"], self._inputs(ids, lengths))[0]
         return logits
 

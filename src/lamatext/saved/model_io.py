@@ -140,7 +140,10 @@ def load_model(folder: str | PathLike[str]) -> SavedModel:
 def load_tensors(
     folder: Path, recipe: Recipe, encoder: Encoder, *, classes: int
 ) -> dict[str, NDArray[Any]]:
-    """Load and validate the saved network's tensors, as stored; PyTorch checks te's and bert's."""
+    """Load the network's tensors from the folder of a saved model and validate them.
+
+    They are returned as stored. PyTorch checks the shapes of te and bert.
+    """
     from lamatext.saved.network_tensors import read_finite_tensors, read_network_tensors
     from lamatext.saved.onnx_export import WITHOUT_GRAPH
 

@@ -24,7 +24,7 @@ _WINDOWS = (3, 4, 5)  # words that the filters of the CNN cover
 def read_network_tensors(
     folder: Path, recipe: Recipe, *, vocabulary: int, classes: int
 ) -> dict[str, Array]:
-    """Read ``model.safetensors`` and validate every tensor against the settings.
+    """Read the tensors of a saved network and validate each one against the settings.
 
     Returns:
         The tensors as stored (float32, float16, or int8 with a scale per row).
@@ -44,7 +44,10 @@ def read_network_tensors(
 
 
 def read_finite_tensors(folder: Path) -> dict[str, Array]:
-    """Read ``model.safetensors`` of a system whose tensor shapes PyTorch checks (te, bert)."""
+    """Read the tensors of a saved network and check that all values are finite.
+
+    Only for te and bert, whose tensor shapes PyTorch checks.
+    """
     path = folder / WEIGHTS
     tensors = read_tensors(path)
     for name, tensor in tensors.items():
@@ -82,7 +85,10 @@ def _check_tensor(
 
 
 def network_shapes(recipe: Recipe, *, vocabulary: int, classes: int) -> Shapes:
-    """Return the name and shape of every tensor of a network; not for te and bert."""
+    """Return the name and expected shape of every tensor of a network.
+
+    Not for te and bert.
+    """
     model, width = recipe.model, recipe.text.vector_width
     shapes: Shapes = {"embedding.weight": (vocabulary, width)}
     match model.name:
@@ -115,7 +121,7 @@ def _gru_shapes(width: int, hidden: int) -> Shapes:
 
 
 def _pooling_shapes(recipe: Recipe, *, states: int) -> tuple[Shapes, int]:
-    """Return the tensors of the pooling and the number of rows of its text embedding."""
+    """Return the shapes of the network's pooling tensors and the rows of its text embedding."""
     model, context = recipe.model, recipe.text.vector_width
     if model.name in ("avg", "bigru", "cnn"):
         return {}, 1

@@ -19,7 +19,7 @@ _TYPES: dict[str, Any] = {
 
 
 class TensorLocation(NamedTuple):
-    """Type, shape and byte range of one tensor in a safetensors file."""
+    """Data type, shape and byte range of one tensor in a safetensors file."""
 
     dtype: str  # as safetensors names it: F32, F16, I8
     shape: tuple[int, ...]
@@ -28,7 +28,7 @@ class TensorLocation(NamedTuple):
 
 
 def read_tensors(path: Path) -> dict[str, NDArray[Any]]:
-    """Read all tensors of a safetensors file into memory; raise ModelError if it is damaged."""
+    """Read all tensors of a safetensors file, or raise ModelError if the file is damaged."""
     try:
         data = path.read_bytes()
         return tensor_views(data)
@@ -41,7 +41,7 @@ def read_tensors(path: Path) -> dict[str, NDArray[Any]]:
 
 
 def tensor_views(data: bytes) -> dict[str, NDArray[Any]]:
-    """Return the tensors of a safetensors file as numpy views of its bytes, without a copy."""
+    """Return the tensors in the bytes of a safetensors file as NumPy views, without copying."""
     file = np.frombuffer(data, np.uint8)
     return {
         name: np.frombuffer(file[tensor.start : tensor.end].data, _TYPES[tensor.dtype]).reshape(
@@ -52,7 +52,11 @@ def tensor_views(data: bytes) -> dict[str, NDArray[Any]]:
 
 
 def tensor_locations(data: bytes) -> dict[str, TensorLocation]:
-    """Return the location of each tensor in a safetensors file, or raise ValueError."""
+    """Parse a safetensors header and return the location of each tensor in the file.
+
+    Raises:
+        ValueError: the header is malformed, or a tensor is not within the file.
+    """
     begin = 8 + int.from_bytes(data[:8], "little")
     if len(data) < 8 or begin > len(data):
         raise ValueError("the header is longer than the file")

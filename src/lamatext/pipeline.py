@@ -137,7 +137,7 @@ def read_splits(
     format: str | None = None,
     read: Callable[..., Dataset] = load_dataset,
 ) -> Splits:
-    """Read the data of a pipeline run and split it into training, validation and test set.
+    """Read the data of a pipeline run and split it into training, validation and test sets.
 
     Args:
         source: the training data; its own test part is used if it has one.

@@ -14,7 +14,7 @@ from lamatext.explain.classifier_head import ClassifierHead, Floats
 
 
 class Contributions(NamedTuple):
-    """Word contributions to each class logit of one text, and a constant base per class.
+    """Contributions of the words of one text to each class logit, and a constant term per class.
 
     ``contributions.sum(axis=1) + base`` equals the logits.
     """

@@ -81,7 +81,7 @@ def _select_ngrams(
     bytes_per_ngram: int,
     max_bytes: float,
 ) -> list[tuple[NDArray[np.uint32], NDArray[np.float64]]]:
-    """Select the n-grams to fit, dropping the rarest until the tables are small enough.
+    """Select the n-grams to fit, dropping the rarest until the n-gram tables fit their size limit.
 
     The limit for all tables together is ``max_bytes``.
 

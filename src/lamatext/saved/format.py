@@ -261,7 +261,7 @@ def _check_storage(path: Path, storage: object) -> None:
 
 
 def _check_file(folder: Path, name: str) -> None:
-    """Check that a file of the saved model format exists and does not link out of its folder."""
+    """Check that a file of a saved model exists and is not a symbolic link out of its folder."""
     path = folder / name
     if not path.is_file():
         raise ModelError(f"{folder}: {name} is missing. Save or copy the whole folder again.")

@@ -49,7 +49,7 @@ class TextRequest(BaseModel):
 
 
 class PredictRequest(TextRequest):
-    """Schema of a ``/predict`` request body, which adds options for the response."""
+    """Schema of a ``/predict`` request body: the texts and options for the response."""
 
     top_k: float = 1.0  # JSON has one number type: 2.0 is the integer 2
     proba: bool = False

@@ -36,7 +36,7 @@ def fit_temperature(logits: Logits, labels: Labels) -> float:
 def fit_factors(
     ngram_logits: Logits, network_logits: Logits, labels: Labels
 ) -> tuple[float, float]:
-    """Find the calibration factors that best combine the logits of n-gram model and network.
+    """Find the calibration factors that best combine the n-gram model's and the network's logits.
 
     The factors a, b ≥ 0 maximize the likelihood of softmax(a·ngrams + b·network) under a prior.
     """

@@ -185,7 +185,7 @@ def _finish(
     settings: LoopSettings,
     progress: Progress,
 ) -> tuple[NgramModel | None, dict[str, float], float | None]:
-    """Complete a trained model by fitting the n-gram model, if enabled, and calibrating both parts.
+    """Calibrate a trained network, together with an n-gram model that is fitted here if enabled.
 
     An n-gram model fitted on the training texts determines the factor of each part; the final one
     is fitted on training and validation texts.

@@ -76,7 +76,7 @@ def _default_storage(folder: Path) -> tuple[Storage, Parity | None]:
 
 
 def _compare_storage(folder: Path, storage: Storage) -> Parity | None:
-    """Measure how much a number format changes the predictions of a web export.
+    """Measure how much the weight precision of a web export changes the model's predictions.
 
     Returns None if the weights do not change.
     """

@@ -120,7 +120,7 @@ class _Parser:
         )
 
     def header(self, block: Block) -> tuple[tuple[str, ...], Block]:
-        """Parse the CSV header and return the column names and the rest of the block."""
+        """Parse the CSV header; return the column names and the bytes that follow the header."""
         head, end = b"", 0
         delimiter = self._options.delimiter.encode()
         while not head.strip() or not _row_end(head, delimiter):

@@ -62,7 +62,7 @@ def is_table_file(path: Path) -> bool:
 
 
 def _format_by_name(source: str) -> str | None:
-    """Detect the file format from the extension; return None if the content has to decide."""
+    """Detect the file format from the extension; return None if the content must be inspected."""
     suffix = "" if source == "-" else decompressed_suffix(Path(source))
     if suffix in _DETECTED_BY_CONTENT:
         return None

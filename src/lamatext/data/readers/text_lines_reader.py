@@ -26,7 +26,7 @@ def plain_lines_table(name: str, blocks: Iterator[Block]) -> Table:
 
 
 def fasttext_table(name: str, blocks: Iterator[Block]) -> Table:
-    """Open a file of fastText lines as a table with the columns ``label`` and ``text``.
+    """Open a file in fastText format as a table with the columns ``label`` and ``text``.
 
     A line is ``__label__NAME text``.
     """

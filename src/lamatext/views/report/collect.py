@@ -156,7 +156,7 @@ def _predict(
 
 
 def _sample_divisor(predictor: Predictor, text: str) -> int:
-    """Return how many times smaller the report's samples must be if a model is slow to explain."""
+    """Return the factor by which the report's samples shrink for a model that is slow to explain."""
     if predictor.explain(text).method == "contribution":
         return 1
     return TRANSFORMER_DIVISOR if is_slow(predictor) else OCCLUSION_DIVISOR

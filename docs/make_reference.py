@@ -3,9 +3,11 @@
 python -m docs.make_reference
 """
 
+import ast
 import inspect
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import pairwise
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
@@ -153,12 +155,14 @@ def _settings_section() -> Iterator[str]:
 
 
 def _settings_table(settings: Any, prefix: str, default: Any, paper: Any) -> str:
+    meanings = _attribute_docstrings(settings)
+
     def rows() -> Iterator[tuple[str, ...]]:
         for name, field in settings.model_fields.items():
             if hasattr(field.annotation, "model_fields"):
                 continue
             hint = get_type_hints(settings, include_extras=True)[name]
-            meaning = _one_line(field.description or "")
+            meaning = _one_line(meanings.get(name, ""))
             used_by = USED_BY.get(f"{prefix}{name}")
             if used_by:
                 meaning += f" Used by {', '.join(f'`{model}`' for model in used_by)}."
@@ -166,6 +170,21 @@ def _settings_table(settings: Any, prefix: str, default: Any, paper: Any) -> str
             yield f"`{prefix}{name}`", _type_name(hint), *values, meaning
 
     return _table(("setting", "type", "default", "paper", "meaning"), rows())
+
+
+def _attribute_docstrings(settings: type) -> dict[str, str]:
+    """Return the string below each field of a class, which Python itself does not keep."""
+    body = ast.parse(inspect.getsource(settings)).body[0]
+    assert isinstance(body, ast.ClassDef)
+    return {
+        field.target.id: text.value.value
+        for field, text in pairwise(body.body)
+        if isinstance(field, ast.AnnAssign)
+        and isinstance(field.target, ast.Name)
+        and isinstance(text, ast.Expr)
+        and isinstance(text.value, ast.Constant)
+        and isinstance(text.value.value, str)
+    }
 
 
 def _value(value: object) -> str:

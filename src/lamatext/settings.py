@@ -32,9 +32,7 @@ NotNegative = Annotated[float, Field(ge=0)]
 class Settings(BaseModel):
     """Immutable group of settings that rejects unknown setting names."""
 
-    model_config = ConfigDict(
-        extra="forbid", frozen=True, allow_inf_nan=False, use_attribute_docstrings=True
-    )
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class TextSettings(Settings):

@@ -156,7 +156,7 @@ def _predict(
 
 
 def _sample_divisor(predictor: Predictor, text: str) -> int:
-    """Return the factor by which the report's samples shrink for a model that is slow to explain."""
+    """Return the factor by which to reduce the report's samples if explanations are slow."""
     if predictor.explain(text).method == "contribution":
         return 1
     return TRANSFORMER_DIVISOR if is_slow(predictor) else OCCLUSION_DIVISOR

@@ -1,13 +1,13 @@
 # make demo   train on real reviews and see the result        make test    the fast tests
 # make check  format, lint, types                             make test-all  the slow ones too
 # make docs   build the documentation site in site/           make test-browser  pages in chromium
-# make bench  run all benchmarks
+# make bench  run all benchmarks                              make test-floors  lowest dependencies
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 EXTRAS := train,paper,bert,minilm,hub,serve,explain,demo,baselines,docs,dev
 
-.PHONY: setup demo check format test test-all test-browser docs bench clean
+.PHONY: setup demo check format test test-all test-browser test-floors docs bench clean
 
 setup: $(VENV)/.installed
 
@@ -40,6 +40,29 @@ test-all: setup
 test-browser: setup
 	$(BIN)/pytest -m browser
 
+# The core and the server with the lowest versions that pyproject.toml allows, and without torch.
+# These tests import no training library; warnings of old versions are not errors.
+FLOORS := .venv-floors
+FLOOR_TESTS := tests/test_core_commands.py tests/test_errors.py tests/test_progress.py \
+  tests/test_atomic_write.py tests/data tests/ngrams/test_hashing.py tests/recipes/test_loading.py \
+  tests/runtime/test_parallel.py tests/runtime/test_predict_table.py tests/runtime/test_predictor.py \
+  tests/runtime/test_folder_export.py tests/saved/test_model_card.py tests/saved/test_network_tensors.py \
+  tests/saved/test_quantization.py tests/serve tests/views/test_web_export.py
+
+test-floors: $(FLOORS)/.installed
+	@rm -rf build $(FLOORS)/dist
+	@$(FLOORS)/bin/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir $(FLOORS)/dist .
+	@$(FLOORS)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --force-reinstall $(FLOORS)/dist/*.whl
+	$(FLOORS)/bin/python -m pip check
+	$(FLOORS)/bin/python -m pytest -q -W default $(FLOOR_TESTS) --ignore tests/data/test_validation.py
+
+$(FLOORS)/.installed: pyproject.toml constraints.txt constraints-lowest.txt
+	@echo "Setting up $(FLOORS)."
+	@rm -rf $(FLOORS) && $(PYTHON) -m venv $(FLOORS)
+	@$(FLOORS)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints-lowest.txt ".[serve]"
+	@$(FLOORS)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt httpx hypothesis pytest
+	@touch $@
+
 # Regenerates the reference and the tables, then builds the site; neither needs the network.
 docs: setup
 	$(BIN)/python -m docs.make_reference
@@ -50,4 +73,4 @@ bench: setup
 	$(BIN)/python -m benchmarks all
 
 clean:
-	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache src/*.egg-info site
+	rm -rf $(VENV) $(FLOORS) build dist .mypy_cache .pytest_cache .ruff_cache src/*.egg-info site

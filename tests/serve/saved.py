@@ -1,17 +1,18 @@
-"""Small saved models with random weights, made without training."""
+"""Small saved models with random weights, made without training and without PyTorch."""
 
 from pathlib import Path
 
 import numpy as np
-import torch
+import pytest
+from numpy.typing import NDArray
 
 from lamatext.data.text_encoder import TextEncoder
 from lamatext.data.tokenizer import WordTokenizer
 from lamatext.data.vocabulary import Vocabulary
 from lamatext.ngrams.hashing import count_ngrams
 from lamatext.ngrams.model import NgramModel, NgramTable, ngram_specs
-from lamatext.nn.network import build_network
 from lamatext.saved.model_io import SavedModel, save_model
+from lamatext.saved.network_tensors import network_shapes
 from lamatext.saved.quantization import Storage
 from lamatext.settings import NgramSettings, Recipe
 
@@ -37,6 +38,24 @@ def random_ngram_model(settings: NgramSettings, classes: int) -> NgramModel:
     return NgramModel(tuple(blocks), draw.normal(size=rows).astype(np.float32))
 
 
+def random_tensors(recipe: Recipe, *, classes: int) -> dict[str, NDArray[np.float32]]:
+    """Return random tensors for a network; only those of a transformer need PyTorch."""
+    rows = len(WORDS) + 2
+    if recipe.model.name == "te":
+        pytest.importorskip("torch")
+        from lamatext.nn.network import build_network
+
+        width = recipe.text.vector_width
+        network = build_network(recipe.model, vocabulary=rows, width=width, classes=classes)
+        shapes = {key: tuple(tensor.shape) for key, tensor in network.state_dict().items()}
+    else:
+        shapes = network_shapes(recipe, vocabulary=rows, classes=classes)
+    draw = np.random.default_rng(0)
+    return {
+        key: draw.normal(scale=0.4, size=shape).astype(np.float32) for key, shape in shapes.items()
+    }
+
+
 def save(
     folder: Path,
     name: str = "lama-ctx",
@@ -58,15 +77,7 @@ def save(
         }
     )
     labels = LABELS if labels is None else labels
-    rows = len(WORDS) + 2
-    torch.manual_seed(0)
-    network = build_network(
-        recipe.model, vocabulary=rows, width=recipe.text.vector_width, classes=len(labels)
-    )
-    with torch.no_grad():
-        for parameter in network.parameters():
-            parameter.normal_(std=0.4)
-    tensors = {key: value.numpy().copy() for key, value in network.state_dict().items()}
+    tensors = random_tensors(recipe, classes=len(labels))
     settings = recipe.text
     encoder = TextEncoder(
         WordTokenizer(lower=settings.lowercase),

@@ -1,0 +1,1 @@
+"""Hardening campaigns: kills, disk faults, fuzzing and server attacks; outside the product."""

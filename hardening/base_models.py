@@ -1,0 +1,91 @@
+"""Small saved models with random weights: the base of hostile model folders and of test servers.
+
+    python -m hardening.base_models FOLDER
+
+runs in a process of its own, so that the process that loads the models never imports torch.
+"""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+
+from lamatext.data.text_encoder import TextEncoder
+from lamatext.data.tokenizer import WordTokenizer
+from lamatext.data.vocabulary import Vocabulary
+from lamatext.ngrams.hashing import count_ngrams
+from lamatext.ngrams.model import NgramModel, NgramTable, ngram_specs
+from lamatext.saved.model_io import SavedModel, save_model
+from lamatext.settings import NgramSettings, Recipe
+
+WORDS = (
+    *("film", "good", "bad", "a", "the", "not", "and", ",", ".", "!", "dull", "wonderful", "mess"),
+    *("café", "東", "京", "привет", "😀", "42", "don't", "<", ">", "&", "is", "it", "was", "so"),
+)
+SIZES = {"hidden_size": 6, "heads": 3, "classifier_width": 5, "cnn_filters": 4, "san_width": 7}
+# Name of the folder: model, labels, storage, whether it has n-grams.
+BASE_MODELS: dict[str, tuple[str, list[str], str, bool]] = {
+    "ngrams": ("lama-ctx", ["bad", "good"], "float32", True),
+    "int8": ("lama-ctx", ["a", "b", "c"], "int8", True),
+    "bigru": ("bigru", ["x", "y"], "float32", False),
+    "cnn": ("cnn", ["x", "y", "z"], "float16", False),
+    "encoder": ("lama-encoder", ["x", "y"], "float32", False),
+}
+
+
+def make_base_models(root: Path) -> list[Path]:
+    """Save all base models in ``root`` with a process of its own and return their folders."""
+    subprocess.run([sys.executable, "-m", "hardening.base_models", str(root)], check=True)
+    return sorted(path for path in root.iterdir() if path.is_dir())
+
+
+def save_random_model(folder: Path, name: str) -> Path:
+    """Save one of the base models with random weights."""
+    import torch
+
+    from lamatext.nn.network import build_network
+
+    model, labels, storage, has_ngrams = BASE_MODELS[name]
+    recipe = Recipe.model_validate(
+        {
+            "model": {"name": model, **SIZES},
+            "text": {"min_count": 1, "vector_width": 8, "rare_words": "unknown"},
+            "ngrams": {"enabled": has_ngrams, "characters": True},
+            "storage": storage,
+        }
+    )
+    torch.manual_seed(0)
+    vocabulary = Vocabulary(WORDS)
+    network = build_network(
+        recipe.model, vocabulary=len(vocabulary), width=8, classes=len(labels)
+    )
+    with torch.no_grad():
+        for parameter in network.parameters():
+            parameter.normal_(std=0.4)
+    tensors = {key: value.numpy().copy() for key, value in network.state_dict().items()}
+    text = recipe.text
+    encoder = TextEncoder(WordTokenizer(), vocabulary, text.rare_words, None, 0)
+    ngrams = random_ngram_model(recipe.ngrams, len(labels)) if has_ngrams else None
+    saved = SavedModel(recipe, labels, tensors, encoder, ngrams)
+    return save_model(folder, saved, storage=recipe.storage)
+
+
+def random_ngram_model(settings: NgramSettings, classes: int) -> NgramModel:
+    """Return an n-gram model with random weights for a base model."""
+    draw = np.random.default_rng(0)
+    texts = [WORDS[start : start + 6] for start in range(0, len(WORDS), 3)]
+    rows = 1 if classes == 2 else classes
+    tables = []
+    for spec in ngram_specs(settings):
+        keys = np.unique(count_ngrams(texts, spec).keys)
+        weights = draw.integers(-127, 128, (rows, len(keys)), np.int8)
+        idf = draw.integers(1, 256, len(keys), np.uint8)
+        steps = np.full(rows, 0.05, np.float32)
+        tables.append(NgramTable(spec, keys, idf, weights, np.array(0.03, np.float32), steps))
+    return NgramModel(tuple(tables), draw.normal(size=rows).astype(np.float32))
+
+
+if __name__ == "__main__":
+    for base in BASE_MODELS:
+        save_random_model(Path(sys.argv[1]) / base, base)

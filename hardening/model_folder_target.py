@@ -1,0 +1,124 @@
+"""Fuzz targets of the model folder: load a hostile folder, predict and explain a few texts."""
+
+import base64
+import json
+import random
+import tempfile
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+
+from hardening.base_models import make_base_models
+from hardening.fuzz_target import FindingError, FuzzTarget
+from hardening.hostile_folders import Files, plan_hostile_folder, read_folder
+from hardening.mutation import ByteSource
+from hardening.node_process import NodeError
+from lamatext.errors import ModelError
+from lamatext.runtime.predictor import Predictor
+
+ROOT = Path(__file__).parents[1]
+FORMAT_1 = ROOT / "tests" / "fixtures" / "format-1"
+TEXTS = ["a good film , not bad !", "", "привет 😀 東京 unknown words don't " * 20]
+PLANS = 40  # seed inputs: random plans of mutations
+JAVASCRIPT_ERRORS = ("ModelError", "Error")  # named errors of the web page
+
+
+def build_target(name: str) -> FuzzTarget:
+    """Build the fuzz target of hostile model folders."""
+    return FuzzTarget(name, check_hostile_folder, _plans(name), ())
+
+
+def build_web_target() -> FuzzTarget:
+    """Build the fuzz target of hostile tensors in the web page's JavaScript."""
+    return FuzzTarget("web_model", check_web_model, _plans("web_model"), ())
+
+
+def check_hostile_folder(data: bytes) -> None:
+    """Load a hostile model folder and use it."""
+    source = ByteSource(data)
+    folder = scratch_folder() / "model"
+    plan_hostile_folder(source.choice(base_folders()), source).write(folder)
+    check_model(folder)
+
+
+def check_model(folder: Path) -> None:
+    """Load a model folder, predict and explain; every number must be finite."""
+    predictor = Predictor.load(folder)
+    probabilities = predictor.predict_proba(TEXTS)
+    if probabilities.shape != (len(TEXTS), len(predictor.classes_)):
+        raise FindingError(f"probabilities of another shape: {probabilities.shape}")
+    if not np.isfinite(probabilities).all():
+        raise FindingError("a probability is not finite")
+    if abs(probabilities.sum(axis=1) - 1).max() > 1e-3 or probabilities.min() < 0:
+        raise FindingError(f"probabilities that do not sum to 1: {probabilities}")
+    if not set(predictor.predict(TEXTS).tolist()) <= set(predictor.classes_.tolist()):
+        raise FindingError("a predicted label is not one of the model's labels")
+    for text in TEXTS[:2]:
+        explanation = predictor.explain(text)
+        if not np.isfinite(explanation.contributions).all():
+            raise FindingError("a contribution is not finite")
+        json.loads(explanation.to_json())
+    if not np.isfinite(predictor.transform(TEXTS[:1])).all():
+        raise FindingError("an embedding is not finite")
+
+
+def check_web_model(data: bytes) -> None:
+    """Explain a text with hostile tensors in JavaScript; only named errors may be thrown."""
+    from hardening.text_targets import node
+
+    source = ByteSource(data)
+    base = source.choice(sorted(web_descriptions()))
+    files = plan_hostile_folder(base_files()[base], source).files
+    value = {
+        "description": web_descriptions()[base],
+        "weights": base64.b64encode(files.get("model.safetensors", b"")).decode(),
+        "ngrams": base64.b64encode(files["ngrams.safetensors"]).decode()
+        if "ngrams.safetensors" in files
+        else None,
+        "text": TEXTS[0],
+    }
+    try:
+        answer = node().call("explain", value)
+    except NodeError as error:
+        if error.name not in JAVASCRIPT_ERRORS:
+            raise FindingError(f"JavaScript threw {error}") from error
+        raise ModelError(str(error)) from error
+    if any(not isinstance(value, int | float) for value in answer["probabilities"]):
+        raise FindingError("a probability in JavaScript is not finite")  # JSON has no NaN
+
+
+@cache
+def base_files() -> dict[str, Files]:
+    """Make the base models and read their files, by name."""
+    return {folder.name: read_folder(folder) for folder in make_base_models(_base_root())}
+
+
+@cache
+def base_folders() -> list[Files]:
+    """Return the files of all base models, the folder of format 1 included."""
+    return [*base_files().values(), read_folder(FORMAT_1)]
+
+
+@cache
+def web_descriptions() -> dict[str, object]:
+    """Return the description that the web page gets of each base model."""
+    from lamatext.views.web_model import describe_model
+
+    return {name: describe_model(_base_root() / name) for name in base_files()}
+
+
+@cache
+def scratch_folder() -> Path:
+    """Create the folder for hostile model folders."""
+    return Path(tempfile.mkdtemp(prefix="folders-"))
+
+
+@cache
+def _base_root() -> Path:
+    return Path(tempfile.mkdtemp(prefix="bases-"))
+
+
+def _plans(name: str) -> list[bytes]:
+    draw = random.Random(name)
+    return [draw.randbytes(draw.randint(8, 40)) for _ in range(PLANS)]

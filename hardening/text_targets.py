@@ -1,0 +1,128 @@
+"""Fuzz targets of texts: the tokenizer and the n-gram hashes in Python and JavaScript, settings."""
+
+import tempfile
+import unicodedata
+from functools import cache
+from pathlib import Path
+
+from hardening.fuzz_target import FindingError, FuzzTarget
+from hardening.mutation import UNUSUAL_TEXT
+from hardening.node_process import NodeProcess
+from lamatext.data.tokenizer import WordTokenizer
+from lamatext.ngrams.hashing import NgramSpec, hash_ngrams
+from lamatext.recipes import load_recipe, parse_assignments, resolve_recipe
+from lamatext.settings import Recipe, setting_names
+
+WORD_NGRAMS, CHARACTER_NGRAMS = 3, (2, 5)
+TEXTS = (
+    "A good film, isn't it? 3.14 rock'n'roll",
+    "ΣΟΦΟΣ İstanbul ẞ ǅ naïve cafe\u0301 東京 好きです 한국어 हिन्दी نص\u200cها",
+    "😀👍🏽👩\u200d👩\u200d👧🇩🇪🇫🇷🇺 ❤️ 1️⃣ ½² <b>&amp;</b> \x00\x1b[31m\x85\xa0\u2028\ufeff",
+)
+RECIPES = (
+    b'extends = "default"\nseed = 3\n[model]\nheads = 4\n',
+    b'extends = "paper"\n[text]\nmin_count = "auto"\nmax_words = 100\n[training]\nepochs = 2\n',
+    b'[model]\nname = "te"\nheads = 4\n[ngrams]\nenabled = true\ncharacters = "auto"\n',
+    b'[training]\nclass_weight = {pos = 2.0, "neg" = 1}\nlearning_rate = 1e-3\n',
+)
+ASSIGNMENTS = (
+    b"\1model.heads=8\ntraining.epochs=auto",
+    b"\1text.max_words=none\nmodel.name=san\nstorage=int8",
+    b'\1training.class_weight={"a" = 2}\nseed = 5',
+)
+SETTING_WORDS = (
+    *(b"=", b"\n", b'"', b"'", b"[", b"]", b"[[", b"{", b"}", b"#", b".", b'"""', b"_", b"inf"),
+    *(b"none", b"auto", b"nan", b"1979-05-27T07:32:00Z", b"0x", b"1_000", b"true", b"extends = "),
+    *(name.encode() for name in setting_names()),
+    *(b"[model]\n", b"[text]\n", b"[training]\n", b"[ngrams]\n", b"[" * 4000, b"a = " + b"[" * 4000, b"a." * 500),
+)
+
+
+def build_target(name: str) -> FuzzTarget:
+    """Build a fuzz target of texts or settings."""
+    texts = [b"\0" + text.encode() for text in TEXTS]
+    texts += [b"\1" + text.encode("utf-16-le") for text in TEXTS]
+    texts += [b"\2" + text for text in UNUSUAL_TEXT]
+    match name:
+        case "tokenizer":
+            return FuzzTarget(name, check_tokenizer, texts, UNUSUAL_TEXT)
+        case "ngrams":
+            return FuzzTarget(name, check_ngrams, texts, UNUSUAL_TEXT)
+        case "web_model":
+            from hardening.model_folder_target import build_web_target
+
+            return build_web_target()
+        case _:
+            seeds = [*(b"\0" + recipe for recipe in RECIPES), *ASSIGNMENTS]
+            return FuzzTarget(name, check_settings, seeds, SETTING_WORDS)
+
+
+def decode_text(data: bytes) -> str:
+    """Turn fuzz bytes into a text: UTF-8 or UTF-16 by the first byte, invalid bytes included.
+
+    Characters that Python's Unicode version does not assign are replaced: node may know a later
+    version, in which they are letters.
+    """
+    if data[:1] and data[0] & 1:
+        even = data[1:][: (len(data) - 1) // 2 * 2]
+        text = even.decode("utf-16-le", "surrogatepass")
+    else:
+        text = data[1:].decode("utf-8", "surrogateescape")
+    return "".join("?" if unicodedata.category(c) == "Cn" else c for c in text)
+
+
+def check_tokenizer(data: bytes) -> None:
+    """Compare the words and spans of a text in Python and in JavaScript."""
+    text = decode_text(data)
+    lowercase = not (data[:1] and data[0] & 4)
+    tokenizer = WordTokenizer(lower=lowercase)
+    words, spans = tokenizer.words(text), tokenizer.spans(text)
+    if len(words) != len(spans):
+        raise FindingError(f"not one span per word: {ascii(text)}")
+    if not lowercase and words != [text[start:end] for start, end in spans]:
+        raise FindingError(f"words differ from their spans: {ascii(text)}")
+    answer = node().call("tokenize", {"text": text, "lowercase": lowercase})
+    if answer["words"] != words or [tuple(span) for span in answer["spans"]] != spans:
+        raise FindingError(f"JavaScript differs: {ascii(text)}: {words} {answer['words']}")
+
+
+def check_ngrams(data: bytes) -> None:
+    """Compare the n-gram hash keys of a text's words in Python and in JavaScript."""
+    words = WordTokenizer().words(decode_text(data))
+    value = {"words": words, "longest": WORD_NGRAMS, "characters": CHARACTER_NGRAMS}
+    answer = node().call("hash", value)
+    specs = {
+        "words": NgramSpec(WORD_NGRAMS, None),
+        "characters": NgramSpec(0, CHARACTER_NGRAMS),
+    }
+    for kind, spec in specs.items():
+        ngrams = hash_ngrams(words, spec)
+        columns = (ngrams.keys.tolist(), ngrams.first.tolist(), ngrams.width.tolist())
+        python = sorted(zip(*columns, strict=True))
+        if python != sorted(map(tuple, answer[kind])):
+            raise FindingError(f"n-gram hashes differ in JavaScript, {kind}: {ascii(words)}")
+
+
+def check_settings(data: bytes) -> None:
+    """Parse a recipe file or ``--set`` assignments, by the first byte of the input."""
+    if data[:1] and data[0] & 1:
+        lines = data[1:].decode("utf-8", "surrogateescape").split("\n")
+        recipe = resolve_recipe(values=parse_assignments(lines))
+    else:
+        path = recipe_path()
+        path.write_bytes(data[1:])
+        recipe = load_recipe(str(path))
+    if Recipe.model_validate(recipe.model_dump()) != recipe:
+        raise FindingError("the settings change when they are written and read again")
+
+
+@cache
+def recipe_path() -> Path:
+    """Return the path of the recipe file that the settings target writes."""
+    return Path(tempfile.mkdtemp(prefix="settings-")) / "recipe.toml"
+
+
+@cache
+def node() -> NodeProcess:
+    """Start the node process of the text targets."""
+    return NodeProcess()

@@ -57,9 +57,7 @@ def save_random_model(folder: Path, name: str) -> Path:
     )
     torch.manual_seed(0)
     vocabulary = Vocabulary(WORDS)
-    network = build_network(
-        recipe.model, vocabulary=len(vocabulary), width=8, classes=len(labels)
-    )
+    network = build_network(recipe.model, vocabulary=len(vocabulary), width=8, classes=len(labels))
     with torch.no_grad():
         for parameter in network.parameters():
             parameter.normal_(std=0.4)

@@ -1,5 +1,6 @@
 """The fuzz driver: runs a fuzz target in workers and attributes crashes, hangs and full memory."""
 
+import contextlib
 import json
 import os
 import signal
@@ -79,14 +80,11 @@ def run_fuzz_target(job: Job, *, inputs_folder: Path | None = None) -> FuzzResul
         return result
 
 
-def repeat_case(job: Job, case: int) -> FuzzResult:
-    """Run one numbered fuzz input in this process, so that its traceback is shown."""
-    target = load_target(job.target)
-    data = case_input(target, job.seed, case)
-    if job.input_file is not None:
-        data = Path(job.input_file).read_bytes()
-    accepted = target.accepts(data)
-    return FuzzResult(job.target, "one case", job.seed, 1, int(accepted), int(not accepted))
+def repeat_case(target_name: str, seed: int, case: int, input_file: Path | None = None) -> bool:
+    """Run one fuzz input in this process, so that its traceback shows; return if accepted."""
+    target = load_target(target_name)
+    data = input_file.read_bytes() if input_file else case_input(target, seed, case)
+    return target.accepts(data)
 
 
 def memory_folder() -> str | None:
@@ -154,10 +152,8 @@ def _watch(worker: "subprocess.Popen[bytes]", state: SharedState) -> bool:
 
 def _end(worker: "subprocess.Popen[bytes]") -> None:
     """Kill the worker with the processes that it started."""
-    try:
+    with contextlib.suppress(ProcessLookupError):
         os.killpg(worker.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
     worker.wait()
 
 
@@ -195,5 +191,3 @@ def _keep_inputs(folder: Path, destination: Path) -> None:
         if path.name != "repeat.bin":
             destination.mkdir(parents=True, exist_ok=True)
             (destination / path.name).write_bytes(path.read_bytes())
-
-

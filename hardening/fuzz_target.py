@@ -59,7 +59,8 @@ CAMPAIGNS: dict[str, tuple[str, ...]] = {
 
 
 def load_target(name: str) -> FuzzTarget:
-    """Build a fuzz target by name; its module is imported only now."""
-    module = import_module(f"hardening.{TARGETS[name]}")
-    build: Callable[[str], FuzzTarget] = module.build_target
-    return build(name)
+    """Build a fuzz target by name, or by ``MODULE:NAME``; its module is imported only now."""
+    module, _, own_name = name.rpartition(":")
+    build: Callable[[str], FuzzTarget]
+    build = import_module(module or f"hardening.{TARGETS[name]}").build_target
+    return build(own_name)

@@ -17,8 +17,7 @@ import sys
 import time
 import traceback
 import warnings
-from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -223,15 +222,16 @@ def main(arguments: list[str]) -> None:
 
             stack.enter_context(atheris.instrument_imports(include=["lamatext"]))
         target = load_target(job.target)
-        target.accepts(target.seeds[0])  # loads what is imported on first use
+        with suppress(Exception):
+            target.accepts(target.seeds[0])  # loads what is imported on first use
         limit_memory(job.memory_mb)
         runner = CaseRunner(job, target, SharedState(Path(job.folder) / "state"))
-        work: Callable[[Job, CaseRunner], None] = run_cases
         if job.input_file is not None:
             runner.run(job.first, Path(job.input_file).read_bytes())
+        elif job.is_coverage_guided:
+            run_atheris(job, runner)
         else:
-            work = run_atheris if job.is_coverage_guided else run_cases
-            work(job, runner)
+            run_cases(job, runner)
     sys.stdout.flush()
     os._exit(0)
 

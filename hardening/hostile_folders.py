@@ -180,7 +180,7 @@ def _resize(array: NDArray[Any], source: ByteSource) -> NDArray[Any]:
 
 
 def _mutate_tensors(content: bytes, source: ByteSource) -> bytes:
-    """Change one tensor of a safetensors file so that the file itself stays valid, or its header."""
+    """Change one tensor of a safetensors file, which stays valid, or damage its header."""
     header, data = _split_safetensors(content)
     if source.number(5) == 0:
         return _mutate_header(header, data, source)
@@ -214,11 +214,14 @@ def _mutate_header(header: Header, data: bytes, source: ByteSource) -> bytes:
     if kind == 0:
         entry["dtype"] = source.choice(DTYPES)
     elif kind == 1:
-        entry["shape"] = source.choice(([], [0], [-1], [1 << 62, 4], [1.5], None, [1 << 31, 1 << 31]))
+        entry["shape"] = source.choice(
+            ([], [0], [-1], [1 << 62, 4], [1.5], None, [1 << 31, 1 << 31])
+        )
     elif kind == 2:
         entry["data_offsets"] = source.choice(([0, 0], [-4, 4], [8, 4], [0, 1 << 62], [0], None))
     elif kind == 3:
-        header["__metadata__"] = source.choice(({}, {"a": 1}, [], None, {"a": "b"}))  # type: ignore[assignment]
+        metadata: tuple[Any, ...] = ({}, {"a": 1}, [], None, {"a": "b"})
+        header["__metadata__"] = source.choice(metadata)
     elif kind == 4:
         return struct.pack("<Q", source.choice((0, 1, 1 << 20, 1 << 32, (1 << 64) - 1))) + data
     else:
@@ -245,33 +248,49 @@ def _mutate_graph(folder: HostileFolder, source: ByteSource) -> None:
     import onnx
 
     model = onnx.ModelProto.FromString(folder.files["model.onnx"])
-    graph = model.graph
-    kind = source.number(7)
-    if kind == 0:
-        source.choice(graph.node).op_type = source.choice(OPERATORS)
-    elif kind == 1:
-        node = source.choice(graph.node)
-        node.input[source.number(len(node.input))] = source.choice(graph.node).output[0]
-    elif kind == 2:
-        del graph.node[source.number(len(graph.node))]
-    elif kind == 3:
-        tensor = source.choice(graph.initializer)
-        if tensor.external_data:
-            entry = source.choice(tensor.external_data)
-            entry.value = source.choice((*LOCATIONS, "0", "-1", "999999999999"))
-    elif kind == 4:
-        tensor = source.choice(graph.initializer)
-        tensor.dims[:] = source.choice(([], [0], [-1], [1 << 40], [1, 1, 1]))
-    elif kind == 5:
-        _insert_large_node(onnx, graph, source)
-    else:
-        shapes = source.choice((graph.input, graph.output))
-        shapes.remove(source.choice(shapes))
+    source.choice(
+        (
+            _mutate_node,
+            _mutate_node,
+            _mutate_initializer,
+            _mutate_initializer,
+            _insert_large_node,
+            _remove_value,
+        )
+    )(model.graph, source)
     folder.files["model.onnx"] = model.SerializeToString()
 
 
-def _insert_large_node(onnx: Any, graph: Any, source: ByteSource) -> None:
-    """Add a node that would allocate gigabytes, or loop without end."""
+def _mutate_node(graph: Any, source: ByteSource) -> None:
+    node = source.choice(graph.node)
+    kind = source.number(3)
+    if kind == 0:
+        node.op_type = source.choice(OPERATORS)
+    elif kind == 1:
+        node.input[source.number(len(node.input))] = source.choice(graph.node).output[0]
+    else:
+        graph.node.remove(node)
+
+
+def _mutate_initializer(graph: Any, source: ByteSource) -> None:
+    """Change where an initializer of the ONNX graph is stored, or its shape."""
+    tensor = source.choice(graph.initializer)
+    if tensor.external_data and source.number(2):
+        entry = source.choice(tensor.external_data)
+        entry.value = source.choice((*LOCATIONS, "0", "-1", "999999999999"))
+    else:
+        tensor.dims[:] = source.choice(([], [0], [-1], [1 << 40], [1, 1, 1]))
+
+
+def _remove_value(graph: Any, source: ByteSource) -> None:
+    values = source.choice((graph.input, graph.output))
+    values.remove(source.choice(values))
+
+
+def _insert_large_node(graph: Any, source: ByteSource) -> None:
+    """Add a node that would allocate gigabytes to the ONNX graph."""
+    import onnx
+
     helper, tensor_type = onnx.helper, onnx.TensorProto
     size = source.choice((1 << 20, 1 << 28, 600_000_000, 1 << 40))
     shape = helper.make_tensor("hostile_shape", tensor_type.INT64, [1], [size])

@@ -27,7 +27,9 @@ HEAD = b"POST /%s HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\
 REQUESTS = (
     *(HEAD % b"predict" + b"Content-Length: %d\r\n\r\n" % len(body) + body for body in BODIES),
     HEAD % b"explain" + b"Content-Length: 15\r\n\r\n" + b'{"text": "bad"}',
-    HEAD % b"predict" + b"Transfer-Encoding: chunked\r\n\r\nf\r\n" + b'{"text": "bad"}\r\n0\r\n\r\n',
+    HEAD % b"predict"
+    + b"Transfer-Encoding: chunked\r\n\r\nf\r\n"
+    + b'{"text": "bad"}\r\n0\r\n\r\n',
     HEAD % b"predict" + b"Expect: 100-continue\r\nContent-Length: 2\r\n\r\n{}",
     *(
         b"GET /%s HTTP/1.1\r\nHost: localhost\r\n\r\n" % path
@@ -47,7 +49,16 @@ WORDS = (
 )
 JSON_WORDS = (
     *(b"{", b"}", b"[", b"]", b'"', b",", b":", b"null", b"true", b"NaN", b"1e999", b"-1", b"1.5"),
-    *(b'"text"', b'"texts"', b'"top_k"', b'"proba"', b'"model"', b"\\ud800", b"\\u0000", b"[" * 999),
+    *(
+        b'"text"',
+        b'"texts"',
+        b'"top_k"',
+        b'"proba"',
+        b'"model"',
+        b"\\ud800",
+        b"\\u0000",
+        b"[" * 999,
+    ),
 )
 
 

@@ -4,48 +4,12 @@ import json
 import shutil
 import subprocess
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 from hardening.fuzz_target import FindingError
 
-SCRIPT = """
-import { createInterface } from "node:readline";
-import { readFileSync } from "node:fs";
-const folder = process.argv[1];
-const load = name => import("file://" + folder + "/" + name);
-const source = readFileSync(folder + "/ngrams.js", "utf8") + "\\nexport { wordNgrams, characterNgrams };";
-const { wordNgrams, characterNgrams } = await import("data:text/javascript," + encodeURIComponent(source));
-const { Encoder, spansOf } = await load("tokens.js");
-const { Model } = await load("model.js");
-const codePoints = (text, at) => Array.from(text.slice(0, at)).length;
-const bytes = text => { const b = Buffer.from(text, "base64"); return b.buffer.slice(b.byteOffset, b.byteOffset + b.length); };
-const calls = {
-  tokenize({ text, lowercase }) {
-    const encoder = new Encoder([], { lowercase, rare_words: "unknown", max_words: null });
-    return { words: encoder.encode(text).words,
-      spans: spansOf(text).map(span => span.map(at => codePoints(text, at))) };
-  },
-  hash({ words, longest, characters }) {
-    const key = ngram => [ngram.key, ngram.first, ngram.width];
-    return { words: wordNgrams(words, longest).map(key), characters: characterNgrams(words, characters).map(key) };
-  },
-  async explain({ description, weights, ngrams, text }) {
-    const model = new Model(description, bytes(weights), ngrams && bytes(ngrams));
-    const { probabilities, contributions } = await model.explain(text, async () => {});
-    return { probabilities, contributions };
-  },
-};
-for await (const line of createInterface({ input: process.stdin })) {
-  let answer;
-  try {
-    const { call, value } = JSON.parse(line);
-    answer = { value: await calls[call](value) };
-  } catch (error) {
-    answer = { error: error.name, message: String(error.message).slice(0, 300) };
-  }
-  process.stdout.write(JSON.stringify(answer) + "\\n");
-}
-"""
+SCRIPT = Path(__file__).parent / "node_calls.mjs"
 
 
 class NodeError(Exception):
@@ -65,7 +29,7 @@ class NodeProcess:
             raise FileNotFoundError("node is not installed: apt install nodejs")
         static = files("lamatext.views").joinpath("static")
         self.process = subprocess.Popen(
-            [node, "--input-type=module", "--eval", SCRIPT, str(static)],
+            [node, str(SCRIPT), str(static)],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
 

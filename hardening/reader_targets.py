@@ -69,7 +69,9 @@ def check_file(path: Path, format: str | None = None) -> None:
     rows = 0
     for batch in table.all_batches():
         if tuple(batch.schema.names) != table.columns:
-            raise FindingError(f"other columns than announced: {batch.schema.names}, {table.columns}")
+            raise FindingError(
+                f"other columns than announced: {batch.schema.names}, {table.columns}"
+            )
         if any(column.type != pa.string() for column in batch.columns):
             raise FindingError(f"a column is not of strings: {batch.schema.types}")
         batch.validate(full=True)

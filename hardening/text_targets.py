@@ -34,7 +34,15 @@ SETTING_WORDS = (
     *(b"=", b"\n", b'"', b"'", b"[", b"]", b"[[", b"{", b"}", b"#", b".", b'"""', b"_", b"inf"),
     *(b"none", b"auto", b"nan", b"1979-05-27T07:32:00Z", b"0x", b"1_000", b"true", b"extends = "),
     *(name.encode() for name in setting_names()),
-    *(b"[model]\n", b"[text]\n", b"[training]\n", b"[ngrams]\n", b"[" * 4000, b"a = " + b"[" * 4000, b"a." * 500),
+    *(
+        b"[model]\n",
+        b"[text]\n",
+        b"[training]\n",
+        b"[ngrams]\n",
+        b"[" * 4000,
+        b"a = " + b"[" * 4000,
+        b"a." * 500,
+    ),
 )
 
 
@@ -78,12 +86,12 @@ def check_tokenizer(data: bytes) -> None:
     tokenizer = WordTokenizer(lower=lowercase)
     words, spans = tokenizer.words(text), tokenizer.spans(text)
     if len(words) != len(spans):
-        raise FindingError(f"not one span per word: {ascii(text)}")
+        raise FindingError(f"not one span per word: {text!a}")
     if not lowercase and words != [text[start:end] for start, end in spans]:
-        raise FindingError(f"words differ from their spans: {ascii(text)}")
+        raise FindingError(f"words differ from their spans: {text!a}")
     answer = node().call("tokenize", {"text": text, "lowercase": lowercase})
     if answer["words"] != words or [tuple(span) for span in answer["spans"]] != spans:
-        raise FindingError(f"JavaScript differs: {ascii(text)}: {words} {answer['words']}")
+        raise FindingError(f"JavaScript differs: {text!a}: {words} {answer['words']}")
 
 
 def check_ngrams(data: bytes) -> None:
@@ -100,7 +108,7 @@ def check_ngrams(data: bytes) -> None:
         columns = (ngrams.keys.tolist(), ngrams.first.tolist(), ngrams.width.tolist())
         python = sorted(zip(*columns, strict=True))
         if python != sorted(map(tuple, answer[kind])):
-            raise FindingError(f"n-gram hashes differ in JavaScript, {kind}: {ascii(words)}")
+            raise FindingError(f"n-gram hashes differ in JavaScript, {kind}: {words!a}")
 
 
 def check_settings(data: bytes) -> None:

@@ -1,0 +1,154 @@
+"""A server process for attacks, and a polite HTTP client that measures how it answers."""
+
+import http.client
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from hardening.command_runs import ROOT
+
+HOST = "127.0.0.1"
+START_SECONDS = 120.0
+ANSWER_SECONDS = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class ServerProcess:
+    """A running ``lamatext serve`` on 127.0.0.1."""
+
+    port: int
+    pid: int
+
+    def memory_mb(self) -> float:
+        """Return the resident memory of the server in megabytes."""
+        status = Path(f"/proc/{self.pid}/status").read_text(encoding="ascii")
+        return int(re.findall(r"VmRSS:\s+(\d+)", status)[0]) / 1024
+
+    def is_alive(self) -> bool:
+        """Return whether the server process is still running."""
+        try:
+            os.kill(self.pid, 0)
+        except ProcessLookupError:
+            return False
+        return True
+
+
+@contextmanager
+def running_server(*models: Path, files: int = 0) -> Iterator[ServerProcess]:
+    """Start ``lamatext serve`` on a free port; ``files`` limits its file descriptors."""
+    import resource
+
+    def limit_files() -> None:
+        if files:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))
+
+    path = os.pathsep.join([str(ROOT / "src"), str(ROOT), os.environ.get("PYTHONPATH", "")])
+    process = subprocess.Popen(
+        [sys.executable, "-m", "lamatext", "serve", *map(str, models), "--port", "0"],
+        env={**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"},
+        stderr=subprocess.PIPE, text=True, preexec_fn=limit_files,
+    )  # fmt: skip
+    assert process.stderr is not None
+    reader: threading.Thread | None = None
+    try:
+        line = process.stderr.readline()
+        match = re.search(r":(\d+)$", line.strip())
+        if match is None:
+            raise RuntimeError(f"the server did not start: {line}{process.stderr.read()}")
+        reader = threading.Thread(target=process.stderr.read, daemon=True)
+        reader.start()  # a full pipe would stop the server
+        port = int(match[1])
+        _wait_until_ready(port)
+        yield ServerProcess(port, process.pid)
+    finally:
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        if reader is not None:
+            reader.join()
+        process.stderr.close()
+
+
+def request(port: int, method: str, path: str, body: bytes | None = None) -> tuple[int, bytes]:
+    """Send one polite request on a new connection; return status and body."""
+    connection = http.client.HTTPConnection(HOST, port, timeout=ANSWER_SECONDS)
+    try:
+        headers = {"Content-Type": "application/json"} if body else {}
+        connection.request(method, path, body, headers)
+        answer = connection.getresponse()
+        return answer.status, answer.read()
+    finally:
+        connection.close()
+
+
+@dataclass(slots=True)
+class PoliteClient:
+    """A thread that sends requests at a steady rate and measures their latency.
+
+    Every second request opens a new connection, so that a full table of connections shows. The
+    latency counts from the planned time of a request.
+    """
+
+    port: int
+    rate: float = 40.0
+    latencies: list[float] = field(default_factory=list)  # seconds
+    failures: list[str] = field(default_factory=list)
+    _stop: threading.Event = field(default_factory=threading.Event)
+    _thread: threading.Thread | None = None
+
+    def __enter__(self) -> "PoliteClient":
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        assert self._thread is not None
+        self._thread.join()
+
+    def p99(self) -> float:
+        """Return the 99th percentile of the polite client's latencies in milliseconds."""
+        ordered = sorted(self.latencies)
+        return 1000 * ordered[min(len(ordered) - 1, int(0.99 * len(ordered)))] if ordered else 0.0
+
+    def _run(self) -> None:
+        kept = http.client.HTTPConnection(HOST, self.port, timeout=ANSWER_SECONDS)
+        planned, number = time.monotonic(), 0
+        while not self._stop.is_set():
+            number += 1
+            planned += 1 / self.rate
+            time.sleep(max(0.0, planned - time.monotonic()))
+            fresh = http.client.HTTPConnection(HOST, self.port, timeout=ANSWER_SECONDS)
+            connection = kept if number % 2 else fresh
+            try:
+                body = b'{"text": "a good film"}'
+                connection.request("POST", "/predict", body, {"Content-Type": "application/json"})
+                answer = connection.getresponse()
+                answer.read()
+                if answer.status != 200:
+                    self.failures.append(f"status {answer.status}")
+            except (OSError, http.client.HTTPException) as error:
+                self.failures.append(type(error).__name__)
+                kept.close()
+            finally:
+                fresh.close()
+            self.latencies.append(time.monotonic() - planned)
+        kept.close()
+
+
+def _wait_until_ready(port: int) -> None:
+    end = time.monotonic() + START_SECONDS
+    while time.monotonic() < end:
+        try:
+            if request(port, "GET", "/readyz")[0] == 200:
+                return
+        except OSError:
+            time.sleep(0.05)
+    raise RuntimeError("the server did not get ready")

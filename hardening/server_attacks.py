@@ -1,0 +1,282 @@
+"""The server campaign: attacks on ``lamatext serve``, measured by a polite client next to them.
+
+Each attack runs twice: against the server that the polite client uses, and against a second, idle
+server on the same machine. The ratio of the two 99th percentiles of latency is what the attack
+costs the polite client beyond the work of the attacker itself; it may be at most 2.
+"""
+
+import random
+import socket
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from hardening.http_client import HOST, PoliteClient, ServerProcess, request, running_server
+
+MAX_RATIO = 2.0
+MIN_P99_MS = 5.0  # below this, both are noise
+MAX_GROWTH_MB = 200.0
+CONNECTIONS = 300
+FILES = 256  # file descriptors of the attacked server
+JSON_HEAD = b"POST /predict HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+
+
+@dataclass(slots=True)
+class AttackResult:
+    """What a polite client measured during an attack."""
+
+    attack: str
+    seed: int
+    seconds: float
+    requests: int = 0
+    failures: int = 0
+    p99_ms: float = 0.0
+    p99_control_ms: float = 0.0  # while the same attacker hits another server
+    growth_mb: float = 0.0  # of the attacked server's memory
+    problems: list[str] = field(default_factory=list)
+
+    @property
+    def ratio(self) -> float:
+        """Ratio of the latency under attack to that of the control."""
+        return max(self.p99_ms, MIN_P99_MS) / max(self.p99_control_ms, MIN_P99_MS)
+
+
+class Attacker:
+    """A thread that attacks one server until it is stopped."""
+
+    def __init__(self, attack: "Attack", port: int, seed: int) -> None:
+        self.attack, self.port, self.draw = attack, port, random.Random(seed)
+        self.stop = threading.Event()
+        self.thread = threading.Thread(target=self._run, daemon=True)
+
+    def __enter__(self) -> "Attacker":
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop.set()
+        self.thread.join(30)
+
+    def _run(self) -> None:
+        while not self.stop.is_set():
+            with suppress(OSError):
+                self.attack(self)
+            time.sleep(0.01)
+
+    def connect(self) -> socket.socket:
+        """Open a connection to the attacked server."""
+        return socket.create_connection((HOST, self.port), timeout=5)
+
+    def send_endlessly(self, client: socket.socket, block: bytes, limit: int) -> None:
+        """Send a block again and again up to ``limit`` bytes, or until the server closes."""
+        sent = 0
+        while sent < limit and not self.stop.is_set():
+            client.sendall(block)
+            sent += len(block)
+
+    def drip(self, clients: list[socket.socket], part: bytes) -> None:
+        """Send a few bytes per connection and second; reopen nothing that the server closes."""
+        while clients and not self.stop.wait(0.5):
+            for client in clients[:]:
+                try:
+                    client.sendall(part)
+                except OSError:
+                    clients.remove(client)
+
+    def open_many(self, count: int, head: bytes) -> list[socket.socket]:
+        """Open many connections that have sent ``head``."""
+        clients = []
+        for _ in range(count):
+            if self.stop.is_set():
+                break
+            with suppress(OSError):
+                client = self.connect()
+                client.sendall(head)
+                clients.append(client)
+        return clients
+
+
+Attack = Callable[[Attacker], None]
+
+
+def slow_headers(attacker: Attacker) -> None:
+    """Attack with connections that send one header byte at a time."""
+    clients = attacker.open_many(CONNECTIONS, b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nX: ")
+    attacker.drip(clients, b"a")
+    _close(clients)
+
+
+def slow_body(attacker: Attacker) -> None:
+    """Attack with connections that send one body byte at a time."""
+    clients = attacker.open_many(CONNECTIONS, JSON_HEAD + b"Content-Length: 9999\r\n\r\n")
+    attacker.drip(clients, b" ")
+    _close(clients)
+
+
+def idle_connections(attacker: Attacker) -> None:
+    """Attack with connections that send nothing."""
+    clients = attacker.open_many(CONNECTIONS, b"")
+    attacker.drip(clients, b"")
+    _close(clients)
+
+
+def endless_url(attacker: Attacker) -> None:
+    """Attack with a URL that has no end."""
+    with attacker.connect() as client:
+        client.sendall(b"GET /")
+        attacker.send_endlessly(client, b"a" * (1 << 16), 1 << 28)
+
+
+def huge_headers(attacker: Attacker) -> None:
+    """Attack with headers that have no end."""
+    with attacker.connect() as client:
+        client.sendall(b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n")
+        attacker.send_endlessly(client, b"X-Header: " + b"a" * 4000 + b"\r\n", 1 << 28)
+
+
+def huge_body(attacker: Attacker) -> None:
+    """Attack with a body of a gigabyte."""
+    with attacker.connect() as client:
+        client.sendall(JSON_HEAD + b"Content-Length: 1000000000\r\n\r\n")
+        attacker.send_endlessly(client, b" " * (1 << 16), 1 << 30)
+
+
+def endless_chunks(attacker: Attacker) -> None:
+    """Attack with a chunked body that has no end."""
+    with attacker.connect() as client:
+        client.sendall(JSON_HEAD + b"Transfer-Encoding: chunked\r\n\r\n")
+        attacker.send_endlessly(client, b"1\r\n \r\n" * 8000, 1 << 28)
+
+
+def disconnects(attacker: Attacker) -> None:
+    """Attack with large requests whose client leaves at once."""
+    body = b'{"texts": [' + b",".join([b'"' + b"good bad film " * 60 + b'"'] * 50) + b"]}"
+    with attacker.connect() as client:
+        client.sendall(JSON_HEAD + b"Content-Length: %d\r\n\r\n" % len(body) + body)
+
+
+def deep_json(attacker: Attacker) -> None:
+    """Attack with deeply nested JSON."""
+    body = b"[" * 100_000
+    with attacker.connect() as client:
+        client.sendall(JSON_HEAD + b"Content-Length: %d\r\n\r\n" % len(body) + body)
+        client.recv(1000)
+
+
+def reset_storm(attacker: Attacker) -> None:
+    """Attack with connections that are opened and reset at once."""
+    for _ in range(100):
+        with attacker.connect() as client:
+            linger = b"\1\0\0\0\0\0\0\0"
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+            client.send(b"GET /healthz HTTP/1.1\r\n")
+
+
+def never_reading(attacker: Attacker) -> None:
+    """Attack with pipelined requests whose answers are never read."""
+    with attacker.connect() as client:
+        client.settimeout(2)
+        attacker.send_endlessly(
+            client, b"GET /openapi.json HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n" * 100, 1 << 26
+        )
+
+
+ATTACKS: dict[str, Attack] = {
+    "slow headers": slow_headers,
+    "slow bodies": slow_body,
+    "idle connections": idle_connections,
+    "endless URL": endless_url,
+    "huge headers": huge_headers,
+    "huge body": huge_body,
+    "endless chunks": endless_chunks,
+    "disconnects": disconnects,
+    "deep JSON": deep_json,
+    "resets": reset_storm,
+    "answers never read": never_reading,
+}
+
+
+def run_server_campaign(
+    models: list[Path], seconds: float, seed: int, names: tuple[str, ...] = ()
+) -> list[AttackResult]:
+    """Run each attack for ``seconds``, half of them against the control server."""
+    results = []
+    for name in names or ATTACKS:
+        with running_server(*models, files=FILES) as server, running_server(*models) as control:
+            results.append(measure_attack(name, (server, control), seconds, seed))
+    return results
+
+
+def measure_attack(
+    name: str, servers: tuple[ServerProcess, ServerProcess], seconds: float, seed: int
+) -> AttackResult:
+    """Measure a polite client while the attack hits the control server, then its own server."""
+    server, control = servers
+    result = AttackResult(name, seed, seconds)
+    before = server.memory_mb()
+    peaks = [before]
+    for target in (control, server):
+        with Attacker(ATTACKS[name], target.port, seed), PoliteClient(server.port) as polite:
+            end = time.monotonic() + seconds / 2
+            while time.monotonic() < end:
+                time.sleep(0.1)
+                if server.is_alive():
+                    peaks.append(server.memory_mb())
+        if target is control:
+            result.p99_control_ms = round(polite.p99(), 2)
+    result.requests, result.failures = len(polite.latencies), len(polite.failures)
+    result.p99_ms = round(polite.p99(), 2)
+    result.growth_mb = round(max(peaks) - before, 1)
+    result.problems = _problems(result, server, polite)
+    return result
+
+
+def measure_soak(
+    models: list[Path], seconds: float, seed: int, connections: int = 64
+) -> AttackResult:
+    """Load a server with polite requests on many connections and watch its memory."""
+    result = AttackResult(f"{connections} connections", seed, seconds)
+    with running_server(*models) as server:
+        clients = [PoliteClient(server.port, rate=8) for _ in range(connections)]
+        for client in clients:
+            client.__enter__()
+        time.sleep(seconds / 10)  # buffers and threads have grown to their usual size
+        before, end = server.memory_mb(), time.monotonic() + 0.9 * seconds
+        while time.monotonic() < end:
+            time.sleep(0.2)
+        result.growth_mb = round(server.memory_mb() - before, 1)
+        for client in clients:
+            client.__exit__()
+        result.requests = sum(len(client.latencies) for client in clients)
+        result.failures = sum(len(client.failures) for client in clients)
+        result.p99_ms = round(max(client.p99() for client in clients), 2)
+        if result.growth_mb > 0.1 * before:
+            result.problems.append(f"memory grew from {before:.0f} MB by {result.growth_mb} MB")
+        if result.failures:
+            result.problems.append(f"{result.failures} of {result.requests} requests failed")
+    return result
+
+
+def _problems(result: AttackResult, server: ServerProcess, polite: PoliteClient) -> list[str]:
+    problems = []
+    if result.ratio > MAX_RATIO:
+        problems.append(f"p99 is {result.ratio:.1f} times that of the control")
+    if polite.failures:
+        kinds = sorted(set(polite.failures))
+        problems.append(f"{len(polite.failures)} polite requests failed: {', '.join(kinds)}")
+    if result.growth_mb > MAX_GROWTH_MB:
+        problems.append(f"memory grew by {result.growth_mb} MB")
+    try:
+        if request(server.port, "GET", "/healthz")[0] != 200:
+            problems.append("/healthz does not answer 200 after the attack")
+    except OSError as error:
+        problems.append(f"/healthz fails after the attack: {type(error).__name__}")
+    return problems
+
+
+def _close(clients: list[socket.socket]) -> None:
+    for client in clients:
+        client.close()

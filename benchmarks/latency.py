@@ -25,8 +25,8 @@ def measure(
     source: str = "imdb", *, texts: int = 3000, words: int = 200, rounds: int = 30, starts: int = 7
 ) -> list[Comparison]:
     """Compare latencies: ``lama-ctx`` and the default recipe with eager PyTorch; cold start."""
-    corpus = load_paper_dataset(source)
-    sample = corpus.take(np.random.default_rng(0).permutation(len(corpus))[:texts])
+    dataset = load_paper_dataset(source)
+    sample = dataset.take(np.random.default_rng(0).permutation(len(dataset))[:texts])
     text = text_of(words, sample.texts.to_pylist())
     with tempfile.TemporaryDirectory() as folder:
         lama = load_recipe("paper/lama-ctx").with_values({"text.tokenizer": "words"})

@@ -27,12 +27,12 @@ sys.exit(status)
 
 def measure(source: str = "mr", *, few: int = 10_000, many: int = 1_000_000) -> list[Comparison]:
     """Return the ratio of peak memory at ``many`` texts to that at ``few``."""
-    corpus = load_paper_dataset(source)
+    dataset = load_paper_dataset(source)
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
         recipe = load_recipe("paper/lama-ctx").with_values({"text.tokenizer": "words"})
-        model = save_untrained(place / "model", recipe, corpus)
-        peaks = [_peak_memory(model, _write_lines(place, corpus, count)) for count in (few, many)]
+        model = save_untrained(place / "model", recipe, dataset)
+        peaks = [_peak_memory(model, _write_lines(place, dataset, count)) for count in (few, many)]
     details = {"few": few, "many": many}
     return [Comparison.single("1M texts, 10k texts", (peaks[1], peaks[0]), "MB", details)]
 
@@ -49,9 +49,9 @@ def _peak_memory(model: Path, texts: Path) -> float:
     return int(process.stderr.split()[-1]) / 1e3
 
 
-def _write_lines(folder: Path, corpus: Dataset, count: int) -> Path:
+def _write_lines(folder: Path, dataset: Dataset, count: int) -> Path:
     """Write ``count`` lines of random words of the data set, as input for the memory test."""
-    words = np.array(" ".join(corpus.texts.slice(0, 500).to_pylist()).split())
+    words = np.array(" ".join(dataset.texts.slice(0, 500).to_pylist()).split())
     draw = np.random.default_rng(0)
     path = folder / f"{count}.txt"
     with path.open("w", encoding="utf-8") as file:

@@ -85,10 +85,10 @@ def train_model(folder: Path) -> Path:
     from paper.official_datasets import load_paper_dataset
 
     try:
-        corpus = load_paper_dataset(DATA)
+        dataset = load_paper_dataset(DATA)
     except DataError as error:
         raise SkippedError(str(error)) from error
-    sample = corpus.take(np.random.default_rng(0).permutation(len(corpus))[:TRAINING_TEXTS])
+    sample = dataset.take(np.random.default_rng(0).permutation(len(dataset))[:TRAINING_TEXTS])
     assert sample.labels is not None
     TextClassifier(epochs=1).fit(sample.texts, sample.labels).save(folder)
     return folder

@@ -114,13 +114,13 @@ def _tuned_eager(folder: Path, probe: list[str]) -> tuple[Predict, EagerOptions]
     return partial(run, options=best), best
 
 
-def _fitted(name: str, corpus: Dataset) -> Predict:
-    return train_baseline(name, corpus).model.predict_proba
+def _fitted(name: str, dataset: Dataset) -> Predict:
+    return train_baseline(name, dataset).model.predict_proba
 
 
 def _is_installed(name: str) -> bool:
     return name != "fasttext" or importlib.util.find_spec("fasttext") is not None
 
 
-def _sample(corpus: Dataset, texts: int) -> Dataset:
-    return corpus.take(np.random.default_rng(0).permutation(len(corpus))[:texts])
+def _sample(dataset: Dataset, texts: int) -> Dataset:
+    return dataset.take(np.random.default_rng(0).permutation(len(dataset))[:texts])

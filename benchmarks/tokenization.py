@@ -28,9 +28,9 @@ Tokenize = Callable[[list[str]], object]
 def measure(source: str = "imdb", *, texts: int = 4000, rounds: int = 5) -> list[Comparison]:
     """Compare tokenization speed; spaCy, which is slow, reads a tenth of the texts."""
     with tempfile.TemporaryDirectory() as folder:
-        corpus, place = load_paper_dataset(source), Path(folder)
-        many = _write_sample(corpus, texts, place / "many.parquet")
-        few = _write_sample(corpus, max(texts // 10, 1), place / "few.parquet")
+        dataset, place = load_paper_dataset(source), Path(folder)
+        many = _write_sample(dataset, texts, place / "many.parquet")
+        few = _write_sample(dataset, max(texts // 10, 1), place / "few.parquet")
         return [
             _compare("CountVectorizer", _count_vectorizer(), many, rounds),
             _compare("spaCy", _spacy(), few, rounds),
@@ -67,8 +67,8 @@ def _spacy() -> Tokenize:
     return lambda texts: [[token.lower_ for token in split(text)] for text in texts]
 
 
-def _write_sample(corpus: Dataset, texts: int, path: Path) -> Path:
-    rows = np.random.default_rng(0).permutation(len(corpus))[:texts]
-    sample = corpus.take(rows)
+def _write_sample(dataset: Dataset, texts: int, path: Path) -> Path:
+    rows = np.random.default_rng(0).permutation(len(dataset))[:texts]
+    sample = dataset.take(rows)
     pq.write_table(pa.table({"text": sample.texts, "label": sample.labels}), path)
     return path

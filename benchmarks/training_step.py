@@ -125,11 +125,11 @@ def make_task(source: str, batches: int) -> Task:
     recipe = load_recipe("paper/lama-ctx").with_values(
         {"text.word_vectors": "random", "text.tokenizer": "words"}
     )
-    corpus = load_paper_dataset(source)
-    encoder = LabelEncoder.fit(corpus.require_labels())
-    labels = encoder.encode(corpus.require_labels())
+    dataset = load_paper_dataset(source)
+    encoder = LabelEncoder.fit(dataset.require_labels())
+    labels = encoder.encode(dataset.require_labels())
     split = Split(*stratified_split(labels, (0.9, 0.1), recipe.seed))
-    start = prepare_run(corpus.texts, split, recipe, classes=len(encoder.classes))
+    start = prepare_run(dataset.texts, split, recipe, classes=len(encoder.classes))
     assert isinstance(start.network, Network)
     examples = EncodedDataset(start.token_ids, labels).take(split.train)
     order = shuffled_batches(

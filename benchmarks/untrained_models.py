@@ -22,12 +22,12 @@ from lamatext.saved.model_io import SavedModel, load_model, load_network, save_m
 from lamatext.settings import Recipe
 
 
-def save_untrained(folder: Path, recipe: Recipe, corpus: Dataset, *, min_count: int = 3) -> Path:
+def save_untrained(folder: Path, recipe: Recipe, dataset: Dataset, *, min_count: int = 3) -> Path:
     """Save an untrained model of the recipe with the vocabulary and n-grams of the data set."""
-    label_encoder = LabelEncoder.fit(corpus.require_labels())
-    labels, names = label_encoder.encode(corpus.require_labels()), label_encoder.names
-    tokens = tokenize(corpus.texts, WordTokenizer())
-    rows = np.arange(len(corpus))
+    label_encoder = LabelEncoder.fit(dataset.require_labels())
+    labels, names = label_encoder.encode(dataset.require_labels()), label_encoder.names
+    tokens = tokenize(dataset.texts, WordTokenizer())
+    rows = np.arange(len(dataset))
     vocabulary = Vocabulary.from_counts(tokens.types, tokens.counts(rows), min_count=min_count)
     text = recipe.text
     encoder = TextEncoder(

@@ -1,5 +1,5 @@
 # make demo   train on real reviews and see the result        make test    the fast tests
-# make check  format, lint, types                             make test-all  the slow ones too
+# make check  format, lint, types, security                   make test-all  the slow ones too
 # make docs   build the documentation site in site/           make test-browser  pages in chromium
 # make bench  run all benchmarks                              make test-floors  lowest dependencies
 PYTHON ?= python3
@@ -7,7 +7,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 EXTRAS := train,paper,bert,minilm,hub,serve,explain,demo,baselines,docs,dev
 
-.PHONY: setup demo check format test test-all test-browser test-floors docs bench clean
+.PHONY: setup demo check audit format test test-all test-browser test-floors docs bench clean
 
 setup: $(VENV)/.installed
 
@@ -25,6 +25,11 @@ check: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+	$(BIN)/bandit --quiet --recursive --configfile pyproject.toml src/lamatext
+
+# Known vulnerabilities of the versions in constraints.txt; skipped if the advisories cannot be read.
+audit: setup
+	$(BIN)/python .ci/audit.py
 
 format: setup
 	$(BIN)/ruff format .

@@ -4,7 +4,7 @@
 row of the leaderboard.
 """
 
-import pickle
+import pickle  # nosec B403 # only writes, to measure a size
 import tempfile
 import time
 from collections.abc import Callable, Sequence

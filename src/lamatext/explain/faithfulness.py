@@ -292,7 +292,7 @@ def compare_orders(
     if not texts:
         raise DataError("faithfulness needs at least one text, got none.")
     random = np.random.default_rng(seed)
-    random_scores = [random.random(len(text)) for text in texts]
+    random_scores = [random.random(len(text)) for text in texts]  # nosec B311 # numpy
     curves = {
         name: _curves(texts, values, probabilities)
         for name, values in {**scores, RANDOM: random_scores}.items()

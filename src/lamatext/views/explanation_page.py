@@ -49,7 +49,7 @@ def explanation_page(
     """
     first = explanations[0] if explanations else None
     known = truths if truths is not None else [None] * len(explanations)
-    script = asset("explanation_page.js")
+    script = Markup(asset("explanation_page.js"))
     numbers = {
         "classes": len(first.labels) if first else 0,
         "texts": [_numbers(explanation) for explanation in explanations],
@@ -59,7 +59,7 @@ def explanation_page(
         title=title,
         subtitle=subtitle,
         style=Markup(style()),
-        script=Markup(script),
+        script=script,
         script_hash=policy_hash(script),
         numbers=Markup(script_json(numbers)),
         labels=first.labels if first else [],

@@ -1,3 +1,7 @@
+import os
+import subprocess
+import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -46,3 +50,72 @@ def test_an_error_names_the_file_that_cannot_be_written(name: str, tmp_path: Pat
 
     with pytest.raises(DataError, match=f"{name}: cannot be written: "):
         write_text(tmp_path / name, "text")
+
+
+def killed_writer(path: Path) -> None:
+    """Run a process that is killed while it writes ``path``."""
+    code = (
+        "import os, pathlib, signal, sys\n"
+        "from lamatext.atomic_write import replace_atomically\n"
+        "with replace_atomically(pathlib.Path(sys.argv[1])) as temporary:\n"
+        "    temporary.write_text('half')\n"
+        "    os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    subprocess.run([sys.executable, "-c", code, str(path)], check=False)
+
+
+def test_the_next_write_deletes_what_a_killed_process_has_left(tmp_path: Path) -> None:
+    killed_writer(tmp_path / "p.csv")
+    assert len(list(tmp_path.iterdir())) == 1
+
+    write_text(tmp_path / "other.csv", "text")
+
+    assert [path.name for path in tmp_path.iterdir()] == ["other.csv"]
+
+
+def test_files_of_running_processes_and_other_machines_are_kept(tmp_path: Path) -> None:
+    with replace_atomically(tmp_path / "b.csv") as temporary:
+        temporary.write_text("first")
+        host = temporary.name.split(".")[-2].partition("-")[0]
+    kept = [f".a.csv.{host}-{os.getppid()}.lamatext", ".a.csv.00000000-999999999.lamatext"]
+    kept += [".a.csv.1234", f"a.csv.{host}-999999999.lamatext"]
+    for name in kept:
+        (tmp_path / name).write_text("not ours")
+    (tmp_path / f".a.csv.{host}-999999999.lamatext").write_text("of a dead process")
+
+    write_text(tmp_path / "b.csv", "text")
+
+    assert {path.name for path in tmp_path.iterdir()} == {*kept, "b.csv"}
+
+
+def test_the_target_of_a_symbolic_link_is_replaced_not_the_link(tmp_path: Path) -> None:
+    (tmp_path / "there").mkdir()
+    for name in ("there/old.txt", "there/new.txt"):
+        (tmp_path / "link").unlink(missing_ok=True)
+        (tmp_path / "link").symlink_to(name)
+
+        write_text(tmp_path / "link", "text")
+
+        assert (tmp_path / "link").is_symlink()
+        assert (tmp_path / name).read_text() == "text"
+
+
+def test_a_loop_of_symbolic_links_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "a").symlink_to("b")
+    (tmp_path / "b").symlink_to("a")
+
+    with pytest.raises(DataError, match=r"a: cannot be written: .*symbolic links"):
+        write_text(tmp_path / "a", "text")
+
+
+def test_a_fifo_is_written_not_replaced(tmp_path: Path) -> None:
+    fifo, lines = tmp_path / "fifo", []
+    os.mkfifo(fifo)
+    reader = threading.Thread(target=lambda: lines.append(fifo.read_text()), daemon=True)
+    reader.start()
+
+    write_text(fifo, "through the pipe")
+
+    assert fifo.is_fifo()
+    reader.join(10)
+    assert lines == ["through the pipe"]

@@ -4,6 +4,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
+from safetensors.numpy import save_file
 
 from lamatext.data import cache
 from lamatext.data.cache import Arrays, cache_folder, cached, fingerprint
@@ -35,6 +36,34 @@ def test_a_damaged_cache_entry_is_computed_again(folder: Path) -> None:
 
     assert cached("thing", "key", one)["a"].shape == (5,)
     cached("thing", "key", never)
+
+
+@pytest.mark.parametrize("place", [-1, 9, 20, 30])
+def test_a_cache_entry_with_one_changed_bit_is_computed_again(place: int, folder: Path) -> None:
+    cached("thing", "key", one)
+    path = folder / "thing-key.safetensors"
+    content = bytearray(path.read_bytes())
+    content[place] ^= 1
+    path.write_bytes(content)
+
+    np.testing.assert_array_equal(cached("thing", "key", one)["a"], np.arange(5))
+    cached("thing", "key", never)
+
+
+@pytest.mark.parametrize("arrays", [{"b": np.arange(5)}, {"a": np.arange(6)}])
+def test_a_cache_entry_without_a_checksum_is_computed_again(arrays: Arrays, folder: Path) -> None:
+    folder.mkdir()
+    save_file(arrays, folder / "thing-key.safetensors")
+
+    assert cached("thing", "key", one)["a"].shape == (5,)
+
+
+def test_a_cache_entry_copied_over_another_is_computed_again(folder: Path) -> None:
+    cached("thing", "key", one)
+    cached("thing", "other", lambda: {"a": np.zeros(5)})
+    (folder / "thing-other.safetensors").replace(folder / "thing-key.safetensors")
+
+    np.testing.assert_array_equal(cached("thing", "key", one)["a"], np.arange(5))
 
 
 def test_a_cache_folder_that_cannot_be_written_is_ignored(

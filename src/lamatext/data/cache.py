@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from safetensors import SafetensorError
-from safetensors.numpy import load_file, save
+from safetensors import safe_open
+from safetensors.numpy import save
 
 from lamatext.atomic_write import replace_atomically
 from lamatext.errors import DataError
@@ -33,19 +33,40 @@ def cache_folder() -> Path:
 def cached(kind: str, key: str, compute: Callable[[], Arrays]) -> Arrays:
     """Return arrays from the disk cache, or compute them and add them to the cache.
 
-    Disk errors are ignored.
+    A cache entry carries a checksum: one that is damaged, or was copied over another entry, is
+    computed again. Disk errors are ignored.
     """
     path = cache_folder() / f"{kind}-{key}.safetensors"
-    with suppress(OSError, SafetensorError):
-        arrays = load_file(path)
-        os.utime(path)
+    arrays = _read_entry(path)
+    if arrays is not None:
+        with suppress(OSError):
+            os.utime(path)
         return arrays
     arrays = compute()
     with suppress(OSError, DataError):
         with replace_atomically(path) as temporary:
-            temporary.write_bytes(save(arrays))
+            temporary.write_bytes(save(arrays, metadata={"checksum": _checksum(path, arrays)}))
         _delete_oldest(path.parent)
     return arrays
+
+
+def _read_entry(path: Path) -> Arrays | None:
+    """Read a cache entry; return None if it does not exist or is damaged."""
+    try:
+        with safe_open(path, framework="np") as file:
+            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            checksum = (file.metadata() or {}).get("checksum")
+    except Exception:  # a damaged header can raise anything
+        return None
+    return arrays if checksum == _checksum(path, arrays) else None
+
+
+def _checksum(path: Path, arrays: Arrays) -> str:
+    """Return the checksum of a cache entry: a hash of its name, its arrays and their types."""
+    parts: list[object] = [path.name]
+    for name, array in sorted(arrays.items()):
+        parts += [name, array.dtype.str, array.shape, array]
+    return fingerprint(*parts)
 
 
 def fingerprint(*parts: object) -> str:

@@ -5,11 +5,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from lamatext.data.cache import fingerprint
 from lamatext.data.dataset import Dataset
 from lamatext.data.sources import has_test_split, load_dataset
-from lamatext.data.validation import label_array, text_column
-from lamatext.pipeline import Splits, split_dataset
+from lamatext.pipeline import Splits, dataset_fingerprint, split_dataset
 from lamatext.saved.format import Config, load_config, saved_recipe
 from lamatext.settings import Recipe
 
@@ -37,10 +35,10 @@ def load_evaluation_data(folder: Path, source: str, **reading: Any) -> Evaluatio
         return EvaluationData(test, read(), f"its test part, {len(test):,} texts")
     whole, trained_on = read(), config.get("data", {}).get("fingerprint")
     splits = _repeat_split(whole, config, saved_recipe(folder, config))
-    if splits is not None and _fingerprint(splits.train) == trained_on:
+    if splits is not None and dataset_fingerprint(splits.train) == trained_on:
         held_out = f"the {len(splits.test):,} texts that were held out when the model was trained"
         return EvaluationData(splits.test, splits.train, held_out)
-    if _fingerprint(whole) == trained_on:
+    if dataset_fingerprint(whole) == trained_on:
         warning = f"{len(whole):,} texts that the model was TRAINED ON: the scores mean little"
         return EvaluationData(whole, whole, warning)
     return EvaluationData(whole, None, f"{len(whole):,} texts")
@@ -57,11 +55,3 @@ def _repeat_split(whole: Dataset, config: Config, recipe: Recipe) -> Splits | No
     if len(whole) == sum(counts[:2]):  # the validation set came from another source
         return split_dataset(whole, whole, None, recipe)
     return None
-
-
-def _fingerprint(dataset: Dataset) -> str:
-    """Compute the fingerprint of evaluation data, to compare it with that of the training data."""
-    texts = text_column(dataset.texts)
-    if dataset.labels is None:
-        return ""
-    return fingerprint(texts, label_array(dataset.labels, len(texts)).astype(str))

@@ -18,11 +18,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow.compute as pc
 
+from lamatext.atomic_write import delete_stale_files
 from lamatext.baselines import LeaderboardRow, check_baselines, train_baseline
+from lamatext.data.cache import fingerprint
 from lamatext.data.dataset import Dataset, text_batches
 from lamatext.data.labels import LabelEncoder
 from lamatext.data.sources import has_test_split, load_dataset
 from lamatext.data.splits import hold_out
+from lamatext.data.validation import label_array, text_column
 from lamatext.errors import ConfigError, DataError
 from lamatext.metrics import Scores, score
 from lamatext.progress import SILENT, Progress, track_progress
@@ -96,8 +99,11 @@ def _holds_a_run(folder: Path) -> bool:
     return all(path.name.startswith(f".{CHECKPOINT}") for path in folder.iterdir())
 
 
-def is_finished(folder: Path, recipe: Recipe, source: str) -> bool:
+def is_finished(folder: Path, recipe: Recipe, splits: Splits) -> bool:
     """Return whether the folder already holds the finished model of this pipeline run.
+
+    The run is the same if its settings and the contents of its data are: the fingerprints of the
+    texts and labels decide, not the name of the file.
 
     Raises:
         ConfigError: if it holds the finished model of another run.
@@ -106,7 +112,11 @@ def is_finished(folder: Path, recipe: Recipe, source: str) -> bool:
         return False
     config = load_config(folder)
     saved = saved_recipe(folder, config)
-    same_data = config.get("data", {}).get("source") == source
+    saved_data = config.get("data", {})
+    same_data = saved_data.get("fingerprint") == dataset_fingerprint(splits.train) and all(
+        saved_data.get(name, value) == value  # older versions saved the first fingerprint only
+        for name, value in _held_out_fingerprints(splits).items()
+    )
     if same_data and _settings_agree(recipe.model_dump(), saved.model_dump()):
         return True
     raise ConfigError(
@@ -210,8 +220,10 @@ def train_and_score(  # noqa: PLR0913 - data, recipe, and where and how to run
     leaderboard += [_baseline_row(name, splits, recipe, progress) for name in baselines]
     metrics = {"test": scores.as_dict(), "leaderboard": [asdict(row) for row in leaderboard]}
     add_metrics(folder, metrics)
-    for path in (checkpoint, *folder.glob(f".{CHECKPOINT}.*")):  # killed runs leave the latter
+    delete_stale_files(folder)
+    for path in folder.glob(f".{CHECKPOINT}.*"):
         path.unlink(missing_ok=True)
+    checkpoint.unlink(missing_ok=True)  # last: without a checkpoint the run counts as finished
     return TrainingResult(folder, scores, leaderboard)
 
 
@@ -273,7 +285,21 @@ def describe_splits(splits: Splits) -> dict[str, Any]:
     }
     if splits.validation is not None:
         facts["validation_texts"] = len(splits.validation)
-    return facts
+    return {**facts, **_held_out_fingerprints(splits)}
+
+
+def dataset_fingerprint(dataset: Dataset) -> str:
+    """Return the fingerprint of texts and labels that a pipeline run saves with the model."""
+    texts = text_column(dataset.texts)
+    if dataset.labels is None:
+        return ""
+    return fingerprint(texts, label_array(dataset.labels, len(texts)).astype(str))
+
+
+def _held_out_fingerprints(splits: Splits) -> dict[str, str]:
+    """Return the fingerprints of the test set and, if there is one, of the validation set."""
+    held_out = {"test_fingerprint": splits.test, "validation_fingerprint": splits.validation}
+    return {name: dataset_fingerprint(part) for name, part in held_out.items() if part is not None}
 
 
 def _baseline_row(name: str, splits: Splits, recipe: Recipe, progress: Progress) -> LeaderboardRow:

@@ -134,6 +134,34 @@ def test_a_finished_run_has_nothing_to_resume(lamatext: Command) -> None:
     assert "the run is already finished" in answer.err
 
 
+def test_a_finished_run_of_changed_data_is_another_run(lamatext: Command, place: Path) -> None:
+    train(lamatext)
+    (place / "copy.csv").write_bytes((place / "reviews.csv").read_bytes())
+
+    same = lamatext("train", "copy.csv", "--out", "run", "--resume", *SMALL)
+    write_csv(place / "reviews.csv", 60, seed=5)
+    changed = lamatext("train", "reviews.csv", "--out", "run", "--resume", *SMALL)
+
+    assert (same.status, changed.status) == (0, 2)
+    assert "the run is already finished" in same.err
+    assert "it holds the finished model of another run" in changed.err
+
+
+@pytest.mark.parametrize("part", ["test", "validation"])
+def test_a_finished_run_with_changed_held_out_data_is_another_run(
+    part: str, lamatext: Command, place: Path
+) -> None:
+    options = (f"--{part}", "more.csv")
+    write_csv(place / "more.csv", 20, seed=5)
+    train(lamatext, *options)
+    write_csv(place / "more.csv", 20, seed=6)
+
+    answer = lamatext("train", "reviews.csv", "--out", "run", "--resume", *SMALL, *options)
+
+    assert answer.status == 2
+    assert "it holds the finished model of another run" in answer.err
+
+
 def test_a_run_that_never_got_to_a_checkpoint_starts_again(lamatext: Command, place: Path) -> None:
     (place / "run").mkdir()
     (place / "run" / ".checkpoint.safetensors.123").write_bytes(b"half")

@@ -1,6 +1,10 @@
 import csv
 import io
 import json
+import os
+import subprocess
+import sys
+import threading
 from pathlib import Path
 
 import pyarrow as pa
@@ -8,6 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from lamatext import Predictor
+from lamatext.cli.output import DEFAULT_MAX_RECORD
+from lamatext.data.readers.input_files import MAX_RECORD
 from tests.cli.conftest import Command
 
 ODD = 'id,Review Text,label\n7,"a, ""superb"" film",x\n01,"dull\ntwo lines",y\nNA,,z\n'
@@ -193,3 +199,82 @@ def test_the_command_says_what_the_library_says(lamatext: Command, place: Path) 
 
     found = [float(row[-1]) for row in rows_of(answer.out)[1:]]
     assert found == pytest.approx(expected.tolist(), abs=1e-5)
+
+
+def test_safe_csv_writes_formulas_as_text(lamatext: Command, place: Path) -> None:
+    table = {"text": ["=1+1", "a =1 film"], "=n": ["+1", "@x"], "more": ["\t2", "\r3"]}
+    pq.write_table(pa.table(table | {"last": ["-4", None]}), place / "in.parquet")
+
+    plain = rows_of(lamatext("predict", "model", "in.parquet").out)
+    safe = rows_of(lamatext("predict", "model", "in.parquet", "--safe-csv").out)
+    lamatext("predict", "model", "in.parquet", "--safe-csv", "--out", "out.tsv")
+
+    assert plain[1][:2] == ["=1+1", "+1"]
+    assert safe[0][:5] == ["text", "'=n", "more", "last", "label"]
+    assert safe[1][:4] == ["'=1+1", "'+1", "'\t2", "'-4"]
+    assert [safe[2][0], safe[2][1], safe[2][3]] == ["a =1 film", "'@x", ""]
+    assert [row[-1] for row in safe] == [row[-1] for row in plain]
+    assert rows_of((place / "out.tsv").read_text(), "\t")[1] == safe[1]
+
+
+def test_safe_csv_is_an_option_of_csv_and_tsv_only(lamatext: Command) -> None:
+    answer = lamatext("predict", "model", "reviews.csv", "--safe-csv", "--out", "a.jsonl")
+
+    assert answer.status == 2
+    assert "--safe-csv: expected CSV or TSV output, got jsonl" in answer.err
+
+
+def test_out_follows_a_symbolic_link(lamatext: Command, place: Path) -> None:
+    (place / "link.csv").symlink_to("target.csv")
+
+    lamatext("predict", "model", "--text", "a superb film", "--out", "link.csv")
+
+    assert (place / "link.csv").is_symlink()
+    assert "superb" in (place / "target.csv").read_text()
+
+
+@pytest.mark.parametrize("name", ["pipe.csv", "pipe"])
+def test_out_writes_into_a_fifo(name: str, lamatext: Command, place: Path) -> None:
+    os.mkfifo(place / name)
+    received: list[str] = []
+    reader = threading.Thread(target=lambda: received.append((place / name).read_text()))
+    reader.daemon = True
+    reader.start()
+
+    answer = lamatext("predict", "model", "--text", "a superb film", "--out", name)
+
+    assert answer.status == 0
+    reader.join(10)
+    assert received[0].startswith('"text","label","probability"')
+    assert (place / name).is_fifo()
+
+
+def test_parquet_cannot_be_written_into_a_fifo(lamatext: Command, place: Path) -> None:
+    os.mkfifo(place / "pipe.parquet")
+
+    answer = lamatext("predict", "model", "--text", "a superb film", "--out", "pipe.parquet")
+
+    assert answer.status == 2
+    assert "Parquet cannot be written to a pipe" in answer.err
+
+
+def test_out_can_be_dev_stdout(place: Path) -> None:
+    command = [sys.executable, "-m", "lamatext", "predict", "model", "--text", "a", "-q", "--out"]
+
+    done = subprocess.run([*command, "/dev/stdout"], cwd=place, check=True, capture_output=True)
+
+    assert done.stdout.startswith(b'"text","label","probability"\n"a",')
+
+
+def test_max_record_limits_a_line_of_the_input(lamatext: Command, place: Path) -> None:
+    (place / "long.txt").write_text("short\n" + "a" * 1_500_000 + "\n")
+
+    refused = lamatext("predict", "model", "long.txt", "--max-record", "1")
+    read = lamatext("predict", "model", "long.txt", "--max-record", "2", "--out", "out.csv")
+
+    assert (refused.status, read.status) == (2, 0)
+    assert "long.txt:2: a record longer than 1 MB" in refused.err
+
+
+def test_the_default_of_max_record_is_that_of_the_readers() -> None:
+    assert DEFAULT_MAX_RECORD * 1_000_000 == MAX_RECORD

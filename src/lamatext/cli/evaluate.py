@@ -23,6 +23,7 @@ def run(  # noqa: PLR0913 - one argument per option of the command
     text_column: options.TextColumn = None,
     label_column: options.LabelColumn = None,
     format_: options.Format = None,
+    max_record: options.MaxRecord = output.DEFAULT_MAX_RECORD,
     faithfulness: Annotated[
         bool,
         typer.Option("--faithfulness", help="Also measure how faithful the explanations are."),
@@ -48,7 +49,12 @@ def run(  # noqa: PLR0913 - one argument per option of the command
     with output.progress(quiet=quiet) as progress:
         progress.stage(f"reading {data}")
         test = load_evaluation_data(
-            model, data, text_column=text_column, label_column=label_column, format=format_
+            model,
+            data,
+            text_column=text_column,
+            label_column=label_column,
+            format=format_,
+            max_record=max_record * 1_000_000,
         )
         progress.note(f"{data}: {test.about}")
         progress.stage("predicting", len(test.texts))
@@ -66,7 +72,7 @@ def run(  # noqa: PLR0913 - one argument per option of the command
     if faithfulness_scores is not None:
         show_faithfulness(console, faithfulness_scores)
     if not quiet:
-        reading = output.reading_options(text_column, label_column, format_)
+        reading = output.reading_options(text_column, label_column, format_, max_record)
         report = output.command("report", model, data, "--out", "report.html", *reading)
         explain = output.command("explain", model, "--text", "…")
         output.next_steps(explain, *([] if data == "-" else [report]))

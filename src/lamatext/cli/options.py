@@ -30,6 +30,12 @@ Format = Annotated[
         "[default: from the file name]",
     ),
 ]
+MaxRecord = Annotated[
+    int,
+    typer.Option(
+        metavar="MB", min=1, max=1000, help="The longest line, CSV row or text file to read, in MB."
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 IsQuiet = Annotated[
     bool, typer.Option("--quiet", "-q", help="Do not show progress or suggested commands.")

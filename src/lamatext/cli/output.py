@@ -18,6 +18,7 @@ from rich.progress import Progress as RichProgress
 
 from lamatext.progress import Progress
 
+DEFAULT_MAX_RECORD = 64  # MB
 MAX_WIDTH = 10_000  # columns if stdout is not a terminal
 
 
@@ -100,10 +101,15 @@ def command(*arguments: object) -> str:
 
 
 def reading_options(
-    text_column: str | None, label_column: str | None, format_: str | None
+    text_column: str | None, label_column: str | None, format_: str | None, max_record: int
 ) -> list[str]:
-    """Return the column and format options to include in the commands that the output suggests."""
-    given = {"--text-column": text_column, "--label-column": label_column, "--format": format_}
+    """Return the options for reading data to include in the commands that the output suggests."""
+    given = {
+        "--text-column": text_column,
+        "--label-column": label_column,
+        "--format": format_,
+        "--max-record": None if max_record == DEFAULT_MAX_RECORD else str(max_record),
+    }
     return [part for name, value in given.items() if value is not None for part in (name, value)]
 
 

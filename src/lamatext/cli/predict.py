@@ -41,15 +41,24 @@ def run(  # noqa: PLR0913 - one argument per option of the command
             "from the file name; for stdin lines, one text per line]",
         ),
     ] = None,
+    max_record: options.MaxRecord = output.DEFAULT_MAX_RECORD,
     top_k: Annotated[int, typer.Option(min=1, help="Output the k most probable labels.")] = 1,
     proba: Annotated[
         bool, typer.Option("--proba", help="Output the probability of every label.")
+    ] = False,
+    safe_csv: Annotated[
+        bool,
+        typer.Option(
+            "--safe-csv",
+            help="Put a single quote before cells of CSV and TSV output that a spreadsheet would "
+            "run as formulas: text that starts with = + - @, tab or CR.",
+        ),
     ] = False,
     as_json: options.Json = False,
     quiet: options.IsQuiet = False,
 ) -> None:
     """Predict the labels of new texts, streaming the input so that memory use stays constant."""
-    from lamatext.data.writers import check_writable, open_writer
+    from lamatext.data.writers import open_writer, output_format
     from lamatext.runtime.predict_table import predict_batches
     from lamatext.runtime.predictor import Predictor
 
@@ -58,17 +67,22 @@ def run(  # noqa: PLR0913 - one argument per option of the command
     if source is None and text is None:
         raise ConfigError("nothing to predict. Give an INPUT (a file, or - for stdin) or --text.")
     if out is not None:
-        check_writable(out)
+        output_format(out)
     predictor = Predictor.load(model)
     if text is not None and out is None:
         top = len(predictor.classes_) if proba else top_k
         _print_predictions(predictor, text, as_json=as_json, top=top)
         return
-    column, batches = _table_of(text) if text else _read(str(source), text_column, format_)
+    column, batches = (
+        _table_of(text) if text else _read(str(source), text_column, format_, max_record)
+    )
     labelled = predict_batches(predictor, batches, column, top_k=top_k, proba=proba)
     rows = 0
     kind = "jsonl" if as_json else "csv"
-    with output.progress(quiet=quiet or out is None) as progress, open_writer(out, kind) as write:
+    with (
+        output.progress(quiet=quiet or out is None) as progress,
+        open_writer(out, kind, safe_csv=safe_csv) as write,
+    ):
         progress.stage("predicting")
         for batch in labelled:
             write(batch)
@@ -89,13 +103,14 @@ def _table_of(texts: list[str]) -> tuple[str, Iterator["pa.RecordBatch"]]:
 
 
 def _read(
-    source: str, text_column: str | None, format_: str | None
+    source: str, text_column: str | None, format_: str | None, max_record: int
 ) -> tuple[str, Iterator["pa.RecordBatch"]]:
     """Open the input of ``lamatext predict`` and return its text column name and record batches."""
     from lamatext.data.column_detection import choose_text_column
     from lamatext.data.sources import open_table
 
-    table = open_table(source, format=format_ or ("lines" if source == "-" else None))
+    format_ = format_ or ("lines" if source == "-" else None)
+    table = open_table(source, format=format_, max_record=max_record * 1_000_000)
     return choose_text_column(table.columns, text_column, table.name), table.all_batches()
 
 

@@ -18,6 +18,7 @@ def run(  # noqa: PLR0913 - one argument per option of the command
     text_column: options.TextColumn = None,
     label_column: options.LabelColumn = None,
     format_: options.Format = None,
+    max_record: options.MaxRecord = output.DEFAULT_MAX_RECORD,
     seed: Annotated[
         int, typer.Option(help="Selects the texts that the report examines in detail.")
     ] = 0,
@@ -33,7 +34,12 @@ def run(  # noqa: PLR0913 - one argument per option of the command
     with output.progress(quiet=quiet) as progress:
         progress.stage(f"reading {data}")
         test = load_evaluation_data(
-            model, data, text_column=text_column, label_column=label_column, format=format_
+            model,
+            data,
+            text_column=text_column,
+            label_column=label_column,
+            format=format_,
+            max_record=max_record * 1_000_000,
         )
         progress.note(f"{data}: {test.about}")
         findings = collect_findings(

@@ -39,6 +39,7 @@ def run(  # noqa: PLR0913 - one argument per option of the command
     text_column: options.TextColumn = None,
     label_column: options.LabelColumn = None,
     format_: options.Format = None,
+    max_record: options.MaxRecord = output.DEFAULT_MAX_RECORD,
     word_vectors: Annotated[
         str | None,
         typer.Option(
@@ -113,15 +114,20 @@ def run(  # noqa: PLR0913 - one argument per option of the command
         _explain_interrupt(out, resume=resume),
         output.progress(quiet=quiet) as progress,
     ):
-        if resume and is_finished(out, settings, data):
-            progress.note(f"{out}: the run is already finished; nothing to do.")
-            return
         _check_device(device)
         progress.stage(f"reading {data}")
-        read = partial(load_dataset, text_column=text_column, label_column=label_column)
+        read = partial(
+            load_dataset,
+            text_column=text_column,
+            label_column=label_column,
+            max_record=max_record * 1_000_000,
+        )
         splits = read_splits(
             data, settings, test=test, validation=validation, format=format_, read=read
         )
+        if resume and is_finished(out, settings, splits):
+            progress.note(f"{out}: the run is already finished; nothing to do.")
+            return
         show_dataset(splits.train, splits.validation, splits.test, progress)
         result = train_and_score(
             splits, settings, out, progress, baselines=baseline_names, device=device, resume=resume
@@ -132,7 +138,9 @@ def run(  # noqa: PLR0913 - one argument per option of the command
         return
     _show_result(result)
     if not quiet:
-        reading = output.reading_options(text_column, label_column, None if test else format_)
+        reading = output.reading_options(
+            text_column, label_column, None if test else format_, max_record
+        )
         _print_next(out, test or data, reading, [page for page in (html, report) if page])
 
 

@@ -10,6 +10,7 @@ from lamatext.data.named_datasets import CATALOG, find_entry, has_test_set, load
 from lamatext.data.readers.folder_reader import folder_has_split, folder_table
 from lamatext.data.readers.format_detection import file_table
 from lamatext.data.readers.hub_reader import PREFIX, hub_splits, hub_table
+from lamatext.data.readers.input_files import MAX_RECORD
 from lamatext.data.readers.table import Table
 from lamatext.errors import DataError
 
@@ -21,6 +22,7 @@ def load_dataset(
     text_column: str | None = None,
     label_column: str | None = None,
     format: str | None = None,
+    max_record: int = MAX_RECORD,
 ) -> Dataset:
     """Load the texts and labels of a data source, such as a file, a folder or a named data set.
 
@@ -30,14 +32,21 @@ def load_dataset(
         text_column: the column of the texts; None detects it by its name.
         label_column: the column of the labels; None detects it by its name.
         format: the file format; None detects it.
+        max_record: the longest line, row or text file to read, in bytes.
     """
     if _is_named_dataset(source) and text_column is None and label_column is None:
         return load_named_dataset(source, split)
-    table = open_table(source, split=split, format=format)
+    table = open_table(source, split=split, format=format, max_record=max_record)
     return table.to_dataset(text_column, label_column, source=source)
 
 
-def open_table(source: str, *, split: str = "train", format: str | None = None) -> Table:
+def open_table(
+    source: str,
+    *,
+    split: str = "train",
+    format: str | None = None,
+    max_record: int = MAX_RECORD,
+) -> Table:
     """Open a data source, such as a file, a folder or a named data set, as a table.
 
     A named data set takes precedence over a folder of that name.
@@ -47,10 +56,10 @@ def open_table(source: str, *, split: str = "train", format: str | None = None) 
     if _is_named_dataset(source):
         return _named_dataset_table(source, split)
     if source != "-" and Path(source).is_dir():
-        return folder_table(Path(source), split, format)
+        return folder_table(Path(source), split, format, max_record=max_record)
     if split != "train":
         raise DataError(f"{source}: a file has no {split} split. Name the file of that split.")
-    return file_table(source, format)
+    return file_table(source, format, max_record=max_record)
 
 
 def has_test_split(source: str) -> bool:

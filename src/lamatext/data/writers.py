@@ -1,6 +1,7 @@
 """Writers of result tables: CSV, TSV, JSONL or Parquet, batch by batch."""
 
 import json
+import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -9,7 +10,7 @@ from typing import IO, Any
 
 import pyarrow as pa
 
-from lamatext.atomic_write import replace_atomically
+from lamatext.atomic_write import is_special_file, replace_atomically
 from lamatext.errors import ConfigError
 
 FORMATS = ("csv", "tsv", "jsonl", "parquet")
@@ -18,39 +19,55 @@ Write = Callable[[pa.RecordBatch], None]
 
 
 @contextmanager
-def open_writer(path: Path | None, stdout_format: str = "csv") -> Iterator[Write]:
+def open_writer(
+    path: Path | None, default_format: str = "csv", *, safe_csv: bool = False
+) -> Iterator[Write]:
     """Open a CSV, TSV, JSONL or Parquet writer, yielding a function that writes one batch.
 
     The file extension chooses the format; without a path, the batches are written to stdout.
+
+    Args:
+        path: the file; None is stdout. A FIFO or a device is written directly.
+        default_format: the format of stdout, and of a FIFO or device without extension.
+        safe_csv: whether to write cells that a spreadsheet would run as formulas as text.
     """
+    format = default_format if path is None else output_format(path, default_format)
+    if safe_csv and format not in ("csv", "tsv"):
+        raise ConfigError(f"--safe-csv: expected CSV or TSV output, got {format}. Leave it out.")
     if path is None:
-        with _writer(sys.stdout.buffer, stdout_format) as write:
+        with _writer(sys.stdout.buffer, format, safe_csv) as write:
             yield write
         return
-    check_writable(path)
     with (
         replace_atomically(path) as temporary,
         temporary.open("wb") as file,
-        _writer(file, _extension(path)) as write,
+        _writer(file, format, safe_csv) as write,
     ):
         yield write
 
 
-def check_writable(path: Path) -> None:
-    """Raise ConfigError if there is no writer for the file extension or the path is a folder."""
-    if _extension(path) not in FORMATS:
-        name = path.suffix or "a file without extension"
-        raise ConfigError(f"{path}: cannot write {name}. Use .csv, .tsv, .jsonl or .parquet.")
+def output_format(path: Path, default: str = "csv") -> str:
+    """Return the format in which a writer writes a file.
+
+    Raises:
+        ConfigError: if no writer has that file extension, or if the path is a folder.
+    """
     if path.is_dir():
         raise ConfigError(f"{path}: is a folder. Name a file in it.")
-
-
-def _extension(path: Path) -> str:
-    return path.suffix.lower().removeprefix(".")
+    format = path.suffix.lower().removeprefix(".")
+    is_special = is_special_file(path)
+    if is_special and not format:
+        format = default
+    if format not in FORMATS:
+        name = path.suffix or "a file without extension"
+        raise ConfigError(f"{path}: cannot write {name}. Use .csv, .tsv, .jsonl or .parquet.")
+    if is_special and format == "parquet":
+        raise ConfigError(f"{path}: Parquet cannot be written to a pipe or device. Name a file.")
+    return format
 
 
 @contextmanager
-def _writer(file: IO[bytes], format: str) -> Iterator[Write]:
+def _writer(file: IO[bytes], format: str, safe_csv: bool) -> Iterator[Write]:
     arrow_writer: Any = None  # created by the first batch, which has the columns
 
     def write(batch: pa.RecordBatch) -> None:
@@ -59,6 +76,8 @@ def _writer(file: IO[bytes], format: str) -> Iterator[Write]:
             for row in batch.to_pylist():
                 file.write(json.dumps(row, ensure_ascii=False).encode() + b"\n")
         else:
+            if safe_csv:
+                batch = _without_formulas(batch)
             arrow_writer = arrow_writer or _arrow_writer(file, format, batch.schema)
             arrow_writer.write_batch(batch)
         file.flush()
@@ -75,3 +94,20 @@ def _arrow_writer(file: IO[bytes], format: str, schema: pa.Schema) -> Any:
         return parquet.ParquetWriter(file, schema)
     options = csv.WriteOptions(delimiter="\t" if format == "tsv" else ",")
     return csv.CSVWriter(file, schema, write_options=options)
+
+
+_FORMULA = r"^[=+\-@\t\r]"
+
+
+def _without_formulas(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Put a single quote before each string cell and column name that CSV readers may execute."""
+    from pyarrow import compute
+
+    columns = [
+        compute.replace_substring_regex(column, pattern=f"({_FORMULA})", replacement=r"'\1")
+        if pa.types.is_string(column.type)
+        else column
+        for column in batch.columns
+    ]
+    names = [f"'{name}" if re.match(_FORMULA, name) else name for name in batch.schema.names]
+    return pa.RecordBatch.from_arrays(columns, names=names)

@@ -1,10 +1,14 @@
 import gzip
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from lamatext.data.readers import parquet_reader
 from lamatext.data.sources import load_dataset, open_table
 from lamatext.errors import DataError
 
@@ -97,3 +101,161 @@ def test_a_missing_folder_is_reported(tmp_path: Path) -> None:
 def test_an_unknown_format_is_answered_with_the_known_ones(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"unknown format 'xml'. Known formats are csv, tsv"):
         load_dataset(written(tmp_path, "a.csv", "text,label\na,1\n"), format="xml")
+
+
+NOT_UTF8 = pa.array([b"good", b"b\xffd"]).view(pa.string())
+
+
+def test_a_parquet_string_that_is_not_utf8_is_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"text": NOT_UTF8, "label": ["x", "y"]}), path)
+
+    with pytest.raises(DataError, match=r"column 'text', row 2: not UTF-8"):
+        load_dataset(str(path))
+    with pytest.raises(DataError, match=r"column 'text', row 2: not UTF-8"):
+        first_rows(str(path))
+
+
+def test_a_parquet_list_that_is_not_utf8_is_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    lists = pa.ListArray.from_arrays([0, 1, 2], NOT_UTF8)
+    pq.write_table(pa.table({"text": ["a", "b"], "tags": lists}), path)
+
+    with pytest.raises(DataError, match=r"column 'tags' of type list.* cannot be written as JSON"):
+        first_rows(str(path))
+
+
+def test_a_parquet_column_name_that_is_not_utf8_is_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"text": ["a"], "n!me": ["b"]}), path, store_schema=False)
+    path.write_bytes(path.read_bytes().replace(b"n!me", b"n\xffme"))
+
+    with pytest.raises(DataError, match="a column name that is not UTF-8"):
+        open_table(str(path))
+
+
+def test_parquet_columns_of_the_same_name_are_read_by_position(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    columns = [pa.array([value]) for value in "abcd"]
+    names = ["text", "label", "more", "more"]
+    pq.write_table(pa.Table.from_arrays(columns, names=names), path)
+
+    batch = next(open_table(str(path)).all_batches())
+
+    assert batch.schema.names == names
+    assert [column[0].as_py() for column in batch.columns] == ["a", "b", "c", "d"]
+    assert load_dataset(str(path)).texts.to_pylist() == ["a"]
+    pq.write_table(pa.Table.from_arrays(columns[:3], names=["text", "label", "label"]), path)
+    with pytest.raises(DataError, match="2 columns are named 'label'"):
+        load_dataset(str(path))
+
+
+def test_lone_surrogates_in_json_keys_are_replaced(tmp_path: Path) -> None:
+    rows = b'{"text": "a", "\\ud800k": "b", "deep": {"\\udc00": 1}}\n'
+
+    assert first_rows(written(tmp_path, "a.jsonl", rows)) == [
+        {"text": "a", "\ufffdk": "b", "deep": '{"\ufffd": 1}'}
+    ]
+
+
+def test_json_that_is_nested_too_deeply_to_write_is_an_error(tmp_path: Path) -> None:
+    deep = "[" * 900 + "]" * 900
+    source = written(tmp_path, "a.jsonl", f'{{"text": "a", "deep": {deep}}}\n')
+
+    with pytest.raises(DataError, match=r"a.jsonl:1: .*nested too deeply"):
+        first_rows(source)
+
+
+def test_a_label_folder_whose_name_is_not_utf8_is_read(tmp_path: Path) -> None:
+    for name in (b"n\xffg", b"pos"):
+        folder = tmp_path / os.fsdecode(name)
+        folder.mkdir()
+        (folder / "1.txt").write_text("a film")
+
+    assert sorted(load_dataset(str(tmp_path)).require_labels().to_pylist()) == ["n?g", "pos"]
+
+
+LONG: dict[str, tuple[str, bytes, str]] = {
+    "line": ("a.txt", b"short\n" + b"a" * 2_000_000 + b"\n", "a.txt:2: a record longer than 1 MB"),
+    "last line": ("a.txt", b"short\n" + b"a" * 2_000_000, "a.txt:2: a record longer than 1 MB"),
+    "gzip": ("a.txt.gz", gzip.compress(b"a" * 2_000_000), "a.txt.gz:1: a record longer than 1 MB"),
+    "json": ("a.jsonl", b'{"text": "' + b"a" * 2_000_000 + b'"}', "a.jsonl:1: a record longer"),
+    "field": (
+        "a.csv",
+        b'text,label\na,b\n"' + b"word\n" * 400_000 + b'",b\n',
+        "a.csv:3: a row longer than 1 MB.*--max-record",
+    ),
+}
+
+
+@pytest.mark.parametrize(("name", "content", "message"), LONG.values(), ids=LONG)
+def test_a_record_that_is_too_long_is_an_error(
+    tmp_path: Path, name: str, content: bytes, message: str
+) -> None:
+    source = written(tmp_path, name, content)
+
+    with pytest.raises(DataError, match=message):
+        list(open_table(source, max_record=1_000_000).all_batches())
+    assert list(open_table(source, max_record=3_000_000).all_batches())
+
+
+def test_long_files_of_short_records_are_read(tmp_path: Path) -> None:
+    lines = written(tmp_path, "a.txt", b"a short line\n" * 200_000)
+    rows = written(tmp_path, "a.csv", b"text,label\n" + b'"two\nlines",x\n' * 200_000)
+
+    for source in (lines, rows):
+        batches = open_table(source, max_record=1_000_000).all_batches()
+        assert sum(map(len, batches)) == 200_000
+
+
+def test_a_text_file_of_a_label_folder_is_one_record(tmp_path: Path) -> None:
+    (tmp_path / "pos").mkdir()
+    written(tmp_path / "pos", "1.txt", b"line\n" * 400_000)
+
+    with pytest.raises(DataError, match=r"1.txt: a record longer than 1 MB"):
+        list(open_table(str(tmp_path), max_record=1_000_000).all_batches())
+
+
+def test_a_parquet_value_that_is_too_long_is_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"text": ["a", "b" * 2_000_000], "label": ["x", "y"]}), path)
+
+    with pytest.raises(DataError, match=r"column 'text', row 2: a record longer than 1 MB"):
+        list(open_table(str(path), max_record=1_000_000).all_batches())
+
+
+def test_compressed_parquet_has_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parquet_reader, "MAX_STREAM", 100_000)
+    source = written(tmp_path, "a.parquet.gz", gzip.compress(bytes(1_000_000)))
+
+    with pytest.raises(DataError, match=r"a.parquet.gz: .*Save it as a plain .parquet file"):
+        open_table(source)
+
+
+MEMORY = """
+import resource, sys
+from lamatext.data.readers import parquet_reader
+from lamatext.data.sources import open_table
+from lamatext.errors import DataError
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+try:
+    list(open_table(sys.argv[1]).all_batches())
+except DataError as error:
+    print(error, file=sys.stderr)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+"""
+
+
+def test_an_endless_line_in_a_gzip_file_takes_little_memory(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv.gz"
+    with gzip.open(path, "wb", compresslevel=1) as file:
+        file.write(b"text,label\n")
+        for _ in range(400):
+            file.write(b"a" * 1_000_000)
+
+    done = subprocess.run(
+        [sys.executable, "-c", MEMORY, str(path)], check=True, capture_output=True, text=True
+    )
+
+    assert "a.csv.gz:2: a record longer than 64 MB" in done.stderr
+    assert int(done.stdout) < 250_000  # kB

@@ -7,11 +7,9 @@ from itertools import chain
 import pyarrow as pa
 import pyarrow.csv as pacsv
 
-from lamatext.data.readers.input_files import Block
+from lamatext.data.readers.input_files import MAX_RECORD, Block
 from lamatext.data.readers.table import Table
 from lamatext.errors import DataError
-
-MAX_ROW = 1 << 26  # bytes; a longer row has a quote that is never closed
 
 _QUOTED = re.compile(rb'"[^"]*+(?:""[^"]*+)*+"')  # a complete quoted field
 
@@ -23,6 +21,7 @@ def csv_table(
     delimiter: str | None = None,
     quoted: bool = True,
     columns: tuple[str, ...] | None = None,
+    max_record: int = MAX_RECORD,
 ) -> Table:
     """Open a CSV file as a table, reading the header immediately and the rows on demand.
 
@@ -32,6 +31,7 @@ def csv_table(
         delimiter: None is the most frequent of comma, semicolon and tab in the header.
         quoted: whether a field may be in double quotes.
         columns: the column names; None reads them from the header.
+        max_record: the longest row, in bytes.
     """
     first = next(blocks, None)
     if first is None or not first.data.strip():
@@ -44,7 +44,7 @@ def csv_table(
     delimiter = delimiter or _detect_delimiter(first.data)
     rows: Iterator[Block] = chain([first], blocks)
     if quoted:
-        rows = _complete_rows(name, rows, delimiter.encode())
+        rows = _complete_rows(name, rows, delimiter.encode(), max_record)
     parser = _Parser(name, delimiter, quoted=quoted)
     if columns is None:
         columns, body = parser.header(next(rows))
@@ -63,21 +63,32 @@ def _detect_delimiter(head: bytes) -> str:
     return max(",;\t", key=line.count)
 
 
-def _complete_rows(name: str, blocks: Iterator[Block], delimiter: bytes) -> Iterator[Block]:
+def _complete_rows(
+    name: str, blocks: Iterator[Block], delimiter: bytes, max_record: int
+) -> Iterator[Block]:
     """Regroup blocks of a CSV file so that each one ends at the end of a row.
 
     A quoted field may contain line ends, so a block of whole lines may end inside a row.
     """
     data, line = b"", 1
+    pending = bytearray()  # not yet searched for the end of a row
     for block in blocks:
-        data += block.data
+        pending += block.data
+        if len(pending) < len(data) and len(data) + len(pending) <= max_record:
+            continue  # search again when the row is twice as long: linear time for a long row
+        data += pending
+        pending.clear()
         end = _row_end(data, delimiter)
         if end:
             yield Block(data[:end], line)
             line += data.count(b"\n", 0, end)
             data = data[end:]
-        if len(data) > MAX_ROW:
-            break
+        if len(data) > max_record:
+            raise DataError(
+                f"{name}:{line}: a row longer than {max_record / 1e6:g} MB. Close its quote, or "
+                "allow longer rows with --max-record."
+            )
+    data += pending
     if data and _row_end(data + b"\n", delimiter) <= len(data):
         raise DataError(
             f"{name}:{line}: a quote is opened in this row and not closed. Close it; "

@@ -6,28 +6,33 @@ from pathlib import Path
 import pyarrow as pa
 
 from lamatext.data.readers.format_detection import file_table, is_table_file
-from lamatext.data.readers.input_files import read_text
+from lamatext.data.readers.input_files import MAX_RECORD, read_text
 from lamatext.data.readers.table import Table
+from lamatext.data.tokenizer import encodable
 from lamatext.errors import DataError
 
 _SPLITS = ("train", "test", "valid", "validation", "dev", "val")
 _NOT_LABELS = frozenset({"unsup", *_SPLITS})  # the folder unsup of aclImdb has no labels
 _BATCH_FILES = 1000
+_BATCH_CHARACTERS = 1 << 24
 
 
-def folder_table(root: Path, split: str, format: str | None = None) -> Table:
+def folder_table(
+    root: Path, split: str, format: str | None = None, *, max_record: int = MAX_RECORD
+) -> Table:
     """Open one split of a data folder as a table.
 
-    A folder without splits contains training data only.
+    A folder without splits contains training data only. A text file of more than ``max_record``
+    bytes is an error.
     """
     file = _split_file(root, split)
     if file is not None:
-        return file_table(str(file), format)
+        return file_table(str(file), format, max_record=max_record)
     labels = _label_folders(root / split)
     if not labels and split == "train":
         labels = _label_folders(root)
     if labels:
-        return _label_folders_table(str(root), labels)
+        return _label_folders_table(str(root), labels, max_record)
     raise DataError(_missing_split_message(root, split))
 
 
@@ -61,16 +66,28 @@ def _missing_split_message(root: Path, split: str) -> str:
     return f"{root}: nothing to read. Expected one folder of text files per label, or {split}.csv."
 
 
-def _label_folders_table(name: str, folders: Sequence[Path]) -> Table:
+def _label_folders_table(name: str, folders: Sequence[Path], max_record: int) -> Table:
     """Open a folder with one subfolder per label as a table with one row per text file."""
 
     def batches(wanted: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
         names = list(wanted or ("text", "label"))
         for folder in folders:
-            files = _text_files(folder)
-            for start in range(0, len(files), _BATCH_FILES):
-                texts = [read_text(str(path)) for path in files[start : start + _BATCH_FILES]]
-                columns = {"text": texts, "label": [folder.name] * len(texts)}
+            for texts in _text_batches(folder, max_record):
+                columns = {"text": texts, "label": [encodable(folder.name)] * len(texts)}
                 yield pa.RecordBatch.from_pydict({column: columns[column] for column in names})
 
     return Table(name, ("text", "label"), batches)
+
+
+def _text_batches(folder: Path, max_record: int) -> Iterator[list[str]]:
+    """Yield the texts of a label folder in lists of limited size, to bound the memory use."""
+    texts: list[str] = []
+    characters = 0
+    for path in _text_files(folder):
+        texts.append(read_text(str(path), max_record))
+        characters += len(texts[-1])
+        if len(texts) == _BATCH_FILES or characters > _BATCH_CHARACTERS:
+            yield texts
+            texts, characters = [], 0
+    if texts:
+        yield texts

@@ -1,12 +1,12 @@
 """File format detection: choose the reader of a file by its extension or its first lines."""
 
 from collections.abc import Callable, Iterator
-from functools import partial
 from itertools import chain
 from pathlib import Path
 
 from lamatext.data.readers.csv_reader import csv_table
 from lamatext.data.readers.input_files import (
+    MAX_RECORD,
     Block,
     decompressed_suffix,
     missing_file_error,
@@ -20,8 +20,6 @@ from lamatext.data.readers.text_lines_reader import LABEL_PREFIX, fasttext_table
 from lamatext.errors import DataError
 
 _TEXT_READERS: dict[str, Callable[[str, Iterator[Block]], Table]] = {
-    "csv": csv_table,
-    "tsv": partial(csv_table, delimiter="\t"),
     "jsonl": jsonl_table,
     "fasttext": fasttext_table,
     "lines": plain_lines_table,
@@ -34,10 +32,10 @@ _BY_SUFFIX = {
 _DETECTED_BY_CONTENT = {"", ".txt", ".text", ".data", ".train", ".test", ".valid"}
 
 
-def file_table(source: str, format: str | None = None) -> Table:
+def file_table(source: str, format: str | None = None, *, max_record: int = MAX_RECORD) -> Table:
     """Open a file as a table, detecting the file format if none is given.
 
-    The source ``-`` is stdin.
+    The source ``-`` is stdin. A record of more than ``max_record`` bytes is an error.
     """
     name = source_name(source)
     if format is None:
@@ -45,14 +43,17 @@ def file_table(source: str, format: str | None = None) -> Table:
     elif format not in FORMATS:
         raise DataError(f"unknown format '{format}'. Known formats are {', '.join(FORMATS)}.")
     if format == "parquet":
-        return parquet_table(source)
-    blocks = read_blocks(source)
+        return parquet_table(source, max_record)
+    blocks = read_blocks(source, max_record)
     if format is None:
         first = next(blocks, None)
         if first is None:
             raise DataError(f"{name}: the file is empty. Expected one text or more.")
         format = _format_by_content(first.data, has_suffix=bool(Path(source).suffix))
         blocks = chain([first], blocks)
+    if format in ("csv", "tsv"):
+        delimiter = "\t" if format == "tsv" else None
+        return csv_table(name, blocks, delimiter=delimiter, max_record=max_record)
     return _TEXT_READERS[format](name, blocks)
 
 

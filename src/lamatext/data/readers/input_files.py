@@ -12,6 +12,7 @@ import pyarrow as pa
 from lamatext.errors import DataError
 
 CHUNK = 1 << 18  # bytes read at a time: small, so that streaming needs little memory
+MAX_RECORD = 64_000_000  # bytes of a line, a CSV row or a text file, unless --max-record is given
 
 _MAGIC = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
 _SUFFIXES = {".gz": "gzip", ".zst": "zstd"}
@@ -106,15 +107,19 @@ class Block(NamedTuple):
             yield number, line.removesuffix("\r")
 
 
-def read_blocks(source: str) -> Iterator[Block]:
+def read_blocks(source: str, max_record: int = MAX_RECORD) -> Iterator[Block]:
     """Read a text input file in blocks of whole lines and check that it is valid UTF-8.
 
     Raises:
-        DataError: a line is not UTF-8.
+        DataError: a line is not UTF-8, or longer than ``max_record`` bytes.
     """
     name, line = source_name(source), 1
     incomplete: list[bytes] = []  # the pieces of a line whose end has not been read yet
+    length = 0  # of that line
     for chunk in _text_chunks(source):
+        length += len(chunk) if (end := chunk.find(b"\n")) < 0 else end
+        if length > max_record:
+            raise record_too_long(f"{name}:{line}", max_record)
         cut = chunk.rfind(b"\n") + 1
         if not cut:
             incomplete.append(chunk)
@@ -124,14 +129,29 @@ def read_blocks(source: str) -> Iterator[Block]:
         yield block
         line += chunk.count(b"\n", 0, cut)
         incomplete = [chunk[cut:]]
+        length = len(chunk) - cut
     if last := b"".join(incomplete):
         _check_utf8(Block(last, line), name)
         yield Block(last, line)
 
 
-def read_text(source: str) -> str:
-    """Read a whole input file as UTF-8 text."""
-    return b"".join(block.data for block in read_blocks(source)).decode()
+def read_text(source: str, max_record: int = MAX_RECORD) -> str:
+    """Read a whole input file of at most ``max_record`` bytes as UTF-8 text."""
+    blocks, length = [], 0
+    for block in read_blocks(source, max_record):
+        blocks.append(block.data)
+        length += len(block.data)
+        if length > max_record:
+            raise record_too_long(source, max_record)
+    return b"".join(blocks).decode()
+
+
+def record_too_long(where: str, max_record: int) -> DataError:
+    """Return the error for an input file with a record of more than ``max_record`` bytes."""
+    return DataError(
+        f"{where}: a record longer than {max_record / 1e6:g} MB. Check that the file is what its "
+        "name says, or allow longer records with --max-record."
+    )
 
 
 def _text_chunks(source: str) -> Iterator[bytes]:

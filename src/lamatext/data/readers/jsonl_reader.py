@@ -69,6 +69,8 @@ def _parse_rows(name: str, block: Block) -> list[tuple[int, Row]]:
             _reject(f"{name}:{number}", line, "nested too deeply")
         if not isinstance(row, dict):
             _reject(f"{name}:{number}", line, "not an object")
+        if "\\u" in line:
+            row = {_repair(key): value for key, value in row.items()}
         rows.append((number, row))
     return rows
 
@@ -88,14 +90,21 @@ def _reject(where: str, line: str, fault: str) -> NoReturn:
 def _single_value(value: object, key: str, where: str) -> str | None:
     if isinstance(value, list | dict):
         raise DataError(
-            f"{where}: '{key}' holds {_to_json(value)[:60]}, expected one value; "
+            f"{where}: '{key}' holds {_as_json(value, key, where)[:60]}, expected one value; "
             "multi-label is not supported. Keep one label per row."
         )
     return _any_value(value, key, where)
 
 
-def _any_value(value: object, _: str, __: str) -> str | None:
-    return value if isinstance(value, str) or value is None else _to_json(value)
+def _any_value(value: object, key: str, where: str) -> str | None:
+    return value if isinstance(value, str) or value is None else _as_json(value, key, where)
+
+
+def _as_json(value: object, key: str, where: str) -> str:
+    try:
+        return _to_json(value)
+    except RecursionError:
+        raise DataError(f"{where}: '{key}' is nested too deeply. Leave it out.") from None
 
 
 def _to_json(value: object) -> str:
@@ -126,8 +135,10 @@ def _warn_of_new_keys(name: str, rows: list[tuple[int, Row]], columns: Sequence[
 def _string_array(values: Sequence[str | None]) -> pa.Array:
     try:
         return pa.array(values, pa.string())
-    except UnicodeEncodeError:  # JSON can escape half a surrogate pair, UTF-8 cannot encode it
-        encoded = [None if v is None else v.encode("utf-16", "surrogatepass") for v in values]
-        return pa.array(
-            [None if v is None else v.decode("utf-16", "replace") for v in encoded], pa.string()
-        )
+    except UnicodeEncodeError:
+        return pa.array([None if v is None else _repair(v) for v in values], pa.string())
+
+
+def _repair(text: str) -> str:
+    """Replace lone surrogates, which JSON can escape and UTF-8 cannot encode, with U+FFFD."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

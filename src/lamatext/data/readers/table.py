@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 
 from lamatext.data.column_detection import choose_label_column, choose_text_column
 from lamatext.data.dataset import Dataset
+from lamatext.data.readers.input_files import MAX_RECORD, record_too_long
 from lamatext.errors import DataError
 
 
@@ -72,38 +73,84 @@ class Table:
             )
 
 
-def string_batch(batch: pa.RecordBatch, name: str, *, allow_lists: bool) -> pa.RecordBatch:
+def string_batch(
+    batch: pa.RecordBatch,
+    name: str,
+    *,
+    allow_lists: bool,
+    first_row: int = 0,
+    max_record: int = MAX_RECORD,
+) -> pa.RecordBatch:
     """Convert every column of a table batch to strings.
 
     A list becomes JSON if lists are allowed, otherwise it is an error.
+
+    Args:
+        batch: columns of any type.
+        name: the name of the source, for messages.
+        allow_lists: whether nested values are allowed.
+        first_row: the number of rows before this batch, for messages.
+        max_record: the longest string, in bytes.
     """
     columns = []
     for field, column in zip(batch.schema, batch.columns, strict=True):
         if not pa.types.is_nested(field.type):
-            columns.append(_string_column(column, field, name))
+            strings = _string_column(column, field, name)
         elif allow_lists:
-            columns.append(_json_column(column))
+            strings = _json_column(column, field, name)
         else:
             raise DataError(
                 f"{name}: column '{field.name}' holds {field.type}, expected one value per row; "
                 "multi-label is not supported. Keep one label per row."
             )
+        _check_strings(strings, f"{name}: column '{field.name}'", first_row, max_record)
+        columns.append(strings)
     return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
 
 
 def _string_column(column: pa.Array, field: pa.Field, name: str) -> pa.Array:
     try:
         return pc.cast(column, pa.string())
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+    except pa.ArrowException as error:
         raise DataError(
             f"{name}: column '{field.name}' of type {field.type} cannot be read as text. "
             "Convert it to text or numbers."
         ) from error
 
 
-def _json_column(column: pa.Array) -> pa.Array:
-    values = column.to_pylist()
-    return pa.array(
-        [None if v is None else json.dumps(v, ensure_ascii=False, default=str) for v in values],
-        pa.string(),
-    )
+def _json_column(column: pa.Array, field: pa.Field, name: str) -> pa.Array:
+    try:
+        values = column.to_pylist()
+        return pa.array(
+            [None if v is None else json.dumps(v, ensure_ascii=False, default=str) for v in values],
+            pa.string(),
+        )
+    except (ValueError, TypeError, OverflowError, RecursionError, pa.ArrowException) as error:
+        raise DataError(
+            f"{name}: column '{field.name}' of type {str(field.type)[:60]} cannot be written as "
+            "JSON. Leave the column out, or convert it to text."
+        ) from error
+
+
+def _check_strings(strings: pa.Array, where: str, first_row: int, max_record: int) -> None:
+    """Raise DataError for a value of a table that is not UTF-8 or is too long."""
+    try:
+        strings.validate(full=True)
+    except pa.ArrowException:
+        row = first_row + _first_invalid_row(strings) + 1
+        raise DataError(
+            f"{where}, row {row}: not UTF-8. Write the file again with valid text."
+        ) from None
+    longest = pc.max(pc.binary_length(strings)).as_py() or 0
+    if longest > max_record:
+        row = first_row + pc.index(pc.binary_length(strings), longest).as_py() + 1
+        raise record_too_long(f"{where}, row {row}", max_record)
+
+
+def _first_invalid_row(strings: pa.Array) -> int:
+    for row in range(len(strings)):
+        try:
+            strings.slice(row, 1).validate(full=True)
+        except pa.ArrowException:
+            return row
+    return 0

@@ -7,7 +7,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 EXTRAS := train,paper,bert,minilm,hub,serve,explain,demo,baselines,docs,dev
 
-.PHONY: setup demo check audit format test test-all test-browser test-floors docs bench clean
+.PHONY: setup demo check audit format test test-all test-browser test-floors test-sanitizers docs bench clean
 
 setup: $(VENV)/.installed
 
@@ -67,6 +67,10 @@ $(FLOORS)/.installed: pyproject.toml constraints.txt constraints-lowest.txt
 	@$(FLOORS)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints-lowest.txt ".[serve]"
 	@$(FLOORS)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt httpx hypothesis pytest
 	@touch $@
+
+# The C code under the address and undefined-behaviour sanitizers of gcc; about a minute.
+test-sanitizers: setup
+	.ci/sanitizers $(BIN)/python
 
 # Regenerates the reference and the tables, then builds the site; neither needs the network.
 docs: setup

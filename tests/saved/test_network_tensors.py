@@ -13,7 +13,7 @@ from safetensors.numpy import load_file, save_file
 
 import lamatext
 from lamatext import ModelError, Predictor
-from lamatext.saved.format import CONFIG, NGRAMS_OF_FORMAT_1, WEIGHTS, checksum
+from lamatext.saved.format import CARD, CONFIG, NGRAMS, NGRAMS_OF_FORMAT_1, WEIGHTS, checksum
 from lamatext.saved.network_tensors import network_shapes
 from lamatext.settings import Recipe
 
@@ -141,6 +141,18 @@ def test_a_damaged_safetensors_file_is_named(data: bytes, folder: Path) -> None:
     sign(folder, WEIGHTS)
 
     with pytest.raises(ModelError, match=r"model\.safetensors: not a valid safetensors file"):
+        Predictor.load(folder)
+
+
+@pytest.mark.parametrize("file", [CARD, NGRAMS])
+def test_a_link_out_of_the_folder_is_refused_though_the_config_does_not_list_it(
+    file: str, folder: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "secret").write_text("of another user")
+    (folder / file).unlink(missing_ok=True)
+    (folder / file).symlink_to(tmp_path / "secret")
+
+    with pytest.raises(ModelError, match="symbolic link out of the model's folder"):
         Predictor.load(folder)
 
 

@@ -277,6 +277,8 @@ def _check_files(folder: Path, checksums: object) -> None:
             f"{folder / CONFIG}: does not list the model's files. Train the model again."
         )
     for name in FILES:
+        if (folder / name).is_symlink():  # listed or not: it may be served or replaced
+            _check_file(folder, name)
         if name in (CONFIG, CARD) or (name not in checksums and name not in REQUIRED):
             continue  # users may edit the model card
         _check_file(folder, name)

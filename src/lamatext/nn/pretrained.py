@@ -103,7 +103,7 @@ def rebuild(architecture: Mapping[str, Any], classes: int) -> PretrainedNetwork:
     config = dict(architecture["config"])
     with _quiet(transformers):
         settings = transformers.AutoConfig.for_model(config.pop("model_type"), **config)
-        encoder = transformers.AutoModel.from_config(settings)
+        encoder = transformers.AutoModel.from_config(settings, trust_remote_code=False)
     return PretrainedNetwork(
         encoder,
         pooled=architecture["pooled"],

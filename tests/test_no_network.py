@@ -9,9 +9,9 @@ import pytest
 
 MODEL = str(Path(__file__).parent / "fixtures" / "format-1")
 
-# Python reports these operations to the hook, whichever library calls them. Each one raises an error,
-# and is printed in case the library ignores the error. "socket.bind" is not among them: urllib3 binds
-# a socket when it is imported, to see whether the machine has IPv6, and sends nothing.
+# Python reports these operations to the hook, whichever library calls them. Each one raises an
+# error, and is printed in case the library ignores it. "socket.bind" is not among them: urllib3
+# binds a socket when it is imported, to see whether the machine has IPv6, and sends nothing.
 GUARD = """
 import sys
 NETWORK = {"socket.connect", "socket.getaddrinfo", "socket.gethostbyname",

@@ -3,6 +3,7 @@ import json
 import logging
 from collections.abc import Iterator, MutableMapping
 from pathlib import Path
+from time import process_time
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from starlette.testclient import TestClient
 from lamatext import Predictor
 from lamatext.errors import ConfigError
 from lamatext.serve.app import create_app
+from lamatext.serve.middleware import allowed_hosts
 from lamatext.serve.registry import load_models
 from lamatext.serve.schemas import Limits
 from tests.serve.conftest import LIMITS
@@ -136,7 +138,7 @@ def test_a_body_without_content_length_is_cut_off_at_the_limit(client: TestClien
 
 
 def test_a_body_that_never_arrives_times_out(folder: Path) -> None:
-    app = create_app(load_models([folder]), limits=Limits(seconds=0.05))
+    app = create_app(load_models([folder]), limits=Limits(body_seconds=0.05))
     messages: list[MutableMapping[str, Any]] = []
 
     async def never() -> dict[str, Any]:
@@ -248,6 +250,71 @@ def test_a_server_with_an_api_key_requires_it_except_on_public_paths(
     assert page.status_code == alive.status_code == 200
     if status == 401:
         check_problem(response, 401, "Authorization: Bearer KEY")
+
+
+HOSTS = ["localhost", "127.0.0.1", "[::1]", "LOCALHOST", "localhost."]
+
+
+@pytest.mark.parametrize("port", ["", ":8000", ":65535"])
+def test_a_server_on_loopback_accepts_only_loopback_names(folder: Path, port: str) -> None:
+    app = create_app(load_models([folder]), hosts=allowed_hosts("127.0.0.1", ["Reviews.example"]))
+    with TestClient(app) as client:
+        for host in (*HOSTS, "reviews.example"):
+            assert client.get("/models", headers={"host": host + port}).status_code == 200
+        for host in ("evil.example", "localhost.evil.example", "10.0.0.1", "x127.0.0.1"):
+            for path in ("/", "/healthz", "/models/reviews/weights"):
+                response = client.get(path, headers={"host": host + port})
+                check_problem(response, 421, "--allow-host")
+        for host in ("", "localhost:8000@evil.example", "[::1", "localhost:x", "a b", "ä"):
+            response = client.get("/", headers={b"host": host.encode("latin-1")})
+            check_problem(response, 400, "one Host header")
+        two = [("host", "localhost"), ("host", "evil.example")]
+        check_problem(client.get("/", headers=two), 400, "one Host header")
+
+
+def test_the_address_to_listen_on_determines_the_allowed_hosts() -> None:
+    assert allowed_hosts("0.0.0.0") is None
+    assert allowed_hosts("::") is None
+    assert allowed_hosts("127.0.0.1", ["*"]) is None
+    assert allowed_hosts("192.168.1.5") == frozenset(HOSTS[:3]) | {"192.168.1.5"}
+    assert allowed_hosts("fe80::1") == frozenset(HOSTS[:3]) | {"[fe80::1]"}
+    assert allowed_hosts("0.0.0.0", ["a.example."]) == frozenset(HOSTS[:3]) | {"a.example"}
+    for name in ("http://a.example", "a.example:8000", "", "[::1]:80"):
+        with pytest.raises(ConfigError, match="--allow-host"):
+            allowed_hosts("127.0.0.1", [name])
+
+
+MEGABYTE_BODIES = {
+    "numbers": b'{"texts": [' + b"1," * 500_000 + b"1]}",
+    "fields": b"{" + b",".join(b'"k%d":1' % index for index in range(90_000)) + b"}",
+    "objects": b'{"text": [' + b"{}," * 330_000 + b"{}]}",
+    "empty texts": b'{"texts": [' + b'"",' * 330_000 + b'""]}',
+}
+
+
+@pytest.mark.parametrize("name", list(MEGABYTE_BODIES))
+def test_a_large_body_of_small_values_is_refused_quickly(folder: Path, name: str) -> None:
+    headers = {"content-type": "application/json"}
+    with TestClient(create_app(load_models([folder]))) as client:
+        start = process_time()
+        response = client.post("/predict", content=MEGABYTE_BODIES[name], headers=headers)
+        seconds = process_time() - start
+
+    check_problem(response, 422, "")
+    assert seconds < 0.06  # the shortest took 0.09 s before, the longest 2 s
+
+
+def test_a_large_body_of_texts_with_quotes_and_backslashes_is_accepted(folder: Path) -> None:
+    texts = ['a "good" film \\ [1, 2] {"x": 3}, ' * 100] * 200
+    with TestClient(create_app(load_models([folder]))) as client:
+        response = client.post(
+            "/predict",
+            content=json.dumps({"texts": texts}, indent=8),
+            headers={"content-type": "application/json"},
+        )
+
+    assert response.status_code == 200
+    assert len(response.json()["predictions"]) == 200
 
 
 def test_a_model_that_takes_too_long_gets_503(

@@ -110,3 +110,44 @@ def test_a_cancelled_request_is_not_computed() -> None:
         batcher.close()
 
     asyncio.run(scenario())
+
+
+def test_a_cancelled_request_leaves_the_queue_at_once() -> None:
+    async def scenario() -> None:
+        release = Event()
+        batcher = Batcher(blocked(shout, release), capacity=3, wait=0)
+        first = asyncio.create_task(batcher(["a"]))
+        await asyncio.sleep(0.05)  # its batch is running now
+        cancelled = asyncio.create_task(batcher(["b", "c", "d"]))
+        await asyncio.sleep(0)
+        cancelled.cancel()
+        await asyncio.sleep(0)
+        last = asyncio.create_task(batcher(["e", "f", "g"]))  # has room again
+        await asyncio.sleep(0)
+        release.set()
+        assert [await first, await last] == [["A"], ["E", "F", "G"]]
+        batcher.close()
+
+    asyncio.run(scenario())
+
+
+def test_a_large_request_does_not_hold_up_a_small_one() -> None:
+    async def scenario() -> None:
+        computed: list[str] = []
+
+        def record(texts: list[str]) -> list[str]:
+            computed.extend(texts)
+            return texts
+
+        large = [f"{index}".ljust(6000) for index in range(10)]
+        batcher = Batcher(record, wait=0)
+        first = asyncio.create_task(batcher(large))
+        await asyncio.sleep(0)
+        second = asyncio.create_task(batcher(["small"]))
+
+        assert await second == ["small"]
+        assert await first == large
+        assert computed.index("small") <= 2
+        batcher.close()
+
+    asyncio.run(scenario())

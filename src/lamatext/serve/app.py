@@ -6,7 +6,7 @@ GET / is the web page (see ``web_page.py``).
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager
 from typing import TypeVar
 
@@ -17,8 +17,18 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from lamatext.serve.http_errors import http_exception_handler, problem_response
-from lamatext.serve.middleware import ApiKeyMiddleware, RequestMiddleware, ServerState
+from lamatext.serve.client_disconnect import ClientDisconnectedError, cancel_on_disconnect
+from lamatext.serve.http_errors import (
+    CLIENT_CLOSED_REQUEST,
+    http_exception_handler,
+    problem_response,
+)
+from lamatext.serve.middleware import (
+    ApiKeyMiddleware,
+    HostMiddleware,
+    RequestMiddleware,
+    ServerState,
+)
 from lamatext.serve.openapi import openapi_document
 from lamatext.serve.prometheus import MEDIA_TYPE as METRICS_TYPE
 from lamatext.serve.prometheus import Metrics
@@ -42,6 +52,7 @@ def create_app(
     *,
     limits: Limits | None = None,
     api_key: str | None = None,
+    hosts: Collection[str] | None = None,
     page: bool = True,
 ) -> Starlette:
     """Create the Starlette application that serves ``models`` over HTTP.
@@ -50,6 +61,7 @@ def create_app(
         models: the served models; the first one answers requests that name no model.
         limits: request limits; None for the defaults.
         api_key: the key that clients must send; None serves everyone.
+        hosts: names that the Host header may have, from ``allowed_hosts``; None allows any.
         page: whether to add the routes of the web page.
     """
     limits = limits or Limits()
@@ -70,6 +82,8 @@ def create_app(
             paths={route.endpoint: route.path for route in routes},
         )
     ]
+    if hosts is not None:
+        middleware.append(Middleware(HostMiddleware, hosts=hosts))
     if api_key:
         middleware.append(Middleware(ApiKeyMiddleware, key=api_key))
     app = Starlette(
@@ -115,7 +129,7 @@ class RouteHandlers:
         """Handle the HTTP route ``POST /predict``: return the most probable label of each text."""
         body = await read_request(request, PredictRequest, self.limits)
         queues = self._queues(body)
-        rows = await self._run(queues.predict, body.all_texts)
+        rows = await self._run(request, queues.predict, body.all_texts)
         self.metrics.texts["/predict"] += len(rows)
         predictions = [
             prediction_json(queues.labels, row, top_k=int(body.top_k), proba=body.proba)
@@ -134,7 +148,7 @@ class RouteHandlers:
                 f"the texts have {size:,} characters together; one request may explain at most "
                 f"{limit:,}. Send fewer texts.",
             )
-        explanations = await self._run(queues.explain, body.all_texts)
+        explanations = await self._run(request, queues.explain, body.all_texts)
         self.metrics.texts["/explain"] += len(explanations)
         name = json.dumps(queues.model.name)
         content = f'{{"model": {name}, "explanations": [{", ".join(explanations)}]}}'
@@ -161,11 +175,16 @@ class RouteHandlers:
             raise HTTPException(422, f"model: this server has no such model. It has {known}.")
         return self.queues[name]
 
-    async def _run(self, batcher: Batcher[R], texts: Sequence[str]) -> Sequence[R]:
+    async def _run(
+        self, request: Request, batcher: Batcher[R], texts: Sequence[str]
+    ) -> Sequence[R]:
         seconds = self.limits.seconds
         try:
-            async with asyncio.timeout(seconds):
-                return await batcher(texts)
+            with cancel_on_disconnect(request.receive):
+                async with asyncio.timeout(seconds):
+                    return await batcher(texts)
+        except ClientDisconnectedError:
+            raise HTTPException(CLIENT_CLOSED_REQUEST, "the client disconnected.") from None
         except TimeoutError:
             detail = f"no result within {seconds:g} s. Send fewer texts, or try again later."
             raise HTTPException(503, detail, {"Retry-After": "5"}) from None

@@ -10,6 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 MEDIA_TYPE = "application/problem+json"
+CLIENT_CLOSED_REQUEST = 499  # not a standard status; only metrics ever show it
 ROUTING_DETAILS = {  # replace the bare phrases that Starlette's router gives
     "Not Found": "this path does not exist. GET /openapi.json lists the routes.",
     "Method Not Allowed": "this path does not allow this method. GET /openapi.json lists them.",
@@ -22,9 +23,10 @@ def problem_response(
     status: int, detail: str, headers: Mapping[str, str] | None = None
 ) -> Response:
     """Return an HTTP error response with an ``application/problem+json`` body."""
+    closed = status == CLIENT_CLOSED_REQUEST
     problem = {
         "type": "about:blank",
-        "title": HTTPStatus(status).phrase,
+        "title": "Client Closed Request" if closed else HTTPStatus(status).phrase,
         "status": status,
         "detail": detail,
     }

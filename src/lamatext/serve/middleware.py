@@ -1,13 +1,15 @@
-"""ASGI middleware around every request: metrics, security headers, the API key."""
+"""ASGI middleware around every request: metrics, security headers, Host header, API key."""
 
 import hmac
-from collections.abc import Mapping
+import re
+from collections.abc import Collection, Mapping, Sequence
 from time import perf_counter
 from typing import Any
 
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from lamatext.errors import ConfigError
 from lamatext.serve.http_errors import internal_error_response, problem_response
 from lamatext.serve.prometheus import Metrics
 
@@ -26,6 +28,9 @@ RAW_HEADERS = [(name.lower().encode(), value.encode()) for name, value in SECURI
 METHODS = {"GET", "HEAD", "POST", "OPTIONS"}  # any other is counted as "other"
 PUBLIC_PATHS = ("/", "/healthz", "/readyz")  # need no API key
 PUBLIC_FOLDER = "/static/"
+LOOPBACK_HOSTS = frozenset({"localhost", "127.0.0.1", "[::1]"})
+ANY_ADDRESS = ("", "0.0.0.0", "::")  # these listen on all addresses of the machine
+HOST = re.compile(r"([a-z0-9._-]+|\[[0-9a-f:.]+\])(?::[0-9]{1,5})?")
 
 
 class ServerState:
@@ -87,6 +92,61 @@ class RequestMiddleware:
             path = self.paths.get(scope.get("endpoint"), "other")
             method = scope["method"] if scope["method"] in METHODS else "other"
             self.metrics.count_request(path, method, status, seconds)
+
+
+class HostMiddleware:
+    """Middleware that refuses requests whose ``Host`` header has a name that is not allowed.
+
+    In a DNS rebinding attack, a web site changes the address of its own name to 127.0.0.1, so
+    that its scripts can read from a server on the visitor's machine. The browser still sends the
+    name of the web site in the ``Host`` header.
+    """
+
+    def __init__(self, app: ASGIApp, *, hosts: Collection[str]) -> None:
+        self.app, self.hosts = app, frozenset(hosts)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Forward a request if its ``Host`` header has an allowed name, else return 400 or 421."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        values = [value for name, value in scope["headers"] if name == b"host"]
+        match = HOST.fullmatch(values[0].decode("latin-1").lower()) if len(values) == 1 else None
+        if match is None:
+            response = problem_response(400, "send one Host header with a name and a port.")
+        elif match[1].removesuffix(".") not in self.hosts:
+            detail = "this server has another name. Allow this one with --allow-host NAME."
+            response = problem_response(421, detail)
+        else:
+            await self.app(scope, receive, send)
+            return
+        await response(scope, receive, send)
+
+
+def allowed_hosts(host: str, names: Sequence[str] = ()) -> frozenset[str] | None:
+    """Return the names that a ``Host`` header may have; None allows any.
+
+    Args:
+        host: the address that the server listens on. Its name and the loopback names are allowed;
+            an address such as 0.0.0.0 allows any name, unless ``names`` has some.
+        names: further names to allow; ``*`` allows any.
+    """
+    if "*" in names or (host in ANY_ADDRESS and not names):
+        return None
+    own = () if host in ANY_ADDRESS else (host,)
+    return LOOPBACK_HOSTS | {_normalize_host(name) for name in (*own, *names)}
+
+
+def _normalize_host(name: str) -> str:
+    lower = name.lower().removesuffix(".")
+    bracketed = f"[{lower}]" if ":" in lower and not lower.startswith("[") else lower
+    match = HOST.fullmatch(bracketed)
+    if match is None or match[1] != bracketed:
+        raise ConfigError(
+            f"--allow-host {name!r}: expected a host name or address without a port, for example "
+            "reviews.example.org."
+        )
+    return bracketed
 
 
 class ApiKeyMiddleware:

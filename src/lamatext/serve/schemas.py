@@ -4,10 +4,10 @@ import asyncio
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Annotated, TypeVar
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, FailFast, ValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
@@ -15,6 +15,8 @@ from starlette.responses import Response
 from lamatext.runtime.engine import Floats
 
 MAX_TOP_K = 1000
+LARGE_BODY = 16_384  # bytes; a larger body is checked for its structure before it is parsed
+FIELD_STRINGS = 16  # strings of a body that are not texts: field names and the model
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +32,9 @@ class Limits:
     queue: int = 4096
     """Texts that may wait for a model; requests beyond that get status 503."""
     seconds: float = 10.0
-    """Time to receive a body, and time to compute its result."""
+    """Time to compute the result of a request."""
+    body_seconds: float = 10.0
+    """Time to receive a request body."""
 
 
 class TextRequest(BaseModel):
@@ -39,7 +43,7 @@ class TextRequest(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
     text: str | None = None
-    texts: list[str] | None = None
+    texts: Annotated[list[str] | None, FailFast()] = None  # stops at the first invalid text
     model: str | None = None
 
     @property
@@ -63,6 +67,8 @@ async def read_request(request: Request, schema: type[Body], limits: Limits) -> 
     headers = dict(request.scope["headers"])  # raw bytes: faster than request.headers
     _check_media_type(headers)
     raw = await _read_body(request, headers.get(b"content-length", b""), limits)
+    if len(raw) > LARGE_BODY:
+        _check_structure(raw, limits)
     try:
         body = schema.model_validate_json(raw)
     except ValidationError as error:
@@ -108,7 +114,7 @@ async def _read_body(request: Request, length: bytes, limits: Limits) -> bytes:
         raise _body_too_large(limits)
     body = bytearray()
     try:
-        async with asyncio.timeout(limits.seconds):
+        async with asyncio.timeout(limits.body_seconds):
             more = True
             while more:
                 message = await request.receive()
@@ -119,13 +125,34 @@ async def _read_body(request: Request, length: bytes, limits: Limits) -> bytes:
                     raise _body_too_large(limits)
                 more = message.get("more_body", False)
     except TimeoutError:
-        raise HTTPException(408, f"the body did not arrive in {limits.seconds:g} s.") from None
+        detail = f"the body did not arrive in {limits.body_seconds:g} s."
+        raise HTTPException(408, detail, {"Connection": "close"}) from None
     return bytes(body)
 
 
 def _body_too_large(limits: Limits) -> HTTPException:
     detail = f"a body may have at most {limits.body:,} bytes. Send fewer texts at a time."
     return HTTPException(413, detail, {"Connection": "close"})
+
+
+def _check_structure(raw: bytes, limits: Limits) -> None:
+    """Refuse a large body that consists of many small JSON values instead of texts.
+
+    Parsing a megabyte of numbers, keys or empty strings, and listing what is wrong with each of
+    them, would block all other requests for seconds. Counting quotes takes about a millisecond.
+    """
+    strings = limits.texts + FIELD_STRINGS
+    unescaped = raw.replace(b"\\\\", b"").replace(b'\\"', b"")
+    pieces = unescaped.split(b'"', 2 * strings)
+    if len(pieces) > 2 * strings:
+        raise HTTPException(
+            422, f"texts: the body has over {strings:,} strings, expected 1 to {limits.texts:,}."
+        )
+    outside = sum(map(len, pieces[::2]))
+    if outside > LARGE_BODY + 64 * limits.texts:
+        raise HTTPException(
+            422, f"the body has {outside:,} characters outside its strings. Send only texts."
+        )
 
 
 def _invalid_body(error: ValidationError) -> HTTPException:

@@ -7,19 +7,22 @@ import struct
 import sys
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
+from functools import partial
 from time import monotonic
 from types import FrameType
+from typing import cast
 
 import uvicorn
 from starlette.applications import Starlette
 
 from lamatext.errors import ConfigError
+from lamatext.serve.connection_limits import ConnectionLimits, ConnectionTable, LimitedProtocol
 from lamatext.serve.middleware import ServerState
 
 LAST_REQUESTS = 1.0  # seconds during shutdown in which open connections may send a request
-# Seconds that an idle connection stays open. Proxies and load balancers close theirs after 60 s
-# or less. So they close first, and never send a request on a connection that is closing here.
-KEEP_ALIVE = 75
+BACKLOG = 2048  # connections that the operating system accepts before the server does
+RESERVED_DESCRIPTORS = 64  # open files of the server besides its connections
 SO_ATTACH_FILTER = 26  # on Linux; the socket module does not define it
 # A classic BPF program, one instruction per line: load the TCP flags; if SYN is not set, skip one
 # instruction; drop the packet; keep the packet.
@@ -32,6 +35,7 @@ def run_server(
     host: str,
     port: int,
     drain: float = 1.0,
+    limits: ConnectionLimits | None = None,
     on_start: Callable[[int], None] = lambda _: None,
 ) -> None:
     """Run the server process until it receives SIGINT or SIGTERM, without logging requests.
@@ -41,22 +45,50 @@ def run_server(
         host: the address to listen on.
         port: the port to listen on; 0 for any free one.
         drain: seconds after the signal during which new connections are still accepted.
+        limits: limits on connections; None for the defaults. Fewer connections are accepted if
+            the process may not open enough files.
         on_start: called with the port once the socket is listening.
     """
-    config = uvicorn.Config(
-        app,
-        host=host,
-        port=port,
-        access_log=False,
-        log_level="warning",
-        server_header=False,
-        proxy_headers=False,  # the client's address is never used
-        timeout_keep_alive=KEEP_ALIVE,
-        ws="none",
-    )
-    listener = open_listener(host, port)
+    limits = limits or ConnectionLimits()
+    limits = replace(limits, connections=possible_connections(limits.connections))
+    config = server_config(app, limits)
+    listener = open_listener(host, port, backlog=min(BACKLOG, limits.connections))
     on_start(listener.getsockname()[1])
     DrainingServer(config, app.state.server, drain=drain).run([listener])
+
+
+def server_config(app: Starlette, limits: ConnectionLimits) -> uvicorn.Config:
+    """Return the configuration of the uvicorn server, whose connections have limits."""
+    protocol = partial(LimitedProtocol, ConnectionTable(limits))
+    return uvicorn.Config(
+        app,
+        http=cast("type[asyncio.Protocol]", protocol),
+        access_log=False,
+        log_level="error",  # a warning per invalid request would let clients fill the log
+        server_header=False,
+        proxy_headers=False,  # the client's address is never used
+        timeout_keep_alive=cast("int", limits.idle_seconds),  # a float works as well
+        ws="none",
+    )
+
+
+def possible_connections(wanted: int) -> int:
+    """Return how many connections the server can accept, given its limit on open files.
+
+    The soft limit of the process is raised as far as its hard limit allows. Half of the open
+    files are for connections that are accepted while older ones are closing, and for downloads.
+    """
+    if sys.platform == "win32":
+        return wanted
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    needed = 2 * wanted + RESERVED_DESCRIPTORS
+    if soft == resource.RLIM_INFINITY or soft >= needed:
+        return wanted
+    soft = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    return min(wanted, max(8, (soft - RESERVED_DESCRIPTORS) // 2))
 
 
 class DrainingServer(uvicorn.Server):
@@ -105,11 +137,11 @@ class DrainingServer(uvicorn.Server):
         return protocol(config=self.config, server_state=self.server_state, app_state=state)
 
 
-def open_listener(host: str, port: int) -> socket.socket:
+def open_listener(host: str, port: int, *, backlog: int = BACKLOG) -> socket.socket:
     """Open the server's listening socket; its backlog holds connections until startup is done."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        return socket.create_server((host, port), family=family, backlog=2048)
+        return socket.create_server((host, port), family=family, backlog=backlog)
     except OSError as error:
         raise ConfigError(
             f"cannot listen on {host}, port {port}: {error.strerror or error}. "

@@ -1,0 +1,413 @@
+"""Hostile clients on 127.0.0.1: oversized headers, slow clients, too many connections."""
+
+import asyncio
+import json
+import resource
+import select
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from time import monotonic, sleep
+
+import pytest
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+
+from lamatext.serve.app import create_app
+from lamatext.serve.connection_limits import ConnectionLimits, LimitedProtocol
+from lamatext.serve.middleware import ServerState
+from lamatext.serve.registry import load_models
+from lamatext.serve.schemas import Limits
+from lamatext.serve.server import (
+    DrainingServer,
+    open_listener,
+    possible_connections,
+    server_config,
+)
+from tests.serve.test_server import START, port_of
+
+GET = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
+HEAD = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n"
+POST = b"POST /predict HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+MEGABYTE = 1 << 20
+QUICK = ConnectionLimits(header_seconds=0.4, body_seconds=0.4, idle_seconds=0.4)
+
+
+@contextmanager
+def running(app: Starlette, limits: ConnectionLimits | None = None) -> Iterator[int]:
+    """Run a server with these connection limits in a thread and yield its port."""
+    listener = open_listener("127.0.0.1", 0)
+    config = server_config(app, limits or ConnectionLimits())
+    server = DrainingServer(config, app.state.server, drain=0)
+    thread = threading.Thread(target=server.run, args=([listener],))
+    thread.start()
+    try:
+        while not server.started:
+            sleep(0.01)
+        yield listener.getsockname()[1]
+    finally:
+        server.force_exit = server.should_exit = True
+        thread.join(20)
+
+
+@pytest.fixture(scope="module")
+def port(folder: Path) -> Iterator[int]:
+    with running(create_app(load_models([folder]))) as port:
+        yield port
+
+
+@pytest.fixture(scope="module")
+def quick_port(folder: Path) -> Iterator[int]:
+    """Port of a server whose timeouts are all 0.4 s."""
+    app = create_app(load_models([folder]), limits=Limits(body_seconds=0.4), api_key="secret")
+    with running(app, QUICK) as port:
+        yield port
+
+
+def connect(port: int) -> socket.socket:
+    return socket.create_connection(("127.0.0.1", port), timeout=10)
+
+
+def read_response(client: socket.socket) -> bytes:
+    """Return all bytes until the server closes the connection."""
+    received = b""
+    try:
+        while part := client.recv(65536):
+            received += part
+    except ConnectionError:
+        pass
+    return received
+
+
+def exchange(port: int, request: bytes) -> bytes:
+    """Send a request on a new connection and return its response."""
+    with connect(port) as client:
+        client.sendall(request)
+        return client.recv(65536)
+
+
+def send_endlessly(client: socket.socket, data: bytes, limit: int) -> int:
+    """Send ``data`` until the server closes the connection; return the bytes sent."""
+    sent = 0
+    try:
+        while sent < limit and not select.select([client], [], [], 0)[0]:
+            sent += client.send(data)
+    except ConnectionError:
+        pass
+    return sent
+
+
+def check_refusal(response: bytes, status: int, detail: str) -> None:
+    head, _, body = response.partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 %d " % status), response
+    assert b"content-type: application/problem+json" in head
+    assert b"connection: close" in head.lower()
+    assert detail in json.loads(body)["detail"]
+
+
+@pytest.mark.parametrize(
+    ("start", "status", "detail"),
+    [
+        (b"GET /", 414, "8,192 bytes"),
+        (b"GET / HTTP/1.1\r\nX: ", 431, "a header may have"),
+        (b"GET / HTTP/1.1\r\nX", 431, "a header may have"),
+        (POST + b"Transfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\nX: ", 431, "a header"),
+        (POST + b"Transfer-Encoding: chunked\r\n\r\n1;x=", 431, "a header"),
+    ],
+)
+def test_an_endless_line_is_refused_early_and_delays_nobody(
+    port: int, start: bytes, status: int, detail: str
+) -> None:
+    with connect(port) as client:
+        client.sendall(start)
+        sent = send_endlessly(client, b"a" * 65536, 60 * MEGABYTE)
+        before = monotonic()
+        alive = exchange(port, GET)
+        seconds = monotonic() - before
+        response = read_response(client)
+
+    assert sent < 16 * MEGABYTE  # socket buffers of both sides; the server itself reads less
+    assert alive.startswith(b"HTTP/1.1 200")
+    assert seconds < 1
+    check_refusal(response, status, detail)
+
+
+@pytest.mark.parametrize(
+    ("headers", "detail"),
+    [
+        (b"X: " + b"a" * 8189 + b"\r\n", "a header may have at most 8,192 bytes"),
+        ((b"X: " + b"a" * 4000 + b"\r\n") * 9, "all headers may have at most 32,768 bytes"),
+        (b"X: a\r\n" * 100, "expected at most 100 headers"),
+    ],
+)
+def test_headers_beyond_a_limit_are_refused_and_headers_at_the_limit_are_not(
+    port: int, headers: bytes, detail: str
+) -> None:
+    with connect(port) as client:
+        client.sendall(HEAD + headers + b"\r\n")
+        check_refusal(read_response(client), 431, detail)
+    allowed = headers.replace(b"a" * 8189, b"a" * 8187).replace(b"a" * 4000, b"a" * 3600)
+    allowed = b"X: a\r\n" * 99 if headers == b"X: a\r\n" * 100 else allowed
+
+    assert exchange(port, HEAD + allowed + b"\r\n").startswith(b"HTTP/1.1 200")
+
+
+def test_a_path_at_the_limit_is_accepted(port: int) -> None:
+    path = b"/healthz?" + b"a" * (8192 - 9)
+
+    assert exchange(port, GET.replace(b"/healthz", path)).startswith(b"HTTP/1.1 200")
+    check_refusal(exchange(port, GET.replace(b"/healthz", path + b"a")), 414, "the path")
+
+
+def test_endless_small_headers_are_refused_early(port: int) -> None:
+    with connect(port) as client:
+        client.sendall(HEAD)
+        sent = send_endlessly(client, b"X: a\r\n" * 10_000, 60 * MEGABYTE)
+
+        check_refusal(read_response(client), 431, "headers")
+    assert sent < 16 * MEGABYTE
+
+
+def test_an_endless_chunked_body_is_cut_at_the_limit_while_it_streams_in(port: int) -> None:
+    chunk = b"10000\r\n" + b"a" * 65536 + b"\r\n"
+    with connect(port) as client:
+        client.sendall(POST + b"Transfer-Encoding: chunked\r\n\r\n")
+        sent = send_endlessly(client, chunk, 100 * MEGABYTE)
+        response = read_response(client)
+
+    assert sent < 16 * MEGABYTE
+    assert response.startswith(b"HTTP/1.1 413 ")
+
+
+def test_an_endless_body_of_a_request_that_is_already_answered_is_cut(port: int) -> None:
+    with connect(port) as client:
+        client.sendall(GET.replace(b"\r\n\r\n", b"\r\nContent-Length: 99999999999\r\n\r\n"))
+        assert client.recv(65536).startswith(b"HTTP/1.1 200 ")
+
+        assert send_endlessly(client, b"a" * 65536, 100 * MEGABYTE) < 16 * MEGABYTE
+
+
+def test_trailers_do_not_become_headers() -> None:
+    async def show(request: Request) -> Response:
+        await request.body()
+        return Response(str(request.headers.get("x-api-key")))
+
+    app = Starlette(routes=[Route("/", show, methods=["POST"])])
+    app.state.server = ServerState()
+    with running(app) as port:
+        head = b"POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
+        response = exchange(port, head + b"1\r\na\r\n0\r\nX-API-Key: secret\r\n\r\n")
+
+    assert response.endswith(b"\r\n\r\nNone")
+
+
+def test_invalid_http_gets_a_problem_response(port: int) -> None:
+    check_refusal(exchange(port, b"\x16\x03\x01 hello\r\n\r\n"), 400, "not a valid HTTP/1.1")
+
+
+def test_requests_sent_ahead_are_answered_in_order_up_to_a_limit(port: int) -> None:
+    with connect(port) as client:
+        client.sendall(GET * 10)
+        received = b""
+        while received.count(b"HTTP/1.1 200 OK") < 10:
+            received += client.recv(65536)
+    with connect(port) as client:
+        client.sendall(GET * 5000)
+
+        assert read_response(client).count(b"HTTP/1.1 200 OK") < 100
+
+
+def drip(client: socket.socket, data: bytes, seconds: float) -> float:
+    """Send ``data`` every 20 ms until the server responds or closes; return the seconds taken."""
+    start = monotonic()
+    try:
+        while monotonic() < start + seconds and not select.select([client], [], [], 0.02)[0]:
+            client.sendall(data)
+    except ConnectionError:
+        pass
+    return monotonic() - start
+
+
+@pytest.mark.parametrize(
+    ("start", "data", "status"),
+    [
+        (b"", b"", b""),  # a silent connection
+        (b"", b"\r\n", b"HTTP/1.1 408 "),
+        (b"GET /", b"a", b"HTTP/1.1 408 "),
+        (HEAD, b"X: a\r\n", b"HTTP/1.1 408 "),
+        (HEAD + b"X: ", b"a", b"HTTP/1.1 408 "),
+        (POST + b"X-API-Key: secret\r\nContent-Length: 9999\r\n\r\n", b"a", b"HTTP/1.1 408 "),
+    ],
+)
+def test_a_slow_client_is_disconnected(
+    quick_port: int, start: bytes, data: bytes, status: bytes
+) -> None:
+    with connect(quick_port) as client:
+        client.sendall(start)
+        seconds = drip(client, data, 5)
+
+        assert read_response(client).startswith(status)
+    assert 0.3 < seconds < 3
+
+
+def test_a_slow_body_of_a_request_that_is_already_answered_is_disconnected(
+    quick_port: int,
+) -> None:
+    with connect(quick_port) as client:
+        client.sendall(POST + b"Content-Length: 9999\r\n\r\n")
+        assert client.recv(65536).startswith(b"HTTP/1.1 401 ")
+        seconds = drip(client, b"a", 8)
+
+    assert 1 < seconds < 5
+
+
+@pytest.mark.parametrize("late", [b"", b"\r\n", b"GET /"])
+def test_an_idle_connection_is_closed_and_a_second_slow_request_too(
+    quick_port: int, late: bytes
+) -> None:
+    with connect(quick_port) as client:
+        client.sendall(GET)
+        assert client.recv(65536).startswith(b"HTTP/1.1 200 ")
+        client.sendall(late)
+        start = monotonic()
+        rest = read_response(client)
+
+    assert 0.2 < monotonic() - start < 3
+    assert rest.startswith(b"HTTP/1.1 408 ") == bool(late)
+
+
+def test_a_client_that_does_not_read_its_response_is_disconnected() -> None:
+    async def large(_: Request) -> Response:
+        return Response(bytes(64 * MEGABYTE))
+
+    app = Starlette(routes=[Route("/", large)])
+    app.state.server = ServerState()
+    with running(app, QUICK) as port, connect(port) as client:
+        client.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        sleep(2)
+        received = len(read_response(client))
+
+    assert received < 32 * MEGABYTE
+
+
+def test_a_new_connection_replaces_the_oldest_idle_one(folder: Path) -> None:
+    limits = ConnectionLimits(connections=8)
+    with running(create_app(load_models([folder])), limits) as port, ExitStack() as stack:
+        clients = [stack.enter_context(connect(port)) for _ in range(8)]
+        for client in clients:
+            client.sendall(GET)
+            assert client.recv(65536).startswith(b"HTTP/1.1 200 ")
+        clients[0].sendall(GET)  # the first connection is now the one used last
+        assert clients[0].recv(65536).startswith(b"HTTP/1.1 200 ")
+        newest = [stack.enter_context(connect(port)) for _ in range(2)]
+        for client in newest:
+            client.sendall(GET)
+            assert client.recv(65536).startswith(b"HTTP/1.1 200 ")
+
+        closed = [bool(select.select([client], [], [], 0.1)[0]) for client in clients]
+
+    assert closed == [False, True, True, False, False, False, False, False]
+
+
+def test_slow_clients_do_not_lock_others_out(folder: Path) -> None:
+    limits = ConnectionLimits(connections=8)
+    with running(create_app(load_models([folder])), limits) as port, ExitStack() as stack:
+        for start in (b"", b"GET /", POST + b"Content-Length: 9\r\n\r\n") * 10:
+            stack.enter_context(connect(port)).sendall(start)
+
+            assert exchange(port, GET).startswith(b"HTTP/1.1 200 ")
+
+
+def test_a_busy_connection_is_not_replaced_and_a_new_one_is_refused() -> None:
+    release = threading.Event()
+
+    async def slow(_: Request) -> Response:
+        await asyncio.to_thread(release.wait, 10)
+        return Response("done")
+
+    app = Starlette(routes=[Route("/", slow)])
+    app.state.server = ServerState()
+    with running(app, ConnectionLimits(connections=2)) as port, ExitStack() as stack:
+        busy = [stack.enter_context(connect(port)) for _ in range(2)]
+        for client in busy:
+            client.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        sleep(0.3)
+        with connect(port) as late:
+            check_refusal(read_response(late), 503, "too many connections")
+        release.set()
+
+        assert all(client.recv(65536).startswith(b"HTTP/1.1 200 ") for client in busy)
+
+
+def test_incomplete_bodies_have_a_common_limit(folder: Path) -> None:
+    limits = ConnectionLimits(bodies=4 * 60_000)
+    with running(create_app(load_models([folder])), limits) as port, ExitStack() as stack:
+        clients = [stack.enter_context(connect(port)) for _ in range(6)]
+        for client in clients:
+            client.sendall(POST + b"Content-Length: 70000\r\n\r\n" + b"a" * 60_000)
+            sleep(0.1)
+        closed = [bool(select.select([client], [], [], 0.1)[0]) for client in clients]
+
+        assert closed == [True, True, False, False, False, False]
+        assert exchange(port, GET).startswith(b"HTTP/1.1 200 ")
+
+
+@pytest.mark.parametrize(
+    ("soft", "hard", "expected", "raised"),
+    [
+        (100_000, 100_000, 1000, None),
+        (1024, 100_000, 1000, 2064),
+        (1024, resource.RLIM_INFINITY, 1000, 2064),
+        (200, 200, 68, 200),
+        (20, 20, 8, 20),
+    ],
+)
+def test_the_connection_limit_fits_into_the_limit_on_open_files(
+    monkeypatch: pytest.MonkeyPatch, soft: int, hard: int, expected: int, raised: int | None
+) -> None:
+    changes: list[int] = []
+    change: Callable[..., None] = lambda _, limits: changes.append(limits[0])  # noqa: E731
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (soft, hard))
+    monkeypatch.setattr(resource, "setrlimit", change)
+
+    assert possible_connections(1000) == expected
+    assert changes == ([] if raised is None else [raised])
+
+
+@pytest.mark.slow
+def test_260_slow_clients_do_not_exhaust_200_open_files(folder: Path) -> None:
+    limit = "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (200, 200)); "
+    command = [sys.executable, "-c", limit + START, str(folder), "--port", "0"]
+    with (
+        subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process,
+        ExitStack() as stack,
+    ):
+        try:
+            port = port_of(process)
+            assert exchange(port, GET).startswith(b"HTTP/1.1 200 ")  # it has started
+            for _ in range(260):
+                stack.enter_context(connect(port)).sendall(b"GET /")
+            start = monotonic()
+
+            assert exchange(port, GET).startswith(b"HTTP/1.1 200 ")
+            assert monotonic() - start < 2
+        finally:
+            process.kill()
+
+
+def test_uvicorn_still_has_what_the_connection_limits_override() -> None:
+    methods = {name for name in vars(LimitedProtocol) if not name.startswith("_")}
+    own = {"refuse", "check_timeouts", "responding", "release_body"}
+    protocol = HttpToolsProtocol.__init__.__code__.co_names
+    cycle = RequestResponseCycle.__init__.__code__.co_names
+
+    assert methods - own <= set(vars(HttpToolsProtocol))
+    assert {"cycle", "flow", "loop", "pipeline", "transport"} <= set(protocol)
+    assert {"disconnected", "message_event", "response_complete", "response_started"} <= set(cycle)

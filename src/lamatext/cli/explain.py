@@ -1,7 +1,6 @@
 """``lamatext explain``: show which words led to a prediction."""
 
 import json
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -42,7 +41,7 @@ def run(
     if html is not None:
         write_text(html, explanation_page(explanations, "Explanation", f"by {model.name}"))
         if not quiet:
-            print(f"Written to {html}: open it in a browser.", file=sys.stderr)
+            output.message(f"Written to {html}: open it in a browser.")
     elif as_json:
         dictionaries = [explanation.as_dict() for explanation in explanations]
         print(json.dumps(dictionaries[0] if len(dictionaries) == 1 else dictionaries))

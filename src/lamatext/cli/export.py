@@ -1,6 +1,5 @@
 """``lamatext export``: write a model as an ONNX folder or as one HTML file."""
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -43,11 +42,11 @@ def run(
     if out is not None:
         from lamatext.runtime.folder_export import export_folder
 
-        print(_describe_export(export_folder(model, out, storage=storage)), file=sys.stderr)
+        output.message(_describe_export(export_folder(model, out, storage=storage)))
     if web is not None:
         from lamatext.views.web_export import export_web
 
-        print(_describe_page(export_web(model, web, storage=storage)), file=sys.stderr)
+        output.message(_describe_page(export_web(model, web, storage=storage)))
     if out is not None and not quiet:
         output.next_steps(output.command("predict", out, "--text", "…"))
 

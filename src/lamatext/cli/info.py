@@ -3,6 +3,7 @@
 import json
 
 from lamatext.cli import options, output
+from lamatext.views.formatting import one_line
 from lamatext.views.terminal_table import terminal_table
 
 NAME = "info"
@@ -23,8 +24,11 @@ def run(
     console = output.out()
     name, labels = saved_recipe(model, config).model.name, config["labels"]
     console.print(
-        f"{model}: {name}, {len(labels)} classes, {folder_size(model) / 1e6:.2f} MB, "
-        f"weights in {config.get('storage')}, saved by lamatext {config.get('lamatext')}\n",
+        one_line(
+            f"{model}: {name}, {len(labels)} classes, {folder_size(model) / 1e6:.2f} MB, "
+            f"weights in {config.get('storage')}, saved by lamatext {config.get('lamatext')}"
+        ),
+        end="\n\n",
         markup=False,
     )
     counts = config.get("parameters", {})
@@ -34,7 +38,7 @@ def run(
     for title, facts in _facts(config, metrics).items():
         console.print(f"\n{title}", markup=False)
         for key, value in facts.items():
-            console.print(f"  {key.replace('_', ' ')}: {value}", markup=False)
+            console.print(one_line(f"  {key.replace('_', ' ')}: {value}"), markup=False)
     if not quiet:
         output.next_steps(
             output.command("predict", model, "--text", "…"),

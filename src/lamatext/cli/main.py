@@ -11,6 +11,7 @@ import typer
 from lamatext import __version__
 from lamatext.cli import data, evaluate, explain, export, info, predict, report, serve, train
 from lamatext.errors import LamatextError
+from lamatext.views.formatting import one_line
 
 app = typer.Typer(
     name="lamatext",
@@ -88,7 +89,7 @@ _USER_ERRORS = (
 
 
 def _report_error(message: str) -> int:
-    print(f"lamatext: {message}", file=sys.stderr)
+    print(f"lamatext: {one_line(message)}", file=sys.stderr)
     return 2
 
 
@@ -100,4 +101,4 @@ def _usage_error(error: typer.TyperException) -> str:
 
 
 def _print_warning(message: Warning | str, *_: object, **__: object) -> None:
-    print(f"lamatext: {message}", file=sys.stderr)
+    print(f"lamatext: {one_line(str(message))}", file=sys.stderr)

@@ -17,6 +17,7 @@ from rich.progress import (
 from rich.progress import Progress as RichProgress
 
 from lamatext.progress import Progress
+from lamatext.views.formatting import one_line, terminal_text
 
 DEFAULT_MAX_RECORD = 64  # MB
 MAX_WIDTH = 10_000  # columns if stdout is not a terminal
@@ -27,6 +28,11 @@ def out() -> Console:
     on_terminal = sys.stdout.isatty()
     width = None if on_terminal else MAX_WIDTH
     return Console(highlight=False, soft_wrap=not on_terminal, width=width)
+
+
+def message(text: object) -> None:
+    """Print a message to stderr; control characters in paths and labels become visible."""
+    print(terminal_text(text), file=sys.stderr)
 
 
 class ProgressDisplay(Progress):
@@ -63,16 +69,16 @@ class ProgressDisplay(Progress):
         """Replace the terminal's progress bar with a new one for the next stage."""
         if self._task is not None:
             self._bars.remove_task(self._task)
-        self._task = self._bars.add_task(name, total=total, detail="")
+        self._task = self._bars.add_task(one_line(name), total=total, detail="")
 
     def advance(self, steps: int = 1, detail: str = "") -> None:
         """Advance the terminal's progress bar by ``steps`` and update its detail text."""
         if self._task is not None:
-            self._bars.update(self._task, advance=steps, detail=detail)
+            self._bars.update(self._task, advance=steps, detail=one_line(detail))
 
     def note(self, text: str) -> None:
         """Print a line of text to stderr, above the terminal's progress bar."""
-        self._console.print(text, markup=False, soft_wrap=True)
+        self._console.print(one_line(text), markup=False, soft_wrap=True)
 
 
 class NoProgress(Progress):
@@ -118,4 +124,4 @@ def next_steps(*commands: str) -> None:
     console = Console(stderr=True, highlight=False)
     console.print("\nNext:", style="bold")
     for line in commands:
-        console.print(f"  {line}", markup=False, soft_wrap=True)
+        console.print(f"  {one_line(line)}", markup=False, soft_wrap=True)

@@ -10,6 +10,7 @@ import typer
 
 from lamatext.cli import options, output
 from lamatext.errors import ConfigError
+from lamatext.views.formatting import one_line, terminal_text
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -77,6 +78,8 @@ def run(  # noqa: PLR0913 - one argument per option of the command
         _table_of(text) if text else _read(str(source), text_column, format_, max_record)
     )
     labelled = predict_batches(predictor, batches, column, top_k=top_k, proba=proba)
+    if out is None and sys.stdout.isatty():
+        labelled = map(_visible_batch, labelled)
     rows = 0
     kind = "jsonl" if as_json else "csv"
     with (
@@ -89,7 +92,7 @@ def run(  # noqa: PLR0913 - one argument per option of the command
             rows += len(batch)
             progress.advance(len(batch), f"{rows:,} texts")
     if out is not None and not quiet:
-        print(f"Labels of {rows:,} texts written to {out}", file=sys.stderr)
+        output.message(f"Labels of {rows:,} texts written to {out}")
         output.next_steps(output.command("explain", model, "--text", "…"))
 
 
@@ -114,6 +117,20 @@ def _read(
     return choose_text_column(table.columns, text_column, table.name), table.all_batches()
 
 
+def _visible_batch(batch: "pa.RecordBatch") -> "pa.RecordBatch":
+    """Make control characters visible in predictions that are printed to a terminal."""
+    import pyarrow as pa
+
+    def visible(column: pa.Array) -> pa.Array:
+        if not pa.types.is_string(column.type):
+            return column
+        values = (None if value is None else terminal_text(value) for value in column.to_pylist())
+        return pa.array(values, pa.string())
+
+    names = [one_line(name) for name in batch.schema.names]
+    return pa.RecordBatch.from_arrays([visible(column) for column in batch.columns], names=names)
+
+
 def _print_predictions(
     predictor: "Predictor", texts: list[str], *, as_json: bool, top: int
 ) -> None:
@@ -126,4 +143,5 @@ def _print_predictions(
             probabilities = {name: round(p, 6) for name, p in ranked}
             print(json.dumps({**prediction, "probabilities": probabilities}))
         else:
-            print("  ".join(f"{label} {probability:.4f}" for label, probability in ranked[:top]))
+            shown = (f"{one_line(label)} {probability:.4f}" for label, probability in ranked[:top])
+            print("  ".join(shown))

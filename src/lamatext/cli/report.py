@@ -27,6 +27,7 @@ def run(  # noqa: PLR0913 - one argument per option of the command
     """Write a self-contained HTML report on a model's scores, mistakes and explanations."""
     from lamatext.evaluation import load_evaluation_data
     from lamatext.saved.format import load_config
+    from lamatext.views.formatting import one_line
     from lamatext.views.report.collect import collect_findings
     from lamatext.views.report.report_page import write_report
 
@@ -54,6 +55,6 @@ def run(  # noqa: PLR0913 - one argument per option of the command
     console = output.out()
     console.print(f"accuracy {findings.scores.accuracy:.4f} on {findings.scores.texts:,} texts")
     console.print(findings.faithfulness.verdict(), markup=False)
-    console.print(f"Written to {out}: open it in a browser.", markup=False)
+    console.print(one_line(f"Written to {out}: open it in a browser."), markup=False)
     if not quiet:
         output.next_steps(output.command("explain", model, "--text", "…"))

@@ -1,6 +1,5 @@
 """``lamatext serve``: serve saved models over HTTP, with a web page."""
 
-import sys
 import webbrowser
 from pathlib import Path
 from typing import Annotated
@@ -96,7 +95,7 @@ def run(  # noqa: PLR0913 - one argument per option of the command
 
     def announce(port: int) -> None:
         address = f"http://{url_host}:{port}"
-        print(f"Serving {', '.join(map(str, models))} at {address}", file=sys.stderr)
+        output.message(f"Serving {', '.join(map(str, models))} at {address}")
         output.next_steps(
             f'curl {address}/predict --json \'{{"text": "…"}}\'',
             f"{address}/" + (" in a browser" if page else "openapi.json"),

@@ -147,7 +147,7 @@ def run(  # noqa: PLR0913 - one argument per option of the command
 def _print_next(out: Path, test: str, reading: list[str], pages: list[Path]) -> None:
     """Print the HTML pages that ``lamatext train`` has written and the suggested next commands."""
     for page in pages:
-        print(f"Written to {page}: open it in a browser.", file=sys.stderr)
+        output.message(f"Written to {page}: open it in a browser.")
     evaluate = output.command("evaluate", out, test, *reading)
     output.next_steps(
         output.command("predict", out, "--text", "…"),
@@ -167,11 +167,12 @@ def _check_device(name: str) -> None:
 
 
 def _show_result(result: "TrainingResult") -> None:
+    from lamatext.views.formatting import one_line
     from lamatext.views.terminal_scores import show_leaderboard
 
     console = output.out()
     show_leaderboard(console, result.leaderboard, result.scores.texts)
-    console.print(f"Saved to {result.folder}", markup=False)
+    console.print(one_line(f"Saved to {result.folder}"), markup=False)
 
 
 def _write_pages(
@@ -218,7 +219,7 @@ def _explain_interrupt(out: Path, *, resume: bool) -> Iterator[None]:
             message = (
                 f"no epoch was finished, so nothing is saved. Start again with:\n  {_repeat()}"
             )
-        print(f"\nlamatext: interrupted; {message}", file=sys.stderr)
+        output.message(f"\nlamatext: interrupted; {message}")
         raise typer.Exit(130) from None
 
 

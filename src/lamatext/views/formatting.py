@@ -3,12 +3,14 @@
 import html
 import math
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
-from lamatext.explain.explanation import Explanation
+if TYPE_CHECKING:  # the command line formats its messages without loading numpy
+    from lamatext.explain.explanation import Explanation
 
 REPLACEMENT = 0xFFFD
 WHITE_SPACE = "\t\n\r"
-DIRECTIONS = "\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
+DIRECTIONS = "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 
 
 class _VisibleCharacters(dict[int, int]):
@@ -49,6 +51,15 @@ def one_line(text: str) -> str:
     return text.translate(_ONE_LINE)
 
 
+def terminal_text(text: object) -> str:
+    """Format a text for the terminal: line breaks stay, other control characters become visible.
+
+    No character of the result can move the cursor, change colours or reorder the text.
+    """
+    lines = str(text).replace("\r\n", "\n").split("\n")
+    return "\n".join(map(one_line, lines))
+
+
 def signed(value: float) -> str:
     """Format a contribution with an explicit sign, such as ``+0.312`` or ``−0.040``."""
     return f"{value:+.3f}".replace("-", "−")
@@ -79,7 +90,7 @@ def parted(shares: Mapping[str, float]) -> str:
     return ", ".join(f"{name} {signed(value)}" for name, value in sorted(shares.items()))
 
 
-def summed(explanation: Explanation, column: int) -> str:
+def summed(explanation: "Explanation", column: int) -> str:
     """Format the score of a class as the sum of its word contributions and a constant.
 
     All numbers are relative to the mean over classes:

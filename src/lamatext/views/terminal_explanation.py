@@ -17,7 +17,15 @@ from rich.text import Text
 
 from lamatext.explain.classifier_head import Floats
 from lamatext.explain.explanation import Explanation, Label
-from lamatext.views.formatting import one_line, parted, plural, share, signed, summed
+from lamatext.views.formatting import (
+    one_line,
+    parted,
+    plural,
+    share,
+    signed,
+    summed,
+    terminal_text,
+)
 from lamatext.views.word_shading import attention_scale, contribution_strength, excerpt_segments
 
 
@@ -147,7 +155,9 @@ def _shaded_text(explanation: Explanation, strength: Floats, positive: Palette) 
     text = Text()
     for t, characters in excerpt_segments(explanation, strength, words=SHADED_WORDS):
         value = 0.0 if t is None else float(strength[t])
-        text.append(_lines(characters), _shade(positive if value > 0 else AGAINST, abs(value)))
+        text.append(
+            terminal_text(characters), _shade(positive if value > 0 else AGAINST, abs(value))
+        )
     if len(strength) > SHADED_WORDS:
         text.append(f"\n(around the strongest of {len(strength):,} words)", style="dim")
     return text
@@ -188,9 +198,3 @@ def _label(explanation: Explanation, column: int) -> str:
 
 def _word(word: str) -> str:
     return one_line(word) or "(no known word)"
-
-
-def _lines(characters: str) -> str:
-    """Replace characters that could move the terminal's cursor, except line breaks."""
-    lines = characters.replace("\r\n", "\n").split("\n")
-    return "\n".join(one_line(line) for line in lines)

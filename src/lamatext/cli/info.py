@@ -14,10 +14,10 @@ def run(
     model: options.Model, as_json: options.Json = False, quiet: options.IsQuiet = False
 ) -> None:
     """Print information about a saved model: size, parameter counts, data, scores and versions."""
-    from lamatext.saved.format import METRICS, folder_size, load_config, read_json, saved_recipe
+    from lamatext.saved.format import folder_size, load_config, load_metrics, saved_recipe
 
     config = load_config(model)
-    metrics = read_json(model / METRICS)
+    metrics = load_metrics(model)
     if as_json:
         print(json.dumps({**config, "metrics": metrics, "bytes": folder_size(model)}))
         return
@@ -55,6 +55,8 @@ def _facts(config: dict[str, object], metrics: dict[str, object]) -> dict[str, d
     test = metrics.get("test")
     if isinstance(test, dict):
         facts["test scores"] = {
-            name: round(test[name], 4) for name in ("accuracy", "macro_f1", "calibration_error")
+            name: round(test[name], 4)
+            for name in ("accuracy", "macro_f1", "calibration_error")
+            if name in test
         }
     return facts

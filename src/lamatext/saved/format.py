@@ -23,6 +23,7 @@ from typing import Any, get_args
 from pydantic import ValidationError
 
 from lamatext.errors import ModelError
+from lamatext.saved.json_types import check_config_types, check_metrics_types
 from lamatext.saved.quantization import Storage
 from lamatext.settings import Recipe, Settings, TextSettings, TrainingSettings
 
@@ -94,7 +95,8 @@ SCORE_INPUTS = {"u": "projected", "h": "states"}  # values of format 1's model.s
 def load_config(folder: str | PathLike[str]) -> Config:
     """Read ``config.json`` and check that the folder follows the saved model format.
 
-    This checks the format version, labels, storage type and checksums. The settings of a format-1
+    This checks the format version, labels, storage type, checksums and the types of all other
+    values that are used. The settings of a format-1
     folder are returned under their current names.
     """
     folder = Path(folder)
@@ -123,6 +125,7 @@ def load_config(folder: str | PathLike[str]) -> Config:
     _check_labels(path, config.get("labels"))
     _check_storage(path, config.get("storage"))
     _check_files(folder, config.get("files"))
+    check_config_types(path, config)
     if version == 1 and isinstance(config.get("recipe"), dict):
         config["recipe"] = _translate_recipe(config["recipe"], path)
     return config
@@ -188,6 +191,13 @@ def read_json(path: Path) -> Config:
     return value
 
 
+def load_metrics(folder: Path) -> Config:
+    """Read ``metrics.json`` of a saved model folder and check the types of its values."""
+    metrics = read_json(folder / METRICS)
+    check_metrics_types(folder / METRICS, metrics)
+    return metrics
+
+
 def ngrams_file(folder: Path) -> Path:
     """Return the path of the n-gram model, whose file name depends on the saved model format."""
     old = folder / NGRAMS_OF_FORMAT_1
@@ -243,13 +253,20 @@ def _translate_recipe(recipe: Config, path: Path) -> Config:
 
 def _check_labels(path: Path, labels: object) -> None:
     if isinstance(labels, list) and len(labels) > 1:
-        kinds = {type(label) for label in labels}
-        if kinds in ({str}, {int}, {bool}) and len(set(labels)) == len(labels):
+        same_kind = {type(label) for label in labels} in ({str}, {int}, {bool})
+        if same_kind and len(set(labels)) == len(labels) and all(map(_can_be_written, labels)):
             return
     raise ModelError(
         f"{path}: expected labels, a list of at least two different str, int or bool, got "
         f"{str(labels)[:60]}. Train the model again."
     )
+
+
+def _can_be_written(label: str | int) -> bool:
+    """Return whether tables can hold a label: a string without lone surrogates, or an int64."""
+    if isinstance(label, int):
+        return -(1 << 63) <= label < 1 << 63
+    return not any(0xD800 <= ord(character) < 0xE000 for character in label)
 
 
 def _check_storage(path: Path, storage: object) -> None:

@@ -14,7 +14,7 @@ def model_card(config: Mapping[str, Any], metrics: Mapping[str, Any]) -> str:
     labels = [str(label) for label in config["labels"]]
     sections = [
         f"# Text classifier: {data.get('source', 'unnamed data')}",
-        f"A `{recipe['model']['name']}` model of lamatext {config['lamatext']} "
+        f"A `{recipe['model']['name']}` model of lamatext {config.get('lamatext', '')} "
         f"for {len(labels)} classes: {', '.join(map(_code, labels[:SHOWN_LABELS]))}"
         f"{' …' if len(labels) > SHOWN_LABELS else ''}.",
         _scores(metrics),

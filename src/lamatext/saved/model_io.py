@@ -33,6 +33,7 @@ from lamatext.saved.format import (
     Config,
     checksum,
     load_config,
+    load_metrics,
     ngrams_file,
     read_json,
     saved_recipe,
@@ -108,7 +109,8 @@ def add_metrics(folder: Path, metrics: Mapping[str, Any]) -> None:
     from lamatext.saved.model_card import model_card
 
     config = load_config(folder)
-    merged = {**read_json(folder / METRICS), **metrics}
+    config["recipe"] = saved_recipe(folder, config).model_dump()
+    merged = {**load_metrics(folder), **metrics}
     stored = read_json(folder / CONFIG)  # unlike `config` with the setting names of its format
     checksums = dict(stored["files"])
     stored["files"] = {name: crc for name, crc in checksums.items() if name != METRICS}
@@ -133,7 +135,7 @@ def load_model(folder: str | PathLike[str]) -> SavedModel:
         encoder=encoder,
         ngrams=load_ngrams(folder, config, recipe),
         facts={key: value for key, value in config.items() if key not in _WRITTEN_BY_SAVE},
-        metrics=read_json(folder / METRICS),
+        metrics=load_metrics(folder),
     )
 
 
@@ -163,7 +165,13 @@ def load_network(model: SavedModel) -> "nn.Module":
     if settings.name == "bert":
         from lamatext.nn.pretrained import rebuild
 
-        network = rebuild(model.facts["architecture"], classes=len(model.labels))
+        try:
+            network = rebuild(model.facts["architecture"], classes=len(model.labels))
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise ModelError(
+                f"the architecture in the config cannot be built: {type(error).__name__}: {error}. "
+                "Copy the folder again."
+            ) from error
     else:
         rows = len(model.tensors["embedding.weight"])
         network = build_network(settings, vocabulary=rows, width=width, classes=len(model.labels))

@@ -27,7 +27,7 @@ from lamatext.explain.top_words import TopWords, top_words
 from lamatext.metrics import Floats, Numbers, Scores, score
 from lamatext.progress import SILENT, Progress, track_progress
 from lamatext.runtime.predictor import Predictor
-from lamatext.saved.format import METRICS, folder_size, load_config, read_json
+from lamatext.saved.format import folder_size, load_config, load_metrics, saved_recipe
 from lamatext.saved.model_io import load_model, load_network
 from lamatext.views.report.examples import Examples, choose_examples
 
@@ -95,6 +95,8 @@ def collect_findings(
         seed: seed of every sample of texts.
         progress: receives the stages of the work.
     """
+    config = load_config(folder)
+    config["recipe"] = saved_recipe(folder, config).model_dump()
     predictor = Predictor.load(folder)
     label_encoder = LabelEncoder(tuple(predictor.classes_.tolist()))
     labels = label_encoder.names
@@ -108,8 +110,8 @@ def collect_findings(
     explained = _explain(predictor, [texts[row] for row in examples.rows], progress)
     return Findings(
         folder=folder,
-        config=load_config(folder),
-        metrics=read_json(folder / METRICS),
+        config=config,
+        metrics=load_metrics(folder),
         scored=scored,
         train=train,
         description=description,

@@ -1,0 +1,122 @@
+"""JSON types of the sections in ``config.json`` and ``metrics.json``, checked before their use."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from lamatext.errors import ModelError
+
+_LIMIT = 1 << 63  # a larger whole number cannot be formatted as a float
+
+
+class _JsonType(NamedTuple):
+    """A JSON type of a field: its name for messages, and a check of a value."""
+
+    name: str
+    matches: Callable[[object], bool]
+
+
+def _is_number(value: object) -> bool:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return isinstance(value, float) or abs(value) < _LIMIT
+
+
+NUMBER = _JsonType("a number", _is_number)
+FRACTION = _JsonType("a number from 0 to 1", lambda v: _is_number(v) and 0 <= v <= 1)  # type: ignore[operator]
+COUNT = _JsonType(
+    "a whole number of at least 0", lambda v: _is_number(v) and isinstance(v, int) and v >= 0
+)
+STRING = _JsonType("a string", lambda v: isinstance(v, str))
+OBJECT = _JsonType("an object", lambda v: isinstance(v, dict))
+
+_Fields = Mapping[str, _JsonType]
+
+_DATA: _Fields = {
+    "source": STRING,
+    "fingerprint": STRING,
+    "training_texts": COUNT,
+    "validation_texts": COUNT,
+    "test_texts": COUNT,
+}
+_TRAINING: _Fields = {"best_epoch": NUMBER, "validation_accuracy": NUMBER}
+_TEST: _Fields = {
+    "accuracy": NUMBER,
+    "macro_f1": NUMBER,
+    "calibration_error": NUMBER,
+    "texts": COUNT,
+}
+_FAITHFULNESS: _Fields = {"texts": COUNT, "verdict": STRING}
+_EPOCH: _Fields = {"epoch": COUNT, "loss": NUMBER, "accuracy": NUMBER, "seconds": NUMBER}
+_LEADERBOARD_ROW: _Fields = {
+    "model": STRING,
+    "accuracy": FRACTION,
+    "macro_f1": NUMBER,
+    "bytes": COUNT,
+    "texts_per_second": NUMBER,
+    "seconds": NUMBER,
+}
+
+
+def check_config_types(path: Path, config: Mapping[str, Any]) -> None:
+    """Check the JSON types of the sections of ``config.json`` that describe a saved model.
+
+    Raises:
+        ModelError: a section or a field of it has another type.
+    """
+    _check_type(path, "lamatext", config.get("lamatext", ""), STRING)
+    for name in ("data", "training", "versions", "parameters", "architecture"):
+        if name in config:
+            _check_type(path, name, config[name], OBJECT)
+    _check_known_fields(path, "data", config.get("data", {}), _DATA)
+    for name, count in config.get("parameters", {}).items():
+        _check_type(path, f"parameters.{name}", count, COUNT)
+    if config.get("training"):
+        _check_fields(path, "training", config["training"], _TRAINING)
+
+
+def check_metrics_types(path: Path, metrics: Mapping[str, Any]) -> None:
+    """Check the JSON types in ``metrics.json``: scores, epochs and rows of the leaderboard.
+
+    Raises:
+        ModelError: a section or a field of it has another type, or a field is missing.
+    """
+    if metrics.get("test") is not None:
+        _check_known_fields(path, "test", metrics["test"], _TEST)
+    if metrics.get("faithfulness") is not None:
+        _check_fields(path, "faithfulness", metrics["faithfulness"], _FAITHFULNESS)
+    for name, fields in (("history", _EPOCH), ("leaderboard", _LEADERBOARD_ROW)):
+        rows = metrics.get(name)
+        if rows is None:
+            continue
+        if not isinstance(rows, list):
+            raise _wrong_type(path, name, "a list", rows)
+        for number, row in enumerate(rows):
+            _check_fields(path, f"{name}[{number}]", row, fields)
+
+
+def _check_fields(path: Path, where: str, section: object, fields: _Fields) -> None:
+    if not isinstance(section, dict):
+        raise _wrong_type(path, where, "an object", section)
+    for name, expected in fields.items():
+        _check_type(path, f"{where}.{name}", section.get(name), expected)
+
+
+def _check_known_fields(path: Path, where: str, section: object, fields: _Fields) -> None:
+    """Check the JSON types of the fields that a section has; others may be missing."""
+    if not isinstance(section, dict):
+        raise _wrong_type(path, where, "an object", section)
+    for name in fields.keys() & section.keys():
+        _check_type(path, f"{where}.{name}", section[name], fields[name])
+
+
+def _check_type(path: Path, where: str, value: object, expected: _JsonType) -> None:
+    if not expected.matches(value):
+        raise _wrong_type(path, where, expected.name, value)
+
+
+def _wrong_type(path: Path, where: str, expected: str, value: object) -> ModelError:
+    return ModelError(
+        f"{path}: expected {where} to be {expected}, got {str(value)[:60]!r}. "
+        "Copy the folder again, or train the model again."
+    )

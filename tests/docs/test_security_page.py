@@ -1,26 +1,16 @@
-"""The limits and paths that SECURITY.md names are those of the server."""
+"""The paths that SECURITY.md lists are those of the server."""
 
 import re
-from dataclasses import asdict
 from pathlib import Path
 
 from lamatext import Predictor
 from lamatext.serve.app import create_app
 from lamatext.serve.middleware import PUBLIC_FOLDER, PUBLIC_PATHS
 from lamatext.serve.registry import ServedModel
-from lamatext.serve.schemas import Limits
 
 ROOT = Path(__file__).parents[2]
 MODEL = ROOT / "tests" / "fixtures" / "format-1"
 PAGE = (ROOT / "SECURITY.md").read_text(encoding="utf-8")
-
-
-def test_the_page_lists_the_limits_of_the_server() -> None:
-    table = PAGE.partition("<!-- limits -->")[2].partition("\n\n")[0]
-    numbers = re.findall(r"\| ([\d,]+)(?: \w+)? \|$", table, re.MULTILINE)
-    listed = {int(number.replace(",", "")) for number in numbers}
-
-    assert listed >= {int(value) for value in asdict(Limits()).values()}
 
 
 def test_the_page_lists_every_route_and_whether_it_needs_the_key() -> None:

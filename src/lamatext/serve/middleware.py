@@ -29,8 +29,7 @@ METHODS = {"GET", "HEAD", "POST", "OPTIONS"}  # any other is counted as "other"
 PUBLIC_PATHS = ("/", "/healthz", "/readyz")  # need no API key
 PUBLIC_FOLDER = "/static/"
 LOOPBACK_HOSTS = frozenset({"localhost", "127.0.0.1", "[::1]"})
-# These listen on all addresses of the machine.
-ANY_ADDRESS = ("", "0.0.0.0", "::")  # nosec B104 # compared with --host, not the default
+ANY_ADDRESS = ("", "0.0.0.0", "::")  # these listen on all addresses of the machine
 HOST = re.compile(r"([a-z0-9._-]+|\[[0-9a-f:.]+\])(?::[0-9]{1,5})?")
 
 

@@ -232,6 +232,20 @@ def test_compressed_parquet_has_a_limit(tmp_path: Path, monkeypatch: pytest.Monk
         open_table(source)
 
 
+def test_a_long_value_that_many_parquet_rows_repeat_is_read_in_small_batches(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "a.parquet"
+    texts = pa.DictionaryArray.from_arrays([0] * 400, ["a" * 1_000_000])
+    pq.write_table(pa.table({"text": texts.cast(pa.string())}), path)
+    assert path.stat().st_size < 100_000
+
+    sizes = [(len(batch), batch.nbytes) for batch in open_table(str(path)).all_batches()]
+
+    assert sum(rows for rows, _ in sizes) == 400
+    assert max(size for _, size in sizes) < 70_000_000
+
+
 MEMORY = """
 import resource, sys
 from lamatext.data.readers import parquet_reader

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lamatext.data.readers.input_files import (
@@ -35,13 +36,14 @@ def parquet_table(source: str, max_record: int = MAX_RECORD) -> Table:
         or (path.exists() and not path.is_file())
     )
     with _named_errors(name, "not a readable Parquet file ({}).", source=source):
-        file = pq.ParquetFile(_copy_to_disk(source) if is_stream else pa.OSFile(source))
+        content = _copy_to_disk(source) if is_stream else pa.OSFile(source)
+        file = pq.ParquetFile(content)
         columns = tuple(file.schema_arrow.names)
 
     def batches(wanted: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
         with _named_errors(name, "the file is damaged ({}). Write it again."):
             first_row = 0
-            for batch in _read_groups(file, wanted):
+            for batch in _read_groups(content, file, wanted):
                 strings = string_batch(
                     batch,
                     name,
@@ -55,18 +57,58 @@ def parquet_table(source: str, max_record: int = MAX_RECORD) -> Table:
     return Table(name, columns, batches)
 
 
-def _read_groups(file: pq.ParquetFile, wanted: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
-    """Read a Parquet file in batches of a bounded number of rows and, on average, of bytes.
+def _read_groups(
+    content: pa.NativeFile, file: pq.ParquetFile, wanted: Sequence[str] | None
+) -> Iterator[pa.RecordBatch]:
+    """Read a Parquet file in batches of a bounded number of rows and bytes.
 
     All columns are read by position, because several may have the same name.
     """
+    columns = None if wanted is None else list(wanted)
+    encoded = pq.ParquetFile(
+        content,
+        read_dictionary=_string_columns(file, columns),
+        pre_buffer=False,  # only the first pages are read
+        buffer_size=1 << 16,
+    )
     for group in range(file.num_row_groups):
         metadata = file.metadata.row_group(group)
-        row_bytes = max(metadata.total_byte_size, 1) / max(metadata.num_rows, 1)
+        row_bytes = max(
+            metadata.total_byte_size / max(metadata.num_rows, 1),
+            _longest_dictionary_value(encoded, group, columns),
+            1,
+        )
         rows = max(1, min(_BATCH_ROWS, int(_BATCH_BYTES / row_bytes)))
-        columns = None if wanted is None else list(wanted)
         for batch in file.iter_batches(rows, row_groups=[group], columns=columns):
             yield batch if columns is None else batch.select(columns)
+
+
+def _string_columns(file: pq.ParquetFile, columns: Sequence[str] | None) -> list[str]:
+    return [
+        field.name
+        for field in file.schema_arrow
+        if (columns is None or field.name in columns)
+        and (pa.types.is_string(field.type) or pa.types.is_binary(field.type))
+    ]
+
+
+def _longest_dictionary_value(
+    encoded: pq.ParquetFile, group: int, columns: Sequence[str] | None
+) -> int:
+    """Return the length of the longest value in the dictionaries of a Parquet row group, in bytes.
+
+    A dictionary stores a long value once, however many rows repeat it, so the size of the row group
+    does not bound the size of its rows.
+    """
+    first_row = next(encoded.iter_batches(1, row_groups=[group], columns=columns), None)
+    arrays = [] if first_row is None else first_row.columns
+    dictionaries = [array.dictionary for array in arrays if pa.types.is_dictionary(array.type)]
+    lengths = [
+        pc.max(pc.binary_length(values)).as_py()
+        for values in dictionaries
+        if pa.types.is_string(values.type) or pa.types.is_binary(values.type)
+    ]
+    return max((length for length in lengths if length is not None), default=0)
 
 
 @contextmanager

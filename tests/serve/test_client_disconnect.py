@@ -10,7 +10,7 @@ import pytest
 
 from lamatext import Predictor
 from lamatext.serve.app import create_app
-from lamatext.serve.client_disconnect import ClientDisconnectedError, cancel_on_disconnect
+from lamatext.serve.client_disconnect import CancelOnDisconnect, ClientDisconnectedError
 from lamatext.serve.registry import load_models
 from lamatext.serve.schemas import Limits
 from tests.serve.test_connection_limits import GET, POST, connect, exchange, running
@@ -63,7 +63,7 @@ def test_a_cancellation_for_another_reason_is_not_taken_for_a_disconnect() -> No
 
     async def scenario() -> None:
         async def wait() -> None:
-            with cancel_on_disconnect(never):
+            with CancelOnDisconnect(never, 60):
                 await asyncio.sleep(60)
 
         task = asyncio.create_task(wait())
@@ -82,7 +82,7 @@ def test_a_disconnect_is_noticed_after_further_parts_of_the_body() -> None:
         return next(messages)
 
     async def scenario() -> None:
-        with pytest.raises(ClientDisconnectedError), cancel_on_disconnect(receive):
+        with pytest.raises(ClientDisconnectedError), CancelOnDisconnect(receive, 60):
             await asyncio.sleep(60)
         task = asyncio.current_task()
         assert task is not None

@@ -50,7 +50,7 @@ def run(  # noqa: PLR0913 - one argument per option of the command
     ] = 1.0,
     max_connections: Annotated[
         int,
-        typer.Option(min=1, help="Open connections; a new one replaces the oldest idle one."),
+        typer.Option(min=1, help="Open connections; a new one replaces the oldest unused one."),
     ] = 1000,
     header_timeout: Annotated[
         float, typer.Option(min=0.1, help="Seconds to receive the headers of a request.")

@@ -17,7 +17,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from lamatext.serve.client_disconnect import ClientDisconnectedError, cancel_on_disconnect
+from lamatext.serve.client_disconnect import CancelOnDisconnect, ClientDisconnectedError
 from lamatext.serve.http_errors import (
     CLIENT_CLOSED_REQUEST,
     http_exception_handler,
@@ -180,9 +180,8 @@ class RouteHandlers:
     ) -> Sequence[R]:
         seconds = self.limits.seconds
         try:
-            with cancel_on_disconnect(request.receive):
-                async with asyncio.timeout(seconds):
-                    return await batcher(texts)
+            with CancelOnDisconnect(request.receive, seconds):
+                return await batcher(texts)
         except ClientDisconnectedError:
             raise HTTPException(CLIENT_CLOSED_REQUEST, "the client disconnected.") from None
         except TimeoutError:

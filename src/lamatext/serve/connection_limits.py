@@ -1,13 +1,13 @@
 """Connection limits: header sizes, timeouts for slow clients and the number of connections.
 
 uvicorn limits none of these for its httptools protocol. ``LimitedProtocol`` adds the limits to one
-connection; ``ConnectionTable`` holds all connections and closes the oldest idle one when full.
+connection; ``ConnectionTable`` holds all connections and closes the oldest waiting one when full.
 """
 
 import asyncio
 from collections import OrderedDict
 from dataclasses import dataclass
-from enum import Enum
+from enum import IntEnum
 from http import HTTPStatus
 from math import inf
 from typing import Any
@@ -18,7 +18,9 @@ from lamatext.serve.http_errors import problem_response
 
 SLICE = 8192  # bytes given to the HTTP parser at a time; the limits are checked after each slice
 LINGER_SECONDS = 2.0  # time for a refused client to read its error before the connection is closed
-LINGER_BYTES = 1 << 20  # bytes of a refused client that are discarded in this time
+LINGER_BYTES = 1 << 18  # bytes of a refused client that are discarded in this time
+# Clients send bodies in chunks of kilobytes. Handling each byte as a chunk would block the server.
+FREE_CHUNKS, CHUNK_BYTES = 1000, 64  # number of chunks of any size; average size beyond that
 GRACE = 1.0  # seconds; the application answers a late body with status 408 before this is over
 
 
@@ -27,7 +29,7 @@ class ConnectionLimits:
     """Limits on the connections of a server: sizes in bytes and timeouts in seconds."""
 
     connections: int = 1000
-    """Open connections; a new one replaces the oldest idle one."""
+    """Open connections; a new one replaces the oldest that waits for its client."""
     request_line: int = 8192
     """Bytes of the path and query string."""
     header: int = 8192
@@ -54,14 +56,14 @@ class ConnectionLimits:
     """
 
 
-class ConnectionState(Enum):
+class ConnectionState(IntEnum):
     """What a connection is waiting for, which determines its timeout."""
 
-    HEAD = "request line and headers"
-    BODY = "body"
-    BUSY = "response"
-    IDLE = "next request"
-    CLOSING = "client to close the connection"
+    HEAD = 0  # the request line and the headers
+    BODY = 1
+    BUSY = 2  # the response
+    IDLE = 3  # the next request
+    CLOSING = 4
 
 
 class LimitedProtocol(HttpToolsProtocol):
@@ -77,11 +79,14 @@ class LimitedProtocol(HttpToolsProtocol):
         self.table, self.limits = table, table.limits
         self.state = self.received = ConnectionState.HEAD  # `received`: state of the parser alone
         self.deadline = self.write_deadline = inf
-        self.path_bytes = self.header_bytes = self.header_count = self.body_bytes = 0
-        self.pending_bytes = 0  # bytes that the parser has received but not yet delivered
+        self.url = b""
+        self.pending_bytes = 0  # of the headers, or received since the last part of the body
+        self.body_bytes = self.counted_bytes = 0  # of the body; those counted in the table
+        self.chunks = 0  # parts of the current body
         self.discarded_bytes = 0
         self.refusal: tuple[int, str] | None = None
         self.refused = False
+        self.answered = False  # whether a request was answered on this connection before
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Add a new connection to the table and start its header timeout."""
@@ -108,67 +113,67 @@ class LimitedProtocol(HttpToolsProtocol):
                     self._discard(len(data) - start)
                     break
                 self._parse(data[start : start + SLICE])
+        if self.received is ConnectionState.BODY:
+            self.table.count_body(self.body_bytes - self.counted_bytes)
+            self.counted_bytes = self.body_bytes
         self._update_state()
 
     def _parse(self, data: bytes) -> None:
         self.pending_bytes += len(data)
         super().data_received(data)
-        if self.pending_bytes > self.limits.header + SLICE and not self.refused:
-            self.refuse(431, f"a header may have at most {self.limits.header:,} bytes.")
+        if self.pending_bytes > self.limits.header and not self.refused:
+            self._check_pending()
+
+    def _check_pending(self) -> None:
+        """Refuse headers that are too large before they are complete, and endless trailers."""
+        limits = self.limits
+        head = self.received is ConnectionState.HEAD
+        if head and len(self.url) > limits.request_line:
+            self.refuse(414, f"the path may have at most {limits.request_line:,} bytes.")
+        elif self.pending_bytes > limits.headers + (limits.request_line if head else 0):
+            self.refuse(431, f"all headers may have at most {limits.headers:,} bytes.")
 
     def _discard(self, count: int) -> None:
         self.discarded_bytes += count
         if self.discarded_bytes > LINGER_BYTES:
             self.transport.abort()
 
-    def on_message_begin(self) -> None:
-        """Reset the header limits for the next request on the connection."""
-        super().on_message_begin()
-        self.received = ConnectionState.HEAD
-        self.path_bytes = self.header_bytes = self.header_count = self.pending_bytes = 0
-
-    def on_url(self, url: bytes) -> None:
-        """Limit the length of the path before the header parser appends to it."""
-        self.path_bytes += len(url)
-        self.pending_bytes = 0
-        if self.path_bytes > self.limits.request_line:
-            limit = self.limits.request_line
-            raise self._limit_error(414, f"the path may have at most {limit:,} bytes.")
-        super().on_url(url)
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        """Limit the size and number of headers; trailers after a body count and are ignored."""
-        size = len(name) + len(value) + 4  # with ": " and the line break
-        self.header_bytes += size
-        self.header_count += 1
-        self.pending_bytes = 0
-        limits = self.limits
-        if size > limits.header:
-            raise self._limit_error(431, f"a header may have at most {limits.header:,} bytes.")
-        if self.header_bytes > limits.headers:
-            raise self._limit_error(431, f"all headers may have at most {limits.headers:,} bytes.")
-        if self.header_count > limits.header_count:
-            raise self._limit_error(431, f"expected at most {limits.header_count} headers.")
-        if self.received is ConnectionState.HEAD:
-            super().on_header(name, value)
-
     def on_headers_complete(self) -> None:
-        """Start the request after its headers and wait for its body."""
-        self.pending_bytes = 0
+        """Check the size and number of the headers, then start the request."""
+        self._check_headers()
+        self.pending_bytes = self.chunks = 0
         self.received = ConnectionState.BODY
         self.state, self.deadline = ConnectionState.BUSY, inf
-        if len(self.pipeline) >= self.limits.pipelined:
-            raise self._limit_error(429, "too many requests at once on one connection.")
         super().on_headers_complete()
+        self.headers = []  # trailers after the body do not become headers of the request
+
+    def _check_headers(self) -> None:
+        limits = self.limits
+        if len(self.url) > limits.request_line:
+            limit = limits.request_line
+            raise self._limit_error(414, f"the path may have at most {limit:,} bytes.")
+        if len(self.headers) > limits.header_count:
+            raise self._limit_error(431, f"expected at most {limits.header_count} headers.")
+        if len(self.pipeline) >= limits.pipelined:
+            raise self._limit_error(429, "too many requests at once on one connection.")
+        if self.pending_bytes > limits.header:  # else every header is within its limit
+            sizes = [len(name) + len(value) + 4 for name, value in self.headers]  # ": ", newline
+            if max(sizes, default=0) > limits.header:
+                raise self._limit_error(431, f"a header may have at most {limits.header:,} bytes.")
+            if sum(sizes) > limits.headers:
+                limit = limits.headers
+                raise self._limit_error(431, f"all headers may have at most {limit:,} bytes.")
 
     def on_body(self, body: bytes) -> None:
-        """Count the bytes of a body towards the limits of the connection and of the table."""
+        """Count the bytes of a body towards the limits of the connection."""
         self.pending_bytes = 0
         self.body_bytes += len(body)
+        self.chunks += 1
+        if self.chunks > FREE_CHUNKS and self.body_bytes < self.chunks * CHUNK_BYTES:
+            raise self._limit_error(400, "the body arrives in too small chunks.")
         super().on_body(body)
         if self.body_bytes > self.limits.body and self.cycle.response_complete:
             self.transport.abort()
-        self.table.count_body(len(body))
 
     def on_message_complete(self) -> None:
         """End the body timeout of the connection: the request is complete."""
@@ -179,6 +184,7 @@ class LimitedProtocol(HttpToolsProtocol):
     def on_response_complete(self) -> None:
         """Start the idle timeout of the connection, unless more requests were received."""
         super().on_response_complete()
+        self.answered = True
         self._update_state()
 
     def pause_writing(self) -> None:
@@ -226,7 +232,7 @@ class LimitedProtocol(HttpToolsProtocol):
             return
         elif self.flow.read_paused and self.state is not ConnectionState.CLOSING:
             self.deadline = now + GRACE  # the server is not reading; the client is not slow
-        elif self.state is ConnectionState.HEAD and self.pending_bytes + self.path_bytes:
+        elif self.state is ConnectionState.HEAD and self.pending_bytes:
             self.refuse(408, f"no complete headers within {self.limits.header_seconds:g} s.")
         else:
             self.transport.abort()
@@ -243,8 +249,9 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def release_body(self) -> None:
         """Subtract the body of this connection from the bytes counted in the table."""
-        self.table.count_body(-self.body_bytes)
-        self.body_bytes = 0
+        if self.counted_bytes:
+            self.table.count_body(-self.counted_bytes)
+        self.body_bytes = self.counted_bytes = 0
 
     def _update_state(self) -> None:
         if self.refused or self.transport.is_closing():
@@ -255,18 +262,9 @@ class LimitedProtocol(HttpToolsProtocol):
             state = self.received
         if state is not self.state:
             self.state = state
-            self.deadline = self.loop.time() + self._seconds(state)
+            seconds = LINGER_SECONDS if self.refused else self.table.seconds[state]
+            self.deadline = self.loop.time() + seconds
         self.table.place(self)
-
-    def _seconds(self, state: ConnectionState) -> float:
-        limits = self.limits
-        return {
-            ConnectionState.HEAD: limits.header_seconds,
-            ConnectionState.BODY: limits.body_seconds + GRACE,
-            ConnectionState.BUSY: inf,
-            ConnectionState.IDLE: limits.idle_seconds,
-            ConnectionState.CLOSING: LINGER_SECONDS if self.refused else limits.body_seconds,
-        }[state]
 
 
 class ConnectionTable:
@@ -275,26 +273,39 @@ class ConnectionTable:
     def __init__(self, limits: ConnectionLimits) -> None:
         self.limits = limits
         self.connections: set[LimitedProtocol] = set()
-        # Connections that may be closed for a new one, the oldest first.
-        self.idle: OrderedDict[LimitedProtocol, None] = OrderedDict()
-        self.transferring: OrderedDict[LimitedProtocol, None] = OrderedDict()
+        # Connections that wait for their client and may be closed for another, the oldest first:
+        # those without an answered request, the others, and those that are sending a body.
+        self.new: OrderedDict[LimitedProtocol, None] = OrderedDict()
+        self.used: OrderedDict[LimitedProtocol, None] = OrderedDict()
+        self.uploads: OrderedDict[LimitedProtocol, None] = OrderedDict()
         self.body_bytes = 0
         self.timer: asyncio.TimerHandle | None = None
+        self.seconds = (  # by ConnectionState
+            limits.header_seconds,
+            limits.body_seconds + GRACE,
+            inf,
+            limits.idle_seconds,
+            limits.body_seconds,
+        )
         shortest = min(limits.header_seconds, limits.body_seconds, limits.idle_seconds)
         self.interval = min(0.5, shortest / 4)
 
     def add(self, connection: LimitedProtocol) -> bool:
-        """Add a connection, closing the oldest idle one if the table is full.
+        """Add a connection, closing the oldest waiting one if the table is full.
+
+        Connections without an answered request may take half of the table before they are closed
+        first: many slow clients then replace each other and not the clients that use the server,
+        and clients that keep many unused connections do not keep new ones out.
 
         Returns:
             False if every other connection is busy, so the new one has to be refused.
         """
-        full = len(self.connections) >= self.limits.connections
-        accepted = (
-            not full or self._close_oldest(self.idle) or self._close_oldest(self.transferring)
-        )
+        accepted = True
+        if len(self.connections) >= self.limits.connections:
+            crowded = 2 * len(self.new) > self.limits.connections or not self.used
+            accepted = self._close_oldest(self.new if crowded else self.used)
         self.connections.add(connection)
-        self.idle[connection] = None
+        self.new[connection] = None
         if self.timer is None:
             self.timer = connection.loop.call_later(self.interval, self._check_timeouts)
         return accepted
@@ -302,30 +313,34 @@ class ConnectionTable:
     def remove(self, connection: LimitedProtocol) -> None:
         """Remove a closed connection from the table."""
         self.connections.discard(connection)
-        self.idle.pop(connection, None)
-        self.transferring.pop(connection, None)
+        for group in (self.new, self.used, self.uploads):
+            group.pop(connection, None)
 
     def place(self, connection: LimitedProtocol) -> None:
-        """Record whether a connection is idle, transferring data, or busy and not to be closed."""
+        """Record whether a connection waits for its client and may be closed for another."""
         if connection not in self.connections:
             return
         state = connection.state
-        transferring = state is ConnectionState.BODY or connection.write_deadline < inf
-        idle = not transferring and (
-            state is ConnectionState.CLOSING
-            or (state is not ConnectionState.BUSY and not connection.responding)
+        if state is ConnectionState.BODY:
+            self.uploads.setdefault(connection)
+        elif self.uploads:
+            self.uploads.pop(connection, None)
+        group = self.used if connection.answered else self.new
+        busy = state is ConnectionState.BUSY or (
+            state is ConnectionState.HEAD and connection.responding
         )
-        for group, member in ((self.idle, idle), (self.transferring, transferring)):
-            if member:
-                group.setdefault(connection)
-            else:
-                group.pop(connection, None)
+        if busy and connection.write_deadline == inf:
+            group.pop(connection, None)
+        elif connection not in group:
+            group[connection] = None
+            if connection.answered:
+                self.new.pop(connection, None)
 
     def count_body(self, count: int) -> None:
         """Add to the bytes of incomplete bodies; close the oldest upload connection if too many."""
         self.body_bytes += count
         if count > 0 and self.body_bytes > self.limits.bodies:
-            self._close_oldest(self.transferring)
+            self._close_oldest(self.uploads)
 
     def _close_oldest(self, group: "OrderedDict[LimitedProtocol, None]") -> bool:
         if not group:
@@ -339,8 +354,7 @@ class ConnectionTable:
     def _check_timeouts(self) -> None:
         self.timer = None
         for connection in [*self.connections]:
-            now = connection.loop.time()
-            connection.check_timeouts(now)
+            connection.check_timeouts(connection.loop.time())
         if self.connections:
             loop = next(iter(self.connections)).loop
             self.timer = loop.call_later(self.interval, self._check_timeouts)

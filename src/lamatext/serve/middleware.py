@@ -30,6 +30,7 @@ PUBLIC_PATHS = ("/", "/healthz", "/readyz")  # need no API key
 PUBLIC_FOLDER = "/static/"
 LOOPBACK_HOSTS = frozenset({"localhost", "127.0.0.1", "[::1]"})
 ANY_ADDRESS = ("", "0.0.0.0", "::")  # these listen on all addresses of the machine
+MAX_REMEMBERED_HOSTS = 100
 HOST = re.compile(r"([a-z0-9._-]+|\[[0-9a-f:.]+\])(?::[0-9]{1,5})?")
 
 
@@ -104,6 +105,7 @@ class HostMiddleware:
 
     def __init__(self, app: ASGIApp, *, hosts: Collection[str]) -> None:
         self.app, self.hosts = app, frozenset(hosts)
+        self.accepted: set[bytes] = set()  # values of earlier requests, so that few are parsed
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Forward a request if its ``Host`` header has an allowed name, else return 400 or 421."""
@@ -111,6 +113,9 @@ class HostMiddleware:
             await self.app(scope, receive, send)
             return
         values = [value for name, value in scope["headers"] if name == b"host"]
+        if len(values) == 1 and values[0] in self.accepted:
+            await self.app(scope, receive, send)
+            return
         match = HOST.fullmatch(values[0].decode("latin-1").lower()) if len(values) == 1 else None
         if match is None:
             response = problem_response(400, "send one Host header with a name and a port.")
@@ -118,6 +123,8 @@ class HostMiddleware:
             detail = "this server has another name. Allow this one with --allow-host NAME."
             response = problem_response(421, detail)
         else:
+            if len(self.accepted) < MAX_REMEMBERED_HOSTS:
+                self.accepted.add(values[0])
             await self.app(scope, receive, send)
             return
         await response(scope, receive, send)

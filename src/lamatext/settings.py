@@ -186,6 +186,19 @@ class NgramSettings(Settings):
     """The size limit of the n-gram tables; the rarest n-grams are removed first."""
 
 
+class DistillationSettings(Settings):
+    """Settings of a run with a teacher, whose probabilities the network learns."""
+
+    temperature: Positive = 2.0
+    """τ: the teacher's probabilities and the network's logits are softened by it in the loss."""
+    variants: Annotated[int, Field(ge=0)] | Literal["auto"] = "auto"
+    """Altered copies of each text that the teacher labels too; ``auto`` makes up to 48 where texts
+    are short, and as many as the time allows."""
+    teacher_minutes: Positive = 10.0
+    """The time that training a teacher and labelling with it may take on this machine. If it is
+    short, the teacher is trained for fewer epochs or keeps its pretrained weights."""
+
+
 class Recipe(Settings):
     """All settings of a training run, apart from its data."""
 
@@ -193,6 +206,7 @@ class Recipe(Settings):
     model: ModelSettings = ModelSettings()
     training: TrainingSettings = TrainingSettings()
     ngrams: NgramSettings = NgramSettings()
+    distillation: DistillationSettings = DistillationSettings()
     storage: Literal["float32", "float16", "int8"] = "float32"
     """The number format of the saved weights; the trained model already uses the rounded values."""
     seed: Annotated[int, Field(ge=0)] = 0

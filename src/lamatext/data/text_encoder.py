@@ -114,6 +114,11 @@ class SubwordEncoder:
         """Return the number of subwords that the text encoder knows."""
         return int(self._tokenizer.get_vocab_size())
 
+    def subwords(self) -> list[str]:
+        """Return all subwords that the text encoder knows, in the order of their ids."""
+        by_word: dict[str, int] = self._tokenizer.get_vocab()
+        return sorted(by_word, key=by_word.__getitem__)
+
     @property
     def max_words(self) -> int | None:
         """Return the maximum number of subwords per text that the text encoder keeps."""

@@ -41,6 +41,8 @@ def resolve_auto_settings(recipe: Recipe, size: DatasetSize) -> Recipe:
     if batch_size == "auto":
         batch_size = 32 if texts < FEW_TEXTS else 64
         values["training.batch_size"] = batch_size
+    if recipe.distillation.variants == "auto":  # a teacher would have decided
+        values["distillation.variants"] = 0
     if recipe.training.epochs == "auto":
         values["training.epochs"] = _epochs(texts, words, batch_size)
     return recipe.with_values(values, where="auto")

@@ -5,7 +5,7 @@ Shapes: n texts, B texts in a mini-batch, T tokens.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -22,7 +22,7 @@ class EncodedDataset:
     """Encoded texts, class indices and optional sample weights to draw mini-batches from."""
 
     token_ids: TokenIds  # n texts
-    labels: NDArray[np.int64]  # (n,) class indices
+    labels: NDArray[Any]  # (n,) class indices, or (n, C) probabilities to learn
     sample_weight: NDArray[np.float32] | None = None  # (n,); None weights every text equally
 
     def __len__(self) -> int:
@@ -39,7 +39,7 @@ class Batch(NamedTuple):
 
     ids: Tensor  # (B, T) on the device of the network
     lengths: Tensor  # (B,) on the CPU, except in steps that run as a CUDA graph
-    labels: Tensor  # (B,) on the device of the network
+    labels: Tensor  # (B,) or (B, C) on the device of the network
     sample_weight: Tensor | None = None  # (B,) on the device of the network
 
 

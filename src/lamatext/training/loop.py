@@ -51,6 +51,9 @@ class LoopSettings(NamedTuple):
     seed: int
     device: torch.device
     class_weights: Tensor | None = None  # (C,)
+    temperature: float = (
+        1.0  # of the logits in the loss, when a teacher's probabilities are learned
+    )
     checkpoint: Path | None = None
     run_id: str = ""  # fingerprint of data and settings; a checkpoint of another run is refused
 
@@ -183,10 +186,14 @@ def training_loss(
 
     It is J = L − λ D, where L is the mean cross-entropy and D the mean disagreement of the heads.
     With sample weights both are weighted means over the mini-batch: a text of weight 0 has no
-    effect.
+    effect. The labels are class indices (B,), or probabilities (B, C) that a teacher assigns at the
+    temperature τ; then L is τ² times the cross-entropy of softmax(logits / τ).
     """
     class_weights, differences = settings.class_weights, disagreement(settings.model, output)
-    if sample_weight is None:
+    if labels.ndim == 2:
+        loss = _distillation_loss(output.logits, labels, settings, sample_weight)
+        mean_difference = None if differences is None else differences.mean()
+    elif sample_weight is None:
         loss = F.cross_entropy(output.logits, labels, weight=class_weights)
         mean_difference = None if differences is None else differences.mean()
     else:
@@ -203,6 +210,21 @@ def training_loss(
     if mean_difference is None:
         return loss
     return loss - settings.model.disagreement_weight * mean_difference
+
+
+def _distillation_loss(
+    logits: Tensor, targets: Tensor, settings: LoopSettings, sample_weight: Tensor | None
+) -> Tensor:
+    """Compute the part of the training loop's loss that a student learns from its teacher.
+
+    The targets are the teacher's probabilities at the temperature of the loss, (B, C).
+    """
+    temperature = settings.temperature
+    each = F.cross_entropy(logits / temperature, targets, reduction="none")  # (B,)
+    weight = torch.ones_like(each) if sample_weight is None else sample_weight
+    if settings.class_weights is not None:
+        weight = weight * (targets @ settings.class_weights)
+    return temperature**2 * (weight * each).sum() / weight.sum().clamp_min(TINY)
 
 
 def measure_accuracy(network: nn.Module, dataset: EncodedDataset, device: torch.device) -> float:

@@ -1,7 +1,7 @@
 """Train a text classification model: from texts and labels to network, n-gram model and history."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -28,6 +28,7 @@ from lamatext.settings import RECURRENT, Recipe
 from lamatext.training.batching import EncodedDataset
 from lamatext.training.calibration import fit_factors, fit_temperature, scale_logits
 from lamatext.training.checkpoint import EpochRecord
+from lamatext.training.distillation import TeacherLabels, soften, student_recipe
 from lamatext.training.loop import LoopSettings, fit, predict_logits
 from lamatext.training.preparation import PreparedRun, prepare_run
 
@@ -54,6 +55,7 @@ def train(  # noqa: PLR0913 - data, recipe, and where and how it runs
     *,
     classes: Sequence[Label],
     sample_weight: ArrayLike | None = None,
+    teacher_labels: TeacherLabels | None = None,
     device: str = "auto",
     checkpoint: Path | None = None,
     progress: Progress = SILENT,
@@ -68,6 +70,9 @@ def train(  # noqa: PLR0913 - data, recipe, and where and how it runs
         classes: all labels, in the order of the class indices.
         sample_weight: one weight per training text, in the network's loss and in the n-gram model;
             None weights all texts equally. Early stopping and calibration ignore it.
+        teacher_labels: a teacher's probabilities, which the network learns instead of the labels,
+            and further texts without labels; None learns the labels. The n-gram model learns the
+            labels, and the teacher's most probable class of each unlabelled text.
         device: ``cpu``, ``cuda``, or ``auto`` for a GPU if there is one.
         checkpoint: file for the state of the run; if it exists, training resumes from it.
         progress: receives the stages of the run.
@@ -75,10 +80,40 @@ def train(  # noqa: PLR0913 - data, recipe, and where and how it runs
     options = _RunOptions([str(c) for c in classes], pick_device(device), checkpoint, progress)
     texts, labels, split = _join(train, validation, recipe, classes)
     weights = _check_weights(sample_weight, len(train))
+    if teacher_labels is not None:
+        teacher_labels.check(len(train), len(classes))
+        recipe = student_recipe(recipe, teacher_labels)
+        texts = pa.chunked_array([*texts.chunks, *teacher_labels.more_texts.chunks], texts.type)
+        labels = np.append(labels, teacher_labels.more.argmax(axis=1))
+        split = _add_unlabelled_rows(split, len(labels), teacher_labels)
     if weights is not None:
         weights = np.append(weights, np.ones(len(labels) - len(train), np.float32))
     prepared = prepare_run(texts, split, recipe, classes=len(classes), progress=progress)
-    return _train(prepared, EncodedDataset(prepared.token_ids, labels, weights), split, options)
+    data = EncodedDataset(prepared.token_ids, labels, weights)
+    lesson = None if teacher_labels is None else _make_lesson(data, split, teacher_labels, recipe)
+    return _train(prepared, data, split, options, lesson)
+
+
+def _add_unlabelled_rows(split: Split, rows: int, teacher_labels: TeacherLabels) -> Split:
+    """Add the rows of the unlabelled texts, but not of their variants, to the training rows."""
+    first = rows - len(teacher_labels.more_texts)
+    unlabelled = np.arange(first, first + teacher_labels.unlabelled)
+    return Split(np.append(split.train, unlabelled), split.validation)
+
+
+def _make_lesson(
+    data: EncodedDataset, split: Split, teacher_labels: TeacherLabels, recipe: Recipe
+) -> EncodedDataset:
+    """Return the texts that a student network trains on, with the teacher's probabilities.
+
+    These are the training texts, the unlabelled texts and the variants.
+    """
+    first = len(data) - len(teacher_labels.more_texts)
+    labelled = split.train[split.train < first]
+    rows = np.append(labelled, np.arange(first, len(data)))
+    probabilities = np.concatenate([teacher_labels.labelled[labelled], teacher_labels.more])
+    lesson = data.take(rows)
+    return replace(lesson, labels=soften(probabilities, recipe.distillation.temperature))
 
 
 def train_tokens(  # noqa: PLR0913 - data, recipe, and where and how it runs
@@ -133,11 +168,16 @@ class _RunOptions(NamedTuple):
 
 
 def _train(
-    prepared: PreparedRun, data: EncodedDataset, split: Split, options: _RunOptions
+    prepared: PreparedRun,
+    data: EncodedDataset,
+    split: Split,
+    options: _RunOptions,
+    lesson: EncodedDataset | None = None,
 ) -> TrainedModel:
     """Train the network of a prepared run, then fit the n-gram model and calibrate both.
 
-    The weights are rounded to the values that the saved file will hold.
+    The weights are rounded to the values that the saved file will hold. If a teacher's lesson is
+    given, the network learns it instead of the labels of the training texts.
     """
     recipe, network, progress = prepared.recipe, prepared.network, options.progress
     train, validation = data.take(split.train), data.take(split.validation)
@@ -145,6 +185,8 @@ def _train(
     identity = [data.token_ids.ids, data.token_ids.offsets, data.labels, split.train]
     if data.sample_weight is not None:
         identity.append(data.sample_weight)
+    if lesson is not None:
+        identity.append(lesson.labels)
     settings = LoopSettings(
         recipe.model,
         recipe.training,
@@ -153,6 +195,7 @@ def _train(
         class_weights=class_weights(
             recipe.training.class_weight, train.labels, options.class_names
         ),
+        temperature=recipe.distillation.temperature,
         checkpoint=options.checkpoint,
         run_id=fingerprint(recipe.model_dump_json(), *identity),
     )
@@ -160,7 +203,7 @@ def _train(
     if uses_kernel and not cpu_kernels_are_compiled():
         progress.stage("compiling the CPU kernel (once on this machine)")
         compile_cpu_kernels()
-    state = fit(network, train, validation, settings, progress)
+    state = fit(network, train if lesson is None else lesson, validation, settings, progress)
     round_as_stored(network, recipe.storage)
     ngrams, scales, accuracy = _finish(prepared, data, split, settings, progress)
     network.to("cpu").eval()

@@ -1,0 +1,70 @@
+"""Text variants: altered copies of texts, which a teacher labels to get more training texts.
+
+Each variant is one of three kinds: a span of the text; half of the text joined to half of another;
+or the text with some of its words dropped and some replaced by words of other texts. A variant has
+no label of its own.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+SHORTEST = 3  # words; a shorter text has no variants
+CHANGED = (0.05, 0.3)  # range of the fraction of words that are dropped or replaced
+
+
+def make_text_variants(texts: Sequence[str], per_text: int, seed: int) -> list[str]:
+    """Make variants of each text, the same ones for the same seed.
+
+    Texts of fewer than three words have none, so the result may have fewer than
+    ``per_text * len(texts)`` variants.
+    """
+    random = np.random.default_rng((seed, 15))
+    words = [text.split() for text in texts]
+    usable = [row for row in words if len(row) >= SHORTEST]
+    if not usable:
+        return []
+    pool = [word for row in usable for word in row[:50]]
+    variants = []
+    for _ in range(per_text):
+        for row in usable:
+            kind = random.integers(3)
+            if kind == 0:
+                variant = _span(row, random)
+            elif kind == 1:
+                variant = _joined_halves(row, usable[random.integers(len(usable))], random)
+            else:
+                variant = _changed_words(row, pool, random)
+            variants.append(" ".join(variant))
+    return variants
+
+
+def _span(words: list[str], random: np.random.Generator) -> list[str]:
+    """Return a variant that is a random span of at least a third of the words."""
+    length = int(random.integers(max(SHORTEST, len(words) // 3), len(words) + 1))
+    start = int(random.integers(len(words) - length + 1))
+    return words[start : start + length]
+
+
+def _joined_halves(words: list[str], other: list[str], random: np.random.Generator) -> list[str]:
+    """Return a variant that joins half of one text to half of another, in random order."""
+    first, second = _half(words, random), _half(other, random)
+    return first + second if random.random() < 0.5 else second + first
+
+
+def _half(words: list[str], random: np.random.Generator) -> list[str]:
+    middle = (len(words) + 1) // 2
+    return words[:middle] if random.random() < 0.5 else words[-middle:]
+
+
+def _changed_words(words: list[str], pool: list[str], random: np.random.Generator) -> list[str]:
+    """Return a variant in which 5 to 30 % of the words are dropped or replaced."""
+    fate = random.random(len(words))
+    changed = random.uniform(*CHANGED)
+    variant = []
+    for word, draw in zip(words, fate.tolist(), strict=True):
+        if draw >= changed:
+            variant.append(word)
+        elif draw < changed / 2:
+            variant.append(pool[random.integers(len(pool))])
+    return variant or words

@@ -1,0 +1,62 @@
+"""Distillation: a student network learns a teacher's probabilities instead of labels.
+
+The student minimizes τ² · CE(softmax(z / τ), p_τ), where z are its logits and p_τ the teacher's
+probabilities at the distillation temperature τ (Hinton et al. 2015).
+Shapes: n labelled texts, k texts without labels, C classes.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from lamatext.errors import DataError
+from lamatext.settings import Recipe
+
+Probabilities = NDArray[np.float32]  # (texts, C)
+
+STUDENT_EPOCHS = 4  # over the texts and their variants
+STUDENT_BATCH_SIZE = 128
+
+
+@dataclass(frozen=True, slots=True)
+class TeacherLabels:
+    """A teacher's probabilities, from which a student is distilled, and texts without labels."""
+
+    labelled: Probabilities  # (n, C): of the training texts
+    more_texts: pa.ChunkedArray  # k texts without labels: the unlabelled ones, then the variants
+    more: Probabilities  # (k, C): of these texts
+    unlabelled: int  # how many of the k texts are no variants
+
+    def check(self, texts: int, classes: int) -> None:
+        """Raise DataError if the teacher's probabilities do not fit the data of a distillation."""
+        expected = {"labelled": (texts, classes), "more": (len(self.more_texts), classes)}
+        for name, shape in expected.items():
+            found = getattr(self, name).shape
+            if found != shape:
+                raise DataError(f"teacher probabilities ({name}) are {found}, expected {shape}.")
+
+
+def soften(probabilities: Probabilities, temperature: float) -> Probabilities:
+    """Soften a teacher's probabilities for distillation: p^(1/τ), scaled to sum to 1."""
+    logits = np.log(np.maximum(probabilities.astype(np.float64), 1e-12)) / temperature
+    powers = np.exp(logits - logits.max(axis=1, keepdims=True))
+    softened: Probabilities = (powers / powers.sum(axis=1, keepdims=True)).astype(np.float32)
+    return softened
+
+
+def student_recipe(recipe: Recipe, labels: TeacherLabels) -> Recipe:
+    """Resolve the automatic settings of a student that is distilled with text variants.
+
+    The variants multiply the texts, so few epochs of large mini-batches are enough. Without
+    variants the rules for ordinary training apply.
+    """
+    if len(labels.more_texts) == labels.unlabelled:
+        return recipe
+    values: dict[str, object] = {}
+    if recipe.training.epochs == "auto":
+        values["training.epochs"] = STUDENT_EPOCHS
+    if recipe.training.batch_size == "auto":
+        values["training.batch_size"] = STUDENT_BATCH_SIZE
+    return recipe.with_values(values, where="distillation")

@@ -63,7 +63,7 @@ def load_paper_dataset(name: str, split: str = "train") -> Dataset:
         dataset = load_dataset(name, split=split)
         if name == "yelp":
             dataset = sample_at_most(dataset, YELP_SIZES[split])
-    return replace(dataset, source=name, text_column="text", label_column="label")
+    return replace(dataset, source=name, text_column="text", label_columns=("label",))
 
 
 def _read_official(name: str, folder: Path | None, split: str) -> Dataset | None:

@@ -281,7 +281,7 @@ def describe_splits(splits: Splits) -> dict[str, Any]:
         "training_texts": len(splits.train),
         "test_texts": len(splits.test),
         "text_column": splits.train.text_column,
-        "label_column": splits.train.label_column,
+        "label_column": ", ".join(splits.train.label_columns),
     }
     if splits.validation is not None:
         facts["validation_texts"] = len(splits.validation)

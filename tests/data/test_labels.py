@@ -3,6 +3,7 @@ import pyarrow as pa
 import pytest
 from numpy.typing import NDArray
 
+from lamatext.data.dataset import Dataset
 from lamatext.data.labels import LabelColumn, LabelEncoder
 from lamatext.errors import DataError
 
@@ -78,3 +79,53 @@ def test_class_names_are_strings_in_the_order_of_the_class_indices() -> None:
 def test_no_labels_at_all_are_an_error() -> None:
     with pytest.raises(DataError, match="no labels to encode"):
         LabelEncoder.fit([])
+
+
+LISTS = pa.chunked_array([pa.array([["b", "a"], []]), pa.array([["c"]])])
+
+
+def test_lists_of_labels_become_a_matrix_and_lists_again() -> None:
+    encoder = LabelEncoder.fit(LISTS)
+
+    matrix = encoder.encode_lists(LISTS)
+
+    assert encoder.classes == ("a", "b", "c")
+    assert matrix.tolist() == [[1, 1, 0], [0, 0, 0], [0, 0, 1]]
+    assert encoder.decode_lists(matrix > 0) == [["a", "b"], [], ["c"]]
+
+
+def test_lists_read_from_a_file_match_integer_classes() -> None:
+    column = pa.array([["2"], ["1", "2"]])
+
+    assert LabelEncoder((1, 2)).encode_lists(column).tolist() == [[0, 1], [1, 1]]
+
+
+def test_targets_are_indices_or_a_matrix() -> None:
+    encoder = LabelEncoder(("a", "b", "c"))
+
+    assert encoder.encode_targets(pa.array(["c", "a"])).tolist() == [2, 0]
+    assert encoder.encode_targets(LISTS).shape == (3, 3)
+
+
+def test_an_unknown_label_in_a_list_names_its_row() -> None:
+    with pytest.raises(DataError, match="there: row 3 has the label 'c', which is not among"):
+        LabelEncoder(("a", "b")).encode_lists(LISTS, source="there")
+
+
+def test_unknown_labels_are_dropped_with_a_warning() -> None:
+    several = Dataset(pa.chunked_array([["x", "y", "z"]]), LISTS, "there")
+    one = Dataset(several.texts, pa.chunked_array([["a", "c", "a"]]), "there")
+    encoder = LabelEncoder(("a", "b"))
+
+    with pytest.warns(UserWarning, match=r"there: 1 text has a label .* lacks \(c\)"):
+        known = encoder.drop_unknown(several)
+    with pytest.warns(UserWarning, match="over the known labels"):
+        rows = encoder.drop_unknown(one)
+
+    assert known.require_labels().to_pylist() == [["b", "a"], [], []]
+    assert rows.texts.to_pylist() == ["x", "z"]
+
+
+def test_no_known_label_at_all_is_an_error() -> None:
+    with pytest.raises(DataError, match="not among the known labels: q"):
+        LabelEncoder(("q",)).drop_unknown(Dataset(pa.chunked_array([["x", "y", "z"]]), LISTS, "t"))

@@ -123,3 +123,25 @@ def test_too_few_texts_for_a_validation_set_are_used_twice_with_a_warning() -> N
         split = hold_out_validation(["x", "y"] * 2, 0.1, seed=0)
 
     assert split.train.tolist() == split.validation.tolist() == [0, 1, 2, 3]
+
+
+def test_rows_with_several_labels_are_stratified_by_their_rarest_label() -> None:
+    lists = [["common"]] * 900 + [["common", "rare"]] * 90 + [[]] * 10
+    column = pa.array(lists, pa.list_(pa.string()))
+
+    train, held_out = stratified_split(column, (0.9, 0.1), seed=0)
+
+    rare = [lists[row].count("rare") for row in held_out]
+    assert sorted([*train, *held_out]) == list(range(1000))
+    assert sum(rare) in (8, 9, 10)
+    assert sum(not lists[row] for row in held_out) in (0, 1, 2)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_every_label_of_a_list_is_in_training(seed: int) -> None:
+    # "tied" is never the rarest label of a row, so no stratum is its own.
+    lists = [["a"], ["a"], ["a", "tied"], ["b"], ["b"], ["b", "tied"], ["c", "tied"], ["c"]]
+
+    train, _ = stratified_split(pa.array(lists), (0.5, 0.5), seed=seed)
+
+    assert {label for row in train for label in lists[row]} == {"a", "b", "c", "tied"}

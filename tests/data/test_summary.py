@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 
 from lamatext.data.dataset import Dataset
 from lamatext.data.summary import summarize_dataset, word_counts
+from lamatext.views.terminal_dataset import summary_lines
 
 
 def corpus(texts: list[str], labels: list[str] | None = None) -> Dataset:
@@ -58,3 +59,16 @@ def test_rows_are_taken_in_the_order_asked_for() -> None:
     assert taken.labels.to_pylist() == ["y", "x"]
     assert (len(taken), taken.source) == (2, "reviews.csv")
     assert TEST.take(np.array([1])).labels is None
+
+
+def test_the_summary_counts_labels_per_text_and_shows_the_rarest() -> None:
+    labels = pa.chunked_array([pa.array([["a", "b"], ["a"], [], ["a"]])])
+    dataset = Dataset(pa.chunked_array([["x"] * 4], pa.large_string()), labels, "there")
+
+    summary = summarize_dataset(dataset)
+
+    assert summary.classes == {"a": 3, "b": 1}
+    assert summary.labels_per_text == {0: 1, 1: 2, 2: 1}
+    lines = summary_lines(summary)
+    assert "labels per text: 1.00 on average; texts: 1 with 0, 2 with 1, 1 with 2" in lines
+    assert "rarest labels (texts): b 1, a 3" in lines

@@ -5,8 +5,9 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from scipy.sparse import csr_matrix
 
-from lamatext.data.validation import label_array, text_column, text_list
+from lamatext.data.validation import label_array, label_lists, text_column, text_list
 from lamatext.errors import DataError
 
 MAKERS: dict[str, Callable[[list[Any]], Any]] = {
@@ -85,3 +86,52 @@ def test_labels_of_two_types_are_an_error() -> None:
 
 def test_a_lone_surrogate_becomes_a_question_mark() -> None:
     assert text_column(["a \ud800 b"]).to_pylist() == ["a ? b"]
+
+
+@pytest.mark.parametrize(
+    "labels", [[["b", "a"], [], ["b"]], [{"a", "b"}, set(), {"b"}], [("b", "a", "b"), (), ("b",)]]
+)
+def test_lists_sets_and_tuples_are_several_labels(labels: list[Any]) -> None:
+    lists = label_lists(labels, 3)
+
+    assert lists is not None
+    assert [sorted(row) for row in lists.rows] == [["a", "b"], [], ["b"]]
+    assert lists.classes == ("a", "b")
+    assert not lists.is_indicator
+
+
+def test_an_indicator_matrix_has_a_label_for_each_column() -> None:
+    matrix = np.array([[1, 0, 1], [0, 0, 0]])
+
+    for form in (matrix, matrix.astype(bool), csr_matrix(matrix)):
+        lists = label_lists(form, 2)
+        assert lists is not None
+        assert lists == ([[0, 2], []], (0, 1, 2), True)
+
+
+def test_the_columns_of_a_data_frame_are_the_labels() -> None:
+    lists = label_lists(pd.DataFrame({"x": [1, 0], "a": [1, 1]}), 2)
+
+    assert lists == ([["x", "a"], ["a"]], ("x", "a"), True)
+
+
+def test_one_label_for_each_text_is_not_a_list() -> None:
+    assert label_lists(["a", "b"], 2) is None
+    assert label_lists(np.array([[1], [0]]), 2) is None
+
+
+BAD_LISTS = {
+    "mixed": (["a", ["b"]], r"labels\[1\] is \['b'\], but labels\[0\] is 'a'"),
+    "mixed later": ([["b"], "a"], r"labels\[1\] is 'a', but labels\[0\] is \['b'\]"),
+    "no label": ([[], []], "every list of labels is empty"),
+    "types": ([["a"], [1]], "all str, all int or all bool, got int and str"),
+    "counts": ([["a"]], "2 texts but 1 labels"),
+    "matrix": (np.array([[2, 0], [0, 1]]), "expected an indicator matrix of 0 and 1"),
+    "long matrix": (np.eye(3), "2 texts but 3 labels"),
+}
+
+
+@pytest.mark.parametrize(("labels", "message"), BAD_LISTS.values(), ids=BAD_LISTS)
+def test_bad_lists_of_labels_are_errors(labels: Any, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        label_lists(labels, 2)

@@ -22,6 +22,7 @@ def run(  # noqa: PLR0913 - one argument per option of the command
     data: options.Data,
     text_column: options.TextColumn = None,
     label_column: options.LabelColumn = None,
+    label_separator: options.LabelSeparator = None,
     format_: options.Format = None,
     max_record: options.MaxRecord = output.DEFAULT_MAX_RECORD,
     faithfulness: Annotated[
@@ -53,6 +54,7 @@ def run(  # noqa: PLR0913 - one argument per option of the command
             data,
             text_column=text_column,
             label_column=label_column,
+            label_separator=label_separator,
             format=format_,
             max_record=max_record * 1_000_000,
         )
@@ -72,7 +74,9 @@ def run(  # noqa: PLR0913 - one argument per option of the command
     if faithfulness_scores is not None:
         show_faithfulness(console, faithfulness_scores)
     if not quiet:
-        reading = output.reading_options(text_column, label_column, format_, max_record)
+        reading = output.reading_options(
+            text_column, label_column, label_separator, format_, max_record
+        )
         report = output.command("report", model, data, "--out", "report.html", *reading)
         explain = output.command("explain", model, "--text", "…")
         output.next_steps(explain, *([] if data == "-" else [report]))

@@ -20,7 +20,15 @@ TextColumn = Annotated[
     str | None, typer.Option(help="The column with the texts. [default: detected by name]")
 ]
 LabelColumn = Annotated[
-    str | None, typer.Option(help="The column with the labels. [default: detected by name]")
+    list[str] | None,
+    typer.Option(
+        help="The column with the labels; repeat it to name a 0/1 column for each label. "
+        "[default: detected by name]"
+    ),
+]
+LabelSeparator = Annotated[
+    str | None,
+    typer.Option(help="What separates the labels of a text, if the label column holds several."),
 ]
 Format = Annotated[
     str | None,

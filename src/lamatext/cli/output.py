@@ -2,6 +2,7 @@
 
 import shlex
 import sys
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Self
 
@@ -107,16 +108,21 @@ def command(*arguments: object) -> str:
 
 
 def reading_options(
-    text_column: str | None, label_column: str | None, format_: str | None, max_record: int
+    text_column: str | None,
+    label_column: Sequence[str] | None,
+    label_separator: str | None,
+    format_: str | None,
+    max_record: int,
 ) -> list[str]:
     """Return the options for reading data to include in the commands that the output suggests."""
-    given = {
-        "--text-column": text_column,
-        "--label-column": label_column,
-        "--format": format_,
-        "--max-record": None if max_record == DEFAULT_MAX_RECORD else str(max_record),
-    }
-    return [part for name, value in given.items() if value is not None for part in (name, value)]
+    given = [
+        ("--text-column", text_column),
+        *(("--label-column", column) for column in label_column or ()),
+        ("--label-separator", label_separator),
+        ("--format", format_),
+        ("--max-record", None if max_record == DEFAULT_MAX_RECORD else str(max_record)),
+    ]
+    return [part for name, value in given if value is not None for part in (name, value)]
 
 
 def next_steps(*commands: str) -> None:

@@ -17,6 +17,7 @@ def run(  # noqa: PLR0913 - one argument per option of the command
     out: Annotated[Path, typer.Option(help="The HTML file to write.")],
     text_column: options.TextColumn = None,
     label_column: options.LabelColumn = None,
+    label_separator: options.LabelSeparator = None,
     format_: options.Format = None,
     max_record: options.MaxRecord = output.DEFAULT_MAX_RECORD,
     seed: Annotated[
@@ -39,6 +40,7 @@ def run(  # noqa: PLR0913 - one argument per option of the command
             data,
             text_column=text_column,
             label_column=label_column,
+            label_separator=label_separator,
             format=format_,
             max_record=max_record * 1_000_000,
         )

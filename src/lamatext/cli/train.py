@@ -38,6 +38,7 @@ def run(  # noqa: PLR0913 - one argument per option of the command
     ] = None,
     text_column: options.TextColumn = None,
     label_column: options.LabelColumn = None,
+    label_separator: options.LabelSeparator = None,
     format_: options.Format = None,
     max_record: options.MaxRecord = output.DEFAULT_MAX_RECORD,
     word_vectors: Annotated[
@@ -120,6 +121,7 @@ def run(  # noqa: PLR0913 - one argument per option of the command
             load_dataset,
             text_column=text_column,
             label_column=label_column,
+            label_separator=label_separator,
             max_record=max_record * 1_000_000,
         )
         splits = read_splits(
@@ -139,7 +141,7 @@ def run(  # noqa: PLR0913 - one argument per option of the command
     _show_result(result)
     if not quiet:
         reading = output.reading_options(
-            text_column, label_column, None if test else format_, max_record
+            text_column, label_column, label_separator, None if test else format_, max_record
         )
         _print_next(out, test or data, reading, [page for page in (html, report) if page])
 

@@ -74,6 +74,20 @@ def choose_label_column(
     return _check_unique(columns, detected, name)
 
 
+def choose_label_columns(
+    columns: Sequence[str], requested: str | Sequence[str] | None, text_column: str, name: str
+) -> tuple[str, ...]:
+    """Return the label columns that the user requested, or detect one by its name.
+
+    More than one column are 0/1 columns, one for each label.
+    """
+    names: list[str | None] = [requested] if isinstance(requested, str) else [*(requested or ())]
+    return tuple(
+        choose_label_column(columns, label, text_column, name)
+        for label in dict.fromkeys(names or [None])
+    )
+
+
 def _requested_column(columns: Sequence[str], requested: str, name: str, option: str) -> str:
     if requested in columns:
         return _check_unique(columns, requested, name)

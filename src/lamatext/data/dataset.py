@@ -15,13 +15,19 @@ class Dataset:
     """Dataset of texts and labels as Arrow columns, with the name of its source."""
 
     texts: pa.ChunkedArray  # large_string, no nulls
-    labels: pa.ChunkedArray | None  # string, int64 or bool, no nulls; None for unlabelled texts
+    labels: pa.ChunkedArray | None  # string, or lists of string; None for unlabelled texts
     source: str  # as the user named it: "reviews.csv", "r8", "-"
     text_column: str = "text"
-    label_column: str = "label"
+    label_columns: tuple[str, ...] = ("label",)  # more than one: a 0/1 column for each label
+    label_separator: str | None = None  # between the labels of a text in the label column
 
     def __len__(self) -> int:
         return len(self.texts)
+
+    @property
+    def is_multi_label(self) -> bool:
+        """Return whether the texts of the dataset have lists of labels instead of one label."""
+        return self.labels is not None and pa.types.is_list(self.labels.type)
 
     def require_labels(self) -> pa.ChunkedArray:
         """Return the label column of the dataset, or raise DataError if it has no labels."""
@@ -35,6 +41,10 @@ class Dataset:
         """Return a new dataset with only the given rows, in the given order."""
         labels = None if self.labels is None else _take_rows(self.labels, rows)
         return replace(self, texts=_take_rows(self.texts, rows), labels=labels)
+
+    def with_labels(self, labels: pa.ChunkedArray) -> "Dataset":
+        """Return a copy of the dataset with another label column."""
+        return replace(self, labels=labels)
 
     def rename_labels(self, names: dict[str, str]) -> "Dataset":
         """Return a copy of the dataset with renamed labels.
@@ -50,6 +60,11 @@ class Dataset:
         Both need labels.
         """
         first, second = self.require_labels(), other.require_labels()
+        if self.is_multi_label != other.is_multi_label:
+            raise DataError(
+                f"{self.source} and {other.source}: one has several labels per text, the other "
+                "one. Write both the same way, or read both with --label-separator."
+            )
         return replace(
             self,
             texts=pa.chunked_array([*self.texts.chunks, *other.texts.chunks], self.texts.type),

@@ -1,27 +1,35 @@
-"""Label encoder: labels (str, int or bool) to class indices and back."""
+"""Label encoder: labels (str, int or bool) to class indices or a label matrix, and back.
 
+Shapes: n texts, L labels.
+"""
+
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from lamatext.data.dataset import Dataset
 from lamatext.errors import DataError
 
 Label: TypeAlias = str | int | bool
 LabelColumn: TypeAlias = "pa.ChunkedArray | pa.Array | NDArray[Any] | Sequence[Label]"
 ClassIndices: TypeAlias = NDArray[np.int64]
+LabelMatrix: TypeAlias = NDArray[np.float32]  # (n, L), 1 where the label applies to the text
+Targets: TypeAlias = ClassIndices | LabelMatrix  # what a model is trained to predict
 
 _SHOWN_LABELS = 20
 
 
 @dataclass(frozen=True, slots=True)
 class LabelEncoder:
-    """Label encoder that converts labels to class indices and back.
+    """Label encoder that converts labels to class indices or a label matrix, and back.
 
-    A class index is a position in ``classes``.
+    A class index is a position in ``classes``, and so is a column of the label matrix.
     """
 
     classes: tuple[Label, ...]  # distinct labels in the order of numpy.unique
@@ -29,7 +37,7 @@ class LabelEncoder:
     @classmethod
     def fit(cls, labels: LabelColumn) -> "LabelEncoder":
         """Create a label encoder whose classes are the sorted distinct labels."""
-        distinct, _ = _distinct_labels(labels)
+        distinct, _ = _distinct_labels(list_items(labels) if holds_lists(labels) else labels)
         return cls(tuple(np.unique(distinct).tolist()))
 
     @property
@@ -58,21 +66,40 @@ class LabelEncoder:
             DataError: if a label is not among the classes.
         """
         distinct, codes = _distinct_labels(labels)
-        by_text = distinct.dtype.kind in "UO" and not isinstance(self.classes[0], str)
-        known = {_written(label) if by_text else label: i for i, label in enumerate(self.classes)}
-        values = [_written(label) for label in distinct.tolist()] if by_text else distinct.tolist()
-        class_of_code = np.array([known.get(value, -1) for value in values], dtype=np.int64)
-        indices: ClassIndices = class_of_code[codes]
-        unknown_rows = np.flatnonzero(indices < 0)
-        if len(unknown_rows):
-            row = int(unknown_rows[0])
-            more = ", ..." if len(self.classes) > _SHOWN_LABELS else ""
-            raise DataError(
-                f"{source}: row {row + 1} has the label {distinct[codes[row]].item()!r}, which is "
-                f"not among the known labels: {', '.join(self.names[:_SHOWN_LABELS])}{more}. "
-                "Correct the label, leave the row out, or train on texts with that label."
-            )
+        indices = self._class_of(distinct)[codes]
+        unknown = np.flatnonzero(indices < 0)
+        if len(unknown):
+            raise self._unknown_label(distinct[codes[unknown[0]]].item(), int(unknown[0]), source)
         return indices
+
+    def encode_lists(self, labels: LabelColumn, *, source: str = "labels") -> LabelMatrix:
+        """Encode lists of labels as a matrix of 0 and 1 with a column per label.
+
+        Args:
+            labels: a column of lists, with the labels of each text.
+            source: where the labels come from, for the error message.
+
+        Raises:
+            DataError: if a label is not among the classes.
+        """
+        matrix = np.zeros((len(labels), len(self.classes)), np.float32)
+        items, rows = list_items(labels), list_rows(labels)
+        if not len(items):
+            return matrix
+        distinct, codes = _distinct_labels(items)
+        indices = self._class_of(distinct)[codes]
+        unknown = np.flatnonzero(indices < 0)
+        if len(unknown):
+            label = distinct[codes[unknown[0]]].item()
+            raise self._unknown_label(label, int(rows[unknown[0]]), source)
+        matrix[rows, indices] = 1
+        return matrix
+
+    def encode_targets(self, labels: LabelColumn, *, source: str = "labels") -> Targets:
+        """Encode a label column as class indices or, if it holds lists, as a label matrix."""
+        if holds_lists(labels):
+            return self.encode_lists(labels, source=source)
+        return self.encode(labels, source=source)
 
     def decode(self, indices: NDArray[np.integer[Any]]) -> NDArray[Any]:
         """Decode class indices into the corresponding labels.
@@ -82,14 +109,85 @@ class LabelEncoder:
         labels: NDArray[Any] = self.class_array[indices]
         return labels
 
+    def decode_lists(self, matrix: NDArray[np.bool_]) -> list[list[Label]]:
+        """Decode the rows of a label matrix into lists of labels, in the order of the columns."""
+        return [[self.classes[i] for i in np.flatnonzero(row)] for row in matrix]
+
+    def _class_of(self, distinct: NDArray[Any]) -> ClassIndices:
+        """Return the class index of each distinct label, -1 for an unknown one."""
+        by_text = distinct.dtype.kind in "UO" and not isinstance(self.classes[0], str)
+        known = {_written(label) if by_text else label: i for i, label in enumerate(self.classes)}
+        values = [_written(label) for label in distinct.tolist()] if by_text else distinct.tolist()
+        return np.array([known.get(value, -1) for value in values], dtype=np.int64)
+
+    def _unknown_label(self, label: object, row: int, source: str) -> DataError:
+        more = ", ..." if len(self.classes) > _SHOWN_LABELS else ""
+        return DataError(
+            f"{source}: row {row + 1} has the label {label!r}, which is "
+            f"not among the known labels: {', '.join(self.names[:_SHOWN_LABELS])}{more}. "
+            "Correct the label, leave the row out, or train on texts with that label."
+        )
+
+    def drop_unknown(self, dataset: Dataset) -> Dataset:
+        """Remove the labels of a dataset that are not among the classes, with a UserWarning.
+
+        A text with one label is left out; a list of labels loses the unknown ones.
+
+        Raises:
+            DataError: if no label is known.
+        """
+        labels = dataset.require_labels()
+        items = list_items(labels) if holds_lists(labels) else labels
+        if not len(items):
+            return dataset
+        distinct, codes = _distinct_labels(items)
+        is_unknown = self._class_of(distinct) < 0
+        if not is_unknown.any():
+            return dataset
+        if is_unknown.all():
+            raise self._unknown_label(distinct[0].item(), 0, dataset.source)
+        unknown = [str(label) for label in distinct[is_unknown].tolist()]
+        count = int(is_unknown[codes].sum())
+        warnings.warn(
+            f"{dataset.source}: {count:,} {'texts have' if count > 1 else 'text has'} a label that "
+            f"the training data lacks ({', '.join(unknown[:5])}"
+            f"{', ...' if len(unknown) > 5 else ''}). The scores are over the known labels.",
+            stacklevel=2,
+        )
+        if not dataset.is_multi_label:
+            return dataset.take(np.flatnonzero(~is_unknown[codes]))
+        lists = [
+            [label for label in row if label not in set(unknown)] for row in labels.to_pylist()
+        ]
+        return dataset.with_labels(pa.chunked_array([pa.array(lists, labels.type)]))
+
+
+def holds_lists(labels: LabelColumn) -> bool:
+    """Return whether a label column holds lists, that is several labels per text."""
+    return isinstance(labels, pa.Array | pa.ChunkedArray) and pa.types.is_list(labels.type)
+
+
+def list_items(labels: LabelColumn) -> pa.Array:
+    """Return the labels of all lists in a label column, one after the other."""
+    return _one_array(labels).flatten()
+
+
+def list_rows(labels: LabelColumn) -> NDArray[np.int64]:
+    """Return the row that each label in a column of lists belongs to."""
+    lengths = pc.list_value_length(_one_array(labels)).to_numpy()
+    return np.repeat(np.arange(len(lengths)), lengths)
+
+
+def _one_array(labels: LabelColumn) -> pa.Array:
+    return labels.combine_chunks() if isinstance(labels, pa.ChunkedArray) else labels
+
 
 def _distinct_labels(labels: LabelColumn) -> tuple[NDArray[Any], ClassIndices]:
     if not len(labels):
-        raise DataError("there are no labels to encode. Expected one label per text.")
-    if isinstance(labels, pa.ChunkedArray):
-        labels = labels.combine_chunks()
-    if isinstance(labels, pa.Array):  # hashing takes a fraction of the time that sorting does
-        encoded = labels.dictionary_encode()
+        raise DataError("there are no labels to encode. Expected one label or more.")
+    if isinstance(labels, pa.Array | pa.ChunkedArray):
+        # Hashing takes a fraction of the time that sorting does.
+        encoded = _one_array(labels).dictionary_encode()
         return np.array(encoded.dictionary.to_pylist()), encoded.indices.to_numpy().astype(np.int64)
     distinct, codes = np.unique(np.asarray(labels), return_inverse=True)
     return distinct, codes.astype(np.int64)

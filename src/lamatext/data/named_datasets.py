@@ -136,7 +136,7 @@ def load_named_dataset(name: str, split: str = "train") -> Dataset:
     expected = dict(zip(("train", "test"), entry.sizes, strict=False)).get(split)
     if expected is not None and len(dataset) != expected:
         logger.warning(f"{name}: {len(dataset):,} texts in {split}, expected {expected:,}.")
-    return replace(dataset, source=name, text_column="text", label_column="label")
+    return replace(dataset, source=name, text_column="text", label_columns=("label",))
 
 
 def has_test_set(name: str) -> bool:

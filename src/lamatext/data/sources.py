@@ -15,12 +15,13 @@ from lamatext.data.readers.table import Table
 from lamatext.errors import DataError
 
 
-def load_dataset(
+def load_dataset(  # noqa: PLR0913 - the source and how to read it
     source: str,
     *,
     split: str = "train",
     text_column: str | None = None,
-    label_column: str | None = None,
+    label_column: str | Sequence[str] | None = None,
+    label_separator: str | None = None,
     format: str | None = None,
     max_record: int = MAX_RECORD,
 ) -> Dataset:
@@ -30,14 +31,18 @@ def load_dataset(
         source: a file, a folder, ``-`` for stdin, a named data set, or ``hf:OWNER/NAME``.
         split: ``train`` or ``test``.
         text_column: the column of the texts; None detects it by its name.
-        label_column: the column of the labels; None detects it by its name.
+        label_column: the column of the labels, or one 0/1 column for each label; None detects
+            the column by its name.
+        label_separator: separates the labels of a text in the label column, if it has several.
         format: the file format; None detects it.
         max_record: the longest line, row or text file to read, in bytes.
     """
-    if _is_named_dataset(source) and text_column is None and label_column is None:
+    if _is_named_dataset(source) and not (text_column or label_column or label_separator):
         return load_named_dataset(source, split)
     table = open_table(source, split=split, format=format, max_record=max_record)
-    return table.to_dataset(text_column, label_column, source=source)
+    return table.to_dataset(
+        text_column, label_column, label_separator=label_separator, source=source
+    )
 
 
 def open_table(

@@ -3,13 +3,14 @@
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from lamatext.data.labels import ClassIndices, LabelColumn
+from lamatext.data.labels import ClassIndices, LabelColumn, holds_lists, list_items, list_rows
 from lamatext.errors import DataError
 
 Rows = NDArray[np.int64]
@@ -30,9 +31,10 @@ def stratified_split(
 
     Each part gets its fraction of each label to within a row or two. The first part is the training
     part: every label has a row there, and labels that occur once stay there, with a UserWarning.
+    A row with several labels counts for the rarest of them.
 
     Args:
-        labels: one label per row.
+        labels: one label per row, or a list of labels per row.
         fractions: the size of each part, training first; they sum to 1.
         seed: fixes the rows of each part.
 
@@ -41,9 +43,9 @@ def stratified_split(
     """
     if not fractions or min(fractions) <= 0 or abs(sum(fractions) - 1) > 1e-6:
         raise DataError(f"fractions {tuple(fractions)} must be above 0 and sum to 1.")
-    codes, distinct = _codes(labels)
-    rng = np.random.default_rng(seed)
-    is_single = _single_labels(codes, distinct)
+    strata = _strata(labels)
+    codes, rng = strata.codes, np.random.default_rng(seed)
+    is_single = _single_labels(strata)
     rows = _shuffled_by_label(codes, rng)
     pool, parts = rows[~is_single[codes[rows]]], []
     for last in range(len(fractions) - 1, 0, -1):
@@ -52,7 +54,7 @@ def stratified_split(
         parts.append(pool[picked])
         pool = pool[~picked]
     train = np.concatenate([pool, rows[is_single[codes[rows]]]])
-    train, held_out = _complete_training(train, parts[::-1], codes, len(distinct))
+    train, held_out = _complete_training(train, parts[::-1], strata)
     return tuple(np.sort(part) for part in (train, *held_out))
 
 
@@ -96,9 +98,9 @@ def folds(labels: LabelColumn, k: int, seed: int) -> Iterator[tuple[Rows, Rows]]
     """
     if k < 2:
         raise DataError(f"folds ({k}) must be at least 2.")
-    codes, distinct = _codes(labels)
-    rng = np.random.default_rng(seed)
-    is_single = _single_labels(codes, distinct)
+    strata = _strata(labels)
+    codes, rng = strata.codes, np.random.default_rng(seed)
+    is_single = _single_labels(strata)
     rows = _shuffled_by_label(codes, rng)
     fold_of_row = np.full(len(codes), -1)
     dealt = rows[~is_single[codes[rows]]]
@@ -107,12 +109,36 @@ def folds(labels: LabelColumn, k: int, seed: int) -> Iterator[tuple[Rows, Rows]]
         yield np.flatnonzero(fold_of_row != fold), np.flatnonzero(fold_of_row == fold)
 
 
-def _codes(labels: LabelColumn) -> tuple[ClassIndices, list[str]]:
-    """Convert the labels to integer codes for a split, numbered by first appearance.
+class _Strata(NamedTuple):
+    """Strata of a split: one per label, in which a row with several labels is in the rarest's."""
+
+    codes: ClassIndices  # (n,) stratum of each row
+    names: list[str]  # of the labels
+    label_rows: Rows  # row of each label: ``codes`` has one per row, this one per label of a row
+    labels: ClassIndices  # code of each of these labels
+
+
+def _strata(labels: LabelColumn) -> _Strata:
+    """Assign each row to a stratum; labels are numbered by first appearance.
 
     The rows that a seed selects depend on this order.
     """
+    if holds_lists(labels):
+        return _strata_of_lists(labels)
     column = labels if isinstance(labels, pa.Array | pa.ChunkedArray) else pa.array(list(labels))
+    codes, names = _codes(column)
+    return _Strata(codes, names, np.arange(len(codes)), codes)
+
+
+def _strata_of_lists(labels: LabelColumn) -> _Strata:
+    rows, (codes, names) = list_rows(labels), _codes(list_items(labels))
+    rarest_last = np.argsort(-np.bincount(codes)[codes], kind="stable")
+    strata = np.full(len(labels), len(names), np.int64)  # the last: rows without labels
+    strata[rows[rarest_last]] = codes[rarest_last]  # later assignments win
+    return _Strata(strata, names, rows, codes)
+
+
+def _codes(column: pa.Array | pa.ChunkedArray) -> tuple[ClassIndices, list[str]]:
     if isinstance(column, pa.ChunkedArray):
         column = column.combine_chunks()
     encoded = pc.dictionary_encode(column)
@@ -122,15 +148,16 @@ def _codes(labels: LabelColumn) -> tuple[ClassIndices, list[str]]:
     return encoded.indices.to_numpy().astype(np.int64), distinct
 
 
-def _single_labels(codes: ClassIndices, names: Sequence[str]) -> NDArray[np.bool_]:
-    is_single: NDArray[np.bool_] = np.bincount(codes, minlength=len(names)) == 1
-    if is_single.any():
-        single = [names[code] for code in np.flatnonzero(is_single).tolist()]
+def _single_labels(strata: _Strata) -> NDArray[np.bool_]:
+    """Return which strata have a single row, with a warning for labels that occur once."""
+    single = [strata.names[code] for code in np.flatnonzero(np.bincount(strata.labels) == 1)]
+    if single:
         warnings.warn(
             f"{len(single)} label(s) seen once stay in training and are not scored: "
             f"{', '.join(single[:5])}{', ...' if len(single) > 5 else ''}.",
             stacklevel=3,
         )
+    is_single: NDArray[np.bool_] = np.bincount(strata.codes, minlength=len(strata.names) + 1) == 1
     return is_single
 
 
@@ -152,16 +179,20 @@ def _evenly_spaced(size: int, count: int, rng: np.random.Generator) -> NDArray[n
 
 
 def _complete_training(
-    train: Rows, held_out: list[Rows], codes: ClassIndices, label_count: int
+    train: Rows, held_out: list[Rows], strata: _Strata
 ) -> tuple[Rows, list[Rows]]:
     """Ensure that every label occurs in the training part of a split.
 
     For a label that does not, one of its held-out rows is moved there.
     """
-    absent = np.flatnonzero(np.bincount(codes[train], minlength=label_count) == 0)
-    for label in absent:
+    in_training = np.isin(strata.label_rows, train)
+    present = np.bincount(strata.labels[in_training], minlength=len(strata.names))
+    for label in np.flatnonzero(present == 0):
+        candidates = strata.label_rows[strata.labels == label]
+        if np.isin(candidates, train).any():
+            continue  # moved for another label
         for i, part in enumerate(held_out):
-            at = np.flatnonzero(codes[part] == label)
+            at = np.flatnonzero(np.isin(part, candidates))
             if len(at):
                 train = np.append(train, part[at[0]])
                 held_out[i] = np.delete(part, at[0])

@@ -8,6 +8,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from lamatext.data.dataset import Dataset, text_batches
+from lamatext.data.labels import list_items
 
 PERCENTILES = (5, 50, 95, 99, 100)
 
@@ -27,6 +28,7 @@ class Summary:
     duplicates: int  # exact copies of an earlier text
     test_rows: int | None = None
     in_both: int | None = None  # test texts that are also training texts
+    labels_per_text: dict[int, int] | None = None  # number of labels: texts; None for one each
 
 
 def summarize_dataset(train: Dataset, test: Dataset | None = None) -> Summary:
@@ -45,6 +47,7 @@ def summarize_dataset(train: Dataset, test: Dataset | None = None) -> Summary:
         duplicates=len(hashes) - len(distinct),
         test_rows=None if test is None else len(test),
         in_both=None if test is None else int(np.isin(_hashes(test.texts), distinct).sum()),
+        labels_per_text=_labels_per_text(train) if train.is_multi_label else None,
     )
 
 
@@ -52,10 +55,14 @@ def class_counts(dataset: Dataset) -> dict[str, int]:
     """Count the rows per label for the dataset summary, the most frequent label first."""
     if dataset.labels is None:
         return {}
-    counts = [
-        (pair["values"], pair["counts"]) for pair in pc.value_counts(dataset.labels).to_pylist()
-    ]
+    labels = list_items(dataset.labels) if dataset.is_multi_label else dataset.labels
+    counts = [(pair["values"], pair["counts"]) for pair in pc.value_counts(labels).to_pylist()]
     return dict(sorted(counts, key=lambda pair: (-pair[1], pair[0])))
+
+
+def _labels_per_text(dataset: Dataset) -> dict[int, int]:
+    numbers = pc.list_value_length(dataset.require_labels()).to_numpy()
+    return {number: int(texts) for number, texts in enumerate(np.bincount(numbers)) if texts}
 
 
 def word_counts(texts: pa.ChunkedArray) -> NDArray[np.int64]:

@@ -1,12 +1,13 @@
 """Validation of texts and labels passed from Python: lists, numpy, pandas, polars and pyarrow."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from lamatext.data.labels import Label
 from lamatext.data.tokenizer import encodable
 from lamatext.errors import DataError
 
@@ -66,18 +67,95 @@ def label_array(labels: Labels, text_count: int) -> NDArray[Any]:
         got = "one str" if isinstance(labels, str) else type(labels).__name__
         raise DataError(f"expected a list of labels, one for each text, got {got}.")
     values = _as_list(labels)
-    if len(values) != text_count:
-        raise DataError(
-            f"{text_count} texts but {len(values)} labels. Give one label for each text."
-        )
+    _check_count(len(values), text_count)
     if _is_string_column(labels):
         return np.asarray(values, dtype=np.str_)
     kinds = {_label_kind(label, i) for i, label in enumerate(values)}
+    return np.asarray(values, dtype=_DTYPES[_one_kind(kinds)])
+
+
+class LabelLists(NamedTuple):
+    """Several labels per text as passed from Python, and whether as an indicator matrix."""
+
+    rows: list[list[Label]]
+    classes: tuple[Label, ...]  # the columns of the indicator matrix, or the distinct labels
+    is_indicator: bool
+
+    def column(self) -> pa.ChunkedArray:
+        """Return the labels as a column of lists of strings, as a dataset holds them."""
+        lists = [[str(label) for label in row] for row in self.rows]
+        return pa.chunked_array([pa.array(lists, pa.list_(pa.string()))])
+
+
+def label_lists(labels: Labels, text_count: int) -> LabelLists | None:
+    """Validate labels that are lists, sets or an indicator matrix; return None for other labels.
+
+    Raises:
+        DataError: some rows have one label and others a list, or a value is not a label.
+    """
+    shape: tuple[int, ...] = getattr(labels, "shape", ())
+    if len(shape) == 2 and shape[1] > 1:
+        return _indicator_lists(labels, text_count)
+    if isinstance(labels, str) or not isinstance(labels, Iterable):
+        return None
+    values = _as_list(labels)
+    is_list = [isinstance(value, _LIST_TYPES) for value in values]
+    if not any(is_list):
+        return None
+    _check_count(len(values), text_count)
+    if not all(is_list):
+        position = is_list.index(not is_list[0])
+        raise DataError(
+            f"labels[{position}] is {values[position]!r}, but labels[0] is {values[0]!r}: some "
+            "texts have one label and others a list. Give a list of labels for every text; an "
+            "empty list means that no label applies."
+        )
+    rows = [list(dict.fromkeys(_python_label(label) for label in value)) for value in values]
+    flat = [label for row in rows for label in row]
+    if not flat:
+        raise DataError("every list of labels is empty. Give some texts labels.")
+    kinds = {_label_kind(label, i) for i, row in enumerate(rows) for label in row}
+    classes: NDArray[Any] = np.unique(np.asarray(flat, dtype=_DTYPES[_one_kind(kinds)]))
+    return LabelLists(rows, tuple(classes.tolist()), is_indicator=False)
+
+
+def _indicator_lists(labels: Any, text_count: int) -> LabelLists:
+    """Convert an indicator matrix (numpy, scipy or a data frame) to lists of labels.
+
+    The labels are the column names of a data frame, otherwise the column numbers.
+    """
+    matrix = np.asarray(labels.toarray() if hasattr(labels, "toarray") else labels)
+    _check_count(len(matrix), text_count)
+    if matrix.dtype.kind not in "buif" or not np.isin(matrix, (0, 1)).all():
+        raise DataError(
+            f"labels of shape {matrix.shape}: expected an indicator matrix of 0 and 1, or a list "
+            "of labels for each text."
+        )
+    names = [str(name) for name in getattr(labels, "columns", range(matrix.shape[1]))]
+    is_named = hasattr(labels, "columns")
+    classes: tuple[Label, ...] = tuple(names) if is_named else tuple(range(matrix.shape[1]))
+    rows = [[classes[i] for i in np.flatnonzero(row)] for row in matrix]
+    return LabelLists(rows, classes, is_indicator=True)
+
+
+_LIST_TYPES = (list, tuple, set, frozenset, np.ndarray)
+
+
+def _check_count(labels: int, texts: int) -> None:
+    if labels != texts:
+        raise DataError(f"{texts} texts but {labels} labels. Give one label for each text.")
+
+
+def _one_kind(kinds: set[str]) -> str:
     if len(kinds) > 1:
         raise DataError(
             f"labels must be all str, all int or all bool, got {' and '.join(sorted(kinds))}."
         )
-    return np.asarray(values, dtype=_DTYPES[kinds.pop()] if kinds else np.str_)
+    return kinds.pop() if kinds else "str"
+
+
+def _python_label(label: Any) -> Any:
+    return label.item() if isinstance(label, np.generic) else label
 
 
 def _is_string_column(column: object) -> bool:
@@ -104,11 +182,6 @@ def _label_kind(label: object, position: int) -> str:
         return "int"
     if isinstance(label, float | np.floating) and float(label).is_integer():
         return "int"
-    if isinstance(label, list | tuple | set | frozenset | np.ndarray):
-        raise DataError(
-            f"labels[{position}] is {label!r}: multi-label is not supported. "
-            "Give one label per text."
-        )
     raise DataError(
         f"labels[{position}] is {label!r} ({type(label).__name__}), expected a str, int or bool."
     )

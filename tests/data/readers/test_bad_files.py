@@ -50,8 +50,14 @@ BAD = {
     "not gz": ("a.csv.gz", b"text,label\n", "its name says gzip, its content does not"),
     "damaged zst": ("a.csv.zst", b"\x28\xb5\x2f\xfd garbage", "cut short or damaged"),
     "not parquet": ("a.parquet", b"text,label\na,b\n", "a.parquet: not a readable Parquet file"),
-    "json labels": ("a.jsonl", b'{"text": "a", "labels": ["x", "y"]}', "a.jsonl:1: .*multi-label"),
-    "two labels": ("a.txt", b"__label__a __label__b hi\n", "a.txt:1: several labels.*multi-label"),
+    "nested labels": ("a.jsonl", b'{"text": "a", "labels": [["x"]]}', "a.jsonl:1: .*one value or"),
+    "one label, then a list": (
+        "a.jsonl",
+        b'{"text": "a", "label": "x"}\n{"text": "b", "label": ["x", "y"]}',
+        r"a.jsonl:2: 'label' holds \[\"x\", \"y\"\], but the rows before hold one value",
+    ),
+    "null in a list": ("a.jsonl", b'{"text": "a", "label": ["x", null]}', "row 1: .*null or blank"),
+    "lists as texts": ("a.jsonl", b'{"text": ["a"], "label": "x"}', "'text' holds lists"),
     "no labels": ("a.txt", b"one\ntwo\n", "a.txt: no labels, its only column is text"),
     "missing label": ("a.csv", b"text,label\na,x\nb, \n", "row 2 has no label in column 'label'"),
     "null label": ("a.jsonl", b'{"text": "a", "label": null}', "row 1 has no label"),
@@ -67,14 +73,19 @@ def test_the_error_for_a_bad_file_names_the_file_and_the_fault(
         load_dataset(written(tmp_path, name, content))
 
 
-def test_list_labels_in_parquet_are_an_error(tmp_path: Path) -> None:
+def test_lists_are_json_in_a_table_of_all_columns(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     pq.write_table(pa.table({"text": ["a"], "label": [["x", "y"]]}), path)
 
-    with pytest.raises(DataError, match=r"column 'label' holds list.*multi-label"):
-        load_dataset(str(path))
-
     assert first_rows(str(path)) == [{"text": "a", "label": '["x", "y"]'}]
+
+
+def test_objects_as_labels_in_parquet_are_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"text": ["a"], "label": [{"x": 1}]}), path)
+
+    with pytest.raises(DataError, match=r"column 'label' holds struct.*one value or a list"):
+        load_dataset(str(path))
 
 
 def test_binary_columns_that_are_not_text_are_an_error(tmp_path: Path) -> None:

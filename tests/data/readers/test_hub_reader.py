@@ -53,7 +53,7 @@ def test_class_indices_become_class_names(hub: Answers) -> None:
 
     assert dataset.labels is not None
     assert dataset.labels.to_pylist() == ["pos", "neg", "pos"]
-    assert (dataset.text_column, dataset.label_column) == ("sentence", "label")
+    assert (dataset.text_column, dataset.label_columns) == ("sentence", ("label",))
     assert first_rows("hf:owner/name")[1] == {
         "sentence": "b",
         "label": "neg",

@@ -30,7 +30,7 @@ def hub_table(source: str, split: str) -> Table:
         selected = dataset.select_columns(names).with_format("arrow")
         for table in selected.iter(batch_size=_BATCH_ROWS):
             for batch in table.select(names).to_batches():
-                strings = string_batch(batch, source, allow_lists=wanted is None)
+                strings = string_batch(batch, source, as_json=wanted is None)
                 yield _with_class_names(strings, dataset.features)
 
     return Table(source, columns, batches)

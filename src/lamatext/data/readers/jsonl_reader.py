@@ -9,6 +9,7 @@ from typing import NoReturn
 import pyarrow as pa
 
 from lamatext.data.readers.input_files import Block
+from lamatext.data.readers.label_columns import LABEL_LISTS
 from lamatext.data.readers.table import Table
 from lamatext.errors import DataError
 
@@ -39,14 +40,14 @@ def jsonl_table(name: str, blocks: Iterator[Block]) -> Table:
         raise DataError(f"{name}: the file is empty. Expected one JSON object per line.")
 
     def batches(wanted: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
-        to_string = _any_value if wanted is None else _single_value
         names = list(wanted or columns)
+        convert = _any_value if wanted is None else _ValueOrList().convert
         for rows in chain([first_rows], (_parse_rows(name, block) for block in blocks)):
             if wanted is None:
                 _warn_of_new_keys(name, rows, columns)
             arrays = [
                 _string_array(
-                    [to_string(row.get(key), key, f"{name}:{number}") for number, row in rows]
+                    [convert(row.get(key), key, f"{name}:{number}") for number, row in rows]
                 )
                 for key in names
             ]
@@ -87,13 +88,31 @@ def _reject(where: str, line: str, fault: str) -> NoReturn:
     )
 
 
-def _single_value(value: object, key: str, where: str) -> str | None:
-    if isinstance(value, list | dict):
-        raise DataError(
-            f"{where}: '{key}' holds {_as_json(value, key, where)[:60]}, expected one value; "
-            "multi-label is not supported. Keep one label per row."
-        )
-    return _any_value(value, key, where)
+class _ValueOrList:
+    """Conversion of JSONL values to strings or lists of strings, the same kind in each column."""
+
+    def __init__(self) -> None:
+        self._holds_lists: dict[str, bool] = {}  # by key, since its first value
+
+    def convert(self, value: object, key: str, where: str) -> str | list[str | None] | None:
+        """Convert one value of a JSONL row; raise DataError for an object or a mixed column."""
+        if value is None:
+            return None
+        is_list = isinstance(value, list)
+        if is_list != self._holds_lists.setdefault(key, is_list):
+            raise DataError(
+                f"{where}: '{key}' holds {_as_json(value, key, where)[:60]}, but the rows before "
+                f"hold {'one value' if is_list else 'lists'}. Write either one label in every row "
+                "or a list of labels in every row."
+            )
+        items = value if isinstance(value, list) else [value]
+        if any(isinstance(item, list | dict) for item in items):
+            raise DataError(
+                f"{where}: '{key}' holds {_as_json(value, key, where)[:60]}, expected one value "
+                "or a list of labels."
+            )
+        strings = [_any_value(item, key, where) for item in items]
+        return strings if is_list else strings[0]
 
 
 def _any_value(value: object, key: str, where: str) -> str | None:
@@ -132,11 +151,18 @@ def _warn_of_new_keys(name: str, rows: list[tuple[int, Row]], columns: Sequence[
             return
 
 
-def _string_array(values: Sequence[str | None]) -> pa.Array:
+def _string_array(values: Sequence[str | list[str | None] | None]) -> pa.Array:
+    kind = LABEL_LISTS if any(isinstance(value, list) for value in values) else pa.string()
     try:
-        return pa.array(values, pa.string())
+        return pa.array(values, kind)
     except UnicodeEncodeError:
-        return pa.array([None if v is None else _repair(v) for v in values], pa.string())
+        return pa.array([_repair_all(value) for value in values], kind)
+
+
+def _repair_all(value: str | list[str | None] | None) -> str | list[str | None] | None:
+    if isinstance(value, list):
+        return [None if item is None else _repair(item) for item in value]
+    return None if value is None else _repair(value)
 
 
 def _repair(text: str) -> str:

@@ -47,7 +47,7 @@ def parquet_table(source: str, max_record: int = MAX_RECORD) -> Table:
                 strings = string_batch(
                     batch,
                     name,
-                    allow_lists=wanted is None,
+                    as_json=wanted is None,
                     first_row=first_row,
                     max_record=max_record,
                 )

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lamatext.data.column_detection import choose_label_column, choose_text_column
+from lamatext.data.column_detection import choose_label_columns, choose_text_column
 from lamatext.data.dataset import Dataset
 from lamatext.data.readers.input_files import MAX_RECORD, record_too_long
+from lamatext.data.readers.label_columns import LABEL_LISTS, LabelColumns, join_label_batches
 from lamatext.errors import DataError
 
 
@@ -17,8 +18,8 @@ from lamatext.errors import DataError
 class Table:
     """Table of string columns that can be read only once, in batches.
 
-    A missing value is null. ``batches(names)`` reads the named columns and raises DataError for a
-    value that is a list; ``batches(None)`` reads all columns.
+    A missing value is null. ``batches(names)`` reads the named columns, which may also hold lists
+    of strings; ``batches(None)`` reads all columns, with lists as JSON.
     """
 
     name: str  # for messages
@@ -36,59 +37,65 @@ class Table:
             yield pa.RecordBatch.from_arrays(columns, names=list(self.columns))
 
     def to_dataset(
-        self, text: str | None = None, label: str | None = None, *, source: str = ""
+        self,
+        text: str | None = None,
+        label: str | Sequence[str] | None = None,
+        *,
+        label_separator: str | None = None,
+        source: str = "",
     ) -> Dataset:
         """Read the text and label columns of the table into a dataset.
 
         Columns that are None are detected by name. A missing text becomes an empty text; a missing
-        label raises DataError.
+        label raises DataError. The rows have several labels if the label column holds lists, if
+        ``label_separator`` splits it, or if there is one 0/1 column per label.
         """
         text = choose_text_column(self.columns, text, self.name)
-        label = choose_label_column(self.columns, label, text, self.name)
+        names = choose_label_columns(self.columns, label, text, self.name)
+        label_columns = LabelColumns(names, label_separator)
         texts: list[pa.Array] = []
         labels: list[pa.Array] = []
         rows = 0
-        for batch in self.batches([text, label]):
-            texts.append(pc.fill_null(batch.column(text), "").cast(pa.large_string()))
-            self._check_labels(batch.column(label), label, rows)
-            labels.append(batch.column(label))
+        for batch in self.batches([text, *names]):
+            texts.append(self._text_values(batch, text))
+            labels.append(label_columns.read(batch, self.name, rows))
             rows += len(batch)
         if not rows:
             raise DataError(f"{self.name}: no rows. Expected one text or more.")
         return Dataset(
             texts=pa.chunked_array(texts, pa.large_string()),
-            labels=pa.chunked_array(labels, pa.string()),
+            labels=join_label_batches(labels),
             source=source,
             text_column=text,
-            label_column=label,
+            label_columns=names,
+            label_separator=label_separator,
         )
 
-    def _check_labels(self, labels: pa.Array, column: str, rows_before: int) -> None:
-        is_missing = pc.equal(pc.utf8_trim_whitespace(pc.fill_null(labels, "")), "")
-        first = pc.index(is_missing, True).as_py()
-        if first >= 0:
+    def _text_values(self, batch: pa.RecordBatch, column: str) -> pa.Array:
+        texts = batch.column(column)
+        if pa.types.is_nested(texts.type):
             raise DataError(
-                f"{self.name}: row {rows_before + first + 1} has no label in column '{column}'. "
-                "Fill it in or leave the row out."
+                f"{self.name}: column '{column}' holds lists, expected one text per row. "
+                "Choose another --text-column."
             )
+        return pc.fill_null(texts, "").cast(pa.large_string())
 
 
 def string_batch(
     batch: pa.RecordBatch,
     name: str,
     *,
-    allow_lists: bool,
+    as_json: bool,
     first_row: int = 0,
     max_record: int = MAX_RECORD,
 ) -> pa.RecordBatch:
     """Convert every column of a table batch to strings.
 
-    A list becomes JSON if lists are allowed, otherwise it is an error.
-
     Args:
         batch: columns of any type.
         name: the name of the source, for messages.
-        allow_lists: whether nested values are allowed.
+        as_json: whether nested values become JSON; otherwise a list becomes a list of strings, and
+            other nested values are an error.
         first_row: the number of rows before this batch, for messages.
         max_record: the longest string, in bytes.
     """
@@ -96,14 +103,13 @@ def string_batch(
     for field, column in zip(batch.schema, batch.columns, strict=True):
         if not pa.types.is_nested(field.type):
             strings = _string_column(column, field, name)
-        elif allow_lists:
+        elif as_json:
             strings = _json_column(column, field, name)
         else:
-            raise DataError(
-                f"{name}: column '{field.name}' holds {field.type}, expected one value per row; "
-                "multi-label is not supported. Keep one label per row."
-            )
-        _check_strings(strings, f"{name}: column '{field.name}'", first_row, max_record)
+            strings = _list_column(column, field, name)
+        is_list = pa.types.is_list(strings.type)
+        values = strings.flatten() if is_list else strings
+        _check_strings(values, f"{name}: column '{field.name}'", first_row, max_record)
         columns.append(strings)
     return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
 
@@ -115,6 +121,16 @@ def _string_column(column: pa.Array, field: pa.Field, name: str) -> pa.Array:
         raise DataError(
             f"{name}: column '{field.name}' of type {field.type} cannot be read as text. "
             "Convert it to text or numbers."
+        ) from error
+
+
+def _list_column(column: pa.Array, field: pa.Field, name: str) -> pa.Array:
+    try:
+        return pc.cast(column, LABEL_LISTS)
+    except pa.ArrowException as error:
+        raise DataError(
+            f"{name}: column '{field.name}' holds {str(field.type)[:60]}, expected one value or a "
+            "list of labels per row. Choose another column, or convert it."
         ) from error
 
 

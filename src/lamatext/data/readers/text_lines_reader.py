@@ -1,12 +1,13 @@
 """Reader of files with one text per line: plain lines and fastText's ``__label__`` lines."""
 
+import json
 from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
 from lamatext.data.readers.input_files import Block
+from lamatext.data.readers.label_columns import LABEL_LISTS
 from lamatext.data.readers.table import Table
-from lamatext.errors import DataError
 
 LABEL_PREFIX = "__label__"
 
@@ -28,14 +29,14 @@ def plain_lines_table(name: str, blocks: Iterator[Block]) -> Table:
 def fasttext_table(name: str, blocks: Iterator[Block]) -> Table:
     """Open a file in fastText format as a table with the columns ``label`` and ``text``.
 
-    A line is ``__label__NAME text``.
+    A line is ``__label__NAME text``, with several ``__label__`` if the text has several labels.
     """
 
     def batches(wanted: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
         for block in blocks:
-            rows = [_parse_line(name, *line) for line in block.lines() if line[1].strip()]
+            rows = [_parse_line(line) for _, line in block.lines() if line.strip()]
             columns = {
-                "label": pa.array([label for label, _ in rows], pa.string()),
+                "label": _label_array([labels for labels, _ in rows], as_json=wanted is None),
                 "text": pa.array([text for _, text in rows], pa.string()),
             }
             names = list(wanted or columns)
@@ -44,14 +45,20 @@ def fasttext_table(name: str, blocks: Iterator[Block]) -> Table:
     return Table(name, ("label", "text"), batches)
 
 
-def _parse_line(name: str, number: int, line: str) -> tuple[str | None, str]:
-    """Split a line in fastText format into the label, or None, and the text."""
-    if not line.startswith(LABEL_PREFIX):
-        return None, line
-    label, _, text = line.removeprefix(LABEL_PREFIX).partition(" ")
-    if text.lstrip().startswith(LABEL_PREFIX):
-        raise DataError(
-            f"{name}:{number}: several labels in one line ({line[:60]!r}); multi-label is not "
-            f"supported. Keep one {LABEL_PREFIX} per line."
-        )
-    return label, text.lstrip()
+def _parse_line(line: str) -> tuple[list[str], str]:
+    """Split a line in fastText format into its labels and the text."""
+    labels = []
+    while line.startswith(LABEL_PREFIX):
+        label, _, line = line.removeprefix(LABEL_PREFIX).partition(" ")
+        labels.append(label)
+        line = line.lstrip()
+    return labels, line
+
+
+def _label_array(rows: list[list[str]], *, as_json: bool) -> pa.Array:
+    """Convert the labels of fastText lines to strings, or to lists if a line has several."""
+    if all(len(labels) < 2 for labels in rows):
+        return pa.array([labels[0] if labels else None for labels in rows], pa.string())
+    if as_json:
+        return pa.array([json.dumps(labels, ensure_ascii=False) for labels in rows], pa.string())
+    return pa.array([labels or None for labels in rows], LABEL_LISTS)

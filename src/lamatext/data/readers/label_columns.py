@@ -1,0 +1,113 @@
+"""Label columns of a table: one label, a list, joined labels, or one 0/1 column per label."""
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lamatext.errors import DataError
+
+LABEL_LISTS = pa.list_(pa.string())
+
+_IS_SET = {"1": True, "1.0": True, "true": True, "0": False, "0.0": False, "false": False}
+
+
+class LabelColumns(NamedTuple):
+    """Columns of a table that hold the labels, and the separator of joined labels, if any."""
+
+    names: tuple[str, ...]  # more than one: a column of 0 and 1 for each label
+    separator: str | None = None
+
+    def read(self, batch: pa.RecordBatch, name: str, first_row: int) -> pa.Array:
+        """Read the labels of a batch of table rows: strings, or lists if a row may have several.
+
+        Args:
+            batch: has the label columns.
+            name: the name of the source, for messages.
+            first_row: the number of rows before this batch, for messages.
+
+        Raises:
+            DataError: a row has no label, or a value that is not a label.
+        """
+        if len(self.names) > 1:
+            return _indicator_labels(batch, self.names, name, first_row)
+        column, where = batch.column(self.names[0]), f"column '{self.names[0]}'"
+        is_list = pa.types.is_list(column.type)
+        if is_list and self.separator is not None:
+            raise DataError(
+                f"{name}: {where} holds lists of labels already. Leave --label-separator out."
+            )
+        is_several = is_list or self.separator is not None
+        missing = column.is_null() if is_several else _is_blank(column)
+        first = pc.index(missing, True).as_py()
+        if first >= 0:
+            raise DataError(
+                f"{name}: row {first_row + first + 1} has no label in {where}. "
+                "Fill it in or leave the row out."
+            )
+        if not is_several:
+            return column
+        rows = column.to_pylist()
+        if self.separator is not None:
+            rows = [_split(value, self.separator) for value in rows]
+        return pa.array(_distinct(rows, f"{name}: {where}", first_row), LABEL_LISTS)
+
+
+def join_label_batches(batches: Sequence[pa.Array]) -> pa.ChunkedArray:
+    """Combine batches of labels into one label column.
+
+    If some batches hold lists of labels, the others become lists of one label.
+    """
+    if not any(pa.types.is_list(batch.type) for batch in batches):
+        return pa.chunked_array(batches, pa.string())
+    lists = [
+        batch
+        if pa.types.is_list(batch.type)
+        else pa.ListArray.from_arrays(pa.array(np.arange(len(batch) + 1), pa.int32()), batch)
+        for batch in batches
+    ]
+    return pa.chunked_array(lists, LABEL_LISTS)
+
+
+def _is_blank(column: pa.Array) -> pa.Array:
+    return pc.equal(pc.utf8_trim_whitespace(pc.fill_null(column, "")), "")
+
+
+def _split(value: str, separator: str) -> list[str]:
+    labels = (label.strip() for label in value.split(separator))
+    return [label for label in labels if label]
+
+
+def _distinct(rows: Iterable[list[str | None]], where: str, first_row: int) -> list[list[str]]:
+    """Remove repeated labels of a row; raise DataError for a label that is null or blank."""
+    result = []
+    for number, labels in enumerate(rows, first_row + 1):
+        if any(label is None or not label.strip() for label in labels):
+            raise DataError(
+                f"{where}, row {number}: one of its labels is null or blank. Remove it; "
+                "an empty list is a row without labels."
+            )
+        result.append(list(dict.fromkeys(filter(None, labels))))
+    return result
+
+
+def _indicator_labels(
+    batch: pa.RecordBatch, names: Sequence[str], name: str, first_row: int
+) -> pa.Array:
+    """Convert one 0/1 column per label of a table to lists of labels."""
+    rows: list[list[str]] = [[] for _ in range(len(batch))]
+    for label in names:
+        column = batch.column(label)
+        values = [None] * len(batch) if pa.types.is_nested(column.type) else column.to_pylist()
+        for number, value in enumerate(values):
+            is_set = _IS_SET.get((value or "").strip().lower())
+            if is_set is None:
+                raise DataError(
+                    f"{name}: column '{label}', row {first_row + number + 1}: expected 0 or 1, "
+                    f"got {value!r}. With several --label-column, each is one label."
+                )
+            if is_set:
+                rows[number].append(label)
+    return pa.array(rows, LABEL_LISTS)

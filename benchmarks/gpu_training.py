@@ -16,7 +16,7 @@ from lamatext.data.token_ids import TokenIds
 from lamatext.nn.network import build_network
 from lamatext.recipes import load_recipe
 from lamatext.training.batching import EncodedDataset, make_batch, shuffled_batches
-from lamatext.training.lazy_sgd import embedding_updates
+from lamatext.training.lazy_embedding import embedding_updates
 from lamatext.training.loop import LoopSettings, make_training_step
 from lamatext.training.optimizers import make_optimizer
 
@@ -71,7 +71,7 @@ def training_loop(batch: int, device: torch.device) -> Loop:
 
     def run(steps: int) -> None:
         total, rate = torch.zeros((), device=device), recipe.training.learning_rate
-        with embeddings.epoch(rate, steps):
+        with embeddings.epoch([rate] * steps):
             for number in range(steps):
                 rows = batches[number % len(batches)]
                 inputs = make_batch(examples, rows, device, embeddings.load_rows)

@@ -23,7 +23,7 @@ from lamatext.nn.network import Network
 from lamatext.recipes import load_recipe
 from lamatext.training.batching import EncodedDataset, make_batch, shuffled_batches
 from lamatext.training.cpu_threads import training_threads
-from lamatext.training.lazy_sgd import embedding_updates
+from lamatext.training.lazy_embedding import embedding_updates
 from lamatext.training.loop import LoopSettings, make_training_step
 from lamatext.training.optimizers import make_optimizer
 from lamatext.training.preparation import prepare_run
@@ -147,7 +147,7 @@ def our_side(task: Task) -> Side:
     step = make_training_step(network, optimizer, task.plan)
 
     def run(batches: Sequence[Indices]) -> None:
-        with training_threads(network), embeddings.epoch(settings.learning_rate, len(batches)):
+        with training_threads(network), embeddings.epoch([settings.learning_rate] * len(batches)):
             for rows in batches:
                 batch = make_batch(task.examples, rows, CPU, embeddings.load_rows)
                 step(batch, settings.learning_rate)

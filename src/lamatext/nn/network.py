@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from lamatext.errors import ModelError
 from lamatext.nn.attention import BilinearAttention, LowRankAttention, StructuredAttention
+from lamatext.nn.dropout import Dropout
 from lamatext.nn.encoders import (
     ConvolutionEncoder,
     GruEncoder,
@@ -49,7 +50,7 @@ class Network(nn.Module):
         self.encoder = encoder
         self.pooling = pooling
         self.classifier = classifier
-        self.embedding_dropout = nn.Dropout(embedding_dropout)
+        self.embedding_dropout = Dropout(embedding_dropout)
 
     def forward(self, ids: Tensor, lengths: Tensor) -> Output:
         """Run the network on a batch of padded word ids.
@@ -149,10 +150,10 @@ def _classifier(model: ModelSettings, *, inputs: int, classes: int) -> nn.Sequen
         linear = nn.Linear(inputs, classes)
         nn.init.normal_(linear.weight, std=0.02)
         nn.init.zeros_(linear.bias)
-        return nn.Sequential(nn.Dropout(model.dropout), linear)
+        return nn.Sequential(Dropout(model.dropout), linear)
     return nn.Sequential(
         nn.Linear(inputs, model.classifier_width),
         nn.ReLU(),
-        nn.Dropout(model.dropout),
+        Dropout(model.dropout),
         nn.Linear(model.classifier_width, classes),
     )

@@ -51,7 +51,7 @@ def make_batch(
 ) -> Batch:
     """Create a padded mini-batch from the given rows of a dataset and copy it to the device.
 
-    ``map_ids`` replaces the token ids (lazy SGD renumbers them).
+    ``map_ids`` replaces the token ids (lazy embedding updates renumber them).
     """
     ids, lengths = dataset.token_ids.pad(rows)
     weights = dataset.sample_weight

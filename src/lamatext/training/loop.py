@@ -34,7 +34,7 @@ from lamatext.training.checkpoint import (
 )
 from lamatext.training.cpu_threads import training_threads
 from lamatext.training.cuda_graphs import CudaGraphSteps, supports_cuda_graphs
-from lamatext.training.lazy_sgd import DenseUpdates, embedding_updates
+from lamatext.training.lazy_embedding import DenseUpdates, embedding_updates
 from lamatext.training.optimizers import make_optimizer, one_cycle_factor, set_learning_rate
 
 PREDICTION_TOKENS = 16_384  # tokens, padding included, in a mini-batch without gradients
@@ -129,10 +129,10 @@ def _train_epoch(
         epoch=epoch,
     )
     progress.stage(f"epoch {epoch}/{training.epochs}", len(batches))
-    total, rate = torch.zeros((), device=settings.device), 0.0
-    with embeddings.epoch(state.learning_rate, len(batches)):
-        for number, rows in enumerate(batches):
-            rate = _learning_rate(state, training, number, len(batches))
+    total = torch.zeros((), device=settings.device)
+    rates = _learning_rates(state, training, len(batches))
+    with embeddings.epoch(rates):
+        for rate, rows in zip(rates, batches, strict=True):
             batch = make_batch(train, rows, settings.device, embeddings.load_rows)
             batch_weight = len(rows) if weights is None else float(weights[rows].sum())
             total += step(batch, rate).detach() * batch_weight
@@ -144,7 +144,7 @@ def _train_epoch(
             f"training diverged in epoch {epoch}: the loss is {loss}. Lower training.learning_rate "
             f"({training.learning_rate:g}) or set training.gradient_clip, for example to 1."
         )
-    return loss, rate
+    return loss, rates[-1]
 
 
 def make_training_step(
@@ -252,13 +252,13 @@ def predict_logits(
     return in_batch_order[np.argsort(np.concatenate(order))]
 
 
-def _learning_rate(
-    state: TrainingState, training: TrainingSettings, batch: int, batches: int
-) -> float:
+def _learning_rates(state: TrainingState, training: TrainingSettings, batches: int) -> list[float]:
+    """Return the learning rate of each mini-batch of the training loop's next epoch."""
     if training.schedule != "one-cycle":
-        return state.learning_rate
-    completed = (state.epoch * batches + batch) / (int(training.epochs) * batches)
-    return training.learning_rate * one_cycle_factor(completed)
+        return [state.learning_rate] * batches
+    steps = int(training.epochs) * batches
+    completed = (state.epoch * batches + np.arange(batches)) / steps
+    return [training.learning_rate * one_cycle_factor(part) for part in completed.tolist()]
 
 
 def _is_out_of_patience(state: TrainingState, training: TrainingSettings) -> bool:

@@ -1,0 +1,244 @@
+"""Lazy embedding updates: SGD or AdamW on the rows a mini-batch reads, with the dense result.
+
+A mini-batch reads a few thousand of the embedding's rows, but an optimizer with momentum moves all
+of them. How a row moves without a gradient is known in closed form, so a row catches up on the
+steps it has skipped when it is next read; at the end of an epoch all rows catch up.
+
+SGD (momentum μ, weight decay λ, a constant rate η within an epoch) changes a row w and its momentum
+v by a fixed linear map, so k skipped steps are its k-th power:
+
+    (w, v) ← A (w, v),        A = ⎡1 − ηλ  −ημ⎤
+                                  ⎣  λ       μ ⎦
+
+AdamW (no weight decay on embeddings, its ε neglected in skipped steps) with the moments m, v moves
+a row that was last read at step t by
+
+    w ← w − m/√v · Σⱼ₌₁ᵏ η̂(t+j) ρʲ,    ρ = β₁/√β₂,    η̂(s) = η(s) √(1 − β₂ˢ) / (1 − β₁ˢ)
+
+The sum is L(t) − ρᵏ L(t+k), where L(t) = ρ (η̂(t+1) + L(t+1)) is computed once for each epoch.
+
+Shapes: V words, U distinct words of a mini-batch, E embedding width.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.optim import SGD, AdamW, Optimizer
+
+from lamatext.data.token_ids import PAD, Ids
+from lamatext.settings import TrainingSettings
+
+State = tuple[Tensor, ...]  # vectors, then the optimizer's buffers; (V, E) or (U, E) each
+
+
+class DenseUpdates:
+    """Embedding updates by the optimizer itself, which updates every row at every step."""
+
+    def epoch(self, rates: Sequence[float]) -> AbstractContextManager[None]:  # noqa: ARG002 - for LazyUpdates
+        """Return a context that does nothing, where lazy updates would set up an epoch."""
+        return nullcontext()
+
+    def load_rows(self, ids: Ids) -> Ids:
+        """Return the token ids unchanged, where lazy updates would load their embedding rows."""
+        return ids
+
+    def step(self) -> None:
+        """Do nothing, where lazy updates would update the embedding rows of the mini-batch."""
+
+
+class LazyUpdates(DenseUpdates):
+    """Lazy embedding updates, which touch only the rows that the current mini-batch reads.
+
+    The buffers are the optimizer's own, so checkpoints contain them. Subclasses know the optimizer.
+    """
+
+    _buffers: tuple[str, ...]  # names of the buffers in the optimizer's state
+
+    def __init__(self, embedding: nn.Embedding, optimizer: Optimizer) -> None:
+        self._embedding, self._whole, self._optimizer = embedding, embedding.weight, optimizer
+        self._updated_at = np.zeros(len(self._whole), np.int64)  # last step of each row
+        self._position = np.zeros(len(self._whole), np.int32)  # of a row within the mini-batch
+
+    @contextmanager
+    def epoch(self, rates: Sequence[float]) -> Iterator[None]:
+        """Run an epoch of lazy updates; at its end, bring all embedding rows up to date.
+
+        During the epoch the embedding holds only the rows of the current mini-batch. ``rates`` is
+        the learning rate of each step.
+        """
+        state = self._optimizer.state[self._whole]
+        for name in self._buffers:
+            if state.get(name) is None:
+                state[name] = torch.zeros_like(self._whole)
+        self._state = (self._whole.detach(), *(state[name] for name in self._buffers))
+        self._updated_at[:] = self._now = 0
+        self._prepare(rates)
+        try:
+            yield
+        finally:
+            rows = torch.from_numpy(np.flatnonzero(self._updated_at < self._now))
+            self._write(rows, self._caught_up(rows))
+            self._embedding.weight = self._whole
+            self._finish(self._now)
+
+    def load_rows(self, ids: Ids) -> Ids:
+        """Load the embedding rows of a mini-batch for lazy updates and return the renumbered ids.
+
+        The padding row comes first.
+        """
+        self._rows = torch.from_numpy(self._distinct(ids))
+        self._batch = self._caught_up(self._rows)
+        self._embedding.weight = nn.Parameter(self._batch[0])
+        return self._position[ids]
+
+    def step(self) -> None:
+        """Apply one optimizer step to the embedding rows of the current mini-batch."""
+        gradient = self._embedding.weight.grad
+        assert gradient is not None
+        self._update(self._batch, gradient)
+        self._now += 1
+        self._write(self._rows, self._batch)
+        self._updated_at[self._rows.numpy()] = self._now
+
+    def _prepare(self, rates: Sequence[float]) -> None:
+        """Compute the factors of an epoch's lazy updates from the learning rate of each step."""
+        raise NotImplementedError
+
+    def _advance(self, state: State, since: NDArray[np.int64]) -> None:
+        """Apply, in place, the lazy updates of the steps from ``since`` (U,) until now."""
+        raise NotImplementedError
+
+    def _update(self, state: State, gradient: Tensor) -> None:
+        """Apply one optimizer step with a gradient, in place, to the rows of a mini-batch."""
+        raise NotImplementedError
+
+    def _finish(self, steps: int) -> None:
+        """Complete the optimizer's state after an epoch of lazy updates."""
+
+    def _distinct(self, ids: Ids) -> Ids:
+        """Return the distinct embedding rows that lazy updates have to load for ``ids``.
+
+        Also store the position of each row in ``_position``.
+        """
+        flat = np.append(np.int32(PAD), ids.ravel())
+        order = np.arange(len(flat), dtype=np.int32)
+        self._position[flat[::-1]] = order[::-1]  # of equal ids the first is written last
+        rows: Ids = flat[self._position[flat] == order]
+        self._position[rows] = order[: len(rows)]
+        return rows
+
+    def _caught_up(self, rows: Tensor) -> State:
+        """Return copies of embedding rows and their buffers after the steps they have skipped."""
+        state = tuple(array[rows] for array in self._state)
+        self._advance(state, self._updated_at[rows.numpy()])
+        return state
+
+    def _write(self, rows: Tensor, state: State) -> None:
+        for array, values in zip(self._state, state, strict=True):
+            array.index_copy_(0, rows.long(), values)
+
+
+class LazySgd(LazyUpdates):
+    """Lazy embedding updates with the result of SGD at one learning rate per epoch."""
+
+    _buffers = ("momentum_buffer",)
+
+    def _prepare(self, rates: Sequence[float]) -> None:
+        group = self._optimizer.param_groups[0]
+        self._rate, self._decay, self._keep = rates[0], group["weight_decay"], group["momentum"]
+        self._powers = _powers(self._rate, self._decay, self._keep, len(rates))
+        self._powers = self._powers.to(self._whole.dtype)
+
+    def _advance(self, state: State, since: NDArray[np.int64]) -> None:
+        vectors, momentum = state
+        a, b, c, d = self._powers[:, torch.from_numpy(self._now - since), None]  # (U, 1) each
+        before = vectors.clone()
+        vectors.mul_(a).addcmul_(b, momentum)
+        momentum.mul_(d).addcmul_(c, before)
+
+    def _update(self, state: State, gradient: Tensor) -> None:
+        vectors, momentum = state
+        momentum.mul_(self._keep).add_(gradient).add_(vectors, alpha=self._decay)
+        vectors.add_(momentum, alpha=-self._rate)
+
+
+class LazyAdamW(LazyUpdates):
+    """Lazy embedding updates with the result of AdamW without weight decay, at any rates."""
+
+    _buffers = ("exp_avg", "exp_avg_sq")
+
+    def _prepare(self, rates: Sequence[float]) -> None:
+        group = self._optimizer.param_groups[-1]
+        (self._beta1, self._beta2), self._epsilon = group["betas"], group["eps"]
+        self._ratio = self._beta1 / self._beta2**0.5
+        step = self._optimizer.state[self._whole].setdefault("step", torch.zeros(()))
+        number = float(step) + 1 + np.arange(len(rates))
+        first, second = 1 - self._beta1**number, 1 - self._beta2**number  # bias corrections
+        self._corrected = np.asarray(rates) * np.sqrt(second) / first  # η̂ of each step
+        self._root = np.sqrt(second)
+        self._sums = np.zeros(len(rates) + 1)  # L of each step
+        for t in range(len(rates) - 1, -1, -1):
+            self._sums[t] = self._ratio * (self._corrected[t] + self._sums[t + 1])
+
+    def _advance(self, state: State, since: NDArray[np.int64]) -> None:
+        vectors, first, second = state
+        age = (self._now - since).astype(np.float64)
+        move = self._sums[since] - self._ratio**age * self._sums[self._now]
+        direction = first / second.sqrt().add_(self._epsilon)
+        vectors.addcmul_(direction, _column(-move, vectors))
+        first.mul_(_column(self._beta1**age, vectors))
+        second.mul_(_column(self._beta2**age, vectors))
+
+    def _update(self, state: State, gradient: Tensor) -> None:
+        vectors, first, second = state
+        first.lerp_(gradient, 1 - self._beta1)
+        second.mul_(self._beta2).addcmul_(gradient, gradient, value=1 - self._beta2)
+        epsilon = self._epsilon * self._root[self._now]
+        rate = self._corrected[self._now]
+        vectors.addcdiv_(first, second.sqrt().add_(epsilon), value=-rate)
+
+    def _finish(self, steps: int) -> None:
+        self._optimizer.state[self._whole]["step"] += steps
+
+
+def embedding_updates(
+    network: nn.Module, optimizer: Optimizer, settings: TrainingSettings
+) -> DenseUpdates:
+    """Return lazy embedding updates if their result equals the optimizer's, and dense otherwise.
+
+    They are equal on the CPU for AdamW, and for SGD with one learning rate per epoch.
+    """
+    embedding = getattr(network, "embedding", None)
+    if (
+        not isinstance(embedding, nn.Embedding)
+        or not embedding.weight.requires_grad
+        or embedding.weight.device.type != "cpu"
+    ):
+        return DenseUpdates()
+    if isinstance(optimizer, SGD) and settings.schedule != "one-cycle":
+        return LazySgd(embedding, optimizer)
+    if isinstance(optimizer, AdamW) and optimizer.param_groups[-1]["weight_decay"] == 0:
+        return LazyAdamW(embedding, optimizer)
+    return DenseUpdates()
+
+
+def _column(factors: NDArray[np.float64], like: Tensor) -> Tensor:
+    """Return one factor per embedding row as a (U, 1) tensor of the vectors' type."""
+    return torch.from_numpy(factors).to(like.dtype)[:, None]
+
+
+def _powers(rate: float, decay: float, momentum: float, steps: int) -> Tensor:
+    """Return the powers of the matrix that advances an embedding row by one SGD step.
+
+    The shape is (4, steps + 1): the four entries of each of A⁰ … Aˢᵗᵉᵖˢ.
+    """
+    once = np.array([[1 - rate * decay, -rate * momentum], [decay, momentum]])
+    powers = [np.eye(2)]
+    with np.errstate(over="ignore", invalid="ignore"):  # a diverging run is reported by its loss
+        for _ in range(steps):
+            powers.append(once @ powers[-1])
+    return torch.from_numpy(np.stack(powers).reshape(-1, 4).T.copy())

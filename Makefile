@@ -19,7 +19,7 @@ $(VENV)/.installed: pyproject.toml constraints.txt src/lamatext/runtime/gru.c
 	@touch $@
 
 demo: setup
-	$(BIN)/lamatext train rotten-tomatoes --out runs/demo --baselines tfidf,avg --html runs/demo/examples.html
+	$(BIN)/lamatext train rotten-tomatoes --out runs/demo --force --baselines tfidf,avg --html runs/demo/examples.html
 
 check: setup
 	$(BIN)/ruff format --check .

@@ -207,7 +207,8 @@ class DiskFaults:
         body = b'{"text": "a wonderful w1 w2", "proba": true}'
         with running_server(place / "run") as server:
             before = request(server.port, "POST", "/predict", body)
-            arguments = self.workspace.train_arguments(f"{place.name}/run", "--seed", "1")
+            more = ("--seed", "1", "--force")
+            arguments = self.workspace.train_arguments(f"{place.name}/run", *more)
             process = self.workspace.start(arguments, cache=f"{place.name}/cache")
             while process.poll() is None:
                 answer = request(server.port, "POST", "/predict", body)

@@ -122,22 +122,22 @@ class TrainingKills:
             shutil.copytree(self.workspace.folder / "old", place / "run")
         allowed = [self.reference, self.old_files] if has_old_model else [self.reference]
         where = f"kill {number} ({moment})"
-        if not self._kill_once(place, moment):
+        replacing = ["--force"] if has_old_model else []
+        if not self._kill_once(place, moment, *replacing):
             self.result.ended_before += 1
             shutil.rmtree(place)
             return
         self._check_folder(where, place, allowed)
         if number % SECOND_KILL_EVERY == SECOND_KILL_EVERY - 1:
             again = Moment(operation=1 + self.draw.randrange(max(1, self.operations // 2)))
-            if self._kill_once(place, again, "--resume"):
+            if self._kill_once(place, again, *self._continuing(place), is_second=True):
                 self.result.second_kills += 1
                 self._check_folder(f"second {where}", place, allowed)
         self._resume(where, place)
         shutil.rmtree(place)
 
-    def _kill_once(self, place: Path, moment: Moment, *more: str) -> bool:
+    def _kill_once(self, place: Path, moment: Moment, *more: str, is_second: bool = False) -> bool:
         """Start a run and kill it; return whether it was still running."""
-        more = more if (place / "run").is_dir() else ()
         if moment.operation:
             result = self._command(place, moment.operation, *more)
             was_killed, messages = result.status == -9, result.messages
@@ -147,7 +147,7 @@ class TrainingKills:
             _wait(process, moment, place / "run" / CHECKPOINT)
             was_killed = process.poll() is None
             messages = kill(process)
-        if was_killed and "--resume" not in more:
+        if was_killed and not is_second:
             self.result.kills += 1
             self.result.after_checkpoint += "epoch 1/" in messages
             phase = phase_of(place / "run", messages)
@@ -155,14 +155,21 @@ class TrainingKills:
             self.result.leftovers += bool(temporary_names(place))
         return was_killed
 
+    def _continuing(self, place: Path) -> list[str]:
+        """Return the option that continues a killed run; a kill may have left the old model."""
+        folder = place / "run"
+        if not folder.is_dir():
+            return []
+        is_untouched = not (folder / CHECKPOINT).is_file() and model_files(folder) == self.old_files
+        return ["--force"] if is_untouched else ["--resume"]
+
     def _check_folder(self, where: str, place: Path, allowed: list[dict[str, bytes]]) -> None:
         problem = problem_of_folder(place / "run", *allowed)
         if problem:
             self.result.problems.append(f"{where}: {problem}")
 
     def _resume(self, where: str, place: Path) -> None:
-        more = ["--resume"] if (place / "run").is_dir() else []
-        arguments = self.workspace.train_arguments(f"{place.name}/run", *more)
+        arguments = self.workspace.train_arguments(f"{place.name}/run", *self._continuing(place))
         result = self.workspace.run(arguments, cache=f"{place.name}/cache")
         problem = result.problem(0)
         if problem is None and "the run is finished" in result.messages:

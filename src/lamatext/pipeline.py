@@ -65,9 +65,20 @@ class TrainingResult:
 
 
 @contextmanager
-def prepare_run_folder(folder: Path, *, resume: bool) -> Iterator[None]:
-    """Create the output folder of a pipeline run; remove it if the run leaves it empty."""
+def prepare_run_folder(folder: Path, *, resume: bool, force: bool = False) -> Iterator[None]:
+    """Create the output folder of a pipeline run; remove it if the run leaves it empty.
+
+    Raises:
+        ConfigError: if the folder holds a finished model or an unfinished run, which are replaced
+            only with ``force``, or other files.
+    """
+    if resume and force:
+        raise ConfigError(
+            "give either --resume (continue a run) or --force (replace it), not both."
+        )
     _check_run_folder(folder, resume=resume)
+    if not (resume or force):
+        _check_nothing_is_replaced(folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -89,6 +100,19 @@ def _check_run_folder(folder: Path, *, resume: bool) -> None:
     if folder.is_dir() and any(folder.iterdir()) and not _holds_a_run(folder):
         raise ConfigError(
             f"{folder}: not empty, and not a model of lamatext. Give --out a new folder."
+        )
+
+
+def _check_nothing_is_replaced(folder: Path) -> None:
+    if (folder / CHECKPOINT).is_file():
+        raise ConfigError(
+            f"{folder}: holds an unfinished run. Continue it with --resume, or start again with "
+            "--force."
+        )
+    if (folder / CONFIG).is_file():
+        raise ConfigError(
+            f"{folder}: holds a finished model. Replace it with --force, or give --out another "
+            "folder."
         )
 
 
@@ -121,7 +145,7 @@ def is_finished(folder: Path, recipe: Recipe, splits: Splits) -> bool:
         return True
     raise ConfigError(
         f"{folder}: nothing to resume, it holds the finished model of another run. "
-        "Leave --resume out to train again, or give another folder."
+        "Replace it with --force instead of --resume, or give another folder."
     )
 
 

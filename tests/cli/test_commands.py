@@ -118,11 +118,38 @@ def test_baselines_are_listed_in_the_leaderboard(lamatext: Command) -> None:
         assert name in answer.out
 
 
-def test_a_model_can_be_trained_over_an_old_one(lamatext: Command) -> None:
+def test_a_finished_model_is_replaced_only_with_force(lamatext: Command, place: Path) -> None:
     train(lamatext)
-    train(lamatext, "--seed", "1")
+    before = (place / "run" / "config.json").read_bytes()
 
+    refused = lamatext("train", "reviews.csv", "--out", "run", "--seed", "1", *SMALL)
+
+    assert refused.status == 2
+    assert "run: holds a finished model. Replace it with --force, or give --out" in refused.err
+    assert (place / "run" / "config.json").read_bytes() == before
+    train(lamatext, "--seed", "1", "--force")
     assert json.loads(lamatext("info", "run", "--json").out)["recipe"]["seed"] == 1
+
+
+def test_an_unfinished_run_is_replaced_only_with_force(lamatext: Command, place: Path) -> None:
+    (place / "run").mkdir()
+    checkpoint = place / "run" / "checkpoint.safetensors"
+    checkpoint.write_bytes(b"of another run")
+
+    refused = lamatext("train", "reviews.csv", "--out", "run", *SMALL)
+
+    assert refused.status == 2
+    assert "run: holds an unfinished run. Continue it with --resume, or start again" in refused.err
+    assert checkpoint.read_bytes() == b"of another run"
+    train(lamatext, "--force")
+    assert not checkpoint.exists()
+
+
+def test_resume_and_force_exclude_each_other(lamatext: Command) -> None:
+    answer = lamatext("train", "reviews.csv", "--out", "run", "--resume", "--force", *SMALL)
+
+    assert answer.status == 2
+    assert "give either --resume (continue a run) or --force (replace it), not both" in answer.err
 
 
 def test_a_finished_run_has_nothing_to_resume(lamatext: Command) -> None:

@@ -62,10 +62,18 @@ def test_after_an_epoch_the_printed_command_continues(
 def test_the_checkpoint_of_another_run_is_not_offered(interrupted: Command, place: Path) -> None:
     interrupted(SAVING, *TRAIN)
 
-    answer = interrupted(READING, *TRAIN, "--seed", "1")
+    answer = interrupted(READING, *TRAIN, "--force")
 
-    assert message_of(answer) == (NOTHING, ["lamatext", *TRAIN, "--seed", "1"])
+    assert message_of(answer) == (NOTHING, ["lamatext", *TRAIN, "--force"])
     assert (place / "run" / CHECKPOINT).is_file()
+
+
+def test_a_run_that_replaces_a_model_is_continued_without_force(interrupted: Command) -> None:
+    interrupted(SAVING, *TRAIN)
+
+    answer = interrupted(SAVING, *TRAIN, "--force")
+
+    assert message_of(answer) == (EPOCHS, ["lamatext", *TRAIN, "--resume"])
 
 
 def test_a_resumed_run_without_an_epoch_starts_again(interrupted: Command, place: Path) -> None:

@@ -85,6 +85,12 @@ def run(  # noqa: PLR0913 - one argument per option of the command
     resume: Annotated[
         bool, typer.Option("--resume", help="Continue an interrupted run in the folder --out.")
     ] = False,
+    force: Annotated[
+        bool,
+        typer.Option(
+            "--force", help="Replace the model or the unfinished run in the folder --out."
+        ),
+    ] = False,
     html: Annotated[
         Path | None,
         typer.Option(help="Also write an HTML page of test texts with their words shaded."),
@@ -110,7 +116,7 @@ def run(  # noqa: PLR0913 - one argument per option of the command
     baseline_names = [name for name in baselines.split(",") if name and name != "none"]
     check_baselines(baseline_names)
     with (
-        prepare_run_folder(out, resume=resume),
+        prepare_run_folder(out, resume=resume, force=force),
         # Entered before the progress bar, which would wrap or erase the printed command.
         _explain_interrupt(out, resume=resume),
         output.progress(quiet=quiet) as progress,
@@ -214,21 +220,24 @@ def _explain_interrupt(out: Path, *, resume: bool) -> Iterator[None]:
         yield
     except KeyboardInterrupt:
         if _modification_time(checkpoint) not in foreign_checkpoints:
-            message = f"finished epochs are saved in {out}. Continue with:\n  {_repeat('--resume')}"
+            message = f"finished epochs are saved in {out}. Continue with:\n  {_resume_command()}"
         elif _modification_time(model) != model_before:
             message = f"the model is complete and saved in {out}, but an HTML page was not written."
         else:
-            message = (
-                f"no epoch was finished, so nothing is saved. Start again with:\n  {_repeat()}"
-            )
+            again = _repeat("--resume")
+            message = f"no epoch was finished, so nothing is saved. Start again with:\n  {again}"
         output.message(f"\nlamatext: interrupted; {message}")
         raise typer.Exit(130) from None
 
 
-def _repeat(*more: str) -> str:
+def _resume_command() -> str:
+    """Return the command line that continues the current ``lamatext train``."""
+    return f"{_repeat('--resume', '--force')} --resume"
+
+
+def _repeat(*without: str) -> str:
     """Rebuild the current ``lamatext train`` command line, to suggest it after an interruption."""
-    arguments = (part for part in sys.argv[1:] if part != "--resume")
-    return shlex.join(["lamatext", *arguments, *more])
+    return shlex.join(["lamatext", *(part for part in sys.argv[1:] if part not in without)])
 
 
 def _modification_time(path: Path) -> int | None:

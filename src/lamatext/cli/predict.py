@@ -2,14 +2,15 @@
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from lamatext.cli import options, output
 from lamatext.errors import ConfigError
+from lamatext.progress import Progress
 from lamatext.views.formatting import one_line, terminal_text
 
 if TYPE_CHECKING:
@@ -31,7 +32,13 @@ def run(  # noqa: PLR0913 - one argument per option of the command
         typer.Option("--text", help="A text to predict instead of INPUT; can be repeated."),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="A .csv, .tsv, .jsonl or .parquet file. [default: stdout]")
+        str | None,
+        typer.Option(
+            metavar="PATH",
+            help="A .csv, .tsv, .jsonl or .parquet file; or, if it ends with /, a folder of "
+            "Parquet files with a manifest. An interrupted command continues when repeated. "
+            "[default: stdout]",
+        ),
     ] = None,
     text_column: options.TextColumn = None,
     format_: Annotated[
@@ -59,16 +66,15 @@ def run(  # noqa: PLR0913 - one argument per option of the command
     quiet: options.IsQuiet = False,
 ) -> None:
     """Predict the labels of new texts, streaming the input so that memory use stays constant."""
-    from lamatext.data.writers import open_writer, output_format
     from lamatext.runtime.predict_table import predict_batches
+    from lamatext.runtime.prediction_parts import Output, predict_in_parts
     from lamatext.runtime.predictor import Predictor
 
     if source is not None and text is not None:
         raise ConfigError("give either an INPUT (a file, or - for stdin) or --text, not both.")
     if source is None and text is None:
         raise ConfigError("nothing to predict. Give an INPUT (a file, or - for stdin) or --text.")
-    if out is not None:
-        output_format(out)
+    target = None if out is None else Output.parse(out, safe_csv=safe_csv)
     predictor = Predictor.load(model)
     if text is not None and out is None:
         top = len(predictor.classes_) if proba else top_k
@@ -77,23 +83,55 @@ def run(  # noqa: PLR0913 - one argument per option of the command
     column, batches = (
         _table_of(text) if text else _read(str(source), text_column, format_, max_record)
     )
-    labelled = predict_batches(predictor, batches, column, top_k=top_k, proba=proba)
-    if out is None and sys.stdout.isatty():
+    shape: dict[str, Any] = {"top_k": top_k, "proba": proba}
+
+    def label(part: Iterable["pa.RecordBatch"]) -> Iterator["pa.RecordBatch"]:
+        return predict_batches(predictor, part, column, **shape)
+
+    with output.progress(quiet=quiet or out is None) as progress:
+        progress.stage("predicting")
+        if target is not None and source is not None and target.is_resumable(source):
+            job = _describe_job(model, source, column, shape)
+            rows = predict_in_parts(target, job, batches, label, progress)
+        else:
+            path = None if target is None else target.path
+            kind = "jsonl" if as_json else "csv"
+            rows = _write_stream(label(batches), path, kind, progress, safe_csv=safe_csv)
+    if out is not None and not quiet:
+        output.message(f"Labels of {rows:,} texts written to {out}")
+        output.next_steps(output.command("explain", model, "--text", "…"))
+
+
+def _describe_job(model: Path, source: str, column: str, shape: dict[str, Any]) -> dict[str, Any]:
+    """Describe what ``lamatext predict`` computes, to decide whether finished parts are reused."""
+    from lamatext.runtime.prediction_parts import describe_job
+    from lamatext.saved.format import load_config, model_hash
+
+    config = load_config(model)
+    identity = {"hash": model_hash(model, config), "version": config.get("saved", "")}
+    return describe_job(source, text_column=column, model=identity, options=shape)
+
+
+def _write_stream(
+    labelled: Iterator["pa.RecordBatch"],
+    path: Path | None,
+    kind: str,
+    progress: Progress,
+    *,
+    safe_csv: bool,
+) -> int:
+    """Write the predictions for stdin and ``--text``, or those that go to stdout or a FIFO."""
+    from lamatext.data.writers import open_writer
+
+    if path is None and sys.stdout.isatty():
         labelled = map(_visible_batch, labelled)
     rows = 0
-    kind = "jsonl" if as_json else "csv"
-    with (
-        output.progress(quiet=quiet or out is None) as progress,
-        open_writer(out, kind, safe_csv=safe_csv) as write,
-    ):
-        progress.stage("predicting")
+    with open_writer(path, kind, safe_csv=safe_csv) as write:
         for batch in labelled:
             write(batch)
             rows += len(batch)
             progress.advance(len(batch), f"{rows:,} texts")
-    if out is not None and not quiet:
-        output.message(f"Labels of {rows:,} texts written to {out}")
-        output.next_steps(output.command("explain", model, "--text", "…"))
+    return rows
 
 
 def _table_of(texts: list[str]) -> tuple[str, Iterator["pa.RecordBatch"]]:

@@ -32,8 +32,8 @@ def open_writer(
         safe_csv: whether to write cells that a spreadsheet would run as formulas as text.
     """
     format = default_format if path is None else output_format(path, default_format)
-    if safe_csv and format not in ("csv", "tsv"):
-        raise ConfigError(f"--safe-csv: expected CSV or TSV output, got {format}. Leave it out.")
+    if safe_csv:
+        check_safe_csv(format)
     if path is None:
         with _writer(sys.stdout.buffer, format, safe_csv) as write:
             yield write
@@ -44,6 +44,12 @@ def open_writer(
         _writer(file, format, safe_csv) as write,
     ):
         yield write
+
+
+def check_safe_csv(format: str) -> None:
+    """Check that a writer of this format has cells that a spreadsheet could run as formulas."""
+    if format not in ("csv", "tsv"):
+        raise ConfigError(f"--safe-csv: expected CSV or TSV output, got {format}. Leave it out.")
 
 
 def output_format(path: Path, default: str = "csv") -> str:

@@ -14,6 +14,7 @@ Loading executes nothing: the folder holds JSON, text, tensors and a graph of kn
 ``docs/format.md`` specifies every file.
 """
 
+import hashlib
 import json
 import zlib
 from os import PathLike
@@ -207,6 +208,24 @@ def ngrams_file(folder: Path) -> Path:
 def folder_size(folder: Path) -> int:
     """Return the total size in bytes of the files in a folder that belong to the saved format."""
     return sum((folder / name).stat().st_size for name in FILES if (folder / name).is_file())
+
+
+def model_hash(folder: Path, config: Config) -> str:
+    """Return the SHA-256 hash of everything in a saved model folder that determines predictions.
+
+    These are the tensors, the tokenizer, the vocabulary and the settings and labels in
+    ``config.json``; not the metrics, the model card and the facts about the training run.
+    """
+    facts = {key: value for key, value in config.items() if key not in _NOT_HASHED}
+    digest = hashlib.sha256(json.dumps(facts, sort_keys=True).encode())
+    for name in (WEIGHTS, NGRAMS, NGRAMS_OF_FORMAT_1, TOKENIZER, VOCAB):
+        if (folder / name).is_file():
+            content = (folder / name).read_bytes()
+            digest.update(f"{name} {len(content)}\n".encode() + content)
+    return digest.hexdigest()
+
+
+_NOT_HASHED = {"format", "lamatext", "saved", "files", "data", "versions", "parameters", "training"}
 
 
 def checksum(path: Path) -> int:

@@ -64,7 +64,8 @@ def check_config_types(path: Path, config: Mapping[str, Any]) -> None:
     Raises:
         ModelError: a section or a field of it has another type.
     """
-    _check_type(path, "lamatext", config.get("lamatext", ""), STRING)
+    for name in ("lamatext", "saved"):
+        _check_type(path, name, config.get(name, ""), STRING)
     for name in ("data", "training", "versions", "parameters", "architecture"):
         if name in config:
             _check_type(path, name, config[name], OBJECT)

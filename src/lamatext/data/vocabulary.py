@@ -1,6 +1,6 @@
 """Vocabulary: the words that a model knows and their ids."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
 import numpy as np
@@ -34,6 +34,10 @@ class Vocabulary:
         return cls(
             [types[i] for i in sorted(frequent.tolist(), key=lambda i: (-counts[i], types[i]))]
         )
+
+    def extended(self, words: Iterable[str]) -> "Vocabulary":
+        """Return the vocabulary with further words at its end; known ones are not repeated."""
+        return Vocabulary([*self.ids, *dict.fromkeys(w for w in words if w not in self.ids)])
 
     def to_text(self) -> str:
         """Return the vocabulary as text with one word per line, in the order of the ids."""

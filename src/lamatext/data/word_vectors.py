@@ -41,6 +41,11 @@ def make_vectors(
     return vectors
 
 
+def is_pretrained_encoder(word_vectors: str) -> bool:
+    """Return whether ``text.word_vectors`` names a pretrained encoder: minilm or a folder."""
+    return word_vectors == "minilm" or Path(word_vectors).is_dir()
+
+
 def random_vectors(size: int, width: int, seed: int) -> Vectors:
     """Draw random word vectors from a normal distribution, with zeros for the padding id.
 
@@ -104,6 +109,24 @@ def train_word2vec(
     return vectors
 
 
+def frequent_words(path: Path, count: int) -> list[str]:
+    """Return the first words of a file of word vectors, which usually are the most frequent ones.
+
+    The file is in GloVe or word2vec format, compressed or not.
+    """
+    words: list[str] = []
+    if count == 0 or not path.is_file():
+        return words
+    for number, line in chain.from_iterable(block.lines() for block in read_blocks(str(path))):
+        word, _, values = line.rstrip().partition(" ")
+        if number == 1 and values.isdigit():
+            continue  # the header of word2vec
+        words.append(word)
+        if len(words) == count:
+            break
+    return words
+
+
 def read_vectors(path: Path, vocabulary: Vocabulary, width: int, seed: int) -> tuple[Vectors, int]:
     """Read word vectors from a text file in GloVe or word2vec format, compressed or not.
 
@@ -112,8 +135,8 @@ def read_vectors(path: Path, vocabulary: Vocabulary, width: int, seed: int) -> t
     """
     if not path.is_file():
         raise ConfigError(
-            f"text.word_vectors = {str(path)!r}: no such file. "
-            "Use word2vec, random, or a GloVe/word2vec text file."
+            f"text.word_vectors = {str(path)!r}: no such file. Use word2vec, random, minilm, the "
+            "folder of a pretrained encoder, or a GloVe/word2vec text file."
         )
     vectors, matched = random_vectors(len(vocabulary), width, seed), 0
     for number, line in chain.from_iterable(block.lines() for block in read_blocks(str(path))):

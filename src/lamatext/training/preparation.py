@@ -1,6 +1,7 @@
 """Preparation of a training run: vocabulary, encoded texts, word vectors, initial network."""
 
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -10,10 +11,16 @@ from torch import nn
 from lamatext.data.cache import Arrays, cached, fingerprint
 from lamatext.data.splits import Split
 from lamatext.data.text_encoder import Encoder, TextEncoder
-from lamatext.data.token_ids import TokenIds
+from lamatext.data.token_ids import FIRST_WORD, TokenIds
 from lamatext.data.tokenizer import TokenizedTexts, Tokenizer, make_tokenizer, tokenize
 from lamatext.data.vocabulary import Vocabulary
-from lamatext.data.word_vectors import Vectors, make_vectors
+from lamatext.data.word_vectors import (
+    Vectors,
+    frequent_words,
+    is_pretrained_encoder,
+    make_vectors,
+    random_vectors,
+)
 from lamatext.nn.network import build_network
 from lamatext.progress import SILENT, Progress
 from lamatext.settings import Recipe, TextSettings
@@ -66,7 +73,9 @@ def prepare_run(  # noqa: PLR0913 - data, recipe, and what the caller has alread
     size = DatasetSize(len(split.train), int(counts.sum()), seen_once, classes)
     recipe = resolve_auto_settings(recipe, size)
     text = recipe.text
+    tokenizer = tokenizer or make_tokenizer(text.tokenizer, lower=text.lowercase)
     vocabulary = Vocabulary.from_counts(texts.types, counts, min_count=int(text.min_count))
+    vocabulary = vocabulary.extended(_extra_words(text, tokenizer))
     token_ids = encode_tokens(texts, vocabulary, text)
     if word_vectors is None:
         word_vectors = _initial_vectors(recipe, vocabulary, token_ids.take(split.train), progress)
@@ -76,7 +85,6 @@ def prepare_run(  # noqa: PLR0913 - data, recipe, and what the caller has alread
     )
     with torch.no_grad():
         network.embedding.weight.copy_(torch.from_numpy(word_vectors))
-    tokenizer = tokenizer or make_tokenizer(text.tokenizer, lower=text.lowercase)
     encoder = TextEncoder(tokenizer, vocabulary, text.rare_words, text.max_words, text.last_words)
     return PreparedRun(recipe, network, encoder, token_ids, texts)
 
@@ -129,6 +137,39 @@ def encode_tokens(tokens: TokenizedTexts, vocabulary: Vocabulary, text: TextSett
     )
 
 
+def _extra_words(text: TextSettings, tokenizer: Tokenizer) -> list[str]:
+    """Return frequent words that a prepared vocabulary has even if the training texts lack them.
+
+    Only words that the tokenizer leaves whole are of use.
+    """
+    if text.extra_words == 0 or text.word_vectors in ("word2vec", "random"):
+        return []
+    if is_pretrained_encoder(text.word_vectors):
+        from lamatext.nn.pretrained_vectors import pretrained_word_list
+
+        words = pretrained_word_list(text.word_vectors)[: text.extra_words]
+    else:
+        words = frequent_words(Path(text.word_vectors), text.extra_words)
+    return [word for word in words if tokenizer.words(word) == [word]]
+
+
+def _encoder_vectors(text: TextSettings, vocabulary: Vocabulary, progress: Progress) -> Vectors:
+    """Compute the word vectors of a pretrained encoder for a training run, caching them on disk."""
+    from lamatext.nn.pretrained_vectors import pretrained_word_vectors
+
+    def compute() -> Arrays:
+        vectors = random_vectors(len(vocabulary), text.vector_width, seed=0)
+        words = vocabulary.words[FIRST_WORD:]
+        if words:
+            vectors[FIRST_WORD:] = pretrained_word_vectors(
+                text.word_vectors, words, width=text.vector_width, progress=progress
+            )
+        return {"vectors": vectors.astype(np.float16)}
+
+    key = fingerprint("1", text.word_vectors, text.vector_width, vocabulary.words)
+    return cached("encoder-vectors", key, compute)["vectors"].astype(np.float32)
+
+
 def _initial_vectors(
     recipe: Recipe, vocabulary: Vocabulary, token_ids: TokenIds, progress: Progress
 ) -> Vectors:
@@ -139,6 +180,8 @@ def _initial_vectors(
         vectors = make_vectors(text, vocabulary, token_ids, seed=seed, progress=progress)
         return {"vectors": vectors.astype(np.float16)}  # enough digits for initial values
 
+    if is_pretrained_encoder(text.word_vectors):
+        return _encoder_vectors(text, vocabulary, progress)
     if text.word_vectors != "word2vec":
         return make_vectors(text, vocabulary, token_ids, seed=seed, progress=progress)
     settings = text.model_dump_json(include={"vector_width", *_WORD2VEC_SETTINGS})

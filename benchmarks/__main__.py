@@ -34,6 +34,7 @@ BENCHMARKS = {
 ACCURACY_COMMANDS = {
     "leaderboard": "leaderboard",
     "costs": "costs",
+    "coverage": "coverage",
     "ablation": "recipe_ablation",
     "extra-datasets": "extra_datasets",
     "tables": "leaderboard_tables",

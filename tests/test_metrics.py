@@ -6,7 +6,13 @@ import pytest
 from numpy.typing import NDArray
 from sklearn import metrics as theirs
 
-from lamatext.metrics import BINS, score
+from lamatext.metrics import (
+    BINS,
+    accuracy_over_coverage,
+    find_threshold,
+    score,
+    wilson_interval,
+)
 
 
 def made_up(texts: int, classes: int, seed: int) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -74,3 +80,72 @@ def test_scores_are_plain_values_for_json() -> None:
     found = score(["a", "b"], np.array([0, 1]), np.array([[0.9, 0.1], [0.2, 0.8]]))
 
     assert json.loads(json.dumps(found.as_dict()))["accuracy"] == 1
+
+
+def test_a_wilson_interval_contains_the_fraction_and_narrows_with_more_texts() -> None:
+    low, high = wilson_interval(0.8, 100)
+    closer = wilson_interval(0.8, 10_000)
+
+    assert low == pytest.approx(0.711, abs=0.001)  # calculated by hand
+    assert high == pytest.approx(0.867, abs=0.001)
+    assert low < closer[0] < 0.8 < closer[1] < high
+    assert wilson_interval(1.0, 5)[1] == 1.0
+
+
+def test_accuracy_over_coverage_is_the_accuracy_of_the_texts_at_or_above_each_threshold() -> None:
+    truth, probabilities = made_up(400, 3, seed=1)
+    confidence, correct = probabilities.max(axis=1), probabilities.argmax(axis=1) == truth
+
+    coverage = score(["a", "b", "c"], truth, probabilities).coverage
+
+    assert coverage[-1].answered == 1.0
+    assert coverage[-1].accuracy == pytest.approx(correct.mean())
+    assert [point.answered for point in coverage] == [n / 100 for n in range(5, 101)]
+    for point in coverage:
+        answered = confidence >= point.threshold
+        assert point.answered == answered.mean()
+        assert point.accuracy == pytest.approx(correct[answered].mean())
+        assert point.low < point.accuracy <= point.high
+
+
+def test_texts_with_the_same_confidence_are_answered_together() -> None:
+    confidence = np.array([0.9] * 6 + [0.5] * 4)
+    correct = np.array([True] * 5 + [False] + [True] * 2 + [False] * 2)
+
+    coverage = accuracy_over_coverage(confidence, correct)
+
+    assert [(point.threshold, point.answered) for point in coverage[:2]] == [(0.9, 0.6), (0.5, 1.0)]
+    assert coverage[0].accuracy == pytest.approx(5 / 6)
+
+
+def test_the_lowest_threshold_that_reaches_the_target_is_found() -> None:
+    confidence = np.linspace(1.0, 0.5, 200)
+    correct = np.array([True] * 150 + [False] * 50)
+    coverage = accuracy_over_coverage(confidence, correct)
+
+    point = find_threshold(coverage, 0.9)
+
+    assert point is not None
+    assert point.answered == 0.83  # 150 of 166 texts are correct
+    assert find_threshold(coverage, 0.5) == coverage[-1]
+    assert find_threshold(accuracy_over_coverage(confidence, ~correct), 0.9) is None
+
+
+@pytest.mark.parametrize(
+    ("texts", "skew", "target"), [(200, 3, 0.95), (550, 30, 0.98), (2000, 1, 0.75)]
+)
+def test_the_interval_covers_the_accuracy_on_new_texts_though_the_threshold_was_chosen(
+    texts: int, skew: int, target: float
+) -> None:
+    draw = np.random.default_rng(0)
+    new = 0.5 + 0.5 * draw.beta(skew, 1, 100_000)
+    covered = []
+    for _ in range(300):
+        confidence = 0.5 + 0.5 * draw.beta(skew, 1, texts)
+        correct = draw.random(texts) < confidence - 0.02  # slightly overconfident
+        point = find_threshold(accuracy_over_coverage(confidence, correct), target)
+        if point is not None:
+            truth = (new[new >= point.threshold] - 0.02).mean()
+            covered.append(point.low <= truth <= point.high)
+
+    assert np.mean(covered) >= 0.95

@@ -1,8 +1,9 @@
-"""Metrics of a classifier: accuracy, F1, log loss, confusion matrix and calibration error.
+"""Metrics of a classifier: accuracy, F1, log loss, confusion, calibration, accuracy over coverage.
 
 Everything is computed with numpy alone.  Shapes: n texts, C classes.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
@@ -10,6 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 BINS = 15  # of the reliability diagram and the calibration error
+MIN_ANSWERED = 5  # percent of the texts that a threshold must leave answered
+SIMULTANEOUS_Z = 3.02  # 95 % for 20 intervals together (Bonferroni); nearby thresholds correlate
 
 Floats = NDArray[np.float64]
 Numbers = NDArray[np.int64]  # class indices or counts
@@ -36,6 +39,17 @@ class Reliability:
 
 
 @dataclass(frozen=True, slots=True)
+class CoveragePoint:
+    """Accuracy on the texts whose largest probability reaches a threshold."""
+
+    threshold: float
+    answered: float  # share of the texts that reach it
+    accuracy: float  # on the answered texts
+    low: float  # 95 % confidence interval of the accuracy
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
 class Scores:
     """All metrics of a classifier on a test set, as ``lamatext evaluate`` shows them."""
 
@@ -47,6 +61,7 @@ class Scores:
     classes: list[ClassScores]
     confusion: list[list[int]]  # [true][predicted]
     reliability: Reliability
+    coverage: list[CoveragePoint]  # from the highest threshold to 0
 
     def as_dict(self) -> dict[str, object]:
         """Return all metrics as a JSON-compatible dictionary."""
@@ -73,6 +88,7 @@ def score(labels: Sequence[object], truth: Numbers, probabilities: Floats) -> Sc
         classes=classes,
         confusion=confusion.tolist(),
         reliability=reliability,
+        coverage=accuracy_over_coverage(probabilities.max(axis=1), predicted == truth),
     )
 
 
@@ -122,3 +138,42 @@ def calibration_error(reliability: Reliability) -> float:
     texts = np.array(reliability.texts)
     gaps = np.abs(np.array(reliability.confidence) - np.array(reliability.accuracy))
     return float((gaps * texts).sum() / texts.sum())
+
+
+def accuracy_over_coverage(confidence: Floats, correct: NDArray[np.bool_]) -> list[CoveragePoint]:
+    """Compute the accuracy on the most confident 5 %, 6 %, … and 100 % of the texts.
+
+    The 95 % intervals hold for all thresholds together, so a threshold may be chosen by looking at
+    the accuracies: the interval of the chosen one still covers its accuracy on new texts.
+
+    Args:
+        confidence: largest probability of each text (n,).
+        correct: whether the predicted class is the true one (n,).
+    """
+    order = np.argsort(-confidence, kind="stable")
+    ascending, hits = confidence[order][::-1], np.cumsum(correct[order])
+    points: list[CoveragePoint] = []
+    for percent in range(MIN_ANSWERED, 101):
+        kth = max(1, -(-len(order) * percent // 100))
+        threshold = float(confidence[order[kth - 1]]) if percent < 100 else 0.0
+        if points and threshold == points[-1].threshold:
+            continue
+        answered = len(order) - int(np.searchsorted(ascending, threshold))  # with those that tie
+        accuracy = float(hits[answered - 1] / answered)
+        interval = wilson_interval(accuracy, answered, z=SIMULTANEOUS_Z)
+        points.append(CoveragePoint(threshold, answered / len(order), accuracy, *interval))
+    return points
+
+
+def find_threshold(coverage: Sequence[CoveragePoint], target: float) -> CoveragePoint | None:
+    """Return the lowest threshold whose accuracy over coverage reaches ``target``, if any does."""
+    return next((point for point in reversed(coverage) if point.accuracy >= target), None)
+
+
+def wilson_interval(fraction: float, count: int, *, z: float = 1.96) -> tuple[float, float]:
+    """Compute the Wilson confidence interval of a fraction of ``count`` texts, by default 95 %."""
+    middle = (fraction + z * z / (2 * count)) / (1 + z * z / count)
+    variance = fraction * (1 - fraction) / count + z * z / (4 * count**2)
+    half = z * math.sqrt(variance) / (1 + z * z / count)
+    low, high = max(middle - half, 0.0), min(middle + half, 1.0)
+    return min(low, fraction), max(high, fraction)  # despite rounding

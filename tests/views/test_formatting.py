@@ -1,5 +1,3 @@
-import pytest
-
 from lamatext.views.formatting import (
     accuracy_comparison,
     escaped,
@@ -7,7 +5,6 @@ from lamatext.views.formatting import (
     percent,
     plural,
     share,
-    wilson_interval,
 )
 from lamatext.views.html_templates import render_template
 
@@ -20,16 +17,6 @@ def test_numbers_are_formatted_with_their_units() -> None:
     assert file_size(12_000) == "12.0 kB"
     assert share(0.00004) == "4e-05"
     assert share(0.0) == "0.000"
-
-
-def test_a_wilson_interval_contains_the_fraction_and_narrows_with_more_texts() -> None:
-    low, high = wilson_interval(0.8, 100)
-    closer = wilson_interval(0.8, 10_000)
-
-    assert low == pytest.approx(0.711, abs=0.001)  # calculated by hand
-    assert high == pytest.approx(0.867, abs=0.001)
-    assert low < closer[0] < 0.8 < closer[1] < high
-    assert wilson_interval(1.0, 5)[1] == 1.0
 
 
 def test_a_comparison_calls_a_tie_a_tie_and_chance_chance() -> None:

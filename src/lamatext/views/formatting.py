@@ -106,15 +106,6 @@ def summed(explanation: "Explanation", column: int) -> str:
     )
 
 
-def wilson_interval(fraction: float, count: int) -> tuple[float, float]:
-    """Return the 95 % Wilson confidence interval to show with a fraction of ``count`` texts."""
-    z = 1.96
-    middle = (fraction + z * z / (2 * count)) / (1 + z * z / count)
-    variance = fraction * (1 - fraction) / count + z * z / (4 * count**2)
-    half = z * math.sqrt(variance) / (1 + z * z / count)
-    return max(middle - half, 0.0), min(middle + half, 1.0)
-
-
 def accuracy_comparison(own: tuple[str, float], other: tuple[str, float], texts: int) -> str:
     """Format a sentence that compares the accuracy of two models on the same test texts.
 

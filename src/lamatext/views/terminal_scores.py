@@ -1,4 +1,4 @@
-"""Scores in the terminal: per-class table, confusion, calibration, faithfulness, leaderboard."""
+"""Scores in the terminal: classes, confusion, calibration, coverage, faithfulness, leaderboard."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from lamatext.explain.faithfulness import Faithfulness
-from lamatext.metrics import Reliability, Scores
-from lamatext.views.formatting import accuracy_comparison, file_size
+from lamatext.metrics import CoveragePoint, Reliability, Scores
+from lamatext.views.formatting import accuracy_comparison, file_size, percent
 from lamatext.views.terminal_table import terminal_table
 
 if TYPE_CHECKING:
@@ -30,6 +30,18 @@ def show_scores(console: Console, scores: Scores, texts_per_second: float) -> No
     console.print(terminal_table(("class", "precision", "recall", "F1", "texts"), rows))
     _show_confusion(console, scores)
     _show_reliability(console, scores.reliability)
+    _show_coverage(console, scores.coverage)
+
+
+def show_threshold(console: Console, point: CoveragePoint, target: float, texts: int) -> None:
+    """Print the threshold found for a target accuracy to the terminal, with its interval."""
+    console.print(
+        f"\nTarget accuracy {percent(target)}: answer if the probability is at least "
+        f"{point.threshold:.4f}, otherwise unsure.\n"
+        f"On these {texts:,} texts {percent(point.answered)} are answered, with an accuracy of "
+        f"{percent(point.accuracy)} (95 % interval {percent(point.low)} to {percent(point.high)}, "
+        "which allows for choosing the threshold on the same texts)."
+    )
 
 
 def show_faithfulness(console: Console, faithfulness: Faithfulness) -> None:
@@ -122,3 +134,20 @@ def _show_reliability(console: Console, reliability: Reliability) -> None:
     table = terminal_table(("probability", "accuracy", "texts", ""), rows)
     table.columns[3].justify = "left"
     console.print(table)
+
+
+def _show_coverage(console: Console, coverage: Sequence[CoveragePoint]) -> None:
+    console.print("\nAccuracy over coverage: if only the most confident texts are answered")
+    steps = range(1, 11)  # tenths of the texts
+    nearest = [min(coverage, key=lambda p: abs(p.answered - tenths / 10)) for tenths in steps]
+    rows = [
+        (
+            percent(point.answered),
+            f"{point.threshold:.3f}",
+            f"{point.accuracy:.3f}",
+            f"{point.low:.3f} to {point.high:.3f}",
+        )
+        for point in dict.fromkeys(reversed(nearest))
+    ]
+    columns = ("answered", "probability at least", "accuracy", "95 % interval")
+    console.print(terminal_table(columns, rows))

@@ -8,13 +8,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from lamatext.explain.faithfulness import GRADIENTS, RANDOM, VERDICT_SHARE, Order
-from lamatext.views.formatting import (
-    accuracy_comparison,
-    file_size,
-    percent,
-    plural,
-    wilson_interval,
-)
+from lamatext.metrics import wilson_interval
+from lamatext.views.formatting import accuracy_comparison, file_size, percent, plural
 from lamatext.views.report.collect import Findings
 from lamatext.views.report.examples import example_values
 from lamatext.views.svg_charts import Chart, Line, count_axis, percent_axis, value_axis
@@ -175,7 +170,37 @@ def calibration_section(findings: Findings) -> Values:
         head=("predicted probability", "accuracy", "texts"),
         rows=[(percent(c), percent(a), f"{n:,}") for c, a, n in pairs],
     )
-    return {"error": error, "verdict": verdict, "chart": chart}
+    return {"error": error, "verdict": verdict, "charts": [chart, _coverage_chart(findings)]}
+
+
+def _coverage_chart(findings: Findings) -> Chart:
+    """Return the report's chart of accuracy over coverage."""
+    points = findings.scores.coverage[::-1]
+    half = min(points, key=lambda point: abs(point.answered - 0.5))
+    return Chart(
+        "chart-coverage",
+        "Accuracy if it answers only when it is sure",
+        f"On the most confident {percent(half.answered, 0)} of the texts the accuracy is "
+        f"{percent(half.accuracy)}, on all texts {percent(findings.scores.accuracy)}.",
+        percent_axis("share of texts answered"),
+        value_axis("accuracy", [end for p in points for end in (p.low, p.high)], "{:.0%}", limit=1),
+        [Line(
+            "accuracy",
+            [(point.answered, point.accuracy) for point in points],
+            1,
+            band=[(point.low, point.high) for point in points],
+        )],
+        head=("texts answered", "probability at least", "accuracy", "95 % interval"),
+        rows=[
+            (
+                percent(point.answered, 0),
+                f"{point.threshold:.3f}",
+                percent(point.accuracy),
+                f"{percent(point.low)} to {percent(point.high)}",
+            )
+            for point in points
+        ],
+    )  # fmt: skip
 
 
 def mistakes_section(findings: Findings) -> Values:

@@ -15,10 +15,10 @@ const bytes = text => {
   return buffer.buffer.slice(buffer.byteOffset, buffer.byteOffset + buffer.length);
 };
 const calls = {
-  tokenize({ text, lowercase }) {
-    const encoder = new Encoder([], { lowercase, rare_words: "unknown", max_words: null });
+  tokenize({ text, lowercase, version }) {
+    const encoder = new Encoder([], { tokenizer_version: version, lowercase, rare_words: "unknown", max_words: null });
     return { words: encoder.encode(text).words,
-      spans: spansOf(text).map(span => span.map(at => codePoints(text, at))) };
+      spans: spansOf(text, version).map(span => span.map(at => codePoints(text, at))) };
   },
   hash({ words, longest, characters }) {
     const key = ngram => [ngram.key, ngram.first, ngram.width];

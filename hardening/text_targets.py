@@ -8,7 +8,7 @@ from pathlib import Path
 from hardening.fuzz_target import FindingError, FuzzTarget
 from hardening.mutation import UNUSUAL_TEXT
 from hardening.node_process import NodeProcess
-from lamatext.data.tokenizer import WordTokenizer
+from lamatext.data.tokenizer import TOKENIZER_VERSION, WordTokenizer
 from lamatext.ngrams.hashing import NgramSpec, hash_ngrams
 from lamatext.recipes import load_recipe, parse_assignments, resolve_recipe
 from lamatext.settings import Recipe, setting_names
@@ -17,6 +17,7 @@ WORD_NGRAMS, CHARACTER_NGRAMS = 3, (2, 5)
 TEXTS = (
     "A good film, isn't it? 3.14 rock'n'roll",
     "ΣΟΦΟΣ İstanbul ẞ ǅ naïve cafe\u0301 東京 好きです 한국어 हिन्दी نص\u200cها",
+    "ภาษาไทยน้ำดีๆ๒๕ ພາສາລາວນ້ຳ ភាសាខ្មែរ មន្តលេះ မြန်မာ ന്\u200d 葛\U000e0100 𑀓𑀼",
     "😀👍🏽👩\u200d👩\u200d👧🇩🇪🇫🇷🇺 ❤️ 1️⃣ ½² <b>&amp;</b> \x00\x1b[31m\x85\xa0\u2028\ufeff",
 )
 RECIPES = (
@@ -83,13 +84,15 @@ def check_tokenizer(data: bytes) -> None:
     """Compare the words and spans of a text in Python and in JavaScript."""
     text = decode_text(data)
     lowercase = not (data[:1] and data[0] & 4)
-    tokenizer = WordTokenizer(lower=lowercase)
+    version = 1 if data[:1] and data[0] & 8 else TOKENIZER_VERSION
+    tokenizer = WordTokenizer(lower=lowercase, version=version)
     words, spans = tokenizer.words(text), tokenizer.spans(text)
     if len(words) != len(spans):
         raise FindingError(f"not one span per word: {text!a}")
     if not lowercase and words != [text[start:end] for start, end in spans]:
         raise FindingError(f"words differ from their spans: {text!a}")
-    answer = node().call("tokenize", {"text": text, "lowercase": lowercase})
+    value = {"text": text, "lowercase": lowercase, "version": version}
+    answer = node().call("tokenize", value)
     if answer["words"] != words or [tuple(span) for span in answer["spans"]] != spans:
         raise FindingError(f"JavaScript differs: {text!a}: {words} {answer['words']}")
 

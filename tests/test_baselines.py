@@ -49,6 +49,18 @@ def test_a_baseline_predicts_one_probability_per_class(name: str) -> None:
     assert baseline.labels.decode(probabilities.argmax(axis=1)).tolist() == ["a", "c", "b"] * 20
 
 
+@pytest.mark.parametrize("name", ["tfidf", "tfidf-svc", "tfidf-chars"])
+def test_tfidf_reads_characters_in_scripts_without_spaces(name: str) -> None:
+    start, end = "หนังเรื่องนี้ที่ฉันดูเมื่อวาน", "สำหรับทุกคนในครอบครัว"
+    texts = [
+        f"{start}{verdict}{number}{end}" for number in range(40) for verdict in ("ดีมาก", "แย่มาก")
+    ]
+    data = dataset(texts, ["good", "bad"] * 40)
+    train, test = data.take(np.arange(40)), data.take(np.arange(40, 80))
+
+    assert train_baseline(name, train).evaluate(test).accuracy == 1
+
+
 def test_a_test_label_that_was_not_trained_on_is_refused() -> None:
     baseline = train_baseline("tfidf", dataset(*reviews(20)))
 

@@ -17,12 +17,14 @@ from numpy.typing import NDArray
 
 from lamatext.data.dataset import Dataset
 from lamatext.data.labels import ClassIndices, LabelEncoder
-from lamatext.data.tokenizer import WordTokenizer
+from lamatext.data.tokenizer import WordTokenizer, is_unspaced
 from lamatext.errors import ConfigError, require
 from lamatext.metrics import Scores, score
 
 Texts = Sequence[str]
 Floats = NDArray[np.float64]
+
+SCRIPT_TEXTS = 1000  # texts from which a baseline recognizes a script without spaces
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,21 +134,32 @@ class TfidfLinear:
     """
 
     def __init__(self, linear: str, *, words: tuple[int, int], characters: bool = False) -> None:
-        text = require("sklearn.feature_extraction.text", extra="train", purpose="TF-IDF")
-        pipeline = require("sklearn.pipeline", extra="train", purpose="TF-IDF")
-        common = {"sublinear_tf": True, "min_df": 2}
-        vectorizers = [("words", text.TfidfVectorizer(ngram_range=words, **common))]
-        if characters:
-            by_character = text.TfidfVectorizer(analyzer="char_wb", ngram_range=(2, 5), **common)
-            vectorizers.append(("characters", by_character))
-        svm_c = 0.5 if characters else 1.0
-        self._pipeline = pipeline.make_pipeline(
-            pipeline.FeatureUnion(vectorizers), _make_linear_model(linear, svm_c)
-        )
+        self._text = require("sklearn.feature_extraction.text", extra="train", purpose="TF-IDF")
+        self._linear, self._words, self._characters = linear, words, characters
+        self._pipeline: Any = None
 
     def fit(self, texts: Texts, labels: ClassIndices) -> None:
-        """Train the TF-IDF baseline on texts and their class indices."""
+        """Train the TF-IDF baseline on texts and their class indices.
+
+        Texts in scripts without spaces are read as runs of one to four characters.
+        """
+        pipeline = require("sklearn.pipeline", extra="train", purpose="TF-IDF")
+        svm_c = 0.5 if self._characters else 1.0
+        self._pipeline = pipeline.make_pipeline(
+            pipeline.FeatureUnion(self._vectorizers(is_unspaced(" ".join(texts[:SCRIPT_TEXTS])))),
+            _make_linear_model(self._linear, svm_c),
+        )
         self._pipeline.fit(texts, labels)
+
+    def _vectorizers(self, by_character: bool) -> list[tuple[str, Any]]:
+        vectorizer, common = self._text.TfidfVectorizer, {"sublinear_tf": True, "min_df": 2}
+        if by_character:
+            return [("characters", vectorizer(analyzer="char", ngram_range=(1, 4), **common))]
+        vectorizers = [("words", vectorizer(ngram_range=self._words, **common))]
+        if self._characters:
+            in_words = vectorizer(analyzer="char_wb", ngram_range=(2, 5), **common)
+            vectorizers.append(("characters", in_words))
+        return vectorizers
 
     def predict_proba(self, texts: Texts) -> Floats:
         """Predict the class probabilities of texts with the TF-IDF baseline.

@@ -40,6 +40,9 @@ class TextSettings(Settings):
 
     tokenizer: Literal["words", "spacy"] = "words"
     """``words``: our own tokenizer; ``spacy``: spaCy's English tokenizer, as in the paper."""
+    tokenizer_version: Literal[1, 2] = 2
+    """The rules of the tokenizer ``words``: 2 also splits Thai, Lao, Khmer and Burmese, which are
+    written without spaces, into grapheme clusters; 1 is for models saved before."""
     lowercase: bool = True
     """Convert all texts to lower case."""
     min_count: CountOrAuto = 5

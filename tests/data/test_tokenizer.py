@@ -11,6 +11,7 @@ from lamatext.data.tokenizer import (
     TokenizedTexts,
     Tokenizer,
     WordTokenizer,
+    is_unspaced,
     make_tokenizer,
     tokenize,
 )
@@ -26,6 +27,12 @@ CASES = [
     ("می\u200cخواهم خوب", ["می\u200cخواهم", "خوب"]),
     ("电影 很好", ["电", "影", "很", "好"]),
     ("か\u3099き", ["か\u3099", "き"]),
+    ("ภาษาไทย น้ำดีๆ ๒๕๖๓", [*"ภาษาไทย", "น้ำ", "ดี", "ๆ", "๒๕๖๓"]),
+    ("ພາສາລາວ ນ້ຳ", [*"ພາສາລາວ", "ນ້ຳ"]),
+    ("ភាសាខ្មែរ ស្រី", ["ភា", "សា", "ខ្មែ", "រ", "ស្រី"]),
+    ("မြန်မာ မန္တလေး ၁၂", ["မြ", "န်", "မာ", "မ", "န္တ", "လေး", "၁၂"]),
+    ("ന്\u200d अ क्\u200dष", ["ന്\u200d", "अ", "क्\u200dष"]),
+    ("葛\U000e0100城 𑀓𑀼", ["葛\U000e0100", "城", "𑀓𑀼"]),
     ("ΟΔΥΣΣΕΥΣ Σ", ["οδυσσευς", "σ"]),
     ("İstanbul", ["i\u0307stanbul"]),
     ("👍 👍🏽 ❤️!", ["👍", "👍🏽", "❤️", "!"]),
@@ -39,6 +46,39 @@ CASES = [
 @pytest.mark.parametrize(("text", "words"), CASES)
 def test_words_are_runs_of_letters_and_single_other_characters(text: str, words: list[str]) -> None:
     assert WordTokenizer().words(text) == words
+
+
+@settings(deadline=None)
+@given(st.text(st.sampled_from("กนเำ้าຳນខរ្ែြမတ္ာ葛अ्ि👩😀\u200c\u200d\u0301\ufe0f\U000e0100a'")))
+def test_marks_and_joiners_begin_a_word_only_at_the_beginning_or_after_white_space(
+    text: str,
+) -> None:
+    for start, _ in WordTokenizer().spans(text):
+        is_mark = unicodedata.category(text[start])[0] == "M" or text[start] in "\u200c\u200d"
+
+        assert not is_mark or start == 0
+
+
+def test_version_1_reads_the_scripts_of_southeast_asia_as_before() -> None:
+    old = WordTokenizer(version=1)
+
+    assert old.words("ภาษาไทย ខ្មែរ 电影 ന്\u200d") == ["ภาษาไทย", "ខ្មែរ", "电", "影", "ന്", "\u200d"]
+
+
+@pytest.mark.parametrize(
+    ("text", "unspaced"),
+    [
+        ("ภาษาไทย 2020 a", True),
+        ("电影很好 good", False),
+        ("好きです", True),
+        ("हिन्दी", False),
+        ("", False),
+    ],
+)
+def test_most_letters_decide_whether_a_text_is_written_without_spaces(
+    text: str, unspaced: bool
+) -> None:
+    assert is_unspaced(text) is unspaced
 
 
 @settings(deadline=None)  # the pattern is compiled in the first call

@@ -8,6 +8,7 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from lamatext import Predictor, TextClassifier
+from lamatext.data.text_encoder import TextEncoder
 from lamatext.errors import ModelError
 from lamatext.saved.format import (
     CONFIG,
@@ -19,6 +20,7 @@ from lamatext.saved.format import (
     saved_recipe,
 )
 from lamatext.settings import setting_names
+from lamatext.views.web_model import describe_model
 from tests.corpora import TINY, reviews
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
@@ -223,6 +225,17 @@ def test_a_model_of_format_1_predicts_the_same_probabilities(
     np.testing.assert_allclose(
         model.predict_proba(expected["texts"]), expected["probabilities"], atol=1e-5
     )
+
+
+def test_an_older_model_keeps_the_tokenizer_that_it_was_trained_with(tmp_path: Path) -> None:
+    old = TextClassifier.load(FIXTURES / "format-1")
+    old.save(tmp_path)
+
+    for folder in (FIXTURES / "format-1", tmp_path):
+        encoder = Predictor.load(folder).encoder
+        assert isinstance(encoder, TextEncoder)
+        assert encoder.tokenizer.words("ภาษาไทย") == ["ภาษาไทย"]
+        assert describe_model(folder)["text"]["tokenizer_version"] == 1
 
 
 def test_every_renamed_setting_of_format_1_exists() -> None:

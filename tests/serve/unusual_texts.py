@@ -10,6 +10,19 @@ PIECES = [
     *("a", "Good", "FILM", "don't", "don’t", "rock'n'roll", "'tis", "it's'", "_x_", "x_1", "café"),
     *("cafe\u0301", "naïve", "ΣΟΦΟΣ", "ΌΔΟΣ.", "İstanbul", "ẞ", "ﬁn", "Ǆ", "K", "Å", "ΐ", "\u1e9e"),
     *("東京", "好きです", "カタカナ", "ｶﾅ", "한국어", "ไทย", "हिन्दी", "நல்ல", "עברית", "نص\u200cها"),
+    *("ภาษาไทย", "น้ำ", "ดีๆ", "๒๕", "ນ້ຳ", "ພາສາ", "ភាសាខ្មែរ", "ស្រី", "\u17d2", "មន្ត្រី", "မြန်မာ"),
+    *(
+        "မန္တလေး",
+        "\u1039",
+        "၁၂",
+        "ာ",
+        "\u0e33",
+        "ന്\u200d",
+        "\u200c",
+        "葛\U000e0100",
+        "𑀓𑀼",
+        "\U0001e8d0",
+    ),
     *(
         "क्\u200dष",
         "😀",
@@ -54,6 +67,28 @@ PIECES = [
         "a’b'c",
     ),
 ]
+
+
+def texts_without_spaces(count: int, *, seed: int = 0) -> list[str]:
+    """Draw random strings of Thai, Lao, Khmer, Burmese, Chinese, Japanese, marks and joiners."""
+    blocks = (
+        (0x0E01, 0x0E5B),
+        (0x0E81, 0x0EDF),
+        (0x1780, 0x17F9),
+        (0x1000, 0x109F),
+        (0xAA60, 0xAA7F),
+    )
+    blocks += (0xA9E0, 0xA9FE), (0x3041, 0x30FF), (0x4E00, 0x4FFF), (0x200B, 0x200D), (0x41, 0x5A)
+    assigned = [
+        [code for code in range(low, high + 1) if unicodedata.category(chr(code)) != "Cn"]
+        for low, high in blocks
+    ]
+    draw, texts = np.random.default_rng(seed), []
+    for _ in range(count):
+        scripts = draw.integers(0, len(assigned), draw.integers(1, 4))
+        codes = [draw.choice(assigned[draw.choice(scripts)]) for _ in range(draw.integers(1, 25))]
+        texts.append("".join(map(chr, codes)))
+    return texts
 
 
 def unusual_texts(count: int, *, seed: int = 0) -> list[str]:

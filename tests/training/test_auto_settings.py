@@ -27,8 +27,9 @@ def test_texts_without_words_are_resolved_too() -> None:
         (facts(1_000, 51_000), False),
         (facts(1_000, 100_000, once=2_000), True),  # many of the words are new
         (facts(1_000, 100_000, once=1_999), False),
-        (facts(1_000, 100_000, classes=5), True),  # few texts a class
-        (facts(1_000, 100_000, classes=4), False),
+        (facts(1_000, 100_000, once=1_000, classes=5), True),  # few texts per class
+        (facts(1_000, 100_000, once=999, classes=5), False),  # but hardly a word is new
+        (facts(1_000, 100_000, once=1_000, classes=4), False),
         (facts(10**6, 5_000_000), True),
         (facts(10**6, 5_000_001, once=10**6, classes=10**5), False),  # too many to learn from
     ],

@@ -21,8 +21,21 @@ from lamatext.progress import SILENT, Progress
 
 Span = tuple[int, int]
 
+TOKENIZER_VERSION = 2  # of the rules of ``WordTokenizer``; saved models keep the version they have
+
 # Scripts that are written without spaces: every character is a word.
-_UNSPACED = "\u2e80-\u2fdf\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+_IDEOGRAPHS = (
+    "\u2e80-\u2fdf\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+)
+# Thai, Lao, Khmer and Burmese, without digits: every grapheme cluster is a word (version 2).
+_SOUTHEAST_ASIAN = (
+    "\u0e01-\u0e4e\u0e81-\u0ecf\u0edc-\u0edf\u1780-\u17d3\u17d7-\u17dd"
+    "\u1000-\u103f\u104e-\u108f\u109a-\u109f\ua9e0-\ua9ef\ua9fa-\ua9fe\uaa60-\uaa7f"
+)
+_STACKERS = "\u1039\u17d2"  # signs of Burmese and Khmer that write the next letter below the last
+_VOWEL_AM = "\u0e33\u0eb3"  # vowel of Thai and Lao: a letter that belongs to the one before
+_VARIATION_SELECTORS = "\U000e0100-\U000e01ef"  # marks that choose a variant of an ideograph
+_JOINERS = "\u200c\u200d"  # zero width non-joiner and joiner
 
 _MODIFIERS = "\U0001f3fb-\U0001f3ff\U000e0020-\U000e007f"  # skin tones; tags of regional flags
 _FLAGS = "\U0001f1e6-\U0001f1ff"  # two of these letters form the flag of a country
@@ -47,27 +60,31 @@ class WordTokenizer:
     """Tokenizer that splits a text into words with a regular expression.
 
     A word is a run of letters and digits, with apostrophes inside it; any other character is a word
-    of its own.
+    of its own. In scripts without spaces every letter is a word. Combining marks and joiners stay
+    with their letter. Version 1, of older saved models, does not split Thai, Lao, Khmer and
+    Burmese, and separates joiners at the end of a word and marks outside the basic multilingual
+    plane.
     """
 
-    def __init__(self, *, lower: bool = True) -> None:
+    def __init__(self, *, lower: bool = True, version: int = TOKENIZER_VERSION) -> None:
         self.lower = lower
+        self.version = version
 
     def words(self, text: str) -> list[str]:
         """Split a text into words with the tokenizer's regular expression."""
         if text.isascii():
             return _ascii_pattern().findall(text.lower() if self.lower else text)
         if not self.lower:
-            return _full_pattern().findall(text)
+            return _full_pattern(self.version).findall(text)
         lowered = text.lower()
         if len(lowered) == len(text) and "Σ" not in text:
-            return _full_pattern().findall(lowered)
+            return _full_pattern(self.version).findall(lowered)
         # Lower-casing changes the length or depends on neighbours: convert word by word.
-        return [word.lower() for word in _full_pattern().findall(text)]
+        return [word.lower() for word in _full_pattern(self.version).findall(text)]
 
     def spans(self, text: str) -> list[Span]:
         """Return the character span of each match of the tokenizer's regular expression."""
-        pattern = _ascii_pattern() if text.isascii() else _full_pattern()
+        pattern = _ascii_pattern() if text.isascii() else _full_pattern(self.version)
         return [match.span() for match in pattern.finditer(text)]
 
 
@@ -102,9 +119,26 @@ def encodable(text: str) -> str:
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
-def make_tokenizer(name: str, *, lower: bool) -> Tokenizer:
+def make_tokenizer(
+    name: str, *, lower: bool, version: int = TOKENIZER_VERSION
+) -> "SpacyTokenizer | WordTokenizer":
     """Create the tokenizer that is selected by the setting ``text.tokenizer``."""
-    return SpacyTokenizer(lower=lower) if name == "spacy" else WordTokenizer(lower=lower)
+    if name == "spacy":
+        return SpacyTokenizer(lower=lower)
+    return WordTokenizer(lower=lower, version=version)
+
+
+@cache
+def _unspaced_letter() -> re.Pattern[str]:
+    return re.compile(f"[{_IDEOGRAPHS}{_SOUTHEAST_ASIAN}]")
+
+
+def is_unspaced(text: str) -> bool:
+    """Return whether most letters of a text belong to scripts that are written without spaces.
+
+    The tokenizer splits such scripts into single letters with their marks.
+    """
+    return 2 * len(_unspaced_letter().findall(text)) > sum(map(str.isalpha, text))
 
 
 @cache
@@ -117,27 +151,40 @@ def _ascii_pattern() -> re.Pattern[str]:
 
 
 @cache
-def _full_pattern() -> re.Pattern[str]:
+def _full_pattern(version: int) -> re.Pattern[str]:
     """Compile the regular expression with which the tokenizer splits Unicode text.
 
-    Combining marks stay with their letter or emoji.
+    Combining marks and joiners stay with their letter or emoji.
     """
-    marks = _combining_marks()
-    letter = rf"(?:[^\W{_UNSPACED}][{marks}]*)"
-    sign = rf"[^\w\s](?:[{marks}{_MODIFIERS}]|\u200d[^\w\s])*"
-    return re.compile(
-        rf"{letter}+(?:['’\u200c\u200d]{letter}+)*|[{_UNSPACED}][{marks}]*|[{_FLAGS}]{{2}}|{sign}"
-    )
+    if version == 1:
+        marks = _combining_marks(range(0x300, 0x10000))
+        letters = rf"(?:[^\W{_IDEOGRAPHS}][{marks}]*)+"
+        cluster = rf"[{_IDEOGRAPHS}][{marks}]*"
+        sign = rf"[^\w\s](?:[{marks}{_MODIFIERS}]|\u200d[^\w\s])*"
+        inner = rf"['’{_JOINERS}]"
+    else:
+        basic = _combining_marks(range(0x300, 0x10000)) + _JOINERS
+        others = _combining_marks(range(0x10000, 0x1F000)) + _VARIATION_SELECTORS
+        other = rf"(?=[\U00010000-\U000e01ef])[{others}]"  # rare: one comparison before many
+        unspaced = _IDEOGRAPHS + _SOUTHEAST_ASIAN
+        letters = rf"[^\W{unspaced}]++(?:(?:[{basic}]|{other})++[^\W{unspaced}]*+)*+"
+        cluster = (
+            rf"[{unspaced}](?:[{_STACKERS}][{_SOUTHEAST_ASIAN}]|[{basic}{_VOWEL_AM}]|{other})*+"
+        )
+        sign = rf"[^\w\s](?:\u200d[^\w\s]|[{basic}{_MODIFIERS}]|{other})*+"
+        inner = "['’]"
+    return re.compile(rf"{letters}(?:{inner}{letters})*|{cluster}|[{_FLAGS}]{{2}}|{sign}")
 
 
-def _combining_marks() -> str:
-    """Return all Unicode combining marks, for the regular expression of the tokenizer.
+def _combining_marks(codes: range) -> str:
+    """Return the Unicode combining marks among the code points, for the tokenizer's expression.
 
-    Only those of the basic multilingual plane.
+    They are ranges such as ``\u0300-\u036f``, in the form of a character class.
     """
-    return "".join(
-        chr(code) for code in range(0x300, 0x10000) if unicodedata.category(chr(code))[0] == "M"
-    )
+    marks = [code for code in codes if unicodedata.category(chr(code))[0] == "M"]
+    starts = [code for code, last in zip(marks, [0, *marks], strict=False) if code != last + 1]
+    ends = [code for code, after in zip(marks, [*marks[1:], 0], strict=True) if code + 1 != after]
+    return "".join(f"{chr(a)}-{chr(b)}" for a, b in zip(starts, ends, strict=True))
 
 
 @dataclass(frozen=True, slots=True)

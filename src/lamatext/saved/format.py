@@ -37,7 +37,10 @@ REQUIRED = (WEIGHTS, TOKENIZER, METRICS)  # the other files depend on the model
 CHECKPOINT = "checkpoint.safetensors"  # in the same folder while a training run is unfinished
 
 STATES_INPUT = "given_states"  # optional input of the ONNX graph: precomputed GRU states (B, T, D)
-TOKENIZER_SETTINGS = {"tokenizer", "lowercase", "rare_words", "max_words", "last_words"}
+TOKENIZER_SETTINGS = {
+    *("tokenizer", "tokenizer_version", "lowercase", "rare_words", "max_words", "last_words")
+}
+ABSENT: dict[str, object] = {"tokenizer_version": 1, "last_words": 0}  # for older models
 
 Config = dict[str, Any]
 
@@ -144,6 +147,7 @@ def saved_recipe(folder: Path, config: Config) -> Recipe:
         for name, table in tables.items():
             settings = recipe.get(name, {}).items()
             recipe[name] = {key: value for key, value in settings if key in table.model_fields}
+        recipe["text"] = ABSENT | recipe["text"]
         return Recipe.model_validate(recipe)
     except KeyError:
         raise ModelError(f"{folder / CONFIG}: has no settings. Train the model again.") from None
@@ -168,7 +172,8 @@ def tokenizer_settings(folder: Path, config: Config) -> Config:
     settings = {renamed.get(name, name): value for name, value in read_json(path).items()}
     if unknown := settings.keys() - TOKENIZER_SETTINGS:
         raise ModelError(f"{path}: {min(unknown)} is not known to this version. Upgrade lamatext.")
-    if missing := TOKENIZER_SETTINGS - {"last_words"} - settings.keys():
+    settings = ABSENT | settings
+    if missing := TOKENIZER_SETTINGS - settings.keys():
         raise ModelError(f"{path}: {min(missing)} is missing. Copy the folder again.")
     try:
         return TextSettings.model_validate(settings).model_dump(include=TOKENIZER_SETTINGS)

@@ -196,7 +196,11 @@ def load_encoder(folder: Path, config: Config, recipe: Recipe) -> Encoder:
     settings = tokenizer_settings(folder, config)
     try:
         text = (folder / VOCAB).read_bytes().decode("utf-8", "surrogatepass")
-        tokenizer = make_tokenizer(settings["tokenizer"], lower=settings["lowercase"])
+        tokenizer = make_tokenizer(
+            settings["tokenizer"],
+            lower=settings["lowercase"],
+            version=settings["tokenizer_version"],
+        )
         limits = settings["rare_words"], settings["max_words"], settings.get("last_words", 0)
     except (OSError, UnicodeDecodeError, KeyError) as error:
         raise ModelError(f"{folder}: {TOKENIZER} or {VOCAB} cannot be read: {error}.") from error

@@ -11,7 +11,8 @@ from lamatext.settings import Recipe
 
 SHORT_TEXT = 50  # words per text; below it character n-grams help
 UNSEEN_WORDS = 0.02  # expected fraction of unseen words in a new text; above it they help too
-FEW_TEXTS_PER_CLASS = 250  # below it they help too
+FEW_TEXTS_PER_CLASS = 250  # below it they help too, unless
+ALL_WORDS_SEEN = 0.01  # fewer words than this fraction are expected to be unseen
 MANY_WORDS = 5_000_000  # above it character n-grams need gigabytes of memory
 FEW_TEXTS = 10_000
 FEW_WORDS = 2_000_000
@@ -52,13 +53,13 @@ def _use_characters(size: DatasetSize) -> bool:
     """Resolve the ``auto`` setting ``ngrams.characters``: true if many words are rare.
 
     The fraction of words seen once estimates the fraction of unseen words in a new text
-    (Good 1953, after Turing).
+    (Good 1953, after Turing). It is tiny for Thai, where a word is a letter with its vowels.
     """
     texts, words, words_seen_once, classes = size
     rare = (
         words <= SHORT_TEXT * texts
         or words_seen_once >= UNSEEN_WORDS * words
-        or texts < FEW_TEXTS_PER_CLASS * classes
+        or (texts < FEW_TEXTS_PER_CLASS * classes and words_seen_once >= ALL_WORDS_SEEN * words)
     )
     return rare and words <= MANY_WORDS
 

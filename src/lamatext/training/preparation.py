@@ -73,7 +73,7 @@ def prepare_run(  # noqa: PLR0913 - data, recipe, and what the caller has alread
     size = DatasetSize(len(split.train), int(counts.sum()), seen_once, classes)
     recipe = resolve_auto_settings(recipe, size)
     text = recipe.text
-    tokenizer = tokenizer or make_tokenizer(text.tokenizer, lower=text.lowercase)
+    tokenizer = tokenizer or _make_tokenizer(text)
     vocabulary = Vocabulary.from_counts(texts.types, counts, min_count=int(text.min_count))
     vocabulary = vocabulary.extended(_extra_words(text, tokenizer))
     token_ids = encode_tokens(texts, vocabulary, text)
@@ -123,11 +123,14 @@ def tokenize_texts(
     """Tokenize texts in preparation for a training run, caching the result on disk."""
 
     def compute() -> Arrays:
-        tokenizer = make_tokenizer(text.tokenizer, lower=text.lowercase)
-        return tokenize(texts, tokenizer, progress).to_arrays()
+        return tokenize(texts, _make_tokenizer(text), progress).to_arrays()
 
-    key = fingerprint("2", text.tokenizer, text.lowercase, texts)
+    key = fingerprint("2", text.tokenizer, text.tokenizer_version, text.lowercase, texts)
     return TokenizedTexts.from_arrays(cached("tokens", key, compute))
+
+
+def _make_tokenizer(text: TextSettings) -> Tokenizer:
+    return make_tokenizer(text.tokenizer, lower=text.lowercase, version=text.tokenizer_version)
 
 
 def encode_tokens(tokens: TokenizedTexts, vocabulary: Vocabulary, text: TextSettings) -> TokenIds:

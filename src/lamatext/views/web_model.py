@@ -9,7 +9,7 @@ from lamatext.saved.format import VOCAB, WEIGHTS, load_config, ngrams_file, save
 from lamatext.saved.onnx_export import WITHOUT_GRAPH
 
 MODEL_SETTINGS = {"name", "heads", "rank", "score_input", "score_tanh", "score_l2"}
-TEXT_SETTINGS = {"lowercase", "rare_words", "max_words", "last_words"}
+TEXT_SETTINGS = {"tokenizer_version", "lowercase", "rare_words", "max_words", "last_words"}
 
 
 def describe_model(folder: Path) -> dict[str, Any]:

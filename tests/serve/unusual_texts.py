@@ -71,14 +71,9 @@ PIECES = [
 
 def texts_without_spaces(count: int, *, seed: int = 0) -> list[str]:
     """Draw random strings of Thai, Lao, Khmer, Burmese, Chinese, Japanese, marks and joiners."""
-    blocks = (
-        (0x0E01, 0x0E5B),
-        (0x0E81, 0x0EDF),
-        (0x1780, 0x17F9),
-        (0x1000, 0x109F),
-        (0xAA60, 0xAA7F),
-    )
-    blocks += (0xA9E0, 0xA9FE), (0x3041, 0x30FF), (0x4E00, 0x4FFF), (0x200B, 0x200D), (0x41, 0x5A)
+    blocks = [(0x0E01, 0x0E5B), (0x0E81, 0x0EDF), (0x1780, 0x17F9), (0x1000, 0x109F)]
+    blocks += [(0xAA60, 0xAA7F), (0xA9E0, 0xA9FE), (0x3041, 0x30FF), (0x4E00, 0x4FFF)]
+    blocks += [(0x200B, 0x200D), (0x41, 0x5A)]
     assigned = [
         [code for code in range(low, high + 1) if unicodedata.category(chr(code)) != "Cn"]
         for low, high in blocks

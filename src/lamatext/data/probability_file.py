@@ -1,0 +1,135 @@
+"""Probability files: a table with one column of probabilities per class, made by any teacher.
+
+The rows match the training data by an id column, by the text itself, or by their order.
+Shapes: n texts, C classes.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from lamatext.errors import DataError
+
+TOLERANCE = 1e-3  # of the sum of a row's probabilities
+_NAMES_OF_TEXTS = ("text",)
+
+Probabilities = NDArray[np.float32]  # (n, C)
+
+
+class IdColumn(NamedTuple):
+    """Ids by which the rows of a probability file match the texts of the data."""
+
+    name: str  # of the column, in the data and in the file
+    values: Sequence[str]  # one per text of the data
+
+
+@dataclass(frozen=True, slots=True)
+class ProbabilityTable:
+    """Probabilities of a teacher's file, which are looked up by text."""
+
+    source: str
+    rows: Mapping[str, int]  # row of the probabilities of each text
+    probabilities: Probabilities
+
+    def look_up(self, texts: Sequence[str]) -> Probabilities:
+        """Return the probabilities of the given texts from the teacher's file, (n, C)."""
+        missing = [text for text in texts if text not in self.rows]
+        if missing:
+            raise DataError(
+                f"{self.source}: no probabilities for {len(missing)} of {len(texts)} texts; the "
+                f"first is {missing[0][:60]!r}. Add a row for each text of the data."
+            )
+        return self.probabilities[[self.rows[text] for text in texts]]
+
+
+def match_probabilities(
+    table: pa.Table,
+    classes: Sequence[str],
+    texts: Sequence[str],
+    *,
+    source: str,
+    text_column: str | None = None,
+    ids: IdColumn | None = None,
+) -> ProbabilityTable:
+    """Match the rows of a probability file with the texts of the training data.
+
+    Args:
+        table: the file as string columns: one per class and, to match by it, the texts or ids.
+        classes: the labels of the training data, in the order of the result's columns.
+        texts: all texts of the data in their order, labelled or not.
+        source: the name of the file, for messages.
+        text_column: the name of the data's text column; if the file has it, its rows match by text.
+        ids: the ids of the texts; None matches by text or by order.
+
+    Raises:
+        DataError: the columns are not the classes, the rows do not match the texts, or a row is not
+            a probability distribution.
+    """
+    names = list(table.column_names)
+    key = next((name for name in (text_column, *_NAMES_OF_TEXTS) if name in names), None)
+    if ids is not None:
+        key = ids.name
+        if key not in names:
+            raise DataError(f"{source}: no column {key!r}, which --id-column names.")
+    _check_classes(names, classes, {key, text_column}, source)
+    values = _read_numbers(table.select(list(classes)), source)
+    if key is None:
+        keys: Sequence[str] = texts
+        if len(values) != len(texts):
+            raise DataError(
+                f"{source}: {len(values)} rows, but the data has {len(texts)}. Rows match by their "
+                "order, since the file has no column of texts: give one row per text, add the "
+                "texts, or name a column of ids with --id-column."
+            )
+    else:
+        keys = ["" if value is None else value for value in table.column(key).to_pylist()]
+    rows = {name: row for row, name in enumerate(keys)}
+    if ids is not None:
+        if len(rows) < len(keys):
+            raise DataError(f"{source}: column {ids.name!r} has the same id in two rows.")
+        rows = {text: rows[i] for text, i in zip(texts, ids.values, strict=True) if i in rows}
+    return ProbabilityTable(source, rows, values)
+
+
+def _check_classes(
+    names: Sequence[str], classes: Sequence[str], other: set[str | None], source: str
+) -> None:
+    """Raise DataError unless the probability file has exactly one column per class."""
+    missing = [name for name in classes if name not in names]
+    if missing:
+        raise DataError(
+            f"{source}: no column for the class {missing[0]!r}. Expected one column of "
+            f"probabilities per class: {', '.join(classes[:20])}."
+        )
+    unknown = [name for name in names if name not in classes and name not in other]
+    if unknown:
+        raise DataError(
+            f"{source}: the column {unknown[0]!r} is no class of the data. Remove it; the classes "
+            f"are {', '.join(classes[:20])}."
+        )
+
+
+def _read_numbers(table: pa.Table, source: str) -> Probabilities:
+    """Read the probabilities of each row of a file and check that they are a distribution."""
+    columns = []
+    for name in table.column_names:
+        try:
+            strings = ["nan" if value is None else value for value in table[name].to_pylist()]
+            columns.append(np.array(strings, dtype=np.float64))
+        except ValueError as error:
+            raise DataError(f"{source}: column {name!r} must hold numbers: {error}.") from error
+    values = np.stack(columns, axis=1)
+    in_range = (np.isfinite(values) & (values >= 0)).all(axis=1)
+    wrong = np.flatnonzero(~in_range | (np.abs(values.sum(axis=1) - 1) > TOLERANCE))
+    if len(wrong):
+        row = values[wrong[0]]
+        raise DataError(
+            f"{source}: row {wrong[0] + 1} is {np.round(row, 4).tolist()}, expected probabilities "
+            "from 0 to 1 with the sum 1."
+        )
+    scaled: Probabilities = (values / values.sum(axis=1, keepdims=True)).astype(np.float32)
+    return scaled

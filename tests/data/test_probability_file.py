@@ -1,0 +1,83 @@
+"""Probability files: matching their rows with the data, and files that do not fit."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from lamatext.data.probability_file import IdColumn, ProbabilityTable, match_probabilities
+from lamatext.errors import DataError
+
+TEXTS = ["good film", "bad film", "so so"]
+CLASSES = ["neg", "pos"]
+IDS = IdColumn("key", ["a", "b", "c"])
+
+
+def match(columns: dict[str, list[str]], **more: object) -> ProbabilityTable:
+    return match_probabilities(
+        pa.table(columns),
+        CLASSES,
+        TEXTS,
+        source="votes.csv",
+        **more,  # type: ignore[arg-type]
+    )
+
+
+POS, NEG = ["0.9", "0.2", "0.5"], ["0.1", "0.8", "0.5"]
+
+
+def test_rows_match_by_order_without_a_column_of_texts() -> None:
+    table = match({"pos": POS, "neg": NEG})
+    expected = np.array([[0.8, 0.2], [0.1, 0.9]], np.float32)
+    np.testing.assert_allclose(table.look_up(["bad film", "good film"]), expected)
+
+
+def test_rows_match_by_text_in_any_order() -> None:
+    table = match({"text": TEXTS[::-1], "pos": POS[::-1], "neg": NEG[::-1]})
+    np.testing.assert_allclose(table.look_up(["good film"]), [[0.1, 0.9]], atol=1e-7)
+
+
+def test_rows_match_by_the_text_column_of_the_data() -> None:
+    table = match({"Body": TEXTS, "pos": POS, "neg": NEG}, text_column="Body")
+    np.testing.assert_allclose(table.look_up(["so so"]), [[0.5, 0.5]])
+
+
+def test_rows_match_by_id() -> None:
+    table = match(
+        {"key": ["c", "b", "a"], "pos": POS[::-1], "neg": NEG[::-1]},
+        ids=IDS,
+    )
+    np.testing.assert_allclose(table.look_up(["good film"]), [[0.1, 0.9]], atol=1e-7)
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({"pos": POS[:2], "neg": NEG[:2]}, "2 rows, but the data has 3"),
+        ({"pos": POS}, "no column for the class 'neg'"),
+        ({"pos": POS, "neg": NEG, "meh": NEG}, "'meh' is no class"),
+        ({"pos": ["0.9", "0.2", "0.9"], "neg": NEG}, r"row 3 is \[0.5, 0.9\]"),
+        ({"pos": ["1.5", "0.2", "0.5"], "neg": ["-0.5", "0.8", "0.5"]}, "row 1 is"),
+        ({"pos": ["nan", "0.2", "0.5"], "neg": NEG}, "row 1 is"),
+        ({"pos": ["much", "0.2", "0.5"], "neg": NEG}, "must hold numbers"),
+    ],
+)
+def test_a_file_that_does_not_fit_is_an_error(columns: dict[str, list[str]], message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        match(columns)
+
+
+def test_a_text_without_probabilities_is_an_error_that_names_it() -> None:
+    table = match({"text": TEXTS, "pos": POS, "neg": NEG})
+    with pytest.raises(DataError, match="no probabilities for 1 of 2 texts; the first is 'new'"):
+        table.look_up(["so so", "new"])
+
+
+def test_an_id_that_occurs_twice_is_an_error() -> None:
+    columns = {"key": ["a", "a", "b"], "pos": POS, "neg": NEG}
+    with pytest.raises(DataError, match="the same id in two rows"):
+        match(columns, ids=IDS)
+
+
+def test_a_missing_id_column_is_an_error() -> None:
+    with pytest.raises(DataError, match="no column 'key'"):
+        match({"pos": POS, "neg": NEG}, ids=IDS)

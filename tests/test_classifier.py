@@ -56,6 +56,7 @@ def test_init_only_stores_its_parameters() -> None:
         "learning_rate": object(),
         "class_weight": object(),
         "random_state": object(),
+        "teacher": object(),
         "device": object(),
         "settings": object(),
     }
@@ -456,7 +457,7 @@ def test_only_a_text_is_explained(fitted: TextClassifier) -> None:
         ({"class_weight": "even"}, "class_weight"),
         ({"class_weight": {"maybe": 1.0}}, "names the class 'maybe'"),
         ({"random_state": -1}, "seed"),
-        ({"word_vectors": "no/such/file.txt"}, "no such file. Use word2vec, random, or"),
+        ({"word_vectors": "no/such/file.txt"}, "no such file. Use word2vec, random, minilm"),
     ],
 )
 def test_a_wrong_parameter_is_refused_by_fit(values: dict[str, Any], message: str) -> None:

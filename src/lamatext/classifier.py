@@ -1,9 +1,9 @@
 """TextClassifier: a scikit-learn estimator from texts to labels, with reasons."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 import pyarrow as pa
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from torch import nn
 
     from lamatext.training.checkpoint import EpochRecord
+    from lamatext.training.trainer import TrainedModel
 
 SETTING_OF_PARAMETER = {
     "heads": "model.heads",
@@ -70,6 +71,10 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
         class_weight: ``balanced``, or a mapping from label to weight.
         random_state: the seed of the split, word vectors, initial weights and batch order; None
             uses the recipe's seed, so that results are reproducible by default.
+        teacher: a larger model from which this one learns: ``minilm``, the name or folder of a
+            Hugging Face encoder, the folder of a saved model, or any fitted classifier that has
+            ``predict_proba`` and ``classes_``. An encoder also provides words and word vectors
+            unless ``recipe`` is given.
         device: ``auto`` uses a GPU if there is one; or ``cpu``, ``cuda``.
         settings: further settings by dotted name, such as ``{"training.gradient_clip": 1.0}``.
             Keyword arguments take precedence over ``settings``.
@@ -91,6 +96,7 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
         learning_rate: float | None = None,
         class_weight: str | Mapping[Any, float] | None = None,
         random_state: int | np.random.RandomState | None = None,
+        teacher: object = None,
         device: str = "auto",
         settings: Mapping[str, object] | None = None,
     ) -> None:
@@ -107,6 +113,7 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
         self.learning_rate = learning_rate
         self.class_weight = class_weight
         self.random_state = random_state
+        self.teacher = teacher
         self.device = device
         self.settings = settings
 
@@ -138,13 +145,14 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
             params |= {name.replace(".", "__"): value for name, value in settings.items()}
         return params
 
-    def fit(
+    def fit(  # noqa: PLR0913 - scikit-learn's arguments and what a run needs
         self,
         X: Texts,
         y: Labels,
         sample_weight: ArrayLike | None = None,
         *,
         validation_data: tuple[Texts, Labels] | None = None,
+        unlabelled: "Texts | None" = None,
         checkpoint: str | PathLike[str] | None = None,
         progress: Progress = SILENT,
     ) -> Self:
@@ -156,11 +164,10 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
             sample_weight: one weight per text, at least 0; by default all texts weigh the same.
             validation_data: texts and labels for early stopping and calibration; by default a
                 fraction of X is held out.
+            unlabelled: further texts without labels, which the teacher labels.
             checkpoint: a file for the state of the run; if it exists, training resumes from it.
             progress: receives progress reports.
         """
-        from lamatext.training.trainer import train
-
         recipe = self.resolve()
         texts = text_column(X)
         labels = label_array(y, len(texts))
@@ -171,16 +178,19 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
                 f"all {len(texts)} texts have the label {classes[0].item()!r}. "
                 "A classifier needs at least two classes."
             )
-        trained = train(
+        data = _FitData(
             _dataset(texts, labels, "training data"),
             None if validation_data is None else _dataset(*validation_data, "validation data"),
-            recipe,
-            classes=label_encoder.classes,
-            sample_weight=sample_weight,
-            device=self.device,
-            checkpoint=None if checkpoint is None else Path(checkpoint),
-            progress=progress,
+            label_encoder.classes,
+            sample_weight,
+            unlabelled,
         )
+        run = {
+            "device": self.device,
+            "checkpoint": None if checkpoint is None else Path(checkpoint),
+            "progress": progress,
+        }
+        trained, teacher_facts = self._train(data, recipe, run)
         self.classes_: NDArray[Any] = classes
         self.recipe_: Recipe = trained.recipe
         self.network_: nn.Module = trained.network
@@ -200,7 +210,51 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
         self.metrics_: dict[str, Any] = {}
         if trained.architecture is not None:
             self.facts_["architecture"] = trained.architecture
+        if teacher_facts is not None:
+            self.facts_["teacher"] = teacher_facts
         return self
+
+    def _train(
+        self, data: "_FitData", recipe: Recipe, run: dict[str, Any]
+    ) -> "tuple[TrainedModel, dict[str, Any] | None]":
+        """Train the classifier's parts on labels, or on what its teacher says of the texts.
+
+        Returns:
+            The trained parts, and facts about the teacher if there is one.
+        """
+        from lamatext.training.trainer import train
+
+        if self.teacher is None:
+            if data.unlabelled is not None:
+                raise ConfigError("unlabelled texts need a teacher: TextClassifier(teacher=…).")
+            trained = train(
+                data.train,
+                data.validation,
+                recipe,
+                classes=data.classes,
+                sample_weight=data.sample_weight,
+                **run,
+            )
+            return trained, None
+        from lamatext.training.teachers import FittedTeacher, is_encoder_name, teach, teacher_data
+
+        unlabelled = [] if data.unlabelled is None else text_list(data.unlabelled)
+        seen = teacher_data(data.train, data.validation, unlabelled, data.classes, recipe)
+        teacher = self.teacher
+        if isinstance(teacher, str | PathLike) and not is_encoder_name(teacher):
+            saved = Predictor.load(teacher)
+            teacher = FittedTeacher(str(teacher), saved, saved.classes_.tolist(), data.classes)
+        lesson = teach(teacher, seen, recipe, **run)
+        trained = train(
+            seen.train,
+            seen.validation,
+            recipe,
+            classes=data.classes,
+            sample_weight=seen.weights_of_training_rows(data.sample_weight),
+            teacher_labels=lesson.labels,
+            **run,
+        )
+        return trained, lesson.facts
 
     def predict(self, X: Iterable[str]) -> NDArray[Any]:
         """Predict the most probable label of each text with the fitted classifier."""
@@ -298,10 +352,19 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
             values["seed"] = _seed(self.random_state)
         return resolve_recipe(
             model=self.model,
-            recipe=self.recipe,
+            recipe=self.recipe or self._default_recipe(),
             values={**(self.settings or {}), **values},
             where="TextClassifier",
         )
+
+    def _default_recipe(self) -> str:
+        """Return the recipe of a classifier for which none is given, ``student`` or ``default``."""
+        if self.teacher is not None:
+            from lamatext.training.teachers import is_encoder_name
+
+            if is_encoder_name(self.teacher):
+                return "student"
+        return "default"
 
     def _predictor(self) -> Predictor:
         from lamatext.explain.classifier_head import ClassifierHead
@@ -333,6 +396,16 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
         tags.input_tags.string = True
         tags.input_tags.two_d_array = False
         return tags
+
+
+class _FitData(NamedTuple):
+    """The data that a classifier is fitted to."""
+
+    train: Dataset
+    validation: Dataset | None
+    classes: Sequence[Any]
+    sample_weight: ArrayLike | None
+    unlabelled: "Texts | None"
 
 
 def _dataset(texts: Texts, labels: Labels, source: str) -> Dataset:

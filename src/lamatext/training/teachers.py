@@ -1,0 +1,467 @@
+"""Teachers: larger models, or files of probabilities, from which a small model learns.
+
+A teacher gives every text one probability per class. The small model, the student, learns these
+probabilities on the labelled texts, on unlabelled texts and on variants of both; see
+``training/distillation.py``.
+
+teach               label all texts with a teacher, within the time that the settings allow
+open_teacher        a file of probabilities or any fitted classifier as a teacher
+EncoderTeacher      a pretrained encoder, fine-tuned on the labelled texts
+"""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from os import PathLike
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import pyarrow as pa
+import torch
+from numpy.typing import ArrayLike, NDArray
+
+from lamatext.data.cache import Arrays, cached, fingerprint
+from lamatext.data.dataset import Dataset
+from lamatext.data.labels import LabelEncoder
+from lamatext.data.probability_file import ProbabilityTable
+from lamatext.data.splits import hold_out_validation
+from lamatext.data.text_encoder import Encoder, SubwordEncoder
+from lamatext.data.text_variants import make_text_variants
+from lamatext.data.token_ids import TokenIds
+from lamatext.errors import ConfigError, DataError
+from lamatext.nn.pretrained import MINILM, PretrainedNetwork, load_pretrained
+from lamatext.progress import SILENT, Progress
+from lamatext.recipes import load_recipe
+from lamatext.saved.format import CONFIG
+from lamatext.settings import Recipe
+from lamatext.training.batching import EncodedDataset
+from lamatext.training.distillation import Probabilities, TeacherLabels
+from lamatext.training.loop import predict_logits
+from lamatext.training.trainer import pick_device, train
+
+CHUNK = 2_048  # texts that a teacher labels between two steps of the progress bar
+SHORT_TEXT = 40  # words per text; variants of longer texts brought nothing
+MAX_VARIANTS = 48  # per text
+MAX_VARIANTS_IN_ALL = 350_000
+BACKWARD_COST = 3.0  # time of a training step, in forward passes
+MIN_STEPS = 200  # training steps that a teacher needs on few texts
+MAX_EPOCHS = 16
+SAMPLE = 64  # texts from which the speed of an encoder is measured
+LICENCES = {MINILM: "Apache-2.0"}
+
+
+class Teacher(Protocol):
+    """Interface of the teachers: a name, and probabilities for texts."""
+
+    name: str
+    labels_new_texts: bool  # false for a file: it has the probabilities of its own texts only
+
+    def predict_proba(self, texts: Sequence[str], progress: Progress = SILENT) -> Probabilities:
+        """Return the teacher's probabilities of each text, in the order of the classes."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Lesson:
+    """What a teacher says of the texts, and facts about the teacher for the model card."""
+
+    labels: TeacherLabels
+    facts: dict[str, Any]
+
+
+class TeacherData(NamedTuple):
+    """The data that a teacher learns from and labels."""
+
+    train: Dataset
+    validation: Dataset
+    unlabelled: Sequence[str]
+    classes: Sequence[Any]
+    rows: NDArray[np.int64]  # of the training set within the texts that were passed to ``fit``
+
+    def weights_of_training_rows(self, sample_weight: ArrayLike | None) -> ArrayLike | None:
+        """Return the sample weights of the texts that the teacher and its student train on."""
+        return None if sample_weight is None else np.asarray(sample_weight)[self.rows]
+
+
+def teacher_data(
+    train: Dataset,
+    validation: Dataset | None,
+    unlabelled: Sequence[str],
+    classes: Sequence[Any],
+    recipe: Recipe,
+) -> TeacherData:
+    """Collect the data for a teacher and its student, holding out a validation set unless given.
+
+    Neither of the two learns from the validation set.
+    """
+    rows = np.arange(len(train))
+    if validation is None:
+        fraction = recipe.training.validation_fraction
+        split = hold_out_validation(train.require_labels(), fraction, recipe.seed)
+        train, validation, rows = train.take(split.train), train.take(split.validation), split.train
+    return TeacherData(train, validation, unlabelled, classes, rows)
+
+
+def is_encoder_name(teacher: object) -> bool:
+    """Return whether ``teacher`` names a pretrained encoder, which has to be trained first.
+
+    Everything else is a file, the folder of a saved model, or a Python object.
+    """
+    if not isinstance(teacher, str | PathLike):
+        return False
+    path = Path(teacher)
+    if (path / CONFIG).is_file():  # a saved model or a Hugging Face encoder
+        return b'"model_type"' in (path / CONFIG).read_bytes().partition(b'"recipe"')[0]
+    return not path.is_file()
+
+
+def teach(
+    teacher: object,
+    data: TeacherData,
+    recipe: Recipe,
+    *,
+    device: str = "auto",
+    checkpoint: Path | None = None,
+    progress: Progress = SILENT,
+) -> Lesson:
+    """Let a teacher label the training texts, the unlabelled texts and variants of both.
+
+    Args:
+        teacher: ``minilm``, the name or folder of a Hugging Face encoder, a ProbabilityTable, a
+            FittedTeacher, or a fitted classifier with ``predict_proba`` and ``classes_``.
+        data: the texts, labels and classes.
+        recipe: the student's settings; ``distillation`` has the teacher's.
+        device: where an encoder is trained and run.
+        checkpoint: a file for the state of the encoder's training, which resumes from it.
+        progress: receives the stages.
+    """
+    texts = [*data.train.texts.to_pylist(), *data.unlabelled]
+    if is_encoder_name(teacher):
+        encoder = EncoderTeacher(str(teacher), data, recipe, device, checkpoint)
+        return encoder.teach(texts, progress)
+    opened = open_teacher(teacher, data.classes)
+    variants = recipe.distillation.variants
+    per_text = _wanted_variants(texts) if variants == "auto" else variants
+    per_text = per_text if opened.labels_new_texts else 0
+    everything = [*texts, *make_text_variants(texts, per_text, recipe.seed)]
+    probabilities = opened.predict_proba(everything, progress)
+    validation = data.validation.texts.to_pylist()
+    accuracy = _accuracy(opened, validation, data) if opened.labels_new_texts else None
+    facts = {"name": opened.name, "variants": per_text, "validation_accuracy": accuracy}
+    return Lesson(_teacher_labels(probabilities, everything, data), facts)
+
+
+def _teacher_labels(
+    probabilities: Probabilities, texts: Sequence[str], data: TeacherData
+) -> TeacherLabels:
+    labelled = len(data.train)
+    more = pa.chunked_array([pa.array(texts[labelled:], pa.large_string())])
+    return TeacherLabels(
+        probabilities[:labelled], more, probabilities[labelled:], len(data.unlabelled)
+    )
+
+
+def _wanted_variants(texts: Sequence[str]) -> int:
+    """Return how many variants of each text a teacher should label: many if texts are short."""
+    words = sum(len(text.split()) for text in texts) / max(1, len(texts))
+    return min(MAX_VARIANTS, MAX_VARIANTS_IN_ALL // max(1, len(texts))) if words < SHORT_TEXT else 0
+
+
+def _accuracy(teacher: Teacher, texts: Sequence[str], data: TeacherData) -> float:
+    truth = LabelEncoder(tuple(data.classes)).encode(data.validation.require_labels())
+    return float((teacher.predict_proba(texts).argmax(axis=1) == truth).mean())
+
+
+# Teachers that are ready
+
+
+def open_teacher(teacher: object, classes: Sequence[Any]) -> Teacher:
+    """Open a teacher that needs no training: a file of probabilities or a fitted classifier."""
+    if isinstance(teacher, ProbabilityTable):
+        return FileTeacher(teacher)
+    if isinstance(teacher, FittedTeacher):
+        return teacher
+    if hasattr(teacher, "predict_proba") and hasattr(teacher, "classes_"):
+        name = type(teacher).__name__
+        return FittedTeacher(name, teacher, np.asarray(teacher.classes_).tolist(), classes)
+    raise ConfigError(
+        f"teacher = {teacher!r}: expected minilm, the name or folder of a Hugging Face encoder, a "
+        "saved model's folder, a file of probabilities, or a classifier with predict_proba."
+    )
+
+
+class FileTeacher:
+    """Teacher whose probabilities were read from a file."""
+
+    labels_new_texts = False
+
+    def __init__(self, table: ProbabilityTable) -> None:
+        self.name, self._table = table.source, table
+
+    def predict_proba(self, texts: Sequence[str], progress: Progress = SILENT) -> Probabilities:  # noqa: ARG002 - same signature as every teacher
+        """Look up the probabilities of texts in the teacher's file."""
+        return self._table.look_up(texts)
+
+
+class FittedTeacher:
+    """Teacher that is a fitted classifier: any that has ``predict_proba`` and ``classes_``."""
+
+    labels_new_texts = True
+
+    def __init__(
+        self, name: str, classifier: Any, known: Sequence[Any], classes: Sequence[Any]
+    ) -> None:
+        self.name, self._classifier = name, classifier
+        columns = {str(label): column for column, label in enumerate(known)}
+        wanted = [str(label) for label in classes]
+        different = set(wanted) ^ set(columns)
+        if different:
+            raise DataError(
+                f"{name}: the teacher's classes ({', '.join(columns)}) are not those of the data "
+                f"({', '.join(wanted)}); {min(different)!r} is in only one of them. "
+                "Train the teacher on the same labels."
+            )
+        self._columns = [columns[label] for label in wanted]
+
+    def predict_proba(self, texts: Sequence[str], progress: Progress = SILENT) -> Probabilities:
+        """Predict the probabilities of texts with the teacher's classifier."""
+        progress.stage(f"labelling {len(texts):,} texts with {self.name}", len(texts))
+        parts = []
+        for start in range(0, len(texts), CHUNK):
+            chunk = list(texts[start : start + CHUNK])
+            parts.append(np.asarray(self._classifier.predict_proba(chunk), np.float32))
+            progress.advance(len(chunk))
+        return np.concatenate(parts)[:, self._columns]
+
+
+# Pretrained encoders, which are trained first
+
+
+class TeachingPlan(NamedTuple):
+    """What an encoder does as a teacher, so that it takes no longer than the settings allow."""
+
+    epochs: int  # 0: the encoder keeps its weights, and only a linear layer is fitted
+    max_words: int  # subwords of a text that it reads
+    variants: int  # per text
+    seconds: float  # how long all of it takes, estimated from the measured speed
+
+
+@dataclass
+class EncoderTeacher:
+    """Teacher that is a pretrained encoder, trained on the labelled texts."""
+
+    name: str
+    data: TeacherData
+    recipe: Recipe  # of the student
+    device: str
+    checkpoint: Path | None = None
+    labels_new_texts: bool = field(default=True, init=False)
+
+    def teach(self, texts: Sequence[str], progress: Progress) -> Lesson:
+        """Train the encoder as a teacher and label all texts and their variants with it.
+
+        The probabilities are cached by a fingerprint of everything that they depend on.
+        """
+        plan = self._plan(texts, progress)
+        progress.note(_describe(self.name, plan))
+        everything = [*texts, *make_text_variants(texts, plan.variants, self.recipe.seed)]
+
+        def label() -> Arrays:
+            network, encoder = self._train(plan, progress)
+            predict = _BatchPredictor(self.name, network, encoder, pick_device(self.device))
+            return {
+                "probabilities": predict.predict_proba(everything, progress),
+                "accuracy": np.array(
+                    _accuracy(predict, self.data.validation.texts.to_pylist(), self.data)
+                ),
+            }
+
+        arrays = cached("teacher", self._key(texts, *plan[:3]), label)
+        probabilities: Probabilities = arrays["probabilities"].astype(np.float32)
+        facts = {
+            "name": self.name,
+            "licence": LICENCES.get(self.name),
+            "epochs": plan.epochs,
+            "variants": plan.variants,
+            "validation_accuracy": float(arrays["accuracy"]),
+        }
+        return Lesson(_teacher_labels(probabilities, everything, self.data), facts)
+
+    def _key(self, texts: Sequence[str], *more: object) -> str:
+        labels = [str(label) for label in self.data.train.require_labels().to_pylist()]
+        return fingerprint("1", self.name, self.recipe.seed, list(texts), labels, *more)
+
+    def _plan(self, texts: Sequence[str], progress: Progress) -> TeachingPlan:
+        """Choose how the teacher is trained, the same way again if the run is repeated."""
+
+        def measure() -> Arrays:
+            progress.stage(f"measuring the speed of {self.name}")
+            speed = [self._texts_per_second(texts, words) for words in (256, 128)]
+            return {"speed": np.array(speed)}
+
+        settings = self.recipe.distillation
+        speed = cached("teacher-speed", self._key(texts, self.device), measure)["speed"]
+        wanted = _wanted_variants(texts) if settings.variants == "auto" else settings.variants
+        return plan_teaching(
+            (float(speed[0]), float(speed[1])),
+            labelled=len(self.data.train),
+            texts=len(texts),
+            variants=wanted,
+            seconds=60 * settings.teacher_minutes,
+        )
+
+    def _texts_per_second(self, texts: Sequence[str], max_words: int) -> float:
+        loaded = load_pretrained(self.name, classes=len(self.data.classes))
+        encoder = SubwordEncoder.from_json(loaded.tokenizer, min(max_words, loaded.max_words))
+        step = max(1, len(texts) // SAMPLE)
+        sample = encoder.encode(islice(texts, 0, SAMPLE * step, step))
+        device = pick_device(self.device)
+        data = EncodedDataset(sample, np.zeros(len(sample), np.int64))
+        network = loaded.network.to(device)
+        predict_logits(network, data.take(np.arange(min(8, len(data)))), device)  # warm up
+        started = time.perf_counter()
+        predict_logits(network, data, device)
+        return len(sample) / (time.perf_counter() - started)
+
+    def _train(self, plan: TeachingPlan, progress: Progress) -> tuple[PretrainedNetwork, Encoder]:
+        if plan.epochs == 0:
+            return self._fit_linear_layer(plan, progress)
+        values: dict[str, object] = {
+            "model.pretrained": self.name,
+            "text.max_words": plan.max_words,
+            "training.epochs": plan.epochs,
+            "training.batch_size": 32 if len(self.data.train) >= 1_000 else 16,
+            "seed": self.recipe.seed,
+        }
+        trained = train(
+            self.data.train,
+            self.data.validation,
+            load_recipe("teacher").with_values(values),
+            classes=self.data.classes,
+            device=self.device,
+            checkpoint=None
+            if self.checkpoint is None
+            else self.checkpoint.with_name(f".{self.checkpoint.name}.teacher"),
+            progress=progress,
+        )
+        assert isinstance(trained.network, PretrainedNetwork)
+        return trained.network, trained.encoder
+
+    def _fit_linear_layer(
+        self, plan: TeachingPlan, progress: Progress
+    ) -> tuple[PretrainedNetwork, Encoder]:
+        """Fit only the last layer of the teacher, a logistic regression on the text embeddings."""
+        from sklearn.linear_model import LogisticRegression
+
+        loaded = load_pretrained(self.name, classes=len(self.data.classes))
+        encoder = SubwordEncoder.from_json(loaded.tokenizer, min(plan.max_words, loaded.max_words))
+        network, device = loaded.network, pick_device(self.device)
+        rows = encoder.encode(self.data.train.texts.to_pylist())
+        embeddings = _embed(network.to(device), rows, device, progress)
+        labels = LabelEncoder(tuple(self.data.classes)).encode(self.data.train.require_labels())
+        scale = float(embeddings.std())
+        model = LogisticRegression(C=1.0, max_iter=1_000).fit(embeddings / scale, labels)
+        weights, bias = model.coef_ / scale, model.intercept_
+        if len(self.data.classes) == 2:  # one row for the difference of the two logits
+            weights, bias = np.concatenate([-weights, weights]) / 2, np.append(-bias, bias) / 2
+        last = network.classifier[1]
+        assert isinstance(last, torch.nn.Linear)
+        with torch.no_grad():
+            last.weight.copy_(torch.from_numpy(weights))
+            last.bias.copy_(torch.from_numpy(bias))
+        return network, encoder
+
+
+class _BatchPredictor:
+    """Probabilities of a trained encoder for many texts, on its device."""
+
+    labels_new_texts = True
+
+    def __init__(
+        self, name: str, network: PretrainedNetwork, encoder: Encoder, device: torch.device
+    ) -> None:
+        self.name, self._network, self._encoder = name, network.to(device), encoder
+        self._device = device
+
+    def predict_proba(self, texts: Sequence[str], progress: Progress = SILENT) -> Probabilities:
+        """Return the probabilities of the texts by the trained teacher, in chunks."""
+        progress.stage(f"labelling {len(texts):,} texts with {self.name}", len(texts))
+        parts: list[Probabilities] = []
+        for start in range(0, len(texts), CHUNK):
+            rows = self._encoder.encode(texts[start : start + CHUNK])
+            data = EncodedDataset(rows, np.zeros(len(rows), np.int64))
+            logits = predict_logits(self._network, data, self._device)
+            powers = np.exp(logits - logits.max(axis=1, keepdims=True))
+            parts.append(powers / powers.sum(axis=1, keepdims=True))
+            progress.advance(len(rows))
+        return np.concatenate(parts)
+
+
+def plan_teaching(
+    texts_per_second: tuple[float, float],
+    *,
+    labelled: int,
+    texts: int,
+    variants: int,
+    seconds: float,
+) -> TeachingPlan:
+    """Choose the best way to train an encoder as a teacher that fits into the given time.
+
+    In this order: fine-tuning on up to 256 subwords per text, fine-tuning on 128, and a linear
+    layer on the encoder as it is. Then as many variants as the rest of the time allows.
+
+    Args:
+        texts_per_second: measured speed of the encoder for 256 and 128 subwords per text.
+        labelled: number of labelled texts, on which the teacher is trained.
+        texts: number of all texts that it labels, without variants.
+        variants: the wanted number of variants per text.
+        seconds: the time for all of it.
+    """
+    steps = -(-labelled // (32 if labelled >= 1_000 else 16))
+    epochs = min(MAX_EPOCHS, max(3, -(-MIN_STEPS // steps)))
+    long, short = texts_per_second
+    choices = [(epochs, 256, long), (epochs, 128, short), (0, 128, short)]
+    for passes, max_words, speed in choices:
+        training = labelled * (BACKWARD_COST * passes if passes else 1) / speed
+        left = seconds - training - texts / speed
+        if left >= 0 or passes == 0:
+            affordable = max(0, int(left * speed / max(1, texts)))
+            chosen = min(variants, affordable)
+            total = training + texts * (1 + chosen) / speed
+            return TeachingPlan(passes, max_words, chosen, total)
+    raise AssertionError("the last choice is always taken")
+
+
+def _describe(name: str, plan: TeachingPlan) -> str:
+    how = (
+        f"{plan.epochs} epochs of fine-tuning"
+        if plan.epochs
+        else "a linear layer on its embeddings"
+    )
+    variants = f", {plan.variants} variants per text" if plan.variants else ""
+    minutes = plan.seconds / 60
+    estimate = f"{minutes:.0f} minutes" if minutes >= 1.5 else f"{plan.seconds:.0f} seconds"
+    return f"teacher {name}: {how}{variants}; about {estimate} on this machine"
+
+
+def _embed(
+    network: PretrainedNetwork, rows: TokenIds, device: torch.device, progress: Progress
+) -> NDArray[np.float32]:
+    """Return the text embeddings of the teacher's encoder, (n, D)."""
+    from lamatext.data.token_ids import batches_by_length
+
+    network.eval()
+    batches = batches_by_length(rows.lengths, max_words=16_384)
+    progress.stage("reading the texts with the teacher", len(batches))
+    parts = []
+    with torch.inference_mode():
+        for batch in batches:
+            ids, lengths = rows.pad(batch)
+            output = network(torch.from_numpy(ids).to(device), torch.from_numpy(lengths))
+            parts.append(output.embedding[:, 0].float().cpu().numpy())
+            progress.advance()
+    order = np.argsort(np.concatenate(batches))
+    embeddings: NDArray[np.float32] = np.concatenate(parts)[order]
+    return embeddings

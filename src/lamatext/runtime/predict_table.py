@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lamatext.runtime.engine import Floats
 from lamatext.runtime.predictor import Predictor
@@ -16,6 +17,7 @@ def predict_batches(
     *,
     top_k: int = 1,
     proba: bool = False,
+    unsure: str | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Predict a label for each row of a table, batch by batch, and add the results as columns.
 
@@ -27,11 +29,19 @@ def predict_batches(
         text_column: name of the column with the texts; missing texts are read as empty.
         top_k: number of labels, most probable first: ``label_2``, ``probability_2``, …
         proba: whether to add the probability of every label as ``p(LABEL)``.
+        unsure: label of the texts whose largest probability is below the model's threshold; None
+            gives every text a class.
     """
+    if unsure is not None:
+        predictor.require_threshold()
     for batch in batches:
         names = list(batch.schema.names)
         texts = batch.column(names.index(text_column)).fill_null("").to_pylist()
-        columns = _prediction_columns(predictor, predictor.predict_proba(texts), top_k, proba)
+        probabilities = predictor.predict_proba(texts)
+        columns = _prediction_columns(predictor, probabilities, top_k, proba)
+        if unsure is not None:
+            below = pa.array(predictor.is_unsure(probabilities))
+            columns["label"] = pc.if_else(below, unsure, columns["label"])
         for name in columns:
             names.append(_unused_name(name, names))
         yield pa.RecordBatch.from_arrays([*batch.columns, *columns.values()], names=names)

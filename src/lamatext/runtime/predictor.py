@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import chain, islice
 from os import PathLike
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +17,7 @@ from lamatext.data.text_encoder import Encoder, TextEncoder
 from lamatext.data.token_ids import Ids, TokenIds, batches_by_length
 from lamatext.data.tokenizer import Span
 from lamatext.data.validation import check_texts
-from lamatext.errors import DataError, require
+from lamatext.errors import DataError, ModelError, require
 from lamatext.explain.classifier_head import ClassifierHead
 from lamatext.explain.contributions import Contributions, attention_contributions
 from lamatext.explain.explanation import Explanation
@@ -56,6 +57,7 @@ class Predictor:
     head: ClassifierHead | None = None  # None: explain the network by occlusion
     ngrams: NgramModel | None = None  # its logits are added to the network's
     max_occlusions: int = MAX_OCCLUSIONS  # texts that explaining one text by occlusion may cost
+    threshold: float | None = None  # smallest probability of a label that the model is sure of
 
     @classmethod
     def load(cls, folder: str | PathLike[str]) -> "Predictor":
@@ -68,6 +70,7 @@ class Predictor:
         recipe = saved_recipe(folder, config)
         classes = np.array(config["labels"])
         encoder = load_encoder(folder, config, recipe)
+        threshold = config.get("unsure", {}).get("threshold")
         if recipe.model.name not in WITHOUT_GRAPH:
             from lamatext.runtime.onnx_engine import OnnxEngine
 
@@ -75,17 +78,57 @@ class Predictor:
             last = {name: t for name, t in tensors.items() if name.startswith("classifier.")}
             head = ClassifierHead.from_tensors(dequantize(last))
             ngrams = load_ngrams(folder, config, recipe)
-            return cls(OnnxEngine(recipe.model, tensors), encoder, classes, head, ngrams)
+            engine = OnnxEngine(recipe.model, tensors)
+            return cls(engine, encoder, classes, head, ngrams, threshold=threshold)
         require("torch", extra="train", purpose=f"the model {recipe.model.name}")
         from lamatext.runtime.torch_engine import TorchEngine
 
-        engine = TorchEngine(load_network(load_model(folder)))
-        return cls(engine, encoder, classes, max_occlusions=max_occlusions(recipe.model.name))
+        return cls(
+            TorchEngine(load_network(load_model(folder))),
+            encoder,
+            classes,
+            max_occlusions=max_occlusions(recipe.model.name),
+            threshold=threshold,
+        )
 
-    def predict(self, texts: Iterable[str]) -> NDArray[np.generic]:
-        """Return the predictor's most probable label for each text."""
-        labels: NDArray[np.generic] = self.classes_[self.logits(texts).argmax(axis=1)]
-        return labels
+    def predict(self, texts: Iterable[str], *, unsure: object = None) -> NDArray[np.generic]:
+        """Return the predictor's most probable label for each text.
+
+        Args:
+            texts: the texts.
+            unsure: answer for a text whose largest probability is below the saved threshold; None
+                gives every text a class.
+        """
+        if unsure is None:
+            labels: NDArray[np.generic] = self.classes_[self.logits(texts).argmax(axis=1)]
+            return labels
+        self.require_threshold()
+        probabilities = self.predict_proba(texts)
+        answers: NDArray[Any] = self.classes_[probabilities.argmax(axis=1)].astype(object)
+        answers[self.is_unsure(probabilities)] = unsure
+        if isinstance(unsure, str) and self.classes_.dtype.kind == "U":
+            answers = answers.astype(str)
+        return answers
+
+    def is_unsure(self, probabilities: Floats) -> NDArray[np.bool_]:
+        """Return which texts are below the predictor's threshold; none if it has no threshold.
+
+        ``probabilities`` is (n, C), the result (n,).
+        """
+        below: NDArray[np.bool_] = probabilities.max(axis=1) < np.float32(self.threshold or 0.0)
+        return below
+
+    def require_threshold(self) -> None:
+        """Raise an error if the predictor's model has no saved threshold.
+
+        Raises:
+            ModelError: it names the command that finds and saves one.
+        """
+        if self.threshold is None:
+            raise ModelError(
+                "this model has no threshold below which it is unsure. Find one on labelled texts "
+                "with: lamatext evaluate MODEL DATA --target-accuracy 0.95 --save"
+            )
 
     def predict_proba(self, texts: Iterable[str]) -> Floats:
         """Return the predictor's probability of each label for each text.

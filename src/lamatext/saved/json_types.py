@@ -46,6 +46,15 @@ _TEST: _Fields = {
     "calibration_error": NUMBER,
     "texts": COUNT,
 }
+_UNSURE: _Fields = {
+    "threshold": FRACTION,
+    "target_accuracy": FRACTION,
+    "answered": FRACTION,
+    "accuracy": FRACTION,
+    "low": FRACTION,
+    "high": FRACTION,
+    "texts": COUNT,
+}
 _FAITHFULNESS: _Fields = {"texts": COUNT, "verdict": STRING}
 _EPOCH: _Fields = {"epoch": COUNT, "loss": NUMBER, "accuracy": NUMBER, "seconds": NUMBER}
 _LEADERBOARD_ROW: _Fields = {
@@ -72,6 +81,8 @@ def check_config_types(path: Path, config: Mapping[str, Any]) -> None:
     _check_known_fields(path, "data", config.get("data", {}), _DATA)
     for name, count in config.get("parameters", {}).items():
         _check_type(path, f"parameters.{name}", count, COUNT)
+    if "unsure" in config:
+        _check_fields(path, "unsure", config["unsure"], _UNSURE)
     if config.get("training"):
         _check_fields(path, "training", config["training"], _TRAINING)
 

@@ -18,6 +18,7 @@ def model_card(config: Mapping[str, Any], metrics: Mapping[str, Any]) -> str:
         f"for {len(labels)} classes: {', '.join(map(_code, labels[:SHOWN_LABELS]))}"
         f"{' …' if len(labels) > SHOWN_LABELS else ''}.",
         _scores(metrics),
+        _unsure(config.get("unsure")),
         _faithfulness(metrics),
         _data(data),
         _size(config),
@@ -39,6 +40,18 @@ def _scores(metrics: Mapping[str, Any]) -> str:
         for row in rows
     ]
     return "\n".join(lines)
+
+
+def _unsure(unsure: Mapping[str, float] | None) -> str:
+    """Format the model card's section on the threshold below which the model is unsure."""
+    if not unsure:
+        return ""
+    return (
+        "## When it is unsure\n\n"
+        f"Below a probability of {unsure['threshold']:.4f} it is unsure. On {unsure['texts']} "
+        f"texts it answered {unsure['answered']:.1%}, with an accuracy of {unsure['accuracy']:.1%} "
+        f"(95 % interval {unsure['low']:.1%} to {unsure['high']:.1%})."
+    )
 
 
 def _faithfulness(metrics: Mapping[str, Any]) -> str:

@@ -123,6 +123,21 @@ def add_metrics(folder: Path, metrics: Mapping[str, Any]) -> None:
     write_text(folder / CONFIG, _json(stored))
 
 
+def save_threshold(folder: Path, threshold: Mapping[str, float]) -> None:
+    """Store the threshold below which a saved model is unsure in its config and model card.
+
+    ``config.json`` is replaced atomically, so the model can be used at every moment.
+    """
+    from lamatext.saved.model_card import model_card
+
+    config = load_config(folder) | {"unsure": dict(threshold)}
+    config["recipe"] = saved_recipe(folder, config).model_dump()
+    stored = read_json(folder / CONFIG) | {"unsure": dict(threshold)}
+    write_text(folder / CARD, model_card(config, load_metrics(folder)))
+    stored["files"] = {**stored["files"], CARD: checksum(folder / CARD)}
+    write_text(folder / CONFIG, _json(stored))
+
+
 def load_model(folder: str | PathLike[str]) -> SavedModel:
     """Load a complete saved model from its folder, with its tensors dequantized to float32."""
     folder = Path(folder)

@@ -8,8 +8,10 @@ from sklearn import metrics as theirs
 
 from lamatext.metrics import (
     BINS,
+    Reliability,
     accuracy_over_coverage,
     find_threshold,
+    merge_small_bins,
     score,
     wilson_interval,
 )
@@ -149,3 +151,14 @@ def test_the_interval_covers_the_accuracy_on_new_texts_though_the_threshold_was_
             covered.append(point.low <= truth <= point.high)
 
     assert np.mean(covered) >= 0.95
+
+
+def test_small_bins_are_merged_with_their_neighbours() -> None:
+    bins = Reliability([0.4, 0.5, 0.7, 0.9, 0.98], [0, 0.5, 0.75, 0.9, 1.0], [4, 16, 100, 300, 6])
+
+    merged = merge_small_bins(bins)
+
+    assert merged.texts == [120, 306]
+    assert merged.accuracy[0] == pytest.approx((8 + 75) / 120)
+    assert merged.confidence[1] == pytest.approx((0.9 * 300 + 0.98 * 6) / 306)
+    assert merge_small_bins(Reliability([0.9], [1.0], [3])) == Reliability([0.9], [1.0], [3])

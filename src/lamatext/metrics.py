@@ -134,6 +134,29 @@ def measure_reliability(truth: Numbers, probabilities: Floats) -> Reliability:
     )
 
 
+def merge_small_bins(reliability: Reliability) -> Reliability:
+    """Merge neighbouring confidence bins until each has enough texts to be shown.
+
+    That is a twentieth of all texts, and at least 20.
+    """
+    least = max(20, sum(reliability.texts) // 20)
+    merged: list[tuple[float, float, int]] = []  # sums of confidence and accuracy, texts
+    bins = zip(reliability.confidence, reliability.accuracy, reliability.texts, strict=True)
+    for confidence, accuracy, texts in bins:
+        sums = (confidence * texts, accuracy * texts, texts)
+        if merged and merged[-1][2] < least:
+            sums = tuple(map(sum, zip(merged.pop(), sums, strict=True)))  # type: ignore[assignment]
+        merged.append(sums)
+    if len(merged) > 1 and merged[-1][2] < least:
+        last = merged.pop()
+        merged.append(tuple(map(sum, zip(merged.pop(), last, strict=True))))  # type: ignore[arg-type]
+    return Reliability(
+        [confidence / texts for confidence, _, texts in merged],
+        [accuracy / texts for _, accuracy, texts in merged],
+        [texts for _, _, texts in merged],
+    )
+
+
 def calibration_error(reliability: Reliability) -> float:
     """Compute the expected calibration error (ECE) from the reliability metrics.
 

@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
-from itertools import chain
+from itertools import chain, product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from lamatext.classifier import TextClassifier
 
 TEST_FRACTION = 0.1
+MAX_EXAMPLES = 4  # test texts that the model card and the web page show
+SHORTEST_EXAMPLE, LONGEST_EXAMPLES = 20, (240, 1000)  # characters: preferred and at most
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +61,7 @@ class TrainingResult:
     folder: Path
     scores: Scores
     leaderboard: list[LeaderboardRow]  # our model first
+    examples: list[dict[str, str]]  # test texts with their labels
 
 
 # 1 · The output folder
@@ -221,6 +224,7 @@ def train_and_score(  # noqa: PLR0913 - data, recipe, and where and how to run
     baselines: Sequence[str] = (),
     device: str = "auto",
     resume: bool = False,
+    max_examples: int = MAX_EXAMPLES,
 ) -> TrainingResult:
     """Run the training pipeline: train, save and score a model, then train the baselines."""
     check_baselines(baselines)
@@ -242,13 +246,18 @@ def train_and_score(  # noqa: PLR0913 - data, recipe, and where and how to run
         )
     ]
     leaderboard += [_baseline_row(name, splits, recipe, progress) for name in baselines]
-    metrics = {"test": scores.as_dict(), "leaderboard": [asdict(row) for row in leaderboard]}
+    examples = choose_examples(splits.test, max_examples)
+    metrics = {
+        "test": scores.as_dict(),
+        "leaderboard": [asdict(row) for row in leaderboard],
+        "examples": examples,
+    }
     add_metrics(folder, metrics)
     delete_stale_files(folder)
     for path in folder.glob(f".{CHECKPOINT}.*"):
         path.unlink(missing_ok=True)
     checkpoint.unlink(missing_ok=True)  # last: without a checkpoint the run counts as finished
-    return TrainingResult(folder, scores, leaderboard)
+    return TrainingResult(folder, scores, leaderboard, examples)
 
 
 def fit_recipe(
@@ -288,6 +297,31 @@ def score_saved_model(
     probabilities = predictor.predict_proba(track_progress(texts, progress)).astype(np.float64)
     seconds = time.perf_counter() - started
     return score(classes, truth, probabilities), len(test) / seconds
+
+
+def choose_examples(test: Dataset, count: int) -> list[dict[str, str]]:
+    """Choose test texts for the model card and the web page, with their labels.
+
+    They are drawn at random, of different classes if possible, whether or not the model predicts
+    them correctly; shorter texts are preferred.
+    """
+    labels, chosen = _label_names(test), dict[str, str]()  # label by text
+    per_class = -(-count // len(set(labels)))
+    rows = np.random.default_rng(0).permutation(len(test)).tolist()
+    for longest, row in product(LONGEST_EXAMPLES, rows):
+        if len(chosen) == count:
+            break
+        text, label = test.texts[row].as_py().strip(), labels[row]
+        is_wanted = list(chosen.values()).count(label) < per_class
+        if is_wanted and SHORTEST_EXAMPLE <= len(text) <= longest:
+            chosen.setdefault(text, label)
+    return [{"text": text, "label": label} for text, label in chosen.items()]
+
+
+def _label_names(dataset: Dataset) -> list[str]:
+    """Return each text's label as a string; several labels are separated by commas."""
+    labels = dataset.require_labels().to_pylist()
+    return [", ".join(label) if isinstance(label, list) else str(label) for label in labels]
 
 
 def model_title(recipe: Recipe) -> str:

@@ -13,8 +13,13 @@ from playwright.sync_api import Browser, Page, sync_playwright
 from lamatext.serve.app import create_app
 from lamatext.serve.registry import load_models
 from lamatext.serve.server import open_listener
+from lamatext.views.report.collect import collect_findings
+from lamatext.views.report.report_page import write_report
 from lamatext.views.web_export import export_web
+from tests.corpora import reviews
 from tests.serve.saved import save
+from tests.trained_model import trained
+from tests.views.test_report_page import BOARD, dataset
 
 CHROMIUM = Path("/usr/bin/chromium")
 ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
@@ -58,6 +63,24 @@ def web_page(model: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
     """Address of a page exported as one HTML file."""
     file = tmp_path_factory.mktemp("web") / "reviews.html"
     return export_web(model, file, storage="float32").file.as_uri()
+
+
+@pytest.fixture(scope="session")
+def report_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A report with a hostile text among its mistakes."""
+    folder = tmp_path_factory.mktemp("report")
+    trained().save(folder / "model", metrics={"leaderboard": BOARD})
+    texts, labels = reviews(40, seed=5)
+    texts[0] = "<img src=https://example.org/x onerror=alert(1)> dull <script>alert(2)</script>"
+    labels[0] = "pos"
+    findings = collect_findings(
+        folder / "model",
+        dataset(texts, labels),
+        train=dataset(*reviews(120)),
+        description="40 texts",
+    )
+    write_report(findings, folder / "page.html", title="Film reviews")
+    return folder / "page.html"
 
 
 @pytest.fixture

@@ -24,15 +24,15 @@ def test_the_parts_of_the_model_are_shaded_one_by_one_and_add_up(
     tmp_path: Path, chromium: Browser
 ) -> None:
     explanation = predictor().explain("a wonderful film, a superb story of two people")
-    path = tmp_path / "why.html"
-    path.write_text(explanation_page([explanation], "Why"), encoding="utf-8")
+    (tmp_path / "why.html").write_text(explanation_page([explanation], "Why"), encoding="utf-8")
     messages: list[str] = []
 
     tab = chromium.new_page()
     tab.on("console", lambda message: messages.append(message.text))
     tab.on("pageerror", lambda error: messages.append(str(error)))
-    tab.goto(path.as_uri())
+    tab.goto((tmp_path / "why.html").as_uri())
     both = strengths(tab)
+    tab.get_by_text("Details and attention").click()
     shown = []
     for name in ("network", "n-grams"):
         tab.get_by_text(name, exact=True).first.click()

@@ -1,5 +1,6 @@
 """The web page in a browser, on a server and exported as one HTML file."""
 
+from itertools import pairwise
 from pathlib import Path
 from urllib.parse import quote
 
@@ -9,7 +10,8 @@ from playwright.sync_api import Browser, Page, expect
 from lamatext import Predictor
 from lamatext.serve.app import create_app
 from lamatext.serve.registry import load_models
-from lamatext.views.formatting import parted, summed
+from lamatext.views.formatting import parted, probability, summed
+from lamatext.views.web_export import export_web
 from tests.browser.conftest import Open, serve
 from tests.serve.saved import save
 
@@ -39,6 +41,10 @@ def type_text(page: Page, text: str, place: int = 1) -> None:
     )
 
 
+def open_details(page: Page) -> None:
+    page.locator("#details summary").click()
+
+
 def shading(page: Page) -> list[str]:
     shades: list[str] = page.eval_on_selector_all(
         ".w", "words => words.map(word => word.dataset.k + word.style.getPropertyValue('--s'))"
@@ -55,9 +61,11 @@ def test_typing_shows_the_prediction_of_python(
     type_text(page, TEXT)
 
     expect(page.locator(".predicted")).to_have_text(str(expected.predicted))
-    expect(page.locator(".probability")).to_have_text(f"{expected.probability:.3f}")
+    expect(page.locator(".probability")).to_have_text(probability(expected.probability))
     bars = page.locator(".bars .value").all_inner_texts()
-    assert [float(bar) for bar in bars] == pytest.approx(expected.probabilities, abs=6e-4)
+    assert [float(bar.rstrip(" %")) for bar in bars] == pytest.approx(
+        100 * expected.probabilities, abs=0.06
+    )
     assert page.locator(".text .w").all_inner_texts() == [word for word in expected.words if word]
     page.screenshot(path=shots / f"{address.split(':')[0]}-typed.png", full_page=True)
 
@@ -82,6 +90,7 @@ def test_choosing_an_attention_head_changes_the_colors(
     type_text(page, TEXT)
     by_contribution = shading(page)
 
+    open_details(page)
     page.get_by_label("mean", exact=True).check(force=True)
     by_mean = shading(page)
     page.get_by_label("2", exact=True).check(force=True)
@@ -101,6 +110,7 @@ def test_choosing_a_part_of_the_model_shows_its_contributions(
     best, t = explanation.best, explanation.words.index("wonderful")
     own = {name: float(part[best, t]) for name, part in explanation.relative_parts.items()}
     seen = [shading(page)]
+    open_details(page)
 
     for name in ("network", "n-grams"):
         page.get_by_label(name, exact=True).check(force=True)
@@ -130,9 +140,9 @@ def test_clicking_a_word_shows_the_prediction_without_it(
     page.click(".w:text-is('wonderful')")
 
     expect(page.locator(".figures")).to_contain_text("Without wonderful")
-    expect(page.locator(".figures")).to_contain_text(f"→ {without:.3f}")
+    expect(page.locator(".figures")).to_contain_text(f"→ {probability(without)}")
     page.click(".w:text-is('wonderful')")
-    expect(page.locator(".figures")).to_be_empty()
+    expect(page.locator(".figures")).to_contain_text("Click a word")
 
 
 def test_words_can_be_selected_with_the_keyboard(address: str, open_page: Open) -> None:
@@ -149,7 +159,7 @@ def test_words_can_be_selected_with_the_keyboard(address: str, open_page: Open) 
 
     expect(page.locator(".figures")).to_contain_text("Without good")
     page.keyboard.press("Escape")
-    expect(page.locator(".figures")).to_be_empty()
+    expect(page.locator(".figures")).to_contain_text("Click a word")
 
 
 def test_the_class_is_announced_to_screen_readers(address: str, open_page: Open) -> None:
@@ -197,6 +207,7 @@ def test_a_shared_link_restores_texts_and_view(address: str, open_page: Open) ->
     type_text(page, TEXT)
     page.get_by_role("button", name="Compare two texts").click()
     type_text(page, "100% & #more=+", place=2)
+    open_details(page)
     page.get_by_label("3", exact=True).check(force=True)
 
     page.get_by_role("button", name="Copy link").click()
@@ -233,13 +244,15 @@ def test_html_in_a_label_is_shown_as_text(address: str, open_page: Open) -> None
     assert page.locator(".bars b, .views b b").count() == 0
 
 
-def test_an_empty_text_shows_no_result(address: str, open_page: Open) -> None:
+def test_an_empty_text_has_no_prediction(address: str, open_page: Open) -> None:
     page = open_page(address)
     type_text(page, "a good film")
 
     page.fill("#text-1", "  \n ")
 
-    expect(page.locator(".result")).to_be_hidden()
+    expect(page.locator(".predicted")).to_have_text("–")
+    assert set(page.locator(".bars .value").all_inner_texts()) == {"–"}
+    expect(page.locator(".text")).to_be_empty()
 
 
 def test_the_page_fits_the_width_of_a_phone(address: str, open_page: Open, shots: Path) -> None:
@@ -302,3 +315,21 @@ def test_the_page_asks_for_the_api_key(model: Path, chromium: Browser) -> None:
     expect(page.locator(".predicted")).not_to_be_empty()
     page.close()
     next(server, None)
+
+
+def test_many_classes_keep_their_rows_while_a_text_is_typed(
+    tmp_path: Path, open_page: Open
+) -> None:
+    folder = save(tmp_path / "many", labels=[f"class {number:02}" for number in range(30)])
+    page = open_page(export_web(folder, tmp_path / "many.html").file.as_uri())
+    rows = "[...document.querySelectorAll('.bars li')].map(row => row.dataset.class)"
+    seen = []
+    for text in ("a good film", "a good film , not", "a good film , not dull", "the mess"):
+        type_text(page, text)
+        seen.append(page.evaluate(rows))
+
+    assert all(len(set(classes)) == 8 for classes in seen)
+    assert len(set(map(tuple, seen))) > 1
+    for before, after in pairwise(seen):
+        kept = set(before) & set(after)
+        assert all(before.index(one) == after.index(one) for one in kept)

@@ -6,30 +6,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page
 
-from lamatext.views.report.collect import collect_findings
-from lamatext.views.report.report_page import write_report
-from tests.corpora import reviews
-from tests.trained_model import trained
-from tests.views.test_report_page import BOARD, dataset
-
 pytestmark = pytest.mark.browser
-
-
-@pytest.fixture(scope="module")
-def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("report")
-    trained().save(folder / "model", metrics={"leaderboard": BOARD})
-    texts, labels = reviews(40, seed=5)
-    texts[0] = "<img src=https://example.org/x onerror=alert(1)> dull <script>alert(2)</script>"
-    labels[0] = "pos"
-    findings = collect_findings(
-        folder / "model",
-        dataset(texts, labels),
-        train=dataset(*reviews(120)),
-        description="40 texts",
-    )
-    write_report(findings, folder / "page.html")
-    return folder / "page.html"
 
 
 class Visit:
@@ -46,11 +23,11 @@ class Visit:
 
 
 @pytest.fixture(params=["desk", "phone"])
-def visit(request: pytest.FixtureRequest, report: Path, chromium: Browser) -> Iterator[Visit]:
+def visit(request: pytest.FixtureRequest, report_file: Path, chromium: Browser) -> Iterator[Visit]:
     size = {"desk": (1200, 900), "phone": (375, 700)}[request.param]
     page = chromium.new_page(viewport={"width": size[0], "height": size[1]})
     visit = Visit(page)
-    page.goto(report.as_uri())
+    page.goto(report_file.as_uri())
     yield visit
     page.close()
 
@@ -80,11 +57,11 @@ def test_hostile_texts_are_shown_as_text(visit: Visit) -> None:
     assert page.locator("img, script").count() == 0
 
 
-def test_the_page_sends_no_request_and_has_no_error(visit: Visit, report: Path) -> None:
+def test_the_page_sends_no_request_and_has_no_error(visit: Visit, report_file: Path) -> None:
     visit.page.locator("details").evaluate_all("all => all.forEach(one => { one.open = true; })")
 
     assert visit.messages == []
-    assert visit.requests == [report.as_uri()]
+    assert visit.requests == [report_file.as_uri()]
 
 
 def test_the_page_is_not_wider_than_the_screen(visit: Visit) -> None:

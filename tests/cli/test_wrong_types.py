@@ -20,6 +20,7 @@ TEST = {"accuracy": 0.9, "macro_f1": 0.9, "calibration_error": 0.1, "texts": 20}
 
 CONFIGS: dict[str, object] = {
     "lamatext": [1],
+    "saved": "2026-02-31T00:00:00Z",
     "data": ["a", "list"],
     "data.source": 7,
     "data.test_texts": "many",
@@ -42,6 +43,8 @@ WRONG_METRICS: dict[str, dict[str, object]] = {
     "leaderboard[0].model": {"leaderboard": [{}]},
     "leaderboard[1].accuracy": {"leaderboard": [ROW, {**ROW, "accuracy": 7}]},
     "leaderboard[0].bytes": {"leaderboard": [{**ROW, "bytes": None}]},
+    "examples": {"examples": "a film"},
+    "examples[0].label": {"examples": [{"text": "a film"}]},
     "test": {"test": "good"},
     "test.accuracy": {"test": {**TEST, "accuracy": "good"}},
     "test.texts": {"test": {**TEST, "texts": -1}},

@@ -47,3 +47,14 @@ def test_scores_are_a_table_with_one_row_per_model(config: dict[str, Any]) -> No
 
     assert "| lamatext | 0.9123 | 0.9000 | 2.5 MB | 1,234 |" in card
     assert "| fastText | 0.5000 |" in card
+
+
+def test_examples_are_shown_literally_with_their_labels(config: dict[str, Any]) -> None:
+    card = model_card(config, {"examples": [{"text": "<b>a</b> *film*\n# x", "label": "a`b"}]})
+
+    assert "<li>&lt;b&gt;a&lt;/b&gt; *film* # x (<code>a`b</code>)</li>" in html_of(card)
+
+
+def html_of(card: str) -> str:
+    html: str = MarkdownIt().render(card)
+    return html.replace("&#60;", "&lt;").replace("&#62;", "&gt;")

@@ -13,7 +13,7 @@ import pytest
 from lamatext.data.dataset import Dataset
 from lamatext.metrics import score
 from lamatext.views.explanation_page import explanation_page, write_test_page
-from lamatext.views.formatting import share, signed
+from lamatext.views.formatting import probability, signed
 from lamatext.views.notebook import notebook_html
 from tests.explain.models import make_explanation
 from tests.serve.saved import save
@@ -115,7 +115,7 @@ def test_the_page_holds_the_same_numbers() -> None:
     assert explanation.pooled is not None
     rows = np.vstack([explanation.relative, explanation.pooled, explanation.weights])
     np.testing.assert_allclose(np.array(text["rows"]), rows, rtol=1e-3)
-    assert share(explanation.probability) in html
+    assert probability(explanation.probability) in html
     assert signed(explanation.top(1)[0].contribution) in html
 
 
@@ -166,5 +166,8 @@ def test_a_page_of_test_texts_shows_their_labels_and_the_accuracy(tmp_path: Path
 
     html = (tmp_path / "page.html").read_text()
     assert "films.csv: 40 test texts" in html
-    assert "50.0% of 2 test texts are labelled correctly" in html
-    assert html.count("<article>") == html.count("✓ correct") + html.count("✗ labelled") == 40
+    assert "The model labels 50.0 % of 2 test texts correctly." in html
+    marked = html.count("✓ correct") + html.count("✗ labelled")
+    assert html.count("<article ") == marked
+    assert "films.csv: 40 test texts and " in html
+    assert 40 < marked <= 60

@@ -1,9 +1,13 @@
+from datetime import date
+
 from lamatext.views.formatting import (
     accuracy_comparison,
+    day,
     escaped,
     file_size,
     percent,
     plural,
+    probability,
     share,
 )
 from lamatext.views.html_templates import render_template
@@ -17,6 +21,10 @@ def test_numbers_are_formatted_with_their_units() -> None:
     assert file_size(12_000) == "12.0 kB"
     assert share(0.00004) == "4e-05"
     assert share(0.0) == "0.000"
+    assert [probability(p) for p in (0, 0.0004, 0.0006, 0.9994, 0.9996, 1)] == [
+        *("0.0 %", "< 0.1 %", "0.1 %", "99.9 %", "> 99.9 %", "100.0 %")
+    ]
+    assert day(date(2026, 3, 5)) == "5 March 2026"
 
 
 def test_a_comparison_calls_a_tie_a_tie_and_chance_chance() -> None:

@@ -63,11 +63,11 @@ def test_the_numbers_that_are_shown_add_up_to_the_logit(text: str) -> None:
     relative = explanation.logits - explanation.logits.mean()
 
     for column in range(len(explanation.labels)):
-        found = re.findall(r"[+−]\d+\.\d{3}", summed(explanation, column))
+        found = re.findall(r"[+−]\d+\.\d{2}", summed(explanation, column))
         words, grams, network, rest, score = (float(one.replace("−", "-")) for one in found)
-        assert grams + network == pytest.approx(words, abs=0.0021)
-        assert words + rest == pytest.approx(score, abs=0.0021)
-        assert score == pytest.approx(float(relative[column]), abs=0.001)
+        assert grams + network == pytest.approx(words, abs=0.021)
+        assert words + rest == pytest.approx(score, abs=0.021)
+        assert score == pytest.approx(float(relative[column]), abs=0.01)
 
 
 @pytest.mark.parametrize("terminal", [True, False])
@@ -113,7 +113,7 @@ def test_a_model_of_one_part_has_no_switch() -> None:
     assert explanation.shares() == {}
     assert "network" not in notebook_html(explanation)
     assert "; constant " in notebook_html(explanation)
-    assert signed(0.5) == "+0.500"
+    assert signed(0.5) == "+0.50"
 
 
 @pytest.mark.parametrize("text", TEXTS)

@@ -15,12 +15,10 @@ from lamatext import TextClassifier
 from lamatext.data.dataset import Dataset
 from lamatext.explain.faithfulness import measure_faithfulness
 from lamatext.runtime.predictor import Predictor
-from lamatext.views.formatting import summed
 from lamatext.views.report.collect import Findings, collect_findings
 from lamatext.views.report.examples import (
     choose_examples,
     doubtful_labels,
-    example_values,
     marked_words,
 )
 from lamatext.views.report.report_page import report_page, write_report
@@ -28,7 +26,7 @@ from tests.corpora import reviews
 from tests.explain.models import make_explanation
 from tests.nn.tiny_bert import save_bert
 from tests.serve.saved import WORDS, save
-from tests.trained_model import predictor, trained
+from tests.trained_model import trained
 
 BOARD = [
     {"model": "lama-ctx", "accuracy": 0.95, "macro_f1": 0.9, "calibration_error": 0.02,
@@ -312,15 +310,6 @@ def test_a_model_without_mistakes_is_reported_as_such(tmp_path: Path) -> None:
 
     assert "There are no mistakes." in page.text
     assert "The model made no mistakes on these texts." in page.text
-
-
-def test_an_example_shows_the_share_of_each_part_of_the_model() -> None:
-    explanation = predictor().explain("a wonderful film")
-
-    example = example_values(explanation, list(map(str, explanation.labels)), 0)
-
-    assert example["sums"] == summed(explanation, explanation.best)
-    assert "(n-grams " in str(example["sums"])
 
 
 def test_a_long_text_is_shown_around_its_strongest_words() -> None:

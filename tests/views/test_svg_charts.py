@@ -1,7 +1,7 @@
 import pytest
 
 from lamatext.views.html_templates import render_template
-from lamatext.views.svg_charts import Chart, Line, count_axis, percent_axis, value_axis
+from lamatext.views.svg_charts import Chart, Line, count_axis, cut_axis, percent_axis, value_axis
 
 
 @pytest.mark.parametrize(
@@ -13,6 +13,25 @@ def test_an_axis_has_a_margin_but_never_passes_its_limit(
     axis = value_axis("accuracy", values, "{:.1%}", limit=1.0)
 
     assert (axis.low, axis.high) == pytest.approx(ends)
+
+
+@pytest.mark.parametrize(
+    ("values", "ticks"),
+    [
+        ([0.751, 0.803], (0.75, 0.80, 0.85)),
+        ([0.41, 1.0], (0.4, 0.6, 0.8, 1.0)),
+        ([1.0], (0.95, 1.0)),
+        ([0.0, 0.0], (0, 0.05)),
+        ([0.03, 0.97], (0, 0.2, 0.4, 0.6, 0.8, 1)),
+    ],
+)
+def test_a_cut_axis_starts_near_the_smallest_value(
+    values: list[float], ticks: tuple[float, ...]
+) -> None:
+    axis = cut_axis("accuracy", values)
+
+    assert tuple(axis.ticks) == pytest.approx(ticks)
+    assert (axis.low, axis.high) == (axis.ticks[0], axis.ticks[-1])
 
 
 def test_an_axis_of_counts_has_a_handful_of_ticks() -> None:

@@ -11,10 +11,11 @@ import pytest
 from lamatext import Predictor
 from lamatext.errors import ModelError
 from lamatext.explain.classifier_head import Floats
-from lamatext.saved.format import WEIGHTS, ngrams_file
+from lamatext.saved.format import CONFIG, WEIGHTS, ngrams_file
+from lamatext.saved.model_io import add_metrics
 from lamatext.saved.quantization import Storage
 from lamatext.views.formatting import summed
-from lamatext.views.web_model import describe_model
+from lamatext.views.web_model import describe_model, model_summary
 from tests.serve.javascript import needs_node, run_javascript
 from tests.serve.saved import save
 from tests.serve.unusual_texts import unusual_texts
@@ -191,3 +192,17 @@ def test_the_description_is_json(folder: Path) -> None:
 @needs_node
 def test_a_model_saved_in_format_1_gives_the_same_explanation_in_javascript() -> None:
     check_same(Path(__file__).parents[1] / "fixtures" / "format-1", TEXTS, 1e-5)
+
+
+def test_a_summary_has_accuracy_date_and_examples(tmp_path: Path) -> None:
+    folder = save(tmp_path / "model")
+    assert model_summary(folder)["examples"] == []
+
+    example = {"text": "a film", "label": "good"}
+    add_metrics(folder, {"test": {"accuracy": 0.9161, "texts": 1200}, "examples": [example]})
+    config = json.loads((folder / CONFIG).read_text())
+    config["saved"] = "2026-11-16T03:00:00Z"
+    (folder / CONFIG).write_text(json.dumps(config))
+
+    expected = "Labels 91.6 % of 1,200 test texts correctly · saved on 16 November 2026"
+    assert model_summary(folder) == {"summary": expected, "examples": [example]}

@@ -15,6 +15,9 @@ def run(  # noqa: PLR0913 - one argument per option of the command
     model: options.Model,
     data: options.Data,
     out: Annotated[Path, typer.Option(help="The HTML file to write.")],
+    title: Annotated[
+        str | None, typer.Option(help="The heading of the page. [default: DATA]")
+    ] = None,
     text_column: options.TextColumn = None,
     label_column: options.LabelColumn = None,
     label_separator: options.LabelSeparator = None,
@@ -53,7 +56,7 @@ def run(  # noqa: PLR0913 - one argument per option of the command
             seed=seed,
             progress=progress,
         )
-        write_report(findings, out)
+        write_report(findings, out, title=title)
     console = output.out()
     console.print(f"accuracy {findings.scores.accuracy:.4f} on {findings.scores.texts:,} texts")
     console.print(findings.faithfulness.verdict(), markup=False)

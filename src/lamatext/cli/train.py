@@ -98,13 +98,23 @@ def run(  # noqa: PLR0913 - one argument per option of the command
     report: Annotated[
         Path | None, typer.Option(help="Also write the HTML report of `lamatext report`.")
     ] = None,
+    no_examples: Annotated[
+        bool,
+        typer.Option("--no-examples", help="Do not keep test texts in the model as examples."),
+    ] = False,
     as_json: options.Json = False,
     quiet: options.IsQuiet = False,
 ) -> None:
     """Train a classifier on labelled texts, compare it with baselines and save it."""
     from lamatext.baselines import check_baselines
     from lamatext.data.sources import load_dataset
-    from lamatext.pipeline import is_finished, prepare_run_folder, read_splits, train_and_score
+    from lamatext.pipeline import (
+        MAX_EXAMPLES,
+        is_finished,
+        prepare_run_folder,
+        read_splits,
+        train_and_score,
+    )
     from lamatext.recipes import parse_assignments, resolve_recipe
     from lamatext.views.terminal_dataset import show_dataset
 
@@ -138,7 +148,14 @@ def run(  # noqa: PLR0913 - one argument per option of the command
             return
         show_dataset(splits.train, splits.validation, splits.test, progress)
         result = train_and_score(
-            splits, settings, out, progress, baselines=baseline_names, device=device, resume=resume
+            splits,
+            settings,
+            out,
+            progress,
+            baselines=baseline_names,
+            device=device,
+            resume=resume,
+            max_examples=0 if no_examples else MAX_EXAMPLES,
         )
         _write_pages(result, splits, html, report, progress)
     if as_json:

@@ -1,6 +1,8 @@
 """JSON types of the sections in ``config.json`` and ``metrics.json``, checked before their use."""
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
+from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,6 +24,12 @@ def _is_number(value: object) -> bool:
     return isinstance(value, float) or abs(value) < _LIMIT
 
 
+def _is_time(value: object) -> bool:
+    with suppress(ValueError):
+        return isinstance(value, str) and bool(datetime.fromisoformat(value))
+    return False
+
+
 NUMBER = _JsonType("a number", _is_number)
 FRACTION = _JsonType("a number from 0 to 1", lambda v: _is_number(v) and 0 <= v <= 1)  # type: ignore[operator]
 COUNT = _JsonType(
@@ -29,6 +37,7 @@ COUNT = _JsonType(
 )
 STRING = _JsonType("a string", lambda v: isinstance(v, str))
 OBJECT = _JsonType("an object", lambda v: isinstance(v, dict))
+TIME = _JsonType("a time such as 2026-11-16T03:00:00Z", _is_time)
 
 _Fields = Mapping[str, _JsonType]
 
@@ -55,6 +64,7 @@ _UNSURE: _Fields = {
     "high": FRACTION,
     "texts": COUNT,
 }
+_EXAMPLE: _Fields = {"text": STRING, "label": STRING}
 _FAITHFULNESS: _Fields = {"texts": COUNT, "verdict": STRING}
 _EPOCH: _Fields = {"epoch": COUNT, "loss": NUMBER, "accuracy": NUMBER, "seconds": NUMBER}
 _LEADERBOARD_ROW: _Fields = {
@@ -65,6 +75,7 @@ _LEADERBOARD_ROW: _Fields = {
     "texts_per_second": NUMBER,
     "seconds": NUMBER,
 }
+_LISTS = {"history": _EPOCH, "leaderboard": _LEADERBOARD_ROW, "examples": _EXAMPLE}
 
 
 def check_config_types(path: Path, config: Mapping[str, Any]) -> None:
@@ -73,8 +84,9 @@ def check_config_types(path: Path, config: Mapping[str, Any]) -> None:
     Raises:
         ModelError: a section or a field of it has another type.
     """
-    for name in ("lamatext", "saved"):
-        _check_type(path, name, config.get(name, ""), STRING)
+    _check_type(path, "lamatext", config.get("lamatext", ""), STRING)
+    if "saved" in config:
+        _check_type(path, "saved", config["saved"], TIME)
     for name in ("data", "training", "versions", "parameters", "architecture"):
         if name in config:
             _check_type(path, name, config[name], OBJECT)
@@ -97,7 +109,7 @@ def check_metrics_types(path: Path, metrics: Mapping[str, Any]) -> None:
         _check_known_fields(path, "test", metrics["test"], _TEST)
     if metrics.get("faithfulness") is not None:
         _check_fields(path, "faithfulness", metrics["faithfulness"], _FAITHFULNESS)
-    for name, fields in (("history", _EPOCH), ("leaderboard", _LEADERBOARD_ROW)):
+    for name, fields in _LISTS.items():
         rows = metrics.get(name)
         if rows is None:
             continue

@@ -19,6 +19,7 @@ def model_card(config: Mapping[str, Any], metrics: Mapping[str, Any]) -> str:
         f"{' …' if len(labels) > SHOWN_LABELS else ''}.",
         _scores(metrics),
         _unsure(config.get("unsure")),
+        _examples(metrics),
         _faithfulness(metrics),
         _data(data),
         _size(config),
@@ -52,6 +53,16 @@ def _unsure(unsure: Mapping[str, float] | None) -> str:
         f"texts it answered {unsure['answered']:.1%}, with an accuracy of {unsure['accuracy']:.1%} "
         f"(95 % interval {unsure['low']:.1%} to {unsure['high']:.1%})."
     )
+
+
+def _examples(metrics: Mapping[str, Any]) -> str:
+    """Format the model card's example texts with their true labels."""
+    examples = metrics.get("examples")
+    if not examples:
+        return ""
+    lines = ["## Examples", "", "Texts of the test set, with their true labels:", ""]
+    lines += [f"- {_plain(one['text'])} ({_code(one['label'])})" for one in examples]
+    return "\n".join(lines)
 
 
 def _faithfulness(metrics: Mapping[str, Any]) -> str:

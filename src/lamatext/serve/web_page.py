@@ -13,7 +13,7 @@ from lamatext.saved.format import WEIGHTS, ngrams_file
 from lamatext.serve.registry import ServedModel
 from lamatext.serve.schemas import json_response
 from lamatext.views.static_files import MEDIA_TYPES, static_files
-from lamatext.views.web_model import describe_model, runs_in_page
+from lamatext.views.web_model import describe_model, model_summary, runs_in_page
 
 REVALIDATE = {"Cache-Control": "no-cache"}
 
@@ -40,6 +40,7 @@ class WebPageHandlers:
                 "name": model.name,
                 "labels": model.labels,
                 "runs_in_page": runs_in_page(model.folder),
+                **model_summary(model.folder),
             }
             for model in models
         ]

@@ -9,7 +9,7 @@ const views = document.querySelector(".views");
 const names = [...views.querySelectorAll("[data-class]")].map(option => option.textContent);
 const partNames = [...views.querySelectorAll("[data-part]")].map(part => part.textContent);
 const format = (value, row) => row < data.classes
-  ? (value < 0 ? "−" : "+") + Math.abs(value).toFixed(3)
+  ? (value < 0 ? "−" : "+") + Math.abs(value).toFixed(2)
   : value >= 0.0095 || value === 0 ? value.toFixed(3) : String(Number(value.toPrecision(1)));
 
 function shade(view, part) {
@@ -45,6 +45,24 @@ function point(i, t) {
   if (mean) figures.append(" — attention: mean " + mean + ", heads " + heads.join(" "));
 }
 
+function filter() {
+  const outcome = filters.querySelector("[name=outcome]:checked")?.value ?? "";
+  const label = filters.querySelector("select").value;
+  const shown = articles.filter(article => {
+    const {outcome: own, truth, predicted} = article.dataset;
+    article.hidden = Boolean(outcome && own !== outcome || label && truth !== label && predicted !== label);
+    return !article.hidden;
+  });
+  filters.querySelector("output").textContent = shown.length + (shown.length === 1 ? " text" : " texts");
+}
+
+const articles = [...document.querySelectorAll("article")];
+const filters = document.querySelector(".filters");
+filters?.addEventListener("change", filter);
+filters?.addEventListener("submit", event => event.preventDefault());
+document.querySelector(".details").addEventListener("toggle", event =>
+  document.body.classList.toggle("detailed", event.target.open));
+if (filters) filter(); // a reloaded page keeps what was chosen
 views.addEventListener("change", event => {
   const select = views.querySelector("select");
   if (event.target === select && select.value !== "")

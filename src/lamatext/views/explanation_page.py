@@ -16,7 +16,7 @@ from lamatext.explain.classifier_head import Floats
 from lamatext.explain.explanation import Explanation, Label
 from lamatext.metrics import Scores
 from lamatext.runtime.predictor import Predictor
-from lamatext.views.formatting import summed
+from lamatext.views.formatting import percent, plural, summed
 from lamatext.views.html_assets import asset, policy_hash, script_json
 from lamatext.views.html_templates import render_template
 from lamatext.views.word_shading import (
@@ -24,13 +24,14 @@ from lamatext.views.word_shading import (
     contribution_scale,
     contribution_strength,
     segments,
+    strongest_words,
 )
 
 MAX_PILLS = 8  # more classes than this are chosen from a list
 MAX_CLASSES = 12  # the page holds the contributions to the most probable classes of a text
 MAX_BARS = 5
 STRONGEST_WORDS = 5
-TEST_TEXTS = 40  # on the explanation page that ``lamatext train --html`` writes
+TEST_TEXTS, MORE_MISTAKES = 40, 20  # on the page that ``lamatext train --html`` writes
 
 
 def explanation_page(
@@ -50,6 +51,8 @@ def explanation_page(
     first = explanations[0] if explanations else None
     known = truths if truths is not None else [None] * len(explanations)
     script = Markup(asset("explanation_page.js"))
+    cards = [_card(e, truth) for e, truth in zip(explanations, known, strict=True)]
+    used = {label for card in cards for label in (card["truth"], card["predicted"])}
     numbers = {
         "classes": len(first.labels) if first else 0,
         "texts": [_numbers(explanation) for explanation in explanations],
@@ -67,20 +70,38 @@ def explanation_page(
         parts=list(first.parts or []) if first else [],
         heads=len(first.weights) if first and first.weights is not None else 0,
         methods=sorted({explanation.method for explanation in explanations}),
-        cards=[_card(e, truth) for e, truth in zip(explanations, known, strict=True)],
+        cards=cards,
+        used_labels=[label for label in first.labels if label in used] if first else [],
+        with_truth=any(truth is not None for truth in known),
+        outcomes=[
+            ("", "all", len(cards)),
+            (
+                "mistake",
+                "mistakes",
+                sum(c["truth"] is not None and not c["correct"] for c in cards),
+            ),
+            ("correct", "correct", sum(bool(c["correct"]) for c in cards)),
+        ],
     )
 
 
 def write_test_page(folder: Path, test: Dataset, scores: Scores, out: Path) -> None:
-    """Explain a random sample of test texts and write them to an HTML explanation page."""
-    rows = np.random.default_rng(0).permutation(len(test))[:TEST_TEXTS]
-    chosen = test.take(np.sort(rows))
-    predictor = Predictor.load(folder)
+    """Explain test texts and write them to an HTML explanation page.
+
+    The texts are a random sample, and further mistakes.
+    """
+    predictor, labels = Predictor.load(folder), test.require_labels().to_pylist()
+    predicted = predictor.predict(test.texts.to_pylist()).tolist()
+    order = np.random.default_rng(0).permutation(len(test)).tolist()
+    sample, rest = order[:TEST_TEXTS], order[TEST_TEXTS:]
+    mistakes = [row for row in rest if str(predicted[row]) != str(labels[row])][:MORE_MISTAKES]
+    rows = sorted(sample + mistakes)
+    further = f" and {plural(len(mistakes), 'further mistake')}" if mistakes else ""
     page = explanation_page(
-        [predictor.explain(text) for text in chosen.texts.to_pylist()],
-        f"{test.source}: {len(chosen)} test texts",
-        f"{scores.accuracy:.1%} of {scores.texts:,} test texts are labelled correctly",
-        truths=None if chosen.labels is None else chosen.labels.to_pylist(),
+        [predictor.explain(test.texts[row].as_py()) for row in rows],
+        f"{test.source}: {plural(len(sample), 'test text')}{further}",
+        f"The model labels {percent(scores.accuracy)} of {scores.texts:,} test texts correctly.",
+        truths=[labels[row] for row in rows],
     )
     write_text(out, page)
 
@@ -93,41 +114,33 @@ def style() -> str:
 def _card(explanation: Explanation, truth: Label | None) -> dict[str, object]:
     """Return the template values for one text's card on the explanation page."""
     most_probable = np.argsort(-explanation.probabilities, kind="stable")[:MAX_BARS]
+    shown = np.sort(most_probable) if len(explanation.labels) <= MAX_BARS else most_probable
     strength = contribution_strength(explanation, explanation.best)
     return {
         "predicted": explanation.predicted,
         "probability": explanation.probability,
         "truth": truth,
         "correct": str(truth) == str(explanation.predicted),
-        "bars": [
-            (explanation.labels[c], float(explanation.probabilities[c])) for c in most_probable
-        ],
+        "bars": [(explanation.labels[c], float(explanation.probabilities[c])) for c in shown],
         "words": [
             (characters, "", 0.0)
             if t is None
             else (characters, "n" if strength[t] < 0 else "p", abs(float(strength[t])))
             for t, characters in segments(explanation.text, explanation.spans)
         ],
-        "strongest": _strongest_words(explanation),
+        "strongest": [
+            (side, words)
+            for side, words in zip(
+                ("for", "against"),
+                strongest_words(explanation, explanation.best, limit=STRONGEST_WORDS),
+                strict=True,
+            )
+            if words
+        ],
         "sums": summed(explanation, explanation.best),
         "known_words": any(explanation.words),
         "window": explanation.window,
     }
-
-
-def _strongest_words(explanation: Explanation) -> list[tuple[str, list[tuple[str, float]]]]:
-    """List the words of an explanation page card that most support or oppose the prediction."""
-    scores, words = explanation.relative[explanation.best], explanation.words
-    order = np.argsort(-scores, kind="stable")
-    sides = {
-        "for": [t for t in order[:STRONGEST_WORDS] if scores[t] > 0],
-        "against": [t for t in order[::-1][:STRONGEST_WORDS] if scores[t] < 0],
-    }
-    listed = {
-        side: [(words[t], float(scores[t])) for t in places if words[t]]
-        for side, places in sides.items()
-    }
-    return [(side, pairs) for side, pairs in listed.items() if pairs]
 
 
 def _numbers(explanation: Explanation) -> dict[str, object]:

@@ -6,10 +6,16 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # the command line formats its messages without loading numpy
+    from datetime import date as Date
+
     from lamatext.explain.explanation import Explanation
 
 REPLACEMENT = 0xFFFD
 WHITE_SPACE = "\t\n\r"
+MONTHS = (
+    *("January", "February", "March", "April", "May", "June", "July", "August", "September"),
+    *("October", "November", "December"),
+)
 DIRECTIONS = "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 
 
@@ -61,8 +67,8 @@ def terminal_text(text: object) -> str:
 
 
 def signed(value: float) -> str:
-    """Format a contribution with an explicit sign, such as ``+0.312`` or ``−0.040``."""
-    return f"{value:+.3f}".replace("-", "−")
+    """Format a contribution with an explicit sign, such as ``+0.31`` or ``−0.04``."""
+    return f"{value:+.2f}".replace("-", "−")
 
 
 def share(value: float) -> str:
@@ -73,6 +79,18 @@ def share(value: float) -> str:
 def percent(value: float, digits: int = 1) -> str:
     """Format a fraction as a percentage, such as ``77.4 %``."""
     return f"{100 * value:.{digits}f} %"
+
+
+def probability(value: float) -> str:
+    """Format a probability for people, such as ``77.4 %``, ``< 0.1 %`` or ``> 99.9 %``."""
+    if 0 < value < 0.0005:
+        return "< 0.1 %"
+    return "> 99.9 %" if 0.9995 <= value < 1 else percent(value)
+
+
+def day(date: "Date") -> str:
+    """Format a date independently of the locale, such as ``16 November 2026``."""
+    return f"{date.day} {MONTHS[date.month - 1]} {date.year}"
 
 
 def file_size(count: float) -> str:
@@ -86,7 +104,7 @@ def plural(count: int, singular: str, plural_form: str | None = None) -> str:
 
 
 def parted(shares: Mapping[str, float]) -> str:
-    """Format the contribution of each model part, as in ``n-grams +1.200, network +0.800``."""
+    """Format the contribution of each model part, as in ``n-grams +1.20, network +0.80``."""
     return ", ".join(f"{name} {signed(value)}" for name, value in sorted(shares.items()))
 
 
@@ -95,7 +113,7 @@ def summed(explanation: "Explanation", column: int) -> str:
 
     All numbers are relative to the mean over classes:
 
-    ``all words +2.000 (n-grams +1.200, network +0.800); constant −0.100; score +1.900``
+    ``all words +2.00 (n-grams +1.20, network +0.80); constant −0.10; score +1.90``
     """
     parts = parted(explanation.shares(explanation.labels[column]))
     words = float(explanation.relative[column].sum())

@@ -28,6 +28,7 @@ def _environment() -> Environment:
         formatting.file_size,
         formatting.percent,
         formatting.plural,
+        formatting.probability,
         formatting.share,
         formatting.signed,
     ):

@@ -24,12 +24,18 @@ class Line:
     kind: int  # 1 to 4: colour and dash pattern
     band: Sequence[Point] = ()
     radii: Sequence[float] = ()  # of the dots
+    only_dots: bool = False  # no line; the band is drawn as an interval around each dot
 
     @property
     def dots(self) -> list[tuple[Point, float]]:
         """Centre and radius of each dot on the line of the SVG chart."""
         default = [3.5] * len(self.points) if len(self.points) < MAX_DOTS else []
         return list(zip(self.points, self.radii or default, strict=False))
+
+    @property
+    def intervals(self) -> list[tuple[Point, Point]]:
+        """Each dot of the SVG chart with the two ends of its interval."""
+        return list(zip(self.points, self.band, strict=True))
 
     @property
     def band_outline(self) -> list[Point]:
@@ -90,6 +96,22 @@ class Chart:
 def percent_axis(name: str) -> Axis:
     """Return an axis from 0 to 100 % for an SVG chart."""
     return Axis(name, 0, 1, QUARTERS, "{:.0%}")
+
+
+def cut_axis(name: str, values: Sequence[float]) -> Axis:
+    """Return a percentage axis for an SVG chart that covers the values and little more.
+
+    It has at most six ticks, and its ends are two of them.
+    """
+    for step in (5, 10, 20, 25):  # percent
+        low = math.floor(100 * min(values) / step + 1e-9) * step
+        high = math.ceil(100 * max(values) / step - 1e-9) * step
+        if high <= low:
+            low, high = (low - step, low) if low >= 100 else (low, low + step)
+        if (high - low) / step <= 5:
+            break
+    ticks = [tick / 100 for tick in range(low, high + 1, step)]
+    return Axis(name, low / 100, high / 100, ticks, "{:.0%}")
 
 
 def count_axis(name: str, last: int) -> Axis:

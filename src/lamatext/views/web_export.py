@@ -21,7 +21,7 @@ from lamatext.saved.quantization import Storage, quantize
 from lamatext.views.formatting import escaped
 from lamatext.views.html_assets import policy_hash, script_json
 from lamatext.views.static_files import SHARED_STYLE, static_files
-from lamatext.views.web_model import describe_model
+from lamatext.views.web_model import describe_model, model_summary
 
 MODULES = (
     *("arrays.js", "tokens.js", "weights.js", "network.js", "ngrams.js", "explain.js", "model.js"),
@@ -53,7 +53,8 @@ def export_web(folder: Path, out: Path, *, storage: Storage | None = None) -> We
     Raises:
         ModelError: the model cannot run in JavaScript; the message says what to use instead.
     """
-    description = {**describe_model(folder), "name": folder.resolve().name}
+    name = folder.resolve().name
+    description = {**describe_model(folder), **model_summary(folder), "name": name}
     if storage is None:
         storage, parity = _default_storage(folder)
     else:
@@ -107,11 +108,14 @@ def build_html(description: Mapping[str, Any], weights: bytes, ngrams: bytes | N
         f"script-src '{policy_hash(script)}'; base-uri 'none'; form-action 'none'"
     )
     meta = f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
+    name = escaped(description["name"])
     end = "\n".join([*data, f'<script type="module">{script}</script>', "</body>"])
     html = re.sub(r"<link [^>]*>\n", "", files["index.html"])
     for old, new in (
         ('<meta charset="utf-8">', f'<meta charset="utf-8">\n{meta}'),
-        ("<title>lamatext</title>", f"<title>{escaped(description['name'])}</title>"),
+        ("<title>lamatext</title>", f"<title>{name}</title>"),
+        ('<h1 id="title">lamatext</h1>', f'<h1 id="title">{name}</h1>'),
+        ("Loading the model …", escaped(description.get("summary", ""))),
         ('<script type="module" src="static/serve.js"></script>', f"<style>{style}</style>"),
         ("</body>", end),
     ):

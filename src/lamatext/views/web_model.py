@@ -1,12 +1,21 @@
 """A saved model as the web page's JavaScript reads it: a JSON description next to its tensors."""
 
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from lamatext.errors import ModelError
 from lamatext.ngrams.model import ngram_specs
-from lamatext.saved.format import VOCAB, WEIGHTS, load_config, ngrams_file, saved_recipe
+from lamatext.saved.format import (
+    VOCAB,
+    WEIGHTS,
+    load_config,
+    load_metrics,
+    ngrams_file,
+    saved_recipe,
+)
 from lamatext.saved.onnx_export import WITHOUT_GRAPH
+from lamatext.views.formatting import day, percent
 
 MODEL_SETTINGS = {"name", "heads", "rank", "score_input", "score_tanh", "score_l2"}
 TEXT_SETTINGS = {"tokenizer_version", "lowercase", "rare_words", "max_words", "last_words"}
@@ -43,6 +52,21 @@ def describe_model(folder: Path) -> dict[str, Any]:
         "ngrams": ngrams if ngrams_file(folder).is_file() else None,
         "bytes": (folder / WEIGHTS).stat().st_size,
     }
+
+
+def model_summary(folder: Path) -> dict[str, Any]:
+    """Return what the web page shows of a model before a text is typed.
+
+    That is one line with its accuracy and date, and the example texts of its model card.
+    """
+    metrics, config = load_metrics(folder), load_config(folder)
+    test, facts = metrics.get("test") or {}, []
+    if "accuracy" in test:
+        count = f" of {test['texts']:,} test texts" if "texts" in test else " of the test texts"
+        facts.append(f"Labels {percent(test['accuracy'])}{count} correctly")
+    if "saved" in config:
+        facts.append(f"saved on {day(datetime.fromisoformat(config['saved']))}")
+    return {"summary": " · ".join(facts), "examples": metrics.get("examples") or []}
 
 
 def runs_in_page(folder: Path) -> bool:

@@ -1,15 +1,47 @@
-"""Word shading shared by all views: split a text into words and scale their shade.
+"""Word shading shared by all views: split a text into words, scale their shade, list the strongest.
 
 Shapes: T words.
 """
 
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from lamatext.data.tokenizer import Span
 from lamatext.explain.classifier_head import Floats
 from lamatext.explain.explanation import Explanation
+
+WEAKEST = 0.05  # words with a smaller share of the largest contribution are not listed
+
+
+class StrongWord(NamedTuple):
+    """A word of a text, however often it occurs, with its total contribution to a class."""
+
+    word: str
+    occurrences: int
+    contribution: float
+
+
+def strongest_words(
+    explanation: Explanation, column: int, *, limit: int
+) -> tuple[list[StrongWord], list[StrongWord]]:
+    """List the words that most support and most oppose a class, the strongest first.
+
+    Repeated words, in upper or lower case, are added up; weak words are left out.
+    """
+    totals: dict[str, StrongWord] = {}
+    for word, value in zip(explanation.words, explanation.relative[column].tolist(), strict=True):
+        if word:
+            known = totals.get(word.casefold(), StrongWord(word, 0, 0.0))
+            totals[word.casefold()] = StrongWord(
+                known.word, known.occurrences + 1, known.contribution + value
+            )
+    order = sorted(totals.values(), key=lambda one: -one.contribution)
+    least = WEAKEST * max((abs(one.contribution) for one in order), default=0.0)
+    supporting = [one for one in order if one.contribution > least]
+    opposing = [one for one in reversed(order) if one.contribution < -least]
+    return supporting[:limit], opposing[:limit]
 
 
 def segments(text: str, spans: Sequence[Span]) -> Iterator[tuple[int | None, str]]:

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from lamatext.explain.explanation import Explanation
 from lamatext.metrics import Floats, Numbers
-from lamatext.views.formatting import summed
 from lamatext.views.word_shading import contribution_strength, excerpt_segments
 
 LISTED = 12  # doubtful labels, and as many other mistakes
@@ -105,7 +104,6 @@ def example_values(
         "truth": labels[truth],
         "truth_probability": float(explanation.probabilities[truth]),
         "words": marked_words(explanation, best),
-        "sums": summed(explanation, best),
     }
 
 

@@ -1,5 +1,6 @@
 """Report page: the whole report as one self-contained HTML file without scripts and requests."""
 
+from datetime import datetime
 from pathlib import Path
 
 from markupsafe import Markup
@@ -7,7 +8,7 @@ from markupsafe import Markup
 from lamatext import __version__
 from lamatext.atomic_write import write_text
 from lamatext.views.explanation_page import style
-from lamatext.views.formatting import share, signed
+from lamatext.views.formatting import day, share, signed
 from lamatext.views.html_assets import asset, policy_hash
 from lamatext.views.html_templates import render_template
 from lamatext.views.report import sections
@@ -15,21 +16,24 @@ from lamatext.views.report.collect import Findings
 from lamatext.views.report.confusion import confusion_section, open_cell_style
 
 
-def write_report(findings: Findings, out: Path) -> None:
+def write_report(findings: Findings, out: Path, *, title: str | None = None) -> None:
     """Write the HTML report page to the file ``out``."""
-    write_text(out, report_page(findings))
+    write_text(out, report_page(findings, title=title))
 
 
-def report_page(findings: Findings) -> str:
-    """Return the HTML of the complete report page.
+def report_page(findings: Findings, *, title: str | None = None) -> str:
+    """Return the HTML of the complete report page; its title is the source of the data by default.
 
     The page's Content-Security-Policy allows its own style sheet and nothing else.
     """
+    saved = findings.config.get("saved")
     css = f"\n{style()}\n{asset('report/report.css')}\n{open_cell_style(findings)}\n"
     style_element = Markup(css)  # nosec B704 # files of the package and numbered selectors
     return render_template(
         "report/report.html",
         findings=findings,
+        title=title or findings.scored.source,
+        saved_on=day(datetime.fromisoformat(saved)) if saved else "",
         version=__version__,
         style=style_element,
         style_hash=policy_hash(css),

@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from lamatext.explain.faithfulness import GRADIENTS, RANDOM, VERDICT_SHARE, Order
-from lamatext.metrics import wilson_interval
+from lamatext.metrics import merge_small_bins, wilson_interval
 from lamatext.views.formatting import accuracy_comparison, file_size, percent, plural
 from lamatext.views.report.collect import Findings
 from lamatext.views.report.examples import example_values
-from lamatext.views.svg_charts import Chart, Line, count_axis, percent_axis, value_axis
+from lamatext.views.svg_charts import Chart, Line, count_axis, cut_axis, percent_axis, value_axis
 
 Values = dict[str, Any]
 LINE_KINDS = {"contribution": 1, "attention": 2, GRADIENTS: 3, RANDOM: 4}
@@ -82,15 +82,20 @@ def _concerns(findings: Findings) -> list[str]:
 def baselines_section(findings: Findings) -> Values:
     """Return the template values of the report's section that compares the model with baselines."""
     board: Sequence[Values] = findings.metrics.get("leaderboard") or []
+    texts = (findings.metrics.get("test") or {}).get("texts") or findings.scores.texts
     comparison = ""
     if len(board) > 1:
         best = max(board[1:], key=lambda row: float(row["accuracy"]))
-        texts = findings.metrics.get("test", {}).get("texts") or findings.scores.texts
         own, other = ((row["model"], float(row["accuracy"])) for row in (board[0], best))
         comparison = accuracy_comparison(own, other, texts)
+    rows = [
+        {**row, "interval": wilson_interval(row["accuracy"], texts)}
+        for row in sorted(board, key=lambda row: -row["accuracy"])
+    ]
     return {
         "own": board[0]["model"] if board else "",
-        "rows": sorted(board, key=lambda row: -row["accuracy"]),
+        "rows": rows,
+        "axis": cut_axis("accuracy", [end for row in rows for end in row["interval"]] or [1.0]),
         "comparison": comparison,
     }
 
@@ -137,13 +142,15 @@ def classes_section(findings: Findings) -> Values:
     """Return the template values of the report's section on scores per class, worst class first."""
     rows = sorted(findings.scores.classes, key=lambda row: row.f1)
     present = [row for row in rows if row.texts] or rows
-    return {"rows": rows, "weakest": present[0], "strongest": present[-1]}
+    axis = cut_axis("F1", [row.f1 for row in rows])
+    return {"rows": rows, "axis": axis, "weakest": present[0], "strongest": present[-1]}
 
 
 def calibration_section(findings: Findings) -> Values:
     """Return the template values of the report's calibration section, with its chart."""
-    scores, groups = findings.scores, findings.scores.reliability
+    scores, groups = findings.scores, merge_small_bins(findings.scores.reliability)
     pairs = list(zip(groups.confidence, groups.accuracy, groups.texts, strict=True))
+    intervals = [wilson_interval(a, n) for _, a, n in pairs]
     confidence = sum(c * n for c, _, n in pairs) / scores.texts
     error = scores.calibration_error
     if error <= 0.03:
@@ -156,19 +163,26 @@ def calibration_section(findings: Findings) -> Values:
         "accuracy",
         [(c, a) for c, a, _ in pairs],
         1,
-        band=[wilson_interval(a, n) for _, a, n in pairs],
-        radii=[3 + 7 * (n / max(groups.texts)) ** 0.5 for _, _, n in pairs],
+        band=intervals,
+        radii=[3 + 5 * (n / max(groups.texts)) ** 0.5 for _, _, n in pairs],
+        only_dots=True,
     )
+    across = cut_axis("predicted probability", [*groups.confidence, 1.0])
+    up = cut_axis("accuracy", [end for interval in intervals for end in interval])
+    low, high = max(across.low, up.low), min(across.high, up.high)
     chart = Chart(
         "chart-calibration",
         "Predicted probability and actual accuracy",
         f"Mean difference {100 * error:.1f} points.",
-        percent_axis("predicted probability"),
-        percent_axis("accuracy"),
+        across,
+        up,
         [line],
-        guide=((0, 0), (1, 1)),
-        head=("predicted probability", "accuracy", "texts"),
-        rows=[(percent(c), percent(a), f"{n:,}") for c, a, n in pairs],
+        guide=((low, low), (high, high)) if low < high else (),
+        head=("predicted probability", "accuracy", "95 % confidence interval", "texts"),
+        rows=[
+            (percent(c), percent(a), f"{percent(low)} to {percent(high)}", f"{n:,}")
+            for (c, a, n), (low, high) in zip(pairs, intervals, strict=True)
+        ],
     )
     return {"error": error, "verdict": verdict, "charts": [chart, _coverage_chart(findings)]}
 

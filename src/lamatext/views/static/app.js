@@ -4,6 +4,7 @@ import { argmax, element } from "./display.js";
 import { Panel } from "./panel.js";
 
 const MAX_PILLS = 8; // with more classes, they are in a drop-down list
+const FALLBACK_SUMMARY = "Type a text to see its class and the words that decide it.";
 const ANNOUNCE_AFTER = 700; // milliseconds without a change before screen readers read the class
 
 const byId = id => document.getElementById(id);
@@ -19,21 +20,19 @@ class Page {
   constructor(models) {
     Object.assign(this, { models, loaded: new Map(), mode: "one", view: "best", part: "", announcement: 0 });
     const handlers = { onInput: panel => this.textChanged(panel), onUpdate: panel => this.panelUpdated(panel) };
-    this.panels = [0, 1].map(() => new Panel(byId("panel"), handlers));
-    this.panels.forEach((panel, i) => {
-      const id = `text-${i + 1}`;
-      panel.input.id = id;
-      panel.find(".what").htmlFor = id;
+    const first = byId("panels").firstElementChild, second = first.cloneNode(true);
+    this.panels = [first, second].map((root, i) => new Panel(root, `text-${i + 1}`, handlers));
+    this.panels.forEach(panel => {
       panel.chooser.append(...models.map((model, m) => element("option", { value: m, textContent: model.name })));
       panel.chooser.addEventListener("change", () => this.chooseModel(panel, Number(panel.chooser.value)));
     });
-    byId("panels").append(this.panels[0].root);
     byId("compare-models").hidden = models.length < 2;
     byId("compare-texts").addEventListener("click", () => this.compare(this.mode === "texts" ? "one" : "texts"));
     byId("compare-models").addEventListener("click", () => this.compare(this.mode === "models" ? "one" : "models"));
     byId("share").addEventListener("click", () => this.share());
     byId("views").addEventListener("change", event => this.viewChanged(event.target));
     byId("views").addEventListener("submit", event => event.preventDefault());
+    byId("details").addEventListener("toggle", () => document.body.classList.toggle("detailed", byId("details").open));
   }
 
   get visiblePanels() {
@@ -51,19 +50,20 @@ class Page {
     await this.chooseModel(first, modelIndex(state.get("model")));
     await this.compare(mode === "models" && this.models.length < 2 ? "one" : mode, modelIndex(state.get("second")));
     this.setView(state.get("view") ?? this.view, state.get("part") ?? this.part);
-    for (const id of ["actions", "footer"]) byId(id).hidden = false;
+    if (this.view !== "best" || this.part) byId("details").open = true;
+    for (const id of ["actions", "details", "footer"]) byId(id).hidden = false;
   }
 
   /** Use model m in a panel; load it first if needed. */
   async chooseModel(panel, m) {
     if (!this.loaded.has(m)) {
-      byId("message").hidden = false;
+      byId("message").textContent = "Loading the model …";
       this.loaded.set(m, this.models[m].load());
     }
     panel.model = await this.loaded.get(m);
-    byId("message").hidden = true;
     byId("privacy").textContent = panel.model.privacyNote;
     panel.chooser.value = String(m);
+    panel.showExamples(this.models[m].examples ?? []);
     this.arrange();
     await panel.update();
   }
@@ -92,8 +92,10 @@ class Page {
     byId("compare-models").setAttribute("aria-pressed", String(this.mode === "models"));
     this.panels.forEach((panel, i) => {
       panel.chooser.hidden = !(this.models.length > 1 && (i === 0 || this.mode === "models"));
-      panel.find(".what").textContent = this.mode === "texts" ? `Text ${i + 1}` : "Text";
+      panel.find(".what").textContent = this.mode === "texts" ? `Text ${i + 1}` : "Your text";
     });
+    const summaries = this.visiblePanels.map(panel => this.models[Number(panel.chooser.value)].summary);
+    byId("message").textContent = [...new Set(summaries.filter(Boolean))].join(" — ") || FALLBACK_SUMMARY;
     const names = [...new Set(this.visiblePanels.map(panel => panel.model?.name).filter(Boolean))];
     byId("title").textContent = names.join(" · ");
     document.title = [...names, "lamatext"].join(" · ");
@@ -162,7 +164,6 @@ class Page {
     const { heads = 0, parts = [] } = panel.model ?? {};
     // The heads and parts of a remote model are only known after its first response.
     if (heads > this.heads || parts.some(part => !this.parts.includes(part))) this.listViews();
-    byId("views").hidden = !this.visiblePanels.some(panel => panel.explanation);
     clearTimeout(this.announcement);
     this.announcement = setTimeout(() => {
       byId("announcement").textContent = this.visiblePanels.filter(panel => panel.explanation).map(({ explanation }) => {

@@ -4,10 +4,14 @@ import { sum } from "./arrays.js";
 
 const MAX_BARS = 8; // with more classes, only the most probable are shown
 const STRONGEST_WORDS = 5;
+const WEAKEST = 0.05; // words with a smaller share of the largest contribution are not listed
 
-export const share = value =>
-  value >= 0.0095 || value === 0 ? value.toFixed(3) : String(Number(value.toPrecision(1)));
-export const signed = value => (value < 0 ? "−" : "+") + Math.abs(value).toFixed(3);
+const share = value => (value >= 0.0095 || value === 0 ? value.toFixed(3) : String(Number(value.toPrecision(1))));
+export const signed = value => (value < 0 ? "−" : "+") + Math.abs(value).toFixed(2);
+/** A probability for people: "77.4 %", "< 0.1 %" or "> 99.9 %". */
+export const percent = value =>
+  value > 0 && value < 0.0005 ? "< 0.1 %"
+    : value >= 0.9995 && value < 1 ? "> 99.9 %" : `${(100 * value).toFixed(1)} %`;
 export const argmax = values => values.reduce((best, value, i) => (value > values[best] ? i : best), 0);
 
 export function element(name, properties = {}, ...children) {
@@ -63,42 +67,65 @@ export function shade(words, shading) {
   });
 }
 
-/** Show one bar per class; `without` marks the probabilities without the selected word. */
+/** Show one bar per class, in a stable order; `without` marks the probabilities without the selected word.
+ *  With many classes only the most probable are shown: a class keeps its row while it is one of them. */
 export function showBars(place, labels, probabilities, without = null) {
-  const order = labels.map((_, c) => c);
-  const best = argmax(probabilities);
-  if (labels.length > MAX_BARS) {
-    order.sort((a, b) => probabilities[b] - probabilities[a]);
-    order.length = MAX_BARS;
-  }
-  place.replaceChildren(...order.map(c => {
+  const best = probabilities && argmax(probabilities);
+  place.replaceChildren(...rowsOf(place, labels, probabilities).map(c => {
     const bar = element("span", { className: "bar" });
-    bar.style.setProperty("--v", probabilities[c].toFixed(4));
+    bar.style.setProperty("--v", probabilities ? probabilities[c].toFixed(4) : 0);
     if (without) {
       bar.dataset.without = "";
       bar.style.setProperty("--w", without[c].toFixed(4));
     }
-    const figure = without ? `${share(probabilities[c])} → ${share(without[c])}` : share(probabilities[c]);
-    return element("li", { className: c === best ? "best" : "" },
+    const figure = probabilities ? percent(probabilities[c]) : "–";
+    const row = element("li", { className: c === best ? "best" : "" },
       element("bdi", { className: "name", textContent: labels[c] }), bar,
       element("span", { className: "value", textContent: figure }));
+    row.dataset.class = c;
+    return row;
   }));
 }
 
-/** List the strongest words for and against the class, for readers who cannot see the colors. */
-export function showWhy(place, { text, spans, relative, probabilities }) {
-  const scores = relative[argmax(probabilities)];
-  const order = scores.map((_, t) => t).filter(t => spans[t][1] > spans[t][0]);
+/** The classes to show as rows: all, or the most probable ones, each in the row that it had before. */
+function rowsOf(place, labels, probabilities) {
+  const all = labels.map((_, c) => c);
+  if (labels.length <= MAX_BARS) return all;
+  if (!probabilities) return all.slice(0, MAX_BARS);
+  const top = all.sort((a, b) => probabilities[b] - probabilities[a]).slice(0, MAX_BARS);
+  const rows = [...place.children].map(row => Number(row.dataset.class)).slice(0, MAX_BARS);
+  const entering = top.filter(c => !rows.includes(c));
+  if (rows.length < MAX_BARS) return top;
+  return rows.map(c => (top.includes(c) ? c : entering.shift()));
+}
+
+/** List the strongest words for and against the class, for readers who cannot see the colors.
+ *  Repeated words, in upper or lower case, are added up. */
+export function showWhy(place, explanation) {
+  const words = explanation ? addRepeated(explanation) : [];
+  const least = WEAKEST * Math.max(0, ...words.map(({ score }) => Math.abs(score)));
   const sides = [
-    ["for", order.filter(t => scores[t] > 0).sort((a, b) => scores[b] - scores[a])],
-    ["against", order.filter(t => scores[t] < 0).sort((a, b) => scores[a] - scores[b])],
+    ["for", words.filter(({ score }) => score > least).sort((a, b) => b.score - a.score)],
+    ["against", words.filter(({ score }) => score < -least).sort((a, b) => a.score - b.score)],
   ];
-  place.replaceChildren(...sides.filter(([, chosen]) => chosen.length).flatMap(([side, chosen]) => [
+  place.replaceChildren(...sides.flatMap(([side, chosen]) => [
     element("dt", { textContent: side }),
-    element("dd", {}, ...chosen.slice(0, STRONGEST_WORDS).flatMap(t => [
-      element("span", {}, element("bdi", { textContent: text.slice(...spans[t]) }), " ",
-        element("small", { textContent: signed(scores[t]) })), " "])),
+    element("dd", {}, ...chosen.slice(0, STRONGEST_WORDS).flatMap(({ word, times, score }) => [
+      element("span", {}, element("bdi", { textContent: word }), " ",
+        element("small", { textContent: (times > 1 ? `× ${times} ` : "") + signed(score) })), " "]),
+      chosen.length ? "" : "–"),
   ]));
+}
+
+function addRepeated({ text, spans, relative, probabilities }) {
+  const words = new Map();
+  relative[argmax(probabilities)].forEach((score, t) => {
+    const word = text.slice(...spans[t]), key = word.toLowerCase();
+    if (!word) return;
+    const known = words.get(key) ?? { word, times: 0, score: 0 };
+    words.set(key, { ...known, times: known.times + 1, score: known.score + score });
+  });
+  return [...words.values()];
 }
 
 /** Describe the score of the class in a view as a sum: words, by part of the model, and constant. */
@@ -111,7 +138,7 @@ export function describeSums(explanation, view) {
     + `constant ${signed(base)}; score ${signed(words + base)}`;
 }
 
-/** The share of each part of the model, such as "n-grams +1.200, network +0.800"; "" if there is one part. */
+/** The share of each part of the model, such as "n-grams +1.20, network +0.80"; "" if there is one part. */
 function describeParts({ relativeParts }, shareOf) {
   const names = Object.keys(relativeParts).sort();
   return names.length > 1 ? names.map(name => `${name} ${signed(shareOf(relativeParts[name]))}`).join(", ") : "";
@@ -124,17 +151,17 @@ export function showWord(place, explanation, t, without) {
   const change = without[best] - probabilities[best];
   const parts = [
     "Without ", element("b", {}, element("bdi", { textContent: text.slice(...spans[t]) })), ": ",
-    element("bdi", { textContent: labels[best] }), ` ${share(probabilities[best])} → ${share(without[best])} (`,
-    element("span", { className: change < 0 ? "down" : "up", textContent: signed(change) }), ")",
+    element("bdi", { textContent: labels[best] }), ` ${percent(probabilities[best])} → `,
+    element("span", { className: change < 0 ? "down" : "up", textContent: percent(without[best]) }),
   ];
   if (now !== best) parts.push(", so it would be ", element("b", {}, element("bdi", { textContent: labels[now] })));
   const byPart = describeParts(explanation, rows => rows[best][t]);
-  parts.push(`. Contribution ${signed(relative[best][t])}${byPart && ` (${byPart})`}`);
+  let numbers = ` Contribution ${signed(relative[best][t])}${byPart && ` (${byPart})`}`;
   if (weights) {
     const most = argmax(weights.map(row => row[t]));
-    parts.push(`; attention ${share(pooled[t])}, most in head ${most + 1} (${share(weights[most][t])})`);
+    numbers += `; attention ${share(pooled[t])}, most in head ${most + 1} (${share(weights[most][t])})`;
   }
-  place.replaceChildren(...parts, ".");
+  place.replaceChildren(...parts, ".", element("span", { className: "numbers", textContent: `${numbers}.` }));
 }
 
 /** A remark for texts without known words, and for long texts. */

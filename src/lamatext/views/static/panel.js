@@ -1,6 +1,10 @@
 // One panel of the page: a text, its predicted class and its explanation, updated at each keystroke.
 
-import { argmax, describeSums, noteOf, shade, shades, share, showBars, showText, showWhy, showWord } from "./display.js";
+import {
+  argmax, describeSums, element, noteOf, percent, shade, shades, showBars, showText, showWhy, showWord,
+} from "./display.js";
+
+const HINT = "Click a word, or select it with Tab and the arrow keys, to see the prediction without it.";
 
 // All times are in milliseconds.
 const SLICE = 12; // work between two pauses that let the browser respond
@@ -14,12 +18,18 @@ const sleep = milliseconds => new Promise(resolve => setTimeout(resolve, millise
 class Outdated extends Error {}
 
 export class Panel {
-  constructor(template, { onInput, onUpdate }) {
-    this.root = template.content.firstElementChild.cloneNode(true);
+  constructor(root, id, { onInput, onUpdate }) {
+    this.root = root;
     this.find = selector => this.root.querySelector(selector);
     Object.assign(this, {
       input: this.find("textarea"), chooser: this.find("select"), result: this.find(".result"), text: this.find(".text"),
       model: null, explanation: null, words: [], selected: -1, version: 0, view: "best", part: "", duration: 0, onUpdate,
+    });
+    this.input.id = this.find(".what").htmlFor = id;
+    this.find(".examples").addEventListener("click", event => {
+      if (!event.target.closest("button")) return;
+      this.input.value = event.target.closest("button").title;
+      onInput(this);
     });
     this.input.addEventListener("input", () => onInput(this));
     this.text.addEventListener("click", event => {
@@ -37,7 +47,7 @@ export class Panel {
     this.selected = -1;
     if (!model || !text.trim()) {
       this.explanation = null;
-      this.result.hidden = true;
+      if (model) this.showNothing(model.labels);
       this.onUpdate(this);
       return;
     }
@@ -75,13 +85,31 @@ export class Panel {
     checkCurrent();
   }
 
+  /** Offer example texts to click. */
+  showExamples(examples) {
+    const buttons = examples.map(({ text }) => element("button", { type: "button", title: text, textContent: text }));
+    this.find(".examples").replaceChildren(...(buttons.length ? ["Try one: ", ...buttons] : []));
+    this.find(".examples").hidden = !buttons.length;
+  }
+
+  /** Show the places of the result without a text, so that nothing moves when the first one is typed. */
+  showNothing(labels) {
+    this.words = [];
+    this.find(".predicted").textContent = "–";
+    for (const place of [".probability", ".text", ".figures", ".sums", ".note"]) this.find(place).replaceChildren();
+    showBars(this.find(".bars"), labels, null);
+    showWhy(this.find(".why"), null);
+    this.result.classList.remove("old");
+    this.result.hidden = false;
+  }
+
   show(explanation) {
     this.explanation = explanation;
     this.words = showText(this.text, explanation);
     this.showPrediction(explanation.labels, explanation.probabilities);
     showWhy(this.find(".why"), explanation);
     this.find(".note").textContent = noteOf(explanation);
-    this.find(".figures").replaceChildren();
+    this.find(".figures").textContent = HINT;
     this.result.classList.remove("old");
     this.shade(this.view, this.part);
     this.onUpdate(this);
@@ -90,7 +118,7 @@ export class Panel {
   showPrediction(labels, probabilities) {
     const best = argmax(probabilities);
     this.find(".predicted").textContent = labels[best];
-    this.find(".probability").textContent = share(probabilities[best]);
+    this.find(".probability").textContent = percent(probabilities[best]);
     showBars(this.find(".bars"), labels, probabilities);
     this.result.hidden = false;
   }
@@ -109,7 +137,7 @@ export class Panel {
     this.selected = t;
     const { explanation, words, version } = this;
     if (!words[t]) {
-      this.find(".figures").replaceChildren();
+      this.find(".figures").textContent = explanation ? HINT : "";
       if (explanation) showBars(this.find(".bars"), explanation.labels, explanation.probabilities);
       return;
     }

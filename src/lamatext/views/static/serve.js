@@ -37,12 +37,14 @@ async function load(model) {
 function askForKey() {
   const form = document.getElementById("key");
   form.hidden = false;
-  document.getElementById("message").hidden = true;
+  document.getElementById("panels").hidden = true;
+  document.getElementById("message").textContent = "";
   document.getElementById("secret").focus();
   return new Promise(resolve => form.addEventListener("submit", event => {
     event.preventDefault();
     apiKey = document.getElementById("secret").value;
     form.hidden = true;
+    document.getElementById("panels").hidden = false;
     resolve();
   }, { once: true }));
 }
@@ -56,7 +58,6 @@ async function main() {
       await askForKey();
       return main();
     }
-    document.getElementById("message").hidden = false;
     document.getElementById("message").textContent = error.message;
   }
 }

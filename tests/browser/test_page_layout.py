@@ -1,0 +1,126 @@
+"""Every page by screenshot at two widths and in both colour schemes, with measured layout."""
+
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, expect
+
+from lamatext.data.dataset import Dataset
+from lamatext.pipeline import choose_examples, score_saved_model
+from lamatext.saved.model_io import add_metrics
+from lamatext.views.explanation_page import write_test_page
+from lamatext.views.web_export import export_web
+from tests.browser.page_checks import SCHEMES, WIDTHS, check_page, checked_page
+from tests.corpora import reviews
+from tests.trained_model import trained
+from tests.views.test_report_page import dataset
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.parametrize("scheme", SCHEMES),
+    pytest.mark.parametrize("width", WIDTHS),
+]
+
+
+@pytest.fixture(scope="module")
+def test_texts() -> Dataset:
+    texts, labels = reviews(60, seed=5)
+    labels[:6] = ["pos" if label == "neg" else "neg" for label in labels[:6]]
+    return dataset(texts, labels)
+
+
+@pytest.fixture(scope="module")
+def trained_folder(tmp_path_factory: pytest.TempPathFactory, test_texts: Dataset) -> Path:
+    folder = trained().save(tmp_path_factory.mktemp("models") / "reviews")
+    scores, _ = score_saved_model(folder, test_texts)
+    metrics = {"test": scores.as_dict(), "examples": choose_examples(test_texts, 4)}
+    add_metrics(folder, metrics)
+    return folder
+
+
+def test_the_browser_file_has_its_input_first_and_nothing_jumps(
+    width: int, scheme: str, trained_folder: Path, chromium: Browser, shots: Path
+) -> None:
+    file = export_web(trained_folder, shots / "web.html").file
+    with checked_page(chromium, width, scheme) as page:
+        page.goto(file.as_uri())
+        page.wait_for_selector("#actions:not([hidden])")
+
+        expect(page.locator("#message")).to_contain_text("60 test texts correctly · saved on")
+        assert page.locator("textarea").bounding_box()["y"] < 300  # type: ignore[index]
+        check_page(page, shots / f"web-empty-{width}-{scheme}.png")
+        places = "['.examples', '.verdict', '.bars', '.why'].map(s => document.querySelector(s)"
+        places += ".getBoundingClientRect().top)"
+        before = page.evaluate(places)
+        page.locator(".examples button").nth(1).click()
+        expect(page.locator(".probability")).to_contain_text("%")
+        assert page.evaluate(places) == before
+        assert page.locator(".examples button").nth(1).inner_text() in page.input_value("#text-1")
+        check_page(page, shots / f"web-example-{width}-{scheme}.png")
+        expect(page.locator(".by-head")).to_be_hidden()
+        page.locator("#details summary").click()
+        expect(page.locator(".by-head")).to_be_visible()
+        check_page(page, shots / f"web-details-{width}-{scheme}.png")
+
+
+def test_the_served_page_loads_without_a_jump(
+    width: int, scheme: str, server: str, chromium: Browser, shots: Path
+) -> None:
+    with checked_page(chromium, width, scheme) as page:
+        page.route("**/models/*", lambda route: (page.wait_for_timeout(700), route.continue_()))  # type: ignore[func-returns-value]
+        page.goto(server)
+        page.locator("#text-1").fill("a good film, not dull")  # before the model is there
+        page.wait_for_selector("#actions:not([hidden])")
+
+        expect(page.locator(".probability")).to_contain_text("%")
+        check_page(page, shots / f"serve-{width}-{scheme}.png")
+
+
+def test_the_examples_page_filters_mistakes_and_classes(
+    width: int,
+    scheme: str,
+    trained_folder: Path,
+    test_texts: Dataset,
+    chromium: Browser,
+    shots: Path,
+) -> None:
+    scores, _ = score_saved_model(trained_folder, test_texts)
+    file = shots / "examples.html"
+    write_test_page(trained_folder, test_texts, scores, file)
+    wrong = sum(map(sum, scores.confusion)) - sum(row[i] for i, row in enumerate(scores.confusion))
+    with checked_page(chromium, width, scheme) as page:
+        page.goto(file.as_uri())
+        check_page(page, shots / f"examples-{width}-{scheme}.png")
+        articles = page.locator("article:visible")
+        total = articles.count()
+
+        page.locator("[name=outcome][value=mistake]").focus()
+        page.keyboard.press("Space")
+        assert 6 <= articles.count() == wrong < total
+        assert page.locator("article:visible .wrong").count() == wrong
+        assert page.locator("output").inner_text() == f"{wrong} texts"
+        page.get_by_label("Class", exact=False).first.select_option("pos")
+        assert articles.count() == wrong  # with two classes, every mistake is between them
+        page.locator("[name=outcome][value=correct]").focus()
+        page.keyboard.press("Space")
+        assert set(articles.locator("h2").all_inner_texts()) == {"pos"}
+        check_page(page, shots / f"examples-correct-{width}-{scheme}.png")
+
+
+def test_the_report_shows_mistakes_and_cut_axes(
+    width: int,
+    scheme: str,
+    report_file: Path,
+    chromium: Browser,
+    shots: Path,
+) -> None:
+    with checked_page(chromium, width, scheme) as page:
+        page.goto(report_file.as_uri())
+        check_page(page, shots / f"report-{width}-{scheme}.png")
+
+        assert page.title() == "Film reviews"
+        assert page.locator("#mistakes .texts li:visible").count() > 0
+        assert page.locator("#mistakes details").count() == 0
+        assert page.locator("#baselines .dots circle").count() == 2
+        assert page.locator("#baselines .ends").inner_text().split()[0] != "0%"
+        assert page.locator("#calibration path.interval").count() >= 1

@@ -37,6 +37,7 @@ class Options:
     out: Path
     engine: str = "auto"
     memory_mb: int = 1024
+    jobs: int = 1
 
 
 def run(  # noqa: PLR0913 - one argument per option of the command
@@ -60,6 +61,7 @@ def run(  # noqa: PLR0913 - one argument per option of the command
     memory_mb: Annotated[
         int, typer.Option(help="Memory limit of one fuzz input; 0 for none, as sanitizers need.")
     ] = 1024,
+    jobs: Annotated[int, typer.Option(help="Kills at the same time.")] = 1,
     case: Annotated[
         int | None, typer.Option(help="Repeat one case of --only with its traceback.")
     ] = None,
@@ -81,7 +83,7 @@ def run(  # noqa: PLR0913 - one argument per option of the command
     for campaign in COUNTS if name == "all" else (name,):
         number = COUNTS[campaign] if count is None else count
         options = Options(
-            campaign, seed, number, seconds, tuple(only or ()), out, engine, memory_mb
+            campaign, seed, number, seconds, tuple(only or ()), out, engine, memory_mb, jobs
         )
         problems += CAMPAIGN_RUNS.get(campaign, run_fuzzing)(options)
     if problems:
@@ -120,7 +122,7 @@ def run_kills(options: Options) -> int:
     limit = options.seconds or NO_LIMIT
     with tempfile.TemporaryDirectory() as folder:
         workspace = Workspace(Path(folder) / "train", RunSize())
-        results = run_kill_campaign(workspace, options.count, options.seed, limit)
+        results = run_kill_campaign(workspace, options.count, options.seed, limit, options.jobs)
     return _report(options, [(f"{r.command}: {r.kills} kills", r.problems, r) for r in results])
 
 

@@ -39,6 +39,7 @@ class DiskResult:
     scenario: str
     seed: int
     rounds: int = 0
+    effective: int = 0  # rounds in which the fault hit a command; the others prove nothing
     seconds: float = 0.0
     problems: list[str] = field(default_factory=list)
     skipped: str = ""
@@ -54,16 +55,20 @@ class DiskFaults:
             raise RuntimeError(f"an undisturbed run failed: {problem}")
         self.reference = model_files(workspace.folder / "whole")
         self.bytes = sum(path.stat().st_size for path in (workspace.folder / "whole").iterdir())
+        cache = workspace.folder / "cache"
+        self.needed = self.bytes + sum(path.stat().st_size for path in cache.iterdir())
+        self.largest = max(path.stat().st_size for path in (workspace.folder / "whole").iterdir())
         self.seconds = result.seconds
+        self.is_effective = True  # set to False by a scenario whose fault hit nothing
         write_reviews(workspace.folder / "new.csv", 2000, seed=1)
 
     def full_disk(self, fraction: float) -> Iterator[str | None]:
         """Train on a full disk of a fraction of the bytes needed, then with enough space."""
-        yield from self._train_with_less_space("full", max(1, int(fraction * 4 * self.bytes)))
+        yield from self._train_with_less_space("full", max(1, int(fraction * self.needed)))
 
     def quota(self, fraction: float) -> Iterator[str | None]:
         """Train with a limit on the size of a file, then without it."""
-        limit = max(1, int(fraction * self.bytes))
+        limit = max(1, int(fraction * self.largest))
 
         def set_limit() -> None:
             signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
@@ -72,6 +77,7 @@ class DiskFaults:
         place = self._place("quota")
         arguments = self.workspace.train_arguments(f"{place.name}/run")
         result = self.workspace.run(arguments, cache=f"{place.name}/cache", setup=set_limit)
+        self.is_effective = result.status != 0
         yield result.problem(0, 2)
         yield problem_of_folder(place / "run", self.reference)
         yield from self._finish(place)
@@ -114,6 +120,7 @@ class DiskFaults:
         process = self.workspace.start(arguments, cache=f"{place.name}/cache")
         with suppress(subprocess.TimeoutExpired):
             process.wait(fraction * self.seconds)
+        self.is_effective = process.poll() is None and (place / "run").is_dir()
         shutil.rmtree(place / "run", ignore_errors=True)
         _, messages = process.communicate()
         if "Traceback" in messages or process.returncode not in (0, 2):
@@ -168,8 +175,9 @@ class DiskFaults:
             write_reviews(data, self.workspace.size.texts, seed=9)
             arguments = self.workspace.train_arguments(f"{place.name}/run", "--resume")
             result = self.workspace.run(arguments, cache=f"{place.name}/cache")
-            if result.status == 0 and "the run is finished" in result.messages:
-                yield "--resume calls a run on other data finished"
+            yield result.problem(0, 2)
+            if result.status == 0 and model_files(place / "run") == self.reference:
+                yield "--resume keeps the model of other data and ends with status 0"
         finally:
             data.write_bytes(content)
 
@@ -226,6 +234,7 @@ class DiskFaults:
         with small_disk(place, size) as resize:
             arguments = self.workspace.train_arguments(f"{place.name}/run")
             result = self.workspace.run(arguments, cache=f"{place.name}/cache")
+            self.is_effective = result.status != 0
             yield result.problem(0, 2)
             yield problem_of_folder(place / "run", self.reference)
             resize(1 << 30)
@@ -263,7 +272,10 @@ SCENARIOS: dict[str, Callable[[DiskFaults, float], Iterator[str | None]]] = {
     "loading while overwritten": DiskFaults.overwritten_while_loading,
     "training into a served folder": DiskFaults.training_into_served_folder,
 }
-REPEATED = ("full disk", "quota", "vanishing folder", "two trainings, one folder")
+REPEATED = (
+    *("full disk", "quota", "vanishing folder", "two trainings, one folder"),
+    "loading while overwritten",
+)
 
 
 class UnavailableError(Exception):
@@ -319,12 +331,14 @@ def run_disk_campaign(
             if time.monotonic() > end:
                 break
             fraction = (number + 0.5) / count
+            faults.is_effective = True
             try:
                 problems = list(filter(None, SCENARIOS[name](faults, fraction)))
             except UnavailableError as reason:
                 result.skipped = str(reason)
                 break
             result.rounds += 1
+            result.effective += faults.is_effective
             result.problems += [f"at {fraction:.2f}: {problem}" for problem in problems]
         result.seconds = round(time.monotonic() - started, 1)
         results.append(result)

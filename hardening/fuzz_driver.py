@@ -67,7 +67,7 @@ def run_fuzz_target(job: Job, *, inputs_folder: Path | None = None) -> FuzzResul
             totals += Counter(accepted=accepted, rejected=rejected, findings=findings)
             if failure is None:
                 break
-            totals["findings"] += _attribute(rest, state, failure)
+            totals += _attribute(rest, state, failure)
             next_case = case + 1
         result = FuzzResult(job.target, _engine(job), job.seed)
         result.accepted, result.rejected = totals["accepted"], totals["rejected"]
@@ -117,11 +117,13 @@ def _run_worker(job: Job, state: SharedState) -> tuple[str, str] | None:
     if hung:
         return "hang", f"hang over {HANG_SECONDS:g} s"
     has_started = state.read()[4] > 0 or sum(state.read()[1:4]) > 0
-    if worker.returncode == 0 or (job.is_coverage_guided and has_started and not state.read()[4]):
+    if worker.returncode == 0:
         return None
     log_tail = log_path.read_text(encoding="utf-8", errors="replace")[-2000:]
     if not has_started:
         raise RuntimeError(f"the fuzz worker of {job.target} did not start:\n{log_tail}")
+    if not state.read()[4]:
+        raise RuntimeError(f"the fuzz worker of {job.target} ended between inputs:\n{log_tail}")
     kind = "memory" if "MemoryError" in log_tail or "bad_alloc" in log_tail else "crash"
     status = worker.returncode
     how = signal.Signals(-status).name if status < 0 else f"exit status {status}"
@@ -157,8 +159,8 @@ def _end(worker: "subprocess.Popen[bytes]") -> None:
     worker.wait()
 
 
-def _attribute(job: Job, state: SharedState, failure: tuple[str, str]) -> int:
-    """Count a failure of a worker as a finding of its input; repeat a hang alone first."""
+def _attribute(job: Job, state: SharedState, failure: tuple[str, str]) -> Counter[str]:
+    """Return the count of the input at which a worker failed; repeat a hang alone first."""
     kind, description = failure
     data, case = state.current_input(), state.read()[0]
     if kind == "hang" and not job.input_file:
@@ -167,11 +169,11 @@ def _attribute(job: Job, state: SharedState, failure: tuple[str, str]) -> int:
         again = Job(**asdict(job))
         again.first, again.count, again.input_file = case, 1, str(path)
         again.is_coverage_guided = False
-        if _run_worker(again, state) is None:
-            return 0  # the machine was busy
-    runner_failure = (kind, description, description)
-    write_finding(Path(job.folder), Finding.of(job, case, data, runner_failure), data)
-    return 1
+        if _run_worker(again, state) is None:  # the machine was busy
+            _, accepted, rejected, findings, *_ = state.read()
+            return Counter(accepted=accepted, rejected=rejected, findings=findings)
+    write_finding(Path(job.folder), Finding.of(job, case, data, (kind, description, "")), data)
+    return Counter(findings=1)
 
 
 def _collect_findings(folder: Path, result: FuzzResult) -> None:

@@ -22,7 +22,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from hardening.fuzz_target import FindingError, FuzzTarget, load_target
-from hardening.mutation import MAX_BYTES, make_case
+from hardening.mutation import MAX_BYTES, UNUSUAL_TEXT, make_case
 
 HEADER = struct.Struct("<qqqqdq")  # case, accepted, rejected, findings, start time, input bytes
 STATE_BYTES = HEADER.size + (1 << 22)
@@ -199,9 +199,13 @@ def run_atheris(job: Job, runner: CaseRunner) -> None:
     for number, data in enumerate(runner.target.seeds):
         (corpus / f"seed-{number}").write_bytes(data[:MAX_BYTES])
     dictionary = folder / "words.dict"
-    lines = ["".join(f"\\x{byte:02x}" for byte in word[:64]) for word in runner.target.words]
+    words = runner.target.words or UNUSUAL_TEXT  # libFuzzer refuses an empty dictionary
+    lines = ["".join(f"\\x{byte:02x}" for byte in word[:64]) for word in words]
     dictionary.write_text("".join(f'"{line}"\n' for line in lines if line), encoding="ascii")
-    numbers = iter(range(job.first, sys.maxsize))
+    for number, data in enumerate(runner.target.large_inputs):
+        if number >= job.first:
+            runner.run(number, data)
+    numbers = iter(range(max(job.first, len(runner.target.large_inputs)), sys.maxsize))
     arguments = [
         "hardening", str(corpus), f"-runs={job.count}", f"-seed={job.seed + job.first + 1}",
         f"-max_len={MAX_BYTES}", f"-dict={dictionary}", f"-artifact_prefix={folder}/",

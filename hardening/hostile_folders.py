@@ -66,7 +66,7 @@ def plan_hostile_folder(base: Files, source: ByteSource) -> HostileFolder:
         with contextlib.suppress(Exception):  # the file is missing, or a mutation has damaged it
             mutate(folder, source)
     if source.number(16) != 15:  # otherwise the checksums reject the folder
-        _recompute_checksums(folder.files)
+        recompute_checksums(folder.files)
     return folder
 
 
@@ -75,7 +75,8 @@ def read_folder(folder: Path) -> Files:
     return {path.name: path.read_bytes() for path in sorted(folder.iterdir()) if path.is_file()}
 
 
-def _recompute_checksums(files: Files) -> None:
+def recompute_checksums(files: Files) -> None:
+    """Write the checksums of a hostile folder's files into its config, as an attacker would."""
     try:
         config = json.loads(files.get("config.json", b""))
         listed = config["files"]

@@ -100,6 +100,7 @@ class PoliteClient:
     rate: float = 40.0
     latencies: list[float] = field(default_factory=list)  # seconds
     failures: list[str] = field(default_factory=list)
+    reopened: int = 0  # idle connections that the server had closed
     _stop: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None
 
@@ -126,21 +127,34 @@ class PoliteClient:
             planned += 1 / self.rate
             time.sleep(max(0.0, planned - time.monotonic()))
             fresh = http.client.HTTPConnection(HOST, self.port, timeout=ANSWER_SECONDS)
-            connection = kept if number % 2 else fresh
-            try:
-                body = b'{"text": "a good film"}'
-                connection.request("POST", "/predict", body, {"Content-Type": "application/json"})
-                answer = connection.getresponse()
-                answer.read()
-                if answer.status != 200:
-                    self.failures.append(f"status {answer.status}")
-            except (OSError, http.client.HTTPException) as error:
-                self.failures.append(type(error).__name__)
-                kept.close()
-            finally:
-                fresh.close()
+            self._send(kept if number % 2 else fresh)
+            fresh.close()
             self.latencies.append(time.monotonic() - planned)
         kept.close()
+
+    def _send(self, connection: http.client.HTTPConnection) -> None:
+        """Send a request; repeat it once if the server had closed the idle connection."""
+        may_repeat = connection.sock is not None
+        try:
+            status = _post(connection)
+        except (OSError, http.client.HTTPException) as error:
+            connection.close()
+            if may_repeat and isinstance(error, ConnectionError):
+                self.reopened += 1
+                self._send(connection)
+            else:
+                self.failures.append(type(error).__name__)
+            return
+        if status != 200:
+            self.failures.append(f"status {status}")
+
+
+def _post(connection: http.client.HTTPConnection) -> int:
+    body = b'{"text": "a good film"}'
+    connection.request("POST", "/predict", body, {"Content-Type": "application/json"})
+    answer = connection.getresponse()
+    answer.read()
+    return answer.status
 
 
 def _wait_until_ready(port: int) -> None:

@@ -3,12 +3,13 @@
     python -m hardening.kill_points NUMBER FOLDER train DATA --out DIR …
 
 Only operations on files below FOLDER count. With the number 0 the command runs to its end and
-writes the operations to ``kill_points.txt`` in FOLDER.
+writes the operations and their times to ``kill_points.txt`` in FOLDER.
 """
 
 import os
 import signal
 import sys
+import time
 from pathlib import Path
 
 EVENTS = {"open", "os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.utime", "os.truncate"}
@@ -20,6 +21,7 @@ class KillPoint:
 
     def __init__(self, number: int, folder: Path) -> None:
         self.number, self.folder = number, str(folder.resolve())
+        self.started = time.monotonic()
         self.operations: list[str] = []
 
     def __call__(self, event: str, arguments: tuple[object, ...]) -> None:
@@ -29,7 +31,8 @@ class KillPoint:
         path = os.path.join(os.getcwd(), arguments[0])  # noqa: PTH109, PTH118 - runs in an audit hook
         if not path.startswith(self.folder) or path.endswith(LOG) or is_read(event, arguments):
             return
-        self.operations.append(f"{event} {path.removeprefix(self.folder)}")
+        seconds = time.monotonic() - self.started
+        self.operations.append(f"{seconds:.3f} {event} {path.removeprefix(self.folder)}")
         if len(self.operations) == self.number:
             os.kill(os.getpid(), signal.SIGKILL)
 

@@ -8,10 +8,17 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hardening.base_models import make_base_models
 from hardening.fuzz_target import FindingError, FuzzTarget
-from hardening.hostile_folders import Files, plan_hostile_folder, read_folder
+from hardening.hostile_folders import (
+    Files,
+    HostileFolder,
+    plan_hostile_folder,
+    read_folder,
+    recompute_checksums,
+)
 from hardening.mutation import ByteSource
 from hardening.node_process import NodeError
 from lamatext.errors import ModelError
@@ -21,7 +28,8 @@ ROOT = Path(__file__).parents[1]
 FORMAT_1 = ROOT / "tests" / "fixtures" / "format-1"
 TEXTS = ["a good film , not bad !", "", "привет 😀 東京 unknown words don't " * 20]
 PLANS = 40  # seed inputs: random plans of mutations
-JAVASCRIPT_ERRORS = ("ModelError", "Error")  # named errors of the web page
+TENSOR_FILES = ("model.safetensors", "ngrams.safetensors")
+TOLERANCE = 1e-3  # of a probability in JavaScript
 
 
 def build_target(name: str) -> FuzzTarget:
@@ -64,28 +72,47 @@ def check_model(folder: Path) -> None:
 
 
 def check_web_model(data: bytes) -> None:
-    """Explain a text with hostile tensors in JavaScript; only named errors may be thrown."""
+    """Explain a text with hostile tensors in JavaScript and in Python.
+
+    Both must accept or both reject the model with a named error, with equal probabilities.
+    """
     from hardening.text_targets import node
 
     source = ByteSource(data)
     base = source.choice(sorted(web_descriptions()))
-    files = plan_hostile_folder(base_files()[base], source).files
+    planned = plan_hostile_folder(base_files()[base], source).files
+    tensors = {name: planned.get(name, b"") for name in TENSOR_FILES if name in base_files()[base]}
     value = {
         "description": web_descriptions()[base],
-        "weights": base64.b64encode(files.get("model.safetensors", b"")).decode(),
-        "ngrams": base64.b64encode(files["ngrams.safetensors"]).decode()
-        if "ngrams.safetensors" in files
-        else None,
         "text": TEXTS[0],
+        **{name.split(".")[0]: base64.b64encode(data).decode() for name, data in tensors.items()},
     }
+    python_error = None
+    try:
+        expected = _explained_by_python(base, tensors)
+    except ModelError as error:
+        python_error = error
     try:
         answer = node().call("explain", value)
     except NodeError as error:
-        if error.name not in JAVASCRIPT_ERRORS:
+        if error.name != "ModelError":
             raise FindingError(f"JavaScript threw {error}") from error
-        raise ModelError(str(error)) from error
-    if any(not isinstance(value, int | float) for value in answer["probabilities"]):
-        raise FindingError("a probability in JavaScript is not finite")  # JSON has no NaN
+        if python_error is None:
+            raise FindingError(f"only JavaScript rejects the model: {error}") from error
+        raise python_error from error
+    if python_error is not None:
+        raise FindingError(f"only Python rejects the model: {python_error}")
+    difference = abs(np.array(answer["probabilities"], np.float64) - expected).max()
+    if not difference <= TOLERANCE:
+        raise FindingError(f"JavaScript gives other probabilities: {difference}")
+
+
+def _explained_by_python(base: str, tensors: Files) -> NDArray[np.float32]:
+    files = {**base_files()[base], **tensors}
+    folder = scratch_folder() / "web"
+    recompute_checksums(files)
+    HostileFolder(files, {}, set()).write(folder)
+    return Predictor.load(folder).explain(TEXTS[0]).probabilities
 
 
 @cache

@@ -5,7 +5,8 @@ import { createInterface } from "node:readline";
 import { readFileSync } from "node:fs";
 const folder = process.argv[2];
 const load = name => import("file://" + folder + "/" + name);
-const source = readFileSync(folder + "/ngrams.js", "utf8") + "\nexport { wordNgrams, characterNgrams };";
+const source = readFileSync(folder + "/ngrams.js", "utf8").replace('"./weights.js"', `"file://${folder}/weights.js"`)
+  + "\nexport { wordNgrams, characterNgrams };";
 const { wordNgrams, characterNgrams } = await import("data:text/javascript," + encodeURIComponent(source));
 const { Encoder, spansOf } = await load("tokens.js");
 const { Model } = await load("model.js");
@@ -25,7 +26,7 @@ const calls = {
     return { words: wordNgrams(words, longest).map(key),
       characters: characterNgrams(words, characters).map(key) };
   },
-  async explain({ description, weights, ngrams, text }) {
+  async explain({ description, model: weights, ngrams, text }) {
     const model = new Model(description, bytes(weights), ngrams && bytes(ngrams));
     const { probabilities, contributions } = await model.explain(text, async () => {});
     return { probabilities, contributions };

@@ -59,7 +59,14 @@ def kills_table(folder: Path) -> str:
         for record in read_records("kills", folder)
     ]
     titles = ("command", "duration", "kills", "after a checkpoint", "killed again", "problems")
-    return _table((*titles, "seed", "commit"), rows)
+    table = _table((*titles, "seed", "commit"), rows)
+    stages = [_stages(record) for record in read_records("kills", folder)]
+    return "\n\n".join([table, *filter(None, stages)])
+
+
+def _stages(record: Record) -> str:
+    counts = ", ".join(f"{stage} {count}" for stage, count in sorted(record["by_stage"].items()))
+    return f"Kills by the stage of training (seed {record['seed']}): {counts}." if counts else ""
 
 
 def disk_table(folder: Path) -> str:
@@ -68,12 +75,13 @@ def disk_table(folder: Path) -> str:
         [
             subject_of("disk", record),
             record["skipped"] or str(record["rounds"]),
+            str(record["effective"]),
             str(len(record["problems"])),
             *_origin(record),
         ]
         for record in read_records("disk", folder)
     ]
-    return _table(("scenario", "rounds", "problems", "seed", "commit"), rows)
+    return _table(("scenario", "rounds", "with effect", "problems", "seed", "commit"), rows)
 
 
 def server_table(folder: Path) -> str:

@@ -18,7 +18,7 @@ def test_disk_faults_end_in_one_line_and_leave_nothing_wrong(tmp_path: Path) -> 
 
     assert [result.scenario for result in results] == list(SHORT)
     assert [problem for result in results for problem in result.problems] == []
-    assert all(result.rounds or result.skipped for result in results)
+    assert all(result.effective or result.skipped for result in results)
 
 
 def test_every_scenario_says_what_it_does() -> None:

@@ -41,8 +41,12 @@ def test_a_recipe_that_extends_itself_is_refused(tmp_path: Path) -> None:
         load_recipe(name)
 
 
-def test_broken_toml_is_named(tmp_path: Path) -> None:
-    name = write(tmp_path, "broken.toml", "[model\n")
+HOSTILE_TOML = ("[model\n", f"a = {'9' * 5000}", f"a = {'[' * 4000}", "a = 1979-13-32")
+
+
+@pytest.mark.parametrize("text", HOSTILE_TOML)
+def test_broken_toml_is_named(text: str, tmp_path: Path) -> None:
+    name = write(tmp_path, "broken.toml", text)
 
     with pytest.raises(ConfigError, match=r"broken\.toml: not valid TOML"):
         load_recipe(name)
@@ -124,6 +128,12 @@ def test_assignments_are_read_as_toml_and_otherwise_as_text() -> None:
         "training.gradient_clip": None,
         "training.class_weight": {"spam": 2.0, "no spam": 1.0},
     }
+
+
+def test_a_value_that_toml_cannot_hold_is_text() -> None:
+    values = ["9" * 5000, "[" * 4000, "1979-13-32"]
+
+    assert [parse_assignments([f"seed={text}"])["seed"] for text in values] == values
 
 
 @pytest.mark.parametrize("pair", ["model.heads", "=8", " = 8"])

@@ -308,3 +308,23 @@ def test_the_size_of_a_folder_is_that_of_its_files(folder: Path) -> None:
     (folder / "notes.txt").write_text("not part of the format")
 
     assert folder_size(folder) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [
+        ("checkpoint.safetensors", "Its training is unfinished: continue it with --resume"),
+        (".unfinished/model.onnx", "unfinished: repeat the command that writes it"),
+        ("", "It is empty or unfinished"),
+        ("notes.txt", r"not a saved model\.$"),
+    ],
+)
+def test_a_folder_without_config_says_whether_it_is_unfinished(
+    name: str, advice: str, tmp_path: Path
+) -> None:
+    if name:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+
+    with pytest.raises(ModelError, match=advice):
+        load_config(tmp_path)

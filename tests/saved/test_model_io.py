@@ -254,3 +254,22 @@ def test_a_pretrained_encoder_is_saved_with_its_subword_vocabulary(tmp_path: Pat
     np.testing.assert_array_equal(TextClassifier.load(tmp_path).predict_proba(texts), expected)
     np.testing.assert_allclose(model.predict_proba(texts), expected, atol=1e-5)
     assert model.explain(texts[0]).method == "occlusion"
+    for change in ({"num_hidden_layers": 1 << 40}, {"hidden_size": 1 << 20}, {"model_type": "x"}):
+        config = read_json(tmp_path / "config.json")
+        config["architecture"]["config"] |= change
+        write_text(tmp_path / "config.json", json.dumps(config))
+        with pytest.raises(ModelError, match=r"do not match the config|cannot be built"):
+            Predictor.load(tmp_path)
+
+
+def test_the_n_grams_of_a_transformer_are_loaded(tmp_path: Path) -> None:
+    from tests.serve.saved import save
+
+    folder = save(tmp_path / "model", "te", ngrams=True, text={"max_words": 20}, heads=4)
+
+    loaded = Predictor.load(folder)
+
+    assert loaded.ngrams is not None
+    expected = TextClassifier.load(folder).predict_proba(["a good film"])
+    np.testing.assert_allclose(loaded.predict_proba(["a good film"]), expected, atol=1e-6)
+    assert loaded.explain("a good film").parts is not None

@@ -14,6 +14,7 @@ from safetensors.numpy import load_file, save_file
 import lamatext
 from lamatext import ModelError, Predictor
 from lamatext.saved.format import CARD, CONFIG, NGRAMS, NGRAMS_OF_FORMAT_1, WEIGHTS, checksum
+from lamatext.saved.model_io import load_ngrams
 from lamatext.saved.network_tensors import network_shapes
 from lamatext.settings import Recipe
 
@@ -33,14 +34,17 @@ VARIANTS: list[dict[str, object]] = [
 @pytest.mark.parametrize("values", VARIANTS)
 @pytest.mark.parametrize(
     "name",
-    ["lama", "lama-ctx", "lama-ctx-dp", "lama-encoder", "bilinear", "san", "bigru", "cnn", "avg"],
+    [
+        *("lama", "lama-ctx", "lama-ctx-dp", "lama-encoder", "bilinear", "san", "bigru", "cnn"),
+        *("avg", "te"),
+    ],
 )
 def test_the_expected_shapes_are_those_of_the_network(name: str, values: dict[str, object]) -> None:
     pytest.importorskip("torch")
     from lamatext.nn.network import build_network
 
     sizes = {"model.name": name, "model.hidden_size": 7, "model.heads": 3, "text.vector_width": 12}
-    recipe = Recipe().with_values({**sizes, **values})
+    recipe = Recipe().with_values({**sizes, "text.max_words": 50, **values})
     network = build_network(recipe.model, vocabulary=20, width=12, classes=5)
 
     expected = {key: tuple(tensor.shape) for key, tensor in network.state_dict().items()}
@@ -82,6 +86,7 @@ HOSTILE: dict[str, Change] = {
     "no reverse direction": lambda tensors: tensors.pop("encoder.gru.weight_hh_l0_reverse"),
     "NaN": put("encoder.gru.bias_ih_l0", lambda t: np.full_like(t, np.nan)),
     "infinity": put("classifier.1.bias", lambda t: np.full_like(t, np.inf)),
+    "weights that overflow": put("classifier.1.weight.scale", lambda t: np.full_like(t, 3e38)),
     "scale is NaN": put("embedding.weight.scale", lambda t: np.full_like(t, np.nan)),
     "scale is missing": lambda tensors: tensors.pop("embedding.weight.scale"),
     "scale is short": put("embedding.weight.scale", lambda t: t[:2]),
@@ -108,6 +113,7 @@ HOSTILE_NGRAMS: dict[str, Change] = {
     "keys out of order": put("0.keys", lambda t: t[::-1].copy()),
     "weights of three classes": put("0.weights", lambda t: np.repeat(t, 3, axis=0)),
     "steps are NaN": put("0.steps", lambda t: np.full_like(t, np.nan)),
+    "bias that overflows": put("bias", lambda t: np.full_like(t, 3e38)),
     "idf is short": put("0.idf", lambda t: t[:-1]),
     "bias is int8": put("bias", lambda t: t.astype(np.int8)),
     "keys are missing": lambda tensors: tensors.pop("0.keys"),
@@ -173,3 +179,39 @@ def test_a_hostile_graph_in_the_folder_is_never_run(folder: Path) -> None:
     sign(folder, "model.onnx")
 
     np.testing.assert_array_equal(Predictor.load(folder).predict_proba(["a superb film"]), before)
+
+
+def save_transformer(folder: Path, change: dict[str, object]) -> Path:
+    """Save a random te model, then change settings in its config, as an attacker would."""
+    from tests.serve.saved import save
+
+    save(folder, "te", text={"max_words": 20}, heads=4)
+    config = json.loads((folder / CONFIG).read_text())
+    config["recipe"]["model"] |= change
+    (folder / CONFIG).write_text(json.dumps(config))
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"transformer_layers": 1 << 40}, "too few for the 1099511627776 layers"),
+        ({"transformer_layers": 2}, r"encoder\.layers\.1\..* is missing"),
+        ({"transformer_positions": 1 << 40}, r"encoder\.positions\.weight is \(512, "),
+        ({"transformer_feed_forward": 1 << 40}, r"encoder\.layers\.0\.linear1\.weight is "),
+    ],
+)
+def test_a_transformer_that_the_file_does_not_hold_is_never_built(
+    change: dict[str, object], message: str, tmp_path: Path
+) -> None:
+    pytest.importorskip("torch")
+
+    with pytest.raises(ModelError, match=rf"model\.safetensors: .*{message}"):
+        Predictor.load(save_transformer(tmp_path / "model", change))
+
+
+def test_an_n_gram_model_next_to_subwords_is_refused(folder: Path) -> None:
+    config = json.loads((folder / CONFIG).read_text())
+
+    with pytest.raises(ModelError, match=r"wide\.safetensors: bert has no n-gram model"):
+        load_ngrams(folder, config, Recipe().with_values({"model.name": "bert"}))

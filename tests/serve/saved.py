@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import numpy as np
-import pytest
 from numpy.typing import NDArray
 
 from lamatext.data.text_encoder import TextEncoder
@@ -39,17 +38,8 @@ def random_ngram_model(settings: NgramSettings, classes: int) -> NgramModel:
 
 
 def random_tensors(recipe: Recipe, *, classes: int) -> dict[str, NDArray[np.float32]]:
-    """Return random tensors for a network; only those of a transformer need PyTorch."""
-    rows = len(WORDS) + 2
-    if recipe.model.name == "te":
-        pytest.importorskip("torch")
-        from lamatext.nn.network import build_network
-
-        width = recipe.text.vector_width
-        network = build_network(recipe.model, vocabulary=rows, width=width, classes=classes)
-        shapes = {key: tuple(tensor.shape) for key, tensor in network.state_dict().items()}
-    else:
-        shapes = network_shapes(recipe, vocabulary=rows, classes=classes)
+    """Return random tensors for a network."""
+    shapes = network_shapes(recipe, vocabulary=len(WORDS) + 2, classes=classes)
     draw = np.random.default_rng(0)
     return {
         key: draw.normal(scale=0.4, size=shape).astype(np.float32) for key, shape in shapes.items()

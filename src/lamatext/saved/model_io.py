@@ -27,6 +27,7 @@ from lamatext.saved.format import (
     FORMAT,
     METRICS,
     NGRAMS,
+    STAGING,
     TOKENIZER,
     TOKENIZER_SETTINGS,
     VOCAB,
@@ -161,13 +162,12 @@ def load_tensors(
 ) -> dict[str, NDArray[Any]]:
     """Load the network's tensors from the folder of a saved model and validate them.
 
-    They are returned as stored. PyTorch checks the shapes of te and bert.
+    They are returned as stored. ``load_network`` checks the shapes of bert.
     """
-    from lamatext.saved.network_tensors import read_finite_tensors, read_network_tensors
-    from lamatext.saved.onnx_export import WITHOUT_GRAPH
+    from lamatext.saved.network_tensors import read_network_tensors, read_usable_tensors
 
-    if recipe.model.name in WITHOUT_GRAPH or not isinstance(encoder, TextEncoder):
-        return read_finite_tensors(folder)
+    if not isinstance(encoder, TextEncoder):
+        return read_usable_tensors(folder)
     words = len(encoder.vocabulary)
     return read_network_tensors(folder, recipe, vocabulary=words, classes=classes)
 
@@ -180,26 +180,41 @@ def load_network(model: SavedModel) -> "nn.Module":
     settings, width = model.recipe.model, model.recipe.text.vector_width
     network: nn.Module
     if settings.name == "bert":
-        from lamatext.nn.pretrained import rebuild
-
-        try:
-            network = rebuild(model.facts["architecture"], classes=len(model.labels))
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise ModelError(
-                f"the architecture in the config cannot be built: {type(error).__name__}: {error}. "
-                "Copy the folder again."
-            ) from error
+        with torch.device("meta"):  # takes no memory
+            _check_shapes(_pretrained_network(model), model.tensors)
+        network = _pretrained_network(model)
     else:
         rows = len(model.tensors["embedding.weight"])
         network = build_network(settings, vocabulary=rows, width=width, classes=len(model.labels))
-    try:
-        network.load_state_dict({name: torch.tensor(t) for name, t in model.tensors.items()})
-    except RuntimeError as error:
-        reason = " ".join(str(error).split())[:300]
-        raise ModelError(
-            f"the weights do not match the config: {reason} Train the model again."
-        ) from error
+        _check_shapes(network, model.tensors)
+    network.load_state_dict({name: torch.tensor(t) for name, t in model.tensors.items()})
     return network.eval()
+
+
+def _pretrained_network(model: SavedModel) -> "nn.Module":
+    """Build the network of a saved bert model; its weights are random."""
+    from lamatext.nn.pretrained import rebuild
+
+    try:
+        architecture = model.facts["architecture"]
+        return rebuild(architecture, classes=len(model.labels), max_layers=len(model.tensors))
+    except Exception as error:  # the library transformers checks hardly any value
+        raise ModelError(
+            f"the architecture in the config cannot be built: {type(error).__name__}: {error}. "
+            "Copy the folder again."
+        ) from error
+
+
+def _check_shapes(network: "nn.Module", tensors: Mapping[str, NDArray[Any]]) -> None:
+    """Check that the tensors of a saved model have the names and shapes of a network."""
+    expected = {name: tuple(tensor.shape) for name, tensor in network.state_dict().items()}
+    found = {name: tensor.shape for name, tensor in tensors.items()}
+    for name in sorted(expected.keys() | found.keys()):
+        if expected.get(name) != found.get(name):
+            raise ModelError(
+                f"the weights do not match the config: {name} is {found.get(name, 'missing')}, "
+                f"expected {expected.get(name, 'no such tensor')}. Train the model again."
+            )
 
 
 def load_encoder(folder: Path, config: Config, recipe: Recipe) -> Encoder:
@@ -228,6 +243,8 @@ def load_ngrams(folder: Path, config: Config, recipe: Recipe) -> NgramModel | No
     path = ngrams_file(folder)
     if path.name not in config["files"]:
         return None
+    if recipe.model.name == "bert":  # reads subwords
+        raise ModelError(f"{path}: bert has no n-gram model. Copy the folder again.")
     try:
         return NgramModel.from_tensors(
             recipe.ngrams, read_tensors(path), classes=len(config["labels"])
@@ -252,7 +269,7 @@ def _json(value: Mapping[str, Any]) -> str:
 
 def _new_staging_folder(folder: Path) -> Path:
     """Create an empty staging folder for saving a model; delete one left by a failed save."""
-    staging = folder / ".unfinished"
+    staging = folder / STAGING
     shutil.rmtree(staging, ignore_errors=True)
     try:
         staging.mkdir(parents=True)

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from lamatext.errors import ModelError
+from lamatext.ngrams.model import MAX_WEIGHT, is_within
 from lamatext.saved.format import CONFIG, VOCAB, WEIGHTS
 from lamatext.saved.quantization import SCALE, Array
 from lamatext.saved.safetensors_layout import read_tensors
@@ -18,6 +19,7 @@ from lamatext.settings import Recipe
 
 Shapes = dict[str, tuple[int, ...]]
 
+MAX_LOG_TEMPERATURE = 20  # its exponential multiplies the scores
 _WINDOWS = (3, 4, 5)  # words that the filters of the CNN cover
 
 
@@ -31,6 +33,11 @@ def read_network_tensors(
     """
     path = folder / WEIGHTS
     tensors = read_tensors(path)
+    if recipe.model.name == "te" and recipe.model.transformer_layers > len(tensors):
+        raise ModelError(
+            f"{path}: {len(tensors)} tensors, too few for the {recipe.model.transformer_layers} "
+            f"layers in {CONFIG}. Train the model again."
+        )
     shapes = network_shapes(recipe, vocabulary=vocabulary, classes=classes)
     stored_scales = {name + SCALE for name, tensor in tensors.items() if tensor.dtype == np.int8}
     if unknown := tensors.keys() - shapes.keys() - stored_scales:
@@ -43,10 +50,10 @@ def read_network_tensors(
     return tensors
 
 
-def read_finite_tensors(folder: Path) -> dict[str, Array]:
-    """Read the tensors of a saved network and check that all values are finite.
+def read_usable_tensors(folder: Path) -> dict[str, Array]:
+    """Read the tensors of a saved network and check their types and values, but no shapes.
 
-    Only for te and bert, whose tensor shapes PyTorch checks.
+    Only for bert, whose shapes follow from a network of the library transformers.
     """
     path = folder / WEIGHTS
     tensors = read_tensors(path)
@@ -77,23 +84,27 @@ def _check_tensor(
                 "Save or copy the model again."
             )
         tensor = scale
-    if tensor.dtype not in (np.float32, np.float16) or not np.isfinite(tensor).all():
+    limit = MAX_LOG_TEMPERATURE if name.endswith("log_temperature") else MAX_WEIGHT
+    if tensor.dtype not in (np.float32, np.float16) or not is_within(tensor, limit):
         raise ModelError(
-            f"{path}: {name} must hold finite float32, float16 or int8 numbers. "
-            "The file is damaged, or training diverged: train the model again."
+            f"{path}: {name} must hold finite float32, float16 or int8 numbers of at most "
+            f"{limit:,}. The file is damaged, or training diverged: train the model again."
         )
 
 
 def network_shapes(recipe: Recipe, *, vocabulary: int, classes: int) -> Shapes:
     """Return the name and expected shape of every tensor of a network.
 
-    Not for te and bert.
+    Not for bert.
     """
     model, width = recipe.model, recipe.text.vector_width
     shapes: Shapes = {"embedding.weight": (vocabulary, width)}
     match model.name:
         case "avg" | "lama-encoder":
             states = width
+        case "te":
+            states = width
+            shapes |= _transformer_shapes(recipe)
         case "cnn":
             states = len(_WINDOWS) * model.cnn_filters
             for number, size in enumerate(_WINDOWS):
@@ -120,10 +131,32 @@ def _gru_shapes(width: int, hidden: int) -> Shapes:
     }
 
 
+def _transformer_shapes(recipe: Recipe) -> Shapes:
+    model, width = recipe.model, recipe.text.vector_width
+    inner = model.transformer_feed_forward
+    sizes = {
+        "self_attn.in_proj_weight": (3 * width, width),
+        "self_attn.in_proj_bias": (3 * width,),
+        "self_attn.out_proj.weight": (width, width),
+        "self_attn.out_proj.bias": (width,),
+        "linear1.weight": (inner, width),
+        "linear1.bias": (inner,),
+        "linear2.weight": (width, inner),
+        "linear2.bias": (width,),
+        **{f"norm{n}.{part}": (width,) for n in (1, 2) for part in ("weight", "bias")},
+    }
+    positions: Shapes = {"encoder.positions.weight": (model.transformer_positions, width)}
+    return positions | {
+        f"encoder.layers.{layer}.{name}": shape
+        for layer in range(model.transformer_layers)
+        for name, shape in sizes.items()
+    }
+
+
 def _pooling_shapes(recipe: Recipe, *, states: int) -> tuple[Shapes, int]:
     """Return the shapes of the network's pooling tensors and the rows of its text embedding."""
     model, context = recipe.model, recipe.text.vector_width
-    if model.name in ("avg", "bigru", "cnn"):
+    if model.name in ("avg", "bigru", "cnn", "te"):
         return {}, 1
     if model.name == "san":
         inner = model.san_width

@@ -14,6 +14,7 @@ from lamatext.saved.format import (
     ngrams_file,
     saved_recipe,
 )
+from lamatext.saved.network_tensors import network_shapes
 from lamatext.saved.onnx_export import WITHOUT_GRAPH
 from lamatext.views.formatting import day, percent
 
@@ -44,11 +45,13 @@ def describe_model(folder: Path) -> dict[str, Any]:
     ngrams = [
         {"words": spec.words, "characters": spec.chars} for spec in ngram_specs(recipe.ngrams)
     ]
+    labels = config["labels"]
     return {
-        "labels": config["labels"],
+        "labels": labels,
         "settings": model.model_dump(include=MODEL_SETTINGS),
         "text": text.model_dump(include=TEXT_SETTINGS),
         "words": words,
+        "shapes": network_shapes(recipe, vocabulary=len(words), classes=len(labels)),
         "ngrams": ngrams if ngrams_file(folder).is_file() else None,
         "bytes": (folder / WEIGHTS).stat().st_size,
     }

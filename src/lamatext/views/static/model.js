@@ -4,8 +4,8 @@ import { softmax, sum } from "./arrays.js";
 import { contributions, occlusion, windowSize } from "./explain.js";
 import { forward } from "./network.js";
 import { Encoder } from "./tokens.js";
-import { dequantize, readTensors } from "./weights.js";
-import { ngramContributions } from "./ngrams.js";
+import { checkNetwork, dequantize, readTensors } from "./weights.js";
+import { checkNgrams, ngramContributions } from "./ngrams.js";
 
 export class Model {
   /** `weights` and `ngrams` are the bytes of model.safetensors and, if it exists, ngrams.safetensors. */
@@ -14,10 +14,13 @@ export class Model {
     this.labels = description.labels;
     this.privacyNote = description.privacyNote;
     this.encoder = new Encoder(description.words, description.text);
-    this.network = { settings: description.settings, tensors: dequantize(readTensors(weights)) };
+    const tensors = readTensors(weights);
+    checkNetwork(tensors, description.shapes);
+    this.network = { settings: description.settings, tensors: dequantize(tensors) };
     this.heads = headCount(this.network);
     this.parts = ngrams ? ["network", "n-grams"] : [];
     this.ngrams = ngrams && { blocks: description.ngrams, tensors: readTensors(ngrams) };
+    if (ngrams) checkNgrams(this.ngrams.tensors, description.ngrams, this.labels.length);
   }
 
   /** The probability of each class. */

@@ -1,6 +1,8 @@
 // The n-gram model, like lamatext.ngrams: a linear model on hashed n-grams of words and characters.
 // The hash of an n-gram is a 32-bit key; Math.imul and >>> 0 compute modulo 2³².
 
+import { ModelError, checkTensor } from "./weights.js";
+
 const BASE = 2654435761 | 0, STEP = 0x9e3779b9 | 0;
 const WORD_START = 2, WORD_END = 3; // boundary markers around a word
 
@@ -53,6 +55,24 @@ function indexOfKey(keys, key) {
     else high = middle - 1;
   }
   return -1;
+}
+
+/** Check the tensors of an n-gram model with `blocks` tables for `classes` classes. */
+export function checkNgrams(tensors, blocks, classes) {
+  const rows = classes === 2 ? 1 : classes;
+  checkTensor(tensors, "bias", [rows], ["F32"]);
+  blocks.forEach((_, number) => {
+    const size = tensors[`${number}.keys`]?.values.length;
+    checkTensor(tensors, `${number}.keys`, [size], ["U32"], Infinity);
+    checkTensor(tensors, `${number}.idf`, [size], ["U8"]);
+    checkTensor(tensors, `${number}.weights`, [rows, size], ["I8"]);
+    checkTensor(tensors, `${number}.idf_step`, [1], ["F32"]);
+    checkTensor(tensors, `${number}.steps`, [rows], ["F32"]);
+    const keys = tensors[`${number}.keys`].values;
+    if (keys.some((key, k) => k && key <= keys[k - 1])) {
+      throw new ModelError(`The model is damaged: the n-gram keys of table ${number} are not ascending.`);
+    }
+  });
 }
 
 /** Contribution of each word to the n-gram model's logits, and their bias: {contributions (C)(T), base (C)}. */

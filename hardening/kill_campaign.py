@@ -271,7 +271,7 @@ class OutputKills:
     def _check(self, where: str, place: Path, arguments: list[str]) -> None:
         whole = self.workspace.folder / "whole"
         problem = None
-        for path in place.glob("out.*"):  # written atomically: missing or complete
+        for path in _outputs(place):  # written atomically: missing or complete
             if not same_output(path, whole / path.name):
                 problem = f"{path.name} is incomplete"
         problem = problem or problem_of_folder(place / "out", model_files(whole / "out"))
@@ -280,7 +280,7 @@ class OutputKills:
         repeated = self.workspace.run(arguments)
         problem = problem or repeated.problem(0)
         if problem is None and not all(
-            same_output(path, whole / path.name) for path in place.glob("out.*")
+            same_output(path, whole / path.name) for path in _outputs(place)
         ):
             problem = "another result than the uninterrupted command"
         (place / LOG).unlink(missing_ok=True)
@@ -288,6 +288,10 @@ class OutputKills:
             problem = f"files left: {sorted({*names_below(place)} - {*names_below(whole)})}"
         if problem:
             self.result.problems.append(f"{where}: {problem}")
+
+
+def _outputs(place: Path) -> list[Path]:
+    return [place / name for name in ("out.csv", "out.html") if (place / name).is_file()]
 
 
 def same_output(path: Path, reference: Path) -> bool:

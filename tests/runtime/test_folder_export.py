@@ -86,3 +86,17 @@ def test_a_system_without_a_graph_cannot_be_exported(tmp_path: Path) -> None:
 
     with pytest.raises(ModelError, match=r"te has no ONNX graph.*lamatext serve"):
         export_folder(folder, tmp_path / "copy")
+
+
+def test_a_killed_export_can_be_repeated(tmp_path: Path) -> None:
+    folder = save(tmp_path / "model", "avg")
+    (tmp_path / "out" / ".unfinished").mkdir(parents=True)
+    (tmp_path / "out" / ".unfinished" / "config.json").write_text("half")
+    (tmp_path / "out" / "vocab.txt").write_text("half")
+
+    exported = export_folder(folder, tmp_path / "out")
+
+    assert not (exported.folder / ".unfinished").exists()
+    (exported.folder / ".unfinished").mkdir()
+    with pytest.raises(ModelError, match="already exists"):
+        export_folder(folder, tmp_path / "out")

@@ -238,3 +238,15 @@ def test_a_command_killed_again_and_again_ends_with_the_same_output(tmp_path: Pa
         "out.csv",
         "whole.csv",
     ]
+
+
+def test_parts_that_a_killed_process_was_deleting_are_replaced(
+    source: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "out.csv.partial").mkdir()
+    (tmp_path / "out.csv.partial" / "part-00000.parquet").write_bytes(b"of another job")
+
+    run(source, f"{tmp_path}/out.csv", Labeller())
+
+    assert (tmp_path / "out.csv").is_file()
+    assert not (tmp_path / "out.csv.partial").exists()

@@ -12,7 +12,7 @@ from lamatext.data.token_ids import FIRST_WORD
 from lamatext.errors import ModelError
 from lamatext.runtime.parity import Parity, measure_parity, random_texts
 from lamatext.runtime.predictor import Predictor
-from lamatext.saved.format import GRAPH, WEIGHTS, load_config
+from lamatext.saved.format import CONFIG, FILES, GRAPH, STAGING, WEIGHTS, load_config
 from lamatext.saved.model_io import SavedModel, load_model, load_network, save_model
 from lamatext.saved.quantization import Storage
 
@@ -36,7 +36,7 @@ def export_folder(folder: Path, out: Path, *, storage: Storage | None = None) ->
 
     Args:
         folder: the saved model.
-        out: a folder that is empty or does not exist.
+        out: a folder that does not exist, is empty, or holds an export that was killed.
         storage: storage of the exported weights; None keeps that of the saved model.
 
     Raises:
@@ -50,7 +50,7 @@ def export_folder(folder: Path, out: Path, *, storage: Storage | None = None) ->
             f"{folder}: {model.recipe.model.name} has no ONNX graph, it runs in PyTorch only. "
             f"Use `lamatext serve {folder}`, or train one of the other systems."
         )
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+    if out.exists() and not _is_free(out):
         raise ModelError(f"{out}: already exists. Name a new or an empty folder for the export.")
     texts = random_texts(model.encoder.vocabulary.words[FIRST_WORD:])
     try:
@@ -66,6 +66,14 @@ def export_folder(folder: Path, out: Path, *, storage: Storage | None = None) ->
         shutil.rmtree(out, ignore_errors=True)
         raise
     return FolderExport(out, storage, weight_bytes(folder), weight_bytes(out), parity)
+
+
+def _is_free(out: Path) -> bool:
+    """Return whether a folder is empty, or holds only what a killed export has left."""
+    if not out.is_dir():
+        return False
+    names = {path.name for path in out.iterdir()}
+    return not names or (STAGING in names and names <= {STAGING, *FILES} - {CONFIG})
 
 
 def weight_bytes(folder: Path) -> int:

@@ -177,8 +177,10 @@ class PartFolder:
             if (folder / MANIFEST).is_file():
                 if not same_job(read_manifest(folder), job):
                     parts._delete_parts()
-            elif any(not path.name.endswith(".lamatext") for path in folder.iterdir()):
-                raise ConfigError(f"{folder}: not a folder of lamatext predict. Move it away.")
+            else:
+                if any(not _is_leftover(path.name) for path in folder.iterdir()):
+                    raise ConfigError(f"{folder}: not a folder of lamatext predict. Move it away.")
+                parts._delete_parts()
             delete_stale_files(folder)
             write_text(folder / MANIFEST, _json(job))
             yield parts
@@ -303,6 +305,11 @@ def _rows_of_finished(folder: Path, job: Job, progress: Progress) -> int:
     progress.note(f"{folder}/: already complete; nothing to do.")
     rows: int = manifest["rows"]
     return rows
+
+
+def _is_leftover(name: str) -> bool:
+    """Return whether a file is one that a process leaves that is killed while it deletes parts."""
+    return name.endswith(".lamatext") or (name.startswith("part-") and name.endswith(".parquet"))
 
 
 @contextmanager

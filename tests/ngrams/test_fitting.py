@@ -1,8 +1,19 @@
+from itertools import pairwise
+
 import numpy as np
+import pyarrow as pa
 import pytest
 
-from lamatext.ngrams.fitting import fit_ngrams, naive_bayes_ratio
+from lamatext.data.tokenizer import WordTokenizer, tokenize
+from lamatext.ngrams.fitting import (
+    CountedTexts,
+    fit_ngrams,
+    naive_bayes_ratio,
+    ngram_features,
+    weighted_frequencies,
+)
 from lamatext.ngrams.model import NgramModel
+from lamatext.ngrams.svm import SparseRows
 from lamatext.settings import NgramSettings
 
 WORDS = NgramSettings(enabled=True, max_words=2, characters=False)
@@ -78,16 +89,16 @@ def test_tensors_restore_the_same_model_bit_for_bit() -> None:
 
 
 def test_the_naive_bayes_ratio_equals_the_formula_written_out() -> None:
-    from scipy.sparse import csr_matrix
-
-    has = np.array([[1, 0, 1], [1, 1, 0], [0, 1, 1], [0, 0, 1]], dtype=np.float64)
-    positive = np.array([True, True, False, False])
+    has = np.array([[1, 0, 1], [1, 1, 0], [0, 1, 1], [0, 0, 1]], dtype=np.float32)
+    starts = np.concatenate([[0], np.cumsum(has.sum(axis=1))]).astype(np.int64)
+    features = SparseRows(starts, has.nonzero()[1].astype(np.int32), np.full(7, 0.3, np.float32), 3)
+    positive, weight = np.array([True, True, False, False]), np.array([1.0, 1.0, 1.0, 2.0])
     p = np.array([3.0, 2.0, 2.0])  # one more than how many positive texts have each
-    q = np.array([1.0, 2.0, 3.0])
+    q = np.array([1.0, 2.0, 4.0])
 
-    found = naive_bayes_ratio(csr_matrix(has * 0.3), positive)
+    found = naive_bayes_ratio(features, positive, weighted_frequencies(features, weight), weight)
 
-    np.testing.assert_allclose(found, np.log(p / 7) - np.log(q / 6))
+    np.testing.assert_allclose(found, np.log(p / 7) - np.log(q / 7))
 
 
 @pytest.mark.parametrize("classes", [2, 4])
@@ -131,3 +142,30 @@ def test_equal_sample_weights_give_the_unweighted_model() -> None:
     )
 
     np.testing.assert_array_equal(weighted.logits(texts), plain.logits(texts))
+
+
+@pytest.mark.parametrize("settings", [WORDS, BOTH])
+def test_tokenized_texts_and_lists_of_words_give_the_same_model(settings: NgramSettings) -> None:
+    texts, labels = corpus(4)
+    texts[3], texts[7] = [], ["w1"] * 70_000  # no word; more of one than the counts hold
+    tokens = tokenize(pa.chunked_array([[" ".join(text) for text in texts]]), WordTokenizer())
+    rows = np.random.default_rng(0).permutation(len(texts))[:150]
+
+    counted = CountedTexts.from_tokens(tokens, settings).take(rows)
+    from_tokens = fit_ngrams(counted, labels[rows], settings, classes=4)
+    from_words = fit_ngrams([texts[row] for row in rows], labels[rows], settings, classes=4)
+
+    np.testing.assert_array_equal(from_tokens.logits(texts), from_words.logits(texts))
+
+
+def test_features_are_the_tfidf_values_that_a_prediction_computes() -> None:
+    texts, labels = corpus(4)
+    model = fit_ngrams(texts, labels, BOTH, classes=4)
+
+    features = ngram_features(model.tables, CountedTexts.from_words(texts, BOTH))
+
+    weights = np.concatenate([t.weights * t.steps[:, None] for t in model.tables], axis=1)  # (C, K)
+    dense = np.zeros((len(texts), features.width))
+    for row, (start, end) in enumerate(pairwise(features.starts)):
+        dense[row, features.columns[start:end]] = features.values[start:end]
+    np.testing.assert_allclose(dense @ weights.T + model.bias, model.logits(texts), atol=1e-5)

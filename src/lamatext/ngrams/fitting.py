@@ -2,27 +2,55 @@
 
 Wang & Manning (2012): let p count the texts of a class that contain an n-gram and q the other texts
 that contain it (each plus one), and r = ln(p/‖p‖₁) − ln(q/‖q‖₁). The n-gram's values are multiplied
-by sign(r)·|r|^power before the fit, and its fitted weight by the same factor afterwards.
+by |r|^power before the fit, and its fitted weight by the same factor afterwards.
 Shapes: n texts, K n-grams, C classes.
 """
 
-import warnings
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_matrix, hstack
 
-from lamatext.ngrams.hashing import NgramCounts, NgramSpec, count_ngrams
+from lamatext.data.tokenizer import TokenizedTexts
+from lamatext.kernels.numba_compat import compiled
+from lamatext.ngrams.hashing import NgramCounts, NgramSpec, count_ngrams, count_tokens
 from lamatext.ngrams.model import Floats, NgramModel, NgramTable, Words, ngram_specs
+from lamatext.ngrams.svm import BinaryTask, SparseRows, fit_svms
 from lamatext.progress import SILENT, Progress
 from lamatext.settings import NgramSettings
 
 Labels = NDArray[np.int64]
+Rows = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class CountedTexts:
+    """Texts as counts of their n-grams, to which several n-gram models can be fitted."""
+
+    counts: tuple[tuple[NgramSpec, NgramCounts], ...]  # of each table, for all texts
+    rows: Rows  # the texts that are meant
+
+    @classmethod
+    def from_tokens(cls, tokens: TokenizedTexts, settings: NgramSettings) -> "CountedTexts":
+        """Count the n-grams of tokenized texts, in preparation for fitting."""
+        counts = [(spec, count_tokens(tokens, spec)) for spec in ngram_specs(settings)]
+        return cls(tuple(counts), np.arange(len(tokens.rows)))
+
+    @classmethod
+    def from_words(cls, texts: Sequence[Words], settings: NgramSettings) -> "CountedTexts":
+        """Count the n-grams of texts given as lists of words, in preparation for fitting."""
+        counts = [(spec, count_ngrams(texts, spec)) for spec in ngram_specs(settings)]
+        return cls(tuple(counts), np.arange(len(texts)))
+
+    def take(self, rows: Rows) -> "CountedTexts":
+        """Return only the given texts; the counts are shared, not copied."""
+        return replace(self, rows=self.rows[rows])
 
 
 def fit_ngrams(  # noqa: PLR0913 - data, its weights, and settings
-    texts: Sequence[Words],
+    texts: Sequence[Words] | CountedTexts,
     labels: Labels,
     settings: NgramSettings,
     *,
@@ -31,10 +59,10 @@ def fit_ngrams(  # noqa: PLR0913 - data, its weights, and settings
     sample_weight: NDArray[np.float32] | None = None,
     progress: Progress = SILENT,
 ) -> NgramModel:
-    """Fit an n-gram model to labelled texts, each given as a list of words.
+    """Fit an n-gram model to labelled texts.
 
     Args:
-        texts: words of each text.
+        texts: words of each text, or their counted n-grams.
         labels: class index of each text.
         settings: which n-grams, and the strength of the fit.
         classes: number of classes.
@@ -42,74 +70,83 @@ def fit_ngrams(  # noqa: PLR0913 - data, its weights, and settings
         sample_weight: weight of each text; an integer weight equals repeating the text.
         progress: receives one step per fitted class.
     """
-    rows = 1 if classes == 2 else classes
-    counted = [(spec, count_ngrams(texts, spec)) for spec in ngram_specs(settings)]
-    selected = _select_ngrams(
-        [counts for _, counts in counted],
-        sample_weight,
-        bytes_per_ngram=5 + rows,
-        max_bytes=settings.max_megabytes * 1e6,
-    )
-    total = len(texts) if sample_weight is None else float(sample_weight.sum())
-    tables = [
-        _table_without_weights(spec, keys, frequency, total, rows)
-        for (spec, _), (keys, frequency) in zip(counted, selected, strict=True)
-    ]
-    features = [
-        _features(table, counts) for table, (_, counts) in zip(tables, counted, strict=True)
-    ]
-    values = hstack(features, format="csr")
-    svm_weight = _svm_weight(labels, class_weights, sample_weight)
-    weights, bias = np.zeros((rows, values.shape[1])), np.zeros(rows, np.float32)
-    progress.stage("fitting the n-grams", rows)
-    for row in range(rows):
-        positive = labels == (row if rows > 1 else 1)
-        ratio = naive_bayes_ratio(values, positive, sample_weight)
-        weights[row], bias[row] = _fit_svm(values, positive, ratio, svm_weight, settings)
-        progress.advance()
-    ends = np.cumsum([len(table.keys) for table in tables])[:-1]
-    parts = np.split(weights, ends, axis=1)
+    if not isinstance(texts, CountedTexts):
+        texts = CountedTexts.from_words(texts, settings)
+    svms = 1 if classes == 2 else classes
+    progress.stage("fitting the n-grams", svms)
+    tables = _select_tables(texts, sample_weight, svms, settings.max_megabytes * 1e6)
+    features = ngram_features(tables, texts)
+    by_text = np.ones(len(labels)) if sample_weight is None else sample_weight.astype(np.float64)
+    totals = weighted_frequencies(features, by_text)
+    cost = settings.svm_c * _svm_weight(labels, class_weights, sample_weight)
+
+    def task(number: int) -> BinaryTask:
+        positive = labels == (number if svms > 1 else 1)
+        ratio = naive_bayes_ratio(features, positive, totals, by_text)
+        scale = np.abs(ratio) ** settings.naive_bayes_power  # the sign cancels out
+        return BinaryTask(positive, cost, scale.astype(np.float32))
+
+    weights, bias = fit_svms(features, task, svms, advance=progress.advance)
+    parts = np.split(weights, np.cumsum([len(table.keys) for table in tables])[:-1], axis=1)
     return NgramModel(
         tuple(_with_weights(table, part) for table, part in zip(tables, parts, strict=True)), bias
     )
 
 
-def _select_ngrams(
-    counted: Sequence[NgramCounts],
-    sample_weight: NDArray[np.float32] | None,
-    *,
-    bytes_per_ngram: int,
-    max_bytes: float,
-) -> list[tuple[NDArray[np.uint32], NDArray[np.float64]]]:
-    """Select the n-grams to fit, dropping the rarest until the n-gram tables fit their size limit.
+def _select_tables(
+    texts: CountedTexts, sample_weight: NDArray[np.float32] | None, svms: int, max_bytes: float
+) -> list[NgramTable]:
+    """Create the n-gram tables to fit, dropping the rarest n-grams until they fit their size limit.
 
     The limit for all tables together is ``max_bytes``.
-
-    Returns:
-        For each table the keys and their (weighted) document frequencies.
     """
-    found = [_document_frequencies(counts, sample_weight) for counts in counted]
-    least = 1
-    while sum(int((texts >= least).sum()) for _, texts, _ in found) * bytes_per_ngram > max_bytes:
+    total = len(texts.rows) if sample_weight is None else float(sample_weight.sum())
+    frequencies = [
+        _document_frequencies(counts, texts.rows, sample_weight) for _, counts in texts.counts
+    ]
+    least, per_ngram = 1, 5 + svms
+    while sum(int((found >= least).sum()) for _, found, _ in frequencies) * per_ngram > max_bytes:
         least += 1
-    return [(keys[texts >= least], frequency[texts >= least]) for keys, texts, frequency in found]
+    return [
+        _table_without_weights(spec, keys[found >= least], weighted[found >= least], total, svms)
+        for (spec, _), (keys, found, weighted) in zip(texts.counts, frequencies, strict=True)
+    ]
 
 
 def _document_frequencies(
-    counts: NgramCounts, sample_weight: NDArray[np.float32] | None
+    counts: NgramCounts, rows: Rows, sample_weight: NDArray[np.float32] | None
 ) -> tuple[NDArray[np.uint32], NDArray[np.int64], NDArray[np.float64]]:
     """Count in how many training texts each n-gram occurs, with and without sample weights.
 
     Return the distinct n-grams, the counts and the weighted counts.
     """
+    lengths = np.diff(counts.offsets)[rows]
+    ends = np.concatenate([[0], np.cumsum(lengths)])
+    keys = np.empty(ends[-1], np.uint32)
+    copy_rows(counts.keys, counts.offsets, rows, ends, keys)
     if sample_weight is None:
-        keys, texts = np.unique(counts.keys, return_counts=True)
-        return keys, texts, texts.astype(np.float64)
-    weights = np.repeat(sample_weight.astype(np.float64), np.diff(counts.offsets))  # of each n-gram
-    keys, place = np.unique(counts.keys, return_inverse=True)
-    texts = np.bincount(place[weights > 0], minlength=len(keys))
-    frequency = np.bincount(place, weights, len(keys)).astype(np.float64)
-    return keys, texts, frequency
+        keys.sort()
+        is_first = np.ones(len(keys) + 1, bool)
+        np.not_equal(keys[1:], keys[:-1], out=is_first[1:-1])
+        starts = np.flatnonzero(is_first)
+        found = np.diff(starts)
+        return keys[starts[:-1]], found, found.astype(np.float64)
+    weights = np.repeat(sample_weight.astype(np.float64), lengths)  # of each n-gram
+    distinct, place = np.unique(keys, return_inverse=True)
+    found = np.bincount(place[weights > 0], minlength=len(distinct))
+    frequency = np.bincount(place, weights, len(distinct)).astype(np.float64)
+    return distinct, found, frequency
+
+
+@compiled
+def copy_rows(
+    values: NDArray[np.uint32], offsets: Rows, rows: Rows, ends: Rows, target: NDArray[np.uint32]
+) -> None:  # pragma: no cover
+    """Copy the n-gram keys of the given texts, one text after the other."""
+    for i in range(len(rows)):
+        start = offsets[rows[i]]
+        for k in range(ends[i + 1] - ends[i]):
+            target[ends[i] + k] = values[start + k]
 
 
 def _table_without_weights(
@@ -135,74 +172,127 @@ def _table_without_weights(
     )
 
 
-def _features(table: NgramTable, counts: NgramCounts) -> csr_matrix:
+class _Lookup(NamedTuple):
+    """Counted n-grams of all texts, and the table in which to look them up."""
+
+    counted: NDArray[np.uint32]
+    counts: NDArray[np.uint16]
+    offsets: NDArray[np.int64]
+    keys: NDArray[np.uint32]  # (K,) of the table, ascending
+    buckets: NDArray[np.int32]  # where the keys with the same leading bits begin
+    shift: np.uint32  # a key's bucket is key >> shift
+    idf: Floats  # (K,)
+    first_column: int  # of this table in the feature matrix
+
+
+def ngram_features(tables: Sequence[NgramTable], texts: CountedTexts) -> SparseRows:
     """Compute the normalized TF-IDF features of the texts for fitting the n-gram model.
 
-    The shape is (n, K).
+    The values of each table are divided by their norm. The shape is (n, K).
     """
-    place, values = table.tfidf(counts.keys, counts.counts)
-    owner = np.repeat(np.arange(len(counts.offsets) - 1), np.diff(counts.offsets))
-    known = values > 0
-    shape = (len(counts.offsets) - 1, len(table.keys))
-    norm = np.sqrt(np.bincount(owner, values.astype(np.float64) ** 2, shape[0]))
-    scaled = (values / np.maximum(norm, 1e-12)[owner])[known]
-    return csr_matrix((scaled, (owner[known], place[known])), shape=shape)
+    lookups, width, size = [], 0, 0
+    for table, (_, counted) in zip(tables, texts.counts, strict=True):
+        bits = min(24, max(1, len(table.keys).bit_length()))
+        edges = np.arange((1 << bits) + 1, dtype=np.uint64) << np.uint64(32 - bits)
+        lookups.append(
+            _Lookup(
+                counted.keys,
+                counted.counts.astype(np.uint16, copy=False),
+                counted.offsets,
+                table.keys,
+                np.searchsorted(table.keys.astype(np.uint64), edges).astype(np.int32),
+                np.uint32(32 - bits),
+                table.idf * table.idf_step,
+                width,
+            )
+        )
+        width += len(table.keys)
+        size += int(np.diff(counted.offsets)[texts.rows].sum())
+    starts = np.zeros(len(texts.rows) + 1, np.int64)
+    columns, values = np.empty(size, np.int32), np.empty(size, np.float32)
+    size = write_features(tuple(lookups), texts.rows, starts, columns, values)
+    return SparseRows(starts, columns[:size], values[:size], width)
+
+
+@compiled
+def write_features(
+    lookups: tuple[_Lookup, ...],
+    rows: Rows,
+    starts: NDArray[np.int64],
+    columns: NDArray[np.int32],
+    values: NDArray[np.float32],
+) -> int:  # pragma: no cover
+    """Write the TF-IDF features of each text into the arrays of a sparse matrix.
+
+    Return the number of values that are not zero.
+    """
+    size = 0
+    for i in range(len(rows)):
+        for lookup in lookups:
+            begin, norm = size, 0.0
+            for k in range(lookup.offsets[rows[i]], lookup.offsets[rows[i] + 1]):
+                key = lookup.counted[k]
+                bucket = key >> lookup.shift
+                place, end = lookup.buckets[bucket], lookup.buckets[bucket + 1]
+                while place < end and lookup.keys[place] < key:
+                    place += 1
+                if place < end and lookup.keys[place] == key:
+                    count = lookup.counts[k]
+                    value = lookup.idf[place]
+                    if count > 1:
+                        value *= np.float32(1 + np.log(count))
+                    columns[size], values[size] = lookup.first_column + place, value
+                    norm += value * value
+                    size += 1
+            factor = np.float32(1 / np.sqrt(norm)) if norm > 0 else np.float32(0)
+            for k in range(begin, size):
+                values[k] *= factor
+        starts[i + 1] = size
+    return size
 
 
 def _svm_weight(
     labels: Labels,
     class_weights: NDArray[np.float32] | None,
     sample_weight: NDArray[np.float32] | None,
-) -> NDArray[np.float32] | None:
-    if class_weights is None:
-        return sample_weight
-    by_class: NDArray[np.float32] = class_weights[labels]
-    return by_class if sample_weight is None else by_class * sample_weight
-
-
-def _fit_svm(
-    values: csr_matrix,
-    positive: NDArray[np.bool_],
-    ratio: NDArray[np.float64],
-    weight: NDArray[np.float32] | None,
-    settings: NgramSettings,
-) -> tuple[NDArray[np.float64], float]:
-    """Fit a linear SVM on n-gram features to separate one class from the rest.
-
-    Return the weights (K,) and the bias.
-    """
-    from sklearn.exceptions import ConvergenceWarning
-    from sklearn.svm import LinearSVC
-
-    scale = np.sign(ratio) * np.abs(ratio) ** settings.naive_bayes_power
-    scaled = values.copy()
-    scaled.data *= scale[scaled.indices]
-    svm = LinearSVC(C=settings.svm_c, max_iter=300, random_state=0)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        svm.fit(scaled, positive, sample_weight=weight)
-    return svm.coef_[0] * scale, float(svm.intercept_[0])
+) -> NDArray[np.float64]:
+    """Return the weight of each text in the SVM's loss, by its class and by the user."""
+    weight = np.ones(len(labels)) if class_weights is None else class_weights[labels]
+    return weight.astype(np.float64) * (1 if sample_weight is None else sample_weight)
 
 
 def naive_bayes_ratio(
-    values: csr_matrix,
+    features: SparseRows,
     positive: NDArray[np.bool_],
-    sample_weight: NDArray[np.float32] | None = None,
+    totals: NDArray[np.float64],
+    weight: NDArray[np.float64],
 ) -> NDArray[np.float64]:
     """Compute the naive Bayes log-count ratio of each n-gram, which scales the features to fit.
 
-    It is r = ln(p/‖p‖₁) − ln(q/‖q‖₁), of shape (K,).
+    It is r = ln(p/‖p‖₁) − ln(q/‖q‖₁), of shape (K,). ``totals`` is the result of
+    ``weighted_frequencies`` for all texts.
     """
-    present = values.sign()
-    if sample_weight is not None:
-        present = present.multiply(sample_weight[:, None]).tocsr()
-    p = 1 + np.asarray(present[positive].sum(axis=0)).ravel()
-    q = 1 + np.asarray(present[~positive].sum(axis=0)).ravel()
+    p = weighted_frequencies(features, np.where(positive, weight, 0))
+    q = np.maximum(totals - p, 0)
+    p, q = p + 1, q + 1
     ratio: NDArray[np.float64] = np.log(p / p.sum()) - np.log(q / q.sum())
     return ratio
 
 
-def _with_weights(table: NgramTable, weights: NDArray[np.float64]) -> NgramTable:
+@compiled
+def weighted_frequencies(
+    features: SparseRows, weight: NDArray[np.float64]
+) -> NDArray[np.float64]:  # pragma: no cover
+    """Sum the weights of the texts that contain each n-gram; the shape is (K,)."""
+    totals = np.zeros(features.width)
+    for i in range(len(weight)):
+        if weight[i] != 0:
+            for k in range(features.starts[i], features.starts[i + 1]):
+                totals[features.columns[k]] += weight[i]
+    return totals
+
+
+def _with_weights(table: NgramTable, weights: NDArray[np.float32]) -> NgramTable:
     """Return an n-gram table with its fitted weights quantized to int8.
 
     The largest weight of a row is 127 steps.

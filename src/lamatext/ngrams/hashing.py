@@ -19,6 +19,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from lamatext.data.token_ids import Ids
+from lamatext.data.tokenizer import TokenizedTexts
+
 BASE = np.uint32(2654435761)
 STEP = 0x9E3779B9
 PRECOMPUTED = 64  # powers of BASE; enough for framed words of that many characters
@@ -57,7 +60,7 @@ class NgramCounts(NamedTuple):
     """
 
     keys: NDArray[np.uint32]  # (N,) ascending within a text
-    counts: NDArray[np.int64]  # (N,)
+    counts: NDArray[np.integer[Any]]  # (N,)
     offsets: NDArray[np.int64]  # (texts + 1,)
 
 
@@ -105,6 +108,67 @@ def count_ngrams(texts: Iterable[Sequence[str]], spec: NgramSpec) -> NgramCounts
     )
 
 
+def count_tokens(tokens: TokenizedTexts, spec: NgramSpec) -> NgramCounts:
+    """Count the n-grams of tokenized texts by hash key; each distinct word is hashed only once.
+
+    The counts are those of ``count_ngrams``, up to 65,535. Memory beyond the result is bounded by
+    ``CHUNK``.
+    """
+    rows, hashes = tokens.rows, _hash_words(tokens.types, spec)
+    per_word = spec.words + np.diff(hashes.offsets)  # upper bound of the n-grams of each word
+    ends = np.concatenate([[0], np.cumsum(per_word[rows.ids])])[rows.offsets]
+    keys, counts = np.empty(ends[-1], np.uint32), np.empty(ends[-1], np.uint16)
+    lengths, size, first = np.zeros(len(rows) + 1, np.int64), 0, 0
+    while first < len(rows):
+        last = max(first + 1, int(np.searchsorted(ends, ends[first] + CHUNK, side="right")) - 1)
+        bounds = rows.offsets[first : last + 1] - rows.offsets[first]
+        ids = rows.ids[rows.offsets[first] : rows.offsets[last]]
+        part = _count_pairs(*_token_ngrams(hashes, ids, bounds, spec), last - first)
+        keys[size : size + len(part.keys)] = part.keys
+        counts[size : size + len(part.keys)] = np.minimum(part.counts, 65_535)
+        lengths[first + 1 : last + 1] = np.diff(part.offsets)
+        first, size = last, size + len(part.keys)
+    return NgramCounts(keys[:size], counts[:size], np.cumsum(lengths))
+
+
+class _WordHashes(NamedTuple):
+    """Hashes of distinct words: of the word itself, and of all its character n-grams."""
+
+    sums: NDArray[np.uint32]  # (V,) unfinished
+    characters: NDArray[np.uint32]  # (N,) finished keys, grouped by word
+    offsets: NDArray[np.int64]  # (V + 1,) where the n-grams of each word begin
+
+
+def _hash_words(words: Sequence[str], spec: NgramSpec) -> _WordHashes:
+    none = np.zeros(0, np.uint32)
+    if not words:
+        return _WordHashes(none, none, np.zeros(1, np.int64))
+    points, lengths = _framed(words)
+    sums = _sum_words(points, lengths)
+    if spec.chars is None:
+        return _WordHashes(sums, none, np.zeros(len(words) + 1, np.int64))
+    parts = _character_ngrams(points, lengths, *spec.chars)
+    word = _first(parts)
+    counts = np.bincount(word, minlength=len(words))
+    keys = _keys(parts)[np.argsort(word, kind="stable")]
+    return _WordHashes(sums, keys, np.concatenate([[0], np.cumsum(counts)]))
+
+
+def _token_ngrams(
+    hashes: _WordHashes, ids: Ids, bounds: NDArray[np.int64], spec: NgramSpec
+) -> tuple[NDArray[np.uint32], NDArray[np.uint64]]:
+    """Return the hash keys of all n-grams of concatenated texts and the text of each n-gram."""
+    owner = np.repeat(np.arange(len(bounds) - 1, dtype=np.uint64), np.diff(bounds))  # (words,)
+    parts = _word_ngrams(hashes.sums[ids], bounds, spec.words) if len(ids) else []
+    keys, owners = _keys(parts), owner[_first(parts)]
+    if spec.chars is None:
+        return keys, owners
+    lengths = np.diff(hashes.offsets)[ids]
+    shift = np.repeat(hashes.offsets[ids] - (np.cumsum(lengths) - lengths), lengths)
+    characters = hashes.characters[np.arange(len(shift)) + shift]
+    return np.append(keys, characters), np.append(owners, np.repeat(owner, lengths))
+
+
 def _chunks(texts: Iterable[Sequence[str]], spec: NgramSpec) -> Iterable[list[Sequence[str]]]:
     per_word = spec.words + (5 * (spec.chars[1] - spec.chars[0] + 1) if spec.chars else 0)
     chunk: list[Sequence[str]] = []
@@ -124,16 +188,19 @@ def _count_chunk(texts: list[Sequence[str]], spec: NgramSpec) -> NgramCounts:
     np.cumsum([len(text) for text in texts], out=bounds[1:])
     parts = _hash_sums(list(chain.from_iterable(texts)), bounds, spec)
     owner = np.repeat(np.arange(len(texts), dtype=np.uint64), np.diff(bounds))  # (words,)
-    pairs = (owner[_first(parts)] << np.uint64(32)) | _keys(parts)  # text and key in 64 bits
+    return _count_pairs(_keys(parts), owner[_first(parts)], len(texts))
+
+
+def _count_pairs(keys: NDArray[np.uint32], owner: NDArray[np.uint64], texts: int) -> NgramCounts:
+    """Count the n-grams of each text, given the hash key and the text of every occurrence."""
+    pairs = (owner << np.uint64(32)) | keys  # text and key in 64 bits
     pairs.sort()
     starts = _starts(pairs)
     distinct = pairs[starts[:-1]]
     return NgramCounts(
         keys=distinct.astype(np.uint32),
         counts=np.diff(starts),
-        offsets=np.searchsorted(
-            distinct, np.arange(len(texts) + 1, dtype=np.uint64) << np.uint64(32)
-        ),
+        offsets=np.searchsorted(distinct, np.arange(texts + 1, dtype=np.uint64) << np.uint64(32)),
     )
 
 

@@ -37,7 +37,7 @@ class NgramTable:
     steps: Floats  # (rows,)
 
     def tfidf(
-        self, keys: NDArray[np.uint32], counts: NDArray[np.int64]
+        self, keys: NDArray[np.uint32], counts: NDArray[np.integer[Any]]
     ) -> tuple[NDArray[np.int64], Floats]:
         """Look up n-grams in a table of the n-gram model and compute their TF-IDF values.
 

@@ -243,13 +243,15 @@ def _finish(
         scale = 1 / fit_temperature(logits, labels)
         scale_logits(prepared.network, scale)
         return None, {"network": scale}, None
-    from lamatext.ngrams.fitting import fit_ngrams
+    from lamatext.ngrams.fitting import CountedTexts, fit_ngrams
 
     by_class, by_text = settings.class_weights, data.sample_weight
 
+    counted = CountedTexts.from_tokens(tokens, ngram_settings)
+
     def fit_on(rows: Indices) -> NgramModel:
         return fit_ngrams(
-            tokens.words(rows),
+            counted.take(rows),
             data.labels[rows],
             ngram_settings,
             classes=logits.shape[1],

@@ -1,0 +1,62 @@
+"""The SVM solver, compared with scikit-learn's LinearSVC (LIBLINEAR)."""
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from sklearn.svm import LinearSVC
+
+from lamatext.kernels.kernel_threads import kernel_threads
+from lamatext.ngrams.svm import BinaryTask, SparseRows, fit_svms
+
+TEXTS, NGRAMS = 400, 60
+
+
+def problem(seed: int) -> tuple[NDArray[np.float32], SparseRows, BinaryTask]:
+    """A sparse matrix, densely and in compressed rows, and noisy labels that depend on it."""
+    random = np.random.default_rng(seed)
+    dense = (random.random((TEXTS, NGRAMS)) * (random.random((TEXTS, NGRAMS)) < 0.1)).astype("f4")
+    dense[7] = 0
+    starts = np.concatenate([[0], np.cumsum((dense != 0).sum(axis=1))]).astype(np.int64)
+    at = dense.nonzero()
+    rows = SparseRows(starts, at[1].astype(np.int32), dense[at], NGRAMS)
+    positive = dense @ random.normal(size=NGRAMS) + 0.2 * random.normal(size=TEXTS) > 0.1
+    cost = random.choice([0.0, 0.5, 2.0], TEXTS)
+    return dense, rows, BinaryTask(positive, cost, random.random(NGRAMS).astype(np.float32) + 0.2)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_solution_is_that_of_linear_svc_on_scaled_features(seed: int) -> None:
+    dense, rows, task = problem(seed)
+    reference = LinearSVC(tol=1e-8, max_iter=50_000, random_state=0)
+    reference.fit(dense * task.scale, task.positive, sample_weight=task.cost)
+
+    weights, bias = fit_svms(rows, lambda _: task, 1, tolerance=1e-5)
+
+    np.testing.assert_allclose(weights[0], reference.coef_[0] * task.scale, atol=2e-4)
+    np.testing.assert_allclose(bias, reference.intercept_, atol=2e-4)
+
+
+def test_the_default_tolerance_changes_no_clear_decision() -> None:
+    dense, rows, task = problem(0)
+
+    (fast, exact) = (
+        dense @ weights[0] + bias[0]
+        for weights, bias in (fit_svms(rows, lambda _: task, 1, tolerance=t) for t in (0.1, 1e-5))
+    )
+
+    clear = np.abs(exact) > 0.1
+    assert ((fast > 0) == (exact > 0))[clear].all()
+    assert np.abs(fast - exact).max() < 0.1
+
+
+def test_the_number_of_threads_changes_no_bit() -> None:
+    _, rows, task = problem(0)
+    masks = np.random.default_rng(5).random((9, TEXTS)) < 0.4
+    results = []
+
+    for threads in (1, 2, 4):
+        with kernel_threads(threads):
+            weights, bias = fit_svms(rows, lambda i: task._replace(positive=masks[i]), len(masks))
+        results.append((weights.tobytes(), bias.tobytes()))
+
+    assert results[0] == results[1] == results[2]

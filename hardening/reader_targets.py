@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 
 from hardening.fuzz_target import FindingError, FuzzTarget
 from hardening.mutation import UNUSUAL_TEXT, ByteSource
+from lamatext.data.read_options import ReadOptions
 from lamatext.data.sources import load_dataset, open_table
 from lamatext.errors import DataError
 
@@ -65,7 +66,7 @@ def build_target(name: str) -> FuzzTarget:
 
 def check_file(path: Path, format: str | None = None) -> None:
     """Read a file as a table and, if it has labels, as a dataset; both must have the same rows."""
-    table = open_table(str(path), format=format)
+    table = open_table(str(path), ReadOptions(format=format))
     rows = 0
     for batch in table.all_batches():
         if tuple(batch.schema.names) != table.columns:
@@ -77,7 +78,7 @@ def check_file(path: Path, format: str | None = None) -> None:
         batch.validate(full=True)
         rows += len(batch)
     try:
-        dataset = load_dataset(str(path), format=format)
+        dataset = load_dataset(str(path), ReadOptions(format=format))
     except DataError:
         return  # readable, but without texts and labels
     dataset.texts.validate(full=True)

@@ -18,6 +18,8 @@ from numpy.typing import NDArray
 
 from lamatext.data.dataset import Dataset
 from lamatext.data.named_datasets import dataset_folder, read_r8_file
+from lamatext.data.read_options import Layout, ReadOptions
+from lamatext.data.readers.csv_dialect import Dialect
 from lamatext.data.readers.csv_reader import csv_table
 from lamatext.data.readers.folder_reader import folder_has_split
 from lamatext.data.readers.input_files import read_blocks
@@ -63,7 +65,7 @@ def load_paper_dataset(name: str, split: str = "train") -> Dataset:
         dataset = load_dataset(name, split=split)
         if name == "yelp":
             dataset = sample_at_most(dataset, YELP_SIZES[split])
-    return replace(dataset, source=name, text_column="text", label_columns=("label",))
+    return replace(dataset, source=name, layout=Layout())
 
 
 def _read_official(name: str, folder: Path | None, split: str) -> Dataset | None:
@@ -170,16 +172,16 @@ def _review_lines(file: Path) -> Iterator[tuple[int, bytes]]:
 def read_polarity_csv(file: Path) -> Dataset:
     """Read an official polarity CSV: no header, label "1" or "2", escaped line ends."""
     blocks, columns = read_blocks(str(file)), ("label", "text")
-    table = csv_table(str(file), blocks, delimiter=",", columns=columns)
-    dataset = table.to_dataset("text", "label").rename_labels({"1": "neg", "2": "pos"})
+    table = csv_table(str(file), blocks, dialect=Dialect(",", '"'), columns=columns)
+    dataset = table.to_dataset().rename_labels({"1": "neg", "2": "pos"})
     return replace(dataset, texts=pc.replace_substring(dataset.texts, "\\n", "\n"))
 
 
 def read_news_corpora(file: Path, split: str) -> Dataset:
     """Sample headlines from the official newsCorpora.csv, as many as in the paper."""
     blocks = read_blocks(str(file))
-    table = csv_table(str(file), blocks, delimiter="\t", quoted=False, columns=NEWS_COLUMNS)
-    dataset = table.to_dataset("TITLE", "CATEGORY")
+    table = csv_table(str(file), blocks, dialect=Dialect("\t", ""), columns=NEWS_COLUMNS)
+    dataset = table.to_dataset(ReadOptions(("TITLE",), ("CATEGORY",)))
     return dataset.take(sample_splits(len(dataset), **NEWS_SIZES)[split])
 
 

@@ -2,6 +2,7 @@
 
 LamatextError
 ├── DataError          a file, a column, a row, a list of texts
+│   └── ColumnChoiceError  several columns fit equally well
 ├── ConfigError        a setting, a recipe, a model name
 ├── ModelError         a saved folder, or an operation that the model does not support
 └── MissingExtraError  an optional dependency that is not installed
@@ -20,6 +21,19 @@ class LamatextError(Exception):
 
 class DataError(LamatextError, ValueError):
     """Error raised when the data cannot be read or used as given."""
+
+
+class ColumnChoiceError(DataError):
+    """Error raised when several columns could hold the texts or the labels.
+
+    Args:
+        message: the candidates.
+        choices: the command-line options that choose each of them.
+    """
+
+    def __init__(self, message: str, choices: list[list[str]]) -> None:
+        super().__init__(message)
+        self.choices = choices
 
 
 class ConfigError(LamatextError, ValueError):

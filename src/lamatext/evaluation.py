@@ -1,14 +1,15 @@
 """Choice of evaluation data: which texts of a source a saved model may be scored on."""
 
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from lamatext.data.dataset import Dataset
+from lamatext.data.label_variants import merge_label_variants
+from lamatext.data.read_options import ReadOptions
+from lamatext.data.readers.table import DEFAULTS
 from lamatext.data.sources import has_test_split, load_dataset
 from lamatext.pipeline import Splits, dataset_fingerprint, split_dataset
-from lamatext.saved.format import Config, load_config, saved_recipe
+from lamatext.saved.format import Config, load_config, remembered_layout, saved_recipe
 from lamatext.settings import Recipe
 
 
@@ -22,15 +23,25 @@ class EvaluationData:
     is_seen: bool = False  # whether the model was trained on these texts
 
 
-def load_evaluation_data(folder: Path, source: str, **reading: Any) -> EvaluationData:
+def load_evaluation_data(
+    folder: Path, source: str, options: ReadOptions = DEFAULTS
+) -> EvaluationData:
     """Load the evaluation data for a saved model, avoiding its training texts if possible.
 
     That is the test part of ``source`` or, if the model was trained on ``source``, the tenth that
-    was held out then. Any other source is used completely. ``reading`` is passed on to
-    ``load_dataset``.
+    was held out then. Any other source is used completely. Columns, separator and encoding are
+    those of the model's training file, unless ``options`` names others.
     """
     config = load_config(folder)
-    read = partial(load_dataset, source, **reading)
+    layout = remembered_layout(config)
+    options = replace(options, remembered=layout)
+
+    def read(split: str = "train") -> Dataset:
+        dataset = load_dataset(source, options, split=split)
+        if layout is not None and layout.merge_labels:
+            return merge_label_variants(dataset, map(str, config["labels"]))
+        return dataset
+
     if has_test_split(source):
         test = read(split="test")
         return EvaluationData(test, read(), f"its test part, {len(test):,} texts")

@@ -8,9 +8,9 @@ train_and_score       train, save, score on the test set, train the baselines
 import tempfile
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import chain, product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,9 +22,13 @@ from lamatext.atomic_write import delete_stale_files
 from lamatext.baselines import LeaderboardRow, check_baselines, train_baseline
 from lamatext.data.cache import fingerprint
 from lamatext.data.dataset import Dataset, text_batches
+from lamatext.data.label_variants import merge_label_variants
 from lamatext.data.labels import LabelEncoder
+from lamatext.data.read_options import ReadOptions
+from lamatext.data.readers.table import DEFAULTS
 from lamatext.data.sources import has_test_split, load_dataset
 from lamatext.data.splits import hold_out
+from lamatext.data.summary import class_counts
 from lamatext.data.validation import label_array, text_column
 from lamatext.errors import ConfigError, DataError
 from lamatext.metrics import Scores, score
@@ -171,8 +175,7 @@ def read_splits(
     *,
     test: str | None = None,
     validation: str | None = None,
-    format: str | None = None,
-    read: Callable[..., Dataset] = load_dataset,
+    options: ReadOptions = DEFAULTS,
 ) -> Splits:
     """Read the data of a pipeline run and split it into training, validation and test sets.
 
@@ -181,10 +184,19 @@ def read_splits(
         recipe: has the seed and the validation fraction.
         test: a separate source of test data.
         validation: a separate source of validation data.
-        format: the file format of ``source``, if its name does not tell.
-        read: ``data.sources.load_dataset``, with column names filled in.
+        options: columns, encoding and format; the other files are read like the first one.
     """
-    train = read(source, format=format)
+    train = load_dataset(source, options)
+    if options.merge_labels:
+        train = merge_label_variants(train)
+    others = replace(options, format=None, remembered=train.layout)
+
+    def read(path: str, split: str = "train") -> Dataset:
+        dataset = load_dataset(path, others, split=split)
+        if options.merge_labels:
+            dataset = merge_label_variants(dataset, class_counts(train))
+        return dataset
+
     test_set = read(test) if test else None
     if test_set is None and has_test_split(source):
         test_set = read(source, split="test")
@@ -338,8 +350,7 @@ def describe_splits(splits: Splits) -> dict[str, Any]:
         "source": splits.train.source,
         "training_texts": len(splits.train),
         "test_texts": len(splits.test),
-        "text_column": splits.train.text_column,
-        "label_column": ", ".join(splits.train.label_columns),
+        "layout": splits.train.layout.as_json(),
     }
     if splits.validation is not None:
         facts["validation_texts"] = len(splits.validation)

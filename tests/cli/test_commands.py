@@ -28,7 +28,7 @@ def test_training_saves_a_model_and_names_the_next_step(lamatext: Command, place
     assert "TF-IDF + LR" in answer.out
     assert "lama-ctx" in answer.out
     assert "Saved to runs/new" in answer.out
-    assert "texts from the column 'text', labels from 'label'" in answer.err
+    assert "texts from column 'text', labels from column 'label'" in answer.err
     assert "48 training texts, 6 validation texts, 6 test texts" in answer.err
     assert "epoch 2/2" in answer.err
     assert "lamatext predict runs/new --text '…'" in answer.err

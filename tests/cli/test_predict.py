@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from lamatext import Predictor
-from lamatext.cli.output import DEFAULT_MAX_RECORD
-from lamatext.data.readers.input_files import MAX_RECORD
+from lamatext.cli.options import DEFAULT_MAX_RECORD
+from lamatext.data.read_options import MAX_RECORD
 from tests.cli.conftest import Command
 
 ODD = 'id,Review Text,label\n7,"a, ""superb"" film",x\n01,"dull\ntwo lines",y\nNA,,z\n'
@@ -157,7 +157,7 @@ def test_a_table_without_rows_keeps_its_header(lamatext: Command, place: Path) -
 
 
 def test_a_failed_prediction_leaves_the_old_file(lamatext: Command, place: Path) -> None:
-    (place / "bad.csv").write_bytes(b"text\n" + b"a film\n" * 90_000 + b"caf\xe9\n")
+    (place / "bad.csv").write_bytes(b"text\n" + "é film\n".encode() * 90_000 + b"caf\xe9\n")
     (place / "out.csv").write_text("old")
 
     answer = lamatext("predict", "model", "bad.csv", "--out", "out.csv")

@@ -1,7 +1,21 @@
+import re
+
+import pyarrow as pa
 import pytest
 
-from lamatext.data.column_detection import choose_label_column, choose_text_column
-from lamatext.errors import DataError
+from lamatext.data.column_detection import (
+    check_column,
+    choose_by_name,
+    choose_text_by_name,
+    detect_by_content,
+    detect_text_by_content,
+    label_separator,
+)
+from lamatext.data.read_options import Layout, ReadOptions
+from lamatext.errors import ColumnChoiceError, DataError
+from tests.data.unnamed_tables import TABLES, Case, unnamed_table
+
+NOTHING = ReadOptions()
 
 
 @pytest.mark.parametrize(
@@ -11,59 +25,122 @@ from lamatext.errors import DataError
         (["ID", "Review Text", "Rating"], "Review Text", "Rating"),
         (["Title", "Review_Text", "Stars"], "Review_Text", "Stars"),
         (["review_id", "customerReview", "sentiment_class"], "customerReview", "sentiment_class"),
-        (["headline", "topic", "url"], "headline", "topic"),
-        (["stuff", "sentiment"], "stuff", "sentiment"),
-        (["text", "outcome"], "text", "outcome"),
         (["label", "class", "sentence"], "sentence", "label"),
     ],
 )
 def test_columns_are_detected_by_name(columns: list[str], text: str, label: str) -> None:
-    assert choose_text_column(columns, None, "a.csv") == text
-    assert choose_label_column(columns, None, text, "a.csv") == label
+    assert choose_by_name(columns, NOTHING, "a.csv") == ((text,), (label,))
 
 
-def test_a_requested_column_takes_precedence() -> None:
+def test_names_that_do_not_decide_leave_the_choice_to_the_contents() -> None:
+    assert choose_by_name(["stuff", "sentiment"], NOTHING, "a.csv") == (None, ("sentiment",))
+    assert choose_by_name(["text", "outcome"], NOTHING, "a.csv") == (("text",), None)
+    assert choose_by_name(["headline", "type"], NOTHING, "a.csv") == (None, None)
+
+
+def test_requested_columns_take_precedence_over_remembered_ones_and_these_over_names() -> None:
     columns = ["text", "label", "reply", "mood"]
+    remembered = Layout(text_columns=("reply",), label_columns=("mood",))
+    requested = ReadOptions(("label", "text"), ("reply",), remembered=remembered)
 
-    assert choose_text_column(columns, "reply", "a.csv") == "reply"
-    assert choose_label_column(columns, "mood", "reply", "a.csv") == "mood"
+    assert choose_by_name(columns, requested, "a") == (("label", "text"), ("reply",))
+    assert choose_by_name(columns, ReadOptions(remembered=remembered), "a") == (
+        ("reply",),
+        ("mood",),
+    )
+    assert choose_by_name(columns[:2], ReadOptions(remembered=remembered), "a") == (
+        ("text",),
+        ("label",),
+    )
 
 
 def test_an_only_column_is_the_text_column() -> None:
-    assert choose_text_column(["anything"], None, "a.csv") == "anything"
+    assert choose_text_by_name(["anything"], NOTHING, "a.csv") == ("anything",)
 
 
 def test_a_wrong_column_name_is_answered_with_a_similar_one() -> None:
     message = "a.csv: no column 'txt'. It has text, label. Did you mean --text-column text?"
 
     with pytest.raises(DataError) as caught:
-        choose_text_column(["text", "label"], "txt", "a.csv")
+        check_column(["text", "label"], "txt", "a.csv", "--text-column")
 
     assert str(caught.value) == message
+    with pytest.raises(DataError, match=r"Did you mean --label-column 'Star Rating'\?"):
+        check_column(["Review", "Star Rating"], "star_ratings", "a.csv", "--label-column")
 
 
-def test_a_suggested_name_with_spaces_is_quoted_for_the_shell() -> None:
-    with pytest.raises(DataError, match=r"Did you mean --label-column 'Star Rating'"):
-        choose_label_column(["Review", "Star Rating"], "star_ratings", "Review", "a.csv")
+def test_two_columns_of_the_same_name_are_an_error() -> None:
+    with pytest.raises(DataError, match="2 columns are named 'text'"):
+        choose_by_name(["text", "text", "label"], NOTHING, "a.csv")
 
 
-def test_no_text_column_lists_the_columns_and_the_option() -> None:
-    with pytest.raises(DataError, match=r"no text column found. Its columns are a, b, c.*--text-c"):
-        choose_text_column(["a", "b", "c"], None, "a.csv")
+def test_a_column_cannot_hold_texts_and_labels() -> None:
+    with pytest.raises(DataError, match="'text' cannot hold both texts and labels"):
+        choose_by_name(["text", "b"], ReadOptions(("text",), ("text",)), "a.csv")
 
 
-def test_no_label_column_lists_the_columns_and_the_option() -> None:
-    with pytest.raises(DataError, match=r"no label column found. Its columns are .*--label-column"):
-        choose_label_column(["text", "b", "c"], None, "text", "a.csv")
+@pytest.mark.parametrize("case", TABLES, ids=lambda case: case.name)
+def test_columns_without_useful_names_are_detected_by_their_contents(case: Case) -> None:
+    rows = unnamed_table(case)
+
+    detected = detect_by_content(rows, None, None, "a.csv")
+
+    assert detected.text_columns == (case.text,)
+    assert detected.label_columns == (case.label,)
+    assert len(detected.reasons) == 2
+    assert re.search(r"'\w+'.*different values in [\d,]+ rows", detected.reasons[1])
+    assert detect_text_by_content(rows, "a.csv") == (case.text,)
 
 
-def test_two_columns_with_the_same_name_are_an_error() -> None:
-    with pytest.raises(DataError, match=r"a.csv: 2 columns are named 'text'"):
-        choose_text_column(["text", "text", "label"], None, "a.csv")
+def tickets(**columns: list[str]) -> pa.Table:
+    body = [f"my order number {n} has not come yet and I would like to know why" for n in range(60)]
+    return pa.table({"Inhalt": body, **columns})
 
 
-def test_many_or_long_column_names_are_shortened() -> None:
-    with pytest.raises(DataError, match=r"and 5 more") as caught:
-        choose_text_column([f"{number:060}" for number in range(25)], None, "a.csv")
+def test_a_close_call_lists_the_candidates_with_their_number_of_values() -> None:
+    rows = tickets(
+        Queue=[f"queue {n % 7}" for n in range(60)], Priority=["low", "high", "mid"] * 20
+    )
 
-    assert len(str(caught.value)) < 1200
+    with pytest.raises(ColumnChoiceError) as caught:
+        detect_by_content(rows, None, None, "tickets.csv")
+
+    assert "Priority: 3 values, Queue: 7 values" in str(caught.value)
+    assert caught.value.choices == [["--label-column", "Priority"], ["--label-column", "Queue"]]
+
+
+def test_two_columns_of_long_texts_are_a_close_call() -> None:
+    answer = [
+        f"thank you for your message {n}, we are looking into your question" for n in range(60)
+    ]
+    rows = tickets(Antwort=answer, Art=["a", "b"] * 30)
+
+    with pytest.raises(ColumnChoiceError, match=r"hold the texts: .*: 60 values.*to join several"):
+        detect_by_content(rows, None, None, "tickets.csv")
+
+
+def test_a_table_without_labels_is_an_error_that_names_its_columns() -> None:
+    with pytest.raises(DataError, match=r"no label column found. Its columns are Inhalt, Nr"):
+        detect_by_content(tickets(Nr=[str(n) for n in range(60)]), None, None, "a.csv")
+
+
+def test_a_table_of_numbers_has_no_text_column() -> None:
+    rows = pa.table({"a": [str(n) for n in range(20)], "b": ["0.5", "1.5"] * 10})
+
+    with pytest.raises(DataError, match="no text column found"):
+        detect_by_content(rows, None, None, "a.csv")
+
+
+@pytest.mark.parametrize(
+    ("labels", "expected"),
+    [
+        (["billing, refund", "billing", "refund, login", "login, billing"] * 3, ","),
+        (["a;b", "b;c", "a", "c;a", "b"] * 3, ";"),
+        (["a|b", "b|c|a", "c|a"] * 3, "|"),
+        (["Paris, France", "Rome, Italy", "Oslo, Norway", "Bonn, Germany"] * 3, None),
+        (["billing", "refund"] * 6, None),
+        (["yes, really", "no"] * 6, None),
+    ],
+)
+def test_several_labels_in_one_value_are_noticed(labels: list[str], expected: str | None) -> None:
+    assert label_separator(pa.chunked_array([labels])) == expected

@@ -54,7 +54,7 @@ def test_a_vector_file_is_read_and_its_coverage_reported(
     [
         (b"good 1 2 3\n", ConfigError, r":1: the vectors have 3 numbers, text\.vector_width is 2"),
         (b"else 1 2\ngood 1 x\n", DataError, ":2: expected a word and 2 numbers"),
-        pytest.param(b"\xff\xfe\x00", DataError, "UTF-16 text, expected UTF-8"),
+        pytest.param(b"\xff\xfe\x00", DataError, "control characters, so binary"),
     ],
 )
 def test_an_error_in_a_vector_file_names_the_line(

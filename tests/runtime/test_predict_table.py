@@ -22,7 +22,7 @@ def batch(**columns: list[str | None]) -> pa.RecordBatch:
 def test_label_and_probability_are_added_after_the_columns_of_the_input(model: Predictor) -> None:
     table = batch(id=["7", "8", "9"], text=TEXTS)
 
-    (result,) = predict_batches(model, [table], "text")
+    (result,) = predict_batches(model, [table], ["text"])
 
     assert result.schema.names == ["id", "text", "label", "probability"]
     assert result.select(["id", "text"]) == table
@@ -33,7 +33,7 @@ def test_label_and_probability_are_added_after_the_columns_of_the_input(model: P
 
 
 def test_all_labels_and_all_probabilities_can_be_added(model: Predictor) -> None:
-    (result,) = predict_batches(model, [batch(text=TEXTS)], "text", top_k=9, proba=True)
+    (result,) = predict_batches(model, [batch(text=TEXTS)], ["text"], top_k=9, proba=True)
 
     assert result.schema.names[1:5] == ["label", "probability", "label_2", "probability_2"]
     assert result.schema.names[5:] == ["p(neg)", "p(pos)"]
@@ -45,13 +45,13 @@ def test_all_labels_and_all_probabilities_can_be_added(model: Predictor) -> None
 def test_a_name_that_the_input_has_already_gets_a_prefix(model: Predictor) -> None:
     table = batch(text=["a film"], label=["pos"], predicted_label=["neg"])
 
-    (result,) = predict_batches(model, [table], "text")
+    (result,) = predict_batches(model, [table], ["text"])
 
     assert result.schema.names[-2:] == ["predicted_predicted_label", "probability"]
     assert result["label"].to_pylist() == ["pos"]
 
 
 def test_batches_are_predicted_one_after_the_other(model: Predictor) -> None:
-    results = predict_batches(model, (batch(text=["a film"]) for _ in range(3)), "text")
+    results = predict_batches(model, (batch(text=["a film"]) for _ in range(3)), ["text"])
 
     assert [len(result) for result in results] == [1, 1, 1]

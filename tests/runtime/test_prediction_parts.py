@@ -57,7 +57,7 @@ class Labeller:
 
 
 def run(source: Path, out: str, labeller: Labeller, **changes: object) -> int:
-    job = describe_job(str(source), text_column="text", model=MODEL, options={"top_k": 1})
+    job = describe_job(str(source), text_columns=["text"], model=MODEL, options={"top_k": 1})
     table = file_table(str(source))
     return predict_in_parts(Output.parse(out), {**job, **changes}, table.all_batches(), labeller)
 
@@ -126,7 +126,7 @@ def test_a_complete_folder_is_not_computed_again_and_not_replaced(
 
 
 @pytest.mark.parametrize(
-    "change", [{"model": {"hash": "other"}}, {"options": {"top_k": 2}}, {"text_column": "title"}]
+    "change", [{"model": {"hash": "other"}}, {"options": {"top_k": 2}}, {"text_columns": ["title"]}]
 )
 def test_parts_of_another_job_are_not_reused(
     change: dict[str, object], source: Path, tmp_path: Path

@@ -24,11 +24,14 @@ EXAMPLE = "Example: lamatext evaluate runs/reviews held-out.csv"
 def run(  # noqa: PLR0913 - one argument per option of the command
     model: options.Model,
     data: options.Data,
-    text_column: options.TextColumn = None,
-    label_column: options.LabelColumn = None,
+    text_column: options.TextColumns = None,
+    label_column: options.LabelColumns = None,
     label_separator: options.LabelSeparator = None,
     format_: options.Format = None,
-    max_record: options.MaxRecord = output.DEFAULT_MAX_RECORD,
+    encoding: options.Encoding = None,
+    separator: options.Separator = None,
+    max_record: options.MaxRecord = options.DEFAULT_MAX_RECORD,
+    max_bad_rows: options.MaxBadRows = options.BAD_ROWS_DEFAULT,
     target_accuracy: Annotated[
         float | None,
         typer.Option(
@@ -59,21 +62,25 @@ def run(  # noqa: PLR0913 - one argument per option of the command
     from lamatext.evaluation import load_evaluation_data
     from lamatext.pipeline import score_saved_model
     from lamatext.saved.format import load_config
+    from lamatext.views.terminal_dataset import show_reading
 
+    reading = options.read_options(
+        text_column,
+        max_record,
+        max_bad_rows,
+        label_column=label_column,
+        label_separator=label_separator,
+        format=format_,
+        encoding=encoding,
+        separator=separator,
+    )
     load_config(model)
     _check_target(target_accuracy)
     measured: dict[str, Faithfulness | CoveragePoint] = {}
     with output.progress(quiet=quiet) as progress:
         progress.stage(f"reading {data}")
-        test = load_evaluation_data(
-            model,
-            data,
-            text_column=text_column,
-            label_column=label_column,
-            label_separator=label_separator,
-            format=format_,
-            max_record=max_record * 1_000_000,
-        )
+        test = load_evaluation_data(model, data, reading)
+        show_reading(test.texts, progress)
         progress.note(f"{data}: {test.about}")
         progress.stage("predicting", len(test.texts))
         scores, texts_per_second = score_saved_model(model, test.texts, progress)
@@ -90,10 +97,8 @@ def run(  # noqa: PLR0913 - one argument per option of the command
         return
     _show(scores, texts_per_second, measured, target_accuracy)
     if not quiet:
-        reading = output.reading_options(
-            text_column, label_column, label_separator, format_, max_record
-        )
-        report = output.command("report", model, data, "--out", "report.html", *reading)
+        rest = ("--out", "report.html", *output.reading_options(reading))
+        report = output.command("report", model, data, *rest)
         explain = output.command("explain", model, "--text", "…")
         unsure = output.command("predict", model, "--text", "…", "--unsure", "unsure")
         is_saved = save and "threshold" in measured

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import shlex
 import sys
 import warnings
 from typing import Annotated
@@ -10,7 +11,7 @@ import typer
 
 from lamatext import __version__
 from lamatext.cli import data, evaluate, explain, export, info, predict, report, serve, train
-from lamatext.errors import LamatextError
+from lamatext.errors import ColumnChoiceError, LamatextError
 from lamatext.views.formatting import one_line
 
 app = typer.Typer(
@@ -66,6 +67,11 @@ def run_app(commands: typer.Typer, arguments: list[str], *, prog_name: str) -> i
     try:
         status = commands(arguments, prog_name=prog_name, standalone_mode=False)
         sys.stdout.flush()
+    except ColumnChoiceError as error:
+        status = _report_error(str(error))
+        for choice in error.choices:
+            print(f"  {one_line(shlex.join([prog_name, *arguments, *choice]))}", file=sys.stderr)
+        return status
     except LamatextError as error:
         return _report_error(str(error))
     except typer.TyperException as error:

@@ -1,40 +1,76 @@
 """Command-line arguments and options that several commands share."""
 
+import math
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from lamatext.errors import ConfigError
+
+if TYPE_CHECKING:
+    from lamatext.data.read_options import ReadOptions
 
 Data = Annotated[
     str,
     typer.Argument(
         metavar="DATA",
-        help="A CSV, TSV, JSONL, Parquet or fastText file (also .gz, .zst), a folder with one "
-        "folder per label, - for stdin, hf:OWNER/NAME, or a name that `lamatext data` lists.",
+        help="A CSV, TSV, JSONL, Parquet, Excel or fastText file (also .gz, .zst), a folder with "
+        "one folder per label, - for stdin, hf:OWNER/NAME, or a name that `lamatext data` lists.",
     ),
 ]
 Model = Annotated[
     Path, typer.Argument(metavar="MODEL", help="A folder written by `lamatext train`.")
 ]
-TextColumn = Annotated[
-    str | None, typer.Option(help="The column with the texts. [default: detected by name]")
-]
-LabelColumn = Annotated[
+TextColumns = Annotated[
     list[str] | None,
     typer.Option(
+        "--text-column",
+        metavar="NAME",
+        help="The column with the texts; repeat to join several. A value in nested JSON has a "
+        "dotted path: ticket.body. [default: the model's, or detected]",
+    ),
+]
+LabelColumns = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--label-column",
+        metavar="NAME",
         help="The column with the labels; repeat it to name a 0/1 column for each label. "
-        "[default: detected by name]"
+        "[default: the model's, or detected]",
     ),
 ]
 LabelSeparator = Annotated[
     str | None,
     typer.Option(help="What separates the labels of a text, if the label column holds several."),
 ]
+Encoding = Annotated[
+    str | None,
+    typer.Option(help="The encoding of DATA: utf-8, utf-16, cp1252, … [default: detected]"),
+]
+Separator = Annotated[
+    str | None,
+    typer.Option(
+        metavar="CHARACTER",
+        help="The character between the fields of a CSV file, or tab. [default: detected]",
+    ),
+]
+MaxBadRows = Annotated[
+    str,
+    typer.Option(
+        metavar="SHARE",
+        help="The share of rows that may be skipped because they are broken or have no text or "
+        "label, such as 3% or 0.03; more are an error.",
+    ),
+]
+BAD_ROWS_DEFAULT = "1%"  # data.read_options.DEFAULT_MAX_BAD_ROWS
+DEFAULT_MAX_RECORD = 64  # MB
 Format = Annotated[
     str | None,
     typer.Option(
         "--format",
-        help="The format of DATA: csv, tsv, jsonl, parquet, fasttext or lines; needed for stdin. "
+        help="The format of DATA: csv, tsv, jsonl, parquet, xlsx, fasttext or lines; needed for "
+        "stdin. "
         "[default: from the file name]",
     ),
 ]
@@ -48,3 +84,31 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text."
 IsQuiet = Annotated[
     bool, typer.Option("--quiet", "-q", help="Do not show progress or suggested commands.")
 ]
+
+
+def parse_share(value: str, option: str) -> float:
+    """Parse a share that is given on the command line as ``3%`` or ``0.03``."""
+    try:
+        share = float(value.removesuffix("%")) / (100 if value.endswith("%") else 1)
+    except ValueError:
+        share = math.nan
+    if not 0 <= share <= 1:
+        raise ConfigError(f"{option} {value}: expected a share from 0 to 1, such as 0.03 or 3%.")
+    return share
+
+
+def read_options(
+    text_column: list[str] | None, max_record: int, max_bad_rows: str | None, **given: Any
+) -> "ReadOptions":
+    """Collect the command-line options that say how to read data."""
+    from lamatext.data.read_options import ReadOptions
+
+    labels = tuple(given.pop("label_column", None) or ())
+    skipped = None if max_bad_rows is None else parse_share(max_bad_rows, "--max-bad-rows")
+    return ReadOptions(
+        text_columns=tuple(text_column or ()),
+        label_columns=labels,
+        max_record=max_record * 1_000_000,
+        max_bad_rows=skipped,
+        **given,
+    )

@@ -2,7 +2,6 @@
 
 import shlex
 import sys
-from collections.abc import Sequence
 from types import TracebackType
 from typing import Self
 
@@ -17,10 +16,10 @@ from rich.progress import (
 )
 from rich.progress import Progress as RichProgress
 
+from lamatext.data.read_options import DEFAULT_MAX_BAD_ROWS, MAX_RECORD, ReadOptions
 from lamatext.progress import Progress
 from lamatext.views.formatting import one_line, terminal_text
 
-DEFAULT_MAX_RECORD = 64  # MB
 MAX_WIDTH = 10_000  # columns if stdout is not a terminal
 
 
@@ -107,22 +106,25 @@ def command(*arguments: object) -> str:
     return shlex.join(["lamatext", *map(str, arguments)])
 
 
-def reading_options(
-    text_column: str | None,
-    label_column: Sequence[str] | None,
-    label_separator: str | None,
-    format_: str | None,
-    max_record: int,
-) -> list[str]:
+def reading_options(options: ReadOptions) -> list[str]:
     """Return the options for reading data to include in the commands that the output suggests."""
-    given = [
-        ("--text-column", text_column),
-        *(("--label-column", column) for column in label_column or ()),
-        ("--label-separator", label_separator),
-        ("--format", format_),
-        ("--max-record", None if max_record == DEFAULT_MAX_RECORD else str(max_record)),
+    max_bad_rows = options.max_bad_rows
+    pairs = [
+        *(("--text-column", column) for column in options.text_columns),
+        *(("--label-column", column) for column in options.label_columns),
+        ("--label-separator", options.label_separator),
+        ("--format", options.format),
+        ("--encoding", options.encoding),
+        ("--separator", options.separator),
+        ("--max-record", None if options.max_record == MAX_RECORD else options.max_record / 1e6),
+        ("--max-bad-rows", None if max_bad_rows in (None, DEFAULT_MAX_BAD_ROWS) else max_bad_rows),
     ]
-    return [part for name, value in given if value is not None for part in (name, value)]
+    return [
+        part
+        for name, value in pairs
+        if value is not None
+        for part in (name, f"{value:g}" if isinstance(value, float) else value)
+    ]
 
 
 def next_steps(*commands: str) -> None:

@@ -16,6 +16,7 @@ from lamatext.views.formatting import one_line, terminal_text
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from lamatext.data.readers.table import Table
     from lamatext.runtime.predictor import Predictor
 
 NAME = "predict"
@@ -40,16 +41,18 @@ def run(  # noqa: PLR0913 - one argument per option of the command
             "[default: stdout]",
         ),
     ] = None,
-    text_column: options.TextColumn = None,
+    text_column: options.TextColumns = None,
     format_: Annotated[
         str | None,
         typer.Option(
             "--format",
-            help="The format of INPUT: csv, tsv, jsonl, parquet, fasttext or lines. [default: "
-            "from the file name; for stdin lines, one text per line]",
+            help="The format of INPUT: csv, tsv, jsonl, parquet, xlsx, fasttext or lines. "
+            "[default: from the file name; for stdin lines, one text per line]",
         ),
     ] = None,
-    max_record: options.MaxRecord = output.DEFAULT_MAX_RECORD,
+    encoding: options.Encoding = None,
+    separator: options.Separator = None,
+    max_record: options.MaxRecord = options.DEFAULT_MAX_RECORD,
     top_k: Annotated[int, typer.Option(min=1, help="Output the k most probable labels.")] = 1,
     proba: Annotated[
         bool, typer.Option("--proba", help="Output the probability of every label.")
@@ -74,14 +77,13 @@ def run(  # noqa: PLR0913 - one argument per option of the command
     quiet: options.IsQuiet = False,
 ) -> None:
     """Predict the labels of new texts, streaming the input so that memory use stays constant."""
+    from lamatext.data.sources import open_table
     from lamatext.runtime.predict_table import predict_batches
     from lamatext.runtime.prediction_parts import Output, predict_in_parts
     from lamatext.runtime.predictor import Predictor
+    from lamatext.saved.format import load_config, remembered_layout
 
-    if source is not None and text is not None:
-        raise ConfigError("give either an INPUT (a file, or - for stdin) or --text, not both.")
-    if source is None and text is None:
-        raise ConfigError("nothing to predict. Give an INPUT (a file, or - for stdin) or --text.")
+    _check_input(source, text)
     target = None if out is None else Output.parse(out, safe_csv=safe_csv)
     predictor = Predictor.load(model)
     if unsure is not None:
@@ -90,36 +92,49 @@ def run(  # noqa: PLR0913 - one argument per option of the command
         top = len(predictor.classes_) if proba else top_k
         _print_predictions(predictor, text, as_json=as_json, top=top, unsure=unsure)
         return
-    column, batches = (
-        _table_of(text) if text else _read(str(source), text_column, format_, max_record)
+    reading = options.read_options(
+        text_column,
+        max_record,
+        None,
+        format=format_ or ("lines" if source == "-" else None),
+        encoding=encoding,
+        separator=separator,
+        remembered=remembered_layout(load_config(model)),
     )
+    table = _table_of(text) if text else open_table(str(source), reading)
+    columns, batches = table.text_batches(reading)
     shape: dict[str, Any] = {"top_k": top_k, "proba": proba, "unsure": unsure}
 
     def label(part: Iterable["pa.RecordBatch"]) -> Iterator["pa.RecordBatch"]:
-        return predict_batches(predictor, part, column, **shape)
+        return predict_batches(predictor, part, columns, **shape)
 
     with output.progress(quiet=quiet or out is None) as progress:
         progress.stage("predicting")
         if target is not None and source is not None and target.is_resumable(source):
-            job = _describe_job(model, source, column, shape)
+            job = _describe_job(model, source, columns, shape)
             rows = predict_in_parts(target, job, batches, label, progress)
         else:
             path = None if target is None else target.path
-            kind = "jsonl" if as_json else "csv"
-            rows = _write_stream(label(batches), path, kind, progress, safe_csv=safe_csv)
-    if out is not None and not quiet:
-        output.message(f"Labels of {rows:,} texts written to {out}")
-        output.next_steps(output.command("explain", model, "--text", "…"))
+            rows = _write_stream(
+                label(batches), path, "jsonl" if as_json else "csv", progress, safe_csv=safe_csv
+            )
+    if not quiet:
+        _show_notes(table, columns)
+        if out is not None:
+            output.message(f"Labels of {rows:,} texts written to {out}")
+            output.next_steps(output.command("explain", model, "--text", "…"))
 
 
-def _describe_job(model: Path, source: str, column: str, shape: dict[str, Any]) -> dict[str, Any]:
+def _describe_job(
+    model: Path, source: str, columns: tuple[str, ...], shape: dict[str, Any]
+) -> dict[str, Any]:
     """Describe what ``lamatext predict`` computes, to decide whether finished parts are reused."""
     from lamatext.runtime.prediction_parts import describe_job
     from lamatext.saved.format import load_config, model_hash
 
     config = load_config(model)
     identity = {"hash": model_hash(model, config), "version": config.get("saved", "")}
-    return describe_job(source, text_column=column, model=identity, options=shape)
+    return describe_job(source, text_columns=columns, model=identity, options=shape)
 
 
 def _write_stream(
@@ -144,25 +159,31 @@ def _write_stream(
     return rows
 
 
-def _table_of(texts: list[str]) -> tuple[str, Iterator["pa.RecordBatch"]]:
-    """Return the ``--text`` arguments of ``lamatext predict`` as a one-column Arrow table."""
+def _table_of(texts: list[str]) -> "Table":
+    """Return the ``--text`` arguments of ``lamatext predict`` as a table of one column."""
     import pyarrow as pa
 
+    from lamatext.data.readers.read_log import ReadLog
+    from lamatext.data.readers.table import Table
     from lamatext.data.tokenizer import encodable
 
-    return "text", iter([pa.RecordBatch.from_pydict({"text": list(map(encodable, texts))})])
+    batch = pa.RecordBatch.from_pydict({"text": list(map(encodable, texts))})
+    return Table("--text", ("text",), lambda _: iter([batch]), ReadLog("--text"))
 
 
-def _read(
-    source: str, text_column: str | None, format_: str | None, max_record: int
-) -> tuple[str, Iterator["pa.RecordBatch"]]:
-    """Open the input of ``lamatext predict`` and return its text column name and record batches."""
-    from lamatext.data.column_detection import choose_text_column
-    from lamatext.data.sources import open_table
+def _check_input(source: str | None, text: list[str] | None) -> None:
+    if source is not None and text is not None:
+        raise ConfigError("give either an INPUT (a file, or - for stdin) or --text, not both.")
+    if source is None and text is None:
+        raise ConfigError("nothing to predict. Give an INPUT (a file, or - for stdin) or --text.")
 
-    format_ = format_ or ("lines" if source == "-" else None)
-    table = open_table(source, format=format_, max_record=max_record * 1_000_000)
-    return choose_text_column(table.columns, text_column, table.name), table.all_batches()
+
+def _show_notes(table: "Table", columns: tuple[str, ...]) -> None:
+    """Print what was assumed in reading the input of ``lamatext predict``."""
+    if len(table.columns) > 1:
+        output.message(f"{table.name}: texts from {', '.join(map(repr, columns))}")
+    for note in table.log.notes:
+        output.message(f"{table.name}: {note}")
 
 
 def _visible_batch(batch: "pa.RecordBatch") -> "pa.RecordBatch":

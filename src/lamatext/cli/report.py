@@ -18,11 +18,14 @@ def run(  # noqa: PLR0913 - one argument per option of the command
     title: Annotated[
         str | None, typer.Option(help="The heading of the page. [default: DATA]")
     ] = None,
-    text_column: options.TextColumn = None,
-    label_column: options.LabelColumn = None,
+    text_column: options.TextColumns = None,
+    label_column: options.LabelColumns = None,
     label_separator: options.LabelSeparator = None,
     format_: options.Format = None,
-    max_record: options.MaxRecord = output.DEFAULT_MAX_RECORD,
+    encoding: options.Encoding = None,
+    separator: options.Separator = None,
+    max_record: options.MaxRecord = options.DEFAULT_MAX_RECORD,
+    max_bad_rows: options.MaxBadRows = options.BAD_ROWS_DEFAULT,
     seed: Annotated[
         int, typer.Option(help="Selects the texts that the report examines in detail.")
     ] = 0,
@@ -34,19 +37,23 @@ def run(  # noqa: PLR0913 - one argument per option of the command
     from lamatext.views.formatting import one_line
     from lamatext.views.report.collect import collect_findings
     from lamatext.views.report.report_page import write_report
+    from lamatext.views.terminal_dataset import show_reading
 
+    reading = options.read_options(
+        text_column,
+        max_record,
+        max_bad_rows,
+        label_column=label_column,
+        label_separator=label_separator,
+        format=format_,
+        encoding=encoding,
+        separator=separator,
+    )
     load_config(model)
     with output.progress(quiet=quiet) as progress:
         progress.stage(f"reading {data}")
-        test = load_evaluation_data(
-            model,
-            data,
-            text_column=text_column,
-            label_column=label_column,
-            label_separator=label_separator,
-            format=format_,
-            max_record=max_record * 1_000_000,
-        )
+        test = load_evaluation_data(model, data, reading)
+        show_reading(test.texts, progress)
         progress.note(f"{data}: {test.about}")
         findings = collect_findings(
             model,

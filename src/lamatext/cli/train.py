@@ -5,7 +5,6 @@ import shlex
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -36,11 +35,20 @@ def run(  # noqa: PLR0913 - one argument per option of the command
             metavar="DATA", help="Data for early stopping. [default: a tenth of the training data]"
         ),
     ] = None,
-    text_column: options.TextColumn = None,
-    label_column: options.LabelColumn = None,
+    text_column: options.TextColumns = None,
+    label_column: options.LabelColumns = None,
     label_separator: options.LabelSeparator = None,
     format_: options.Format = None,
-    max_record: options.MaxRecord = output.DEFAULT_MAX_RECORD,
+    encoding: options.Encoding = None,
+    separator: options.Separator = None,
+    max_record: options.MaxRecord = options.DEFAULT_MAX_RECORD,
+    max_bad_rows: options.MaxBadRows = options.BAD_ROWS_DEFAULT,
+    merge_labels: Annotated[
+        bool,
+        typer.Option(
+            "--merge-labels", help="Treat labels that differ only in case or spaces as one label."
+        ),
+    ] = False,
     word_vectors: Annotated[
         str | None,
         typer.Option(
@@ -107,7 +115,7 @@ def run(  # noqa: PLR0913 - one argument per option of the command
 ) -> None:
     """Train a classifier on labelled texts, compare it with baselines and save it."""
     from lamatext.baselines import check_baselines
-    from lamatext.data.sources import load_dataset
+    from lamatext.data.read_options import ReadOptions
     from lamatext.pipeline import (
         MAX_EXAMPLES,
         is_finished,
@@ -123,6 +131,17 @@ def run(  # noqa: PLR0913 - one argument per option of the command
     settings = resolve_recipe(
         model=model, recipe=recipe, values={**values, **parse_assignments(set_ or [])}
     )
+    reading = options.read_options(
+        text_column,
+        max_record,
+        max_bad_rows,
+        label_column=label_column,
+        label_separator=label_separator,
+        format=format_,
+        encoding=encoding,
+        separator=separator,
+        merge_labels=merge_labels,
+    )
     baseline_names = [name for name in baselines.split(",") if name and name != "none"]
     check_baselines(baseline_names)
     with (
@@ -133,16 +152,7 @@ def run(  # noqa: PLR0913 - one argument per option of the command
     ):
         _check_device(device)
         progress.stage(f"reading {data}")
-        read = partial(
-            load_dataset,
-            text_column=text_column,
-            label_column=label_column,
-            label_separator=label_separator,
-            max_record=max_record * 1_000_000,
-        )
-        splits = read_splits(
-            data, settings, test=test, validation=validation, format=format_, read=read
-        )
+        splits = read_splits(data, settings, test=test, validation=validation, options=reading)
         if resume and is_finished(out, settings, splits):
             progress.note(f"{out}: the run is already finished; nothing to do.")
             return
@@ -163,10 +173,14 @@ def run(  # noqa: PLR0913 - one argument per option of the command
         return
     _show_result(result)
     if not quiet:
-        reading = output.reading_options(
-            text_column, label_column, label_separator, None if test else format_, max_record
+        # The model remembers everything else.
+        again = ReadOptions(
+            format=None if test else format_,
+            max_record=reading.max_record,
+            max_bad_rows=reading.max_bad_rows,
         )
-        _print_next(out, test or data, reading, [page for page in (html, report) if page])
+        pages = [page for page in (html, report) if page]
+        _print_next(out, test or data, output.reading_options(again), pages)
 
 
 def _print_next(out: Path, test: str, reading: list[str], pages: list[Path]) -> None:

@@ -1,100 +1,133 @@
-"""Column detection: which column holds the texts and which the labels."""
+"""Column detection: which columns hold the texts and the labels, by their names and contents."""
 
 import re
 import shlex
 from collections.abc import Sequence
+from dataclasses import dataclass
 from difflib import get_close_matches
 
-from lamatext.errors import DataError
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lamatext.data.read_options import ReadOptions
+from lamatext.errors import ColumnChoiceError, DataError
 
 # In order of preference; compared without case, spaces and punctuation.
 TEXT_NAMES = (
     "text", "texts", "review", "reviewtext", "reviewbody", "sentence", "content", "body",
-    "message", "document", "comment", "tweet", "post", "article", "utterance", "query",
-    "question", "description", "summary", "title", "headline", "subject", "input",
+    "message", "document", "comment", "tweet", "post", "article", "utterance",
 )  # fmt: skip
 LABEL_NAMES = (
     "label", "labels", "class", "category", "sentiment", "stars", "rating", "target", "topic",
-    "polarity", "intent", "genre", "emotion", "tag", "score", "star", "airlinesentiment",
-    "categories", "type", "output", "y",
+    "polarity", "intent", "genre", "emotion", "airlinesentiment", "categories",
 )  # fmt: skip
+# These names decide only between columns whose contents fit.
+WEAK_TEXT_NAMES = (
+    "query", "question", "description", "summary", "title", "headline", "subject", "input",
+)  # fmt: skip
+WEAK_LABEL_NAMES = ("tag", "tags", "score", "star", "type", "output", "y")
 # Words in the name of a column that describes a text or a label: review_id, text_length.
 _METADATA_WORDS = frozenset(
-    {"id", "ids", "date", "time", "count", "length", "lang", "language", "url", "author", "user"}
-)
+    {
+        "id", "ids", "date", "time", "count", "length", "lang", "language", "url", "author",
+        "user", "country", "region", "city", "source", "version", "platform", "device", "channel",
+        "split", "fold", "gender", "age", "year", "month", "day", "timestamp", "created", "locale",
+    }
+)  # fmt: skip
+
+_NUMBER = r"^\s*[-+]?\d+([.,]\d+)*\s*%?\s*$"
+_FRACTION = r"[.,]\d"
+_DATE = r"^\s*\d{1,4}[-./]\d{1,2}[-./]\d{1,4}"
+_ADDRESS = r"^\s*(https?://|www\.|[^@\s]+@[^@\s]+\.[^@\s]+$|/|[A-Za-z]:\\)"
+# Two words, or a run of characters of a script that is written without spaces.
+_SEVERAL_WORDS = r"\S\s+\S|[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]{4}"
+_LABEL_LENGTH = 60  # characters; a longer mean is not that of labels
+_CLEAR_LENGTH = 1.5  # ratio of the mean lengths of two text columns that makes the choice clear
+_CLEAR_VALUES = 8  # ratio of the numbers of values of two label columns that makes it clear
+_MOST = 0.9
+LABEL_SEPARATORS = ",;|"
 
 
-def choose_text_column(columns: Sequence[str], requested: str | None, name: str) -> str:
-    """Return the text column that the user requested, or detect one by its name.
+@dataclass(frozen=True, slots=True)
+class DetectedColumns:
+    """Detected text and label columns, with the reasons in words."""
+
+    text_columns: tuple[str, ...]
+    label_columns: tuple[str, ...]
+    reasons: tuple[str, ...]
+
+
+# 1 · By name
+
+
+def is_known_name(column: str) -> bool:
+    """Return whether a column name is one that text or label columns usually have."""
+    names = (*TEXT_NAMES, *LABEL_NAMES, *WEAK_TEXT_NAMES, *WEAK_LABEL_NAMES, "id")
+    return _plain_name(column) in names
+
+
+def choose_by_name(
+    columns: Sequence[str], options: ReadOptions, name: str
+) -> tuple[tuple[str, ...] | None, tuple[str, ...] | None]:
+    """Return the requested, remembered or usually named text columns and label columns.
+
+    Either is None if the names do not decide.
 
     Args:
         columns: the names of all columns.
-        requested: the column that the user named, if any.
+        options: the columns that the user requested, and those that a model remembers.
         name: the name of the source, for messages.
     """
-    if requested is not None:
-        return _requested_column(columns, requested, name, "--text-column")
-    detected = _detect_by_name(columns, TEXT_NAMES)
-    if detected is None and len(columns) == 2:
-        label = _detect_by_name(columns, LABEL_NAMES)
-        detected = next((column for column in columns if column != label), None) if label else None
-    if detected is None and len(columns) == 1:
-        detected = columns[0]
-    if detected is None:
-        raise DataError(f"{name}: no text column found. {_advice(columns, '--text-column')}")
-    return _check_unique(columns, detected, name)
-
-
-def choose_label_column(
-    columns: Sequence[str], requested: str | None, text_column: str, name: str
-) -> str:
-    """Return the label column that the user requested, or detect one by its name.
-
-    Raises:
-        DataError: no column fits.
-    """
-    if requested is not None:
-        if requested == text_column:
+    for extra, option in zip(_extra(options), ("--group-column", "--time-column"), strict=True):
+        if extra is not None:
+            check_column(columns, extra, name, option)
+    texts = choose_text_by_name(columns, options, name)
+    for label in options.label_columns:
+        check_column(columns, label, name, "--label-column")
+        if label in (texts or ()):
             raise DataError(
-                f"{name}: the column '{text_column}' cannot hold both texts and labels. "
+                f"{name}: the column '{label}' cannot hold both texts and labels. "
                 "Name two columns with --text-column and --label-column."
             )
-        return _requested_column(columns, requested, name, "--label-column")
-    others = [column for column in columns if column != text_column]
+    if options.label_columns:
+        return texts, options.label_columns
+    remembered = options.remembered
+    if remembered is not None and set(remembered.label_columns) <= set(columns):
+        return texts, remembered.label_columns
+    others = [c for c in columns if c not in (texts or ()) and c not in _extra(options)]
     detected = _detect_by_name(others, LABEL_NAMES)
-    if detected is None and len(columns) == 2 and _detect_by_name([text_column], TEXT_NAMES):
-        detected = others[0] if others else None
-    if detected is None and len(columns) == 1:
-        raise DataError(
-            f"{name}: no labels, its only column is {_listing(columns)}. "
-            "Expected a label for each text, such as a CSV with the columns text,label."
-        )
-    if detected is None:
-        raise DataError(f"{name}: no label column found. {_advice(columns, '--label-column')}")
-    return _check_unique(columns, detected, name)
+    return texts, None if detected is None else (_check_unique(columns, detected, name),)
 
 
-def choose_label_columns(
-    columns: Sequence[str], requested: str | Sequence[str] | None, text_column: str, name: str
-) -> tuple[str, ...]:
-    """Return the label columns that the user requested, or detect one by its name.
+def choose_text_by_name(
+    columns: Sequence[str], options: ReadOptions, name: str
+) -> tuple[str, ...] | None:
+    """Return the requested, remembered or usually named text columns, or None."""
+    if options.text_columns:
+        for column in options.text_columns:
+            check_column(columns, column, name, "--text-column")
+        return options.text_columns
+    remembered = options.remembered
+    if remembered is not None and set(remembered.text_columns) <= set(columns):
+        return remembered.text_columns
+    others = [c for c in columns if c not in options.label_columns and c not in _extra(options)]
+    detected = others[0] if len(columns) == 1 else _detect_by_name(others, TEXT_NAMES)
+    return None if detected is None else (_check_unique(columns, detected, name),)
 
-    More than one column are 0/1 columns, one for each label.
-    """
-    names: list[str | None] = [requested] if isinstance(requested, str) else [*(requested or ())]
-    return tuple(
-        choose_label_column(columns, label, text_column, name)
-        for label in dict.fromkeys(names or [None])
-    )
 
-
-def _requested_column(columns: Sequence[str], requested: str, name: str, option: str) -> str:
+def check_column(columns: Sequence[str], requested: str, name: str, option: str) -> None:
+    """Check that a requested column exists once; the error suggests a similar name."""
     if requested in columns:
-        return _check_unique(columns, requested, name)
+        _check_unique(columns, requested, name)
+        return
     by_plain_name = {_plain_name(column): column for column in columns}
     near = get_close_matches(_plain_name(requested), by_plain_name, n=1, cutoff=0.5)
     hint = f" Did you mean {option} {shlex.quote(by_plain_name[near[0]])}?" if near else ""
     raise DataError(f"{name}: no column '{requested}'. It has {_listing(columns)}.{hint}")
+
+
+def _extra(options: ReadOptions) -> tuple[str | None, ...]:
+    return options.group_column, options.time_column
 
 
 def _check_unique(columns: Sequence[str], column: str, name: str) -> str:
@@ -114,17 +147,214 @@ def _detect_by_name(columns: Sequence[str], names: Sequence[str]) -> str | None:
     for name in names:
         if name in by_plain_name:
             return by_plain_name[name]
-    candidates = [column for column in columns if _contains_word(column, names)]
+    candidates = [column for column in columns if _words(column) & set(names)]
+    candidates = [column for column in candidates if not _words(column) & _METADATA_WORDS]
     return candidates[0] if len(candidates) == 1 else None
 
 
-def _contains_word(column: str, names: Sequence[str]) -> bool:
-    words = set(re.findall(r"[^\W_]+", re.sub(r"(?<=[a-z])(?=[A-Z])", " ", column).lower()))
-    return not words & _METADATA_WORDS and any(name in words for name in names)
+def _words(column: str) -> set[str]:
+    return set(re.findall(r"[^\W_]+", re.sub(r"(?<=[a-z])(?=[A-Z])", " ", column).lower()))
 
 
 def _plain_name(column: str) -> str:
     return re.sub(r"[\W_]+", "", column).lower()
+
+
+# 2 · By content
+
+
+@dataclass(frozen=True, slots=True)
+class _Profile:
+    """Statistics of the values in a column that tell texts from labels."""
+
+    name: str
+    values: int  # that are not empty
+    distinct: int
+    repeated: int  # values that occur at least twice, counted with repetition
+    length: float  # mean number of characters
+    is_number: bool
+    is_fraction: bool
+    is_date: bool
+    is_address: bool
+    is_prose: bool  # most values have several words
+    separator: str | None  # of several labels in one value
+
+    @property
+    def varied(self) -> float:
+        return self.distinct / max(self.values, 1)
+
+
+def detect_by_content(
+    rows: pa.Table,
+    texts: tuple[str, ...] | None,
+    labels: tuple[str, ...] | None,
+    name: str,
+    exclude: Sequence[str] = (),
+) -> DetectedColumns:
+    """Detect the text and label columns of a table by their values.
+
+    The text column has long, varied values; the label column has few, repeated ones.
+
+    Args:
+        rows: all columns, as strings.
+        texts: the text columns, if they are known.
+        labels: the label columns, if they are known.
+        name: the name of the source, for messages.
+        exclude: columns with another use.
+
+    Raises:
+        ColumnChoiceError: several columns fit about equally well.
+        DataError: no column fits.
+    """
+    names = rows.schema.names
+    chosen = {*(texts or ()), *(labels or ()), *exclude}
+    profiles = [_profile(rows.column(i), c) for i, c in enumerate(names) if c not in chosen]
+    reasons = []
+    if texts is None:
+        text = _detect_text(profiles, names, name)
+        texts = (_check_unique(names, text.name, name),)
+        profiles = [profile for profile in profiles if profile is not text]
+        reasons.append(
+            f"texts: column '{text.name}', whose values are the longest and most varied "
+            f"({text.length:,.0f} characters on average, {text.distinct:,} different values in "
+            f"{text.values:,} rows)"
+        )
+    if labels is None:
+        best = _detect_label(profiles, names, name, len(rows))
+        labels = (_check_unique(names, best.name, name),)
+        reasons.append(
+            f"labels: column '{best.name}', whose values are few and repeated "
+            f"({best.distinct:,} different values in {best.values:,} rows)"
+        )
+    return DetectedColumns(texts, labels, tuple(reasons))
+
+
+def detect_text_by_content(rows: pa.Table, name: str) -> tuple[str, ...]:
+    """Detect the text column of a table without labels by its values."""
+    names = rows.schema.names
+    profiles = [_profile(rows.column(i), column) for i, column in enumerate(names)]
+    return (_check_unique(names, _detect_text(profiles, names, name).name, name),)
+
+
+def _profile(column: pa.ChunkedArray, name: str) -> _Profile:
+    trimmed = pc.utf8_trim_whitespace(pc.fill_null(column, ""))
+    values = trimmed.filter(pc.not_equal(trimmed, ""))
+    counts = pc.value_counts(values)
+    frequencies = counts.field("counts")
+    distinct = counts.field("values")
+
+    def most(pattern: str, share: float = _MOST) -> bool:
+        matches = pc.sum(pc.match_substring_regex(distinct, pattern)).as_py() or 0
+        return len(distinct) > 0 and matches >= share * len(distinct)
+
+    is_number = most(_NUMBER)
+    return _Profile(
+        name=name,
+        values=len(values),
+        distinct=len(distinct),
+        repeated=pc.sum(frequencies.filter(pc.greater(frequencies, 1))).as_py() or 0,
+        length=pc.mean(pc.utf8_length(values)).as_py() or 0.0,
+        is_number=is_number,
+        is_fraction=is_number and most(_FRACTION, 0.2),
+        is_date=most(_DATE),
+        is_address=most(_ADDRESS),
+        is_prose=most(_SEVERAL_WORDS, 0.5),
+        separator=label_separator(values),
+    )
+
+
+def label_separator(labels: pa.ChunkedArray) -> str | None:
+    """Return the character that separates several labels in one value, or None.
+
+    That is the case if splitting gives few labels that repeat in many different combinations.
+    """
+    distinct = pc.unique(labels).to_pylist()
+    for separator in LABEL_SEPARATORS:
+        several = [value for value in distinct if separator in value]
+        if len(several) < max(2, len(distinct) // 5):
+            continue
+        parts = [{part.strip() for part in value.split(separator)} for value in distinct]
+        labels_found = set().union(*parts)
+        in_several = [part for value in parts if len(value) > 1 for part in value]
+        is_short = sum(map(len, labels_found)) <= _LABEL_LENGTH / 2 * len(labels_found)
+        # A label of a combination occurs in another value, too.
+        if is_short and "" not in labels_found and len(in_several) >= 2 * len(set(in_several)):
+            return separator
+        alone = {next(iter(value)) for value in parts if len(value) == 1}
+        if is_short and "" not in labels_found and set(in_several) <= alone:
+            return separator
+    return None
+
+
+def _detect_text(profiles: Sequence[_Profile], names: Sequence[str], name: str) -> _Profile:
+    fitting = [p for p in profiles if p.is_prose and not (p.is_date or p.is_number)]
+    fitting = fitting or [
+        p
+        for p in profiles
+        if not (p.is_number or p.is_date or p.is_address) and p.values and p.varied > 0.5
+    ]
+    fitting = [p for p in fitting if p.varied > 0.1 or p.length > _LABEL_LENGTH] or fitting
+    ranked = sorted(fitting, key=lambda p: -p.length * p.varied * p.values)
+    if not ranked:
+        raise DataError(f"{name}: no text column found. {_advice(names, '--text-column')}")
+    best, *others = ranked
+    close = [p for p in others if _text_weight(p) * _CLEAR_LENGTH > _text_weight(best)]
+    if close:
+        by_name = _detect_by_name([p.name for p in (best, *close)], WEAK_TEXT_NAMES)
+        if by_name is not None:
+            return next(p for p in (best, *close) if p.name == by_name)
+        raise _close_call(name, "texts", "--text-column", [best, *close])
+    return best
+
+
+def _text_weight(profile: _Profile) -> float:
+    return profile.length * profile.varied * profile.values
+
+
+def _detect_label(
+    profiles: Sequence[_Profile], names: Sequence[str], name: str, rows: int
+) -> _Profile:
+    fitting = [p for p in profiles if _fits_labels(p, rows)]
+    by_name = _detect_by_name([p.name for p in fitting], WEAK_LABEL_NAMES)
+    if by_name is not None:
+        return next(p for p in fitting if p.name == by_name)
+    plain = [p for p in fitting if not _words(p.name) & _METADATA_WORDS]
+    ranked = sorted(plain or fitting, key=lambda p: p.distinct)
+    if not ranked:
+        if len(names) == 1:
+            raise DataError(
+                f"{name}: no labels, its only column is {_listing(names)}. "
+                "Expected a label for each text, such as a CSV with the columns text,label."
+            )
+        raise DataError(f"{name}: no label column found. {_advice(names, '--label-column')}")
+    best, *others = ranked
+    close = [p for p in others if p.distinct <= _CLEAR_VALUES * best.distinct]
+    if close:
+        raise _close_call(name, "labels", "--label-column", [best, *close])
+    return best
+
+
+def _fits_labels(profile: _Profile, rows: int) -> bool:
+    """Return whether the values of a column can be labels: few, short and repeated."""
+    if profile.distinct < 2 or 2 * profile.values < rows or profile.length > _LABEL_LENGTH:
+        return False
+    if profile.is_date or profile.is_fraction or profile.is_address:
+        return False
+    if profile.separator is not None:
+        return True
+    return 2 * profile.distinct <= profile.values and 10 * profile.repeated >= 8 * profile.values
+
+
+def _close_call(
+    name: str, content: str, option: str, candidates: Sequence[_Profile]
+) -> ColumnChoiceError:
+    """Create the error for several columns that could hold the texts or the labels."""
+    listed = ", ".join(f"{_short(p.name)}: {p.distinct:,} values" for p in candidates)
+    return ColumnChoiceError(
+        f"{name}: several columns could hold the {content}: {listed}. Choose one with {option}"
+        + ("; repeat the option to join several." if content == "texts" else "."),
+        [[option, p.name] for p in candidates],
+    )
 
 
 def _advice(columns: Sequence[str], option: str) -> str:
@@ -135,6 +365,10 @@ def _advice(columns: Sequence[str], option: str) -> str:
 
 
 def _listing(columns: Sequence[str], limit: int = 20) -> str:
-    short = [column if len(column) <= 40 else column[:37] + "..." for column in columns[:limit]]
+    short = [_short(column) for column in columns[:limit]]
     more = f" and {len(columns) - limit} more" if len(columns) > limit else ""
     return ", ".join(short) + more
+
+
+def _short(column: str) -> str:
+    return column if len(column) <= 40 else column[:37] + "..."

@@ -7,6 +7,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from lamatext.data.read_options import Layout
 from lamatext.errors import DataError
 
 
@@ -17,9 +18,8 @@ class Dataset:
     texts: pa.ChunkedArray  # large_string, no nulls
     labels: pa.ChunkedArray | None  # string, or lists of string; None for unlabelled texts
     source: str  # as the user named it: "reviews.csv", "r8", "-"
-    text_column: str = "text"
-    label_columns: tuple[str, ...] = ("label",)  # more than one: a 0/1 column for each label
-    label_separator: str | None = None  # between the labels of a text in the label column
+    layout: Layout = Layout()  # noqa: RUF009 - frozen, too
+    notes: tuple[str, ...] = ()  # what was assumed and which rows were skipped in reading
 
     def __len__(self) -> int:
         return len(self.texts)

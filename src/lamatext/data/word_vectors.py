@@ -139,7 +139,9 @@ def read_vectors(path: Path, vocabulary: Vocabulary, width: int, seed: int) -> t
             "folder of a pretrained encoder, or a GloVe/word2vec text file."
         )
     vectors, matched = random_vectors(len(vocabulary), width, seed), 0
-    for number, line in chain.from_iterable(block.lines() for block in read_blocks(str(path))):
+    for number, line in chain.from_iterable(
+        block.lines() for block in read_blocks(str(path), encoding="utf-8")
+    ):
         word, _, values = line.rstrip().partition(" ")
         if number == 1 and values.isdigit():
             continue  # the header of word2vec: number of words, vector width

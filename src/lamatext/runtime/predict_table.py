@@ -1,11 +1,12 @@
 """Predictions for a table: Arrow record batches with label and probability columns added."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lamatext.data.readers.table import join_columns
 from lamatext.runtime.engine import Floats
 from lamatext.runtime.predictor import Predictor
 
@@ -13,7 +14,7 @@ from lamatext.runtime.predictor import Predictor
 def predict_batches(
     predictor: Predictor,
     batches: Iterable[pa.RecordBatch],
-    text_column: str,
+    text_columns: Sequence[str],
     *,
     top_k: int = 1,
     proba: bool = False,
@@ -26,7 +27,8 @@ def predict_batches(
     Args:
         predictor: the model.
         batches: record batches of string columns.
-        text_column: name of the column with the texts; missing texts are read as empty.
+        text_columns: names of the columns with the texts, which are joined; missing texts are
+            read as empty.
         top_k: number of labels, most probable first: ``label_2``, ``probability_2``, …
         proba: whether to add the probability of every label as ``p(LABEL)``.
         unsure: label of the texts whose largest probability is below the model's threshold; None
@@ -36,7 +38,8 @@ def predict_batches(
         predictor.require_threshold()
     for batch in batches:
         names = list(batch.schema.names)
-        texts = batch.column(names.index(text_column)).fill_null("").to_pylist()
+        parts = [batch.column(names.index(column)) for column in text_columns]
+        texts = join_columns(parts).to_pylist()
         probabilities = predictor.predict_proba(texts)
         columns = _prediction_columns(predictor, probabilities, top_k, proba)
         if unsure is not None:

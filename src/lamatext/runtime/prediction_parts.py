@@ -13,7 +13,7 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -109,14 +109,18 @@ def predict_in_parts(
 
 
 def describe_job(
-    source: str, *, text_column: str, model: Mapping[str, str], options: Mapping[str, object]
+    source: str,
+    *,
+    text_columns: Sequence[str],
+    model: Mapping[str, str],
+    options: Mapping[str, object],
 ) -> Job:
     """Return the description of a batch job; parts are reused if it is the same.
 
     Args:
         source: the input as the user named it. A file or folder counts as changed if a size or a
             modification time has changed.
-        text_column: name of the column with the texts.
+        text_columns: names of the columns with the texts.
         model: hash and version of the model.
         options: the options that change the result.
     """
@@ -131,7 +135,7 @@ def describe_job(
             for file in files
             if file.is_file()
         ],
-        "text_column": text_column,
+        "text_columns": list(text_columns),
         "model": dict(model),
         "options": dict(options),
         "part_rows": PART_ROWS,

@@ -23,6 +23,7 @@ from typing import Any, get_args
 
 from pydantic import ValidationError
 
+from lamatext.data.read_options import Layout
 from lamatext.errors import ModelError
 from lamatext.saved.json_types import check_config_types, check_metrics_types
 from lamatext.saved.quantization import Storage
@@ -188,6 +189,12 @@ def tokenizer_settings(folder: Path, config: Config) -> Config:
     except ValidationError as error:
         reason = error.errors()[0]["msg"]
         raise ModelError(f"{path}: cannot be read: {reason}. Copy the folder again.") from None
+
+
+def remembered_layout(config: Config) -> Layout | None:
+    """Return the layout of the training file that ``config.json`` stores, or None."""
+    layout = config.get("data", {}).get("layout")
+    return None if layout is None else Layout.from_json(layout)
 
 
 def read_json(path: Path) -> Config:

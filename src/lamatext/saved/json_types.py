@@ -38,6 +38,12 @@ COUNT = _JsonType(
 STRING = _JsonType("a string", lambda v: isinstance(v, str))
 OBJECT = _JsonType("an object", lambda v: isinstance(v, dict))
 TIME = _JsonType("a time such as 2026-11-16T03:00:00Z", _is_time)
+STRINGS = _JsonType(
+    "a list of strings",
+    lambda v: isinstance(v, list) and bool(v) and all(isinstance(item, str) for item in v),
+)
+STRING_OR_NULL = _JsonType("a string or null", lambda v: v is None or isinstance(v, str))
+BOOL = _JsonType("true or false", lambda v: isinstance(v, bool))
 
 _Fields = Mapping[str, _JsonType]
 
@@ -47,6 +53,17 @@ _DATA: _Fields = {
     "training_texts": COUNT,
     "validation_texts": COUNT,
     "test_texts": COUNT,
+}
+_LAYOUT: _Fields = {
+    "text_columns": STRINGS,
+    "label_columns": STRINGS,
+    "label_separator": STRING_OR_NULL,
+    "format": STRING_OR_NULL,
+    "encoding": STRING,
+    "separator": STRING_OR_NULL,
+    "quote": STRING,
+    "header": BOOL,
+    "merge_labels": BOOL,
 }
 _TRAINING: _Fields = {"best_epoch": NUMBER, "validation_accuracy": NUMBER}
 _TEST: _Fields = {
@@ -91,6 +108,12 @@ def check_config_types(path: Path, config: Mapping[str, Any]) -> None:
         if name in config:
             _check_type(path, name, config[name], OBJECT)
     _check_known_fields(path, "data", config.get("data", {}), _DATA)
+    layout = config.get("data", {}).get("layout")
+    if layout is not None:
+        _check_fields(path, "data.layout", layout, _LAYOUT)
+        if unknown := layout.keys() - _LAYOUT.keys():
+            raise _wrong_type(path, f"data.layout.{min(unknown)}", "absent", "a value")
+        _check_dialect(path, layout)
     for name, count in config.get("parameters", {}).items():
         _check_type(path, f"parameters.{name}", count, COUNT)
     if "unsure" in config:
@@ -117,6 +140,20 @@ def check_metrics_types(path: Path, metrics: Mapping[str, Any]) -> None:
             raise _wrong_type(path, name, "a list", rows)
         for number, row in enumerate(rows):
             _check_fields(path, f"{name}[{number}]", row, fields)
+
+
+def _check_dialect(path: Path, layout: Mapping[str, Any]) -> None:
+    """Check the separator, the quotes and the encoding in ``config.json`` before a file is read."""
+    separator, quote = layout["separator"], layout["quote"]
+    if separator is not None and not (len(separator) == 1 and separator.isascii()):
+        raise _wrong_type(path, "data.layout.separator", "one ASCII character", separator)
+    if quote not in ('"', "'", ""):
+        raise _wrong_type(path, "data.layout.quote", "a quote or empty", quote)
+    try:
+        b"".decode(layout["encoding"])
+    except (LookupError, ValueError):
+        expected = "a text encoding"
+        raise _wrong_type(path, "data.layout.encoding", expected, layout["encoding"]) from None
 
 
 def _check_fields(path: Path, where: str, section: object, fields: _Fields) -> None:

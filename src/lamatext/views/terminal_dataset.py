@@ -1,7 +1,11 @@
 """Dataset summary in the terminal: what ``lamatext train`` read and how it was split."""
 
+from collections.abc import Sequence
+
+from lamatext.data.column_detection import label_separator
 from lamatext.data.dataset import Dataset
-from lamatext.data.summary import Summary, summarize_dataset
+from lamatext.data.label_variants import label_variants
+from lamatext.data.summary import Summary, class_counts, summarize_dataset
 from lamatext.progress import Progress
 
 
@@ -9,14 +13,50 @@ def show_dataset(
     train: Dataset, validation: Dataset | None, test: Dataset, progress: Progress
 ) -> None:
     """Print a dataset summary to the terminal: columns, split sizes and statistics."""
-    progress.note(
-        f"{train.source}: texts from the column '{train.text_column}', "
-        f"labels from {', '.join(repr(column) for column in train.label_columns)}"
-    )
+    show_reading(train, progress)
+    for line in label_hints(train):
+        progress.note(line)
     validating = "" if validation is None else f", {len(validation):,} validation texts"
     progress.note(f"{len(train):,} training texts{validating}, {len(test):,} test texts")
     for line in summary_lines(summarize_dataset(train, test)):
         progress.note(line)
+
+
+def show_reading(dataset: Dataset, progress: Progress) -> None:
+    """Print how a dataset was read: its columns, what was assumed and which rows were skipped."""
+    layout = dataset.layout
+    progress.note(
+        f"{dataset.source}: texts from {_columns(layout.text_columns)}, "
+        f"labels from {_columns(layout.label_columns)}"
+    )
+    for note in dataset.notes:
+        progress.note(f"{dataset.source}: {note}")
+
+
+def label_hints(dataset: Dataset) -> list[str]:
+    """Return hints at labels of a dataset that are probably meant differently."""
+    if dataset.labels is None or dataset.is_multi_label:
+        return []
+    hints = []
+    variants = label_variants(class_counts(dataset))
+    if variants:
+        shown = "; ".join(" = ".join(map(repr, group)) for group in variants[:5])
+        more = f" and {len(variants) - 5} more" if len(variants) > 5 else ""
+        hints.append(
+            f"labels that differ only in case or spaces: {shown}{more}. "
+            "Make them one label with --merge-labels"
+        )
+    separator = label_separator(dataset.labels)
+    if separator is not None:
+        hints.append(
+            f"the labels look like several labels per text, joined by '{separator}'. "
+            f"Read them as such with --label-separator '{separator}'"
+        )
+    return hints
+
+
+def _columns(names: Sequence[str]) -> str:
+    return f"column{'s' if len(names) > 1 else ''} {', '.join(repr(name) for name in names)}"
 
 
 def summary_lines(summary: Summary) -> list[str]:

@@ -7,6 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from lamatext.data.read_options import ReadOptions
 from lamatext.data.sources import load_dataset, open_table
 
 
@@ -105,7 +106,7 @@ def test_parquet_is_read_from_stdin_and_from_gzip(
     stdin(monkeypatch, path.read_bytes())
 
     assert pairs(packed) == [("a", "x")]
-    assert load_dataset("-", format="parquet").texts.to_pylist() == ["a"]
+    assert load_dataset("-", ReadOptions(format="parquet")).texts.to_pylist() == ["a"]
 
 
 def test_fasttext_lines_are_detected_by_their_prefix(tmp_path: Path) -> None:
@@ -123,9 +124,9 @@ def test_plain_lines_are_unlabelled_texts_including_empty_lines(tmp_path: Path) 
 def test_stdin_can_be_read_as_one_text_per_line(monkeypatch: pytest.MonkeyPatch) -> None:
     stdin(monkeypatch, b"a,b\nc,d\n")
 
-    assert [batch.to_pylist() for batch in open_table("-", format="lines").all_batches()] == [
-        [{"text": "a,b"}, {"text": "c,d"}]
-    ]
+    assert [
+        batch.to_pylist() for batch in open_table("-", ReadOptions(format="lines")).all_batches()
+    ] == [[{"text": "a,b"}, {"text": "c,d"}]]
 
 
 @pytest.mark.parametrize(
@@ -143,7 +144,7 @@ def test_the_format_of_stdin_is_detected_or_named(
 ) -> None:
     stdin(monkeypatch, content)
 
-    dataset = load_dataset("-", format=format)
+    dataset = load_dataset("-", ReadOptions(format=format))
 
     assert dataset.texts.to_pylist() == ["a"]
     assert dataset.labels is not None
@@ -186,7 +187,7 @@ def test_a_table_without_rows_has_its_columns(
     stdin(monkeypatch, b"")
 
     [batch] = open_table(written(tmp_path, "a.csv", "id,text\n")).all_batches()
-    [nothing] = open_table("-", format="lines").all_batches()
+    [nothing] = open_table("-", ReadOptions(format="lines")).all_batches()
 
     assert (batch.schema.names, len(batch)) == (["id", "text"], 0)
     assert (nothing.schema.names, len(nothing)) == (["text"], 0)

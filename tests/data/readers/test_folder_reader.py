@@ -56,7 +56,7 @@ def test_one_file_per_split(tmp_path: Path) -> None:
 
 
 def test_an_encoding_error_names_the_file_in_the_folder(tmp_path: Path) -> None:
-    root = make(tmp_path, {"pos/0.txt": b"one\n\xe9"})
+    root = make(tmp_path, {"pos/0.txt": "é\n".encode() + b"\xe9"})
 
     with pytest.raises(DataError, match=r"pos/0.txt:2: not UTF-8"):
         load_dataset(root)

@@ -53,7 +53,10 @@ def test_class_indices_become_class_names(hub: Answers) -> None:
 
     assert dataset.labels is not None
     assert dataset.labels.to_pylist() == ["pos", "neg", "pos"]
-    assert (dataset.text_column, dataset.label_columns) == ("sentence", ("label",))
+    assert (dataset.layout.text_columns, dataset.layout.label_columns) == (
+        ("sentence",),
+        ("label",),
+    )
     assert first_rows("hf:owner/name")[1] == {
         "sentence": "b",
         "label": "neg",
@@ -70,7 +73,7 @@ def test_config_and_split_are_passed_to_the_hub(hub: Answers) -> None:
 def test_a_row_without_class_is_a_missing_label(hub: Answers) -> None:
     hub["owner/name", None, "train"] = reviews(["neg", "pos"], labels=(-1, 0, 1))
 
-    with pytest.raises(DataError, match=r"hf:owner/name: row 1 has no label"):
+    with pytest.raises(DataError, match=r"hf:owner/name: row 1: no label"):
         load_dataset("hf:owner/name")
 
 

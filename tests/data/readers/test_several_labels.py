@@ -7,6 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lamatext.data.dataset import Dataset
+from lamatext.data.read_options import ReadOptions
 from lamatext.data.sources import load_dataset
 from lamatext.errors import DataError
 
@@ -58,7 +59,7 @@ def test_a_null_list_is_an_unlabelled_row(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     pq.write_table(pa.table({"text": ["a", "b"], "label": [["x"], None]}), path)
 
-    with pytest.raises(DataError, match="row 2 has no label in column 'label'"):
+    with pytest.raises(DataError, match="row 2: no label in column 'label'"):
         load_dataset(str(path))
 
 
@@ -75,32 +76,32 @@ def test_one_line_with_two_fasttext_labels_makes_all_lines_lists(tmp_path: Path)
 def test_a_separator_splits_a_column_and_an_empty_cell_has_no_labels(tmp_path: Path) -> None:
     path = write_text(tmp_path, "a.csv", 'text,label\na,"news, sport,news"\nb,sport\nc,\n')
 
-    assert labels_of(load_dataset(path, label_separator=",")) == LABELS
+    assert labels_of(load_dataset(path, ReadOptions(label_separator=","))) == LABELS
 
 
 def test_null_under_a_separator_is_an_unlabelled_row(tmp_path: Path) -> None:
     rows = '{"text": "a", "label": "x;y"}\n{"text": "b", "label": null}\n'
     path = write_text(tmp_path, "a.jsonl", rows)
 
-    with pytest.raises(DataError, match="row 2 has no label"):
-        load_dataset(path, label_separator=";")
+    with pytest.raises(DataError, match=r"a.jsonl:2: no label"):
+        load_dataset(path, ReadOptions(label_separator=";"))
 
 
 def test_a_separator_for_lists_is_an_error(tmp_path: Path) -> None:
     path = write_text(tmp_path, "a.jsonl", '{"text": "a", "label": ["x"]}\n')
 
     with pytest.raises(DataError, match=r"lists of labels already\. Leave --label-separator out"):
-        load_dataset(path, label_separator=",")
+        load_dataset(path, ReadOptions(label_separator=","))
 
 
 def test_several_label_columns_hold_0_and_1(tmp_path: Path) -> None:
     rows = "text,news,sport\na,1,True\nb,0.0,1\nc,false,0\n"
     path = write_text(tmp_path, "a.csv", rows)
 
-    dataset = load_dataset(path, label_column=["news", "sport"])
+    dataset = load_dataset(path, ReadOptions(label_columns=("news", "sport")))
 
     assert labels_of(dataset) == LABELS
-    assert dataset.label_columns == ("news", "sport")
+    assert dataset.layout.label_columns == ("news", "sport")
 
 
 @pytest.mark.parametrize("cell", ["2", "", "yes"])
@@ -108,12 +109,14 @@ def test_another_value_in_a_0_1_column_is_an_error(tmp_path: Path, cell: str) ->
     path = write_text(tmp_path, "a.csv", f"text,news,sport\na,1,0\nb,0,{cell}\n")
 
     with pytest.raises(DataError, match=f"column 'sport', row 2: expected 0 or 1, got '{cell}'"):
-        load_dataset(path, label_column=["news", "sport"])
+        load_dataset(path, ReadOptions(label_columns=("news", "sport")))
 
 
 def test_a_list_and_a_single_label_cannot_be_concatenated(tmp_path: Path) -> None:
     one = load_dataset(write_text(tmp_path, "a.csv", "text,label\na,x\n"))
-    several = load_dataset(write_text(tmp_path, "b.csv", "text,label\na,x\n"), label_separator=",")
+    several = load_dataset(
+        write_text(tmp_path, "b.csv", "text,label\na,x\n"), ReadOptions(label_separator=",")
+    )
 
     with pytest.raises(DataError, match="one has several labels per text, the other one"):
         one.concatenate(several)

@@ -2,69 +2,123 @@
 
 import re
 from collections.abc import Iterator, Sequence
+from functools import cache, partial
 from itertools import chain
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pacsv
 
-from lamatext.data.readers.input_files import MAX_RECORD, Block
+from lamatext.data.read_options import MAX_RECORD, Layout
+from lamatext.data.readers.csv_dialect import SEPARATORS, Dialect, detect_dialect, lacks_header
+from lamatext.data.readers.input_files import Block
+from lamatext.data.readers.read_log import ReadLog
 from lamatext.data.readers.table import Table
 from lamatext.errors import DataError
 
-_QUOTED = re.compile(rb'"[^"]*+(?:""[^"]*+)*+"')  # a complete quoted field
+_SAMPLE = 1 << 16  # bytes to detect the dialect
+_SHOWN = {"\t": "tab"}
+OPEN_QUOTE = "a quote is opened in this row and not closed"
 
 
 def csv_table(
     name: str,
     blocks: Iterator[Block],
     *,
-    delimiter: str | None = None,
-    quoted: bool = True,
+    dialect: Dialect | None = None,
     columns: tuple[str, ...] | None = None,
     max_record: int = MAX_RECORD,
+    log: ReadLog | None = None,
 ) -> Table:
     """Open a CSV file as a table, reading the header immediately and the rows on demand.
 
     Args:
         name: the name of the file, for messages.
         blocks: the file in blocks of whole lines.
-        delimiter: None is the most frequent of comma, semicolon and tab in the header.
-        quoted: whether a field may be in double quotes.
+        dialect: None detects the separator and the quotes.
         columns: the column names; None reads them from the header.
         max_record: the longest row, in bytes.
+        log: receives the dialect and the bad rows; by default a bad row is an error.
     """
+    log = log or ReadLog(name)
     first = next(blocks, None)
     if first is None or not first.data.strip():
         raise DataError(f"{name}: the file is empty. Expected a header line and rows.")
-    if b"\n" not in first.data and b"\r" in first.data:
-        raise DataError(
-            f"{name}: the lines end with CR alone, expected LF or CR LF. "
-            "Convert it: tr '\\r' '\\n'."
-        )
-    delimiter = delimiter or _detect_delimiter(first.data)
+    dialect = dialect or sample_dialect(first)
+    log.separator, log.quote = dialect
     rows: Iterator[Block] = chain([first], blocks)
-    if quoted:
-        rows = _complete_rows(name, rows, delimiter.encode(), max_record)
-    parser = _Parser(name, delimiter, quoted=quoted)
+    if dialect.quote:
+        rows = _complete_rows(rows, dialect, max_record, log)
+    parser = _Parser(dialect, log)
     if columns is None:
-        columns, body = parser.header(next(rows))
+        block = next(rows, first)
+        columns, body = parser.header(block)
+        if _starts_with_data(parser, columns, body):
+            columns = tuple(f"column {number}" for number in range(1, len(columns) + 1))
+            body = block
+            log.header = False
+            log.notes.append(
+                f"the first row is data, not a header: the columns are {', '.join(columns)}"
+            )
         rows = chain([body], rows)
 
     def batches(wanted: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
         for block in rows:
             if block.data.strip():
-                yield from parser.parse(block, columns, wanted).to_batches()
+                yield parser.parse(block, columns, wanted)
 
-    return Table(name, columns, batches)
+    return Table(name, columns, batches, log)
 
 
-def _detect_delimiter(head: bytes) -> str:
-    line = head.partition(b"\n")[0].decode()
-    return max(",;\t", key=line.count)
+def sample_dialect(block: Block, separators: str = SEPARATORS) -> Dialect:
+    """Detect the CSV dialect of a file by its first block of lines."""
+    sample = block.data[:_SAMPLE]
+    is_cut = len(block.data) > _SAMPLE
+    return detect_dialect(sample.decode(errors="ignore"), is_cut=is_cut, separators=separators)
+
+
+def remembered_dialect(block: Block, layout: Layout) -> Dialect | None:
+    """Return the CSV dialect of a model's training file if this file has its text columns."""
+    if layout.separator is None:
+        return None
+    dialect = Dialect(layout.separator, layout.quote)
+    try:
+        columns, _ = _Parser(dialect, ReadLog("")).header(block)
+    except DataError:
+        return None
+    return dialect if set(layout.text_columns) <= set(columns) else None
+
+
+def describe_dialect(log: ReadLog) -> str:
+    """Describe the detected CSV dialect in a few words."""
+    separator = _SHOWN.get(str(log.separator), str(log.separator))
+    quotes = {'"': "", "'": ", quotes '", "": ", without quotes"}[log.quote]
+    return f"separator {separator}{quotes}"
+
+
+def _starts_with_data(parser: "_Parser", columns: tuple[str, ...], body: Block) -> bool:
+    if not body.data.strip():
+        return False
+    end = body.data.rfind(b"\n", 0, _SAMPLE) + 1 or len(body.data)
+    sample = Block(body.data[:end], body.line)
+    names = [str(number) for number in range(len(columns))]
+    try:
+        batch = _Parser(parser.dialect, ReadLog("", 1.0)).parse(sample, names, None)
+    except DataError:
+        return False
+    cells = [column.to_pylist() for column in batch.columns]
+    return lacks_header(columns, list(zip(*cells, strict=True)))
+
+
+@cache
+def _quoted_field(quote: str) -> re.Pattern[bytes]:
+    """Return a pattern for a complete quoted CSV field."""
+    q = re.escape(quote.encode())
+    return re.compile(rb"%b[^%b]*+(?:%b%b[^%b]*+)*+%b" % (q, q, q, q, q, q))
 
 
 def _complete_rows(
-    name: str, blocks: Iterator[Block], delimiter: bytes, max_record: int
+    blocks: Iterator[Block], dialect: Dialect, max_record: int, log: ReadLog
 ) -> Iterator[Block]:
     """Regroup blocks of a CSV file so that each one ends at the end of a row.
 
@@ -78,74 +132,181 @@ def _complete_rows(
             continue  # search again when the row is twice as long: linear time for a long row
         data += pending
         pending.clear()
-        end = _row_end(data, delimiter)
+        if not log.is_strict:
+            data = _blank_misquoted_lines(data, line, dialect, log)
+        end = _row_end(data, dialect)
         if end:
             yield Block(data[:end], line)
             line += data.count(b"\n", 0, end)
             data = data[end:]
         if len(data) > max_record:
             raise DataError(
-                f"{name}:{line}: a row longer than {max_record / 1e6:g} MB. Close its quote, or "
-                "allow longer rows with --max-record."
+                f"{log.name}:{line}: a row longer than {max_record / 1e6:g} MB. Close its quote, "
+                "or allow longer rows with --max-record."
             )
-    data += pending
-    if data and _row_end(data + b"\n", delimiter) <= len(data):
-        raise DataError(
-            f"{name}:{line}: a quote is opened in this row and not closed. Close it; "
-            'a quote inside a quoted field is written "".'
-        )
+    yield from _last_rows(data + pending, line, dialect, log)
+
+
+def _last_rows(data: bytes, line: int, dialect: Dialect, log: ReadLog) -> Iterator[Block]:
+    """Yield the last rows of a CSV file, leaving out lines with a quote that is not closed."""
+    while data and (end := _row_end(data + b"\n", dialect)) <= len(data):
+        if end:
+            yield Block(data[:end], line)
+        line += data.count(b"\n", 0, end)
+        log.skip_row(line, OPEN_QUOTE, '. Close it; a quote inside a quoted field is written "".')
+        end = data.find(b"\n", end) + 1 or len(data)  # go on after the line with the quote
+        data, line = data[end:], line + 1
     if data:
         yield Block(data, line)
 
 
-def _row_end(data: bytes, delimiter: bytes) -> int:
+def _unquoted_spans(data: bytes, dialect: Dialect) -> Iterator[tuple[int, int]]:
+    """Yield the beginning and end of each part of CSV data that is outside quoted fields.
+
+    As in pyarrow, a quote opens a field only at its start and is a plain character elsewhere.
+    """
+    start = at = 0
+    for quote, end in _quoted_fields(data, dialect, at):
+        yield start, quote
+        if end is None:
+            return
+        start = end
+    yield start, len(data)
+
+
+def _quoted_fields(
+    data: bytes, dialect: Dialect, start: int = 0
+) -> Iterator[tuple[int, int | None]]:
+    """Yield the beginning and end of each quoted CSV field; the end is None if it is not closed."""
+    if not dialect.quote:
+        return
+    opens_after = dialect.separator.encode() + b"\r\n"
+    quote_byte, pattern = dialect.quote.encode(), _quoted_field(dialect.quote)
+    at = start
+    while (quote := data.find(quote_byte, at)) >= 0:
+        at = quote + 1
+        if quote == 0 or data[quote - 1] in opens_after:
+            field = pattern.match(data, quote)
+            if field is None:
+                yield quote, None
+                return
+            at = field.end()
+            yield quote, at
+
+
+def _row_end(data: bytes, dialect: Dialect) -> int:
     """Return the position after the last complete CSV row in the data, or 0 if there is none.
 
     The row ends at the last line end outside quotes.
-    As in pyarrow, a quote opens a field only at its start and is a plain character elsewhere.
     """
-    opens_after = delimiter + b"\r\n"
-    at = end = 0
-    while (quote := data.find(b'"', at)) >= 0:
-        end = data.rfind(b"\n", at, quote) + 1 or end
-        at = quote + 1
-        if quote == 0 or data[quote - 1] in opens_after:
-            field = _QUOTED.match(data, quote)
-            if field is None:
-                return end
-            at = field.end()
-    return data.rfind(b"\n", at) + 1 or end
+    end = 0
+    for start, stop in _unquoted_spans(data, dialect):
+        end = data.rfind(b"\n", start, stop) + 1 or end
+    return end
+
+
+def _row_lines(block: Block, dialect: Dialect) -> list[int]:
+    """Return the line at which each row of a CSV block begins; empty lines are no rows."""
+    data, ends = block.data, [0]
+    for start, stop in _unquoted_spans(data, dialect):
+        span = np.frombuffer(data[start:stop], np.uint8)
+        ends += (np.flatnonzero(span == ord("\n")) + start + 1).tolist()
+    lines, line = [], block.line
+    for start, end in zip(ends, [*ends[1:], len(data)], strict=True):
+        row = data[start:end]
+        if row.strip(b"\r\n"):
+            lines.append(line)
+        line += row.count(b"\n")
+    return lines
+
+
+def _blank_misquoted_lines(data: bytes, line: int, dialect: Dialect, log: ReadLog) -> bytes:
+    """Empty each CSV line whose quote is closed only by a quote in a later row.
+
+    A quoted field that has a line end and is not followed by a separator or a line end is such a
+    case: without this, the rows in between would be lost without a message.
+    """
+    follows = dialect.separator.encode() + b"\r\n"
+    at = 0
+    while True:
+        for quote, end in _quoted_fields(data, dialect, at):
+            if end is None or end == len(data) or data[end] in follows:
+                continue
+            if (line_end := data.find(b"\n", quote, end)) >= 0:
+                break
+        else:
+            return data
+        log.skip_row(line + data.count(b"\n", 0, quote), OPEN_QUOTE)
+        at = data.rfind(b"\n", 0, quote) + 1
+        data = data[:at] + data[line_end:]
 
 
 class _Parser:
     """CSV parser based on pyarrow, with line numbers in its error messages."""
 
-    def __init__(self, name: str, delimiter: str, *, quoted: bool) -> None:
-        self._name = name
+    def __init__(self, dialect: Dialect, log: ReadLog) -> None:
+        self.dialect = dialect
+        self._log = log
         self._invalid_rows: list[pacsv.InvalidRow] = []
         self._options = pacsv.ParseOptions(
-            delimiter=delimiter,
-            quote_char='"' if quoted else False,
-            newlines_in_values=quoted,
+            delimiter=dialect.separator,
+            quote_char=dialect.quote or False,
+            newlines_in_values=bool(dialect.quote),
             invalid_row_handler=self._reject,
         )
 
     def header(self, block: Block) -> tuple[tuple[str, ...], Block]:
         """Parse the CSV header; return the column names and the bytes that follow the header."""
         head, end = b"", 0
-        delimiter = self._options.delimiter.encode()
-        while not head.strip() or not _row_end(head, delimiter):
+        while not head.strip() or not _header_ends(head, self.dialect):
             end = block.data.find(b"\n", end) + 1 or len(block.data)
             head = block.data[:end]
             if end == len(block.data):
                 break
-        names = self.parse(Block(head, block.line), None, None).schema.names
+        names = self._read(Block(head, block.line), None, None).schema.names
         return tuple(names), Block(block.data[end:], block.line + head.count(b"\n"))
 
     def parse(
+        self, block: Block, columns: Sequence[str], wanted: Sequence[str] | None
+    ) -> pa.RecordBatch:
+        """Parse a block of CSV rows into a batch of all columns or only the ``wanted`` ones.
+
+        Bad rows are skipped if the log allows it.
+        """
+        self._invalid_rows.clear()
+        batch = self._read(block, columns, wanted).combine_chunks().to_batches()
+        rows = batch[0] if batch else pa.RecordBatch.from_pylist([], pa.schema(
+            [(name, pa.string()) for name in wanted or columns]))  # fmt: skip
+        log = self._log
+        if not self._invalid_rows and not log.undecodable:
+            lines = cache(partial(_row_lines, block, self.dialect))  # rarely needed
+            log.line_of = lambda row: lines()[row]
+            return rows
+        return self._without_bad_rows(rows, block)
+
+    def _without_bad_rows(self, rows: pa.RecordBatch, block: Block) -> pa.RecordBatch:
+        """Log the bad rows of a CSV block and return the others."""
+        log, lines = self._log, _row_lines(block, self.dialect)
+        invalid = {row.number - 1: row for row in self._invalid_rows}
+        for number, row in invalid.items():
+            log.skip_row(
+                lines[number],
+                f"expected {row.expected_columns} fields as in the header, got another number",
+            )
+        lines = [line for number, line in enumerate(lines) if number not in invalid]
+        ends = [*lines[1:], block.line + block.data.count(b"\n") + 1][: len(lines)]
+        is_good = np.ones(len(rows), bool)
+        for number, (line, end) in enumerate(zip(lines, ends, strict=True)):
+            if not log.undecodable.isdisjoint(range(line, end)):
+                log.skip_row(line, f"holds bytes that are not {log.encoding.upper()}")
+                is_good[number] = False
+        kept = np.flatnonzero(is_good)
+        log.line_of = lambda row: lines[kept[row]]
+        return rows.filter(pa.array(is_good))
+
+    def _read(
         self, block: Block, columns: Sequence[str] | None, wanted: Sequence[str] | None
     ) -> pa.Table:
-        """Parse a block of CSV rows into a table of all columns or only the ``wanted`` ones."""
         read = pacsv.ReadOptions(
             block_size=len(block.data) + 1, column_names=columns, use_threads=False
         )
@@ -161,16 +322,20 @@ class _Parser:
 
     def _reject(self, row: pacsv.InvalidRow) -> str:
         self._invalid_rows.append(row)
-        return "error"
+        return "error" if self._log.is_strict else "skip"
 
     def _parse_error(self, error: pa.ArrowInvalid, block: Block) -> DataError:
         if not self._invalid_rows:
-            return DataError(f"{self._name}:{block.line}: cannot be read as a table ({error}).")
+            return DataError(f"{self._log.name}:{block.line}: cannot be read as a table ({error}).")
         row = self._invalid_rows[0]
         at = block.data.find(row.text.encode())
         line = block.line + block.data.count(b"\n", 0, max(at, 0))
         return DataError(
-            f"{self._name}:{line}: expected {row.expected_columns} fields as in the header, "
+            f"{self._log.name}:{line}: expected {row.expected_columns} fields as in the header, "
             f"got {row.actual_columns}: {row.text[:60]!r}. "
-            "Put a field that holds the delimiter in double quotes."
+            "Put a field that holds the separator in double quotes."
         )
+
+
+def _header_ends(head: bytes, dialect: Dialect) -> bool:
+    return _row_end(head, dialect) > 0 if dialect.quote else head.endswith(b"\n")

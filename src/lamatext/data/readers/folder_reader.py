@@ -5,8 +5,10 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from lamatext.data.read_options import ReadOptions
 from lamatext.data.readers.format_detection import file_table, is_table_file
-from lamatext.data.readers.input_files import MAX_RECORD, read_text
+from lamatext.data.readers.input_files import read_text
+from lamatext.data.readers.read_log import ReadLog
 from lamatext.data.readers.table import Table
 from lamatext.data.tokenizer import encodable
 from lamatext.errors import DataError
@@ -17,22 +19,20 @@ _BATCH_FILES = 1000
 _BATCH_CHARACTERS = 1 << 24
 
 
-def folder_table(
-    root: Path, split: str, format: str | None = None, *, max_record: int = MAX_RECORD
-) -> Table:
+def folder_table(root: Path, split: str, options: ReadOptions) -> Table:
     """Open one split of a data folder as a table.
 
-    A folder without splits contains training data only. A text file of more than ``max_record``
-    bytes is an error.
+    A folder without splits contains training data only. A text file of more than
+    ``options.max_record`` bytes is an error.
     """
     file = _split_file(root, split)
     if file is not None:
-        return file_table(str(file), format, max_record=max_record)
+        return file_table(str(file), options)
     labels = _label_folders(root / split)
     if not labels and split == "train":
         labels = _label_folders(root)
     if labels:
-        return _label_folders_table(str(root), labels, max_record)
+        return _label_folders_table(str(root), labels, options)
     raise DataError(_missing_split_message(root, split))
 
 
@@ -66,25 +66,26 @@ def _missing_split_message(root: Path, split: str) -> str:
     return f"{root}: nothing to read. Expected one folder of text files per label, or {split}.csv."
 
 
-def _label_folders_table(name: str, folders: Sequence[Path], max_record: int) -> Table:
+def _label_folders_table(name: str, folders: Sequence[Path], options: ReadOptions) -> Table:
     """Open a folder with one subfolder per label as a table with one row per text file."""
+    log = ReadLog(name, options.max_bad_rows)
 
     def batches(wanted: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
         names = list(wanted or ("text", "label"))
         for folder in folders:
-            for texts in _text_batches(folder, max_record):
+            for texts in _text_batches(folder, options):
                 columns = {"text": texts, "label": [encodable(folder.name)] * len(texts)}
                 yield pa.RecordBatch.from_pydict({column: columns[column] for column in names})
 
-    return Table(name, ("text", "label"), batches)
+    return Table(name, ("text", "label"), batches, log)
 
 
-def _text_batches(folder: Path, max_record: int) -> Iterator[list[str]]:
+def _text_batches(folder: Path, options: ReadOptions) -> Iterator[list[str]]:
     """Yield the texts of a label folder in lists of limited size, to bound the memory use."""
     texts: list[str] = []
     characters = 0
     for path in _text_files(folder):
-        texts.append(read_text(str(path), max_record))
+        texts.append(read_text(str(path), options.max_record, options.encoding))
         characters += len(texts[-1])
         if len(texts) == _BATCH_FILES or characters > _BATCH_CHARACTERS:
             yield texts

@@ -4,9 +4,16 @@ from collections.abc import Callable, Iterator
 from itertools import chain
 from pathlib import Path
 
-from lamatext.data.readers.csv_reader import csv_table
+from lamatext.data.read_options import ReadOptions
+from lamatext.data.readers.csv_dialect import SEPARATORS, Dialect, parse_separator, regularity
+from lamatext.data.readers.csv_reader import (
+    csv_table,
+    describe_dialect,
+    remembered_dialect,
+    sample_dialect,
+)
+from lamatext.data.readers.excel_reader import excel_table
 from lamatext.data.readers.input_files import (
-    MAX_RECORD,
     Block,
     decompressed_suffix,
     missing_file_error,
@@ -15,46 +22,87 @@ from lamatext.data.readers.input_files import (
 )
 from lamatext.data.readers.jsonl_reader import jsonl_table
 from lamatext.data.readers.parquet_reader import parquet_table
-from lamatext.data.readers.table import Table
+from lamatext.data.readers.read_log import ReadLog
+from lamatext.data.readers.table import DEFAULTS, Table
+from lamatext.data.readers.text_encoding import check_encoding
 from lamatext.data.readers.text_lines_reader import LABEL_PREFIX, fasttext_table, plain_lines_table
 from lamatext.errors import DataError
 
-_TEXT_READERS: dict[str, Callable[[str, Iterator[Block]], Table]] = {
+_TEXT_READERS: dict[str, Callable[[str, Iterator[Block], ReadLog], Table]] = {
     "jsonl": jsonl_table,
     "fasttext": fasttext_table,
     "lines": plain_lines_table,
 }
-FORMATS = ("csv", "tsv", "jsonl", "parquet", "fasttext", "lines")
+_BINARY_READERS: dict[str, Callable[[str, int, ReadLog], Table]] = {
+    "parquet": parquet_table,
+    "xlsx": excel_table,
+}
+FORMATS = ("csv", "tsv", "jsonl", "parquet", "xlsx", "fasttext", "lines")
 _BY_SUFFIX = {
     ".csv": "csv", ".tsv": "tsv", ".tab": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl",
     ".json": "jsonl", ".parquet": "parquet", ".pq": "parquet", ".ft": "fasttext",
+    ".xlsx": "xlsx", ".xlsm": "xlsx",
 }  # fmt: skip
 _DETECTED_BY_CONTENT = {"", ".txt", ".text", ".data", ".train", ".test", ".valid"}
+_SAMPLE = 1 << 15  # bytes
+_REGULAR_ROWS = 10  # rows with the same number of separators that make a text file a table
 
 
-def file_table(source: str, format: str | None = None, *, max_record: int = MAX_RECORD) -> Table:
+def file_table(source: str, options: ReadOptions = DEFAULTS) -> Table:
     """Open a file as a table, detecting the file format if none is given.
 
-    The source ``-`` is stdin. A record of more than ``max_record`` bytes is an error.
+    The source ``-`` is stdin. A record of more than ``options.max_record`` bytes is an error.
     """
     name = source_name(source)
+    log = ReadLog(name, options.max_bad_rows)
+    format = options.format
     if format is None:
         format = _format_by_name(source)
     elif format not in FORMATS:
         raise DataError(f"unknown format '{format}'. Known formats are {', '.join(FORMATS)}.")
-    if format == "parquet":
-        return parquet_table(source, max_record)
-    blocks = read_blocks(source, max_record)
+    if format in _BINARY_READERS:
+        log.format = format
+        return _BINARY_READERS[format](source, options.max_record, log)
+    blocks = read_blocks(
+        source,
+        options.max_record,
+        encoding=None if options.encoding is None else check_encoding(options.encoding),
+        expected_encoding=None if options.remembered is None else options.remembered.encoding,
+        log=log,
+    )
     if format is None:
         first = next(blocks, None)
         if first is None:
             raise DataError(f"{name}: the file is empty. Expected one text or more.")
-        format = _format_by_content(first.data, has_suffix=bool(Path(source).suffix))
+        format = _format_by_content(first, has_suffix=bool(Path(source).suffix))
         blocks = chain([first], blocks)
+    log.format = format
     if format in ("csv", "tsv"):
-        delimiter = "\t" if format == "tsv" else None
-        return csv_table(name, blocks, delimiter=delimiter, max_record=max_record)
-    return _TEXT_READERS[format](name, blocks)
+        return _csv_table(name, blocks, options, log)
+    return _TEXT_READERS[format](name, blocks, log)
+
+
+def _csv_table(name: str, blocks: Iterator[Block], options: ReadOptions, log: ReadLog) -> Table:
+    """Open a CSV or TSV file with the requested, remembered or detected dialect."""
+    first = next(blocks, None)
+    if first is None:
+        raise DataError(f"{name}: the file is empty. Expected a header line and rows.")
+    dialect: Dialect | None = None
+    if options.separator is not None:
+        dialect = sample_dialect(first, parse_separator(options.separator))
+    elif options.remembered is not None:
+        dialect = remembered_dialect(first, options.remembered)
+    if dialect is None:
+        first_line = first.data.partition(b"\n")[0]
+        is_tsv = log.format == "tsv" and b"\t" in first_line
+        dialect = sample_dialect(first, "\t" if is_tsv else SEPARATORS)
+    table = csv_table(
+        name, chain([first], blocks), dialect=dialect, max_record=options.max_record, log=log
+    )
+    expected = "\t" if log.format == "tsv" else ","
+    if options.separator is None and (log.separator != expected or log.quote != '"'):
+        log.notes.insert(0, f"{describe_dialect(log)}, detected; --separator names another one")
+    return table
 
 
 def is_table_file(path: Path) -> bool:
@@ -77,16 +125,21 @@ def _format_by_name(source: str) -> str | None:
     return _BY_SUFFIX[suffix]
 
 
-def _format_by_content(head: bytes, *, has_suffix: bool) -> str:
+def _format_by_content(first: Block, *, has_suffix: bool) -> str:
     """Detect the file format from the first lines of the content.
 
-    Only a file without an extension can be CSV or TSV.
+    A text file is CSV or TSV if many rows have the same number of fields.
     """
+    head = first.data
     if head.startswith(LABEL_PREFIX.encode()):
         return "fasttext"
-    if head.lstrip().startswith(b"{"):
+    if head.lstrip().startswith((b"{", b"[{")):
         return "jsonl"
     first_line = head.partition(b"\n")[0]
     if not has_suffix and b"\t" in first_line:
         return "tsv"
-    return "csv" if not has_suffix and b"," in first_line and b" " not in first_line else "lines"
+    if not has_suffix and b"," in first_line and b" " not in first_line:
+        return "csv"
+    lines = head[:_SAMPLE].decode(errors="ignore").splitlines(keepends=True)
+    share, _ = regularity(lines, sample_dialect(first), is_cut=len(head) > _SAMPLE)
+    return "csv" if share == 1 and len(lines) >= _REGULAR_ROWS else "lines"

@@ -5,6 +5,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from lamatext.data.readers.read_log import ReadLog
 from lamatext.data.readers.table import Table, string_batch
 from lamatext.errors import DataError, require
 
@@ -12,7 +13,7 @@ PREFIX = "hf:"
 _BATCH_ROWS = 8192
 
 
-def hub_table(source: str, split: str) -> Table:
+def hub_table(source: str, split: str, log: ReadLog | None = None) -> Table:
     """Open one split of a Hugging Face Hub data set as a table.
 
     Class indices are replaced with class names.
@@ -33,7 +34,7 @@ def hub_table(source: str, split: str) -> Table:
                 strings = string_batch(batch, source, as_json=wanted is None)
                 yield _with_class_names(strings, dataset.features)
 
-    return Table(source, columns, batches)
+    return Table(source, columns, batches, log or ReadLog(source))
 
 
 def hub_splits(source: str) -> list[str]:

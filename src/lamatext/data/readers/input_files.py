@@ -1,25 +1,26 @@
-"""Input files and stdin: opening, decompression, and text in blocks of whole UTF-8 lines."""
+"""Input files and stdin: opening, decompression, and text in blocks of whole lines as UTF-8."""
 
 import io
 import sys
 from collections.abc import Iterator
 from difflib import get_close_matches
+from itertools import chain
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 import pyarrow as pa
 
+from lamatext.data.read_options import MAX_RECORD
+from lamatext.data.readers.read_log import ReadLog
+from lamatext.data.readers.text_encoding import LineDecoder, decode_stream, wide_encoding
 from lamatext.errors import DataError
 
 CHUNK = 1 << 18  # bytes read at a time: small, so that streaming needs little memory
-MAX_RECORD = 64_000_000  # bytes of a line, a CSV row or a text file, unless --max-record is given
 
 _MAGIC = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
+_CONTROLS = bytes(code for code in range(0x20) if chr(code) not in "\t\n\r\f\x1b")
 _SUFFIXES = {".gz": "gzip", ".zst": "zstd"}
 _BINARY_FORMATS = {
-    b"\xff\xfe\x00\x00": "UTF-32 text",
-    b"\xff\xfe": "UTF-16 text",
-    b"\xfe\xff": "UTF-16 text",
     b"PK\x03\x04": "a zip archive or an office document",
     b"%PDF": "a PDF document",
     b"\xd0\xcf\x11\xe0": "an old office document",
@@ -107,16 +108,34 @@ class Block(NamedTuple):
             yield number, line.removesuffix("\r")
 
 
-def read_blocks(source: str, max_record: int = MAX_RECORD) -> Iterator[Block]:
-    """Read a text input file in blocks of whole lines and check that it is valid UTF-8.
+def read_blocks(
+    source: str,
+    max_record: int = MAX_RECORD,
+    *,
+    encoding: str | None = None,
+    expected_encoding: str | None = None,
+    log: ReadLog | None = None,
+) -> Iterator[Block]:
+    """Read a text input file in blocks of whole lines, converted to UTF-8.
 
-    Raises:
-        DataError: a line is not UTF-8, or longer than ``max_record`` bytes.
+    Args:
+        source: the file, or ``-`` for stdin.
+        max_record: the longest line, in bytes.
+        encoding: the encoding of the file; None detects it.
+        expected_encoding: the encoding to try first if the file is not UTF-8.
+        log: receives the encoding; by default a line that is not in the encoding is an error.
     """
     name, line = source_name(source), 1
+    log = log or ReadLog(name)
+    log.unit = "line"
+    decoder: LineDecoder | None = None
     incomplete: list[bytes] = []  # the pieces of a line whose end has not been read yet
     length = 0  # of that line
-    for chunk in _text_chunks(source):
+    for chunk in _text_chunks(source, encoding, log):
+        if decoder is None:  # the first chunk tells whether it was UTF-16, and now is UTF-8
+            is_converted = log.encoding != "utf-8"
+            log.encoding = log.encoding if is_converted else encoding or "utf-8"
+            decoder = LineDecoder("utf-8" if is_converted else encoding, expected_encoding, log)
         length += len(chunk) if (end := chunk.find(b"\n")) < 0 else end
         if length > max_record:
             raise record_too_long(f"{name}:{line}", max_record)
@@ -124,21 +143,18 @@ def read_blocks(source: str, max_record: int = MAX_RECORD) -> Iterator[Block]:
         if not cut:
             incomplete.append(chunk)
             continue
-        block = Block(b"".join([*incomplete, chunk[:cut]]), line)
-        _check_utf8(block, name)
-        yield block
+        yield Block(decoder.decode(b"".join([*incomplete, chunk[:cut]]), line), line)
         line += chunk.count(b"\n", 0, cut)
         incomplete = [chunk[cut:]]
         length = len(chunk) - cut
-    if last := b"".join(incomplete):
-        _check_utf8(Block(last, line), name)
-        yield Block(last, line)
+    if decoder is not None and (last := b"".join(incomplete)):
+        yield Block(decoder.decode(last, line), line)
 
 
-def read_text(source: str, max_record: int = MAX_RECORD) -> str:
-    """Read a whole input file of at most ``max_record`` bytes as UTF-8 text."""
+def read_text(source: str, max_record: int = MAX_RECORD, encoding: str | None = None) -> str:
+    """Read a whole input file of at most ``max_record`` bytes as text."""
     blocks, length = [], 0
-    for block in read_blocks(source, max_record):
+    for block in read_blocks(source, max_record, encoding=encoding):
         blocks.append(block.data)
         length += len(block.data)
         if length > max_record:
@@ -154,36 +170,37 @@ def record_too_long(where: str, max_record: int) -> DataError:
     )
 
 
-def _text_chunks(source: str) -> Iterator[bytes]:
+def _text_chunks(source: str, encoding: str | None, log: ReadLog) -> Iterator[bytes]:
+    """Yield the bytes of a text file in an encoding that extends ASCII, with LF at line ends."""
     chunks = read_chunks(source)
     first = next(chunks, b"")
-    _check_is_text(first[:4096], source_name(source))
-    yield first.removeprefix(b"\xef\xbb\xbf")  # the byte order mark
+    wide, mark, reason = wide_encoding(first[:4096], encoding)
+    if wide is None:
+        _check_is_text(first[:4096], log.name)
+    chunks = chain([first[mark:]], chunks)
+    if wide is not None:
+        log.encoding = wide
+        log.notes.append(f"read as {wide.upper()} text: {reason}")
+        chunks = decode_stream(chunks, wide, log.name)
+    first = next(chunks, b"")
+    if b"\r" in first[:-1] and b"\n" not in first:
+        log.notes.append("the lines end with CR, as in files of old Macs")
+        first, chunks = first.replace(b"\r", b"\n"), (c.replace(b"\r", b"\n") for c in chunks)
+    yield first
     yield from chunks
 
 
 def _check_is_text(head: bytes, name: str) -> None:
     for magic, kind in _BINARY_FORMATS.items():
         if head.startswith(magic):
-            advice = "Save the data as CSV, TSV, JSONL or Parquet."
-            if kind.startswith("UTF"):
-                advice = f"Convert it: iconv -f {kind.split()[0]} -t UTF-8."
-            raise DataError(f"{name}: this is {kind}, expected UTF-8 text. {advice}")
-    if head.count(0) > len(head) // 10:
+            raise DataError(
+                f"{name}: this is {kind}, expected text. Save the data as CSV, TSV, JSONL, Parquet "
+                "or .xlsx; an Excel file needs a name that ends with .xlsx."
+            )
+    controls = len(head) - len(head.translate(None, _CONTROLS))
+    is_utf8 = "\ufffd" not in head[:-3].decode(errors="replace")
+    if head.count(0) > len(head) // 10 or (controls > len(head) // 20 and not is_utf8):
         raise DataError(
-            f"{name}: full of NUL bytes, so binary or UTF-16, expected UTF-8 text. "
-            "If it is UTF-16, convert it: iconv -f UTF-16 -t UTF-8."
+            f"{name}: full of control characters, so binary, expected text. If it is text, name "
+            "its encoding with --encoding."
         )
-
-
-def _check_utf8(block: Block, name: str) -> None:
-    if block.data.isascii():
-        return
-    try:
-        block.data.decode()
-    except UnicodeDecodeError as error:
-        line = block.line + block.data.count(b"\n", 0, error.start)
-        raise DataError(
-            f"{name}:{line}: not UTF-8 (byte 0x{block.data[error.start]:02x}). "
-            "Convert the file, for example: iconv -f WINDOWS-1252 -t UTF-8."
-        ) from None

@@ -1,4 +1,4 @@
-"""JSONL reader: one JSON object per line becomes one table row of strings."""
+"""JSONL reader: one JSON object per line becomes one table row; nested keys are dotted paths."""
 
 import json
 import warnings
@@ -10,10 +10,14 @@ import pyarrow as pa
 
 from lamatext.data.readers.input_files import Block
 from lamatext.data.readers.label_columns import LABEL_LISTS
+from lamatext.data.readers.read_log import ReadLog
 from lamatext.data.readers.table import Table
+from lamatext.data.readers.text_lines_reader import usable_lines
 from lamatext.errors import DataError
 
 Row = dict[str, object]
+MAX_ARRAY = 1 << 28  # bytes of a file that is one JSON array
+_MAX_DEPTH = 10  # of nested objects whose values are columns; deeper ones are written as JSON
 
 
 class Literal(str):
@@ -28,13 +32,17 @@ class Literal(str):
 _decode = json.JSONDecoder(parse_int=Literal, parse_float=Literal, parse_constant=Literal).decode
 
 
-def jsonl_table(name: str, blocks: Iterator[Block]) -> Table:
+def jsonl_table(name: str, blocks: Iterator[Block], log: ReadLog) -> Table:
     """Open a JSONL file as a table with one row per line.
 
-    The columns are the keys that occur in the first block of lines.
+    The columns are the keys that occur in the first block of lines. The values of a nested object
+    are columns of their own, named by their dotted path: ``ticket.body``.
     """
     first_block = next(blocks, None)
-    first_rows = _parse_rows(name, first_block) if first_block else []
+    if first_block is not None and first_block.data.lstrip().startswith(b"["):
+        first_rows = _parse_array(first_block, blocks, log)
+    else:
+        first_rows = _parse_rows(first_block, log, is_first=True) if first_block else []
     columns = tuple(dict.fromkeys(chain.from_iterable(row for _, row in first_rows)))
     if not columns:
         raise DataError(f"{name}: the file is empty. Expected one JSON object per line.")
@@ -42,9 +50,10 @@ def jsonl_table(name: str, blocks: Iterator[Block]) -> Table:
     def batches(wanted: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
         names = list(wanted or columns)
         convert = _any_value if wanted is None else _ValueOrList().convert
-        for rows in chain([first_rows], (_parse_rows(name, block) for block in blocks)):
+        for rows in chain([first_rows], (_parse_rows(block, log) for block in blocks)):
             if wanted is None:
                 _warn_of_new_keys(name, rows, columns)
+            log.line_of = [number for number, _ in rows].__getitem__
             arrays = [
                 _string_array(
                     [convert(row.get(key), key, f"{name}:{number}") for number, row in rows]
@@ -53,34 +62,104 @@ def jsonl_table(name: str, blocks: Iterator[Block]) -> Table:
             ]
             yield pa.RecordBatch.from_arrays(arrays, names=names)
 
-    return Table(name, columns, batches)
+    return Table(name, columns, batches, log)
 
 
-def _parse_rows(name: str, block: Block) -> list[tuple[int, Row]]:
-    """Parse the lines of a JSONL block and return each object with its line number."""
+def _parse_rows(block: Block, log: ReadLog, *, is_first: bool = False) -> list[tuple[int, Row]]:
+    """Parse the lines of a JSONL block and return each object with its line number.
+
+    The first line of a file must be an object; other lines may be skipped if the log allows it.
+    """
     rows: list[tuple[int, Row]] = []
-    for number, line in block.lines():
+    for number, line in usable_lines(block, log):
         if not line.strip():
             continue
-        try:
-            row = _decode(line)
-        except json.JSONDecodeError as error:
-            _reject(f"{name}:{number}", line, f"{error.msg}, character {error.colno}")
-        except RecursionError:
-            _reject(f"{name}:{number}", line, "nested too deeply")
-        if not isinstance(row, dict):
-            _reject(f"{name}:{number}", line, "not an object")
+        row, fault = _parse_line(line)
+        if row is None:
+            if is_first and not rows:
+                _reject(f"{log.name}:{number}", line, fault)
+            log.skip_row(
+                number,
+                "expected a JSON object",
+                f' such as {{"text": "...", "label": "..."}}, got {line.strip()[:60]!r} ({fault}).',
+            )
+            continue
         if "\\u" in line:
-            row = {_repair(key): value for key, value in row.items()}
+            row = _repaired(row)
         rows.append((number, row))
     return rows
 
 
+def _parse_array(first: Block, blocks: Iterator[Block], log: ReadLog) -> list[tuple[int, Row]]:
+    """Parse a file that is one JSON array of objects instead of JSONL; number its rows."""
+    data = bytearray(first.data)
+    for block in blocks:
+        data += block.data
+        if len(data) > MAX_ARRAY:
+            raise DataError(
+                f"{log.name}: a JSON array of more than {MAX_ARRAY >> 20} MB, expected one JSON "
+                "object per line. Convert it, for example: jq -c '.[]' data.json > data.jsonl."
+            )
+    log.unit = "row"
+    try:
+        items = _decode(data.decode())
+    except (json.JSONDecodeError, RecursionError) as error:
+        raise DataError(
+            f"{log.name}: not a JSON array ({error}). Expected a list of objects, or one JSON "
+            "object per line."
+        ) from None
+    rows = []
+    for number, item in enumerate(items, start=1):
+        if isinstance(item, dict):
+            rows.append((number, _repaired(_with_dotted_paths(item))))
+        else:
+            log.skip_row(number, "expected a JSON object", f", got {str(item)[:60]!r}.")
+    return rows
+
+
+def _repaired(row: Row) -> Row:
+    return {_repair(key): value for key, value in row.items()}
+
+
+def _with_dotted_paths(row: Row) -> Row:
+    """Replace nested objects of a JSONL row with one entry per value, named by dotted paths."""
+    if not any(isinstance(value, dict) for value in row.values()):
+        return row
+    return dict(_dotted(row, "", _MAX_DEPTH)) | {
+        key: value for key, value in row.items() if not isinstance(value, dict)
+    }
+
+
+def _parse_line(line: str) -> tuple[Row | None, str]:
+    """Parse a line of a JSONL file; return the object with nested keys as dotted paths.
+
+    If the line is not an object, return None and the reason.
+    """
+    try:
+        row = _decode(line)
+    except json.JSONDecodeError as error:
+        return None, f"{error.msg}, character {error.colno}"
+    except RecursionError:
+        return None, "nested too deeply"
+    if not isinstance(row, dict):
+        return None, "not an object"
+    return _with_dotted_paths(row), ""
+
+
+def _dotted(row: Row, prefix: str, depth: int) -> Iterator[tuple[str, object]]:
+    """Yield the values of a nested JSON object with their dotted paths."""
+    for key, value in row.items():
+        if isinstance(value, dict) and value and depth > 1:
+            yield from _dotted(value, f"{prefix}{key}.", depth - 1)
+        else:
+            yield f"{prefix}{key}", value
+
+
 def _reject(where: str, line: str, fault: str) -> NoReturn:
-    if line.strip() in {"[", "{"} or line.lstrip().startswith("[{"):
+    if line.strip() == "{":
         raise DataError(
             f"{where}: this is one JSON document, expected one JSON object per line. "
-            "Convert it, for example: jq -c '.[]' data.json > data.jsonl."
+            "Convert it, for example: jq -c . data.json > data.jsonl."
         )
     raise DataError(
         f'{where}: expected a JSON object such as {{"text": "...", "label": "..."}}, '

@@ -6,6 +6,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from lamatext.errors import DataError
 
@@ -20,6 +21,16 @@ class LabelColumns(NamedTuple):
     names: tuple[str, ...]  # more than one: a column of 0 and 1 for each label
     separator: str | None = None
 
+    def missing(self, batch: pa.RecordBatch) -> NDArray[np.bool_]:
+        """Return which rows of a batch have no value in the label column."""
+        if len(self.names) > 1:
+            return np.zeros(len(batch), bool)
+        column = batch.column(self.names[0])
+        is_several = pa.types.is_nested(column.type) or self.separator is not None
+        blank = column.is_null() if is_several else _is_blank(column)
+        is_missing: NDArray[np.bool_] = blank.to_numpy(zero_copy_only=False)
+        return is_missing
+
     def read(self, batch: pa.RecordBatch, name: str, first_row: int) -> pa.Array:
         """Read the labels of a batch of table rows: strings, or lists if a row may have several.
 
@@ -29,7 +40,7 @@ class LabelColumns(NamedTuple):
             first_row: the number of rows before this batch, for messages.
 
         Raises:
-            DataError: a row has no label, or a value that is not a label.
+            DataError: a row has a value that is not a label.
         """
         if len(self.names) > 1:
             return _indicator_labels(batch, self.names, name, first_row)
@@ -39,15 +50,7 @@ class LabelColumns(NamedTuple):
             raise DataError(
                 f"{name}: {where} holds lists of labels already. Leave --label-separator out."
             )
-        is_several = is_list or self.separator is not None
-        missing = column.is_null() if is_several else _is_blank(column)
-        first = pc.index(missing, True).as_py()
-        if first >= 0:
-            raise DataError(
-                f"{name}: row {first_row + first + 1} has no label in {where}. "
-                "Fill it in or leave the row out."
-            )
-        if not is_several:
+        if not is_list and self.separator is None:
             return column
         rows = column.to_pylist()
         if self.separator is not None:

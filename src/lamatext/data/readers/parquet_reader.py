@@ -9,23 +9,27 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from lamatext.data.read_options import MAX_RECORD
 from lamatext.data.readers.input_files import (
-    MAX_RECORD,
     decompressed_suffix,
     missing_file_error,
     read_chunks,
     source_name,
 )
+from lamatext.data.readers.read_log import ReadLog
 from lamatext.data.readers.table import Table, string_batch
 from lamatext.errors import DataError
 
 _BATCH_ROWS = 8192
 _BATCH_BYTES = 1 << 26
+MAX_DEPTH = 10  # of structs whose fields are columns
 MAX_STREAM = 1 << 30  # bytes of a Parquet file from stdin or in a compressed file
 
 
-def parquet_table(source: str, max_record: int = MAX_RECORD) -> Table:
+def parquet_table(source: str, max_record: int = MAX_RECORD, log: ReadLog | None = None) -> Table:
     """Open a Parquet file as a table that is read in batches.
+
+    The fields of a struct are columns of their own, named by their dotted path: ``ticket.body``.
 
     From stdin or a compressed file, the whole content is copied to a temporary file first.
     """
@@ -36,16 +40,17 @@ def parquet_table(source: str, max_record: int = MAX_RECORD) -> Table:
         or (path.exists() and not path.is_file())
     )
     with _named_errors(name, "not a readable Parquet file ({}).", source=source):
-        content = _copy_to_disk(source) if is_stream else pa.OSFile(source)
+        content = copy_to_disk(source) if is_stream else pa.OSFile(source)
         file = pq.ParquetFile(content)
-        columns = tuple(file.schema_arrow.names)
+        columns = tuple(_flatten(file.schema_arrow.empty_table()).schema.names)
 
     def batches(wanted: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
         with _named_errors(name, "the file is damaged ({}). Write it again."):
             first_row = 0
             for batch in _read_groups(content, file, wanted):
+                flat = _flatten(pa.Table.from_batches([batch])).combine_chunks()
                 strings = string_batch(
-                    batch,
+                    (flat if wanted is None else flat.select(list(wanted))).to_batches()[0],
                     name,
                     as_json=wanted is None,
                     first_row=first_row,
@@ -54,7 +59,7 @@ def parquet_table(source: str, max_record: int = MAX_RECORD) -> Table:
                 first_row += len(batch)
                 yield strings
 
-    return Table(name, columns, batches)
+    return Table(name, columns, batches, log or ReadLog(name))
 
 
 def _read_groups(
@@ -64,7 +69,7 @@ def _read_groups(
 
     All columns are read by position, because several may have the same name.
     """
-    columns = None if wanted is None else list(wanted)
+    columns = None if wanted is None else _top_level(file, wanted)
     encoded = pq.ParquetFile(
         content,
         read_dictionary=_string_columns(file, columns),
@@ -81,6 +86,25 @@ def _read_groups(
         rows = max(1, min(_BATCH_ROWS, int(_BATCH_BYTES / row_bytes)))
         for batch in file.iter_batches(rows, row_groups=[group], columns=columns):
             yield batch if columns is None else batch.select(columns)
+
+
+def _flatten(table: pa.Table) -> pa.Table:
+    """Replace the structs of a Parquet table with their fields, named by dotted paths."""
+    for _ in range(MAX_DEPTH):
+        if not any(pa.types.is_struct(field.type) for field in table.schema):
+            break
+        table = table.flatten()
+    return table
+
+
+def _top_level(file: pq.ParquetFile, wanted: Sequence[str]) -> list[str]:
+    """Return the top-level Parquet columns that hold the wanted columns."""
+    names = file.schema_arrow.names
+    return list(
+        dict.fromkeys(
+            next(n for n in names if n == column or column.startswith(f"{n}.")) for column in wanted
+        )
+    )
 
 
 def _string_columns(file: pq.ParquetFile, columns: Sequence[str] | None) -> list[str]:
@@ -127,16 +151,16 @@ def _named_errors(name: str, message: str, *, source: str | None = None) -> Iter
         raise DataError(f"{name}: {message.format(reason)}") from error
 
 
-def _copy_to_disk(source: str) -> pa.NativeFile:
-    """Copy a Parquet stream to a temporary file, which can be read in any order."""
+def copy_to_disk(source: str) -> pa.NativeFile:
+    """Copy a Parquet or Excel stream to a temporary file, which can be read in any order."""
     length = 0
     with tempfile.NamedTemporaryFile() as file:
         for chunk in read_chunks(source):
             length += len(chunk)
             if length > MAX_STREAM:
                 raise DataError(
-                    f"{source_name(source)}: Parquet from stdin or in a compressed file may have "
-                    f"{MAX_STREAM >> 30} GiB, got more. Save it as a plain .parquet file."
+                    f"{source_name(source)}: a binary file from stdin or in a compressed file may "
+                    f"have {MAX_STREAM >> 30} GiB, got more. Save it as a plain .parquet file."
                 )
             file.write(chunk)
         file.flush()

@@ -2,16 +2,29 @@
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import chain
+from typing import NamedTuple
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
-from lamatext.data.column_detection import choose_label_columns, choose_text_column
+from lamatext.data.column_detection import (
+    choose_by_name,
+    choose_text_by_name,
+    detect_by_content,
+    detect_text_by_content,
+)
 from lamatext.data.dataset import Dataset
-from lamatext.data.readers.input_files import MAX_RECORD, record_too_long
+from lamatext.data.read_options import JOINT, MAX_RECORD, Layout, ReadOptions
+from lamatext.data.readers.input_files import record_too_long
 from lamatext.data.readers.label_columns import LABEL_LISTS, LabelColumns, join_label_batches
+from lamatext.data.readers.read_log import ReadLog
 from lamatext.errors import DataError
+
+DEFAULTS = ReadOptions()
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +38,7 @@ class Table:
     name: str  # for messages
     columns: tuple[str, ...]
     batches: Callable[[Sequence[str] | None], Iterator[pa.RecordBatch]]
+    log: ReadLog  # filled in while the table is read
 
     def all_batches(self) -> Iterator[pa.RecordBatch]:
         """Yield all columns of the table in batches, with one empty batch if it has no rows."""
@@ -36,49 +50,183 @@ class Table:
             columns = [pa.array([], pa.string()) for _ in self.columns]
             yield pa.RecordBatch.from_arrays(columns, names=list(self.columns))
 
-    def to_dataset(
-        self,
-        text: str | None = None,
-        label: str | Sequence[str] | None = None,
-        *,
-        label_separator: str | None = None,
-        source: str = "",
-    ) -> Dataset:
+    def text_batches(
+        self, options: ReadOptions
+    ) -> tuple[tuple[str, ...], Iterator[pa.RecordBatch]]:
+        """Choose the text columns of the table; return them and the batches of all columns.
+
+        If the names of the columns do not decide, the first batch does.
+        """
+        batches = self.all_batches()
+        texts = choose_text_by_name(self.columns, options, self.name)
+        if texts is None:
+            first = next(batches)
+            texts = detect_text_by_content(pa.Table.from_batches([first]), self.name)
+            batches = chain([first], batches)
+        return texts, batches
+
+    def to_dataset(self, options: ReadOptions = DEFAULTS, *, source: str = "") -> Dataset:
         """Read the text and label columns of the table into a dataset.
 
-        Columns that are None are detected by name. A missing text becomes an empty text; a missing
-        label raises DataError. The rows have several labels if the label column holds lists, if
-        ``label_separator`` splits it, or if there is one 0/1 column per label.
+        Columns that are not requested are detected by their names or, if these do not decide, by
+        their contents. Rows without a text or a label are skipped or raise DataError. The rows
+        have several labels if the label column holds lists, if ``options.label_separator`` splits
+        it, or if there is one 0/1 column per label.
         """
-        text = choose_text_column(self.columns, text, self.name)
-        names = choose_label_columns(self.columns, label, text, self.name)
-        label_columns = LabelColumns(names, label_separator)
-        texts: list[pa.Array] = []
-        labels: list[pa.Array] = []
-        rows = 0
-        for batch in self.batches([text, *names]):
-            texts.append(self._text_values(batch, text))
-            labels.append(label_columns.read(batch, self.name, rows))
-            rows += len(batch)
-        if not rows:
+        texts, labels = choose_by_name(self.columns, options, self.name)
+        extra = [column for column in (options.group_column, options.time_column) if column]
+        if texts and labels:
+            batches = self._read(list(dict.fromkeys([*texts, *labels, *extra])))
+        else:
+            batches = self._read(None)
+            rows = pa.Table.from_batches([batch.rows for batch in batches] or [self._no_rows()])
+            detected = detect_by_content(rows, texts, labels, self.name, exclude=extra)
+            texts, labels = detected.text_columns, detected.label_columns
+            self.log.notes.extend(detected.reasons)
+            batches = [batch.with_lists(labels) for batch in batches]
+        if not batches and not self.log.bad_rows:
             raise DataError(f"{self.name}: no rows. Expected one text or more.")
-        return Dataset(
-            texts=pa.chunked_array(texts, pa.large_string()),
-            labels=join_label_batches(labels),
-            source=source,
-            text_column=text,
-            label_columns=names,
-            label_separator=label_separator,
+        layout = self._layout(texts, labels, options)
+        return _usable_rows(batches, layout, self.log, source)
+
+    def _no_rows(self) -> pa.RecordBatch:
+        return next(iter(replace(self, batches=lambda _: iter(())).all_batches()))
+
+    def _read(self, wanted: list[str] | None) -> list["_Batch"]:
+        """Read the wanted columns of the table, or all of them."""
+        batches: list[_Batch] = []
+        rows = 0
+        for batch in self.batches(wanted):
+            if len(batch):
+                batches.append(_Batch(batch, _lines_of_empty_cells(batch, self.log, rows)))
+                rows += len(batch)
+        return batches
+
+    def _layout(
+        self, texts: tuple[str, ...], labels: tuple[str, ...], options: ReadOptions
+    ) -> Layout:
+        log, remembered = self.log, options.remembered or Layout()
+        return Layout(
+            text_columns=texts,
+            label_columns=labels,
+            label_separator=options.label_separator or remembered.label_separator,
+            format=log.format,
+            encoding=log.encoding,
+            separator=log.separator,
+            quote=log.quote,
+            header=log.header,
+            merge_labels=options.merge_labels or remembered.merge_labels,
         )
 
-    def _text_values(self, batch: pa.RecordBatch, column: str) -> pa.Array:
-        texts = batch.column(column)
-        if pa.types.is_nested(texts.type):
+
+class _Batch(NamedTuple):
+    """Batch of table rows, with the line of each row that has an empty cell."""
+
+    rows: pa.RecordBatch
+    lines: NDArray[np.int64]  # 0 for complete rows
+
+    def with_lists(self, columns: Sequence[str]) -> "_Batch":
+        """Return a batch in which columns of JSON lists are lists of strings again."""
+        rows = self.rows
+        for column in columns:
+            lists = _parse_lists(rows.column(column))
+            if lists is not None:
+                rows = rows.set_column(rows.schema.get_field_index(column), column, lists)
+        return self._replace(rows=rows)
+
+
+def _parse_lists(column: pa.Array) -> pa.Array | None:
+    """Parse a column in which every value is a JSON list of labels; return None for others."""
+    values = column.to_pylist()
+    if not all(value is None or (value[:1], value[-1:]) == ("[", "]") for value in values):
+        return None
+    try:
+        lists = [None if value is None else json.loads(value) for value in values]
+        return pa.array([v and [str(label) for label in v] for v in lists], LABEL_LISTS)
+    except (ValueError, TypeError, RecursionError, pa.ArrowException):
+        return None
+
+
+def _lines_of_empty_cells(
+    batch: pa.RecordBatch, log: ReadLog, rows_before: int
+) -> NDArray[np.int64]:
+    """Return the line of each table row that has an empty cell, and 0 for complete rows."""
+    is_empty = np.zeros(len(batch), bool)
+    for column in batch.columns:
+        is_empty |= _is_blank(column)
+    lines = np.zeros(len(batch), np.int64)
+    for row in np.flatnonzero(is_empty).tolist():
+        lines[row] = rows_before + row + 1 if log.line_of is None else log.line_of(row)
+    return lines
+
+
+def _usable_rows(batches: Sequence[_Batch], layout: Layout, log: ReadLog, source: str) -> Dataset:
+    """Select the table rows that have a text and a label and convert them to a dataset."""
+    label_columns = LabelColumns(layout.label_columns, layout.label_separator)
+    advice = f" in column {_quoted(layout.label_columns)}. Fill it in or leave the row out."
+    texts: list[pa.Array] = []
+    labels: list[pa.Array] = []
+    rows = 0
+    for batch in batches:
+        values = _text_values(batch.rows, layout.text_columns, log.name)
+        is_good = np.ones(len(values), bool)
+        missing = {"no label": label_columns.missing(batch.rows)}
+        if not log.is_strict:
+            missing["no text"] = _is_blank(values)
+        for fault, is_missing in missing.items():
+            for row in np.flatnonzero(is_missing & is_good).tolist():
+                log.skip_row(int(batch.lines[row]), fault, advice)
+            is_good &= ~is_missing
+        kept = pa.array(is_good)
+        texts.append(values.filter(kept))
+        labels.append(label_columns.read(batch.rows.filter(kept), log.name, rows))
+        rows += len(values)
+    used = sum(map(len, texts))
+    if not used and log.has_only("no text"):
+        raise DataError(f"{log.name}: every text is empty. Choose another --text-column.")
+    log.check_bad_rows(used + log.bad_rows)
+    if not used:
+        raise DataError(f"{log.name}: no rows that can be used. {' '.join(log.bad_row_lines())}")
+    return Dataset(
+        texts=pa.chunked_array(texts, pa.large_string()),
+        labels=join_label_batches(labels),
+        source=source,
+        layout=layout,
+        notes=(*log.notes, *log.bad_row_lines()),
+    )
+
+
+def _text_values(batch: pa.RecordBatch, columns: Sequence[str], name: str) -> pa.Array:
+    for column in columns:
+        if pa.types.is_nested(batch.column(column).type):
             raise DataError(
-                f"{self.name}: column '{column}' holds lists, expected one text per row. "
+                f"{name}: column '{column}' holds lists, expected one text per row. "
                 "Choose another --text-column."
             )
-        return pc.fill_null(texts, "").cast(pa.large_string())
+    return join_columns([batch.column(column) for column in columns])
+
+
+def join_columns(columns: Sequence[pa.Array]) -> pa.Array:
+    """Join the values of several text columns of a table, leaving out missing ones."""
+    filled = [pc.fill_null(column, "").cast(pa.large_string()) for column in columns]
+    if len(filled) == 1:
+        return filled[0]
+    present = [pc.if_else(pa.array(_is_blank(column)), None, column) for column in filled]
+    joint = pa.scalar(JOINT, pa.large_string())
+    return pc.binary_join_element_wise(*present, joint, null_handling="skip")
+
+
+def _is_blank(column: pa.Array) -> NDArray[np.bool_]:
+    if pa.types.is_nested(column.type):
+        blank = column.is_null()
+    else:
+        blank = pc.equal(pc.utf8_trim_whitespace(pc.fill_null(column, "")), "")
+    is_blank: NDArray[np.bool_] = blank.to_numpy(zero_copy_only=False)
+    return is_blank
+
+
+def _quoted(names: Sequence[str]) -> str:
+    return " and ".join(f"'{name}'" for name in names)
 
 
 def string_batch(

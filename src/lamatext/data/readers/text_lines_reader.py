@@ -7,12 +7,13 @@ import pyarrow as pa
 
 from lamatext.data.readers.input_files import Block
 from lamatext.data.readers.label_columns import LABEL_LISTS
+from lamatext.data.readers.read_log import ReadLog
 from lamatext.data.readers.table import Table
 
 LABEL_PREFIX = "__label__"
 
 
-def plain_lines_table(name: str, blocks: Iterator[Block]) -> Table:
+def plain_lines_table(name: str, blocks: Iterator[Block], log: ReadLog) -> Table:
     """Open a file of plain text lines as a table with one row per line.
 
     The only column is ``text``; an empty line is an empty text.
@@ -20,13 +21,24 @@ def plain_lines_table(name: str, blocks: Iterator[Block]) -> Table:
 
     def batches(_: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
         for block in blocks:
-            texts = pa.array([line for _, line in block.lines()], pa.string())
+            lines = usable_lines(block, log)
+            log.line_of = [number for number, _ in lines].__getitem__
+            texts = pa.array([line for _, line in lines], pa.string())
             yield pa.RecordBatch.from_arrays([texts], names=["text"])
 
-    return Table(name, ("text",), batches)
+    return Table(name, ("text",), batches, log)
 
 
-def fasttext_table(name: str, blocks: Iterator[Block]) -> Table:
+def usable_lines(block: Block, log: ReadLog) -> list[tuple[int, str]]:
+    """Return the lines of a block with their numbers, without those that cannot be decoded."""
+    lines = list(block.lines())
+    for number, _ in lines if log.undecodable else ():
+        if number in log.undecodable:
+            log.skip_row(number, f"holds bytes that are not {log.encoding.upper()}")
+    return [line for line in lines if line[0] not in log.undecodable]
+
+
+def fasttext_table(name: str, blocks: Iterator[Block], log: ReadLog) -> Table:
     """Open a file in fastText format as a table with the columns ``label`` and ``text``.
 
     A line is ``__label__NAME text``, with several ``__label__`` if the text has several labels.
@@ -34,7 +46,9 @@ def fasttext_table(name: str, blocks: Iterator[Block]) -> Table:
 
     def batches(wanted: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
         for block in blocks:
-            rows = [_parse_line(line) for _, line in block.lines() if line.strip()]
+            lines = [line for line in usable_lines(block, log) if line[1].strip()]
+            log.line_of = [number for number, _ in lines].__getitem__
+            rows = [_parse_line(line) for _, line in lines]
             columns = {
                 "label": _label_array([labels for labels, _ in rows], as_json=wanted is None),
                 "text": pa.array([text for _, text in rows], pa.string()),
@@ -42,7 +56,7 @@ def fasttext_table(name: str, blocks: Iterator[Block]) -> Table:
             names = list(wanted or columns)
             yield pa.RecordBatch.from_arrays([columns[column] for column in names], names=names)
 
-    return Table(name, ("label", "text"), batches)
+    return Table(name, ("label", "text"), batches, log)
 
 
 def _parse_line(line: str) -> tuple[list[str], str]:

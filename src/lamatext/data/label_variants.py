@@ -1,0 +1,43 @@
+"""Label variants: labels that differ only in case or spaces, and their merging into one label."""
+
+from collections.abc import Iterable, Mapping
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lamatext.data.dataset import Dataset
+
+
+def label_variants(counts: Mapping[str, int]) -> list[list[str]]:
+    """Return the groups of labels that differ only in case or spaces, most frequent label first.
+
+    Args:
+        counts: the number of rows of each label.
+    """
+    groups: dict[str, list[str]] = {}
+    for label in sorted(counts, key=lambda label: (-counts[label], label)):
+        groups.setdefault(_key(label), []).append(label)
+    return [group for group in groups.values() if len(group) > 1]
+
+
+def merge_label_variants(dataset: Dataset, known: Iterable[str] = ()) -> Dataset:
+    """Replace labels that differ only in case or spaces with one of them.
+
+    That is the known label, such as a class of a model, or the most frequent one, without spaces
+    at its ends.
+    """
+    labels = dataset.require_labels()
+    counts = count_labels(labels)
+    merged = {_key(label): label for label in known}
+    for label in sorted(counts, key=lambda label: (-counts[label], label)):
+        merged.setdefault(_key(label), label.strip())
+    return dataset.rename_labels({label: merged[_key(label)] for label in counts})
+
+
+def _key(label: str) -> str:
+    return "".join(label.split()).casefold()
+
+
+def count_labels(labels: pa.ChunkedArray) -> dict[str, int]:
+    """Count the rows of each label."""
+    return {pair["values"]: pair["counts"] for pair in pc.value_counts(labels).to_pylist()}

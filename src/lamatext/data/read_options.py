@@ -1,0 +1,53 @@
+"""Options for reading a data source, and the file layout that a saved model remembers."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+MAX_RECORD = 64_000_000  # bytes of a line, a CSV row or a text file, unless --max-record is given
+DEFAULT_MAX_BAD_ROWS = 0.01  # share of rows that training skips
+JOINT = "\n"  # between the values of several text columns
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Layout of a data file: columns, format, encoding, separator and quotes, as it was read."""
+
+    text_columns: tuple[str, ...] = ("text",)
+    label_columns: tuple[str, ...] = ("label",)  # more than one: a 0/1 column for each label
+    label_separator: str | None = None  # between the labels of a text in the label column
+    format: str | None = None
+    encoding: str = "utf-8"
+    separator: str | None = None  # of a CSV file; None for other formats
+    quote: str = '"'  # of a CSV file; empty if its fields are not quoted
+    header: bool = True  # whether the first row of a CSV file has the column names
+    merge_labels: bool = False  # whether labels that differ only in case or spaces are one label
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> "Layout":
+        """Create the layout from the JSON object in a saved model's ``config.json``."""
+        lists = {name: tuple(value[name]) for name in ("text_columns", "label_columns")}
+        return cls(**{**value, **lists})
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the layout as a JSON object, to be remembered by a saved model."""
+        lists = {name: list(getattr(self, name)) for name in ("text_columns", "label_columns")}
+        return {**asdict(self), **lists}
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOptions:
+    """Options for reading a data source; whatever is not given is detected."""
+
+    text_columns: tuple[str, ...] = ()  # joined in this order
+    label_columns: tuple[str, ...] = ()  # more than one: a 0/1 column for each label
+    label_separator: str | None = None
+    group_column: str | None = None  # rows with the same value stay in one part of a split
+    time_column: str | None = None  # the newest rows are the test set
+    format: str | None = None
+    encoding: str | None = None
+    separator: str | None = None
+    max_record: int = MAX_RECORD
+    max_bad_rows: float | None = None  # share of rows to skip; None: the first one is an error
+    merge_labels: bool = False
+    remembered: Layout | None = None  # of a model's training file

@@ -1,0 +1,130 @@
+"""Excel reader: the rows of the first sheet of an .xlsx workbook as table batches of strings."""
+
+import datetime
+import warnings
+import zipfile
+from collections.abc import Iterator, Sequence
+from itertools import chain, islice
+from typing import Any
+
+import pyarrow as pa
+
+from lamatext.data.read_options import MAX_RECORD
+from lamatext.data.readers.input_files import missing_file_error, record_too_long, source_name
+from lamatext.data.readers.parquet_reader import copy_to_disk
+from lamatext.data.readers.read_log import ReadLog
+from lamatext.data.readers.table import Table
+from lamatext.errors import DataError, require
+
+_BATCH_ROWS = 4096
+MAX_UNPACKED = 1 << 30  # bytes of the files in the workbook
+MAX_COLUMNS = 16_384  # as in Excel
+
+Cells = list[str | None]
+
+
+def excel_table(source: str, max_record: int = MAX_RECORD, log: ReadLog | None = None) -> Table:
+    """Open the first sheet of an Excel workbook that has rows as a table.
+
+    The first row that is not empty has the column names. Numbers, dates and truth values are
+    written as text; formulas have the value that Excel computed last.
+    """
+    openpyxl = require("openpyxl", extra="excel", purpose="reading an Excel file")
+    name = source_name(source)
+    log = log or ReadLog(name)
+    log.unit = "row"  # as Excel numbers them
+    rows = _sheet_rows(_open_workbook(openpyxl, source, name), name, max_record, log)
+    first = next(rows, None)
+    if first is None:
+        raise DataError(f"{name}: no sheet has rows. Expected a header row and rows.")
+    header_row, header = first
+    columns = tuple(cell or f"column {number}" for number, cell in enumerate(header, start=1))
+
+    def batches(wanted: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
+        names = list(columns if wanted is None else wanted)
+        positions = range(len(columns)) if wanted is None else [columns.index(n) for n in names]
+        while batch := list(islice(rows, _BATCH_ROWS)):
+            log.line_of = [number for number, _ in batch].__getitem__
+            cells = [
+                pa.array([row[i] if i < len(row) else None for _, row in batch], pa.string())
+                for i in positions
+            ]
+            yield pa.RecordBatch.from_arrays(cells, names=names)
+
+    log.notes.extend([f"the header is in row {header_row}"] if header_row > 1 else [])
+    return Table(name, columns, batches, log)
+
+
+def _open_workbook(openpyxl: Any, source: str, name: str) -> Any:
+    try:
+        content = copy_to_disk(source) if source == "-" else pa.OSFile(source)
+        with zipfile.ZipFile(content) as archive:
+            unpacked = sum(file.file_size for file in archive.infolist())
+        if unpacked > MAX_UNPACKED:
+            raise DataError(
+                f"{name}: unpacks to more than {MAX_UNPACKED >> 30} GiB. Save the data as CSV."
+            )
+        content.seek(0)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of styles and extensions that do not matter here
+            return openpyxl.load_workbook(content, read_only=True, data_only=True)
+    except FileNotFoundError:
+        raise missing_file_error(source) from None
+    except DataError:
+        raise
+    except Exception as error:  # openpyxl raises whatever a damaged part leads to
+        raise _damaged(name, error) from error
+
+
+def _sheet_rows(
+    workbook: Any, name: str, max_record: int, log: ReadLog
+) -> Iterator[tuple[int, Cells]]:
+    """Yield the number and the cells of each row of the first Excel sheet that has any."""
+    sheets = workbook.worksheets
+    try:
+        for sheet in sheets:
+            sheet.reset_dimensions()  # may be wrong in files of other programs
+            rows = _rows(sheet, name, max_record)
+            first = next(rows, None)
+            if first is not None:
+                if len(sheets) > 1:
+                    log.notes.append(
+                        f"read from the sheet '{sheet.title}', the first with rows of {len(sheets)}"
+                    )
+                yield from chain([first], rows)
+                return
+    except DataError:
+        raise
+    except Exception as error:  # as above
+        raise _damaged(name, error) from error
+
+
+def _rows(sheet: Any, name: str, max_record: int) -> Iterator[tuple[int, Cells]]:
+    for number, row in enumerate(sheet.iter_rows(values_only=True), start=1):
+        cells = [_as_text(value) for value in row[:MAX_COLUMNS]]
+        while cells and cells[-1] is None:
+            cells.pop()
+        if sum(len(cell) for cell in cells if cell) > max_record:
+            raise record_too_long(f"{name}, row {number}", max_record)
+        if cells:
+            yield number, cells
+
+
+def _as_text(value: object) -> str | None:
+    """Convert the value of an Excel cell to text, or None if the cell is empty."""
+    if value is None or (isinstance(value, str) and not value.strip()):
+        return None
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    if isinstance(value, datetime.datetime | datetime.date | datetime.time):
+        return value.isoformat(" ") if isinstance(value, datetime.datetime) else value.isoformat()
+    return str(value).encode("utf-8", "replace").decode()
+
+
+def _damaged(name: str, error: Exception) -> DataError:
+    reason = " ".join(str(error).split())[:100] or type(error).__name__
+    return DataError(
+        f"{name}: not a readable .xlsx workbook ({reason}). Save it again, or save it as CSV."
+    )

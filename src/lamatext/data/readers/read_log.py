@@ -1,0 +1,79 @@
+"""Log of reading a data file: assumptions made and bad rows skipped, with line numbers."""
+
+from collections.abc import Callable
+
+from lamatext.errors import DataError
+
+MAX_LISTED = 1000  # bad rows per fault that are kept with their line
+_SHOWN = 12  # lines per fault in a message
+
+
+class ReadLog:
+    """Log of how a data file was read, filled in by its reader.
+
+    Args:
+        name: the name of the source, for messages.
+        max_bad_rows: the share of rows that may be skipped; None raises at the first bad row.
+    """
+
+    def __init__(self, name: str, max_bad_rows: float | None = None) -> None:
+        self.name = name
+        self.max_bad_rows = max_bad_rows
+        self.format: str | None = None
+        self.encoding = "utf-8"
+        self.separator: str | None = None
+        self.quote = '"'
+        self.header = True
+        self.notes: list[str] = []  # what was assumed, and why
+        self.bad_rows = 0
+        self.undecodable: set[int] = set()  # lines with bytes that are not in the encoding
+        self.unit = "row"  # what ``line_of`` counts: "line" or "row"
+        self.line_of: Callable[[int], int] | None = None  # of a row in the batch read last
+        self._lines: dict[str, list[int]] = {}
+
+    @property
+    def is_strict(self) -> bool:
+        """Return whether the first bad row of the file is an error."""
+        return self.max_bad_rows is None
+
+    def skip_row(self, line: int, fault: str, advice: str = "") -> None:
+        """Count a bad row that is skipped, or raise DataError if none may be skipped.
+
+        Args:
+            line: where the row begins, as ``unit`` counts.
+            fault: what is wrong with it, the same words for the same fault.
+            advice: details and what to do, for the error message.
+        """
+        if self.is_strict:
+            where = f"{self.name}:{line}:" if self.unit == "line" else f"{self.name}: row {line}:"
+            raise DataError(f"{where} {fault}{advice}")
+        self.bad_rows += 1
+        lines = self._lines.setdefault(fault, [])
+        if len(lines) < MAX_LISTED:
+            lines.append(line)
+
+    def has_only(self, fault: str) -> bool:
+        """Return whether all bad rows of the file have this fault."""
+        return set(self._lines) == {fault}
+
+    def bad_row_lines(self) -> list[str]:
+        """Return one sentence per fault: how many bad rows were skipped, and their lines."""
+        return [_sentence(fault, self.unit, lines) for fault, lines in self._lines.items()]
+
+    def check_bad_rows(self, rows: int) -> None:
+        """Raise DataError if too many of the file's rows were bad."""
+        share = self.bad_rows / max(rows, 1)
+        if self.max_bad_rows is None or share <= self.max_bad_rows:
+            return
+        needed = min(-(-self.bad_rows * 1000 // rows) / 10, 100)
+        raise DataError(
+            f"{self.name}: {self.bad_rows:,} of {rows:,} rows cannot be used, more than the "
+            f"allowed {100 * self.max_bad_rows:g} %: {' '.join(self.bad_row_lines())} Correct "
+            f"these rows, or skip them with --max-bad-rows {needed:g}%."
+        )
+
+
+def _sentence(fault: str, unit: str, lines: list[int]) -> str:
+    shown = ", ".join(f"{line:,}" for line in lines[:_SHOWN])
+    more = f" and {len(lines) - _SHOWN:,} more" if len(lines) > _SHOWN else ""
+    return f"{fault}: {unit} {shown}{more}."

@@ -1,0 +1,171 @@
+"""Text encodings of input files: detection by content, and conversion of lines to UTF-8."""
+
+import codecs
+from collections.abc import Iterator
+from difflib import get_close_matches
+
+from lamatext.data.readers.read_log import ReadLog
+from lamatext.errors import DataError
+
+_BYTE_ORDER_MARKS = (
+    (b"\xef\xbb\xbf", "utf-8"),
+    (b"\xff\xfe\x00\x00", "utf-32-le"),
+    (b"\x00\x00\xfe\xff", "utf-32-be"),
+    (b"\xff\xfe", "utf-16-le"),
+    (b"\xfe\xff", "utf-16-be"),
+)
+_CANDIDATES = (
+    "cp1252", "cp1250", "cp1251", "cp1253", "cp1254", "cp1255", "cp1256", "koi8_r", "cp932",
+    "euc_jp", "gb18030", "big5", "cp949",
+)  # fmt: skip
+_SAMPLE = 1 << 15  # bytes of lines that are not ASCII, to detect their encoding
+_MAX_UNDECODABLE = 100_000  # lines
+_SHOWN_NAMES = {"cp1252": "cp1252 (Windows, Western Europe)"}
+
+
+def check_encoding(name: str) -> str:
+    """Return the standard name of a text encoding that the user requested.
+
+    Raises:
+        DataError: Python does not know it.
+    """
+    try:
+        codec = codecs.lookup(name)
+        codec.decode(b"")
+        is_text = getattr(codec, "_is_text_encoding", True)
+    except (LookupError, UnicodeError, ValueError):
+        is_text = False
+    if not is_text:
+        known = ("utf-8", "utf-16", "utf-32", "latin-1", *_CANDIDATES)
+        near = get_close_matches(name.lower(), known, n=1, cutoff=0.5)
+        hint = f" Did you mean {near[0]}?" if near else " Try utf-8, utf-16, cp1252 or gb18030."
+        raise DataError(f"--encoding {name}: not a known text encoding.{hint}")
+    return "utf-8" if codec.name == "utf-8-sig" else codec.name
+
+
+def wide_encoding(head: bytes, requested: str | None) -> tuple[str | None, int, str]:
+    """Detect an encoding that is not an extension of ASCII by the first bytes of a file.
+
+    Args:
+        head: the first bytes.
+        requested: the encoding that the user requested, if any.
+
+    Returns:
+        The encoding, or None for an extension of ASCII; the length of the byte order mark; and why.
+    """
+    for mark, encoding in _BYTE_ORDER_MARKS:
+        if head.startswith(mark) and (requested or encoding)[:6] == encoding[:6]:
+            wide = None if encoding == "utf-8" else encoding
+            return wide, len(mark), "its first bytes are a byte order mark"
+    if requested is not None:
+        return (None if _extends_ascii(requested) else requested), 0, "as requested"
+    even, odd = head[::2].count(0), head[1::2].count(0)
+    if max(even, odd) > len(head) // 8 and min(even, odd) < max(even, odd) // 4:
+        return ("utf-16-le" if odd > even else "utf-16-be"), 0, "every second byte is NUL"
+    return None, 0, ""
+
+
+def _extends_ascii(encoding: str) -> bool:
+    sample = 'a,;\t|"\r\n'
+    return sample.encode(encoding, "replace") == sample.encode()
+
+
+def decode_stream(chunks: Iterator[bytes], encoding: str, name: str) -> Iterator[bytes]:
+    """Convert the bytes of a file, such as UTF-16, to UTF-8.
+
+    Raises:
+        DataError: some bytes are not in the encoding.
+    """
+    decoder = codecs.getincrementaldecoder(encoding)()
+    try:
+        for chunk in chunks:
+            yield decoder.decode(chunk).encode("utf-8", "replace")
+        yield decoder.decode(b"", final=True).encode("utf-8", "replace")
+    except UnicodeError as error:
+        raise DataError(
+            f"{name}: not {encoding} text ({error}). Name its encoding with --encoding."
+        ) from None
+
+
+class LineDecoder:
+    """Converter of lines in an encoding that extends ASCII to UTF-8.
+
+    The encoding is detected at the first line that is not ASCII, so that a stream is read once.
+    Lines with bytes that are not in the encoding are logged as undecodable.
+
+    Args:
+        requested: the encoding that the user requested, if any.
+        expected: the encoding to try before detecting one, if the bytes are not UTF-8.
+        log: receives the encoding and the undecodable lines.
+    """
+
+    def __init__(self, requested: str | None, expected: str | None, log: ReadLog) -> None:
+        self._encoding = requested
+        self._expected = expected
+        self._log = log
+
+    def decode(self, data: bytes, first_line: int) -> bytes:
+        """Convert whole lines to UTF-8."""
+        if data.isascii():
+            return data
+        if self._encoding is None:
+            self._encoding = self._detect(data)
+        try:
+            text = data.decode(self._encoding)
+        except UnicodeDecodeError as error:
+            self._log_undecodable(data, first_line, error)
+            return data.decode(self._encoding, "replace").encode()
+        return data if self._encoding == "utf-8" else text.encode("utf-8", "replace")
+
+    def _detect(self, data: bytes) -> str:
+        lines = [line for line in data.splitlines() if not line.isascii()]
+        valid = sum(_is_valid(line, "utf-8") for line in lines)
+        if 2 * valid >= len(lines):
+            return "utf-8"
+        sample = b"\n".join(lines)[:_SAMPLE]
+        sample = sample[: sample.rfind(b"\n")] if len(sample) == _SAMPLE else sample
+        if self._expected not in (None, "utf-8") and _is_valid(sample, str(self._expected)):
+            encoding, reason = str(self._expected), "as the training file"
+        else:
+            encoding, reason = detect_encoding(sample), "detected, as it is not UTF-8"
+        self._log.encoding = encoding
+        shown = _SHOWN_NAMES.get(encoding, encoding)
+        self._log.notes.append(f"read as {shown} text: {reason}; --encoding names another one")
+        return encoding
+
+    def _log_undecodable(self, data: bytes, first_line: int, error: UnicodeDecodeError) -> None:
+        assert self._encoding is not None
+        for number, line in enumerate(data.split(b"\n"), start=first_line):
+            if not _is_valid(line, self._encoding):
+                if self._log.is_strict or len(self._log.undecodable) >= _MAX_UNDECODABLE:
+                    byte = error.object[error.start]
+                    raise DataError(
+                        f"{self._log.name}:{number}: not {self._encoding.upper()} (byte "
+                        f"0x{byte:02x}). Correct the line, or name the file's encoding with "
+                        "--encoding."
+                    )
+                self._log.undecodable.add(number)
+
+
+def detect_encoding(sample: bytes) -> str:
+    """Detect the encoding of lines that are not UTF-8; cp1252 if nothing speaks against it.
+
+    Bytes that cp1252 does not define are read as latin-1.
+    """
+    from charset_normalizer import from_bytes  # only for a file that is not UTF-8
+
+    matches = list(from_bytes(sample, cp_isolation=list(_CANDIDATES), enable_fallback=False))
+    if matches:
+        best = matches[0]
+        equal = [m for m in matches if (m.chaos, m.coherence) == (best.chaos, best.coherence)]
+        names = {name for match in equal for name in match.could_be_from_charset}
+        return "cp1252" if "cp1252" in names else str(best.encoding)
+    return "cp1252" if _is_valid(sample, "cp1252") else "latin-1"
+
+
+def _is_valid(data: bytes, encoding: str) -> bool:
+    try:
+        data.decode(encoding)
+    except UnicodeDecodeError:
+        return False
+    return True

@@ -1,0 +1,221 @@
+"""Encodings, separators, quotes, missing headers, Excel files and nested JSON are recognized."""
+
+import io
+import sys
+from datetime import datetime
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from lamatext.data.dataset import Dataset
+from lamatext.data.read_options import Layout, ReadOptions
+from lamatext.data.readers.text_encoding import check_encoding
+from lamatext.data.sources import load_dataset, open_table
+from lamatext.errors import DataError
+
+LINES = {
+    "cp1252": [
+        "Die Lieferung kam zu spät, größere Müllbeutel wären schön – 5 €",
+        "J’ai été débité",
+    ],
+    "cp1250": ["Zażółć gęślą jaźń, paczka nie dotarła", "proszę o zwrot pieniędzy za książkę źle"],
+    "cp1251": ["Где мой заказ? Я жду уже две недели", "верните деньги пожалуйста"],
+    "cp932": ["商品がまだ届いていません。返金をお願いします。", "ありがとうございました"],
+    "gb18030": ["我的订单还没有到，请尽快退款。", "质量很差，不满意"],
+    "cp949": ["주문한 상품이 아직 도착하지 않았습니다.", "환불해 주세요"],
+    "cp1256": ["لم يصل طلبي بعد، أريد استرداد المبلغ من فضلك", "شكرا جزيلا لكم"],
+}
+
+
+def write(folder: Path, name: str, content: bytes | str) -> str:
+    path = folder / name
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return str(path)
+
+
+def read(folder: Path, name: str, content: bytes | str, **options: object) -> Dataset:
+    return load_dataset(write(folder, name, content), ReadOptions(**options))  # type: ignore[arg-type]
+
+
+def table_of(lines: list[str]) -> str:
+    rows = "".join(f"{line};{'ab'[number % 2]}\r\n" for number, line in enumerate(lines * 10))
+    return f"text;label\r\n{rows}"
+
+
+@pytest.mark.parametrize(("encoding", "lines"), LINES.items(), ids=LINES)
+def test_an_encoding_is_detected_and_noted(tmp_path: Path, encoding: str, lines: list[str]) -> None:
+    dataset = read(tmp_path, "a.csv", table_of(lines).encode(encoding))
+
+    assert dataset.texts.to_pylist() == lines * 10
+    assert dataset.layout.encoding == encoding
+    assert any(f"read as {encoding}" in note for note in dataset.notes)
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-32"])
+def test_unicode_encodings_are_detected_with_and_without_byte_order_mark(
+    tmp_path: Path, encoding: str
+) -> None:
+    lines = LINES["cp1252"]
+
+    dataset = read(tmp_path, "a.csv", table_of(lines).encode(encoding))
+
+    assert dataset.texts.to_pylist() == lines * 10
+    assert dataset.layout.text_columns == ("text",)
+
+
+def test_the_encoding_is_detected_after_many_lines_of_ascii(tmp_path: Path) -> None:
+    rows = "text,label\n" + "plain,a\n" * 60_000 + "Grüße,b\n"
+
+    dataset = read(tmp_path, "a.csv", rows.encode("cp1252"))
+
+    assert dataset.texts[-1].as_py() == "Grüße"
+
+
+def test_a_requested_encoding_is_used_and_an_unknown_one_is_an_error(tmp_path: Path) -> None:
+    content = "text,label\nŻ,a\n".encode("cp1250")
+
+    assert read(tmp_path, "a.csv", content, encoding="cp1250").texts.to_pylist() == ["Ż"]
+    with pytest.raises(DataError, match=r"--encoding cp125: .*Did you mean cp125"):
+        check_encoding("cp125")
+    with pytest.raises(DataError, match="not a known text encoding"):
+        check_encoding("base64")
+
+
+def test_a_remembered_encoding_is_preferred_unless_the_file_is_utf8(tmp_path: Path) -> None:
+    remembered = Layout(encoding="iso8859-15")
+
+    for encoding in ("iso8859-15", "utf-8"):
+        dataset = read(
+            tmp_path, "a.csv", "text,label\n5 €,a\n".encode(encoding), remembered=remembered
+        )
+        assert (dataset.texts[0].as_py(), dataset.layout.encoding) == ("5 €", encoding)
+
+
+@pytest.mark.parametrize("separator", [",", ";", "\t", "|"])
+@pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.txt"])
+def test_the_separator_is_detected(tmp_path: Path, name: str, separator: str) -> None:
+    rows = [["text", "label"], *[[f"one, two; three {n}", "ab"[n % 2]] for n in range(12)]]
+    content = "\n".join(separator.join(f'"{cell}"' for cell in row) for row in rows)
+
+    dataset = read(tmp_path, name, content + "\n")
+
+    assert dataset.texts[0].as_py() == "one, two; three 0"
+    assert dataset.layout.separator == separator
+
+
+def test_single_quotes_and_no_quotes_are_detected(tmp_path: Path) -> None:
+    single = "text,label\n" + "'one, two',a\n'three, four',b\n" * 5
+    without = "text\tlabel\n" + '"unbalanced quote\ta\nplain\tb\n' * 5
+
+    assert read(tmp_path, "a.csv", single).texts[0].as_py() == "one, two"
+    assert read(tmp_path, "a.tsv", without).texts[0].as_py() == '"unbalanced quote'
+
+
+def test_a_requested_separator_is_used(tmp_path: Path) -> None:
+    content = "text~label\na, b~x\nc, d~y\n"
+
+    assert read(tmp_path, "a.csv", content, separator="~").texts.to_pylist() == ["a, b", "c, d"]
+    with pytest.raises(DataError, match="expected one ASCII character"):
+        read(tmp_path, "a.csv", content, separator="::")
+
+
+def test_lines_that_end_with_cr_are_read(tmp_path: Path) -> None:
+    dataset = read(tmp_path, "a.csv", "text,label\ra,1\rb,2\r")
+
+    assert dataset.texts.to_pylist() == ["a", "b"]
+
+
+@pytest.mark.parametrize("labels", [("1", "0"), ("good", "bad")])
+def test_a_missing_header_is_noticed(tmp_path: Path, labels: tuple[str, str]) -> None:
+    rows = [f"the film number {n} was seen,{labels[n % 2]}" for n in range(12)]
+
+    dataset = read(tmp_path, "a.csv", "\n".join(rows))
+
+    assert len(dataset) == 12
+    assert dataset.layout.text_columns == ("column 1",)
+    assert not dataset.layout.header
+    assert "the first row is data" in dataset.notes[0]
+
+
+def test_several_text_columns_are_joined_and_names_may_have_commas(tmp_path: Path) -> None:
+    content = '"Subject, short",Body,label\nHello,the text,a\n,only body,b\nOnly subject, ,a\n'
+    options = ReadOptions(text_columns=("Subject, short", "Body"))
+
+    dataset = load_dataset(write(tmp_path, "a.csv", content), options)
+
+    assert dataset.texts.to_pylist() == ["Hello\nthe text", "only body", "Only subject"]
+
+
+def test_values_of_nested_json_have_dotted_paths(tmp_path: Path) -> None:
+    rows = '{"t": {"body": "a b", "meta": {"n": 1}}, "x.y": "z", "q": {"label": "x"}}\n'
+    source = write(tmp_path, "a.jsonl", rows * 3)
+
+    dataset = load_dataset(source, ReadOptions(("t.body",), ("q.label",)))
+
+    assert dataset.texts.to_pylist() == ["a b"] * 3
+    assert open_table(source).columns == ("t.body", "t.meta.n", "x.y", "q.label")
+
+
+def test_structs_in_parquet_have_dotted_paths(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    tickets = [{"body": "a b", "meta": {"n": 1}}] * 2
+    pq.write_table(pa.table({"t": tickets, "label": ["x", "y"]}), path)
+
+    dataset = load_dataset(str(path), ReadOptions(("t.body",)))
+
+    assert dataset.texts.to_pylist() == ["a b"] * 2
+    assert open_table(str(path)).columns == ("t.body", "t.meta.n", "label")
+
+
+def test_a_json_array_is_read_like_json_lines(tmp_path: Path) -> None:
+    array = '[\n {"text": "a", "label": "x"},\n {"text": "b", "label": "y"}\n]\n'
+
+    assert read(tmp_path, "a.json", array).texts.to_pylist() == ["a", "b"]
+
+
+def workbook(path: Path) -> str:
+    from openpyxl import Workbook
+
+    book = Workbook()
+    book.create_sheet("empty", 0)
+    sheet = book.active if book.active.title != "empty" else book.worksheets[1]
+    sheet.append([])
+    sheet.append(["When", "Text", "Stars", "Seen"])
+    sheet.append([datetime(2026, 5, 1, 12, 0), 'Grüße, "quoted"\nsecond line', 5, True])
+    sheet.append([datetime(2026, 5, 2), "b", 1.0, False])
+    book.save(path)
+    return str(path)
+
+
+def test_an_excel_sheet_is_read(tmp_path: Path) -> None:
+    source = workbook(tmp_path / "a.xlsx")
+
+    dataset = load_dataset(source)
+    rows = next(open_table(source).all_batches()).to_pylist()
+
+    assert dataset.texts.to_pylist() == ['Grüße, "quoted"\nsecond line', "b"]
+    assert dataset.require_labels().to_pylist() == ["5", "1"]
+    assert rows[0]["When"] == "2026-05-01 12:00:00"
+    assert rows[1]["Seen"] == "false"
+    assert any("the header is in row 2" in note for note in dataset.notes)
+
+
+def test_an_excel_file_is_read_from_stdin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    content = Path(workbook(tmp_path / "a.xlsx")).read_bytes()
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
+
+    assert len(load_dataset("-", ReadOptions(format="xlsx"))) == 2
+
+
+def test_a_remembered_layout_is_used_for_a_file_with_the_same_columns(tmp_path: Path) -> None:
+    first = read(
+        tmp_path, "a.csv", "Inhalt|Art\na;b|x\nc|y\n", separator="|", text_columns=("Inhalt",),
+        label_columns=("Art",),
+    )  # fmt: skip
+
+    second = read(tmp_path, "b.csv", "Art|Inhalt|Nr\nx|q;w;e|1\n", remembered=first.layout)
+
+    assert second.texts.to_pylist() == ["q;w;e"]
+    assert Layout.from_json(first.layout.as_json()) == first.layout

@@ -6,6 +6,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
@@ -77,6 +78,8 @@ def check_file(path: Path, format: str | None = None) -> None:
             raise FindingError(f"a column is not of strings: {batch.schema.types}")
         batch.validate(full=True)
         rows += len(batch)
+    with suppress(DataError):  # too many rows may be bad
+        load_dataset(str(path), ReadOptions(format=format, max_bad_rows=0.5))
     try:
         dataset = load_dataset(str(path), ReadOptions(format=format))
     except DataError:

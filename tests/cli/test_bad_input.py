@@ -70,7 +70,7 @@ CASES: dict[str, tuple[tuple[str, ...], str]] = {
     "same column": ((*TRAIN, "--text-column", "text", "--label-column", "text"),
                     "cannot hold both texts and labels"),
     "twice the column": (("train", "same.csv", "--out", "run"), "2 columns are named 'text'"),
-    "missing label": (("train", "missing-label.csv", "--out", "run"), "1 of 2 rows .*label: line 3"),
+    "missing label": (("train", "missing-label.csv", "--out", "run"), "2 rows .*label: line 3"),
     "bad JSON": (("train", "bad.jsonl", "--out", "run"), "expected a JSON object: line 2"),
     "one label and lists": (("train", "mixed.jsonl", "--out", "run"), "rows before hold one value"),
     "no 0/1 column": (

@@ -99,10 +99,12 @@ def run(  # noqa: PLR0913 - one argument per option of the command
     if not quiet:
         rest = ("--out", "report.html", *output.reading_options(reading))
         report = output.command("report", model, data, *rest)
-        explain = output.command("explain", model, "--text", "…")
-        unsure = output.command("predict", model, "--text", "…", "--unsure", "unsure")
-        is_saved = save and "threshold" in measured
-        output.next_steps(unsure if is_saved else explain, *([] if data == "-" else [report]))
+        output.next_steps(
+            output.command("predict", model, "--text", "…", "--unsure", "unsure")
+            if save and "threshold" in measured
+            else output.command("explain", model, "--text", "…"),
+            *([] if data == "-" else [report]),
+        )
 
 
 def _show(

@@ -3,6 +3,7 @@
 import json
 import sys
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,6 +17,7 @@ from lamatext.views.formatting import one_line, terminal_text
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from lamatext.data.read_options import ReadOptions
     from lamatext.data.readers.table import Table
     from lamatext.runtime.predictor import Predictor
 
@@ -77,11 +79,9 @@ def run(  # noqa: PLR0913 - one argument per option of the command
     quiet: options.IsQuiet = False,
 ) -> None:
     """Predict the labels of new texts, streaming the input so that memory use stays constant."""
-    from lamatext.data.sources import open_table
     from lamatext.runtime.predict_table import predict_batches
     from lamatext.runtime.prediction_parts import Output, predict_in_parts
     from lamatext.runtime.predictor import Predictor
-    from lamatext.saved.format import load_config, remembered_layout
 
     _check_input(source, text)
     target = None if out is None else Output.parse(out, safe_csv=safe_csv)
@@ -99,10 +99,8 @@ def run(  # noqa: PLR0913 - one argument per option of the command
         format=format_ or ("lines" if source == "-" else None),
         encoding=encoding,
         separator=separator,
-        remembered=remembered_layout(load_config(model)),
     )
-    table = _table_of(text) if text else open_table(str(source), reading)
-    columns, batches = table.text_batches(reading)
+    table, columns, batches = _open(model, source, text, reading)
     shape: dict[str, Any] = {"top_k": top_k, "proba": proba, "unsure": unsure}
 
     def label(part: Iterable["pa.RecordBatch"]) -> Iterator["pa.RecordBatch"]:
@@ -120,9 +118,9 @@ def run(  # noqa: PLR0913 - one argument per option of the command
             )
     if not quiet:
         _show_notes(table, columns)
-        if out is not None:
-            output.message(f"Labels of {rows:,} texts written to {out}")
-            output.next_steps(output.command("explain", model, "--text", "…"))
+    if out is not None and not quiet:
+        output.message(f"Labels of {rows:,} texts written to {out}")
+        output.next_steps(output.command("explain", model, "--text", "…"))
 
 
 def _describe_job(
@@ -157,6 +155,18 @@ def _write_stream(
             rows += len(batch)
             progress.advance(len(batch), f"{rows:,} texts")
     return rows
+
+
+def _open(
+    model: Path, source: str | None, text: list[str] | None, reading: "ReadOptions"
+) -> tuple["Table", tuple[str, ...], Iterator["pa.RecordBatch"]]:
+    """Open the input of ``lamatext predict``; return its table, text columns and batches."""
+    from lamatext.data.sources import open_table
+    from lamatext.saved.format import load_config, remembered_layout
+
+    reading = replace(reading, remembered=remembered_layout(load_config(model)))
+    table = _table_of(text) if text else open_table(str(source), reading)
+    return table, *table.text_batches(reading)
 
 
 def _table_of(texts: list[str]) -> "Table":

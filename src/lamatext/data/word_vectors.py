@@ -117,7 +117,8 @@ def frequent_words(path: Path, count: int) -> list[str]:
     words: list[str] = []
     if count == 0 or not path.is_file():
         return words
-    for number, line in chain.from_iterable(block.lines() for block in read_blocks(str(path))):
+    blocks = read_blocks(str(path), encoding="utf-8")
+    for number, line in chain.from_iterable(block.lines() for block in blocks):
         word, _, values = line.rstrip().partition(" ")
         if number == 1 and values.isdigit():
             continue  # the header of word2vec

@@ -108,12 +108,7 @@ def check_config_types(path: Path, config: Mapping[str, Any]) -> None:
         if name in config:
             _check_type(path, name, config[name], OBJECT)
     _check_known_fields(path, "data", config.get("data", {}), _DATA)
-    layout = config.get("data", {}).get("layout")
-    if layout is not None:
-        _check_fields(path, "data.layout", layout, _LAYOUT)
-        if unknown := layout.keys() - _LAYOUT.keys():
-            raise _wrong_type(path, f"data.layout.{min(unknown)}", "absent", "a value")
-        _check_dialect(path, layout)
+    _check_layout(path, config.get("data", {}).get("layout"))
     for name, count in config.get("parameters", {}).items():
         _check_type(path, f"parameters.{name}", count, COUNT)
     if "unsure" in config:
@@ -142,8 +137,13 @@ def check_metrics_types(path: Path, metrics: Mapping[str, Any]) -> None:
             _check_fields(path, f"{name}[{number}]", row, fields)
 
 
-def _check_dialect(path: Path, layout: Mapping[str, Any]) -> None:
-    """Check the separator, the quotes and the encoding in ``config.json`` before a file is read."""
+def _check_layout(path: Path, layout: Any) -> None:
+    """Check the file layout in ``config.json`` before a file is read like the training file."""
+    if layout is None:
+        return
+    _check_fields(path, "data.layout", layout, _LAYOUT)
+    if unknown := layout.keys() - _LAYOUT.keys():
+        raise _wrong_type(path, f"data.layout.{min(unknown)}", "absent", "a value")
     separator, quote = layout["separator"], layout["quote"]
     if separator is not None and not (len(separator) == 1 and separator.isascii()):
         raise _wrong_type(path, "data.layout.separator", "one ASCII character", separator)

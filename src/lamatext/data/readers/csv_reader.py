@@ -18,6 +18,7 @@ from lamatext.errors import DataError
 
 _SAMPLE = 1 << 16  # bytes to detect the dialect
 _SHOWN = {"\t": "tab"}
+_LINE_END = re.compile(rb"\r\n?|\n")
 OPEN_QUOTE = "a quote is opened in this row and not closed"
 
 
@@ -206,11 +207,13 @@ def _row_end(data: bytes, dialect: Dialect) -> int:
 
 
 def _row_lines(block: Block, dialect: Dialect) -> list[int]:
-    """Return the line at which each row of a CSV block begins; empty lines are no rows."""
+    """Return the line at which each row of a CSV block begins; empty lines are no rows.
+
+    As in pyarrow, CR alone ends a row, too; lines are counted by LF.
+    """
     data, ends = block.data, [0]
     for start, stop in _unquoted_spans(data, dialect):
-        span = np.frombuffer(data[start:stop], np.uint8)
-        ends += (np.flatnonzero(span == ord("\n")) + start + 1).tolist()
+        ends += [match.end() for match in _LINE_END.finditer(data, start, stop)]
     lines, line = [], block.line
     for start, end in zip(ends, [*ends[1:], len(data)], strict=True):
         row = data[start:end]
@@ -239,6 +242,11 @@ def _blank_misquoted_lines(data: bytes, line: int, dialect: Dialect, log: ReadLo
         log.skip_row(line + data.count(b"\n", 0, quote), OPEN_QUOTE)
         at = data.rfind(b"\n", 0, quote) + 1
         data = data[:at] + data[line_end:]
+
+
+def _item(lines: Sequence[int], row: int) -> int:
+    """Return the line of a CSV row, or the last one in a block that pyarrow divides differently."""
+    return lines[min(row, len(lines) - 1)] if lines else 1
 
 
 class _Parser:
@@ -280,7 +288,7 @@ class _Parser:
         log = self._log
         if not self._invalid_rows and not log.undecodable:
             lines = cache(partial(_row_lines, block, self.dialect))  # rarely needed
-            log.line_of = lambda row: lines()[row]
+            log.line_of = lambda row: _item(lines(), row)
             return rows
         return self._without_bad_rows(rows, block)
 
@@ -290,18 +298,18 @@ class _Parser:
         invalid = {row.number - 1: row for row in self._invalid_rows}
         for number, row in invalid.items():
             log.skip_row(
-                lines[number],
+                _item(lines, number),
                 f"expected {row.expected_columns} fields as in the header, got another number",
             )
         lines = [line for number, line in enumerate(lines) if number not in invalid]
         ends = [*lines[1:], block.line + block.data.count(b"\n") + 1][: len(lines)]
         is_good = np.ones(len(rows), bool)
-        for number, (line, end) in enumerate(zip(lines, ends, strict=True)):
+        for number, (line, end) in enumerate(zip(lines[: len(rows)], ends, strict=False)):
             if not log.undecodable.isdisjoint(range(line, end)):
                 log.skip_row(line, f"holds bytes that are not {log.encoding.upper()}")
                 is_good[number] = False
         kept = np.flatnonzero(is_good)
-        log.line_of = lambda row: lines[kept[row]]
+        log.line_of = lambda row: _item(lines, int(kept[row]))
         return rows.filter(pa.array(is_good))
 
     def _read(

@@ -1,0 +1,149 @@
+"""Messy files: what is detected is printed and remembered, and close calls can be decided."""
+
+import csv
+import json
+import shlex
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Command
+from tests.cli.test_commands import SMALL
+from tests.corpora import reviews
+
+TRAIN = ("--out", "run", "--baselines", "none", *SMALL)
+
+
+def write_tickets(path: Path, columns: dict[str, list[str]], **dialect: str) -> None:
+    encoding = dialect.pop("encoding", "utf-8")
+    with path.open("w", encoding=encoding, newline="") as file:
+        writer = csv.writer(file, **dialect)  # type: ignore[arg-type]
+        writer.writerow(columns)
+        writer.writerows(zip(*columns.values(), strict=True))
+
+
+def tickets(count: int = 60) -> dict[str, list[str]]:
+    texts, labels = reviews(count)
+    return {
+        "Nr": [str(n) for n in range(count)],
+        "Betreff": [f"Größe {n}" for n in range(count)],
+        "Inhalt": [f"{text}; schön, 5 €" for text in texts],
+        "Art": ["Gut" if label == "pos" else "Schlecht" for label in labels],
+    }
+
+
+def test_a_semicolon_file_in_cp1252_needs_no_options_now_or_later(
+    lamatext: Command, place: Path
+) -> None:
+    write_tickets(place / "tickets.csv", tickets(), delimiter=";", encoding="cp1252")
+
+    trained = lamatext("train", "tickets.csv", *TRAIN)
+
+    assert trained.status == 0, trained.err
+    assert "texts from column 'Inhalt', labels from column 'Art'" in trained.err
+    assert "separator ;" in trained.err
+    assert "read as cp1252" in trained.err
+    assert "labels: column 'Art', whose values are few and repeated (2 different" in trained.err
+    for command in (
+        ("evaluate", "run", "tickets.csv"),
+        ("report", "run", "tickets.csv", "--out", "r.html"),
+        ("predict", "run", "tickets.csv", "--out", "p.csv"),
+    ):
+        answer = lamatext(*command)
+        assert answer.status == 0, answer.err
+    with (place / "p.csv").open(encoding="utf-8", newline="") as file:
+        assert "5 €" in next(csv.DictReader(file))["Inhalt"]
+
+
+def test_a_remembered_column_wins_over_a_usual_name(lamatext: Command, place: Path) -> None:
+    table = tickets() | {"text": ["see Inhalt"] * 60}
+    write_tickets(place / "tickets.csv", table)
+    lamatext("train", "tickets.csv", *TRAIN, "--text-column", "Inhalt", "--text-column", "Betreff")
+
+    answer = lamatext("predict", "run", "tickets.csv")
+
+    assert answer.status == 0, answer.err
+    assert "texts from 'Inhalt', 'Betreff'" in answer.err
+    layout = json.loads((place / "run" / "config.json").read_text())["data"]["layout"]
+    assert layout["text_columns"] == ["Inhalt", "Betreff"]
+
+
+def test_a_close_call_prints_commands_that_work(lamatext: Command, place: Path) -> None:
+    table = tickets() | {"Priority": ["low", "mid", "high"] * 20}
+    write_tickets(place / "my tickets.csv", table)
+
+    answer = lamatext("train", "my tickets.csv", *TRAIN)
+
+    assert answer.status == 2
+    message, *commands = answer.err.splitlines()
+    assert "Art: 2 values, Priority: 3 values" in message
+    assert len(commands) == 2
+    program, *arguments = shlex.split(commands[0])
+    assert program == "lamatext"
+    assert lamatext(*arguments).status == 0
+
+
+def test_labels_that_differ_in_case_are_reported_and_can_be_merged(
+    lamatext: Command, place: Path
+) -> None:
+    table = tickets()
+    table["Art"] = [label if n % 5 else f" {label.upper()}" for n, label in enumerate(table["Art"])]
+    write_tickets(place / "tickets.csv", table)
+
+    reported = lamatext("train", "tickets.csv", *TRAIN)
+    merged = lamatext("train", "tickets.csv", *TRAIN, "--merge-labels", "--force")
+    scored = lamatext("evaluate", "run", "tickets.csv", "--json")
+
+    assert "differ only in case or spaces: 'Gut' = ' GUT'" in reported.err
+    assert "--merge-labels" in reported.err
+    assert "2 classes" in merged.err
+    assert scored.status == 0, scored.err
+    assert {c["label"] for c in json.loads(scored.out)["classes"]} == {"Gut", "Schlecht"}
+
+
+def test_joined_labels_are_noticed(lamatext: Command, place: Path) -> None:
+    table = tickets()
+    table["label"] = ["a", "a, b", "b", "b, c", "c", "c, a"] * 10
+    write_tickets(place / "tickets.csv", table)
+
+    answer = lamatext("train", "tickets.csv", *TRAIN)
+
+    assert "several labels per text, joined by ','" in answer.err
+    assert "--label-separator ','" in answer.err
+
+
+def test_bad_rows_are_listed_and_allowed_up_to_a_share(lamatext: Command, place: Path) -> None:
+    table = tickets()
+    table["Art"][3] = ""
+    write_tickets(place / "tickets.csv", table)
+
+    stopped = lamatext("train", "tickets.csv", *TRAIN)
+    trained = lamatext("train", "tickets.csv", *TRAIN, "--max-bad-rows", "2%")
+
+    assert stopped.status == 2
+    assert "1 of 60 rows cannot be used" in stopped.err
+    assert "--max-bad-rows 1.7%" in stopped.err
+    assert "no label: line 5." in trained.err
+    assert "evaluate run tickets.csv --max-bad-rows 0.02" in trained.err
+
+
+@pytest.mark.parametrize("share", ["-1", "101%", "many"])
+def test_a_wrong_share_is_an_error(lamatext: Command, share: str) -> None:
+    answer = lamatext("train", "reviews.csv", *TRAIN, "--max-bad-rows", share)
+
+    assert answer.status == 2
+    assert "expected a share from 0 to 1, such as 0.03 or 3%" in answer.err
+
+
+def test_nested_json_lines_are_read_by_dotted_path(lamatext: Command, place: Path) -> None:
+    texts, labels = reviews(60)
+    rows = [
+        {"ticket": {"id": n, "body": text}, "meta": {"queue": label}}
+        for n, (text, label) in enumerate(zip(texts, labels, strict=True))
+    ]
+    (place / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+    answer = lamatext("train", "a.jsonl", *TRAIN)
+
+    assert "texts from column 'ticket.body', labels from column 'meta.queue'" in answer.err
+    assert lamatext("evaluate", "run", "a.jsonl").status == 0

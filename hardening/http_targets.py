@@ -105,7 +105,8 @@ class FuzzedServer:
             listening.set()
 
         options = {"host": HOST, "port": 0, "on_start": on_start}
-        threading.Thread(target=run_server, args=(app,), kwargs=options, daemon=True).start()
+        arguments = (lambda _: app,)
+        threading.Thread(target=run_server, args=arguments, kwargs=options, daemon=True).start()
         listening.wait(START_SECONDS)
         end = time.monotonic() + START_SECONDS
         while time.monotonic() < end:

@@ -123,7 +123,7 @@ def test_an_idle_connection_stays_open_longer_than_proxies_keep_theirs(
 
     monkeypatch.setattr(DrainingServer, "run", run)
 
-    verb.run([folder], port=0)
+    verb.run([str(folder)], port=0)
 
     assert timeouts == [75]
 
@@ -131,7 +131,7 @@ def test_an_idle_connection_stays_open_longer_than_proxies_keep_theirs(
 def test_an_api_key_that_does_not_fit_in_a_header_is_refused(folder: Path) -> None:
     for key in ("schlüssel", " "):
         with pytest.raises(ConfigError, match="printable ASCII"):
-            verb.run([folder], api_key=key)
+            verb.run([str(folder)], api_key=key)
 
 
 def test_a_port_in_use_is_a_config_error() -> None:

@@ -2,23 +2,29 @@
 
 import webbrowser
 from pathlib import Path
-from typing import Annotated
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from lamatext.cli import output
 from lamatext.errors import ConfigError, require
 
+if TYPE_CHECKING:
+    from starlette.applications import Starlette
+
 NAME = "serve"
 EXAMPLE = "Example: lamatext serve runs/reviews --open"
+WATCH_SECONDS = 2.0  # between two checks whether a model's folder has changed
 
 
 def run(  # noqa: PLR0913 - one argument per option of the command
     models: Annotated[
-        list[Path],
+        list[str],
         typer.Argument(
             metavar="MODEL...",
-            help="Folders written by lamatext train; the first is the default model.",
+            help="Folders written by lamatext train, or NAME=FOLDER to name them; the first is "
+            "the default model.",
         ),
     ],
     host: Annotated[
@@ -40,6 +46,32 @@ def run(  # noqa: PLR0913 - one argument per option of the command
             "with --host 0.0.0.0.",
         ),
     ] = None,
+    workers: Annotated[
+        int, typer.Option(min=1, max=256, help="Processes; one that dies is started again.")
+    ] = 1,
+    watch: Annotated[
+        bool,
+        typer.Option(
+            help="Reload a model when its folder changes; SIGHUP reloads all in any case."
+        ),
+    ] = True,
+    tls_cert: Annotated[
+        Path | None, typer.Option(metavar="PEM", help="Certificate (chain) for HTTPS.")
+    ] = None,
+    tls_key: Annotated[
+        Path | None,
+        typer.Option(metavar="PEM", help="Private key. [default: in the file of --tls-cert]"),
+    ] = None,
+    access_log: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help="Append one JSON line per request to this file; - for stdout. [default: no log]",
+        ),
+    ] = None,
+    log_texts: Annotated[
+        bool, typer.Option("--log-texts", help="Write the texts to the access log, too.")
+    ] = False,
     page: Annotated[bool, typer.Option(help="Serve the web page at /.")] = True,
     open_: Annotated[bool, typer.Option("--open", help="Open the web page in a browser.")] = False,
     drain: Annotated[
@@ -63,44 +95,108 @@ def run(  # noqa: PLR0913 - one argument per option of the command
         float,
         typer.Option(min=0.1, help="Seconds that an unused connection stays open."),
     ] = 75.0,
+    timeout: Annotated[
+        float, typer.Option(min=0.1, help="Seconds to compute the result of a request.")
+    ] = 10.0,
+    max_body: Annotated[int, typer.Option(min=1000, help="Bytes of a request body.")] = 1 << 20,
+    max_texts: Annotated[int, typer.Option(min=1, help="Texts per request.")] = 256,
+    max_characters: Annotated[
+        int,
+        typer.Option(min=1, help="Characters of a text, or of all texts of a request to /explain."),
+    ] = 20_000,
+    max_queue: Annotated[
+        int, typer.Option(min=1, help="Texts that may wait for a model; more get status 503.")
+    ] = 4096,
 ) -> None:
     """Serve saved models over HTTP, with a JSON API (/predict, /explain) and a web page."""
     require("starlette", extra="serve", purpose="lamatext serve")
     require("uvicorn", extra="serve", purpose="lamatext serve")
     require("httptools", extra="serve", purpose="lamatext serve")
+    from lamatext.runtime.parallel import usable_cores
+    from lamatext.serve.access_log import AccessLog
     from lamatext.serve.app import create_app
     from lamatext.serve.connection_limits import ConnectionLimits
     from lamatext.serve.middleware import allowed_hosts
     from lamatext.serve.registry import load_models
     from lamatext.serve.schemas import Limits
     from lamatext.serve.server import run_server
+    from lamatext.serve.shared_metrics import SharedMetrics
+    from lamatext.serve.tls import TlsFiles
+    from lamatext.serve.workers import WorkerContext
 
-    if api_key is not None and not (api_key.isascii() and api_key.strip()):
-        raise ConfigError("--api-key: expected a key of printable ASCII characters.")
+    _check_options(api_key, tls_cert, tls_key, access_log, log_texts=log_texts)
     hosts = allowed_hosts(host, allow_host or ())
     connection_limits = ConnectionLimits(
         connections=max_connections,
+        body=max_body,
         header_seconds=header_timeout,
         body_seconds=body_timeout,
         idle_seconds=idle_timeout,
     )
-    app = create_app(
-        load_models(models),
-        limits=Limits(body_seconds=body_timeout),
-        api_key=api_key,
-        hosts=hosts,
-        page=page,
+    limits = Limits(
+        body=max_body,
+        texts=max_texts,
+        characters=max_characters,
+        queue=max(1, max_queue // workers),
+        seconds=timeout,
+        body_seconds=body_timeout,
+        threads=0 if workers == 1 else max(1, usable_cores() // workers),
     )
-    url_host = f"[{host}]" if ":" in host else host
+    tls = (
+        None if tls_cert is None else TlsFiles(tls_cert, tls_key, handshake_seconds=header_timeout)
+    )
 
     def announce(port: int) -> None:
-        address = f"http://{url_host}:{port}"
-        output.message(f"Serving {', '.join(map(str, models))} at {address}")
-        output.next_steps(
-            f'curl {address}/predict --json \'{{"text": "…"}}\'',
-            f"{address}/" + (" in a browser" if page else "openapi.json"),
-        )
-        if open_ and page:
-            webbrowser.open(f"{address}/")
+        address = f"{'https' if tls else 'http'}://{f'[{host}]' if ':' in host else host}:{port}"
+        _announce(models, address, f"{address}/{'' if page else 'docs'}", open_page=open_)
 
-    run_server(app, host=host, port=port, drain=drain, limits=connection_limits, on_start=announce)
+    with TemporaryDirectory() as metrics_folder:
+
+        def make_app(worker: WorkerContext | None) -> "Starlette":
+            shared = None if worker is None else SharedMetrics(Path(metrics_folder), worker.number)
+            return create_app(
+                load_models(models),
+                limits=limits,
+                api_key=api_key,
+                hosts=hosts,
+                page=page,
+                watch_seconds=WATCH_SECONDS if watch else 0,
+                access_log=AccessLog(access_log, texts=log_texts) if access_log else None,
+                shared_metrics=shared,
+            )
+
+        status = run_server(
+            make_app,
+            host=host,
+            port=port,
+            workers=workers,
+            drain=drain,
+            limits=connection_limits,
+            tls=tls,
+            on_start=announce,
+        )
+    if status:
+        raise typer.Exit(status)
+
+
+def _announce(models: list[str], address: str, page: str, *, open_page: bool) -> None:
+    output.message(f"Serving {', '.join(models)} at {address}")
+    output.next_steps(f'curl {address}/predict --json \'{{"text": "…"}}\'', f"{page} in a browser")
+    if open_page:
+        webbrowser.open(page)
+
+
+def _check_options(
+    api_key: str | None,
+    tls_cert: Path | None,
+    tls_key: Path | None,
+    access_log: str | None,
+    *,
+    log_texts: bool,
+) -> None:
+    if api_key is not None and not (api_key.isascii() and api_key.strip()):
+        raise ConfigError("--api-key: expected a key of printable ASCII characters.")
+    if tls_key is not None and tls_cert is None:
+        raise ConfigError("--tls-key: expected --tls-cert, the certificate of this key, too.")
+    if log_texts and access_log is None:
+        raise ConfigError("--log-texts: expected --access-log FILE, too.")

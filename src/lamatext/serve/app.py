@@ -8,6 +8,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import TypeVar
 
 from starlette.applications import Starlette
@@ -17,6 +18,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from lamatext.serve.access_log import AccessLog
 from lamatext.serve.client_disconnect import CancelOnDisconnect, ClientDisconnectedError
 from lamatext.serve.http_errors import (
     CLIENT_CLOSED_REQUEST,
@@ -32,7 +34,7 @@ from lamatext.serve.middleware import (
 from lamatext.serve.openapi import openapi_document
 from lamatext.serve.prometheus import MEDIA_TYPE as METRICS_TYPE
 from lamatext.serve.prometheus import Metrics
-from lamatext.serve.registry import ModelQueues, ServedModel
+from lamatext.serve.registry import ModelQueues, ModelRegistry, ServedModel
 from lamatext.serve.request_batching import Batcher, OverloadedError
 from lamatext.serve.schemas import (
     Limits,
@@ -42,18 +44,22 @@ from lamatext.serve.schemas import (
     prediction_json,
     read_request,
 )
+from lamatext.serve.shared_metrics import SharedMetrics
 from lamatext.serve.web_page import web_page_routes
 
 R = TypeVar("R")
 
 
-def create_app(
+def create_app(  # noqa: PLR0913 - one argument per option of the server
     models: Sequence[ServedModel],
     *,
     limits: Limits | None = None,
     api_key: str | None = None,
     hosts: Collection[str] | None = None,
     page: bool = True,
+    watch_seconds: float = 0,
+    access_log: AccessLog | None = None,
+    shared_metrics: SharedMetrics | None = None,
 ) -> Starlette:
     """Create the Starlette application that serves ``models`` over HTTP.
 
@@ -63,9 +69,12 @@ def create_app(
         api_key: the key that clients must send; None serves everyone.
         hosts: names that the Host header may have, from ``allowed_hosts``; None allows any.
         page: whether to add the routes of the web page.
+        watch_seconds: interval at which to reload models whose folder has changed; 0 for never.
+        access_log: logs the requests; None for no log.
+        shared_metrics: shares the metrics with other worker processes; None for a single process.
     """
     limits = limits or Limits()
-    handlers = RouteHandlers(models, limits)
+    handlers = RouteHandlers(models, limits, access_log, shared_metrics)
     document = openapi_document(limits, [model.name for model in models], secured=bool(api_key))
 
     async def openapi(_: Request) -> Response:
@@ -73,13 +82,14 @@ def create_app(
 
     routes = [*handlers.routes(), Route("/openapi.json", openapi)]
     if page:
-        routes += web_page_routes(models)
+        routes += web_page_routes(handlers.registry)
     middleware = [
         Middleware(
             RequestMiddleware,
             metrics=handlers.metrics,
             state=handlers.state,
             paths={route.endpoint: route.path for route in routes},
+            access_log=access_log,
         )
     ]
     if hosts is not None:
@@ -90,19 +100,26 @@ def create_app(
         routes=routes,
         middleware=middleware,
         exception_handlers={HTTPException: http_exception_handler},
-        lifespan=handlers.lifespan,
+        lifespan=partial(handlers.lifespan, watch_seconds=watch_seconds),
     )
-    app.state.server = handlers.state
+    app.state.server, app.state.registry = handlers.state, handlers.registry
+    app.state.access_log = access_log
     return app
 
 
 class RouteHandlers:
     """Handlers for the HTTP routes of the app: predictions, explanations, health and metrics."""
 
-    def __init__(self, models: Sequence[ServedModel], limits: Limits) -> None:
+    def __init__(
+        self,
+        models: Sequence[ServedModel],
+        limits: Limits,
+        access_log: AccessLog | None = None,
+        shared_metrics: SharedMetrics | None = None,
+    ) -> None:
         self.limits, self.metrics, self.state = limits, Metrics(), ServerState()
-        self.queues = {model.name: ModelQueues(model, limits, self.metrics) for model in models}
-        self.default_model = models[0].name
+        self.registry = ModelRegistry(models, limits, self.metrics)
+        self.access_log, self.shared_metrics = access_log, shared_metrics
 
     def routes(self) -> list[Route]:
         """Return the HTTP routes of the app, the most frequently requested one first."""
@@ -115,32 +132,40 @@ class RouteHandlers:
         ]
 
     @asynccontextmanager
-    async def lifespan(self, _: Starlette) -> AsyncIterator[None]:
+    async def lifespan(self, _: Starlette, *, watch_seconds: float = 0) -> AsyncIterator[None]:
         """Warm up the models when the app starts and close their queues on shutdown."""
-        for queues in self.queues.values():
+        for queues in self.registry.queues.values():
             await asyncio.to_thread(queues.warm_up)
+        tasks = []
+        if watch_seconds:
+            tasks.append(asyncio.create_task(self.registry.watch(watch_seconds)))
+        if self.shared_metrics is not None:
+            self.shared_metrics.restore(self.metrics)
+            tasks.append(asyncio.create_task(self.shared_metrics.save_regularly(self.metrics)))
         self.state.ready = True
         yield
         self.state.ready = False
-        for queues in self.queues.values():
-            queues.close()
+        for task in tasks:
+            task.cancel()
+        self.registry.close()
 
     async def predict(self, request: Request) -> Response:
         """Handle the HTTP route ``POST /predict``: return the most probable label of each text."""
         body = await read_request(request, PredictRequest, self.limits)
-        queues = self._queues(body)
-        rows = await self._run(request, queues.predict, body.all_texts)
+        queues = self._queues(request, body)
+        with queues.in_use():
+            rows = await self._run(request, queues.predict, body.all_texts)
         self.metrics.texts["/predict"] += len(rows)
         predictions = [
             prediction_json(queues.labels, row, top_k=int(body.top_k), proba=body.proba)
             for row in rows
         ]
-        return json_response({"model": queues.model.name, "predictions": predictions})
+        return json_response({**queues.identity, "predictions": predictions})
 
     async def explain(self, request: Request) -> Response:
         """Handle the HTTP route ``POST /explain``: return word contributions and attention."""
         body = await read_request(request, TextRequest, self.limits)
-        queues, limit = self._queues(body), self.limits.characters
+        queues, limit = self._queues(request, body), self.limits.characters
         size = sum(map(len, body.all_texts))
         if size > limit:
             raise HTTPException(
@@ -148,10 +173,11 @@ class RouteHandlers:
                 f"the texts have {size:,} characters together; one request may explain at most "
                 f"{limit:,}. Send fewer texts.",
             )
-        explanations = await self._run(request, queues.explain, body.all_texts)
+        with queues.in_use():
+            explanations = await self._run(request, queues.explain, body.all_texts)
         self.metrics.texts["/explain"] += len(explanations)
-        name = json.dumps(queues.model.name)
-        content = f'{{"model": {name}, "explanations": [{", ".join(explanations)}]}}'
+        identity = json.dumps(queues.identity).removesuffix("}")
+        content = f'{identity}, "explanations": [{", ".join(explanations)}]}}'
         return Response(content, media_type="application/json")
 
     async def healthz(self, _: Request) -> Response:
@@ -166,14 +192,19 @@ class RouteHandlers:
 
     async def prometheus(self, _: Request) -> Response:
         """Handle the HTTP route ``GET /metrics``: return the app's Prometheus metrics."""
-        return Response(self.metrics.exposition(), headers={"Content-Type": METRICS_TYPE})
+        shared = self.shared_metrics
+        metrics = self.metrics if shared is None else shared.total(self.metrics)
+        return Response(metrics.exposition(), headers={"Content-Type": METRICS_TYPE})
 
-    def _queues(self, body: TextRequest) -> ModelQueues:
-        name = body.model if body.model is not None else self.default_model
-        if name not in self.queues:
-            known = ", ".join(self.queues)
+    def _queues(self, request: Request, body: TextRequest) -> ModelQueues:
+        name = body.model if body.model is not None else self.registry.default
+        queues = self.registry.queues.get(name)
+        if queues is None:
+            known = ", ".join(self.registry.queues)
             raise HTTPException(422, f"model: this server has no such model. It has {known}.")
-        return self.queues[name]
+        if self.access_log is not None:
+            self.access_log.describe(request.scope, queues.identity, body.all_texts)
+        return queues
 
     async def _run(
         self, request: Request, batcher: Batcher[R], texts: Sequence[str]

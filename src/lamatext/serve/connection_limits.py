@@ -6,7 +6,7 @@ connection; ``ConnectionTable`` holds all connections and closes the oldest wait
 
 import asyncio
 from collections import OrderedDict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from http import HTTPStatus
 from math import inf
@@ -54,6 +54,12 @@ class ConnectionLimits:
     Proxies and load balancers close theirs after 60 s or less, so they close first and never send
     a request on a connection that is closing here.
     """
+
+    def share_of(self, workers: int) -> "ConnectionLimits":
+        """Return the limits of one of several worker processes, so that all keep these limits."""
+        connections = max(1, self.connections // workers)
+        bodies = max(self.body, self.bodies // workers)
+        return replace(self, connections=connections, bodies=bodies)
 
 
 class ConnectionState(IntEnum):

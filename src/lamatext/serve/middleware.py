@@ -10,6 +10,7 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from lamatext.errors import ConfigError
+from lamatext.serve.access_log import AccessLog
 from lamatext.serve.http_errors import internal_error_response, problem_response
 from lamatext.serve.prometheus import Metrics
 
@@ -51,6 +52,7 @@ class RequestMiddleware:
         state: while it is draining, every response closes its connection.
         paths: path of each route by its handler. Metrics are labelled with these, never with
             the path that a client sent.
+        access_log: logs the requests; None for no log.
     """
 
     def __init__(
@@ -60,8 +62,10 @@ class RequestMiddleware:
         metrics: Metrics,
         state: ServerState,
         paths: Mapping[Any, str],
+        access_log: AccessLog | None = None,
     ) -> None:
         self.app, self.metrics, self.state, self.paths = app, metrics, state, paths
+        self.access_log = access_log
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Forward one request through the middleware, adding headers and recording metrics."""
@@ -89,10 +93,14 @@ class RequestMiddleware:
             if status == 0:
                 await response(scope, receive, send_with_headers)
         finally:
-            seconds = perf_counter() - start
-            path = self.paths.get(scope.get("endpoint"), "other")
-            method = scope["method"] if scope["method"] in METHODS else "other"
-            self.metrics.count_request(path, method, status, seconds)
+            self._record(scope, status, perf_counter() - start)
+
+    def _record(self, scope: Scope, status: int, seconds: float) -> None:
+        path = self.paths.get(scope.get("endpoint"), "other")
+        method = scope["method"] if scope["method"] in METHODS else "other"
+        self.metrics.count_request(path, method, status, seconds)
+        if self.access_log is not None:
+            self.access_log.write(scope, status, seconds)
 
 
 class HostMiddleware:

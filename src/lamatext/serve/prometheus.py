@@ -1,5 +1,6 @@
 """Request counters and histograms in the Prometheus text exposition format."""
 
+import json
 from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
@@ -44,6 +45,7 @@ class Metrics:
         self.seconds: defaultdict[str, Histogram] = defaultdict(lambda: Histogram(SECONDS))
         self.texts: Counter[str] = Counter()  # by route
         self.batches = Histogram(SIZES)
+        self.reloads: Counter[tuple[str, str]] = Counter()  # model, ok or failed
 
     def count_request(self, route: str, method: str, status: int, seconds: float) -> None:
         """Record a completed request and its duration in the Prometheus metrics."""
@@ -65,6 +67,10 @@ class Metrics:
         yield from _header("lamatext_texts_total", "counter", "Texts processed by a model.")
         for route, count in sorted(self.texts.items()):
             yield f'lamatext_texts_total{{route="{route}"}} {count}'
+        yield from _header("lamatext_reloads_total", "counter", "Reloads of a model.")
+        for (model, result), count in sorted(self.reloads.items()):
+            name = json.dumps(model, ensure_ascii=False)
+            yield f'lamatext_reloads_total{{model={name},result="{result}"}} {count}'
         yield from _header("lamatext_batch_texts", "histogram", "Texts per batch.")
         yield from self.batches.lines("lamatext_batch_texts")
 

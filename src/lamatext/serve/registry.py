@@ -1,16 +1,26 @@
-"""Registry of the served models: their names, labels and batching queues."""
+"""Registry of the served models: their names, versions and batching queues, and how they reload."""
 
-from collections.abc import Sequence
+import asyncio
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from lamatext.errors import ConfigError
+from lamatext.errors import ConfigError, LamatextError, ModelError
 from lamatext.runtime.engine import Floats
 from lamatext.runtime.parallel import usable_cores
 from lamatext.runtime.predictor import Predictor
+from lamatext.saved.format import CONFIG, load_config, model_hash
 from lamatext.serve.prometheus import Metrics
 from lamatext.serve.request_batching import Batcher
 from lamatext.serve.schemas import Limits
+from lamatext.views.web_model import model_summary, runs_in_page
+
+Stamp = tuple[int, int, int]  # inode, size and modification time of config.json
+
+log = logging.getLogger("lamatext.serve")
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,12 +30,39 @@ class ServedModel:
     name: str
     folder: Path
     predictor: Predictor
+    version: str  # when it was saved; empty for models of earlier versions
+    hash: str
+    page_facts: Mapping[str, Any]  # what the web page shows of it
+    stamp: Stamp | None
+
+    @classmethod
+    def load(cls, name: str, folder: Path) -> "ServedModel":
+        """Load a model for the registry; its hash is that of the files that were loaded."""
+        before = stamp_of(folder)
+        config = load_config(folder)
+        entry = cls(
+            name=name,
+            folder=folder,
+            predictor=Predictor.load(folder),
+            version=config.get("saved", ""),
+            hash=model_hash(folder, config),
+            page_facts={"runs_in_page": runs_in_page(folder), **model_summary(folder)},
+            stamp=before,
+        )
+        if stamp_of(folder) != before:
+            raise ModelError(f"{folder}: was changed while it was loaded. Load it again.")
+        return entry
 
     @property
     def labels(self) -> list[str] | list[int]:
         """Class labels of the registered model, as plain Python values."""
         labels: list[str] | list[int] = self.predictor.classes_.tolist()
         return labels
+
+    @property
+    def identity(self) -> dict[str, str]:
+        """Name, version and hash of the registered model, which every response contains."""
+        return {"model": self.name, "version": self.version, "hash": self.hash}
 
 
 class ModelQueues:
@@ -35,19 +72,35 @@ class ModelQueues:
     """
 
     def __init__(self, model: ServedModel, limits: Limits, metrics: Metrics) -> None:
-        self.model, self.labels = model, model.labels
+        self.model, self.labels, self.identity = model, model.labels, model.identity
+        self.requests = 0  # that are using the queues
         self.predict: Batcher[Floats] = Batcher(
             self._predict,
             capacity=limits.queue,
-            threads=max(1, usable_cores() - 1),  # one core is left for the connections
+            threads=limits.threads or max(1, usable_cores() - 1),  # one is left for connections
             on_batch=metrics.batches.observe,
         )
         self.explain: Batcher[str] = Batcher(self._explain, capacity=limits.queue, wait=0)
+
+    @contextmanager
+    def in_use(self) -> Iterator[None]:
+        """Keep the queues of a registered model open during a request."""
+        self.requests += 1
+        try:
+            yield
+        finally:
+            self.requests -= 1
 
     def warm_up(self) -> None:
         """Run the registered model once, so that the first request is not slow."""
         self._predict(["warm up"])
         self._explain(["warm up"])
+
+    async def close_when_unused(self) -> None:
+        """Close the queues of a replaced model after its last request."""
+        while self.requests:
+            await asyncio.sleep(0.05)
+        self.close()
 
     def close(self) -> None:
         """Stop the worker threads of the registered model's queues."""
@@ -61,13 +114,94 @@ class ModelQueues:
         return [self.model.predictor.explain(text).to_json() for text in texts]
 
 
-def load_models(folders: Sequence[Path]) -> list[ServedModel]:
-    """Load the models to serve and return a registry entry for each, named after its folder."""
-    names = [folder.resolve().name for folder in folders]
+class ModelRegistry:
+    """The served models by name; a model is replaced in place when its folder has changed.
+
+    A request keeps the queues that it has started with, so that none is lost by a reload.
+    """
+
+    def __init__(self, models: Sequence[ServedModel], limits: Limits, metrics: Metrics) -> None:
+        self.limits, self.metrics = limits, metrics
+        self.queues = {model.name: ModelQueues(model, limits, metrics) for model in models}
+        self.default = models[0].name
+        self._failed: dict[str, Stamp | None] = {}  # folders that could not be loaded
+        self._reloading = asyncio.Lock()
+        self._closing: set[asyncio.Task[None]] = set()
+
+    @property
+    def models(self) -> list[ServedModel]:
+        """The registered models, the default one first."""
+        return [queues.model for queues in self.queues.values()]
+
+    async def reload(self, *, changed_only: bool = False) -> None:
+        """Load the registered models again; one that cannot be loaded is served as before.
+
+        Args:
+            changed_only: only those whose ``config.json`` has changed, and not again those that
+                could not be loaded.
+        """
+        async with self._reloading:
+            for model in self.models:
+                stamp = stamp_of(model.folder)
+                if not changed_only or stamp not in (model.stamp, self._failed.get(model.name)):
+                    await self._reload_model(model, stamp)
+
+    async def watch(self, seconds: float) -> None:
+        """Reload registered models whose folder changes, checking at this interval."""
+        while True:
+            await asyncio.sleep(seconds)
+            await self.reload(changed_only=True)
+
+    def close(self) -> None:
+        """Close the queues of all registered models."""
+        for queues in self.queues.values():
+            queues.close()
+
+    async def _reload_model(self, model: ServedModel, stamp: Stamp | None) -> None:
+        try:
+            new = await asyncio.to_thread(ServedModel.load, model.name, model.folder)
+            queues = ModelQueues(new, self.limits, self.metrics)
+            await asyncio.to_thread(queues.warm_up)
+        except (LamatextError, OSError) as error:
+            self._failed[model.name] = stamp
+            self.metrics.reloads[model.name, "failed"] += 1
+            log.error("%s: not reloaded, the old model is still served: %s", model.name, error)
+            return
+        old, self.queues[model.name] = self.queues[model.name], queues
+        closing = asyncio.create_task(old.close_when_unused())
+        self._closing.add(closing)
+        closing.add_done_callback(self._closing.discard)
+        self.metrics.reloads[model.name, "ok"] += 1
+        log.info("%s: reloaded, version %s, hash %s", new.name, new.version, new.hash)
+
+
+def load_models(models: Sequence[str | Path]) -> list[ServedModel]:
+    """Load the models to serve and return a registry entry for each.
+
+    ``NAME=FOLDER`` names a model; without a name it is that of the folder.
+    """
+    pairs = [_parse_model(str(model)) for model in models]
+    names = [name for name, _ in pairs]
     duplicate = next((name for name in names if names.count(name) > 1), None)
     if duplicate is not None:
-        raise ConfigError(f"two models are called {duplicate}. Rename the folder of one of them.")
-    return [
-        ServedModel(name, folder, Predictor.load(folder))
-        for name, folder in zip(names, folders, strict=True)
-    ]
+        raise ConfigError(f"two models are called {duplicate}. Rename one of them: NAME=FOLDER.")
+    return [ServedModel.load(name, folder) for name, folder in pairs]
+
+
+def stamp_of(folder: Path) -> Stamp | None:
+    """Return what changes when a model is saved into a folder; None if the folder has no model."""
+    try:
+        status = (folder / CONFIG).stat()
+    except OSError:
+        return None
+    return status.st_ino, status.st_size, status.st_mtime_ns
+
+
+def _parse_model(argument: str) -> tuple[str, Path]:
+    name, equals, folder = argument.partition("=")
+    if not equals or Path(argument).exists():
+        path = Path(argument)
+        return path.resolve().name, path
+    if not name or "/" in name:
+        raise ConfigError(f"{argument}: expected NAME=FOLDER, with a name without slashes.")
+    return name, Path(folder)

@@ -35,6 +35,8 @@ class Limits:
     """Time to compute the result of a request."""
     body_seconds: float = 10.0
     """Time to receive a request body."""
+    threads: int = 0
+    """Predictions computed in parallel by a model; 0 for one less than the usable cores."""
 
 
 class TextRequest(BaseModel):

@@ -1,17 +1,20 @@
-"""The server process: listening socket, signals and graceful shutdown, on top of uvicorn."""
+"""The server process: listening sockets, TLS, signals and graceful shutdown, on top of uvicorn."""
 
 import asyncio
 import ctypes
+import logging
+import signal
 import socket
 import struct
 import sys
+import threading
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from time import monotonic
 from types import FrameType
-from typing import cast
+from typing import Any, cast
 
 import uvicorn
 from starlette.applications import Starlette
@@ -19,7 +22,13 @@ from starlette.applications import Starlette
 from lamatext.errors import ConfigError
 from lamatext.serve.connection_limits import ConnectionLimits, ConnectionTable, LimitedProtocol
 from lamatext.serve.middleware import ServerState
+from lamatext.serve.tls import TlsFiles
+from lamatext.serve.workers import Supervisor, WorkerContext
+from lamatext.views.formatting import terminal_text
 
+log = logging.getLogger("lamatext.serve")
+
+STARTUP_FAILURE = 3
 LAST_REQUESTS = 1.0  # seconds during shutdown in which open connections may send a request
 BACKLOG = 2048  # connections that the operating system accepts before the server does
 RESERVED_DESCRIPTORS = 64  # open files of the server besides its connections
@@ -29,35 +38,77 @@ SO_ATTACH_FILTER = 26  # on Linux; the socket module does not define it
 DROP_SYN = [(0x30, 0, 0, 13), (0x45, 0, 1, 0x02), (0x06, 0, 0, 0), (0x06, 0, 0, 0xFFFFFFFF)]
 
 
-def run_server(
-    app: Starlette,
+def run_server(  # noqa: PLR0913 - where and how to serve
+    make_app: Callable[[WorkerContext | None], Starlette],
     *,
     host: str,
     port: int,
+    workers: int = 1,
     drain: float = 1.0,
     limits: ConnectionLimits | None = None,
+    tls: TlsFiles | None = None,
     on_start: Callable[[int], None] = lambda _: None,
-) -> None:
-    """Run the server process until it receives SIGINT or SIGTERM, without logging requests.
+) -> int:
+    """Run the server until it receives SIGINT or SIGTERM, and return the exit status.
+
+    SIGHUP reloads the models and the certificate and opens the access log again.
 
     Args:
-        app: the application from ``create_app``.
+        make_app: creates the application with ``create_app``, in each worker process; its argument
+            is None if there is only one process.
         host: the address to listen on.
         port: the port to listen on; 0 for any free one.
+        workers: number of processes.
         drain: seconds after the signal during which new connections are still accepted.
-        limits: limits on connections; None for the defaults. Fewer connections are accepted if
-            the process may not open enough files.
-        on_start: called with the port once the socket is listening.
+        limits: limits on the connections of all workers together; None for the defaults. Fewer
+            connections are accepted if a process may not open enough files.
+        tls: certificate and key; None for HTTP without encryption.
+        on_start: called with the port once the server is listening.
     """
-    limits = limits or ConnectionLimits()
+    limits = (limits or ConnectionLimits()).share_of(workers)
     limits = replace(limits, connections=possible_connections(limits.connections))
-    config = server_config(app, limits)
-    listener = open_listener(host, port, backlog=min(BACKLOG, limits.connections))
-    on_start(listener.getsockname()[1])
-    DrainingServer(config, app.state.server, drain=drain).run([listener])
+    backlog = min(BACKLOG, limits.connections)
+    _show_log()
+
+    def serve(app: Starlette, listener: socket.socket, worker: WorkerContext | None) -> None:
+        config = server_config(app, limits, backlog)
+        DrainingServer(config, app.state.server, drain=drain, tls=tls, worker=worker).run(
+            [listener]
+        )
+
+    if workers == 1:
+        app = make_app(None)
+        listener = open_listener(host, port, backlog=backlog)
+        on_start(listener.getsockname()[1])
+        serve(app, listener, None)
+        return 0
+    listeners = open_listeners(host, port, workers, backlog=backlog)
+    found_port = listeners[0].getsockname()[1]
+    return Supervisor(
+        listeners,
+        lambda worker: serve(make_app(worker), worker.listener, worker),
+        lambda: on_start(found_port),
+    ).run()
 
 
-def server_config(app: Starlette, limits: ConnectionLimits) -> uvicorn.Config:
+def _show_log() -> None:
+    """Show the log of the server (reloads, restarted workers, failures) on stderr."""
+    log.setLevel(logging.INFO)
+    if not log.handlers:
+        handler = logging.StreamHandler()
+        handler.setFormatter(_TerminalFormatter("lamatext: %(message)s"))
+        log.addHandler(handler)
+    log.propagate = False
+
+
+class _TerminalFormatter(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        return terminal_text(super().format(record))
+
+
+def server_config(
+    app: Starlette, limits: ConnectionLimits, backlog: int = BACKLOG
+) -> uvicorn.Config:
     """Return the configuration of the uvicorn server, whose connections have limits."""
     protocol = partial(LimitedProtocol, ConnectionTable(limits))
     return uvicorn.Config(
@@ -69,6 +120,7 @@ def server_config(app: Starlette, limits: ConnectionLimits) -> uvicorn.Config:
         proxy_headers=False,  # the client's address is never used
         timeout_keep_alive=cast("int", limits.idle_seconds),  # a float works as well
         ws="none",
+        backlog=backlog,
     )
 
 
@@ -99,13 +151,67 @@ class DrainingServer(uvicorn.Server):
     open connections still send, and exits. A second signal makes it exit at once.
     """
 
-    def __init__(self, config: uvicorn.Config, state: ServerState, *, drain: float) -> None:
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        state: ServerState,
+        *,
+        drain: float,
+        tls: TlsFiles | None = None,
+        worker: WorkerContext | None = None,
+    ) -> None:
         super().__init__(config)
-        self.state, self.drain = state, drain
+        self.state, self.drain, self.tls, self.worker = state, drain, tls, worker
         self.drained_at = float("inf")
+        self.reloads: set[asyncio.Task[None]] = set()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start the application and listen on the sockets."""
+        await self.lifespan.startup()
+        if self.lifespan.should_exit:
+            sys.exit(STARTUP_FAILURE)
+        loop = asyncio.get_running_loop()
+        self.servers = [
+            await loop.create_server(
+                self._protocol, sock=listener, backlog=self.config.backlog, **self._tls_options()
+            )
+            for listener in sockets or []
+        ]
+        if hasattr(signal, "SIGHUP") and threading.current_thread() is threading.main_thread():
+            loop.add_signal_handler(signal.SIGHUP, self._reload)
+        if self.worker is not None:
+            loop.add_reader(self.worker.supervisor, self._stop_without_supervisor)
+            self.worker.on_ready()
+        self.started = True
+
+    def _tls_options(self) -> dict[str, Any]:
+        if self.tls is None:
+            return {}
+        return {"ssl": self.tls.context, "ssl_handshake_timeout": self.tls.handshake_seconds}
+
+    def _reload(self) -> None:
+        """Reload the models and the certificate, and open the access log again, after SIGHUP."""
+        application = cast("Starlette", self.config.app)
+        try:
+            if self.tls is not None:
+                self.tls.load()
+            if application.state.access_log is not None:
+                application.state.access_log.reopen()
+        except ConfigError as error:
+            log.error("%s", error)
+        reload = asyncio.get_running_loop().create_task(application.state.registry.reload())
+        self.reloads.add(reload)
+        reload.add_done_callback(self.reloads.discard)
+
+    def _stop_without_supervisor(self) -> None:
+        assert self.worker is not None
+        asyncio.get_running_loop().remove_reader(self.worker.supervisor)
+        self.handle_exit(signal.SIGTERM, None)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002 - uvicorn's
         """Start draining the server on the first signal; exit immediately on the second."""
+        if self.worker is not None and sig == signal.SIGINT:
+            return  # Ctrl-C reaches all processes; the supervisor stops its workers
         if not self.state.draining and self.started:
             self.state.draining = True
             self.drained_at = monotonic() + self.drain
@@ -125,7 +231,9 @@ class DrainingServer(uvicorn.Server):
         for listener in listeners:
             listener.close()
         for connection in accepted:
-            await asyncio.get_running_loop().connect_accepted_socket(self._protocol, connection)
+            await asyncio.get_running_loop().connect_accepted_socket(
+                self._protocol, connection, **self._tls_options()
+            )
         deadline = monotonic() + LAST_REQUESTS
         while self.server_state.connections and monotonic() < deadline and not self.force_exit:
             await asyncio.sleep(0.02)
@@ -147,6 +255,30 @@ def open_listener(host: str, port: int, *, backlog: int = BACKLOG) -> socket.soc
             f"cannot listen on {host}, port {port}: {error.strerror or error}. "
             "Choose another with --host and --port; --port 0 takes any free port."
         ) from error
+
+
+def open_listeners(host: str, port: int, count: int, *, backlog: int) -> list[socket.socket]:
+    """Open one listening socket per worker of the server, all on the same port.
+
+    The kernel distributes connections to sockets with ``SO_REUSEPORT``. Without it, the workers
+    share one socket.
+    """
+    first = open_listener(host, port, backlog=backlog)  # fails if another program has the port
+    if sys.platform != "linux":
+        return [first, *(first.dup() for _ in range(count - 1))]
+    address = first.getsockname()
+    first.close()
+    listeners = []
+    for _ in range(count):
+        listener = socket.socket(first.family)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        if first.family == socket.AF_INET6:
+            listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        listener.bind(address)
+        listener.listen(backlog)
+        listeners.append(listener)
+    return listeners
 
 
 def drain_backlog(listener: socket.socket) -> list[socket.socket]:

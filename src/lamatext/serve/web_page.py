@@ -1,6 +1,5 @@
 """Routes of the web page: its static files, and the models that it runs in JavaScript."""
 
-from collections.abc import Sequence
 from pathlib import Path
 
 from starlette.exceptions import HTTPException
@@ -10,17 +9,17 @@ from starlette.routing import Route
 
 from lamatext.errors import ModelError
 from lamatext.saved.format import WEIGHTS, ngrams_file
-from lamatext.serve.registry import ServedModel
+from lamatext.serve.registry import ModelRegistry
 from lamatext.serve.schemas import json_response
 from lamatext.views.static_files import MEDIA_TYPES, static_files
-from lamatext.views.web_model import describe_model, model_summary, runs_in_page
+from lamatext.views.web_model import describe_model
 
 REVALIDATE = {"Cache-Control": "no-cache"}
 
 
-def web_page_routes(models: Sequence[ServedModel]) -> list[Route]:
+def web_page_routes(registry: ModelRegistry) -> list[Route]:
     """Return the Starlette routes of the web page."""
-    handlers = WebPageHandlers(models)
+    handlers = WebPageHandlers(registry)
     return [
         Route("/", handlers.index),
         Route("/static/{name}", handlers.static_file),
@@ -33,17 +32,9 @@ def web_page_routes(models: Sequence[ServedModel]) -> list[Route]:
 class WebPageHandlers:
     """Request handlers of the web page: HTML, static files, model descriptions and tensors."""
 
-    def __init__(self, models: Sequence[ServedModel]) -> None:
-        self.folders = {model.name: model.folder for model in models}
-        self.models = [
-            {
-                "name": model.name,
-                "labels": model.labels,
-                "runs_in_page": runs_in_page(model.folder),
-                **model_summary(model.folder),
-            }
-            for model in models
-        ]
+    def __init__(self, registry: ModelRegistry) -> None:
+        self.registry = registry
+        self.folders = {model.name: model.folder for model in registry.models}
 
     async def index(self, _: Request) -> Response:
         """Serve the HTML of the web page at ``GET /``."""
@@ -55,7 +46,17 @@ class WebPageHandlers:
 
     async def model_list(self, _: Request) -> Response:
         """Serve the names and labels of all models to the web page at ``GET /models``."""
-        return json_response(self.models, REVALIDATE)
+        models = [
+            {
+                "name": model.name,
+                "version": model.version,
+                "hash": model.hash,
+                "labels": model.labels,
+                **model.page_facts,
+            }
+            for model in self.registry.models
+        ]
+        return json_response(models, REVALIDATE)
 
     def model_description(self, request: Request) -> Response:
         """Serve a model's JSON description to the web page at ``GET /models/NAME``."""

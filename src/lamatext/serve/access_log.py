@@ -1,0 +1,68 @@
+"""Access log of the server: one JSON object per request, without its texts unless asked for."""
+
+import json
+import os
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+
+from starlette.types import Scope
+
+from lamatext.errors import ConfigError
+
+STDOUT = "-"
+MAX_PATH = 200  # characters of a path that are logged
+FIELDS = "lamatext.access_log"  # key of the ASGI scope under which a handler leaves its fields
+
+
+class AccessLog:
+    """An access log file in JSON lines; several processes may append to it.
+
+    Args:
+        path: the file to append to; ``-`` for stdout.
+        texts: whether to log the texts of the requests.
+    """
+
+    def __init__(self, path: str, *, texts: bool = False) -> None:
+        self.path, self.texts = path, texts
+        self._file = self._open()
+
+    def reopen(self) -> None:
+        """Open the access log again, after it was renamed to rotate it."""
+        old, self._file = self._file, self._open()
+        if self.path != STDOUT:
+            os.close(old)
+
+    def write(self, scope: Scope, status: int, seconds: float) -> None:
+        """Append a completed request to the access log; a full disk does not fail the request."""
+        client = scope.get("client")
+        moment = datetime.fromtimestamp(time.time(), UTC)
+        entry = {
+            "time": moment.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+            "client": client[0] if client else None,
+            "method": scope["method"],
+            "path": scope["path"][:MAX_PATH],
+            "status": status,
+            "seconds": round(seconds, 6),
+            **scope.get(FIELDS, {}),
+        }
+        with suppress(OSError):
+            os.write(self._file, json.dumps(entry).encode() + b"\n")
+
+    def describe(self, scope: Scope, identity: dict[str, str], texts: Sequence[str]) -> None:
+        """Add the model and the texts of a request to its entry in the access log."""
+        scope[FIELDS] = {**identity, "texts": len(texts)}
+        if self.texts:
+            scope[FIELDS]["input"] = [*texts]
+
+    def _open(self) -> int:
+        if self.path == STDOUT:
+            return 1
+        try:
+            return os.open(Path(self.path), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o640)
+        except OSError as error:
+            raise ConfigError(
+                f"--access-log {self.path}: cannot be written: {error.strerror}."
+            ) from error

@@ -6,7 +6,8 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from statistics import median
@@ -18,6 +19,7 @@ import numpy as np
 from benchmarks.comparison import Comparison, SkippedError
 from benchmarks.http_load import Load, LoadResult
 from lamatext.errors import DataError
+from lamatext.runtime.parallel import usable_cores
 from lamatext.runtime.predictor import Predictor
 from lamatext.saved.format import VOCAB
 
@@ -79,6 +81,60 @@ def measure_server(model: Path, words: int, seconds: float, *, rounds: int) -> l
     ]
 
 
+def measure_workers(*, seconds: float = 4.0, rounds: int = 5) -> list[Comparison]:
+    """Measure the peak of the server with several worker processes against that of one.
+
+    The load generators, as many as there are workers, run on the same machine. The number of
+    workers is doubled up to the number of cores, and is at least 2.
+
+    Args:
+        seconds: duration of each load.
+        rounds: alternations of the numbers of workers.
+    """
+    counts = [2**power for power in range(1, max(2, usable_cores().bit_length()))]
+    with TemporaryDirectory() as folder:
+        model = train_model(Path(folder) / "model")
+        return [
+            comparison
+            for words in WORDS
+            for comparison in _measure_workers(model, words, (seconds, rounds), counts)
+        ]
+
+
+def _measure_workers(
+    model: Path, words: int, duration: tuple[float, int], counts: Sequence[int]
+) -> Iterator[Comparison]:
+    """Yield the comparison of each number of workers with one worker, at one text length."""
+    texts, (seconds, rounds) = synthetic_texts(model, words), duration
+    with ExitStack() as stack:
+        ports = {
+            count: stack.enter_context(running_server(model, "--workers", str(count)))[0]
+            for count in (1, *counts)
+        }
+        peaks: dict[int, list[float]] = {count: [] for count in ports}
+        for _ in range(rounds + 1):  # warm-up first
+            for count, port in ports.items():
+                load = Load(port, texts, seconds, CONNECTIONS // max(counts))
+                peaks[count].append(_peak(load, generators=max(counts)))
+    for count in counts:
+        yield Comparison.throughput(
+            f"{count} workers, 1 worker, {words} words",
+            (peaks[count][1:], peaks[1][1:]),
+            "texts/s",
+            details={"connections": CONNECTIONS, "load generators": max(counts)},
+        )
+
+
+def _peak(load: Load, *, generators: int) -> float:
+    """Return the requests per second that the server answers to several load generators."""
+    with ThreadPoolExecutor(generators) as threads:
+        results = [*threads.map(generate_load, [load] * generators)]
+    errors = sum(sum(result.errors.values()) for result in results)
+    if errors:
+        raise RuntimeError(f"{errors} requests failed: {results}")
+    return sum(result.requests / result.seconds for result in results)
+
+
 def train_model(folder: Path) -> Path:
     """Train a model of the default recipe for one epoch, to be served, and save it."""
     from lamatext.classifier import TextClassifier
@@ -124,9 +180,9 @@ def generate_load(load: Load) -> LoadResult:
 
 
 @contextmanager
-def running_server(model: Path) -> Iterator[tuple[int, "subprocess.Popen[str]"]]:
+def running_server(model: Path, *options: str) -> Iterator[tuple[int, "subprocess.Popen[str]"]]:
     """Start ``lamatext serve`` in its own process and yield its port and the process."""
-    command = [sys.executable, "-m", "lamatext", "serve", str(model), "--port", "0"]
+    command = [sys.executable, "-m", "lamatext", "serve", str(model), "--port", "0", *options]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         try:
             assert process.stderr is not None

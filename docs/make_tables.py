@@ -1,4 +1,4 @@
-"""Fill the generated tables of docs/performance.md from the records of the benchmarks.
+"""Fill the generated tables of the documentation from the records of the benchmarks.
 
 python -m docs.make_tables
 """
@@ -10,14 +10,18 @@ from typing import Any
 
 from benchmarks.__main__ import BENCHMARKS, RECORDS
 
-PAGE = Path(__file__).parent / "performance.md"
+PAGES = [Path(__file__).parent / name for name in ("performance.md", "production.md")]
 
 
 def fill_tables(page: str) -> str:
-    """Return the page of performance with its tables generated anew from the records."""
+    """Return a page of the documentation with its tables generated anew from the records."""
     records = {name: json.loads((RECORDS / f"{name}.json").read_text()) for name in BENCHMARKS}
     steps = {record["metric"]: record["details"] for record in records["training_step"]}
-    for name, table in (("results", results_table(records)), ("parts", parts_table(steps))):
+    tables = {
+        "results": results_table(records),
+        "parts": parts_table(steps),
+    }
+    for name, table in tables.items():
         block = f"<!-- begin: {name} -->\n{table}\n<!-- end: {name} -->"
         page = re.sub(
             rf"<!-- begin: {name} -->.*<!-- end: {name} -->",
@@ -66,5 +70,21 @@ def parts_table(steps: dict[str, Any]) -> str:
     return "\n".join((*lines, f"| total | {totals} |"))
 
 
+def workers_table(records: list[dict[str, Any]]) -> str:
+    """Return the table of the server's throughput by number of workers and length of the texts."""
+    lines = [
+        "| workers, words per text | texts/s | with 1 worker | ratio | quartiles |",
+        "|---|--:|--:|--:|--:|",
+    ]
+    lines += [
+        f"| {record['metric'].replace(' workers, 1 worker', '')} | {_number(record['ours'])} "
+        f"| {_number(record['baseline'])} | {record['value']:.2f} "
+        f"| {record['low']:.2f}–{record['high']:.2f} |"
+        for record in records
+    ]
+    return "\n".join([*lines, "", f"Measured on: {records[0]['device']}; the load generators too."])
+
+
 if __name__ == "__main__":
-    PAGE.write_text(fill_tables(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+    for path in PAGES:
+        path.write_text(fill_tables(path.read_text(encoding="utf-8")), encoding="utf-8")

@@ -89,7 +89,13 @@ def open_page(chromium: Browser) -> Iterator[Open]:
     errors: list[str] = []
     contexts = []
 
-    def open_page(address: str, *, dark: bool = False, phone: bool = False) -> Page:
+    def open_page(
+        address: str,
+        *,
+        dark: bool = False,
+        phone: bool = False,
+        wait_for: str = "#actions:not([hidden])",
+    ) -> Page:
         context = chromium.new_context(
             color_scheme="dark" if dark else "light",
             viewport={"width": 390, "height": 844} if phone else {"width": 1100, "height": 900},
@@ -112,7 +118,7 @@ def open_page(chromium: Browser) -> Iterator[Open]:
             ),
         )
         page.goto(address)
-        page.wait_for_selector("#actions:not([hidden])")
+        page.wait_for_selector(wait_for)
         return page
 
     yield open_page

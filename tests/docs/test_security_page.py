@@ -3,7 +3,6 @@
 import re
 from pathlib import Path
 
-from lamatext import Predictor
 from lamatext.serve.app import create_app
 from lamatext.serve.middleware import PUBLIC_FOLDER, PUBLIC_PATHS
 from lamatext.serve.registry import ServedModel
@@ -14,7 +13,7 @@ PAGE = (ROOT / "SECURITY.md").read_text(encoding="utf-8")
 
 
 def test_the_page_lists_every_route_and_whether_it_needs_the_key() -> None:
-    served = ServedModel("model", MODEL, Predictor.load(MODEL))
+    served = ServedModel.load("model", MODEL)
     rows = re.findall(r"^\| (`/.*?) \| (yes|no) \|", PAGE, re.MULTILINE)
     keys = {path: key for paths, key in rows for path in re.findall(r"`(/[^`]*)`", paths)}
 

@@ -1,10 +1,15 @@
-"""The generated tables of the page of performance are current."""
+"""The generated tables of the documentation are current."""
 
-from docs.make_tables import PAGE, fill_tables, parts_table
+from pathlib import Path
+
+import pytest
+
+from docs.make_tables import PAGES, fill_tables, parts_table
 
 
-def test_the_tables_are_current() -> None:
-    page = PAGE.read_text(encoding="utf-8")
+@pytest.mark.parametrize("path", PAGES, ids=[path.stem for path in PAGES])
+def test_the_tables_are_current(path: Path) -> None:
+    page = path.read_text(encoding="utf-8")
 
     assert fill_tables(page) == page, "Outdated tables. Run: python -m docs.make_tables"
 

@@ -1,3 +1,4 @@
+import re
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -81,3 +82,29 @@ def check_all(operation: Any, mode: Any) -> None:
 
     with suppress(Unsatisfiable):  # a route without parameters has no invalid requests
         check()
+
+
+def test_the_documentation_page_lists_every_route_and_loads_nothing_from_elsewhere(
+    client: TestClient,
+) -> None:
+    response = client.get("/docs")
+
+    page = response.text
+    assert response.headers["content-type"] == "text/html; charset=utf-8"
+    for path in client.get("/openapi.json").json()["paths"]:
+        assert f"{path}</code></h2>" in page
+    assert "one of reviews, plain" in page
+    assert f"characters: at most {LIMITS.characters}" in page
+    assert "https://" not in page
+    for link in re.findall(r'(?:src|href)="(static/[^"]+)"', page):
+        assert client.get(f"/{link}").status_code == 200
+
+
+def test_the_documentation_of_a_server_with_a_key_is_public_and_names_no_model(
+    folder: Path,
+) -> None:
+    with TestClient(create_app(load_models([folder]), api_key="secret")) as client:
+        page = client.get("/docs").text
+
+    assert "This server requires an API key" in page
+    assert "one of reviews" not in page

@@ -72,7 +72,9 @@ def run(  # noqa: PLR0913 - one argument per option of the command
     log_texts: Annotated[
         bool, typer.Option("--log-texts", help="Write the texts to the access log, too.")
     ] = False,
-    page: Annotated[bool, typer.Option(help="Serve the web page at /.")] = True,
+    page: Annotated[
+        bool, typer.Option(help="Serve the web page at / and the API documentation at /docs.")
+    ] = True,
     open_: Annotated[bool, typer.Option("--open", help="Open the web page in a browser.")] = False,
     drain: Annotated[
         float,
@@ -148,7 +150,7 @@ def run(  # noqa: PLR0913 - one argument per option of the command
 
     def announce(port: int) -> None:
         address = f"{'https' if tls else 'http'}://{f'[{host}]' if ':' in host else host}:{port}"
-        _announce(models, address, f"{address}/{'' if page else 'docs'}", open_page=open_)
+        _announce(models, address, f"{address}/{'' if page else 'openapi.json'}", open_page=open_)
 
     with TemporaryDirectory() as metrics_folder:
 

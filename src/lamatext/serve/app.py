@@ -1,7 +1,7 @@
 """The server's HTTP routes, as a Starlette application.
 
 POST /predict   POST /explain   GET /openapi.json   GET /healthz   GET /readyz   GET /metrics
-GET / is the web page (see ``web_page.py``).
+GET / is the web page, GET /docs the API documentation (see ``web_page.py``).
 """
 
 import asyncio
@@ -82,7 +82,10 @@ def create_app(  # noqa: PLR0913 - one argument per option of the server
 
     routes = [*handlers.routes(), Route("/openapi.json", openapi)]
     if page:
-        routes += web_page_routes(handlers.registry)
+        # The page needs no key, so it does not name the models of a server that requires one.
+        names = [] if api_key else [model.name for model in models]
+        public = openapi_document(limits, names, secured=bool(api_key))
+        routes += web_page_routes(handlers.registry, public)
     middleware = [
         Middleware(
             RequestMiddleware,

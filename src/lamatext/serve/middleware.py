@@ -27,7 +27,7 @@ SECURITY_HEADERS = {
 }
 RAW_HEADERS = [(name.lower().encode(), value.encode()) for name, value in SECURITY_HEADERS.items()]
 METHODS = {"GET", "HEAD", "POST", "OPTIONS"}  # any other is counted as "other"
-PUBLIC_PATHS = ("/", "/healthz", "/readyz")  # need no API key
+PUBLIC_PATHS = ("/", "/docs", "/healthz", "/readyz")  # need no API key
 PUBLIC_FOLDER = "/static/"
 LOOPBACK_HOSTS = frozenset({"localhost", "127.0.0.1", "[::1]"})
 ANY_ADDRESS = ("", "0.0.0.0", "::")  # these listen on all addresses of the machine

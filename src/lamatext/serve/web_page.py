@@ -1,6 +1,8 @@
-"""Routes of the web page: its static files, and the models that it runs in JavaScript."""
+"""Routes of the web page (static files, the models that it runs in JavaScript) and of ``/docs``."""
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -11,17 +13,29 @@ from lamatext.errors import ModelError
 from lamatext.saved.format import WEIGHTS, ngrams_file
 from lamatext.serve.registry import ModelRegistry
 from lamatext.serve.schemas import json_response
+from lamatext.views.api_docs import api_docs_page
 from lamatext.views.static_files import MEDIA_TYPES, static_files
 from lamatext.views.web_model import describe_model
 
 REVALIDATE = {"Cache-Control": "no-cache"}
 
 
-def web_page_routes(registry: ModelRegistry) -> list[Route]:
-    """Return the Starlette routes of the web page."""
+def web_page_routes(registry: ModelRegistry, document: Mapping[str, Any]) -> list[Route]:
+    """Return the Starlette routes of the web page and of the API documentation.
+
+    Args:
+        registry: the served models.
+        document: the OpenAPI document.
+    """
     handlers = WebPageHandlers(registry)
+    docs = api_docs_page(document)
+
+    async def docs_page(_: Request) -> Response:
+        return _text_response(docs, MEDIA_TYPES["html"])
+
     return [
         Route("/", handlers.index),
+        Route("/docs", docs_page),
         Route("/static/{name}", handlers.static_file),
         Route("/models", handlers.model_list),
         Route("/models/{name}", handlers.model_description),
@@ -85,6 +99,9 @@ class WebPageHandlers:
 def _file_response(name: str) -> Response:
     if name not in static_files():
         raise HTTPException(404, "there is no such file.")
-    media_type = MEDIA_TYPES[name.rpartition(".")[2]]
+    return _text_response(static_files()[name], MEDIA_TYPES[name.rpartition(".")[2]])
+
+
+def _text_response(content: str, media_type: str) -> Response:
     headers = {**REVALIDATE, "Content-Type": f"{media_type}; charset=utf-8"}
-    return Response(static_files()[name], headers=headers)
+    return Response(content, headers=headers)

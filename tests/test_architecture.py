@@ -12,7 +12,7 @@ import pytest
 SRC = Path(__file__).parents[1] / "src" / "lamatext"
 
 LAYERS = (
-    {"errors", "progress", "provenance", "settings", "metrics", "atomic_write"},
+    {"errors", "progress", "provenance", "settings", "metrics", "outliers", "atomic_write"},
     {"recipes", "data"},
     {"kernels", "ngrams"},
     {"nn", "explain"},

@@ -21,7 +21,13 @@ from lamatext.progress import SILENT, Progress
 from lamatext.provenance import versions
 from lamatext.recipes import resolve_recipe
 from lamatext.runtime.predictor import Predictor
-from lamatext.saved.model_io import SavedModel, load_model, load_network, save_model
+from lamatext.saved.model_io import (
+    SavedModel,
+    load_model,
+    load_network,
+    load_validation_statistics,
+    save_model,
+)
 from lamatext.saved.quantization import Storage
 from lamatext.settings import Recipe, did_you_mean, setting_names
 
@@ -207,6 +213,8 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
             },
             "versions": versions(),
         }
+        if trained.validation is not None:
+            self.facts_["validation"] = trained.validation.as_dict()
         self.metrics_: dict[str, Any] = {}
         if trained.architecture is not None:
             self.facts_["architecture"] = trained.architecture
@@ -380,6 +388,8 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
         return Predictor(
             TorchEngine(self.network_), self.encoder_, self.classes_, head, self.ngrams_,
             max_occlusions=max_occlusions(name),
+            threshold=self.facts_.get("unsure", {}).get("threshold"),
+            validation=load_validation_statistics(self.facts_),
         )  # fmt: skip
 
     def _check_fitted(self) -> None:

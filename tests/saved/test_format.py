@@ -178,7 +178,7 @@ BROKEN: dict[str, tuple[Callable[[Path], object], str]] = {
         lambda f: set_in(f, "recipe", "model", "classifier_width", value=7),
         "classifier.0.weight is",
     ),
-    "more labels": (lambda f: set_in(f, "labels", value=["a", "b", "c"]), "classifier.3.weight is"),
+    "more labels": (lambda f: set_in(f, "labels", value=["a", "b", "c"]), "validation.labels to"),
 }  # fmt: skip
 
 

@@ -67,6 +67,14 @@ def run(  # noqa: PLR0913 - one argument per option of the command
             "evaluate --target-accuracy --save` has stored. [default: every text gets a class]",
         ),
     ] = None,
+    outlier: Annotated[
+        bool,
+        typer.Option(
+            "--outlier",
+            help="Output how unusual each text is: outlier_score 0.99 is more unusual than 99 % of "
+            "the validation texts, and outlier is true from there.",
+        ),
+    ] = False,
     safe_csv: Annotated[
         bool,
         typer.Option(
@@ -90,7 +98,9 @@ def run(  # noqa: PLR0913 - one argument per option of the command
         predictor.require_threshold()
     if text is not None and out is None:
         top = len(predictor.classes_) if proba else top_k
-        _print_predictions(predictor, text, as_json=as_json, top=top, unsure=unsure)
+        _print_predictions(
+            predictor, text, as_json=as_json, top=top, unsure=unsure, outlier=outlier
+        )
         return
     reading = options.read_options(
         text_column,
@@ -101,7 +111,7 @@ def run(  # noqa: PLR0913 - one argument per option of the command
         separator=separator,
     )
     table, columns, batches = _open(model, source, text, reading)
-    shape: dict[str, Any] = {"top_k": top_k, "proba": proba, "unsure": unsure}
+    shape: dict[str, Any] = {"top_k": top_k, "proba": proba, "unsure": unsure, "outlier": outlier}
 
     def label(part: Iterable["pa.RecordBatch"]) -> Iterator["pa.RecordBatch"]:
         return predict_batches(predictor, part, columns, **shape)
@@ -211,19 +221,31 @@ def _visible_batch(batch: "pa.RecordBatch") -> "pa.RecordBatch":
 
 
 def _print_predictions(
-    predictor: "Predictor", texts: list[str], *, as_json: bool, top: int, unsure: str | None
+    predictor: "Predictor",
+    texts: list[str],
+    *,
+    as_json: bool,
+    top: int,
+    unsure: str | None,
+    outlier: bool,
 ) -> None:
+    from lamatext.outliers import outlier_json
+
     classes = [str(label) for label in predictor.classes_.tolist()]
-    rows = predictor.predict_proba(texts)
-    for text, row, is_unsure in zip(texts, rows, predictor.is_unsure(rows), strict=True):
+    assessed = predictor.assess(texts) if outlier else None
+    rows = predictor.predict_proba(texts) if assessed is None else assessed.probabilities
+    is_unsure = predictor.is_unsure(rows)
+    for number, (text, row) in enumerate(zip(texts, rows, strict=True)):
         ranked = sorted(zip(classes, row.tolist(), strict=True), key=lambda pair: -pair[1])
         probabilities = {name: round(p, 6) for name, p in ranked}
-        if unsure is not None and is_unsure:
+        if unsure is not None and is_unsure[number]:
             ranked[0] = (unsure, ranked[0][1])
+        score = {} if assessed is None else outlier_json(assessed.outlier_scores[number])
         if as_json:
             label, probability = ranked[0]
             prediction = {"text": text, "label": label, "probability": round(probability, 6)}
-            print(json.dumps({**prediction, "probabilities": probabilities}))
+            print(json.dumps({**prediction, "probabilities": probabilities, **score}))
         else:
-            shown = (f"{one_line(label)} {probability:.4f}" for label, probability in ranked[:top])
+            shown = [f"{one_line(label)} {probability:.4f}" for label, probability in ranked[:top]]
+            shown += [f"outlier score {score['outlier_score']:.4f}"] if score else []
             print("  ".join(shown))

@@ -7,7 +7,7 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
-from lamatext.data.token_ids import UNK, Ids, TokenIds
+from lamatext.data.token_ids import UNK, Ids, Indices, TokenIds
 from lamatext.data.tokenizer import Span, Tokenizer, encodable
 from lamatext.data.vocabulary import RareWords, Vocabulary
 from lamatext.errors import require
@@ -51,6 +51,11 @@ class TextEncoder:
     def encode_words(self, texts: Iterable[Sequence[str]]) -> TokenIds:
         """Encode texts that are already split into words as word ids."""
         return TokenIds.from_lists([self._ids(words) for words in texts])
+
+    def count_known(self, texts: Sequence[Sequence[str]]) -> Indices:
+        """Count the words of each text that are in the text encoder's vocabulary."""
+        is_known = self.vocabulary.ids.__contains__
+        return np.fromiter((sum(map(is_known, words)) for words in texts), np.int64, len(texts))
 
     def encode_with_spans(self, text: str) -> tuple[Ids, list[Span]]:
         """Encode one text and return its word ids with the character span of each word."""

@@ -7,11 +7,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lamatext.data.readers.table import join_columns
+from lamatext.outliers import OUTLIER
 from lamatext.runtime.engine import Floats
 from lamatext.runtime.predictor import Predictor
 
 
-def predict_batches(
+def predict_batches(  # noqa: PLR0913 - one argument per option of the table
     predictor: Predictor,
     batches: Iterable[pa.RecordBatch],
     text_columns: Sequence[str],
@@ -19,6 +20,7 @@ def predict_batches(
     top_k: int = 1,
     proba: bool = False,
     unsure: str | None = None,
+    outlier: bool = False,
 ) -> Iterator[pa.RecordBatch]:
     """Predict a label for each row of a table, batch by batch, and add the results as columns.
 
@@ -33,6 +35,7 @@ def predict_batches(
         proba: whether to add the probability of every label as ``p(LABEL)``.
         unsure: label of the texts whose largest probability is below the model's threshold; None
             gives every text a class.
+        outlier: whether to add ``outlier_score`` and ``outlier``, true for unusual texts.
     """
     if unsure is not None:
         predictor.require_threshold()
@@ -40,11 +43,18 @@ def predict_batches(
         names = list(batch.schema.names)
         parts = [batch.column(names.index(column)) for column in text_columns]
         texts = join_columns(parts).to_pylist()
-        probabilities = predictor.predict_proba(texts)
+        scores = None
+        if outlier:
+            probabilities, scores, *_ = predictor.assess(texts)
+        else:
+            probabilities = predictor.predict_proba(texts)
         columns = _prediction_columns(predictor, probabilities, top_k, proba)
         if unsure is not None:
             below = pa.array(predictor.is_unsure(probabilities))
             columns["label"] = pc.if_else(below, unsure, columns["label"])
+        if scores is not None:
+            columns["outlier_score"] = pa.array(np.round(scores, 6))
+            columns["outlier"] = pa.array(scores >= OUTLIER)
         for name in columns:
             names.append(_unused_name(name, names))
         yield pa.RecordBatch.from_arrays([*batch.columns, *columns.values()], names=names)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import chain, islice
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,7 @@ from lamatext.explain.contributions import Contributions, attention_contribution
 from lamatext.explain.explanation import Explanation
 from lamatext.explain.occlusion import MAX_OCCLUSIONS, max_occlusions, occlusion, occlusion_window
 from lamatext.ngrams.model import NgramModel
+from lamatext.outliers import ValidationStatistics, known_share, outlier_scores, text_evidence
 from lamatext.runtime.engine import Engine, EngineOutput, Floats
 from lamatext.runtime.parallel import parallel_map
 from lamatext.saved.format import load_config, saved_recipe
@@ -32,12 +33,23 @@ from lamatext.saved.model_io import (
     load_network,
     load_ngrams,
     load_tensors,
+    load_validation_statistics,
 )
 from lamatext.saved.onnx_export import WITHOUT_GRAPH
 from lamatext.saved.quantization import dequantize
 
+T = TypeVar("T")
 CHUNK = 256  # texts that are encoded and sorted by length together
 BATCH_WORDS = 2048  # tokens per engine call, padding included; larger batches leave the CPU cache
+
+
+class Assessments(NamedTuple):
+    """Probabilities and outlier scores of several texts, as a predictor computes them."""
+
+    probabilities: Floats  # (n, C)
+    outlier_scores: NDArray[np.float64]  # (n,) 0.99: more unusual than 99 % of validation texts
+    words: NDArray[np.int64]  # (n,)
+    unknown_words: NDArray[np.int64]  # (n,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +70,7 @@ class Predictor:
     ngrams: NgramModel | None = None  # its logits are added to the network's
     max_occlusions: int = MAX_OCCLUSIONS  # texts that explaining one text by occlusion may cost
     threshold: float | None = None  # smallest probability of a label that the model is sure of
+    validation: ValidationStatistics | None = None  # reference of outlier scores
 
     @classmethod
     def load(cls, folder: str | PathLike[str]) -> "Predictor":
@@ -70,7 +83,10 @@ class Predictor:
         recipe = saved_recipe(folder, config)
         classes = np.array(config["labels"])
         encoder = load_encoder(folder, config, recipe)
-        threshold = config.get("unsure", {}).get("threshold")
+        reference: dict[str, Any] = {
+            "threshold": config.get("unsure", {}).get("threshold"),
+            "validation": load_validation_statistics(config),
+        }
         if recipe.model.name not in WITHOUT_GRAPH:
             from lamatext.runtime.onnx_engine import OnnxEngine
 
@@ -79,7 +95,7 @@ class Predictor:
             head = ClassifierHead.from_tensors(dequantize(last))
             ngrams = load_ngrams(folder, config, recipe)
             engine = OnnxEngine(recipe.model, tensors)
-            return cls(engine, encoder, classes, head, ngrams, threshold=threshold)
+            return cls(engine, encoder, classes, head, ngrams, **reference)
         require("torch", extra="train", purpose=f"the model {recipe.model.name}")
         from lamatext.runtime.torch_engine import TorchEngine
 
@@ -90,7 +106,7 @@ class Predictor:
             classes,
             ngrams=model.ngrams,
             max_occlusions=max_occlusions(recipe.model.name),
-            threshold=threshold,
+            **reference,
         )
 
     def predict(self, texts: Iterable[str], *, unsure: object = None) -> NDArray[np.generic]:
@@ -138,6 +154,21 @@ class Predictor:
         The shape is (n, C), with the columns in the order of ``classes_``.
         """
         return softmax(self.logits(texts))
+
+    def assess(self, texts: Iterable[str]) -> Assessments:
+        """Return the predictor's probabilities of each text together with its outlier score.
+
+        Raises:
+            ModelError: the model was saved without statistics of its validation texts.
+        """
+        if self.validation is None:
+            raise ModelError(
+                "this model has no statistics of its validation texts, which outlier scores and "
+                "drift need. Train it again with this version."
+            )
+        parts = _map_chunks(self._assess_chunk, texts) or [self._assess_chunk([])]
+        columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
+        return Assessments(*columns)
 
     def transform(self, texts: Iterable[str]) -> Floats:
         """Return the predictor's text embeddings, flattened to one vector per text.
@@ -195,6 +226,31 @@ class Predictor:
         if isinstance(self.encoder, TextEncoder):
             return self.logits_of_words([self.encoder.tokenizer.words(text) for text in texts])
         return self._network_logits(self.encoder.encode(texts))
+
+    def _assess_chunk(self, texts: list[str]) -> Assessments:
+        """Assess one chunk of texts; each part of the predictor's model runs once."""
+        assert self.validation is not None
+        check_texts(texts)
+        ngrams, base = None, None
+        words = unknown = np.zeros(len(texts), np.int64)
+        if isinstance(self.encoder, TextEncoder):
+            tokens = [self.encoder.tokenizer.words(text) for text in texts]
+            words = np.fromiter(map(len, tokens), np.int64, len(texts))
+            unknown = words - self.encoder.count_known(tokens)
+            network = self._network_logits(self.encoder.encode_words(tokens))
+            if self.ngrams is not None:
+                ngrams, base = self.ngrams.logits(tokens), self.ngrams.base
+            known = known_share(words, unknown)
+        else:
+            network = self._network_logits(self.encoder.encode(texts))
+            known = np.ones(len(texts), np.float32)
+        evidence = text_evidence(network, ngrams, base, known)
+        return Assessments(
+            probabilities=softmax(network if ngrams is None else network + ngrams),
+            outlier_scores=outlier_scores(evidence, self.validation.evidence),
+            words=words,
+            unknown_words=unknown,
+        )
 
     def _embeddings(self, texts: list[str]) -> Floats:
         check_texts(texts)
@@ -282,7 +338,7 @@ def softmax(logits: Floats) -> Floats:
     return probabilities
 
 
-def _map_chunks(work: Callable[[list[str]], Floats], texts: Iterable[str]) -> list[Floats]:
+def _map_chunks(work: Callable[[list[str]], T], texts: Iterable[str]) -> list[T]:
     """Apply a function to the predictor's input texts in chunks, using parallel threads."""
     if isinstance(texts, list) and len(texts) < CHUNK:
         return [work(texts)] if texts else []

@@ -1,5 +1,6 @@
 """JSON types of the sections in ``config.json`` and ``metrics.json``, checked before their use."""
 
+import math
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import datetime
@@ -7,6 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from lamatext.errors import ModelError
+from lamatext.outliers import STEPS
 
 _LIMIT = 1 << 63  # a larger whole number cannot be formatted as a float
 
@@ -31,6 +33,7 @@ def _is_time(value: object) -> bool:
 
 
 NUMBER = _JsonType("a number", _is_number)
+FINITE = _JsonType("a finite number", lambda v: _is_number(v) and math.isfinite(v))  # type: ignore[arg-type]
 FRACTION = _JsonType("a number from 0 to 1", lambda v: _is_number(v) and 0 <= v <= 1)  # type: ignore[operator]
 COUNT = _JsonType(
     "a whole number of at least 0", lambda v: _is_number(v) and isinstance(v, int) and v >= 0
@@ -72,6 +75,7 @@ _TEST: _Fields = {
     "calibration_error": NUMBER,
     "texts": COUNT,
 }
+_VALIDATION: _Fields = {"texts": COUNT, "words": COUNT, "unknown_words": COUNT}
 _UNSURE: _Fields = {
     "threshold": FRACTION,
     "target_accuracy": FRACTION,
@@ -111,10 +115,28 @@ def check_config_types(path: Path, config: Mapping[str, Any]) -> None:
     _check_layout(path, config.get("data", {}).get("layout"))
     for name, count in config.get("parameters", {}).items():
         _check_type(path, f"parameters.{name}", count, COUNT)
+    if "validation" in config:
+        _check_validation(path, config["validation"], len(config["labels"]))
     if "unsure" in config:
         _check_fields(path, "unsure", config["unsure"], _UNSURE)
     if config.get("training"):
         _check_fields(path, "training", config["training"], _TRAINING)
+
+
+def _check_validation(path: Path, section: object, labels: int) -> None:
+    """Check the JSON types of the validation statistics, the reference of outlier scores."""
+    _check_fields(path, "validation", section, _VALIDATION)
+    assert isinstance(section, dict)
+    for name, item, size in (("labels", COUNT, labels), ("evidence", FINITE, STEPS + 1)):
+        values = section.get(name)
+        if (
+            not isinstance(values, list)
+            or len(values) != size
+            or not all(map(item.matches, values))
+        ):
+            raise _wrong_type(path, f"validation.{name}", f"a list of {size} numbers", values)
+    if sorted(section["evidence"]) != section["evidence"]:
+        raise _wrong_type(path, "validation.evidence", "ascending", section["evidence"])
 
 
 def check_metrics_types(path: Path, metrics: Mapping[str, Any]) -> None:

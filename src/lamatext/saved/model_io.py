@@ -20,6 +20,7 @@ from lamatext.data.tokenizer import make_tokenizer
 from lamatext.data.vocabulary import Vocabulary
 from lamatext.errors import ModelError, require
 from lamatext.ngrams.model import NgramModel
+from lamatext.outliers import ValidationStatistics
 from lamatext.saved.format import (
     CARD,
     CONFIG,
@@ -251,6 +252,11 @@ def load_ngrams(folder: Path, config: Config, recipe: Recipe) -> NgramModel | No
         )
     except ValueError as error:
         raise ModelError(f"{path}: {error}. Copy the folder again.") from error
+
+
+def load_validation_statistics(config: Config) -> ValidationStatistics | None:
+    """Return the validation statistics in a saved model's config; None if it has none."""
+    return ValidationStatistics.from_dict(config["validation"]) if "validation" in config else None
 
 
 def _write_encoder(folder: Path, model: SavedModel) -> None:

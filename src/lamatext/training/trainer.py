@@ -15,13 +15,19 @@ from lamatext.data.cache import fingerprint
 from lamatext.data.dataset import Dataset
 from lamatext.data.labels import ClassIndices, Label, LabelEncoder
 from lamatext.data.splits import Split, hold_out_validation
-from lamatext.data.text_encoder import Encoder
+from lamatext.data.text_encoder import Encoder, TextEncoder
 from lamatext.data.token_ids import Indices
 from lamatext.data.tokenizer import TokenizedTexts, Tokenizer
 from lamatext.data.word_vectors import Vectors
 from lamatext.errors import ConfigError, DataError
 from lamatext.kernels.cpu_compilation import compile_cpu_kernels, cpu_kernels_are_compiled
 from lamatext.ngrams.model import NgramModel
+from lamatext.outliers import (
+    ValidationStatistics,
+    collect_statistics,
+    known_share,
+    text_evidence,
+)
 from lamatext.progress import SILENT, Progress
 from lamatext.saved.quantization import dequantize, quantize
 from lamatext.settings import RECURRENT, Recipe
@@ -45,6 +51,7 @@ class TrainedModel:
     best_epoch: int
     validation_accuracy: float
     scales: dict[str, float]  # calibration factors, already applied to the logits of each part
+    validation: ValidationStatistics | None = None  # reference of outlier scores and drift
     architecture: dict[str, object] | None = None  # of a pretrained encoder
 
 
@@ -205,7 +212,7 @@ def _train(
         compile_cpu_kernels()
     state = fit(network, train if lesson is None else lesson, validation, settings, progress)
     round_as_stored(network, recipe.storage)
-    ngrams, scales, accuracy = _finish(prepared, data, split, settings, progress)
+    ngrams, scales, accuracy, statistics = _finish(prepared, data, split, settings, progress)
     network.to("cpu").eval()
     round_as_stored(network, recipe.storage)  # calibration changed the last layer
     return TrainedModel(
@@ -217,6 +224,7 @@ def _train(
         best_epoch=state.best_epoch,
         validation_accuracy=state.best_accuracy if accuracy is None else accuracy,
         scales=scales,
+        validation=statistics,
         architecture=prepared.architecture,
     )
 
@@ -227,14 +235,15 @@ def _finish(
     split: Split,
     settings: LoopSettings,
     progress: Progress,
-) -> tuple[NgramModel | None, dict[str, float], float | None]:
+) -> tuple[NgramModel | None, dict[str, float], float | None, ValidationStatistics]:
     """Calibrate a trained network, together with an n-gram model that is fitted here if enabled.
 
     An n-gram model fitted on the training texts determines the factor of each part; the final one
     is fitted on training and validation texts.
 
     Returns:
-        The n-gram model, the factors, and the validation accuracy of both parts together.
+        The n-gram model, the factors, the validation accuracy of both parts together, and the
+        statistics of the validation texts.
     """
     ngram_settings, tokens = prepared.recipe.ngrams, prepared.tokens
     labels = data.labels[split.validation]
@@ -242,7 +251,8 @@ def _finish(
     if not ngram_settings.enabled or tokens is None or not tokens.rows.lengths[split.train].any():
         scale = 1 / fit_temperature(logits, labels)
         scale_logits(prepared.network, scale)
-        return None, {"network": scale}, None
+        statistics = _validation_statistics(prepared, split, scale * logits)
+        return None, {"network": scale}, None, statistics
     from lamatext.ngrams.fitting import CountedTexts, fit_ngrams
 
     by_class, by_text = settings.class_weights, data.sample_weight
@@ -260,13 +270,44 @@ def _finish(
             progress=progress,
         )
 
-    ngram_logits = fit_on(split.train).logits(tokens.words(split.validation))
+    on_training = fit_on(split.train)
+    ngram_logits = on_training.logits(tokens.words(split.validation))
     a, b = fit_factors(ngram_logits, logits, labels)
+    statistics = _validation_statistics(
+        prepared, split, b * logits, a * ngram_logits, a * on_training.base
+    )
     accuracy = float(((a * ngram_logits + b * logits).argmax(axis=1) == labels).mean())
     progress.note(f"network and n-grams together  validation accuracy {accuracy:.4f}")
     scale_logits(prepared.network, b)
     ngrams = fit_on(np.union1d(split.train, split.validation)).scaled(a)
-    return ngrams, {"ngrams": a, "network": b}, accuracy
+    return ngrams, {"ngrams": a, "network": b}, accuracy, statistics
+
+
+def _validation_statistics(
+    prepared: PreparedRun,
+    split: Split,
+    network: NDArray[np.float32],
+    ngrams: NDArray[np.float32] | None = None,
+    base: NDArray[np.float32] | None = None,
+) -> ValidationStatistics:
+    """Collect the statistics of the validation texts from calibrated logits (n, C) of each part.
+
+    The logits must come from models that were not trained on the validation texts.
+    """
+    words = unknown = np.zeros(len(network), np.int64)
+    known = np.ones(len(network), np.float32)
+    if isinstance(prepared.encoder, TextEncoder) and prepared.tokens is not None:
+        texts = list(prepared.tokens.words(split.validation))
+        words = np.fromiter(map(len, texts), np.int64, len(texts))
+        unknown = words - prepared.encoder.count_known(texts)
+        known = known_share(words, unknown)
+    labels = (network if ngrams is None else network + ngrams).argmax(axis=1)
+    return collect_statistics(
+        text_evidence(network, ngrams, base, known),
+        words,
+        unknown,
+        np.bincount(labels, minlength=network.shape[1]).tolist(),
+    )
 
 
 def _join(

@@ -1,0 +1,119 @@
+"""Outlier scores: how unlike the texts of the training and validation sets a text is.
+
+A text is unusual if no class gets much evidence, or if the model knows few of its words. With the
+logits g of the n-gram model, its biases b, the logits n of the network and the share κ of words in
+the vocabulary,
+
+    evidence = max_c (b_c + κ·(g_c − b_c + n_c / 2))
+
+The validation texts, scored by models that were not trained on them, turn the evidence into a score
+with a meaning: 0.99 is more unusual than 99 % of the validation texts, above 1 than all of them.
+Shapes: n texts, C classes.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+OUTLIER = 0.99  # a score from which a text counts as an outlier
+NETWORK_FACTOR = np.float32(0.5)
+STEPS = 100  # quantiles of the validation texts' evidence
+
+Floats = NDArray[np.float32]
+Counts = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class ValidationStatistics:
+    """What a model saw in its validation texts: words, predicted labels, quantiles of evidence.
+
+    They are the reference for outlier scores and for drift.
+    """
+
+    texts: int
+    words: int
+    unknown_words: int  # outside the vocabulary
+    labels: tuple[int, ...]  # predictions of each label (C)
+    evidence: tuple[float, ...]  # quantiles 0 to 1, ascending (STEPS + 1)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the validation statistics as the JSON object that a saved model stores."""
+        counts = {"texts": self.texts, "words": self.words, "unknown_words": self.unknown_words}
+        return {**counts, "labels": list(self.labels), "evidence": list(self.evidence)}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> "ValidationStatistics":
+        """Create the validation statistics from the JSON object of a saved model."""
+        return cls(
+            values["texts"], values["words"], values["unknown_words"],
+            tuple(values["labels"]), tuple(values["evidence"]),
+        )  # fmt: skip
+
+
+def text_evidence(
+    network: Floats, ngrams: Floats | None, base: Floats | None, known: Floats
+) -> Floats:
+    """Compute the evidence for the best class of each text, which outlier scores are made of.
+
+    Args:
+        network: logits of the network (n, C).
+        ngrams: logits of the n-gram model (n, C), or None.
+        base: its logits for a text without known n-grams (C,), or None.
+        known: share of words in the vocabulary (n,).
+    """
+    share, evidence = known[:, None], network * NETWORK_FACTOR
+    if ngrams is not None and base is not None:
+        evidence = base + share * (ngrams - base + evidence)
+    else:
+        evidence = share * evidence
+    best: Floats = evidence.max(axis=1)
+    return best
+
+
+def known_share(words: Counts, unknown_words: Counts) -> Floats:
+    """Compute the share of known words of each text; a text without words counts as unknown."""
+    shares: Floats = ((words - unknown_words) / np.maximum(words, 1)).astype(np.float32)
+    return shares
+
+
+def collect_statistics(
+    evidence: Floats, words: Counts, unknown_words: Counts, labels: Sequence[int]
+) -> ValidationStatistics:
+    """Summarize the validation texts as the reference of outlier scores and drift.
+
+    Args:
+        evidence: evidence of each text (n,), from models not trained on it.
+        words: number of words of each text (n,).
+        unknown_words: number of these outside the vocabulary (n,).
+        labels: number of predictions of each label (C).
+    """
+    quantiles = np.quantile(evidence, np.linspace(0, 1, STEPS + 1))
+    return ValidationStatistics(
+        texts=len(evidence),
+        words=int(words.sum()),
+        unknown_words=int(unknown_words.sum()),
+        labels=tuple(int(count) for count in labels),
+        evidence=tuple(float(f"{quantile:.6g}") for quantile in quantiles),
+    )
+
+
+def outlier_scores(evidence: Floats, reference: Sequence[float]) -> NDArray[np.float64]:
+    """Convert the evidence of texts to outlier scores, given the quantiles of validation texts.
+
+    Below the lowest quantile, the score goes on above 1 in units of the distance from the lowest
+    quantile to the median.
+    """
+    quantiles = np.asarray(reference, np.float64)
+    scores = 1 - np.interp(evidence, quantiles, np.linspace(0, 1, len(quantiles)))
+    beyond = np.maximum(quantiles[0] - evidence, 0)
+    scale = max(float(quantiles[len(quantiles) // 2] - quantiles[0]), 1e-6)
+    result: NDArray[np.float64] = scores + beyond / scale
+    return result
+
+
+def outlier_json(score: float) -> dict[str, float | bool]:
+    """Return an outlier score as it appears in JSON: rounded, and whether it marks an outlier."""
+    return {"outlier_score": round(float(score), 6), "outlier": bool(score >= OUTLIER)}

@@ -229,7 +229,7 @@ def _command_section() -> Iterator[str]:
     for command in COMMANDS:
         yield f"### lamatext {command.NAME}\n"
         yield _first_paragraph(command.run) + "\n"
-        yield f"```sh\n{command.EXAMPLE.removeprefix('Example: ')}\n```\n"
+        yield f"```sh\n{command.EXAMPLES}\n```\n"
         yield _table(("option", "type", "default", "meaning"), _options(command.run))
 
 

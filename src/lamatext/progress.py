@@ -17,11 +17,29 @@ class Progress:
     def advance(self, steps: int = 1, detail: str = "") -> None:
         """Report progress of ``steps`` steps in the current stage."""
 
+    def section(self, title: str) -> None:
+        """Report the heading of the notes that follow."""
+
     def note(self, text: str) -> None:
         """Report a line of text to display next to the progress bar."""
 
 
 SILENT = Progress()
+
+
+class NamedProgress(Progress):
+    """Progress of one part of the work: its stages are named after it, its notes are left out."""
+
+    def __init__(self, name: str, whole: Progress) -> None:
+        self._name, self._whole = name, whole
+
+    def stage(self, name: str, total: int | None = None) -> None:
+        """Report a new stage of the part, with its name."""
+        self._whole.stage(f"{self._name}: {name}", total)
+
+    def advance(self, steps: int = 1, detail: str = "") -> None:
+        """Report progress in the current stage of the part."""
+        self._whole.advance(steps, detail)
 
 
 def track_progress(items: Iterable[T], progress: Progress) -> Iterator[T]:

@@ -2,10 +2,12 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 from lamatext import TextClassifier, __version__
+from lamatext.cli.main import COMMANDS
 from tests.cli.conftest import Command
 from tests.corpora import TINY, write_csv
 
@@ -267,19 +269,21 @@ def test_many_classes_show_their_worst_confusions(lamatext: Command, place: Path
 # explain
 
 
-def test_words_are_shown_with_their_weights(lamatext: Command) -> None:
+def test_the_strongest_words_are_shown_first(lamatext: Command) -> None:
     answer = lamatext("explain", "model", "--text", "a superb film")
 
-    assert "predicted: pos" in answer.out
-    assert "superb" in answer.out
-    assert "head 3" in answer.out
+    lines = answer.out.splitlines()
+    assert lines[0].startswith("pos ")
+    assert "superb" in lines[2]
+    assert "head" not in answer.out
     assert ESCAPE not in answer.out
+    assert "mean of 3 heads" in lamatext("explain", "model", "--text", "a film", "--heads").out
 
 
 def test_another_label_can_be_explained(lamatext: Command) -> None:
     answer = lamatext("explain", "model", "--text", "a superb film", "--label", "neg", "--quiet")
 
-    assert "Contribution to neg" in answer.out
+    assert "Words for (+) and against (−) neg" in answer.out
     assert answer.err == ""
 
 
@@ -289,6 +293,55 @@ def test_explanations_as_json(lamatext: Command) -> None:
 
     assert one["predicted"] == "pos"
     assert len(two) == 2
+
+
+def test_many_texts_are_explained_as_json_lines(lamatext: Command, place: Path) -> None:
+    texts = ["a superb film", "a dull film, dull", ""]
+    (place / "new.jsonl").write_text("".join(json.dumps({"text": t}) + "\n" for t in texts))
+
+    answer = lamatext("explain", "model", "new.jsonl", "--out", "why.jsonl")
+    printed = lamatext("explain", "model", "new.jsonl", "--quiet")
+    numbers = lamatext("explain", "model", "new.jsonl", "--json")
+
+    lines = (place / "why.jsonl").read_text(encoding="utf-8").splitlines()
+    first, second, third = map(json.loads, lines)
+    assert (first["text"], first["label"]) == (texts[0], "pos")
+    assert first["probability"] > 0.5
+    assert next(iter(first["for"])) == "superb"
+    assert "dull" in second["for"]
+    assert third["for"] == third["against"] == {}
+    assert printed.out.splitlines() == lines
+    assert json.loads(numbers.out.splitlines()[0])["contributions"]
+    assert "Explanations of 3 texts written to why.jsonl" in answer.err
+
+
+def test_many_texts_are_explained_on_a_page(
+    lamatext: Command, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lamatext.cli.explain.MAX_PAGE_TEXTS", 5)
+
+    answer = lamatext("explain", "model", "reviews.csv", "--html", "why.html")
+
+    assert (place / "why.html").read_text(encoding="utf-8").count("<article ") == 5
+    assert "It has the first 5 texts" in answer.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((), "nothing to explain. Give an INPUT (a file, or - for stdin) or --text."),
+        (("reviews.csv", "--text", "a"), "expected one of the two. Give an INPUT"),
+        (("reviews.csv", "--out", "why.csv"), "--out why.csv: expected a .jsonl file"),
+        (("--text", "a", "--out", "why.jsonl"), "--out why.jsonl: expected a .jsonl file"),
+    ],
+)
+def test_arguments_that_do_not_go_together_are_refused(
+    arguments: tuple[str, ...], message: str, lamatext: Command
+) -> None:
+    answer = lamatext("explain", "model", *arguments)
+
+    assert answer.status == 2
+    assert message in answer.err
 
 
 def test_the_page_escapes_everything(lamatext: Command, place: Path) -> None:
@@ -334,12 +387,33 @@ def test_the_version(lamatext: Command) -> None:
     assert lamatext("--version").out == f"lamatext {__version__}\n"
 
 
-@pytest.mark.parametrize("command", ["train", "evaluate", "predict", "explain", "info", "data"])
-def test_every_command_has_help_with_an_example(command: str, lamatext: Command) -> None:
-    answer = lamatext(command, "--help")
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: str(command.NAME))
+def test_the_help_of_every_command_is_a_manual_page(
+    command: ModuleType, lamatext: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
 
+    answer = lamatext(command.NAME, "--help")
+
+    headings = [line for line in answer.out.splitlines() if line and line[0] != " "]
     assert answer.status == 0
-    assert "Example:" in answer.out
+    assert headings[:2] == ["NAME", "SYNOPSIS"]
+    assert headings[-1] == "EXAMPLES"
+    assert f"    lamatext {command.NAME} - " in answer.out
+    assert all(heading == heading.upper() for heading in headings)
+    body = answer.out.partition("EXAMPLES")[0]
+    assert max(len(line) for line in body.splitlines()) <= 60
+    assert ESCAPE not in answer.out
+
+
+def test_the_help_names_required_options_values_and_defaults(lamatext: Command) -> None:
+    page = " ".join(lamatext("train", "--help").out.split())
+
+    assert "SYNOPSIS lamatext train DATA --out DIR [OPTION]..." in page
+    assert "--set KEY=VALUE ..." in page
+    assert "--baselines BASELINES" in page
+    assert "[default: tfidf]" in page
+    assert "[default: from the recipe, lama-ctx]" in page
 
 
 def test_without_a_command_the_commands_are_listed(lamatext: Command) -> None:

@@ -60,5 +60,5 @@ def test_main_exits_with_the_status(place: Path, monkeypatch: pytest.MonkeyPatch
 def test_every_command_has_a_name_and_an_example() -> None:
     for command in main.COMMANDS:
         assert command.NAME
-        assert command.EXAMPLE.startswith("Example: ")
+        assert command.EXAMPLES.startswith("lamatext ") or "lamatext data" in command.EXAMPLES
     assert info in main.COMMANDS

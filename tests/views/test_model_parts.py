@@ -76,7 +76,9 @@ def test_the_terminal_shows_the_share_of_each_part(terminal: bool) -> None:
     file = io.StringIO()
 
     show_explanation(
-        explanation, Console(file=file, force_terminal=terminal, width=200, color_system=None)
+        explanation,
+        Console(file=file, force_terminal=terminal, width=200, color_system=None),
+        heads=True,
     )
 
     assert f"({parted(explanation.shares())})" in file.getvalue()
@@ -122,4 +124,4 @@ def test_every_view_accepts_unusual_texts(text: str) -> None:
 
     explanation_page([explanation], "Why")
     notebook_html(explanation)
-    show_explanation(explanation, Console(file=io.StringIO(), force_terminal=True))
+    show_explanation(explanation, Console(file=io.StringIO(), force_terminal=True), heads=True)

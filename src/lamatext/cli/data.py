@@ -7,7 +7,7 @@ from lamatext.cli import options, output
 from lamatext.views.terminal_table import terminal_table
 
 NAME = "data"
-EXAMPLE = "Example: LAMATEXT_DATA=data lamatext data"
+EXAMPLES = "LAMATEXT_DATA=data lamatext data"
 
 
 def run(as_json: options.Json = False, quiet: options.IsQuiet = False) -> None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from lamatext.metrics import CoveragePoint, Scores
 
 NAME = "evaluate"
-EXAMPLE = "Example: lamatext evaluate runs/reviews held-out.csv"
+EXAMPLES = "lamatext evaluate runs/reviews held-out.csv"
 
 
 def run(  # noqa: PLR0913 - one argument per option of the command

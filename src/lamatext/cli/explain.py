@@ -1,54 +1,210 @@
 """``lamatext explain``: show which words led to a prediction."""
 
 import json
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import chain, islice
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from lamatext.cli import options, output
 from lamatext.errors import ConfigError
 
+if TYPE_CHECKING:
+    from lamatext.data.read_options import ReadOptions
+    from lamatext.explain.explanation import Explanation, Label
+    from lamatext.runtime.predictor import Predictor
+
 NAME = "explain"
-EXAMPLE = 'Example: lamatext explain runs/reviews --text "a thoughtful film"'
+EXAMPLES = """\
+lamatext explain runs/reviews --text "a thoughtful film"
+lamatext explain runs/reviews new.csv --out reasons.jsonl
+lamatext explain runs/reviews new.csv --html reasons.html"""
+
+MAX_PAGE_TEXTS = 300  # a page of more texts is slow to open
+RECORD_WORDS = 5  # of each side, in a line of JSON
 
 
-def run(
+def run(  # noqa: PLR0913 - one argument per option of the command
     model: options.Model,
-    text: Annotated[list[str], typer.Option("--text", help="A text to explain; can be repeated.")],
+    source: Annotated[
+        str | None,
+        typer.Argument(metavar="INPUT", help="A file or folder of texts, or - for stdin."),
+    ] = None,
+    text: Annotated[
+        list[str] | None,
+        typer.Option("--text", help="A text to explain instead of INPUT; can be repeated."),
+    ] = None,
     label: Annotated[
         str | None, typer.Option(help="The label to explain. [default: the predicted label]")
     ] = None,
+    heads: Annotated[
+        bool,
+        typer.Option("--heads", help="Also show the attention heads, and how the score adds up."),
+    ] = False,
     html: Annotated[
         Path | None, typer.Option(help="Write the explanations to this HTML file instead.")
     ] = None,
-    as_json: options.Json = False,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="A .jsonl file for the explanations of INPUT, one text per line. [default: stdout]"
+        ),
+    ] = None,
+    text_column: options.TextColumns = None,
+    format_: options.InputFormat = None,
+    encoding: options.Encoding = None,
+    separator: options.Separator = None,
+    max_record: options.MaxRecord = options.DEFAULT_MAX_RECORD,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print all numbers as JSON, for INPUT one text per line.")
+    ] = False,
     quiet: options.IsQuiet = False,
 ) -> None:
-    """Explain predictions: show each word's contribution to the label and its attention weights."""
-    from lamatext.atomic_write import write_text
+    """Explain predictions by the words that support and oppose them.
+
+    For each text, this shows the predicted label and the words with the largest contributions to
+    it. With INPUT, the explanations are JSON lines: text, label, probability, and the strongest
+    words for and against the label.
+    """
     from lamatext.runtime.predictor import Predictor
-    from lamatext.views.explanation_page import explanation_page
     from lamatext.views.terminal_explanation import show_explanation
 
+    _check_arguments(source, text, out)
     predictor = Predictor.load(model)
-    labels = {str(name): name for name in predictor.classes_.tolist()}
+    explained_label = _find_label(predictor, label)
+    reading = options.read_options(
+        text_column,
+        max_record,
+        None,
+        format=format_ or ("lines" if source == "-" else None),
+        encoding=encoding,
+        separator=separator,
+    )
+    texts = iter(text) if text else _read(model, str(source), reading)
+    if html is not None:
+        _write_page(predictor, texts, html, model.name, quiet=quiet)
+    elif source is not None:
+        _write_records(predictor, texts, out, explained_label, all_numbers=as_json, quiet=quiet)
+    elif as_json:
+        dictionaries = [predictor.explain(one).as_dict() for one in texts]
+        print(json.dumps(dictionaries[0] if len(dictionaries) == 1 else dictionaries))
+    else:
+        for number, one in enumerate(texts):
+            if number:
+                output.out().print()
+            show_explanation(
+                predictor.explain(one), output.out(), label=explained_label, heads=heads
+            )
+    if not quiet and not as_json and text and html is None:
+        page = ["--html", "explanation.html"]
+        more = [] if heads else [output.command("explain", model, "--text", text[0], "--heads")]
+        output.next_steps(*more, output.command("explain", model, "--text", text[0], *page))
+
+
+def _check_arguments(source: str | None, text: list[str] | None, out: Path | None) -> None:
+    if (source is None) == (not text):
+        problem = "nothing to explain." if source is None else "expected one of the two."
+        raise ConfigError(f"{problem} Give an INPUT (a file, or - for stdin) or --text.")
+    if out is not None and (source is None or out.suffix not in (".jsonl", ".ndjson")):
+        raise ConfigError(
+            f"--out {out}: expected a .jsonl file for the explanations of an INPUT. "
+            "For a page, use --html; for --text, --json."
+        )
+
+
+def _find_label(predictor: "Predictor", label: str | None) -> "Label | None":
+    labels: dict[str, Label] = {str(name): name for name in predictor.classes_.tolist()}
     if label is not None and label not in labels:
         raise ConfigError(
             f"--label {label}: the model has no such label. It has {', '.join(list(labels)[:20])}."
         )
-    explanations = [predictor.explain(one) for one in text]
-    if html is not None:
-        write_text(html, explanation_page(explanations, "Explanation", f"by {model.name}"))
-        if not quiet:
-            output.message(f"Written to {html}: open it in a browser.")
-    elif as_json:
-        dictionaries = [explanation.as_dict() for explanation in explanations]
-        print(json.dumps(dictionaries[0] if len(dictionaries) == 1 else dictionaries))
-    else:
-        for explanation in explanations:
-            chosen = None if label is None else labels[label]
-            show_explanation(explanation, output.out(), label=chosen)
-    if not quiet and not as_json:
-        page_option = [] if html else ["--html", "explanation.html"]
-        output.next_steps(output.command("explain", model, "--text", text[0], *page_option))
+    return None if label is None else labels[label]
+
+
+def _read(model: Path, source: str, reading: "ReadOptions") -> Iterator[str]:
+    """Yield the texts of the INPUT of ``lamatext explain``, from the columns of the model."""
+    from lamatext.data.readers.table import join_columns
+    from lamatext.data.sources import open_table
+    from lamatext.saved.format import load_config, remembered_layout
+
+    reading = replace(reading, remembered=remembered_layout(load_config(model)))
+    columns, batches = open_table(source, reading).text_batches(reading)
+    texts = (join_columns([batch.column(name) for name in columns]) for batch in batches)
+    return chain.from_iterable(batch.to_pylist() for batch in texts)
+
+
+def _write_page(
+    predictor: "Predictor", texts: Iterator[str], html: Path, name: str, *, quiet: bool
+) -> None:
+    """Write the first texts and their explanations to an HTML page."""
+    from lamatext.atomic_write import write_text
+    from lamatext.views.explanation_page import explanation_page
+
+    with output.progress(quiet=quiet) as progress:
+        progress.stage("explaining")
+        explanations = []
+        for one in islice(texts, MAX_PAGE_TEXTS):
+            explanations.append(predictor.explain(one))
+            progress.advance(detail=f"{len(explanations):,} texts")
+    is_cut = next(texts, None) is not None
+    title = f"The first {MAX_PAGE_TEXTS} texts" if is_cut else "Explanation"
+    write_text(html, explanation_page(explanations, title, f"by {name}"))
+    if not quiet:
+        cut = f" It has the first {MAX_PAGE_TEXTS} texts; --out FILE.jsonl takes all."
+        output.message(f"Written to {html}: open it in a browser.{cut if is_cut else ''}")
+
+
+def _write_records(
+    predictor: "Predictor",
+    texts: Iterator[str],
+    out: Path | None,
+    label: "Label | None",
+    *,
+    all_numbers: bool,
+    quiet: bool,
+) -> None:
+    """Write the explanations of many texts as JSON lines."""
+    from lamatext.atomic_write import replace_atomically
+
+    def lines() -> Iterator[str]:
+        for one in texts:
+            explanation = predictor.explain(one)
+            yield json.dumps(explanation.as_dict() if all_numbers else _record(explanation, label))
+
+    if out is None:
+        for line in lines():
+            print(line)
+        return
+    count = 0
+    with (
+        output.progress(quiet=quiet) as progress,
+        replace_atomically(out) as temporary,
+        temporary.open("w", encoding="utf-8") as file,
+    ):
+        progress.stage("explaining")
+        for count, line in enumerate(lines(), start=1):
+            file.write(f"{line}\n")
+            progress.advance(detail=f"{count:,} texts")
+    if not quiet:
+        output.message(f"Explanations of {count:,} texts written to {out}")
+
+
+def _record(explanation: "Explanation", label: "Label | None") -> dict[str, Any]:
+    """Return the strongest words for and against a label, as one line of JSON lines output."""
+    from lamatext.views.word_shading import strongest_words
+
+    column = explanation.column(label)
+    supporting, opposing = (
+        {word.word: round(word.contribution, 4) for word in words}
+        for words in strongest_words(explanation, column, limit=RECORD_WORDS)
+    )
+    return {
+        "text": explanation.text,
+        "label": str(explanation.labels[column]),
+        "probability": round(float(explanation.probabilities[column]), 6),
+        "for": supporting,
+        "against": opposing,
+    }

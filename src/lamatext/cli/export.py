@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from lamatext.views.web_export import WebExport
 
 NAME = "export"
-EXAMPLE = "Example: lamatext export runs/reviews --web reviews.html"
+EXAMPLES = "lamatext export runs/reviews --web reviews.html"
 
 
 def run(

@@ -7,7 +7,7 @@ from lamatext.views.formatting import one_line
 from lamatext.views.terminal_table import terminal_table
 
 NAME = "info"
-EXAMPLE = "Example: lamatext info runs/reviews"
+EXAMPLES = "lamatext info runs/reviews"
 
 
 def run(

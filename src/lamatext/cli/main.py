@@ -11,21 +11,22 @@ import typer
 
 from lamatext import __version__
 from lamatext.cli import data, evaluate, explain, export, info, predict, report, serve, train
+from lamatext.cli.man_page import ManPageCommand, ManPageGroup
 from lamatext.errors import ColumnChoiceError, LamatextError
 from lamatext.views.formatting import one_line
 
 app = typer.Typer(
     name="lamatext",
+    cls=ManPageGroup,
     help="Small, fast, explainable text classification.",
-    epilog="Start with: lamatext train YOUR.csv --out runs/first",
-    no_args_is_help=True,
+    epilog='lamatext train YOUR.csv --out runs/first\nlamatext explain runs/first --text "a text"',
     add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 COMMANDS = (train, evaluate, predict, explain, report, export, serve, info, data)
 for module in COMMANDS:
-    app.command(module.NAME, epilog=module.EXAMPLE)(module.run)
+    app.command(module.NAME, cls=ManPageCommand, epilog=module.EXAMPLES)(module.run)
 
 
 def _print_version(wanted: bool) -> None:
@@ -65,7 +66,7 @@ def run_app(commands: typer.Typer, arguments: list[str], *, prog_name: str) -> i
     """
     warnings.showwarning = _print_warning
     try:
-        status = commands(arguments, prog_name=prog_name, standalone_mode=False)
+        status = commands(arguments or ["--help"], prog_name=prog_name, standalone_mode=False)
         sys.stdout.flush()
     except ColumnChoiceError as error:
         status = _report_error(str(error))

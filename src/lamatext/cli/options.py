@@ -11,6 +11,8 @@ from lamatext.errors import ConfigError
 if TYPE_CHECKING:
     from lamatext.data.read_options import ReadOptions
 
+READING = "reading the data"  # a section of the help
+
 Data = Annotated[
     str,
     typer.Argument(
@@ -29,6 +31,7 @@ TextColumns = Annotated[
         metavar="NAME",
         help="The column with the texts; repeat to join several. A value in nested JSON has a "
         "dotted path: ticket.body. [default: the model's, or detected]",
+        rich_help_panel=READING,
     ),
 ]
 LabelColumns = Annotated[
@@ -38,21 +41,29 @@ LabelColumns = Annotated[
         metavar="NAME",
         help="The column with the labels; repeat it to name a 0/1 column for each label. "
         "[default: the model's, or detected]",
+        rich_help_panel=READING,
     ),
 ]
 LabelSeparator = Annotated[
     str | None,
-    typer.Option(help="What separates the labels of a text, if the label column holds several."),
+    typer.Option(
+        help="What separates the labels of a text, if the label column holds several.",
+        rich_help_panel=READING,
+    ),
 ]
 Encoding = Annotated[
     str | None,
-    typer.Option(help="The encoding of DATA: utf-8, utf-16, cp1252, … [default: detected]"),
+    typer.Option(
+        help="The encoding of DATA: utf-8, utf-16, cp1252, … [default: detected]",
+        rich_help_panel=READING,
+    ),
 ]
 Separator = Annotated[
     str | None,
     typer.Option(
         metavar="CHARACTER",
         help="The character between the fields of a CSV file, or tab. [default: detected]",
+        rich_help_panel=READING,
     ),
 ]
 MaxBadRows = Annotated[
@@ -61,6 +72,7 @@ MaxBadRows = Annotated[
         metavar="SHARE",
         help="The share of rows that may be skipped because they are broken or have no text or "
         "label, such as 3% or 0.03; more are an error.",
+        rich_help_panel=READING,
     ),
 ]
 BAD_ROWS_DEFAULT = "1%"  # data.read_options.DEFAULT_MAX_BAD_ROWS
@@ -72,12 +84,26 @@ Format = Annotated[
         help="The format of DATA: csv, tsv, jsonl, parquet, xlsx, fasttext or lines; needed for "
         "stdin. "
         "[default: from the file name]",
+        rich_help_panel=READING,
+    ),
+]
+InputFormat = Annotated[
+    str | None,
+    typer.Option(
+        "--format",
+        help="The format of INPUT: csv, tsv, jsonl, parquet, xlsx, fasttext or lines. "
+        "[default: from the file name; for stdin lines, one text per line]",
+        rich_help_panel=READING,
     ),
 ]
 MaxRecord = Annotated[
     int,
     typer.Option(
-        metavar="MB", min=1, max=1000, help="The longest line, CSV row or text file to read, in MB."
+        metavar="MB",
+        min=1,
+        max=1000,
+        help="The longest line, CSV row or text file to read, in MB.",
+        rich_help_panel=READING,
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]

@@ -52,6 +52,7 @@ class ProgressDisplay(Progress):
             disable=not self._console.is_terminal,
         )
         self._task: TaskID | None = None
+        self._margin = ""
 
     def __enter__(self) -> Self:
         self._bars.start()
@@ -76,9 +77,16 @@ class ProgressDisplay(Progress):
         if self._task is not None:
             self._bars.update(self._task, advance=steps, detail=one_line(detail))
 
+    def section(self, title: str) -> None:
+        """Print a heading to stderr; the notes that follow are indented."""
+        self._console.print(
+            f"{self._margin and chr(10)}{one_line(title)}", style="bold", markup=False
+        )
+        self._margin = "  "
+
     def note(self, text: str) -> None:
         """Print a line of text to stderr, above the terminal's progress bar."""
-        self._console.print(one_line(text), markup=False, soft_wrap=True)
+        self._console.print(f"{self._margin}{one_line(text)}", markup=False, soft_wrap=True)
 
 
 class NoProgress(Progress):

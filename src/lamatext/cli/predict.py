@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from lamatext.runtime.predictor import Predictor
 
 NAME = "predict"
-EXAMPLE = "Example: lamatext predict runs/reviews new.csv --out labelled.csv"
+EXAMPLES = """\
+lamatext predict runs/reviews --text "a thoughtful film"
+lamatext predict runs/reviews new.csv --out labelled.csv"""
 
 
 def run(  # noqa: PLR0913 - one argument per option of the command
@@ -44,14 +46,7 @@ def run(  # noqa: PLR0913 - one argument per option of the command
         ),
     ] = None,
     text_column: options.TextColumns = None,
-    format_: Annotated[
-        str | None,
-        typer.Option(
-            "--format",
-            help="The format of INPUT: csv, tsv, jsonl, parquet, xlsx, fasttext or lines. "
-            "[default: from the file name; for stdin lines, one text per line]",
-        ),
-    ] = None,
+    format_: options.InputFormat = None,
     encoding: options.Encoding = None,
     separator: options.Separator = None,
     max_record: options.MaxRecord = options.DEFAULT_MAX_RECORD,

@@ -8,7 +8,7 @@ import typer
 from lamatext.cli import options, output
 
 NAME = "report"
-EXAMPLE = "Example: lamatext report runs/reviews held-out.csv --out report.html"
+EXAMPLES = "lamatext report runs/reviews held-out.csv --out report.html"
 
 
 def run(  # noqa: PLR0913 - one argument per option of the command

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from starlette.applications import Starlette
 
 NAME = "serve"
-EXAMPLE = "Example: lamatext serve runs/reviews --open"
 WATCH_SECONDS = 2.0  # between two checks whether a model's folder has changed
+EXAMPLES = "lamatext serve runs/reviews --open"
 
 
 def run(  # noqa: PLR0913 - one argument per option of the command

@@ -17,22 +17,29 @@ if TYPE_CHECKING:
     from lamatext.pipeline import Splits, TrainingResult
 
 NAME = "train"
-EXAMPLE = "Example: lamatext train reviews.csv --out runs/reviews"
+SETTINGS = "settings"  # a section of the help
+EXAMPLES = """\
+lamatext train reviews.csv --out runs/reviews
+lamatext train reviews.csv --test held-out.csv --baselines tfidf,avg --out runs/reviews"""
 
 
 def run(  # noqa: PLR0913 - one argument per option of the command
     data: options.Data,
-    out: Annotated[Path, typer.Option(help="The folder for the trained model.")],
+    out: Annotated[Path, typer.Option(metavar="DIR", help="The folder for the trained model.")],
     test: Annotated[
         str | None,
         typer.Option(
-            metavar="DATA", help="Test data. [default: DATA's test part, or a tenth of DATA]"
+            metavar="DATA",
+            help="Test data. [default: DATA's test part, or a tenth of DATA]",
+            rich_help_panel=options.READING,
         ),
     ] = None,
     validation: Annotated[
         str | None,
         typer.Option(
-            metavar="DATA", help="Data for early stopping. [default: a tenth of the training data]"
+            metavar="DATA",
+            help="Data for early stopping. [default: a tenth of the training data]",
+            rich_help_panel=options.READING,
         ),
     ] = None,
     text_column: options.TextColumns = None,
@@ -53,7 +60,8 @@ def run(  # noqa: PLR0913 - one argument per option of the command
         str | None,
         typer.Option(
             help="word2vec (trained on your texts), random, or a GloVe or word2vec text file. "
-            "[default: from the recipe]"
+            "[default: from the recipe]",
+            rich_help_panel=SETTINGS,
         ),
     ] = None,
     baselines: Annotated[
@@ -67,14 +75,16 @@ def run(  # noqa: PLR0913 - one argument per option of the command
         str | None,
         typer.Option(
             help="The network to train: lama, san, bigru, cnn, … "
-            "[default: from the recipe, lama-ctx]"
+            "[default: from the recipe, lama-ctx]",
+            rich_help_panel=SETTINGS,
         ),
     ] = None,
     recipe: Annotated[
         str | None,
         typer.Option(
             help="The settings to start from: default, paper, paper/MODEL or a TOML file. "
-            "[default: default]"
+            "[default: default]",
+            rich_help_panel=SETTINGS,
         ),
     ] = None,
     set_: Annotated[
@@ -83,13 +93,19 @@ def run(  # noqa: PLR0913 - one argument per option of the command
             "--set",
             metavar="KEY=VALUE",
             help="Change a setting, for example model.heads=8; can be repeated.",
+            rich_help_panel=SETTINGS,
         ),
     ] = None,
     seed: Annotated[
         int | None,
-        typer.Option(help="The seed of the split and the training. [default: from the recipe, 0]"),
+        typer.Option(
+            help="The seed of the split and the training. [default: from the recipe, 0]",
+            rich_help_panel=SETTINGS,
+        ),
     ] = None,
-    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    device: Annotated[
+        str, typer.Option(help="auto, cpu or cuda.", rich_help_panel=SETTINGS)
+    ] = "auto",
     resume: Annotated[
         bool, typer.Option("--resume", help="Continue an interrupted run in the folder --out.")
     ] = False,
@@ -113,7 +129,13 @@ def run(  # noqa: PLR0913 - one argument per option of the command
     as_json: options.Json = False,
     quiet: options.IsQuiet = False,
 ) -> None:
-    """Train a classifier on labelled texts, compare it with baselines and save it."""
+    """Train a classifier on labelled texts, compare it with baselines and save it.
+
+    The data is split into training, validation and test texts. The model is trained on the first,
+    stops when it no longer improves on the second, and is scored, next to the baselines, on the
+    third. The folder --out then holds everything that `predict`, `explain`, `report`, `serve` and
+    `export` need.
+    """
     from lamatext.baselines import check_baselines
     from lamatext.data.read_options import ReadOptions
     from lamatext.pipeline import (

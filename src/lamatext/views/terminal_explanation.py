@@ -1,15 +1,15 @@
-"""Explanation in the terminal: shaded words with colour, or plain lines of numbers without.
+"""Explanation in the terminal: the prediction, its strongest words, and the shaded text.
 
-Blue words support the class, orange words oppose it, violet shows attention; colour-blind readers
-can tell these apart. Each shade sets its own text colour, so that it is readable on dark
-and on light terminals.
+The view fits terminals from 60 columns. Blue words support the class, orange words oppose it,
+violet shows attention; colour-blind readers can tell these apart. Each shade sets its own text
+colour, so that it is readable on dark and on light terminals.
 """
 
 from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
-from rich.console import Console, Group, RenderableType
+from rich.console import Console, RenderableType
 from rich.padding import Padding
 from rich.style import Style
 from rich.table import Table
@@ -19,14 +19,20 @@ from lamatext.explain.classifier_head import Floats
 from lamatext.explain.explanation import Explanation, Label
 from lamatext.views.formatting import (
     one_line,
-    parted,
     plural,
+    probability,
     share,
     signed,
     summed,
     terminal_text,
 )
-from lamatext.views.word_shading import attention_scale, contribution_strength, excerpt_segments
+from lamatext.views.word_shading import (
+    StrongWord,
+    attention_scale,
+    contribution_strength,
+    excerpt_segments,
+    strongest_words,
+)
 
 
 class Palette(NamedTuple):
@@ -41,113 +47,129 @@ FOR = Palette("#ffffff", 0.15, ("#5f6d7a", "#466f94", "#2a70b0", "#0067c5"))
 AGAINST = Palette("#000000", 0.15, ("#a59b8c", "#bd9c6c", "#d99a40", "#f59a00"))
 ATTENTION = Palette("#ffffff", 0.35, ("#746c80", "#77649c", "#7a56b8", "#7c3fd6"))
 
-SHADED_WORDS = 300  # longer texts are shortened around their strongest words
+LISTED_WORDS = 8
+SHADED_WORDS = 80  # longer texts are shortened around their strongest words
 HEAD_WORDS = 40  # for longer texts each head shows its strongest words only
-LISTED_WORDS = 20  # in the plain list
 WORDS_PER_HEAD = 6
-MAX_CLASSES = 8
-BAR_WIDTH = 32
+OTHER_CLASSES = 3
+BAR_WIDTH = 12
+EXAMPLE_LENGTH, EXAMPLE_WORDS = 90, 3  # of the examples after training
 
 
 def show_explanation(
-    explanation: Explanation, console: Console, *, label: Label | None = None
+    explanation: Explanation, console: Console, *, label: Label | None = None, heads: bool = False
 ) -> None:
-    """Print an explanation to the terminal, in colour if the terminal supports it.
+    """Print an explanation to the terminal, with its text shaded if the terminal has colours.
 
     Args:
         explanation: the explanation.
         console: the terminal.
         label: the class whose contributions are shown; None means the predicted class.
+        heads: whether to show the attention of each head, and how the score adds up.
     """
-    if console.is_terminal and not console.no_color:
-        console.print(coloured_explanation(explanation, label=label))
-        return
-    for line in plain_lines(explanation, label=label):
-        console.print(line, markup=False, highlight=False, soft_wrap=True)
-
-
-def coloured_explanation(explanation: Explanation, *, label: Label | None = None) -> RenderableType:
-    """Render an explanation in colour for the terminal: probabilities, words and attention."""
     column = explanation.column(label)
-    strength = contribution_strength(explanation, column)
+    shaded = console.is_terminal and not console.no_color
     blocks: list[RenderableType] = [
-        _probabilities(explanation),
-        _heading(_contribution_title(explanation, column), ("for", FOR), ("against", AGAINST)),
-        Padding(_shaded_text(explanation, strength, FOR), (0, 2)),
-        Text(f"  {summed(explanation, column)}", style="dim"),
+        _headline(explanation),
+        Text(_contribution_title(explanation, column)),
+        _word_table(explanation, column),
     ]
-    pooled, weights = explanation.pooled, explanation.weights
-    if pooled is not None and weights is not None:
-        mean = _shaded_text(explanation, pooled / attention_scale(pooled), ATTENTION)
-        blocks += [
-            _heading(f"Attention, mean of {plural(len(weights), 'head')}", ("more", ATTENTION)),
-            Padding(mean, (0, 2)),
-            _heading("Each head", ("more", ATTENTION)),
-            Padding(_each_head(explanation, weights), (0, 2)),
-        ]
-    return Group(*blocks)
+    if shaded and any(explanation.words):
+        strength = contribution_strength(explanation, column)
+        blocks.append(Padding(_shaded_text(explanation, strength, FOR), (1, 0, 0, 2)))
+    if heads:
+        blocks += _attention(explanation, column, shaded=shaded)
+    for block in blocks:
+        console.print(Text(block.plain) if isinstance(block, Text) and not shaded else block)
 
 
-def plain_lines(explanation: Explanation, *, label: Label | None = None) -> Iterator[str]:
-    """Yield an explanation as plain text lines, for a terminal without colour."""
-    column = explanation.column(label)
-    yield f"predicted: {_label(explanation, explanation.best)} ({share(explanation.probability)})"
-    for c in _most_probable(explanation):
-        yield f"  {share(float(explanation.probabilities[c]))}  {_label(explanation, c)}"
-    yield ""
-    yield _contribution_title(explanation, column)
-    yield from _plain_words(explanation, column)
-    yield f"  {summed(explanation, column)}"
-    if explanation.weights is not None:
-        yield ""
-        yield f"Strongest words of {plural(len(explanation.weights), 'head')}"
-        for j, weights in enumerate(explanation.weights, start=1):
-            yield f"  head {j}: {', '.join(_strongest(explanation, weights))}"
+def example_lines(explanation: Explanation, label: str) -> Iterator[str]:
+    """Yield an example text with its prediction and strongest words, as lines for the terminal."""
+    is_correct = str(explanation.predicted) == label
+    outcome = "" if is_correct else f", but it is labelled {label}"
+    text = one_line(" ".join(explanation.text.split()))
+    short = text if len(text) <= EXAMPLE_LENGTH else f"{text[: EXAMPLE_LENGTH - 1]}…"
+    yield f"“{short}”"
+    predicted, chance = explanation.predicted, probability(explanation.probability)
+    reasons = strongest_words(explanation, explanation.best, limit=EXAMPLE_WORDS)[0]
+    because = ", ".join(f"{_name(word)} {signed(word.contribution)}" for word in reasons)
+    yield one_line(f"  {predicted} {chance}{outcome}{f' — {because}' if because else ''}")
 
 
-def _plain_words(explanation: Explanation, column: int) -> Iterator[str]:
-    words, pooled = explanation.words, explanation.pooled
-    contribution = explanation.relative[column]
-    parts = {name: part[column] for name, part in explanation.relative_parts.items()}
-    strongest = np.argsort(-np.abs(contribution), kind="stable")[:LISTED_WORDS]
-    if len(strongest) < len(words):
-        yield f"  (the {len(strongest)} strongest of {len(words):,} words; --json has all)"
-    for t in np.sort(strongest):
-        weight = "" if pooled is None else f"  attention {share(float(pooled[t]))}"
-        by_part = parted({name: float(part[t]) for name, part in parts.items()})
-        note = f"  ({by_part})" if by_part else ""
-        yield f"  {signed(float(contribution[t]))}{weight}  {_word(words[t])}{note}"
+def _headline(explanation: Explanation) -> Text:
+    """Return the predicted class and its probability, followed by the next most probable ones."""
+    order = np.argsort(-explanation.probabilities, kind="stable").tolist()
+    line = Text.assemble((_class(explanation, order[0]), "bold"))
+    others = ", ".join(_class(explanation, c) for c in order[1 : 1 + OTHER_CLASSES])
+    rest = len(order) - 1 - OTHER_CLASSES
+    return line.append(f"  ({others}{f', {rest} more' if rest > 0 else ''})", "dim")
+
+
+def _class(explanation: Explanation, column: int) -> str:
+    chance = probability(float(explanation.probabilities[column]))
+    return f"{_label(explanation, column)} {chance}"
 
 
 def _contribution_title(explanation: Explanation, column: int) -> str:
-    title = f"Contribution to {_label(explanation, column)}"
+    if not any(explanation.words):
+        return "The model knows none of the words in this text."
+    title = f"Words for (+) and against (−) {_label(explanation, column)}"
     if explanation.window > 1:
         return f"{title}, {explanation.window} words left out at a time"
     return f"{title}, by leaving words out" if explanation.method == "occlusion" else title
 
 
-def _probabilities(explanation: Explanation) -> Table:
+def _word_table(explanation: Explanation, column: int) -> Table:
+    """Return the strongest words of an explanation with their contributions as numbers and bars."""
+    sides = strongest_words(explanation, column, limit=LISTED_WORDS)
+    words = sorted((*sides[0], *sides[1]), key=lambda word: -abs(word.contribution))
+    largest = max((abs(word.contribution) for word in words), default=1.0)
+    table = Table.grid(padding=(0, 1))
+    table.add_column(justify="right", no_wrap=True)
+    table.add_column(width=BAR_WIDTH, no_wrap=True)
+    table.add_column(no_wrap=True, overflow="ellipsis")
+    for word in words[:LISTED_WORDS]:
+        palette = FOR if word.contribution > 0 else AGAINST
+        length = max(round(abs(word.contribution) / largest * BAR_WIDTH), 1)
+        bar = Text("━" * length, style=palette.backgrounds[-1])
+        table.add_row(f"  {signed(word.contribution)}", bar, Text(_name(word)))
+    return table
+
+
+def _name(word: StrongWord) -> str:
+    times = f" × {word.occurrences}" if word.occurrences > 1 else ""
+    return one_line(word.word) + times
+
+
+def _attention(explanation: Explanation, column: int, *, shaded: bool) -> Iterator[RenderableType]:
+    """Yield how the score adds up and what each attention head looks at."""
+    yield Text(f"\n{summed(explanation, column)}")
+    pooled, weights = explanation.pooled, explanation.weights
+    if pooled is None or weights is None:
+        yield Text("\nThis model has no attention.")
+        return
+    yield _heading(f"Attention, mean of {plural(len(weights), 'head')}")
+    yield Padding(_head(explanation, pooled, shaded=shaded), (0, 2))
+    yield _heading("Each head")
     grid = Table.grid(padding=(0, 2))
-    for c in _most_probable(explanation):
-        value = float(explanation.probabilities[c])
-        style = "bold" if c == explanation.best else ""
-        colour = FOR.backgrounds[-1] if style else "grey50"
-        bar = Text("━" * max(round(value * BAR_WIDTH), 1), style=colour)
-        grid.add_row(Text(_label(explanation, c), style=style), Text(share(value), style), bar)
-    return grid
+    for j, head in enumerate(weights, start=1):
+        grid.add_row(Text(str(j)), _head(explanation, head, shaded=shaded))
+    yield Padding(grid, (0, 2))
 
 
-def _most_probable(explanation: Explanation) -> list[int]:
-    order = np.argsort(-explanation.probabilities, kind="stable")[:MAX_CLASSES]
-    return [int(c) for c in order]
+def _heading(title: str) -> Text:
+    return Text(f"\n{title}", style="bold")
 
 
-def _heading(title: str, *keys: tuple[str, Palette]) -> Padding:
-    line = Text(title, style="bold")
-    for name, palette in keys:
-        line.append("  ")
-        line.append(f" {name} ", style=_shade(palette, 1.0) + Style(bold=False))
-    return Padding(line, (1, 0, 0, 0))
+def _head(explanation: Explanation, weights: Floats, *, shaded: bool) -> Text:
+    """Return a text shaded by attention weights, or the most attended words of a long text."""
+    if shaded and len(weights) <= HEAD_WORDS:
+        return _shaded_text(explanation, weights / attention_scale(weights), ATTENTION)
+    words = explanation.words
+    strongest = np.argsort(-weights, kind="stable")[:WORDS_PER_HEAD]
+    return Text(
+        ", ".join(f"{one_line(words[t]) or '–'} {share(float(weights[t]))}" for t in strongest)
+    )
 
 
 def _shaded_text(explanation: Explanation, strength: Floats, positive: Palette) -> Text:
@@ -163,26 +185,6 @@ def _shaded_text(explanation: Explanation, strength: Floats, positive: Palette) 
     return text
 
 
-def _each_head(explanation: Explanation, weights: Floats) -> Table:
-    grid = Table.grid(padding=(0, 2))
-    for j, head in enumerate(weights, start=1):
-        cell = (
-            _shaded_text(explanation, head / attention_scale(head), ATTENTION)
-            if len(head) <= HEAD_WORDS
-            else Text(" · ".join(_strongest(explanation, head)))
-        )
-        grid.add_row(Text(str(j), style="dim"), cell)
-    return grid
-
-
-def _strongest(explanation: Explanation, weights: Floats) -> list[str]:
-    words = explanation.words
-    return [
-        f"{_word(words[t])} {share(float(weights[t]))}"
-        for t in np.argsort(-weights, kind="stable")[:WORDS_PER_HEAD]
-    ]
-
-
 def _shade(palette: Palette, strength: float) -> Style:
     foreground, threshold, backgrounds = palette
     if strength < threshold:
@@ -194,7 +196,3 @@ def _shade(palette: Palette, strength: float) -> Style:
 
 def _label(explanation: Explanation, column: int) -> str:
     return one_line(str(explanation.labels[column]))
-
-
-def _word(word: str) -> str:
-    return one_line(word) or "(no known word)"

@@ -30,14 +30,15 @@ BENCHMARKS = {
     "gpu_training": ("gpu_training", "measure"),
     "serving": ("serving", "measure"),
 }
-# Accuracy compared with the alternatives: each is a command with its own options.
-ACCURACY_COMMANDS = {
+# Each of these is a command with its own options: accuracy, and cost over the size of the data.
+COMMANDS = {
     "leaderboard": "leaderboard",
     "costs": "costs",
     "coverage": "coverage",
     "ablation": "recipe_ablation",
     "extra-datasets": "extra_datasets",
     "tables": "leaderboard_tables",
+    "growth": "growth",
 }
 RECORDS = Path(__file__).parent / "records"
 
@@ -48,7 +49,7 @@ def run(
         typer.Argument(
             metavar="NAME",
             help=f"One of {', '.join(BENCHMARKS)}, or all. Commands with options of their own "
-            f"(NAME --help): {', '.join(ACCURACY_COMMANDS)}.",
+            f"(NAME --help): {', '.join(COMMANDS)}.",
         ),
     ],
     check: Annotated[
@@ -132,13 +133,13 @@ app.command(epilog=EXAMPLE)(run)
 def main(arguments: list[str] | None = None) -> int:
     """Run ``python -m benchmarks`` and return its exit status."""
     arguments = sys.argv[1:] if arguments is None else arguments
-    if arguments and arguments[0] in ACCURACY_COMMANDS:
-        return _run_accuracy_command(*arguments)
+    if arguments and arguments[0] in COMMANDS:
+        return _run_command(*arguments)
     return run_app(app, arguments, prog_name="python -m benchmarks")
 
 
-def _run_accuracy_command(name: str, *arguments: str) -> int:
-    module = import_module(f"benchmarks.{ACCURACY_COMMANDS[name]}")
+def _run_command(name: str, *arguments: str) -> int:
+    module = import_module(f"benchmarks.{COMMANDS[name]}")
     command = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
     command.command(help=module.run.__doc__)(module.run)
     return run_app(command, list(arguments), prog_name=f"python -m benchmarks {name}")

@@ -54,8 +54,9 @@ class TextSettings(Settings):
     last_words: Annotated[int, Field(ge=0)] = 0
     """How many of ``max_words`` are taken from the end of a long text instead of its beginning."""
     word_vectors: str = "word2vec"
-    """Initial word vectors: ``word2vec`` (trained on the training texts), ``random``, the path of a
-    GloVe or word2vec text file, or a pretrained encoder: ``minilm``, or the folder of one."""
+    """Initial word vectors: ``svd`` or ``word2vec`` (both trained on the training texts),
+    ``random``, the path of a GloVe or word2vec text file, or a pretrained encoder: ``minilm``, or
+    the folder of one."""
     extra_words: Annotated[int, Field(ge=0)] = 0
     """How many of the first words of the vector file, or of the pretrained encoder's vocabulary,
     the model knows even if the training texts lack them; each takes about 100 bytes."""

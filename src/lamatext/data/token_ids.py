@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 PAD = 0  # fills padded batches; everything downstream reads lengths or a mask, never this value
 UNK = 1  # the id of a word outside the vocabulary
 FIRST_WORD = 2  # the first id of a vocabulary word
+MANY_ROWS = 10_000  # texts that are taken with a mask instead of an index for each token id
 
 Ids = NDArray[np.int32]
 Indices = NDArray[np.int64]
@@ -32,6 +33,13 @@ class TokenIds:
         offsets = np.array([0, *accumulate(map(len, arrays))], dtype=np.int64)
         return cls(np.concatenate(arrays) if arrays else np.empty(0, np.int32), offsets)
 
+    @classmethod
+    def concatenate(cls, parts: Sequence["TokenIds"]) -> "TokenIds":
+        """Return the token ids of the texts of all parts, one part after the other."""
+        lengths = np.concatenate([np.zeros(1, np.int64), *(part.lengths for part in parts)])
+        ids = [np.empty(0, np.int32), *(part.ids for part in parts)]
+        return cls(np.concatenate(ids), np.cumsum(lengths))
+
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
@@ -48,6 +56,10 @@ class TokenIds:
         lengths = self.lengths[rows]
         offsets = np.zeros(len(rows) + 1, dtype=np.int64)
         np.cumsum(lengths, out=offsets[1:])
+        if len(rows) > MANY_ROWS and (np.diff(rows) > 0).all():  # a mask needs less memory
+            is_taken = np.zeros(len(self), dtype=bool)
+            is_taken[rows] = True
+            return TokenIds(self.ids[np.repeat(is_taken, self.lengths)], offsets)
         shift = np.repeat(self.offsets[rows] - offsets[:-1], lengths)
         return TokenIds(self.ids[np.arange(offsets[-1]) + shift], offsets)
 

@@ -4,7 +4,7 @@ import re
 import unicodedata
 from array import array
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Protocol
@@ -20,6 +20,7 @@ from lamatext.errors import require
 from lamatext.progress import SILENT, Progress
 
 Span = tuple[int, int]
+PART = 10_000  # tokenized texts that are encoded at once
 
 TOKENIZER_VERSION = 2  # of the rules of ``WordTokenizer``; saved models keep the version they have
 
@@ -236,16 +237,33 @@ class TokenizedTexts:
         The result equals that of ``TextEncoder.encode``.
         """
         table = np.array([vocabulary.ids.get(word, UNK) for word in self.types] or [UNK], np.int32)
-        rows = TokenIds(table[self.rows.ids], self.rows.offsets)
-        if rare_words == "drop":
-            rows = rows.filter(rows.ids != UNK)
-        if max_words is not None:
-            position = np.arange(len(rows.ids)) - np.repeat(rows.offsets[:-1], rows.lengths)
-            to_end = np.repeat(rows.offsets[1:], rows.lengths) - np.arange(len(rows.ids))
-            is_short = np.repeat(rows.lengths <= max_words, rows.lengths)
-            is_first = position < max_words - last_words
-            rows = rows.filter(is_short | is_first | (to_end <= last_words))
-        return _fill_empty_texts(rows)
+        parts = [
+            _shorten(TokenIds(table[part.ids], part.offsets), rare_words, max_words, last_words)
+            for part in self._parts()
+        ]
+        return TokenIds.concatenate(parts)
+
+    def _parts(self) -> Iterator[TokenIds]:
+        """Yield the tokenized texts in parts, to limit the memory of encoding them."""
+        offsets = self.rows.offsets
+        for first in range(0, len(self.rows), PART):
+            part = offsets[first : first + PART + 1]
+            yield TokenIds(self.rows.ids[part[0] : part[-1]], part - part[0])
+
+
+def _shorten(
+    rows: TokenIds, rare_words: RareWords, max_words: int | None, last_words: int
+) -> TokenIds:
+    """Drop unknown words and the middle of long texts, as the settings of the text encoder say."""
+    if rare_words == "drop":
+        rows = rows.filter(rows.ids != UNK)
+    if max_words is not None and rows.lengths.max(initial=0) > max_words:
+        position = np.arange(len(rows.ids)) - np.repeat(rows.offsets[:-1], rows.lengths)
+        to_end = np.repeat(rows.offsets[1:], rows.lengths) - np.arange(len(rows.ids))
+        is_short = np.repeat(rows.lengths <= max_words, rows.lengths)
+        is_first = position < max_words - last_words
+        rows = rows.filter(is_short | is_first | (to_end <= last_words))
+    return _fill_empty_texts(rows)
 
 
 def tokenize(

@@ -1,4 +1,4 @@
-"""Initial word vectors: word2vec trained on the texts, a GloVe file, or random numbers."""
+"""Initial word vectors: an SVD or word2vec trained on the texts, a GloVe file, or random."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -35,6 +35,8 @@ def make_vectors(
         return random_vectors(len(vocabulary), text.vector_width, seed)
     if text.word_vectors == "word2vec":
         return train_word2vec(text, vocabulary, rows, seed=seed, progress=progress)
+    if text.word_vectors == "svd":
+        return _svd_vectors(text, vocabulary, rows, seed=seed, progress=progress)
     vectors, matched = read_vectors(Path(text.word_vectors), vocabulary, text.vector_width, seed)
     words = len(vocabulary) - FIRST_WORD
     progress.note(f"{text.word_vectors}: vectors for {matched:,} of {words:,} words")
@@ -66,6 +68,21 @@ class _Sentences:
     def __iter__(self) -> Iterator[list[str]]:
         for row in range(len(self.rows)):
             yield [self.words[i] for i in self.rows[row]]
+
+
+def _svd_vectors(
+    text: TextSettings, vocabulary: Vocabulary, rows: TokenIds, *, seed: int, progress: Progress
+) -> Vectors:
+    """Train word vectors on the texts by an SVD; words without neighbours get random vectors."""
+    require("scipy", extra="train", purpose="text.word_vectors = svd")
+    from lamatext.data.svd_vectors import train_svd_vectors
+
+    progress.stage("word vectors")
+    vectors = random_vectors(len(vocabulary), text.vector_width, seed)
+    trained = train_svd_vectors(rows, len(vocabulary), text.vector_width, seed)
+    known = trained.any(axis=1)
+    vectors[known] = trained[known]
+    return vectors
 
 
 def train_word2vec(

@@ -23,6 +23,7 @@ from lamatext.settings import NgramSettings
 
 Labels = NDArray[np.int64]
 Rows = NDArray[np.int64]
+FREQUENT = 100_000  # document frequencies are told apart up to this
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,41 +102,72 @@ def _select_tables(
     The limit for all tables together is ``max_bytes``.
     """
     total = len(texts.rows) if sample_weight is None else float(sample_weight.sum())
-    frequencies = [
-        _document_frequencies(counts, texts.rows, sample_weight) for _, counts in texts.counts
-    ]
-    least, per_ngram = 1, 5 + svms
-    while sum(int((found >= least).sum()) for _, found, _ in frequencies) * per_ngram > max_bytes:
-        least += 1
-    return [
-        _table_without_weights(spec, keys[found >= least], weighted[found >= least], total, svms)
-        for (spec, _), (keys, found, weighted) in zip(texts.counts, frequencies, strict=True)
-    ]
+    used = texts.rows if sample_weight is None else texts.rows[sample_weight > 0]
+    ascending = [_sorted_keys(counts, used) for _, counts in texts.counts]
+    # (tables, FREQUENT + 1): the number of n-grams in at least 0, 1, 2, … texts
+    at_least = np.stack([frequency_histogram(keys)[::-1].cumsum()[::-1] for keys in ascending])
+    fits = at_least.sum(axis=0) * (5 + svms) <= max_bytes
+    least = 1 + int(np.argmax(fits[1:])) if fits[1:].any() else FREQUENT
+    tables = []
+    for (spec, counts), keys, sizes in zip(texts.counts, ascending, at_least, strict=True):
+        distinct, frequency = np.empty(sizes[least], np.uint32), np.empty(sizes[least])
+        copy_frequent(keys, least, distinct, frequency)
+        if sample_weight is not None:
+            frequency = _weighted_frequency(distinct, counts, texts.rows, sample_weight)
+        tables.append(_table_without_weights(spec, distinct, frequency, total, svms))
+    return tables
 
 
-def _document_frequencies(
-    counts: NgramCounts, rows: Rows, sample_weight: NDArray[np.float32] | None
-) -> tuple[NDArray[np.uint32], NDArray[np.int64], NDArray[np.float64]]:
-    """Count in how many training texts each n-gram occurs, with and without sample weights.
-
-    Return the distinct n-grams, the counts and the weighted counts.
-    """
-    lengths = np.diff(counts.offsets)[rows]
-    ends = np.concatenate([[0], np.cumsum(lengths)])
+def _sorted_keys(counts: NgramCounts, rows: Rows) -> NDArray[np.uint32]:
+    """Return the n-grams of the given texts in ascending order, each once per text."""
+    ends = np.concatenate([[0], np.cumsum(np.diff(counts.offsets)[rows])])
     keys = np.empty(ends[-1], np.uint32)
     copy_rows(counts.keys, counts.offsets, rows, ends, keys)
-    if sample_weight is None:
-        keys.sort()
-        is_first = np.ones(len(keys) + 1, bool)
-        np.not_equal(keys[1:], keys[:-1], out=is_first[1:-1])
-        starts = np.flatnonzero(is_first)
-        found = np.diff(starts)
-        return keys[starts[:-1]], found, found.astype(np.float64)
-    weights = np.repeat(sample_weight.astype(np.float64), lengths)  # of each n-gram
-    distinct, place = np.unique(keys, return_inverse=True)
-    found = np.bincount(place[weights > 0], minlength=len(distinct))
-    frequency = np.bincount(place, weights, len(distinct)).astype(np.float64)
-    return distinct, found, frequency
+    keys.sort()
+    return keys
+
+
+def _weighted_frequency(
+    distinct: NDArray[np.uint32], counts: NgramCounts, rows: Rows, weight: NDArray[np.float32]
+) -> NDArray[np.float64]:
+    """Sum the sample weights of the texts that contain each n-gram."""
+    frequency = np.zeros(len(distinct))
+    for row, own in zip(rows.tolist(), weight.tolist(), strict=True):
+        keys = counts.keys[counts.offsets[row] : counts.offsets[row + 1]]
+        place = np.minimum(np.searchsorted(distinct, keys), max(0, len(distinct) - 1))
+        frequency[place[distinct[place] == keys] if len(distinct) else []] += own
+    return frequency
+
+
+@compiled
+def frequency_histogram(keys: NDArray[np.uint32]) -> NDArray[np.int64]:  # pragma: no cover
+    """Count the n-grams by document frequency, given each n-gram once per text, ascending.
+
+    Entry f is the number of n-grams in f texts; the last entry also counts all above.
+    """
+    histogram, start = np.zeros(FREQUENT + 1, np.int64), 0
+    for i in range(1, len(keys) + 1):
+        if i == len(keys) or keys[i] != keys[start]:
+            histogram[min(i - start, FREQUENT)] += 1
+            start = i
+    return histogram
+
+
+@compiled
+def copy_frequent(
+    keys: NDArray[np.uint32],
+    least: int,
+    distinct: NDArray[np.uint32],
+    frequency: NDArray[np.float64],
+) -> None:  # pragma: no cover
+    """Copy the n-grams with a document frequency of at least ``least``, and the frequencies."""
+    size, start = 0, 0
+    for i in range(1, len(keys) + 1):
+        if i == len(keys) or keys[i] != keys[start]:
+            if i - start >= least:
+                distinct[size], frequency[size] = keys[start], i - start
+                size += 1
+            start = i
 
 
 @compiled

@@ -115,8 +115,10 @@ def count_tokens(tokens: TokenizedTexts, spec: NgramSpec) -> NgramCounts:
     ``CHUNK``.
     """
     rows, hashes = tokens.rows, _hash_words(tokens.types, spec)
-    per_word = spec.words + np.diff(hashes.offsets)  # upper bound of the n-grams of each word
-    ends = np.concatenate([[0], np.cumsum(per_word[rows.ids])])[rows.offsets]
+    ends = rows.offsets * spec.words  # upper bounds of the n-grams up to each text
+    if spec.chars is not None:
+        characters = np.diff(hashes.offsets)[rows.ids]
+        ends = ends + np.concatenate([[0], np.cumsum(characters)])[rows.offsets]
     keys, counts = np.empty(ends[-1], np.uint32), np.empty(ends[-1], np.uint16)
     lengths, size, first = np.zeros(len(rows) + 1, np.int64), 0, 0
     while first < len(rows):

@@ -1,0 +1,67 @@
+"""Growth of the training cost over made-up data sets."""
+
+import json
+import sys
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from benchmarks import growth
+from benchmarks.__main__ import main
+from benchmarks.growth import Cell, exponents, growth_rows, run_process, write_made_up
+from paper.records import Record, Records
+
+
+def test_made_up_texts_have_their_size_and_depend_on_the_seed_alone(tmp_path: Path) -> None:
+    cell = Cell(120, 7, 3)
+
+    for name, seed in (("a", 0), ("b", 0), ("c", 1)):
+        write_made_up(tmp_path / name, cell, seed=seed)
+
+    table, again, other = (pq.read_table(tmp_path / name) for name in "abc")
+    assert table.num_rows == 120
+    assert {len(text.split()) for text in table["text"].to_pylist()} == {7}
+    assert len(set(table["label"].to_pylist())) == 3
+    assert table == again
+    assert table != other
+
+
+@pytest.mark.parametrize("sweep", ["rows", "classes"])
+def test_exponents_are_the_slopes_of_the_log_log_curves(sweep: str) -> None:
+    field = Cell._fields.index(sweep)
+    records = [
+        Record("growth", str(cell), system, "train_cpu_seconds", 3 * cell[field] ** power)
+        for cell in growth.SWEEPS[sweep]
+        for system, power in (("lamatext", 1.0), ("tfidf", 1.5))
+    ]
+
+    found = exponents(records, sweep, "train_cpu_seconds")
+
+    assert found == pytest.approx({"lamatext": 1.0, "tfidf": 1.5})
+
+
+def test_a_process_over_the_limit_is_stopped_and_shown_as_such(tmp_path: Path) -> None:
+    sleep = [sys.executable, "-c", "import time; time.sleep(60)"]
+
+    assert run_process(sleep, tmp_path, limit=1) is None
+    stopped = Record("growth", str(Cell(9)), "lamatext", growth.OVER_LIMIT, 1.0)
+    assert "stopped" in growth_rows([stopped])[0]
+
+
+def test_the_command_records_every_metric_and_draws_a_figure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes = (Cell(60, 5, 2), Cell(120, 5, 2))
+    monkeypatch.setattr(growth, "SWEEPS", dict.fromkeys(("rows", "words", "classes"), sizes))
+    monkeypatch.setattr(growth, "TEST_ROWS", 20)
+    monkeypatch.setattr(growth, "SYSTEMS", {"tfidf": "TF-IDF (1,2) + LR"})
+    arguments = ["growth", "--sweeps", "rows", "--systems", "tfidf", "--records"]
+
+    assert main([*arguments, str(tmp_path / "records")]) == 0
+
+    records = json.loads((tmp_path / "records" / "growth.json").read_text())
+    assert {record["metric"] for record in records} == {*growth.METRICS, "accuracy"}
+    assert len(records) == len(sizes) * 5
+    assert (tmp_path / "figures" / "growth.svg").is_file()
+    assert len(growth_rows(Records(tmp_path / "records").of("growth"))) == 2

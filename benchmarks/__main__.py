@@ -35,6 +35,7 @@ COMMANDS = {
     "leaderboard": "leaderboard",
     "costs": "costs",
     "coverage": "coverage",
+    "outliers": "outliers",
     "ablation": "recipe_ablation",
     "extra-datasets": "extra_datasets",
     "tables": "leaderboard_tables",

@@ -4,6 +4,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from statistics import median
 from time import perf_counter
@@ -14,6 +15,7 @@ from benchmarks.comparison import Comparison, Seconds, time_alternating
 from benchmarks.plain_pytorch import plain_pytorch
 from benchmarks.untrained_models import load_eager, save_untrained
 from lamatext.data.tokenizer import WordTokenizer
+from lamatext.outliers import STEPS, ValidationStatistics
 from lamatext.recipes import load_recipe
 from lamatext.runtime.predictor import Predictor
 from paper.official_datasets import load_paper_dataset
@@ -41,6 +43,7 @@ def measure(
         }
         with plain_pytorch(1):
             seconds = median_latencies(predictors, text, rounds)
+            outlier = _outlier_score(predictors["default"], text, rounds)
         return [
             Comparison.speedup(
                 "one text, eager torch", seconds["lama-ctx"], seconds["eager lama-ctx"], words=words
@@ -51,6 +54,7 @@ def measure(
             Comparison.slowdown(
                 "default recipe, lama-ctx", seconds["default"], seconds["lama-ctx"]
             ),
+            outlier,
             _cold_start(lama_folder, starts),
         ]
 
@@ -81,6 +85,29 @@ def median_latencies(
             if number:
                 seconds[name].append(median(times))
     return seconds
+
+
+def _outlier_score(predictor: Predictor, text: str, rounds: int) -> Comparison:
+    """Compare the latency of a prediction with an outlier score with that of one without."""
+    statistics = ValidationStatistics(1, 1, 0, (1,), tuple(np.linspace(0, 1, STEPS + 1).tolist()))
+    predictor = replace(predictor, validation=statistics)
+    calls = {"with": predictor.assess, "without": predictor.predict_proba}
+
+    def median_of(call: Callable[[list[str]], object]) -> float:
+        times = []
+        for _ in range(REPEATS):
+            start = perf_counter()
+            call([text])
+            times.append(perf_counter() - start)
+        return median(times)
+
+    seconds: dict[str, Seconds] = {name: [] for name in calls}
+    for number in range(rounds + 1):
+        for name, call in calls.items():
+            latency = median_of(call)
+            if number:
+                seconds[name].append(latency)
+    return Comparison.slowdown("with outlier score, without", seconds["with"], seconds["without"])
 
 
 def _cold_start(folder: Path, rounds: int) -> Comparison:

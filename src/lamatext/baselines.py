@@ -168,11 +168,17 @@ class TfidfLinear:
         """
         if hasattr(self._pipeline, "predict_proba"):
             return np.asarray(self._pipeline.predict_proba(texts))
-        margins = self._pipeline.decision_function(texts)
-        if margins.ndim == 1:
-            margins = np.stack([-margins, margins], axis=1)
+        margins = self.margins(texts)
         powers = np.exp(margins - margins.max(axis=1, keepdims=True))
         return np.asarray(powers / powers.sum(axis=1, keepdims=True))
+
+    def margins(self, texts: Texts) -> Floats:
+        """Return the signed distances of texts from the TF-IDF baseline's decision boundaries.
+
+        The shape is (n, C).
+        """
+        margins = np.asarray(self._pipeline.decision_function(texts))
+        return np.stack([-margins, margins], axis=1) if margins.ndim == 1 else margins
 
     def size(self) -> int:
         """Return the size in bytes of the pickled TF-IDF baseline.

@@ -15,6 +15,7 @@ def test_latency_is_compared_with_eager_pytorch_and_its_import(tmp_path: Path) -
         "one text, eager torch",
         "default recipe, eager torch",
         "default recipe, lama-ctx",
+        "with outlier score, without",
         "cold start, import torch",
     ]
     assert all(0 < result.low <= result.ratio <= result.high for result in results)

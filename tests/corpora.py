@@ -37,6 +37,28 @@ def reviews(count: int, *, seed: int = 0) -> tuple[list[str], list[str]]:
     return texts, labels
 
 
+TOPICS = {
+    "film": ("actor", "scene", "camera"),
+    "food": ("soup", "bread", "kitchen"),
+    "sport": ("goal", "team", "match"),
+    "war": ("army", "siege", "battle"),
+}
+
+
+def topic_texts(count: int, *, seed: int = 0) -> tuple[list[str], list[list[str]]]:
+    """Texts about zero to four topics, and the lists of these topics; ``war`` is rare."""
+    draw = np.random.default_rng(seed)
+    texts, labels = [], []
+    for _ in range(count):
+        words = list(draw.choice(COMMON, draw.integers(4, 12)))
+        topics = [topic for topic in TOPICS if draw.random() < (0.1 if topic == "war" else 0.4)]
+        for topic in topics:
+            words.insert(int(draw.integers(len(words))), draw.choice(TOPICS[topic]))
+        texts.append(" ".join(words))
+        labels.append(topics)
+    return texts, labels
+
+
 def write_csv(path: Path, count: int, *, seed: int = 0) -> Path:
     """A CSV of reviews with the columns text and label."""
     with path.open("w", encoding="utf-8", newline="") as file:

@@ -12,7 +12,17 @@ import pytest
 SRC = Path(__file__).parents[1] / "src" / "lamatext"
 
 LAYERS = (
-    {"errors", "progress", "provenance", "settings", "metrics", "outliers", "atomic_write"},
+    {
+        "errors",
+        "progress",
+        "provenance",
+        "settings",
+        "metrics",
+        "multi_label_metrics",
+        "label_thresholds",
+        "outliers",
+        "atomic_write",
+    },
     {"recipes", "data"},
     {"kernels", "ngrams"},
     {"nn", "explain"},

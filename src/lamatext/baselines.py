@@ -16,10 +16,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lamatext.data.dataset import Dataset
-from lamatext.data.labels import ClassIndices, LabelEncoder
+from lamatext.data.labels import LabelEncoder, Targets
+from lamatext.data.splits import hold_out_validation
 from lamatext.data.tokenizer import WordTokenizer, is_unspaced
 from lamatext.errors import ConfigError, require
-from lamatext.metrics import Scores, score
+from lamatext.label_thresholds import LabelThresholds, ThresholdGoal, choose_thresholds
+from lamatext.metrics import score
+from lamatext.multi_label_metrics import AnyScores, MultiLabelScores, multi_label_score
+
+VALIDATION_FRACTION = 0.1
+DEFAULT_GOAL = ThresholdGoal()
 
 Texts = Sequence[str]
 Floats = NDArray[np.float64]
@@ -32,16 +38,18 @@ class LeaderboardRow:
     """Accuracy, size and speed of one model or baseline in the leaderboard."""
 
     model: str
-    accuracy: float
+    accuracy: float  # with several labels per text: the share of texts with all labels right
     macro_f1: float
     calibration_error: float
     bytes: int
     texts_per_second: float
     seconds: float  # of training
+    micro_f1: float | None = None  # of a multi-label model
+    mean_average_precision: float | None = None  # of a multi-label model
 
     @classmethod
     def from_scores(
-        cls, title: str, scores: Scores, *, size: int, speed: float, seconds: float
+        cls, title: str, scores: AnyScores, *, size: int, speed: float, seconds: float
     ) -> "LeaderboardRow":
         """Create the leaderboard row of a model or baseline from its test scores.
 
@@ -52,6 +60,7 @@ class LeaderboardRow:
             speed: texts per second in prediction.
             seconds: training time.
         """
+        several = scores if isinstance(scores, MultiLabelScores) else None
         return cls(
             model=title,
             accuracy=scores.accuracy,
@@ -60,24 +69,26 @@ class LeaderboardRow:
             bytes=size,
             texts_per_second=speed,
             seconds=seconds,
+            micro_f1=several.micro_f1 if several else None,
+            mean_average_precision=several.mean_average_precision if several else None,
         )
 
     def as_dict(self) -> dict[str, Any]:
         """Return the leaderboard row of a model or baseline as a JSON-compatible dictionary."""
-        return asdict(self)
+        return {name: value for name, value in asdict(self).items() if value is not None}
 
 
 class Baseline(Protocol):
     """Interface of a baseline classifier: training, prediction and model size."""
 
-    def fit(self, texts: Texts, labels: ClassIndices) -> None:
-        """Train the baseline on texts and their class indices."""
+    def fit(self, texts: Texts, labels: Targets) -> None:
+        """Train the baseline on texts and their class indices, or their matrix of labels."""
         ...
 
     def predict_proba(self, texts: Texts) -> Floats:
         """Predict the class probabilities of texts with the baseline.
 
-        The shape is (n, C).
+        The shape is (n, C); with several labels per text they are one probability per label.
         """
         ...
 
@@ -94,28 +105,98 @@ class TrainedBaseline:
     model: Baseline
     labels: LabelEncoder
     seconds: float
+    decision: "LabelDecision | None" = None  # of a baseline with several labels per text
 
     def evaluate(self, test: Dataset) -> LeaderboardRow:
         """Score the baseline on a test set and return its leaderboard row."""
-        truth = self.labels.encode(test.require_labels(), source=test.source)
+        truth = self.labels.encode_targets(test.require_labels(), source=test.source)
         texts, started = test.texts.to_pylist(), time.perf_counter()
         probabilities = self.model.predict_proba(texts)
         speed = len(texts) / (time.perf_counter() - started)
-        scores = score(self.labels.classes, truth, probabilities)
+        scores: AnyScores
+        if self.decision is None:
+            scores = score(self.labels.classes, truth.astype(np.int64), probabilities)
+        else:
+            calibrated = self.decision.calibrate(probabilities)
+            decided = self.decision.thresholds.decide(calibrated)
+            scores = multi_label_score(self.labels.classes, truth > 0, calibrated, decided)
         return LeaderboardRow.from_scores(
             self.title, scores, size=self.model.size(), speed=speed, seconds=self.seconds
         )
 
 
-def train_baseline(name: str, train: Dataset) -> TrainedBaseline:
-    """Train a baseline, chosen by its name in ``BASELINES``, on a labelled dataset."""
+def train_baseline(
+    name: str,
+    train: Dataset,
+    validation: Dataset | None = None,
+    goal: ThresholdGoal = DEFAULT_GOAL,
+) -> TrainedBaseline:
+    """Train a baseline, chosen by its name in ``BASELINES``, on labelled datasets.
+
+    With several labels per text, its probabilities are calibrated and its thresholds chosen on the
+    validation set (a tenth of the training set if there is none) by the rule of our own model, for
+    the same goal. The baseline is then trained again on both sets.
+    """
     check_baselines([name])
     title, make = BASELINES[name]
-    labels = LabelEncoder.fit(train.require_labels())
-    class_indices, texts = labels.encode(train.require_labels()), train.texts.to_pylist()
-    baseline, started = make(), time.perf_counter()
-    baseline.fit(texts, class_indices)
-    return TrainedBaseline(title, baseline, labels, time.perf_counter() - started)
+    both = train if validation is None else train.concatenate(validation)
+    labels, started = LabelEncoder.fit(both.require_labels()), time.perf_counter()
+    decision = None
+    if train.is_multi_label:
+        if validation is None:
+            split = hold_out_validation(train.require_labels(), VALIDATION_FRACTION, seed=0)
+            train, validation = both.take(split.train), both.take(split.validation)
+        decision = LabelDecision.fit(make(), labels, train, validation, goal)
+    baseline = make()
+    baseline.fit(both.texts.to_pylist(), labels.encode_targets(both.require_labels()))
+    return TrainedBaseline(title, baseline, labels, time.perf_counter() - started, decision)
+
+
+@dataclass(frozen=True, slots=True)
+class LabelDecision:
+    """Calibration and thresholds of a baseline with several labels per text.
+
+    The logit of each label is multiplied by one factor for all labels and shifted.
+    """
+
+    factor: float
+    shifts: NDArray[np.float32]  # (L,)
+    thresholds: LabelThresholds
+
+    @classmethod
+    def fit(
+        cls,
+        baseline: Baseline,
+        labels: LabelEncoder,
+        train: Dataset,
+        validation: Dataset,
+        goal: ThresholdGoal,
+    ) -> "LabelDecision":
+        """Train a baseline on the training set, then calibrate it on the validation set."""
+        from lamatext.training.label_calibration import fit_label_factors
+
+        baseline.fit(train.texts.to_pylist(), labels.encode_lists(train.require_labels()))
+        logits = _logits(baseline.predict_proba(validation.texts.to_pylist())).astype(np.float32)
+        targets = labels.encode_lists(validation.require_labels())
+        factors = fit_label_factors(np.zeros_like(logits), logits, targets)
+        probabilities = _sigmoid(factors.combine(np.zeros_like(logits), logits))
+        values = choose_thresholds(probabilities, targets > 0, goal)
+        return cls(factors.network, factors.shifts, LabelThresholds(values))
+
+    def calibrate(self, probabilities: Floats) -> Floats:
+        """Return the calibrated probabilities of the baseline, (n, L)."""
+        return _sigmoid(self.factor * _logits(probabilities) + self.shifts)
+
+
+def _logits(probabilities: Floats) -> Floats:
+    clipped = np.clip(probabilities.astype(np.float64), 1e-9, 1 - 1e-9)
+    logits: Floats = np.log(clipped) - np.log1p(-clipped)
+    return logits
+
+
+def _sigmoid(logits: Floats) -> Floats:
+    probabilities: Floats = 0.5 * (1 + np.tanh(logits / 2))
+    return probabilities
 
 
 def check_baselines(names: Sequence[str]) -> None:
@@ -138,16 +219,20 @@ class TfidfLinear:
         self._linear, self._words, self._characters = linear, words, characters
         self._pipeline: Any = None
 
-    def fit(self, texts: Texts, labels: ClassIndices) -> None:
-        """Train the TF-IDF baseline on texts and their class indices.
+    def fit(self, texts: Texts, labels: Targets) -> None:
+        """Train the TF-IDF baseline on texts and their class indices, or one-vs-rest on labels.
 
         Texts in scripts without spaces are read as runs of one to four characters.
         """
         pipeline = require("sklearn.pipeline", extra="train", purpose="TF-IDF")
         svm_c = 0.5 if self._characters else 1.0
+        model = _make_linear_model(self._linear, svm_c, is_binary=labels.ndim == 2)
+        if labels.ndim == 2:
+            multiclass = require("sklearn.multiclass", extra="train", purpose="one-vs-rest")
+            model, labels = multiclass.OneVsRestClassifier(model), labels.astype(np.int64)
         self._pipeline = pipeline.make_pipeline(
             pipeline.FeatureUnion(self._vectorizers(is_unspaced(" ".join(texts[:SCRIPT_TEXTS])))),
-            _make_linear_model(self._linear, svm_c),
+            model,
         )
         self._pipeline.fit(texts, labels)
 
@@ -164,8 +249,11 @@ class TfidfLinear:
     def predict_proba(self, texts: Texts) -> Floats:
         """Predict the class probabilities of texts with the TF-IDF baseline.
 
-        The shape is (n, C). The probabilities of an SVM are the softmax of its margins.
+        The shape is (n, C). The probabilities of an SVM are the softmax of its margins, or their
+        sigmoids if a text may have several labels.
         """
+        if hasattr(self._pipeline[-1], "estimators_"):
+            return _sigmoid(np.asarray(self._pipeline.decision_function(texts), np.float64))
         if hasattr(self._pipeline, "predict_proba"):
             return np.asarray(self._pipeline.predict_proba(texts))
         margins = self.margins(texts)
@@ -188,17 +276,19 @@ class TfidfLinear:
         return len(pickle.dumps(self._pipeline))
 
 
-def _make_linear_model(name: str, svm_c: float) -> Any:
+def _make_linear_model(name: str, svm_c: float, *, is_binary: bool) -> Any:
     if name == "svc":
         return require("sklearn.svm", extra="train", purpose="LinearSVC").LinearSVC(C=svm_c)
     linear_model = require("sklearn.linear_model", extra="train", purpose="LogisticRegression")
-    return linear_model.LogisticRegression(C=10, max_iter=1000)
+    solver = "liblinear" if is_binary else "lbfgs"  # much faster for many one-vs-rest fits
+    return linear_model.LogisticRegression(C=10, max_iter=1000, solver=solver)
 
 
 class FastText:
     """Baseline that trains a fastText classifier on word n-grams.
 
-    The training texts are shuffled, as SGD needs.
+    The training texts are shuffled, as SGD needs. With several labels per text the loss is one
+    sigmoid per label (one-vs-all).
     """
 
     def __init__(self, *, max_words: int) -> None:
@@ -207,21 +297,25 @@ class FastText:
         self._model: Any = None
         self._classes = 0
 
-    def fit(self, texts: Texts, labels: ClassIndices) -> None:
-        """Train the fastText baseline on texts and their class indices."""
-        self._classes = int(labels.max()) + 1
+    def fit(self, texts: Texts, labels: Targets) -> None:
+        """Train the fastText baseline on texts and their class indices or matrix of labels."""
+        is_several = labels.ndim == 2
+        self._classes = labels.shape[1] if is_several else int(labels.max()) + 1
         order = np.random.default_rng(0).permutation(len(texts))
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "train.txt"
             with path.open("w", encoding="utf-8") as file:
                 for row in order:
-                    file.write(f"__label__{labels[row]} {_fasttext_line(texts[row])}\n")
+                    names = np.flatnonzero(labels[row]) if is_several else [labels[row]]
+                    prefix = " ".join(f"__label__{name}" for name in names)
+                    file.write(f"{prefix} {_fasttext_line(texts[row])}\n")
             self._model = self._library.train_supervised(
                 str(path),
                 dim=100,
                 epoch=10,
                 lr=0.5,
                 wordNgrams=self._max_words,
+                loss="ova" if is_several else "softmax",
                 thread=2,
                 verbose=0,
             )
@@ -267,6 +361,10 @@ BASELINES: dict[str, BaselineKind] = {
     "tfidf-chars": BaselineKind(
         "TF-IDF words and characters + SVC",
         lambda: TfidfLinear("svc", words=(1, 2), characters=True),
+    ),
+    "tfidf-chars-lr": BaselineKind(
+        "TF-IDF words and characters + LR",
+        lambda: TfidfLinear("lr", words=(1, 2), characters=True),
     ),
     "fasttext": BaselineKind("fastText", lambda: FastText(max_words=1)),
     "fasttext-bigrams": BaselineKind("fastText bigrams", lambda: FastText(max_words=2)),

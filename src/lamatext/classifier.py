@@ -1,6 +1,6 @@
 """TextClassifier: a scikit-learn estimator from texts to labels, with reasons."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
@@ -9,13 +9,21 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
-from lamatext.data.cache import fingerprint
-from lamatext.data.dataset import Dataset
+from lamatext.data.dataset import Dataset, dataset_fingerprint
 from lamatext.data.labels import LabelEncoder
 from lamatext.data.text_encoder import Encoder
-from lamatext.data.validation import Labels, Texts, label_array, text_column, text_list
+from lamatext.data.validation import (
+    LabelLists,
+    Labels,
+    Texts,
+    label_array,
+    label_lists,
+    text_column,
+    text_list,
+)
 from lamatext.errors import ConfigError, DataError, require
 from lamatext.explain.explanation import Explanation
+from lamatext.label_thresholds import LabelThresholds
 from lamatext.ngrams.model import NgramModel
 from lamatext.progress import SILENT, Progress
 from lamatext.provenance import versions
@@ -166,7 +174,8 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
 
         Args:
             X: the texts, as a list or as a numpy, pandas, polars or pyarrow column.
-            y: one label per text: str, int or bool.
+            y: one label per text: str, int or bool; or several: a list or set of labels per text,
+                or an indicator matrix with a column of 0 and 1 for each label.
             sample_weight: one weight per text, at least 0; by default all texts weigh the same.
             validation_data: texts and labels for early stopping and calibration; by default a
                 fraction of X is held out.
@@ -176,18 +185,18 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
         """
         recipe = self.resolve()
         texts = text_column(X)
-        labels = label_array(y, len(texts))
-        label_encoder = LabelEncoder.fit(labels)
-        classes = label_encoder.class_array
+        labels = _parse_labels(y, len(texts))
+        classes = labels.classes if isinstance(labels, LabelLists) else np.unique(labels).tolist()
         if len(classes) < 2:
             raise DataError(
-                f"all {len(texts)} texts have the label {classes[0].item()!r}. "
+                f"all {len(texts)} texts have the label {classes[0]!r}"
+                f"{' or none' if isinstance(labels, LabelLists) else ''}. "
                 "A classifier needs at least two classes."
             )
         data = _FitData(
             _dataset(texts, labels, "training data"),
-            None if validation_data is None else _dataset(*validation_data, "validation data"),
-            label_encoder.classes,
+            None if validation_data is None else _validation_dataset(*validation_data, labels),
+            classes,
             sample_weight,
             unlabelled,
         )
@@ -197,14 +206,17 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
             "progress": progress,
         }
         trained, teacher_facts = self._train(data, recipe, run)
-        self.classes_: NDArray[Any] = classes
+        self.classes_: NDArray[Any] = np.array(classes)
         self.recipe_: Recipe = trained.recipe
         self.network_: nn.Module = trained.network
         self.encoder_: Encoder = trained.encoder
         self.ngrams_: NgramModel | None = trained.ngrams
+        self.thresholds_: LabelThresholds | None = None
+        if isinstance(labels, LabelLists) and trained.thresholds is not None:
+            self.thresholds_ = LabelThresholds(trained.thresholds, labels.is_indicator)
         self.history_: list[EpochRecord] = trained.history
         self.facts_: dict[str, Any] = {
-            "data": {"texts": len(texts), "fingerprint": fingerprint(texts, labels.astype(str))},
+            "data": {"texts": len(texts), "fingerprint": dataset_fingerprint(data.train)},
             "training": {
                 "best_epoch": trained.best_epoch,
                 "validation_accuracy": trained.validation_accuracy,
@@ -265,12 +277,30 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
         return trained, lesson.facts
 
     def predict(self, X: Iterable[str]) -> NDArray[Any]:
-        """Predict the most probable label of each text with the fitted classifier."""
+        """Predict the most probable label of each text with the fitted classifier.
+
+        If the classifier was fitted with several labels per text, the answer has the same form: an
+        array with a list of labels per text, or an indicator matrix.
+        """
         return self._predictor().predict(text_list(X))
 
     def predict_proba(self, X: Iterable[str]) -> NDArray[np.float32]:
         """Predict label probabilities with the classifier, in columns ordered as ``classes_``."""
         return self._predictor().predict_proba(text_list(X))
+
+    def score(self, X: Texts, y: Labels, sample_weight: ArrayLike | None = None) -> float:
+        """Return the classifier's accuracy: the share of texts whose labels are all right."""
+        self._check_fitted()
+        if self.thresholds_ is None:
+            return float(super().score(X, y, sample_weight))
+        texts = text_column(X)
+        lists = label_lists(y, len(texts))
+        if lists is None:
+            raise DataError("the classifier gives several labels per text. Give lists of labels.")
+        truth = LabelEncoder(tuple(self.classes_.tolist())).encode_lists(lists.column())
+        decided = self.thresholds_.decide(self.predict_proba(texts.to_pylist()))
+        weights = None if sample_weight is None else np.asarray(sample_weight)
+        return float(np.average((decided == (truth > 0)).all(axis=1), weights=weights))
 
     def transform(self, X: Iterable[str]) -> NDArray[np.float32]:
         """Return the text embeddings of the fitted classifier, one flat row per text.
@@ -317,6 +347,7 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
                 tensors={k: v.numpy() for k, v in self.network_.state_dict().items()},
                 encoder=self.encoder_,
                 ngrams=self.ngrams_,
+                thresholds=self.thresholds_,
                 facts=facts,
                 metrics={**self.metrics_, "history": history, **(metrics or {})},
             ),
@@ -335,6 +366,7 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
         classifier.network_ = load_network(saved)
         classifier.encoder_ = saved.encoder
         classifier.ngrams_ = saved.ngrams
+        classifier.thresholds_ = saved.thresholds
         classifier.facts_ = saved.facts
         classifier.metrics_ = saved.metrics
         classifier.history_ = [
@@ -387,6 +419,7 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
             head = ClassifierHead.from_tensors(last)
         return Predictor(
             TorchEngine(self.network_), self.encoder_, self.classes_, head, self.ngrams_,
+            self.thresholds_,
             max_occlusions=max_occlusions(name),
             threshold=self.facts_.get("unsure", {}).get("threshold"),
             validation=load_validation_statistics(self.facts_),
@@ -405,6 +438,7 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
         tags = super().__sklearn_tags__()
         tags.input_tags.string = True
         tags.input_tags.two_d_array = False
+        tags.classifier_tags.multi_label = True
         return tags
 
 
@@ -418,11 +452,40 @@ class _FitData(NamedTuple):
     unlabelled: "Texts | None"
 
 
-def _dataset(texts: Texts, labels: Labels, source: str) -> Dataset:
+def _parse_labels(labels: Labels, texts: int) -> NDArray[Any] | LabelLists:
+    """Validate the labels passed to the classifier: one or several per text."""
+    if isinstance(labels, Iterator):
+        labels = list(labels)
+    lists = label_lists(labels, texts)
+    return label_array(labels, texts) if lists is None else lists
+
+
+def _dataset(texts: pa.ChunkedArray, labels: NDArray[Any] | LabelLists, source: str) -> Dataset:
     """Convert the texts and labels passed to the classifier to a dataset of strings."""
+    if isinstance(labels, LabelLists):
+        return Dataset(texts, labels.column(), source)
+    names = labels.astype(str).tolist()
+    return Dataset(texts, pa.chunked_array([pa.array(names, pa.string())]), source)
+
+
+def _validation_dataset(
+    texts: Texts, labels: Labels, training: NDArray[Any] | LabelLists
+) -> Dataset:
+    """Convert the validation data passed to the classifier, labelled like the training data."""
     column = text_column(texts)
-    names = label_array(labels, len(column)).astype(str).tolist()
-    return Dataset(column, pa.chunked_array([pa.array(names, pa.string())]), source)
+    parsed = _parse_labels(labels, len(column))
+    if (
+        isinstance(parsed, LabelLists)
+        and isinstance(training, LabelLists)
+        and (parsed.is_indicator or training.is_indicator)
+        and parsed.classes != training.classes
+    ):
+        raise DataError(
+            f"the labels of the validation data are {len(parsed.classes)} columns, those of the "
+            f"training data {len(training.classes)}. Give two indicator matrices with the same "
+            "columns, or two lists of lists."
+        )
+    return _dataset(column, parsed, "validation data")
 
 
 def _seed(random_state: int | np.random.RandomState) -> object:

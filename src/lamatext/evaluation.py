@@ -3,12 +3,12 @@
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from lamatext.data.dataset import Dataset
+from lamatext.data.dataset import Dataset, dataset_fingerprint
 from lamatext.data.label_variants import merge_label_variants
 from lamatext.data.read_options import ReadOptions
 from lamatext.data.readers.table import DEFAULTS
 from lamatext.data.sources import has_test_split, load_dataset
-from lamatext.pipeline import Splits, dataset_fingerprint, split_dataset
+from lamatext.pipeline import Splits, split_dataset
 from lamatext.saved.format import Config, load_config, remembered_layout, saved_recipe
 from lamatext.settings import Recipe
 

@@ -122,8 +122,13 @@ def measure_reliability(truth: Numbers, probabilities: Floats) -> Reliability:
 
     There are ``BINS`` bins of equal width; empty bins are left out.
     """
-    confidence = probabilities.max(axis=1)
-    correct = probabilities.argmax(axis=1) == truth
+    return reliability_by_confidence(
+        probabilities.max(axis=1), probabilities.argmax(axis=1) == truth
+    )
+
+
+def reliability_by_confidence(confidence: Floats, correct: NDArray[np.bool_]) -> Reliability:
+    """Compute reliability metrics from confidences and whether each prediction is correct."""
     bin_of_text = np.minimum((confidence * BINS).astype(int), BINS - 1)
     bins = [np.flatnonzero(bin_of_text == number) for number in range(BINS)]
     bins = [rows for rows in bins if len(rows)]

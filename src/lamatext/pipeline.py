@@ -10,28 +10,29 @@ import time
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from itertools import chain, product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from lamatext.atomic_write import delete_stale_files
 from lamatext.baselines import LeaderboardRow, check_baselines, train_baseline
-from lamatext.data.cache import fingerprint
-from lamatext.data.dataset import Dataset, text_batches
+from lamatext.data.dataset import Dataset, dataset_fingerprint, text_batches
 from lamatext.data.label_variants import merge_label_variants
-from lamatext.data.labels import LabelEncoder
+from lamatext.data.labels import LabelEncoder, Targets
 from lamatext.data.read_options import ReadOptions
 from lamatext.data.readers.table import DEFAULTS
 from lamatext.data.sources import has_test_split, load_dataset
 from lamatext.data.splits import hold_out
 from lamatext.data.summary import class_counts
-from lamatext.data.validation import label_array, text_column
 from lamatext.errors import ConfigError, DataError
-from lamatext.metrics import Scores, score
+from lamatext.label_thresholds import ThresholdGoal
+from lamatext.metrics import score
+from lamatext.multi_label_metrics import AnyScores, multi_label_score
 from lamatext.progress import SILENT, Progress, track_progress
 from lamatext.runtime.predictor import Predictor
 from lamatext.saved.format import CHECKPOINT, CONFIG, folder_size, load_config, saved_recipe
@@ -63,7 +64,7 @@ class TrainingResult:
     """Result of a training pipeline run: the saved model, its test scores and the leaderboard."""
 
     folder: Path
-    scores: Scores
+    scores: AnyScores
     leaderboard: list[LeaderboardRow]  # our model first
     examples: list[dict[str, str]]  # test texts with their labels
 
@@ -240,9 +241,8 @@ def train_and_score(  # noqa: PLR0913 - data, recipe, and where and how to run
 ) -> TrainingResult:
     """Run the training pipeline: train, save and score a model, then train the baselines."""
     check_baselines(baselines)
-    LabelEncoder.fit(splits.train.require_labels()).encode(
-        splits.test.require_labels(), source=splits.test.source
-    )  # an unknown test label is an error before training, not after
+    labels = LabelEncoder.fit(splits.train.require_labels())
+    splits = replace(splits, test=labels.drop_unknown(splits.test))
     checkpoint = folder / CHECKPOINT
     if not resume:
         checkpoint.unlink(missing_ok=True)
@@ -261,7 +261,7 @@ def train_and_score(  # noqa: PLR0913 - data, recipe, and where and how to run
     examples = choose_examples(splits.test, max_examples)
     metrics = {
         "test": scores.as_dict(),
-        "leaderboard": [asdict(row) for row in leaderboard],
+        "leaderboard": [row.as_dict() for row in leaderboard],
         "examples": examples,
     }
     add_metrics(folder, metrics)
@@ -295,20 +295,50 @@ def fit_recipe(
 
 def score_saved_model(
     folder: Path, test: Dataset, progress: Progress = SILENT
-) -> tuple[Scores, float]:
+) -> tuple[AnyScores, float]:
     """Score the pipeline's saved model on a test set and measure its throughput.
 
     Return the scores and the number of texts per second.
     """
     predictor = Predictor.load(folder)
-    classes = predictor.classes_.tolist()
-    truth = LabelEncoder(tuple(classes)).encode(test.require_labels(), source=test.source)
+    test, truth = encode_test_labels(predictor, test)
     predictor.predict_proba([""])  # load the engine before the clock starts
     texts = chain.from_iterable(batch.to_pylist() for batch in text_batches(test.texts))
     started = time.perf_counter()
     probabilities = predictor.predict_proba(track_progress(texts, progress)).astype(np.float64)
     seconds = time.perf_counter() - started
-    return score(classes, truth, probabilities), len(test) / seconds
+    return score_predictions(predictor, truth, probabilities), len(test) / seconds
+
+
+def encode_test_labels(predictor: Predictor, test: Dataset) -> tuple[Dataset, Targets]:
+    """Encode the labels of a test set for scoring a saved model, without unknown labels.
+
+    Raises:
+        DataError: the model gives several labels per text and the test set one, or vice versa.
+    """
+    if test.is_multi_label != (predictor.thresholds is not None):
+        found, expected = ("lists of labels", "one label")
+        if predictor.thresholds is not None:
+            found, expected = ("one label", "a list of labels")
+        raise DataError(
+            f"{test.source}: the texts have {found}, but the model was trained with {expected} per "
+            "text. Write the labels in the same way, or read them with the same --label-separator "
+            "and --label-column."
+        )
+    labels = LabelEncoder(tuple(predictor.classes_.tolist()))
+    test = labels.drop_unknown(test)
+    return test, labels.encode_targets(test.require_labels(), source=test.source)
+
+
+def score_predictions(
+    predictor: Predictor, truth: Targets, probabilities: NDArray[np.float64]
+) -> AnyScores:
+    """Score the probabilities that a saved model predicts for a test set."""
+    classes = predictor.classes_.tolist()
+    if predictor.thresholds is None:
+        return score(classes, truth.astype(np.int64), probabilities)
+    decided = predictor.thresholds.decide(probabilities.astype(np.float32))
+    return multi_label_score(classes, truth > 0.5, probabilities, decided)
 
 
 def choose_examples(test: Dataset, count: int) -> list[dict[str, str]]:
@@ -357,14 +387,6 @@ def describe_splits(splits: Splits) -> dict[str, Any]:
     return {**facts, **_held_out_fingerprints(splits)}
 
 
-def dataset_fingerprint(dataset: Dataset) -> str:
-    """Return the fingerprint of texts and labels that a pipeline run saves with the model."""
-    texts = text_column(dataset.texts)
-    if dataset.labels is None:
-        return ""
-    return fingerprint(texts, label_array(dataset.labels, len(texts)).astype(str))
-
-
 def _held_out_fingerprints(splits: Splits) -> dict[str, str]:
     """Return the fingerprints of the test set and, if there is one, of the validation set."""
     held_out = {"test_fingerprint": splits.test, "validation_fingerprint": splits.validation}
@@ -379,10 +401,9 @@ def _baseline_row(name: str, splits: Splits, recipe: Recipe, progress: Progress)
     progress.stage(f"training the baseline {name}")
     if name == "avg":
         return _average_embedding_row(splits, recipe, progress)
-    train = splits.train
-    if splits.validation is not None:
-        train = train.concatenate(splits.validation)
-    return train_baseline(name, train).evaluate(splits.test)
+    training = recipe.training
+    goal = ThresholdGoal(training.metric, training.min_precision)
+    return train_baseline(name, splits.train, splits.validation, goal).evaluate(splits.test)
 
 
 def _average_embedding_row(splits: Splits, recipe: Recipe, progress: Progress) -> LeaderboardRow:

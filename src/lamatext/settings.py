@@ -171,6 +171,11 @@ class TrainingSettings(Settings):
     class_weight: Literal["balanced"] | dict[str, Positive] | None = None
     """Weights of the classes in the loss: ``balanced`` (inversely proportional to their
     frequency), or a weight per label."""
+    metric: Literal["micro-f1", "macro-f1"] = "macro-f1"
+    """With several labels per text: the metric that the thresholds of the labels maximize."""
+    min_precision: Annotated[float, Field(gt=0, lt=1)] | None = None
+    """With several labels per text: the precision that the thresholds of the labels should reach,
+    instead of the largest F1."""
     validation_fraction: Annotated[float, Field(gt=0, lt=1)] = 0.1
     """The fraction of the training texts held out as the validation set."""
 

@@ -6,6 +6,7 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from lamatext.data.dataset import Dataset
+from lamatext.metrics import Scores
 from lamatext.pipeline import choose_examples, score_saved_model
 from lamatext.saved.model_io import add_metrics
 from lamatext.views.explanation_page import write_test_page
@@ -85,6 +86,7 @@ def test_the_examples_page_filters_mistakes_and_classes(
     shots: Path,
 ) -> None:
     scores, _ = score_saved_model(trained_folder, test_texts)
+    assert isinstance(scores, Scores)
     file = shots / "examples.html"
     write_test_page(trained_folder, test_texts, scores, file)
     wrong = sum(map(sum, scores.confusion)) - sum(row[i] for i, row in enumerate(scores.confusion))

@@ -95,8 +95,8 @@ def test_a_target_that_no_threshold_reaches_names_the_best(model: Path, lamatext
 def test_texts_that_the_model_was_trained_on_give_no_threshold(
     model: Path, lamatext: Command
 ) -> None:
+    from lamatext.data.dataset import dataset_fingerprint
     from lamatext.data.sources import load_dataset
-    from lamatext.pipeline import dataset_fingerprint
 
     config = json.loads((model / "config.json").read_text())
     fingerprint = dataset_fingerprint(load_dataset("reviews.csv"))

@@ -91,7 +91,7 @@ def test_lists_of_labels_become_a_matrix_and_lists_again() -> None:
 
     assert encoder.classes == ("a", "b", "c")
     assert matrix.tolist() == [[1, 1, 0], [0, 0, 0], [0, 0, 1]]
-    assert encoder.decode_lists(matrix > 0) == [["a", "b"], [], ["c"]]
+    assert encoder.decode_lists(matrix > 0).tolist() == [["a", "b"], [], ["c"]]
 
 
 def test_lists_read_from_a_file_match_integer_classes() -> None:

@@ -83,7 +83,7 @@ def test_tensors_restore_the_same_model_bit_for_bit() -> None:
     texts, labels = corpus(4)
     ngrams = fit_ngrams(texts, labels, BOTH, classes=4).scaled(1.7)
 
-    again = NgramModel.from_tensors(BOTH, ngrams.to_tensors(), classes=4)
+    again = NgramModel.from_tensors(BOTH, ngrams.to_tensors(), rows=4)
 
     assert (again.logits(texts) == ngrams.logits(texts)).all()
 

@@ -21,7 +21,6 @@ from lamatext.training.checkpoint import TrainingState, load_checkpoint
 from lamatext.training.loop import (
     LoopSettings,
     fit,
-    measure_accuracy,
     predict_logits,
     training_loss,
 )
@@ -141,7 +140,7 @@ def test_a_run_killed_in_its_first_epoch_starts_again(tmp_path: Path) -> None:
 def accuracies(monkeypatch: pytest.MonkeyPatch, values: Sequence[float]) -> None:
     """The validation accuracy of each epoch, whatever the network says."""
     given = iter(values)
-    monkeypatch.setattr(loop, "measure_accuracy", lambda *_: next(given))
+    monkeypatch.setattr(loop, "validation_score", lambda *_: next(given))
 
 
 def test_the_learning_rate_is_halved_when_validation_accuracy_stalls(
@@ -218,7 +217,7 @@ def test_the_loop_learns() -> None:
     state = fit(trained, TRAIN, VALID, plan(epochs=30, patience=30, learning_rate=0.03))
 
     assert state.best_accuracy >= 0.95
-    assert measure_accuracy(trained, VALID, CPU) == state.best_accuracy
+    assert loop.validation_score(trained, VALID, plan()) == state.best_accuracy
 
 
 def test_a_diverging_loss_ends_the_run_with_advice() -> None:

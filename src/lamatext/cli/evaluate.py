@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from lamatext.data.dataset import Dataset
     from lamatext.evaluation import EvaluationData
     from lamatext.explain.faithfulness import Faithfulness
-    from lamatext.metrics import CoveragePoint, Scores
+    from lamatext.metrics import CoveragePoint
+    from lamatext.multi_label_metrics import AnyScores
 
 NAME = "evaluate"
 EXAMPLES = "lamatext evaluate runs/reviews held-out.csv"
@@ -108,7 +109,7 @@ def run(  # noqa: PLR0913 - one argument per option of the command
 
 
 def _show(
-    scores: "Scores",
+    scores: "AnyScores",
     texts_per_second: float,
     measured: "Mapping[str, Faithfulness | CoveragePoint]",
     target: float | None,
@@ -140,11 +141,18 @@ def _check_unseen(test: "EvaluationData", data: str) -> None:
         )
 
 
-def _find_threshold(model: Path, scores: "Scores", target: float, *, save: bool) -> "CoveragePoint":
+def _find_threshold(
+    model: Path, scores: "AnyScores", target: float, *, save: bool
+) -> "CoveragePoint":
     """Find the threshold for ``lamatext evaluate --target-accuracy`` and store it if asked to."""
-    from lamatext.metrics import find_threshold
+    from lamatext.metrics import Scores, find_threshold
     from lamatext.saved.model_io import save_threshold
 
+    if not isinstance(scores, Scores):
+        raise ConfigError(
+            "--target-accuracy needs a model with one label per text; this one has a threshold for "
+            "each label already. Train it with --min-precision to raise them."
+        )
     point = find_threshold(scores.coverage, target)
     if point is None:
         best = max(scores.coverage, key=lambda point: point.accuracy)

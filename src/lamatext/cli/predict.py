@@ -12,13 +12,14 @@ import typer
 from lamatext.cli import options, output
 from lamatext.errors import ConfigError
 from lamatext.progress import Progress
-from lamatext.views.formatting import one_line, terminal_text
+from lamatext.views.formatting import label_names, one_line, terminal_text
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from lamatext.data.read_options import ReadOptions
     from lamatext.data.readers.table import Table
+    from lamatext.runtime.prediction_parts import Output
     from lamatext.runtime.predictor import Predictor
 
 NAME = "predict"
@@ -70,6 +71,9 @@ def run(  # noqa: PLR0913 - one argument per option of the command
             "the validation texts, and outlier is true from there.",
         ),
     ] = False,
+    label_separator: Annotated[
+        str, typer.Option(help="Joins the labels of a multi-label model in CSV and TSV output.")
+    ] = ",",
     safe_csv: Annotated[
         bool,
         typer.Option(
@@ -106,7 +110,13 @@ def run(  # noqa: PLR0913 - one argument per option of the command
         separator=separator,
     )
     table, columns, batches = _open(model, source, text, reading)
-    shape: dict[str, Any] = {"top_k": top_k, "proba": proba, "unsure": unsure, "outlier": outlier}
+    shape: dict[str, Any] = {
+        "top_k": top_k,
+        "proba": proba,
+        "unsure": unsure,
+        "outlier": outlier,
+        "label_separator": label_separator if _is_delimited(target, as_json) else None,
+    }
 
     def label(part: Iterable["pa.RecordBatch"]) -> Iterator["pa.RecordBatch"]:
         return predict_batches(predictor, part, columns, **shape)
@@ -126,6 +136,13 @@ def run(  # noqa: PLR0913 - one argument per option of the command
     if out is not None and not quiet:
         output.message(f"Labels of {rows:,} texts written to {out}")
         output.next_steps(output.command("explain", model, "--text", "…"))
+
+
+def _is_delimited(target: "Output | None", as_json: bool) -> bool:
+    """Return whether ``lamatext predict`` writes CSV or TSV, whose cells cannot hold lists."""
+    if target is None:
+        return not as_json
+    return not target.is_folder and target.path.suffix.lower() not in (".jsonl", ".parquet")
 
 
 def _describe_job(
@@ -236,7 +253,10 @@ def _print_predictions(
         if unsure is not None and is_unsure[number]:
             ranked[0] = (unsure, ranked[0][1])
         score = {} if assessed is None else outlier_json(assessed.outlier_scores[number])
-        if as_json:
+        if predictor.thresholds is not None:
+            chosen = {classes[i] for i in predictor.thresholds.decide(row).nonzero()[0]}
+            _print_labels({"text": text, **score}, ranked, chosen, as_json=as_json, top=top)
+        elif as_json:
             label, probability = ranked[0]
             prediction = {"text": text, "label": label, "probability": round(probability, 6)}
             print(json.dumps({**prediction, "probabilities": probabilities, **score}))
@@ -244,3 +264,28 @@ def _print_predictions(
             shown = [f"{one_line(label)} {probability:.4f}" for label, probability in ranked[:top]]
             shown += [f"outlier score {score['outlier_score']:.4f}"] if score else []
             print("  ".join(shown))
+
+
+def _print_labels(
+    fields: dict[str, Any],
+    ranked: list[tuple[str, float]],
+    chosen: set[str],
+    *,
+    as_json: bool,
+    top: int,
+) -> None:
+    """Print the labels that a multi-label model gives a text, the most probable first.
+
+    With ``top`` above 1, that many labels are printed, whether they reach their thresholds or not.
+    ``fields`` are the text and its outlier score, if that is wanted.
+    """
+    labels = [name for name, _ in ranked if name in chosen]
+    if as_json:
+        probabilities = {name: round(p, 6) for name, p in ranked}
+        print(json.dumps({**fields, "labels": labels, "probabilities": probabilities}))
+        return
+    shown = ranked[:top] if top > 1 else [pair for pair in ranked if pair[0] in chosen]
+    cells = [f"{one_line(name)} {p:.4f}" for name, p in shown] or [label_names([])]
+    if "outlier_score" in fields:
+        cells.append(f"outlier score {fields['outlier_score']:.4f}")
+    print("  ".join(cells))

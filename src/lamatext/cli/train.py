@@ -64,11 +64,25 @@ def run(  # noqa: PLR0913 - one argument per option of the command
             rich_help_panel=SETTINGS,
         ),
     ] = None,
+    metric: Annotated[
+        str | None,
+        typer.Option(
+            help="With several labels per text: what the thresholds of the labels maximize, "
+            "micro-f1 or macro-f1. [default: from the recipe, macro-f1]"
+        ),
+    ] = None,
+    min_precision: Annotated[
+        float | None,
+        typer.Option(
+            help="With several labels per text: the precision that the thresholds of the labels "
+            "should reach, for example 0.9, instead of the largest F1."
+        ),
+    ] = None,
     baselines: Annotated[
         str,
         typer.Option(
             help="Models to train and score on the same data, separated by commas: tfidf, "
-            "tfidf-svc, tfidf-chars, fasttext, fasttext-bigrams, avg; or none."
+            "tfidf-svc, tfidf-chars, tfidf-chars-lr, fasttext, fasttext-bigrams, avg; or none."
         ),
     ] = "tfidf",
     model: Annotated[
@@ -148,7 +162,12 @@ def run(  # noqa: PLR0913 - one argument per option of the command
     from lamatext.recipes import parse_assignments, resolve_recipe
     from lamatext.views.terminal_dataset import show_dataset
 
-    options_of_settings = {"seed": seed, "text.word_vectors": word_vectors}
+    options_of_settings = {
+        "seed": seed,
+        "text.word_vectors": word_vectors,
+        "training.metric": metric,
+        "training.min_precision": min_precision,
+    }
     values = {key: value for key, value in options_of_settings.items() if value is not None}
     settings = resolve_recipe(
         model=model, recipe=recipe, values={**values, **parse_assignments(set_ or [])}

@@ -7,6 +7,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from lamatext.data.cache import fingerprint
 from lamatext.data.read_options import Layout
 from lamatext.errors import DataError
 
@@ -70,6 +71,15 @@ class Dataset:
             texts=pa.chunked_array([*self.texts.chunks, *other.texts.chunks], self.texts.type),
             labels=pa.chunked_array([*first.chunks, *second.chunks], first.type),
         )
+
+
+def dataset_fingerprint(dataset: Dataset) -> str:
+    """Return the fingerprint of a dataset's texts and labels, which is saved with a model."""
+    if dataset.labels is None:
+        return ""
+    rows = dataset.labels.to_pylist()
+    names = ["\x1f".join(row) for row in rows] if dataset.is_multi_label else rows
+    return fingerprint(dataset.texts, np.asarray(names, dtype=np.str_))
 
 
 def text_batches(column: pa.ChunkedArray, size: int = 4096) -> Iterator[pa.Array]:

@@ -109,9 +109,15 @@ class LabelEncoder:
         labels: NDArray[Any] = self.class_array[indices]
         return labels
 
-    def decode_lists(self, matrix: NDArray[np.bool_]) -> list[list[Label]]:
-        """Decode the rows of a label matrix into lists of labels, in the order of the columns."""
-        return [[self.classes[i] for i in np.flatnonzero(row)] for row in matrix]
+    def decode_lists(self, matrix: NDArray[np.bool_]) -> NDArray[Any]:
+        """Decode the rows of a label matrix into lists of labels, in the order of the columns.
+
+        The array (n,) holds one list per text.
+        """
+        lists = np.empty(len(matrix), dtype=object)
+        for row, flags in enumerate(matrix):
+            lists[row] = [self.classes[i] for i in np.flatnonzero(flags)]
+        return lists
 
     def _class_of(self, distinct: NDArray[Any]) -> ClassIndices:
         """Return the class index of each distinct label, -1 for an unknown one."""

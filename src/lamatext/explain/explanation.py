@@ -45,6 +45,7 @@ class Explanation:
     method: Literal["contribution", "occlusion"] = "contribution"
     window: int = 1  # words per occlusion in a long text
     parts: Mapping[str, Floats] | None = None  # (C, T) each, "network" and "n-grams"; they add up
+    thresholds: Floats | None = None  # (C,) if a text may have several labels
 
     @property
     def words(self) -> list[str]:
@@ -67,6 +68,17 @@ class Explanation:
         return float(self.probabilities[self.best])
 
     @property
+    def predicted_labels(self) -> list[Label]:
+        """Labels that the model gives the explained text, the most probable first.
+
+        One label, or for a multi-label model those whose probability reaches their threshold.
+        """
+        if self.thresholds is None:
+            return [self.predicted]
+        order = np.argsort(-self.probabilities, kind="stable")
+        return [self.labels[i] for i in order if self.probabilities[i] >= self.thresholds[i]]
+
+    @property
     def pooled(self) -> Floats | None:
         """Attention weight of each word of the explanation, averaged over heads.
 
@@ -81,10 +93,10 @@ class Explanation:
         Shape (C, T).
 
         A word that raises the logits of all classes equally decides nothing, because the softmax
-        depends on differences only.
+        depends on differences only. A multi-label model decides on each label separately: there
+        these are the contributions themselves.
         """
-        relative: Floats = self.contributions - self.contributions.mean(axis=0)
-        return relative
+        return self._relative(self.contributions)
 
     @property
     def relative_parts(self) -> dict[str, Floats]:
@@ -92,12 +104,17 @@ class Explanation:
 
         Maps ``network`` and ``n-grams`` to arrays (C, T); empty for a model with one part.
         """
-        return {name: part - part.mean(axis=0) for name, part in (self.parts or {}).items()}
+        return {name: self._relative(part) for name, part in (self.parts or {}).items()}
 
     @property
     def relative_base(self) -> Floats:
         """Constant term of the explanation for each class, minus its mean over classes."""
-        relative: Floats = self.base - self.base.mean()
+        return self._relative(self.base)
+
+    def _relative(self, values: Floats) -> Floats:
+        if self.thresholds is not None:
+            return values
+        relative: Floats = values - values.mean(axis=0)
         return relative
 
     @property
@@ -159,6 +176,9 @@ class Explanation:
             "base": _rounded(self.base),
             "method": self.method,
         }
+        if self.thresholds is not None:
+            values["predicted_labels"] = list(map(_python_label, self.predicted_labels))
+            values["thresholds"] = _rounded(self.thresholds)
         if self.method == "occlusion":
             values["window"] = self.window
         if self.parts is not None:

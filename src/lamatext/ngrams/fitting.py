@@ -8,7 +8,7 @@ Shapes: n texts, K n-grams, C classes.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,7 @@ from lamatext.ngrams.svm import BinaryTask, SparseRows, fit_svms
 from lamatext.progress import SILENT, Progress
 from lamatext.settings import NgramSettings
 
-Labels = NDArray[np.int64]
+Labels = NDArray[Any]  # (n,) class indices, or (n, L) 0/1 for each label
 Rows = NDArray[np.int64]
 FREQUENT = 100_000  # document frequencies are told apart up to this
 
@@ -64,25 +64,25 @@ def fit_ngrams(  # noqa: PLR0913 - data, its weights, and settings
 
     Args:
         texts: words of each text, or their counted n-grams.
-        labels: class index of each text.
+        labels: class index of each text (n,), or 0/1 for each label (n, L).
         settings: which n-grams, and the strength of the fit.
         classes: number of classes.
-        class_weights: weight of each class in the SVM's loss.
+        class_weights: weight of each class, or of the texts that have a label, in the SVM's loss.
         sample_weight: weight of each text; an integer weight equals repeating the text.
         progress: receives one step per fitted class.
     """
     if not isinstance(texts, CountedTexts):
         texts = CountedTexts.from_words(texts, settings)
-    svms = 1 if classes == 2 else classes
+    svms = 1 if classes == 2 and labels.ndim == 1 else classes
     progress.stage("fitting the n-grams", svms)
     tables = _select_tables(texts, sample_weight, svms, settings.max_megabytes * 1e6)
     features = ngram_features(tables, texts)
     by_text = np.ones(len(labels)) if sample_weight is None else sample_weight.astype(np.float64)
     totals = weighted_frequencies(features, by_text)
-    cost = settings.svm_c * _svm_weight(labels, class_weights, sample_weight)
 
     def task(number: int) -> BinaryTask:
-        positive = labels == (number if svms > 1 else 1)
+        positive = _positive_texts(labels, number if svms > 1 else 1)
+        cost = settings.svm_c * by_text * _class_weight(labels, number, class_weights)
         ratio = naive_bayes_ratio(features, positive, totals, by_text)
         scale = np.abs(ratio) ** settings.naive_bayes_power  # the sign cancels out
         return BinaryTask(positive, cost, scale.astype(np.float32))
@@ -283,14 +283,23 @@ def write_features(
     return size
 
 
-def _svm_weight(
-    labels: Labels,
-    class_weights: NDArray[np.float32] | None,
-    sample_weight: NDArray[np.float32] | None,
+def _positive_texts(labels: Labels, number: int) -> NDArray[np.bool_]:
+    positive: NDArray[np.bool_] = labels == number if labels.ndim == 1 else labels[:, number] > 0.5
+    return positive
+
+
+def _class_weight(
+    labels: Labels, number: int, class_weights: NDArray[np.float32] | None
 ) -> NDArray[np.float64]:
-    """Return the weight of each text in the SVM's loss, by its class and by the user."""
-    weight = np.ones(len(labels)) if class_weights is None else class_weights[labels]
-    return weight.astype(np.float64) * (1 if sample_weight is None else sample_weight)
+    """Return the weight of each text's class in one SVM's loss.
+
+    If a text may have several labels, a label's weight applies to the texts that have it.
+    """
+    if class_weights is None:
+        return np.ones(len(labels))
+    if labels.ndim == 1:
+        return class_weights[labels].astype(np.float64)
+    return np.where(labels[:, number] > 0.5, class_weights[number].astype(np.float64), 1.0)
 
 
 def naive_bayes_ratio(

@@ -6,7 +6,8 @@ times in a text has the value (1 + ln tf) · idf_g; a table's values are divided
     logit_c = b_c + Σ_g value_g · w_cg
 
 so the contribution of each n-gram to a logit is known; the words it covers share it equally.
-Shapes: n texts, T words, K n-grams in a table, C classes; two classes share one row of w.
+Shapes: n texts, T words, K n-grams in a table, C classes; two classes share one row of w, labels of
+which a text may have several do not.
 """
 
 from collections.abc import Mapping, Sequence
@@ -153,14 +154,15 @@ class NgramModel:
 
     @classmethod
     def from_tensors(
-        cls, settings: NgramSettings, tensors: Mapping[str, NDArray[Any]], *, classes: int
+        cls, settings: NgramSettings, tensors: Mapping[str, NDArray[Any]], *, rows: int
     ) -> "NgramModel":
         """Create an n-gram model from the arrays of ``to_tensors``; settings name each table.
+
+        The model has ``rows`` rows of weights: 1 for two classes, otherwise one per class or label.
 
         Raises:
             ValueError: if an array is missing, or has the wrong type, shape or values.
         """
-        rows = 1 if classes == 2 else classes
         specs = ngram_specs(settings)
         _check_array(tensors, "bias", np.float32, (rows,))
         for number in range(len(specs)):

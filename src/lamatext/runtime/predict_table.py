@@ -7,6 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lamatext.data.readers.table import join_columns
+from lamatext.errors import ConfigError
 from lamatext.outliers import OUTLIER
 from lamatext.runtime.engine import Floats
 from lamatext.runtime.predictor import Predictor
@@ -21,10 +22,12 @@ def predict_batches(  # noqa: PLR0913 - one argument per option of the table
     proba: bool = False,
     unsure: str | None = None,
     outlier: bool = False,
+    label_separator: str | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Predict a label for each row of a table, batch by batch, and add the results as columns.
 
-    The new columns are ``label`` and ``probability``, after those of the input.
+    The new columns are ``label`` and ``probability``, after those of the input. A multi-label model
+    adds the column ``labels``.
 
     Args:
         predictor: the model.
@@ -36,9 +39,12 @@ def predict_batches(  # noqa: PLR0913 - one argument per option of the table
         unsure: label of the texts whose largest probability is below the model's threshold; None
             gives every text a class.
         outlier: whether to add ``outlier_score`` and ``outlier``, true for unusual texts.
+        label_separator: joins the labels of a multi-label model; None keeps lists.
     """
     if unsure is not None:
         predictor.require_threshold()
+    if predictor.thresholds is not None:
+        _check_label_options(predictor, top_k, label_separator)
     for batch in batches:
         names = list(batch.schema.names)
         parts = [batch.column(names.index(column)) for column in text_columns]
@@ -48,7 +54,8 @@ def predict_batches(  # noqa: PLR0913 - one argument per option of the table
             probabilities, scores, *_ = predictor.assess(texts)
         else:
             probabilities = predictor.predict_proba(texts)
-        columns = _prediction_columns(predictor, probabilities, top_k, proba)
+        columns = _label_columns(predictor, probabilities, top_k, label_separator)
+        columns |= _probability_columns(predictor, probabilities) if proba else {}
         if unsure is not None:
             below = pa.array(predictor.is_unsure(probabilities))
             columns["label"] = pc.if_else(below, unsure, columns["label"])
@@ -60,8 +67,21 @@ def predict_batches(  # noqa: PLR0913 - one argument per option of the table
         yield pa.RecordBatch.from_arrays([*batch.columns, *columns.values()], names=names)
 
 
+def _probability_columns(predictor: Predictor, probabilities: Floats) -> dict[str, pa.Array]:
+    labels = map(str, predictor.classes_.tolist())
+    return {f"p({label})": _rounded(probabilities[:, i]) for i, label in enumerate(labels)}
+
+
+def _label_columns(
+    predictor: Predictor, probabilities: Floats, top_k: int, separator: str | None
+) -> dict[str, pa.Array]:
+    if predictor.thresholds is None:
+        return _prediction_columns(predictor, probabilities, top_k)
+    return {"labels": _labels_column(predictor, probabilities, separator)}
+
+
 def _prediction_columns(
-    predictor: Predictor, probabilities: Floats, top_k: int, proba: bool
+    predictor: Predictor, probabilities: Floats, top_k: int
 ) -> dict[str, pa.Array]:
     labels = np.array([str(label) for label in predictor.classes_.tolist()], dtype=object)
     order = np.argsort(-probabilities, axis=1, kind="stable")
@@ -71,9 +91,34 @@ def _prediction_columns(
         ending = "" if rank == 0 else f"_{rank + 1}"
         columns[f"label{ending}"] = pa.array(labels[chosen], pa.string())
         columns[f"probability{ending}"] = _rounded(probabilities[np.arange(len(chosen)), chosen])
-    if proba:
-        columns |= {f"p({label})": _rounded(probabilities[:, i]) for i, label in enumerate(labels)}
     return columns
+
+
+def _labels_column(predictor: Predictor, probabilities: Floats, separator: str | None) -> pa.Array:
+    assert predictor.thresholds is not None
+    names = [str(label) for label in predictor.classes_.tolist()]
+    rows = [
+        [names[i] for i in np.flatnonzero(flags)]
+        for flags in predictor.thresholds.decide(probabilities)
+    ]
+    if separator is None:
+        return pa.array(rows, pa.list_(pa.string()))
+    return pa.array([separator.join(row) for row in rows], pa.string())
+
+
+def _check_label_options(predictor: Predictor, top_k: int, separator: str | None) -> None:
+    """Raise ConfigError for options that do not fit the predictions of a multi-label model."""
+    if top_k > 1:
+        raise ConfigError(
+            "--top-k: the model gives a text every label that reaches its threshold. Leave it out, "
+            "or output the probability of every label with --proba."
+        )
+    for label in map(str, predictor.classes_.tolist() if separator is not None else ()):
+        if not separator or separator in label:
+            raise ConfigError(
+                f"the label {label!r} contains the separator {separator!r}. Choose another "
+                "--label-separator, or write JSONL or Parquet."
+            )
 
 
 def _rounded(probabilities: Floats) -> pa.Array:

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from lamatext.data.labels import LabelEncoder
 from lamatext.data.text_encoder import Encoder, TextEncoder
 from lamatext.data.token_ids import Ids, TokenIds, batches_by_length
 from lamatext.data.tokenizer import Span
@@ -22,6 +23,7 @@ from lamatext.explain.classifier_head import ClassifierHead
 from lamatext.explain.contributions import Contributions, attention_contributions
 from lamatext.explain.explanation import Explanation
 from lamatext.explain.occlusion import MAX_OCCLUSIONS, max_occlusions, occlusion, occlusion_window
+from lamatext.label_thresholds import LabelThresholds
 from lamatext.ngrams.model import NgramModel
 from lamatext.outliers import ValidationStatistics, known_share, outlier_scores, text_evidence
 from lamatext.runtime.engine import Engine, EngineOutput, Floats
@@ -34,6 +36,7 @@ from lamatext.saved.model_io import (
     load_ngrams,
     load_tensors,
     load_validation_statistics,
+    saved_thresholds,
 )
 from lamatext.saved.onnx_export import WITHOUT_GRAPH
 from lamatext.saved.quantization import dequantize
@@ -68,6 +71,7 @@ class Predictor:
     classes_: NDArray[np.generic]  # (C,)
     head: ClassifierHead | None = None  # None: explain the network by occlusion
     ngrams: NgramModel | None = None  # its logits are added to the network's
+    thresholds: LabelThresholds | None = None  # None: one label per text, the most probable
     max_occlusions: int = MAX_OCCLUSIONS  # texts that explaining one text by occlusion may cost
     threshold: float | None = None  # smallest probability of a label that the model is sure of
     validation: ValidationStatistics | None = None  # reference of outlier scores
@@ -93,9 +97,10 @@ class Predictor:
             tensors = load_tensors(folder, recipe, encoder, classes=len(classes))
             last = {name: t for name, t in tensors.items() if name.startswith("classifier.")}
             head = ClassifierHead.from_tensors(dequantize(last))
-            ngrams = load_ngrams(folder, config, recipe)
             engine = OnnxEngine(recipe.model, tensors)
-            return cls(engine, encoder, classes, head, ngrams, **reference)
+            thresholds = saved_thresholds(config)
+            ngrams = load_ngrams(folder, config, recipe)
+            return cls(engine, encoder, classes, head, ngrams, thresholds, **reference)
         require("torch", extra="train", purpose=f"the model {recipe.model.name}")
         from lamatext.runtime.torch_engine import TorchEngine
 
@@ -105,6 +110,7 @@ class Predictor:
             encoder,
             classes,
             ngrams=model.ngrams,
+            thresholds=model.thresholds,
             max_occlusions=max_occlusions(recipe.model.name),
             **reference,
         )
@@ -112,14 +118,30 @@ class Predictor:
     def predict(self, texts: Iterable[str], *, unsure: object = None) -> NDArray[np.generic]:
         """Return the predictor's most probable label for each text.
 
+        A multi-label model returns an array of lists, with the labels of each text, or a matrix of
+        0 and 1 if it was trained with one.
+
         Args:
             texts: the texts.
             unsure: answer for a text whose largest probability is below the saved threshold; None
                 gives every text a class.
         """
-        if unsure is None:
-            labels: NDArray[np.generic] = self.classes_[self.logits(texts).argmax(axis=1)]
-            return labels
+        if unsure is not None:
+            return self._predict_or_unsure(texts, unsure)
+        if self.thresholds is not None:
+            return self._predict_several(self.thresholds, texts)
+        labels: NDArray[np.generic] = self.classes_[self.logits(texts).argmax(axis=1)]
+        return labels
+
+    def _predict_several(
+        self, thresholds: LabelThresholds, texts: Iterable[str]
+    ) -> NDArray[np.generic]:
+        decided = thresholds.decide(self.predict_proba(texts))
+        if thresholds.is_indicator:
+            return decided.astype(np.int64)
+        return LabelEncoder(tuple(self.classes_.tolist())).decode_lists(decided)
+
+    def _predict_or_unsure(self, texts: Iterable[str], unsure: object) -> NDArray[np.generic]:
         self.require_threshold()
         probabilities = self.predict_proba(texts)
         answers: NDArray[Any] = self.classes_[probabilities.argmax(axis=1)].astype(object)
@@ -151,9 +173,14 @@ class Predictor:
     def predict_proba(self, texts: Iterable[str]) -> Floats:
         """Return the predictor's probability of each label for each text.
 
-        The shape is (n, C), with the columns in the order of ``classes_``.
+        The shape is (n, C), with the columns in the order of ``classes_``. The probabilities of a
+        multi-label model do not sum to 1: each label has its own.
         """
-        return softmax(self.logits(texts))
+        return self.probabilities(self.logits(texts))
+
+    def probabilities(self, logits: Floats) -> Floats:
+        """Convert the predictor's logits (n, C) to probabilities by a softmax, or by sigmoids."""
+        return softmax(logits) if self.thresholds is None else sigmoid(logits)
 
     def assess(self, texts: Iterable[str]) -> Assessments:
         """Return the predictor's probabilities of each text together with its outlier score.
@@ -192,12 +219,13 @@ class Predictor:
             text=text,
             spans=spans,
             labels=self.classes_.tolist(),
-            probabilities=softmax(output.logits)[0],
+            probabilities=self.probabilities(output.logits)[0],
             contributions=by_word.contributions,
             base=by_word.base,
             weights=None if output.weights is None else output.weights[0],
             method="contribution" if exact else "occlusion",
             window=1 if exact else occlusion_window(len(spans), self.max_occlusions),
+            thresholds=None if self.thresholds is None else self.thresholds.values,
         )
         if self.ngrams is None:
             return explanation
@@ -246,7 +274,7 @@ class Predictor:
             known = np.ones(len(texts), np.float32)
         evidence = text_evidence(network, ngrams, base, known)
         return Assessments(
-            probabilities=softmax(network if ngrams is None else network + ngrams),
+            probabilities=self.probabilities(network if ngrams is None else network + ngrams),
             outlier_scores=outlier_scores(evidence, self.validation.evidence),
             words=words,
             unknown_words=unknown,
@@ -323,7 +351,7 @@ class Predictor:
             weights=weights,
             contributions=total,
             base=base,
-            probabilities=softmax(total.sum(axis=1)[None, :] + base)[0],
+            probabilities=self.probabilities(total.sum(axis=1)[None, :] + base)[0],
             parts={"network": by_network, "n-grams": by_ngrams},
         )
 
@@ -335,6 +363,12 @@ def softmax(logits: Floats) -> Floats:
     """
     powers = np.exp(logits - logits.max(axis=1, keepdims=True))
     probabilities: Floats = powers / powers.sum(axis=1, keepdims=True)
+    return probabilities
+
+
+def sigmoid(logits: Floats) -> Floats:
+    """Convert the logits of a multi-label predictor to one probability per label."""
+    probabilities: Floats = 0.5 * (1 + np.tanh(0.5 * logits))
     return probabilities
 
 

@@ -25,7 +25,7 @@ from pydantic import ValidationError
 
 from lamatext.data.read_options import Layout
 from lamatext.errors import ModelError
-from lamatext.saved.json_types import check_config_types, check_metrics_types
+from lamatext.saved.json_types import FRACTION, check_config_types, check_metrics_types
 from lamatext.saved.quantization import Storage
 from lamatext.settings import Recipe, Settings, TextSettings, TrainingSettings
 
@@ -136,6 +136,7 @@ def load_config(folder: str | PathLike[str]) -> Config:
             f"version reads formats 1 and {FORMAT}. Upgrade lamatext, or train the model again."
         )
     _check_labels(path, config.get("labels"))
+    _check_multi_label(path, config)
     _check_storage(path, config.get("storage"))
     _check_files(folder, config.get("files"))
     check_config_types(path, config)
@@ -298,6 +299,26 @@ def _check_labels(path: Path, labels: object) -> None:
     raise ModelError(
         f"{path}: expected labels, a list of at least two different str, int or bool, got "
         f"{str(labels)[:60]}. Train the model again."
+    )
+
+
+def _check_multi_label(path: Path, config: Config) -> None:
+    """Check the thresholds of a model with several labels per text: one from 0 to 1 per label."""
+    if "multi_label" not in config:
+        return
+    section = config["multi_label"]
+    if isinstance(section, dict) and section.keys() == {"thresholds", "indicator"}:
+        thresholds = section["thresholds"]
+        if (
+            isinstance(section["indicator"], bool)
+            and isinstance(thresholds, list)
+            and len(thresholds) == len(config["labels"])
+            and all(FRACTION.matches(threshold) for threshold in thresholds)
+        ):
+            return
+    raise ModelError(
+        f"{path}: expected multi_label to hold indicator, true or false, and thresholds, a number "
+        f"from 0 to 1 for each label, got {str(section)[:60]}. Train the model again."
     )
 
 

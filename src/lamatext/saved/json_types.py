@@ -86,6 +86,7 @@ _UNSURE: _Fields = {
     "texts": COUNT,
 }
 _EXAMPLE: _Fields = {"text": STRING, "label": STRING}
+_SEVERAL_LABELS: _Fields = {"micro_f1": FRACTION, "mean_average_precision": FRACTION}
 _FAITHFULNESS: _Fields = {"texts": COUNT, "verdict": STRING}
 _EPOCH: _Fields = {"epoch": COUNT, "loss": NUMBER, "accuracy": NUMBER, "seconds": NUMBER}
 _LEADERBOARD_ROW: _Fields = {
@@ -146,7 +147,7 @@ def check_metrics_types(path: Path, metrics: Mapping[str, Any]) -> None:
         ModelError: a section or a field of it has another type, or a field is missing.
     """
     if metrics.get("test") is not None:
-        _check_known_fields(path, "test", metrics["test"], _TEST)
+        _check_known_fields(path, "test", metrics["test"], {**_TEST, **_SEVERAL_LABELS})
     if metrics.get("faithfulness") is not None:
         _check_fields(path, "faithfulness", metrics["faithfulness"], _FAITHFULNESS)
     for name, fields in _LISTS.items():
@@ -157,6 +158,7 @@ def check_metrics_types(path: Path, metrics: Mapping[str, Any]) -> None:
             raise _wrong_type(path, name, "a list", rows)
         for number, row in enumerate(rows):
             _check_fields(path, f"{name}[{number}]", row, fields)
+            _check_known_fields(path, f"{name}[{number}]", row, _SEVERAL_LABELS)
 
 
 def _check_layout(path: Path, layout: Any) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 from lamatext.settings import has_effect
 
 SHOWN_LABELS = 20
+_SEVERAL = "labels, of which a text may have several or none"
 
 
 def model_card(config: Mapping[str, Any], metrics: Mapping[str, Any]) -> str:
@@ -15,7 +16,8 @@ def model_card(config: Mapping[str, Any], metrics: Mapping[str, Any]) -> str:
     sections = [
         f"# Text classifier: {data.get('source', 'unnamed data')}",
         f"A `{recipe['model']['name']}` model of lamatext {config.get('lamatext', '')} "
-        f"for {len(labels)} classes: {', '.join(map(_code, labels[:SHOWN_LABELS]))}"
+        f"for {len(labels)} {'classes' if 'multi_label' not in config else _SEVERAL}: "
+        f"{', '.join(map(_code, labels[:SHOWN_LABELS]))}"
         f"{' …' if len(labels) > SHOWN_LABELS else ''}.",
         _scores(metrics),
         _unsure(config.get("unsure")),
@@ -23,7 +25,7 @@ def model_card(config: Mapping[str, Any], metrics: Mapping[str, Any]) -> str:
         _faithfulness(metrics),
         _data(data),
         _size(config),
-        _settings(recipe, config.get("training", {})),
+        _settings(recipe, config.get("training", {}), "multi_label" in config),
         _USAGE,
     ]
     return "\n\n".join(section for section in sections if section) + "\n"
@@ -34,9 +36,20 @@ def _scores(metrics: Mapping[str, Any]) -> str:
     if not rows:
         return ""
     lines = ["## Scores", "", "All models were trained and tested on the same texts:", ""]
-    lines += ["| model | accuracy | macro-F1 | size | texts/s |", "|---|--:|--:|--:|--:|"]
+    columns = {"accuracy": "accuracy", "macro-F1": "macro_f1"}
+    if "micro_f1" in rows[0]:
+        columns = {
+            "micro-F1": "micro_f1",
+            "macro-F1": "macro_f1",
+            "mean average precision": "mean_average_precision",
+            "subset accuracy": "accuracy",
+        }
     lines += [
-        f"| {row['model']} | {row['accuracy']:.4f} | {row['macro_f1']:.4f} "
+        f"| model | {' | '.join(columns)} | size | texts/s |",
+        f"|---|{'--:|' * (len(columns) + 2)}",
+    ]
+    lines += [
+        f"| {row['model']} | {' | '.join(f'{row.get(name, 0):.4f}' for name in columns.values())} "
         f"| {row['bytes'] / 1e6:.1f} MB | {row['texts_per_second']:,.0f} |"
         for row in rows
     ]
@@ -97,7 +110,7 @@ def _size(config: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _settings(recipe: Mapping[str, Any], training: Mapping[str, Any]) -> str:
+def _settings(recipe: Mapping[str, Any], training: Mapping[str, Any], is_multi_label: bool) -> str:
     lines = ["## Settings", "", "| setting | value |", "|---|---|"]
     for table in ("text", "model", "training", "ngrams"):
         lines += [
@@ -108,7 +121,8 @@ def _settings(recipe: Mapping[str, Any], training: Mapping[str, Any]) -> str:
     lines.append(f"| seed | {recipe['seed']} |")
     if training:
         accuracy = f"{training['validation_accuracy']:.4f}"
-        lines += ["", f"Best epoch {training['best_epoch']}, validation accuracy {accuracy}."]
+        score = "mean average precision" if is_multi_label else "accuracy"
+        lines += ["", f"Best epoch {training['best_epoch']}, validation {score} {accuracy}."]
     return "\n".join(lines)
 
 

@@ -10,6 +10,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from numpy.typing import NDArray
 from safetensors.numpy import save
 
@@ -19,6 +20,7 @@ from lamatext.data.text_encoder import Encoder, SubwordEncoder, TextEncoder
 from lamatext.data.tokenizer import make_tokenizer
 from lamatext.data.vocabulary import Vocabulary
 from lamatext.errors import ModelError, require
+from lamatext.label_thresholds import LabelThresholds
 from lamatext.ngrams.model import NgramModel
 from lamatext.outliers import ValidationStatistics
 from lamatext.saved.format import (
@@ -49,7 +51,9 @@ from lamatext.settings import Recipe
 if TYPE_CHECKING:
     from torch import nn
 
-_WRITTEN_BY_SAVE = {"format", "lamatext", "saved", "recipe", "labels", "storage", "files"}
+_WRITTEN_BY_SAVE = {
+    "format", "lamatext", "saved", "recipe", "labels", "multi_label", "storage", "files",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +68,7 @@ class SavedModel:
     tensors: dict[str, NDArray[Any]]  # of the network, float32
     encoder: Encoder
     ngrams: NgramModel | None = None
+    thresholds: LabelThresholds | None = None  # None: one label per text
     facts: Config = field(default_factory=dict)  # data, versions, parameters, training
     metrics: Config = field(default_factory=dict)
 
@@ -94,6 +99,7 @@ def save_model(
         "saved": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         "recipe": model.recipe.model_dump(),
         "labels": model.labels,
+        **({} if model.thresholds is None else {"multi_label": _threshold_json(model.thresholds)}),
         "storage": storage,
         **model.facts,
     }
@@ -153,6 +159,7 @@ def load_model(folder: str | PathLike[str]) -> SavedModel:
         tensors=dequantize(tensors),
         encoder=encoder,
         ngrams=load_ngrams(folder, config, recipe),
+        thresholds=saved_thresholds(config),
         facts={key: value for key, value in config.items() if key not in _WRITTEN_BY_SAVE},
         metrics=load_metrics(folder),
     )
@@ -246,10 +253,10 @@ def load_ngrams(folder: Path, config: Config, recipe: Recipe) -> NgramModel | No
         return None
     if recipe.model.name == "bert":  # reads subwords
         raise ModelError(f"{path}: bert has no n-gram model. Copy the folder again.")
+    labels = len(config["labels"])
+    rows = 1 if labels == 2 and "multi_label" not in config else labels
     try:
-        return NgramModel.from_tensors(
-            recipe.ngrams, read_tensors(path), classes=len(config["labels"])
-        )
+        return NgramModel.from_tensors(recipe.ngrams, read_tensors(path), rows=rows)
     except ValueError as error:
         raise ModelError(f"{path}: {error}. Copy the folder again.") from error
 
@@ -257,6 +264,19 @@ def load_ngrams(folder: Path, config: Config, recipe: Recipe) -> NgramModel | No
 def load_validation_statistics(config: Config) -> ValidationStatistics | None:
     """Return the validation statistics in a saved model's config; None if it has none."""
     return ValidationStatistics.from_dict(config["validation"]) if "validation" in config else None
+
+
+def saved_thresholds(config: Config) -> LabelThresholds | None:
+    """Return the label thresholds of a saved multi-label model, or None for one label per text."""
+    section = config.get("multi_label")
+    if section is None:
+        return None
+    return LabelThresholds(np.array(section["thresholds"], np.float32), section["indicator"])
+
+
+def _threshold_json(thresholds: LabelThresholds) -> Config:
+    values = [float(f"{value:.6g}") for value in thresholds.values.tolist()]
+    return {"thresholds": values, "indicator": thresholds.is_indicator}
 
 
 def _write_encoder(folder: Path, model: SavedModel) -> None:

@@ -22,7 +22,7 @@ class EncodedDataset:
     """Encoded texts, class indices and optional sample weights to draw mini-batches from."""
 
     token_ids: TokenIds  # n texts
-    labels: NDArray[Any]  # (n,) class indices, or (n, C) probabilities to learn
+    labels: NDArray[Any]  # (n,) class indices, or (n, C): probabilities, or 0/1 for each label
     sample_weight: NDArray[np.float32] | None = None  # (n,); None weights every text equally
 
     def __len__(self) -> int:

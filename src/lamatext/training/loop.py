@@ -19,6 +19,7 @@ from torch.optim import Optimizer
 
 from lamatext.data.token_ids import Indices, batches_by_length
 from lamatext.errors import ModelError
+from lamatext.multi_label_metrics import average_precisions
 from lamatext.nn.losses import disagreement
 from lamatext.nn.network import Output
 from lamatext.progress import SILENT, Progress
@@ -51,6 +52,7 @@ class LoopSettings(NamedTuple):
     seed: int
     device: torch.device
     class_weights: Tensor | None = None  # (C,)
+    multi_label: bool = False  # one sigmoid per label instead of a softmax over the classes
     temperature: float = (
         1.0  # of the logits in the loss, when a teacher's probabilities are learned
     )
@@ -94,7 +96,7 @@ def _run_epochs(
         network.train()
         loss, rate = _train_epoch(step, embeddings, train, state, settings, progress)
         state.epoch += 1
-        accuracy = measure_accuracy(network, validation, settings.device)
+        accuracy = validation_score(network, validation, settings)
         if accuracy > state.best_accuracy or training.keep_weights == "last":
             state.best_accuracy, state.best_epoch = accuracy, state.epoch
             state.best_weights = _copy(network.state_dict())
@@ -105,7 +107,7 @@ def _run_epochs(
         _save_state(state, network, optimizer, settings)
         progress.note(
             f"epoch {state.epoch}/{training.epochs}  loss {loss:.4f}  "
-            f"validation accuracy {accuracy:.4f}  {seconds:.1f} s"
+            f"validation {score_name(settings.multi_label)} {accuracy:.4f}  {seconds:.1f} s"
         )
     network.load_state_dict(state.best_weights)
     return state
@@ -187,10 +189,15 @@ def training_loss(
     It is J = L − λ D, where L is the mean cross-entropy and D the mean disagreement of the heads.
     With sample weights both are weighted means over the mini-batch: a text of weight 0 has no
     effect. The labels are class indices (B,), or probabilities (B, C) that a teacher assigns at the
-    temperature τ; then L is τ² times the cross-entropy of softmax(logits / τ).
+    temperature τ; then L is τ² times the cross-entropy of softmax(logits / τ). If a text may have
+    several labels, they are 0 or 1 for each label (B, C), and L is the sum of one binary
+    cross-entropy per label.
     """
     class_weights, differences = settings.class_weights, disagreement(settings.model, output)
-    if labels.ndim == 2:
+    if settings.multi_label:
+        loss = _multi_label_loss(output.logits, labels, class_weights, sample_weight)
+        mean_difference = None if differences is None else differences.mean()
+    elif labels.ndim == 2:
         loss = _distillation_loss(output.logits, labels, settings, sample_weight)
         mean_difference = None if differences is None else differences.mean()
     elif sample_weight is None:
@@ -227,10 +234,38 @@ def _distillation_loss(
     return temperature**2 * (weight * each).sum() / weight.sum().clamp_min(TINY)
 
 
-def measure_accuracy(network: nn.Module, dataset: EncodedDataset, device: torch.device) -> float:
-    """Compute the accuracy on the validation set after an epoch of the training loop."""
-    logits = predict_logits(network, dataset, device)
+def _multi_label_loss(
+    logits: Tensor, targets: Tensor, class_weights: Tensor | None, sample_weight: Tensor | None
+) -> Tensor:
+    """Compute the training loop's loss of one sigmoid per label.
+
+    It is the binary cross-entropy, summed over the labels; the weight of a label applies to the
+    texts that have it.
+    """
+    each = F.binary_cross_entropy_with_logits(
+        logits, targets, pos_weight=class_weights, reduction="none"
+    ).sum(dim=1)  # (B,)
+    if sample_weight is None:
+        return each.mean()
+    return (sample_weight * each).sum() / sample_weight.sum().clamp_min(TINY)
+
+
+def validation_score(network: nn.Module, dataset: EncodedDataset, settings: LoopSettings) -> float:
+    """Compute the score on the validation set after an epoch of the training loop.
+
+    It is the accuracy or, if a text may have several labels, the mean average precision.
+    """
+    logits = predict_logits(network, dataset, settings.device)
+    if settings.multi_label:
+        is_present = dataset.labels.any(axis=0)
+        precisions = average_precisions(dataset.labels > 0.5, logits)[is_present]
+        return float(precisions.mean()) if len(precisions) else 0.0
     return float((logits.argmax(axis=1) == dataset.labels).mean())
+
+
+def score_name(multi_label: bool) -> str:
+    """Return the name of the validation score that the training loop reports."""
+    return "mean average precision" if multi_label else "accuracy"
 
 
 def predict_logits(

@@ -37,6 +37,7 @@ class PreparedRun:
     network: nn.Module  # with initial weights
     encoder: Encoder
     token_ids: TokenIds  # of all texts: training, validation and any others
+    classes: int
     tokens: TokenizedTexts | None = None  # words of all texts; None if the network reads subwords
     architecture: dict[str, object] | None = None  # of a pretrained encoder
 
@@ -86,7 +87,7 @@ def prepare_run(  # noqa: PLR0913 - data, recipe, and what the caller has alread
     with torch.no_grad():
         network.embedding.weight.copy_(torch.from_numpy(word_vectors))
     encoder = TextEncoder(tokenizer, vocabulary, text.rare_words, text.max_words, text.last_words)
-    return PreparedRun(recipe, network, encoder, token_ids, texts)
+    return PreparedRun(recipe, network, encoder, token_ids, classes, texts)
 
 
 def _prepare_pretrained(
@@ -114,7 +115,9 @@ def _prepare_pretrained(
     size = DatasetSize(len(split.train), len(token_ids.ids), 0, classes)
     recipe = resolve_auto_settings(recipe, size)
     architecture = loaded.architecture
-    return PreparedRun(recipe, loaded.network, encoder, token_ids, architecture=architecture)
+    return PreparedRun(
+        recipe, loaded.network, encoder, token_ids, classes, architecture=architecture
+    )
 
 
 def tokenize_texts(

@@ -1,9 +1,9 @@
 """Train a text classification model: from texts and labels to network, n-gram model and history."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from lamatext.data.cache import fingerprint
 from lamatext.data.dataset import Dataset
-from lamatext.data.labels import ClassIndices, Label, LabelEncoder
+from lamatext.data.labels import ClassIndices, Label, LabelEncoder, Targets
 from lamatext.data.splits import Split, hold_out_validation
 from lamatext.data.text_encoder import Encoder, TextEncoder
 from lamatext.data.token_ids import Indices
@@ -21,6 +21,8 @@ from lamatext.data.tokenizer import TokenizedTexts, Tokenizer
 from lamatext.data.word_vectors import Vectors
 from lamatext.errors import ConfigError, DataError
 from lamatext.kernels.cpu_compilation import compile_cpu_kernels, cpu_kernels_are_compiled
+from lamatext.label_thresholds import ThresholdGoal, choose_thresholds
+from lamatext.multi_label_metrics import average_precisions
 from lamatext.ngrams.model import NgramModel
 from lamatext.outliers import (
     ValidationStatistics,
@@ -35,7 +37,8 @@ from lamatext.training.batching import EncodedDataset
 from lamatext.training.calibration import fit_factors, fit_temperature, scale_logits
 from lamatext.training.checkpoint import EpochRecord
 from lamatext.training.distillation import TeacherLabels, soften, student_recipe
-from lamatext.training.loop import LoopSettings, fit, predict_logits
+from lamatext.training.label_calibration import apply_label_factors, fit_label_factors
+from lamatext.training.loop import LoopSettings, fit, predict_logits, score_name
 from lamatext.training.preparation import PreparedRun, prepare_run
 
 
@@ -49,9 +52,10 @@ class TrainedModel:
     ngrams: NgramModel | None
     history: list[EpochRecord]
     best_epoch: int
-    validation_accuracy: float
+    validation_accuracy: float  # mean average precision if a text may have several labels
     scales: dict[str, float]  # calibration factors, already applied to the logits of each part
     validation: ValidationStatistics | None = None  # reference of outlier scores and drift
+    thresholds: NDArray[np.float32] | None = None  # (C,) if a text may have several labels
     architecture: dict[str, object] | None = None  # of a pretrained encoder
 
 
@@ -88,6 +92,8 @@ def train(  # noqa: PLR0913 - data, recipe, and where and how it runs
     texts, labels, split = _join(train, validation, recipe, classes)
     weights = _check_weights(sample_weight, len(train))
     if teacher_labels is not None:
+        if labels.ndim == 2:
+            raise ConfigError("a teacher cannot label texts with several labels. Leave it out.")
         teacher_labels.check(len(train), len(classes))
         recipe = student_recipe(recipe, teacher_labels)
         texts = pa.chunked_array([*texts.chunks, *teacher_labels.more_texts.chunks], texts.type)
@@ -202,6 +208,7 @@ def _train(
         class_weights=class_weights(
             recipe.training.class_weight, train.labels, options.class_names
         ),
+        multi_label=data.labels.ndim == 2,
         temperature=recipe.distillation.temperature,
         checkpoint=options.checkpoint,
         run_id=fingerprint(recipe.model_dump_json(), *identity),
@@ -212,7 +219,9 @@ def _train(
         compile_cpu_kernels()
     state = fit(network, train if lesson is None else lesson, validation, settings, progress)
     round_as_stored(network, recipe.storage)
-    ngrams, scales, accuracy, statistics = _finish(prepared, data, split, settings, progress)
+    finish = _finish_multi_label if settings.multi_label else _finish
+    finished = finish(prepared, data, split, settings, progress)
+    ngrams, scales, accuracy, statistics, thresholds = finished
     network.to("cpu").eval()
     round_as_stored(network, recipe.storage)  # calibration changed the last layer
     return TrainedModel(
@@ -225,8 +234,19 @@ def _train(
         validation_accuracy=state.best_accuracy if accuracy is None else accuracy,
         scales=scales,
         validation=statistics,
+        thresholds=thresholds,
         architecture=prepared.architecture,
     )
+
+
+class _Finished(NamedTuple):
+    """Calibrated parts of a trained model, and its score and thresholds on validation data."""
+
+    ngrams: NgramModel | None
+    scales: dict[str, float]  # calibration factors
+    score: float | None  # of both parts together; None without an n-gram model
+    statistics: ValidationStatistics
+    thresholds: NDArray[np.float32] | None = None
 
 
 def _finish(
@@ -235,24 +255,97 @@ def _finish(
     split: Split,
     settings: LoopSettings,
     progress: Progress,
-) -> tuple[NgramModel | None, dict[str, float], float | None, ValidationStatistics]:
+) -> _Finished:
     """Calibrate a trained network, together with an n-gram model that is fitted here if enabled.
 
     An n-gram model fitted on the training texts determines the factor of each part; the final one
     is fitted on training and validation texts.
-
-    Returns:
-        The n-gram model, the factors, the validation accuracy of both parts together, and the
-        statistics of the validation texts.
     """
-    ngram_settings, tokens = prepared.recipe.ngrams, prepared.tokens
+    tokens, fit_on = prepared.tokens, _ngram_fitter(prepared, data, split, settings, progress)
     labels = data.labels[split.validation]
     logits = predict_logits(prepared.network, data.take(split.validation), settings.device)
-    if not ngram_settings.enabled or tokens is None or not tokens.rows.lengths[split.train].any():
+    if fit_on is None or tokens is None:
         scale = 1 / fit_temperature(logits, labels)
         scale_logits(prepared.network, scale)
         statistics = _validation_statistics(prepared, split, scale * logits)
-        return None, {"network": scale}, None, statistics
+        return _Finished(None, {"network": scale}, None, statistics)
+    on_training = fit_on(split.train)
+    ngram_logits = on_training.logits(tokens.words(split.validation))
+    a, b = fit_factors(ngram_logits, logits, labels)
+    statistics = _validation_statistics(
+        prepared, split, b * logits, a * ngram_logits, a * on_training.base
+    )
+    accuracy = float(((a * ngram_logits + b * logits).argmax(axis=1) == labels).mean())
+    progress.note(f"network and n-grams together  validation accuracy {accuracy:.4f}")
+    scale_logits(prepared.network, b)
+    ngrams = fit_on(np.union1d(split.train, split.validation)).scaled(a)
+    return _Finished(ngrams, {"ngrams": a, "network": b}, accuracy, statistics)
+
+
+def _finish_multi_label(
+    prepared: PreparedRun,
+    data: EncodedDataset,
+    split: Split,
+    settings: LoopSettings,
+    progress: Progress,
+) -> _Finished:
+    """Calibrate a multi-label network and n-gram model per label and choose the thresholds.
+
+    As for one label per text, the n-gram model of the training texts decides, and the final one is
+    fitted on training and validation texts.
+    """
+    tokens, fit_on = prepared.tokens, _ngram_fitter(prepared, data, split, settings, progress)
+    targets = data.labels[split.validation]
+    logits = predict_logits(prepared.network, data.take(split.validation), settings.device)
+    ngram_logits, base = np.zeros_like(logits), np.zeros(logits.shape[1], np.float32)
+    if fit_on is not None and tokens is not None:
+        on_training = fit_on(split.train)
+        ngram_logits, base = on_training.logits(tokens.words(split.validation)), on_training.base
+    by_label = settings.class_weights
+    label_weights = None if by_label is None else by_label.cpu().numpy().astype(np.float64)
+    factors = fit_label_factors(ngram_logits, logits, targets, label_weights)
+    a, b = factors.ngrams, factors.network
+    calibrated = b * logits + factors.shifts
+    statistics = (
+        _validation_statistics(prepared, split, calibrated)
+        if fit_on is None
+        else _validation_statistics(prepared, split, calibrated, a * ngram_logits, a * base)
+    )
+    combined = factors.combine(ngram_logits, logits)
+    thresholds = _choose_label_thresholds(combined, targets, prepared.recipe, label_weights)
+    thresholds[~(data.labels[split.train] > 0.5).any(axis=0)] = 1  # never seen: never predicted
+    precisions = average_precisions(targets > 0.5, combined)[targets.any(axis=0)]
+    score = float(precisions.mean()) if len(precisions) else 0.0
+    apply_label_factors(prepared.network, factors)
+    if fit_on is None:
+        return _Finished(None, {"network": b}, score, statistics, thresholds)
+    progress.note(f"network and n-grams together  validation {score_name(True)} {score:.4f}")
+    ngrams = fit_on(np.union1d(split.train, split.validation)).scaled(a)
+    return _Finished(ngrams, {"ngrams": a, "network": b}, score, statistics, thresholds)
+
+
+def _choose_label_thresholds(
+    logits: NDArray[np.float64],
+    targets: NDArray[np.float32],
+    recipe: Recipe,
+    label_weights: NDArray[np.float64] | None,
+) -> NDArray[np.float32]:
+    goal = ThresholdGoal(recipe.training.metric, recipe.training.min_precision)
+    probabilities = 0.5 * (1 + np.tanh(logits / 2))
+    return choose_thresholds(probabilities, targets > 0.5, goal, label_weights)
+
+
+def _ngram_fitter(
+    prepared: PreparedRun,
+    data: EncodedDataset,
+    split: Split,
+    settings: LoopSettings,
+    progress: Progress,
+) -> Callable[[Indices], NgramModel] | None:
+    """Return a function that fits the n-gram model of a run to some rows, or None if disabled."""
+    ngram_settings, tokens = prepared.recipe.ngrams, prepared.tokens
+    if not ngram_settings.enabled or tokens is None or not tokens.rows.lengths[split.train].any():
+        return None
     from lamatext.ngrams.fitting import CountedTexts, fit_ngrams
 
     by_class, by_text = settings.class_weights, data.sample_weight
@@ -264,23 +357,13 @@ def _finish(
             counted.take(rows),
             data.labels[rows],
             ngram_settings,
-            classes=logits.shape[1],
+            classes=prepared.classes,
             class_weights=None if by_class is None else by_class.cpu().numpy(),
             sample_weight=None if by_text is None else by_text[rows],
             progress=progress,
         )
 
-    on_training = fit_on(split.train)
-    ngram_logits = on_training.logits(tokens.words(split.validation))
-    a, b = fit_factors(ngram_logits, logits, labels)
-    statistics = _validation_statistics(
-        prepared, split, b * logits, a * ngram_logits, a * on_training.base
-    )
-    accuracy = float(((a * ngram_logits + b * logits).argmax(axis=1) == labels).mean())
-    progress.note(f"network and n-grams together  validation accuracy {accuracy:.4f}")
-    scale_logits(prepared.network, b)
-    ngrams = fit_on(np.union1d(split.train, split.validation)).scaled(a)
-    return ngrams, {"ngrams": a, "network": b}, accuracy, statistics
+    return fit_on
 
 
 def _validation_statistics(
@@ -312,18 +395,19 @@ def _validation_statistics(
 
 def _join(
     train: Dataset, validation: Dataset | None, recipe: Recipe, classes: Sequence[Label]
-) -> tuple[pa.ChunkedArray, ClassIndices, Split]:
-    """Combine the datasets for training and validation into texts, class indices and a split."""
+) -> tuple[pa.ChunkedArray, Targets, Split]:
+    """Combine the datasets for training and validation into texts, targets and a split."""
     encoder = LabelEncoder(tuple(classes))
-    labels = encoder.encode(train.require_labels(), source=train.source)
+    labels = encoder.encode_targets(train.require_labels(), source=train.source)
     if validation is None:
         fraction = recipe.training.validation_fraction
         split = hold_out_validation(train.require_labels(), fraction, recipe.seed)
         return train.texts, labels, split
-    more = encoder.encode(validation.require_labels(), source=validation.source)
+    texts = train.concatenate(validation).texts
+    more = encoder.encode_targets(validation.require_labels(), source=validation.source)
     rows, middle = np.arange(len(labels) + len(more)), len(labels)
     split = Split(rows[:middle], rows[middle:])
-    return train.concatenate(validation).texts, np.concatenate([labels, more]), split
+    return texts, np.concatenate([labels, more]), split
 
 
 def _check_weights(sample_weight: ArrayLike | None, texts: int) -> NDArray[np.float32] | None:
@@ -346,13 +430,23 @@ def _check_weights(sample_weight: ArrayLike | None, texts: int) -> NDArray[np.fl
 def _check_class_totals(train: EncodedDataset, class_names: Sequence[str]) -> None:
     if train.sample_weight is None:
         return
-    totals = np.bincount(train.labels, train.sample_weight, len(class_names))
+    totals = _class_totals(train.labels, len(class_names), train.sample_weight)
     if not totals.all():
         name = class_names[int(totals.argmin())]
         raise DataError(
             f"every training text of the class {name!r} has the weight 0. "
             "Give one of them a positive sample_weight, or leave the class out."
         )
+
+
+def _class_totals(
+    labels: NDArray[Any], classes: int, sample_weight: NDArray[np.float32] | None = None
+) -> NDArray[np.float64]:
+    """Return the total weight of the texts with each class or label, (C,)."""
+    weights = np.ones(len(labels)) if sample_weight is None else sample_weight
+    if labels.ndim == 2:
+        return np.asarray(weights @ (labels > 0.5), np.float64)
+    return np.bincount(labels, weights, classes).astype(np.float64)
 
 
 def round_as_stored(network: nn.Module, storage: str) -> None:
@@ -383,16 +477,20 @@ def pick_device(name: str) -> torch.device:
 
 
 def class_weights(
-    setting: str | Mapping[str, float] | None, labels: ClassIndices, classes: Sequence[str]
+    setting: str | Mapping[str, float] | None, labels: Targets, classes: Sequence[str]
 ) -> Tensor | None:
     """Compute the weight of each class in the training loss; None weights all equally.
 
-    The shape is (C,); ``balanced`` gives all classes the same total weight.
+    The shape is (C,); ``balanced`` gives all classes the same total weight or, if a text may have
+    several labels, the texts with a label the same total weight as those without it.
     """
     if setting is None:
         return None
     if isinstance(setting, str):
-        counts = np.bincount(labels, minlength=len(classes))
+        counts = _class_totals(labels, len(classes))
+        if labels.ndim == 2:
+            ratio = (len(labels) - counts) / np.maximum(counts, 1)
+            return torch.tensor(np.maximum(ratio, 1 / len(labels)), dtype=torch.float32)
         return torch.tensor(len(labels) / (len(classes) * counts), dtype=torch.float32)
     unknown = [name for name in setting if name not in classes]
     if unknown:

@@ -14,9 +14,9 @@ from lamatext.atomic_write import write_text
 from lamatext.data.dataset import Dataset
 from lamatext.explain.classifier_head import Floats
 from lamatext.explain.explanation import Explanation, Label
-from lamatext.metrics import Scores
+from lamatext.multi_label_metrics import AnyScores, MultiLabelScores
 from lamatext.runtime.predictor import Predictor
-from lamatext.views.formatting import percent, plural, summed
+from lamatext.views.formatting import label_names, percent, plural, summed
 from lamatext.views.html_assets import asset, policy_hash, script_json
 from lamatext.views.html_templates import render_template
 from lamatext.views.word_shading import (
@@ -38,7 +38,7 @@ def explanation_page(
     explanations: Sequence[Explanation],
     title: str,
     subtitle: str = "",
-    truths: Sequence[Label | None] | None = None,
+    truths: Sequence[Label | list[str] | None] | None = None,
 ) -> str:
     """Return the HTML of an explanation page for several texts explained by one model.
 
@@ -46,7 +46,7 @@ def explanation_page(
         explanations: the explanations, in the order of the page.
         title: the heading of the page.
         subtitle: a line below the heading.
-        truths: the true label of each text, or None where it is unknown.
+        truths: the true label of each text, or a list if it may have several; None where unknown.
     """
     first = explanations[0] if explanations else None
     known = truths if truths is not None else [None] * len(explanations)
@@ -85,7 +85,7 @@ def explanation_page(
     )
 
 
-def write_test_page(folder: Path, test: Dataset, scores: Scores, out: Path) -> None:
+def write_test_page(folder: Path, test: Dataset, scores: AnyScores, out: Path) -> None:
     """Explain test texts and write them to an HTML explanation page.
 
     The texts are a random sample, and further mistakes.
@@ -97,10 +97,13 @@ def write_test_page(folder: Path, test: Dataset, scores: Scores, out: Path) -> N
     mistakes = [row for row in rest if str(predicted[row]) != str(labels[row])][:MORE_MISTAKES]
     rows = sorted(sample + mistakes)
     further = f" and {plural(len(mistakes), 'further mistake')}" if mistakes else ""
+    correct = f"labels {percent(scores.accuracy)} of {scores.texts:,} test texts correctly"
+    if isinstance(scores, MultiLabelScores):
+        correct = f"has a micro-F1 of {scores.micro_f1:.3f} on {scores.texts:,} test texts"
     page = explanation_page(
         [predictor.explain(test.texts[row].as_py()) for row in rows],
         f"{test.source}: {plural(len(sample), 'test text')}{further}",
-        f"The model labels {percent(scores.accuracy)} of {scores.texts:,} test texts correctly.",
+        f"The model {correct}.",
         truths=[labels[row] for row in rows],
     )
     write_text(out, page)
@@ -111,16 +114,21 @@ def style() -> str:
     return asset("explanation_page.css")
 
 
-def _card(explanation: Explanation, truth: Label | None) -> dict[str, object]:
+def _card(explanation: Explanation, truth: Label | list[str] | None) -> dict[str, object]:
     """Return the template values for one text's card on the explanation page."""
+    predicted: object = explanation.predicted
+    if explanation.thresholds is not None:
+        predicted = label_names(map(str, explanation.predicted_labels))
+    if isinstance(truth, list):
+        truth = label_names(truth)
     most_probable = np.argsort(-explanation.probabilities, kind="stable")[:MAX_BARS]
     shown = np.sort(most_probable) if len(explanation.labels) <= MAX_BARS else most_probable
     strength = contribution_strength(explanation, explanation.best)
     return {
-        "predicted": explanation.predicted,
+        "predicted": predicted,
         "probability": explanation.probability,
         "truth": truth,
-        "correct": str(truth) == str(explanation.predicted),
+        "correct": str(truth) == str(predicted),
         "bars": [(explanation.labels[c], float(explanation.probabilities[c])) for c in shown],
         "words": [
             (characters, "", 0.0)

@@ -2,7 +2,7 @@
 
 import html
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # the command line formats its messages without loading numpy
@@ -136,3 +136,8 @@ def accuracy_comparison(own: tuple[str, float], other: tuple[str, float], texts:
     error = 1.96 * math.sqrt(2 * own[1] * (1 - own[1]) / texts)
     chance = f"; with {texts:,} test texts, such a small difference can be due to chance"
     return f"{ahead} is ahead of {behind} by {100 * gap:.1f} points{chance if gap < error else ''}."
+
+
+def label_names(labels: Iterable[str]) -> str:
+    """Format the labels of a text that may have several: sorted, or that there is none."""
+    return ", ".join(sorted(labels)) or "(no label)"

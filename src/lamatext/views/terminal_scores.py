@@ -7,17 +7,30 @@ from rich.console import Console
 
 from lamatext.explain.faithfulness import Faithfulness
 from lamatext.metrics import CoveragePoint, Reliability, Scores
+from lamatext.multi_label_metrics import AnyScores, MultiLabelScores
 from lamatext.views.formatting import accuracy_comparison, file_size, percent
 from lamatext.views.terminal_table import terminal_table
 
 if TYPE_CHECKING:
     from lamatext.baselines import LeaderboardRow
 
+COLUMNS = {"accuracy": "accuracy", "macro-F1": "macro_f1"}
+MULTI_LABEL_COLUMNS = {
+    "micro-F1": "micro_f1",
+    "macro-F1": "macro_f1",
+    "mean average precision": "mean_average_precision",
+    "subset accuracy": "accuracy",
+}
+"""Titles and fields of the leaderboard's metrics, for one and for several labels per text."""
+
 MAX_CLASSES = 20  # a larger confusion matrix does not fit a terminal
 
 
-def show_scores(console: Console, scores: Scores, texts_per_second: float) -> None:
+def show_scores(console: Console, scores: AnyScores, texts_per_second: float) -> None:
     """Print the scores of an evaluation to the terminal, starting with a summary line."""
+    if isinstance(scores, MultiLabelScores):
+        _show_multi_label_scores(console, scores, texts_per_second)
+        return
     console.print(
         f"accuracy {scores.accuracy:.4f}   macro-F1 {scores.macro_f1:.4f}   "
         f"calibration error {scores.calibration_error:.4f}   log loss {scores.log_loss:.4f}   "
@@ -31,6 +44,32 @@ def show_scores(console: Console, scores: Scores, texts_per_second: float) -> No
     _show_confusion(console, scores)
     _show_reliability(console, scores.reliability)
     _show_coverage(console, scores.coverage)
+
+
+def _show_multi_label_scores(
+    console: Console, scores: MultiLabelScores, texts_per_second: float
+) -> None:
+    console.print(
+        f"micro-F1 {scores.micro_f1:.4f}   macro-F1 {scores.macro_f1:.4f}   "
+        f"mean average precision {scores.mean_average_precision:.4f}\n"
+        f"subset accuracy {scores.subset_accuracy:.4f}   Hamming loss {scores.hamming_loss:.4f}   "
+        f"calibration error {scores.calibration_error:.4f}   "
+        f"({scores.texts:,} texts, {texts_per_second:,.0f} texts/s)\n"
+    )
+    rows = [
+        (
+            c.label,
+            f"{c.precision:.3f}",
+            f"{c.recall:.3f}",
+            f"{c.f1:.3f}",
+            f"{c.average_precision:.3f}",
+            f"{c.texts:,}",
+        )
+        for c in scores.classes
+    ]
+    columns = ("label", "precision", "recall", "F1", "average precision", "texts")
+    console.print(terminal_table(columns, rows))
+    _show_reliability(console, scores.reliability)
 
 
 def show_threshold(console: Console, point: CoveragePoint, target: float, texts: int) -> None:
@@ -81,17 +120,18 @@ def show_leaderboard(console: Console, rows: Sequence["LeaderboardRow"], texts: 
         rows: the model's row, then those of the baselines.
         texts: number of test texts.
     """
-    columns = ("model", "accuracy", "macro-F1", "size", "texts/s", "training")
+    metrics = MULTI_LABEL_COLUMNS if rows[0].micro_f1 is not None else COLUMNS
+    columns = ("model", *metrics, "size", "texts/s", "training")
+    first = next(iter(metrics.values()))
     cells = [
         (
             row.model,
-            f"{row.accuracy:.4f}",
-            f"{row.macro_f1:.4f}",
+            *(f"{getattr(row, name):.4f}" for name in metrics.values()),
             file_size(row.bytes),
             f"{row.texts_per_second:,.0f}",
             f"{row.seconds:.1f} s",
         )
-        for row in sorted(rows, key=lambda row: -row.accuracy)
+        for row in sorted(rows, key=lambda row: -getattr(row, first))
     ]
     console.print(terminal_table(columns, cells))
     console.print(_leaderboard_summary(rows, texts), markup=False)
@@ -99,6 +139,10 @@ def show_leaderboard(console: Console, rows: Sequence["LeaderboardRow"], texts: 
 
 def _leaderboard_summary(rows: Sequence["LeaderboardRow"], texts: int) -> str:
     own, baselines = rows[0], rows[1:]
+    if own.micro_f1 is not None:
+        best_f1 = max((row.micro_f1 or 0.0 for row in baselines), default=None)
+        compared = "" if best_f1 is None else f", the best of the other models {best_f1:.4f}"
+        return f"{own.model}: micro-F1 {own.micro_f1:.4f} on {texts:,} test texts{compared}."
     if not baselines:
         return f"{own.model} labels {own.accuracy:.1%} of {texts:,} test texts correctly."
     best = max(baselines, key=lambda row: row.accuracy)

@@ -1,0 +1,114 @@
+"""Metrics of a multi-label model: micro- and macro-F1, average precision, Hamming loss.
+
+They equal those of scikit-learn and are computed with numpy alone.  Shapes: n texts, L labels.
+"""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lamatext.metrics import (
+    Floats,
+    Reliability,
+    Scores,
+    calibration_error,
+    reliability_by_confidence,
+)
+
+Flags = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class LabelScores:
+    """Metrics of one label of a multi-label model, at its threshold and over all thresholds."""
+
+    label: str
+    precision: float
+    recall: float
+    f1: float
+    average_precision: float
+    texts: int
+
+
+@dataclass(frozen=True, slots=True)
+class MultiLabelScores:
+    """All metrics of a multi-label model on a test set, as scikit-learn defines them.
+
+    A ratio with denominator 0 counts as 0; means over labels include every label of the model.
+    """
+
+    texts: int
+    micro_f1: float
+    macro_f1: float
+    mean_average_precision: float
+    subset_accuracy: float  # share of texts whose labels are all right
+    hamming_loss: float  # share of wrong entries in the label matrix
+    calibration_error: float  # of the probabilities of all labels
+    classes: list[LabelScores]
+    reliability: Reliability
+
+    @property
+    def accuracy(self) -> float:
+        """Return the subset accuracy, which is what scikit-learn calls accuracy here."""
+        return self.subset_accuracy
+
+    def as_dict(self) -> dict[str, object]:
+        """Return all multi-label metrics as a JSON-compatible dictionary."""
+        return asdict(self)
+
+
+AnyScores: TypeAlias = Scores | MultiLabelScores
+
+
+def multi_label_score(
+    labels: Sequence[object], truth: Flags, probabilities: Floats, predicted: Flags
+) -> MultiLabelScores:
+    """Compute all multi-label metrics; every matrix is (n, L), with a column per label."""
+    hits = (truth & predicted).sum(axis=0).astype(np.float64)
+    positives, predictions = truth.sum(axis=0), predicted.sum(axis=0)
+    f1 = 2 * hits / np.maximum(positives + predictions, 1)
+    precisions = average_precisions(truth, probabilities)
+    reliability = reliability_by_confidence(probabilities.ravel(), truth.ravel())
+    return MultiLabelScores(
+        texts=len(truth),
+        micro_f1=float(2 * hits.sum() / max(int(positives.sum() + predictions.sum()), 1)),
+        macro_f1=float(f1.mean()),
+        mean_average_precision=float(precisions.mean()),
+        subset_accuracy=float((truth == predicted).all(axis=1).mean()),
+        hamming_loss=float((truth != predicted).mean()),
+        calibration_error=calibration_error(reliability),
+        classes=[
+            LabelScores(
+                str(label),
+                float(hits[i] / max(predictions[i], 1)),
+                float(hits[i] / max(positives[i], 1)),
+                float(f1[i]),
+                float(precisions[i]),
+                int(positives[i]),
+            )
+            for i, label in enumerate(labels)
+        ],
+        reliability=reliability,
+    )
+
+
+def average_precisions(truth: Flags, scores: NDArray[np.floating[Any]]) -> Floats:
+    """Compute the average precision of each label from the ranking of the texts by score.
+
+    It is Σₖ (Rₖ − Rₖ₋₁) Pₖ over the distinct scores, with precision Pₖ and recall Rₖ; 0 for a label
+    that no text has. The shape is (L,).
+    """
+    return np.array([_average_precision(truth[:, i], scores[:, i]) for i in range(truth.shape[1])])
+
+
+def _average_precision(truth: Flags, scores: NDArray[np.floating[Any]]) -> float:
+    order = np.argsort(-scores, kind="stable")
+    hits = np.cumsum(truth[order])
+    ends = np.append(np.flatnonzero(np.diff(scores[order])), len(order) - 1)  # last of each score
+    if not len(order) or not hits[-1]:
+        return 0.0
+    precision, recall = hits[ends] / (ends + 1), hits[ends] / hits[-1]
+    return float((np.diff(recall, prepend=0.0) * precision).sum())

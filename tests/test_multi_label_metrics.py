@@ -1,0 +1,60 @@
+"""Multi-label metrics against scikit-learn's functions."""
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from sklearn import metrics as sk
+
+from lamatext.multi_label_metrics import average_precisions, multi_label_score
+
+DRAW = np.random.default_rng(0)
+TRUTH = DRAW.random((300, 7)) < np.array([0.5, 0.3, 0.2, 0.1, 0.05, 0.01, 0.9])
+MIXED: NDArray[np.float64] = np.where(TRUTH, 0.35, 0.0) + 0.7 * DRAW.random((300, 7))
+PROBABILITIES = np.array(np.clip(MIXED, 0, 1).round(2), np.float64)  # with ties
+PREDICTED = np.array([0.5, 0.5, 0.6, 0.7, 0.4, 1.1, 0.2]) <= PROBABILITIES  # one never predicted
+LABELS = list("abcdefg")
+
+
+def test_every_score_equals_that_of_scikit_learn() -> None:
+    scores = multi_label_score(LABELS, TRUTH, PROBABILITIES, PREDICTED)
+
+    truth, predicted = TRUTH.astype(int), PREDICTED.astype(int)
+    expected = {
+        "micro_f1": sk.f1_score(truth, predicted, average="micro"),
+        "macro_f1": sk.f1_score(truth, predicted, average="macro", zero_division=0),
+        "mean_average_precision": sk.average_precision_score(truth, PROBABILITIES),
+        "subset_accuracy": sk.accuracy_score(truth, predicted),
+        "hamming_loss": sk.hamming_loss(truth, predicted),
+    }
+    for name, value in expected.items():
+        assert getattr(scores, name) == pytest.approx(value, abs=1e-9), name
+
+
+def test_the_scores_of_each_label_equal_those_of_scikit_learn() -> None:
+    scores = multi_label_score(LABELS, TRUTH, PROBABILITIES, PREDICTED)
+
+    precision, recall, f1, support = sk.precision_recall_fscore_support(
+        TRUTH.astype(int), PREDICTED.astype(int), zero_division=0
+    )
+    for i, row in enumerate(scores.classes):
+        assert row.label == LABELS[i]
+        assert (row.precision, row.recall, row.f1) == pytest.approx(
+            (precision[i], recall[i], f1[i]), abs=1e-9
+        )
+        assert row.texts == support[i]
+        own = sk.average_precision_score(TRUTH[:, i], PROBABILITIES[:, i])
+        assert row.average_precision == pytest.approx(own, abs=1e-9)
+
+
+def test_a_label_that_no_text_has_scores_0() -> None:
+    truth = np.zeros((4, 1), bool)
+
+    assert average_precisions(truth, np.arange(4.0)[:, None]).tolist() == [0.0]
+
+
+def test_perfect_predictions_score_1() -> None:
+    scores = multi_label_score(LABELS, TRUTH, TRUTH.astype(float), TRUTH)
+
+    assert scores.micro_f1 == scores.macro_f1 == scores.mean_average_precision == 1
+    assert scores.subset_accuracy == 1
+    assert scores.hamming_loss == scores.calibration_error == 0

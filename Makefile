@@ -2,12 +2,13 @@
 # make check  format, lint, types, security                   make test-all  the slow ones too
 # make docs   build the documentation site in site/           make test-browser  pages in chromium
 # make bench  run all benchmarks                              make test-floors  lowest dependencies
+#                                                             make test-pythons  Python versions
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 EXTRAS := train,paper,bert,minilm,hub,serve,explain,demo,baselines,docs,dev
 
-.PHONY: setup demo check audit format test test-all test-browser test-floors test-sanitizers docs bench clean
+.PHONY: setup demo check audit format test test-all test-browser test-floors test-pythons test-sanitizers docs bench clean
 
 setup: $(VENV)/.installed
 
@@ -52,7 +53,8 @@ FLOOR_TESTS := tests/test_core_commands.py tests/test_errors.py tests/test_progr
   tests/test_atomic_write.py tests/data tests/ngrams/test_hashing.py tests/recipes/test_loading.py \
   tests/runtime/test_parallel.py tests/runtime/test_predict_table.py tests/runtime/test_predictor.py \
   tests/runtime/test_folder_export.py tests/saved/test_model_card.py tests/saved/test_network_tensors.py \
-  tests/saved/test_quantization.py tests/serve tests/views/test_web_export.py
+  tests/saved/test_quantization.py tests/runtime/test_onnx_file.py \
+  tests/runtime/test_prediction_parts.py tests/serve tests/views/test_web_export.py
 
 test-floors: $(FLOORS)/.installed
 	@rm -rf build $(FLOORS)/dist
@@ -60,6 +62,10 @@ test-floors: $(FLOORS)/.installed
 	@$(FLOORS)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --force-reinstall $(FLOORS)/dist/*.whl
 	$(FLOORS)/bin/python -m pip check
 	$(FLOORS)/bin/python -m pytest -q -W default $(FLOOR_TESTS) --ignore tests/data/test_validation.py
+
+# The core and the server with every declared Python version that is installed.
+test-pythons:
+	.ci/python_versions $(FLOOR_TESTS) --ignore tests/data/test_validation.py
 
 $(FLOORS)/.installed: pyproject.toml constraints.txt constraints-lowest.txt
 	@echo "Setting up $(FLOORS)."

@@ -31,6 +31,8 @@ COMMANDS: dict[str, tuple[tuple[str, ...], str]] = {
         "",
     ),
     "evaluate": (("evaluate", MODEL, "reviews.csv"), "accuracy 1.0000"),
+    "export as one ONNX file": (("export", MODEL, "--onnx", "model.onnx"), ""),
+    "report": (("report", MODEL, "reviews.csv", "--out", "report.html"), ""),
     "export for the web": (("export", MODEL, "--web", "web.html"), ""),
 }
 

@@ -10,6 +10,7 @@ from lamatext.errors import ConfigError
 
 if TYPE_CHECKING:
     from lamatext.runtime.folder_export import FolderExport
+    from lamatext.runtime.onnx_file import OnnxExport
     from lamatext.saved.quantization import Storage
     from lamatext.views.web_export import WebExport
 
@@ -33,11 +34,17 @@ def run(
         Path | None,
         typer.Option(help="An HTML file that classifies texts in a browser, without a server."),
     ] = None,
+    onnx: Annotated[
+        Path | None,
+        typer.Option(
+            help="An ONNX file of the whole model after tokenization: network, n-grams, softmax."
+        ),
+    ] = None,
     quiet: options.IsQuiet = False,
 ) -> None:
-    """Export a saved model as a folder with an ONNX graph, or as a single HTML file."""
-    if out is None and web is None:
-        raise ConfigError("export needs --out DIR, --web FILE.html, or both.")
+    """Export a saved model as a folder, as one ONNX file, or as a single HTML file."""
+    if out is None and web is None and onnx is None:
+        raise ConfigError("export needs --out DIR, --web FILE.html or --onnx FILE.onnx.")
     storage = _storage_of(weights)
     if out is not None:
         from lamatext.runtime.folder_export import export_folder
@@ -47,6 +54,10 @@ def run(
         from lamatext.views.web_export import export_web
 
         output.message(_describe_page(export_web(model, web, storage=storage)))
+    if onnx is not None:
+        from lamatext.runtime.onnx_file import export_onnx
+
+        output.message(_describe_file(export_onnx(model, onnx, storage=storage)))
     if out is not None and not quiet:
         output.next_steps(output.command("predict", out, "--text", "…"))
 
@@ -64,6 +75,13 @@ def _describe_export(report: "FolderExport") -> str:
         f"{report.folder}: weights in {report.storage}, {report.bytes_after / 1e6:.2f} MB (the "
         f"original has {report.bytes_before / 1e6:.2f} MB). Compared on {comparison.texts} texts: "
         f"largest difference {comparison.difference:.1g}, {comparison.changed} labels changed."
+    )
+
+
+def _describe_file(written: "OnnxExport") -> str:
+    return (
+        f"{written.file}: {written.bytes / 1e6:.2f} MB. Compared with the model on {written.texts} "
+        f"texts: a probability differs by at most {written.difference:.1g}."
     )
 
 

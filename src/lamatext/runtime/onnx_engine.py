@@ -36,7 +36,7 @@ class OnnxEngine:
         threads: int = 1,
         compiled: bool = True,
     ) -> None:
-        self.session = _open_session(build_onnx_graph(model, tensors), threads)
+        self.session = open_session(build_onnx_graph(model, tensors), threads)
         self._outputs = [output.name for output in self.session.get_outputs()]
         code = compiled_library() if compiled and model.name in RECURRENT else None
         self._gru = None if code is None else CompiledGru(code, tensors)
@@ -57,7 +57,8 @@ class OnnxEngine:
         return {"ids": ids, "lengths": lengths, STATES_INPUT: self._gru.states(ids, lengths)}
 
 
-def _open_session(graph: bytes, threads: int) -> Any:
+def open_session(graph: bytes, threads: int = 1) -> Any:
+    """Open an ONNX Runtime session for a graph, without telemetry."""
     runtime = import_module("onnxruntime")
     runtime.disable_telemetry_events()
     options = runtime.SessionOptions()

@@ -59,16 +59,8 @@ def build_onnx_graph(
     also accepts precomputed GRU states (B, T, D) as ``STATES_INPUT``. Outputs: ``logits`` (B, C),
     ``embedding`` (B, M, D), ``states`` (B, T, D); with attention also ``weights`` (B, M, T).
     """
-    if model.name in WITHOUT_GRAPH:
-        raise ModelError(
-            f"{model.name} has no ONNX graph, it runs in PyTorch only. "
-            "Use TextClassifier.load with torch installed, or train another system."
-        )
     graph = OnnxGraphBuilder(tensors, locations or {})
-    text = _embed(graph)
-    _encode(graph, text)
-    has_weights = _pool(graph, model, text)
-    _classify(graph)
+    has_weights = add_network(graph, model)
     outputs: dict[str, list[str | int]] = {
         "logits": ["B", "C"],
         "embedding": ["B", "M", "D"],
@@ -77,6 +69,24 @@ def build_onnx_graph(
     if has_weights:
         outputs["weights"] = ["B", "M", "T"]
     return graph.model(outputs)
+
+
+def add_network(graph: "OnnxGraphBuilder", model: ModelSettings, *, logits: str = "logits") -> bool:
+    """Add the network to an ONNX graph; its logits get the name ``logits``.
+
+    Returns:
+        Whether the system has attention, and so an output ``weights``.
+    """
+    if model.name in WITHOUT_GRAPH:
+        raise ModelError(
+            f"{model.name} has no ONNX graph, it runs in PyTorch only. "
+            "Use TextClassifier.load with torch installed, or train another system."
+        )
+    text = _embed(graph)
+    _encode(graph, text)
+    has_weights = _pool(graph, model, text)
+    _classify(graph, logits)
+    return has_weights
 
 
 class OnnxGraphBuilder:
@@ -93,6 +103,7 @@ class OnnxGraphBuilder:
         self._locations = locations
         self._nodes: list[bytes] = []
         self._initializers: dict[str, bytes] = {}
+        self._inputs: list[bytes] = []
         self._optional_inputs: list[bytes] = []
         self._numbers = count()
 
@@ -111,6 +122,11 @@ class OnnxGraphBuilder:
         names = [f"{stem}.{part}" for part in range(parts)]
         self._nodes.append(write_node("Split", [value], names, {"axis": 0}))
         return names
+
+    def input(self, name: str, element_type: int, shape: Sequence[str | int]) -> str:
+        """Declare an input of the ONNX graph, in addition to ``ids`` and ``lengths``."""
+        self._inputs.append(write_value(name, element_type, shape))
+        return name
 
     def optional_input(self, name: str, shape: Sequence[str | int]) -> str:
         """Declare an optional float32 input of the ONNX graph, which is empty by default."""
@@ -182,10 +198,14 @@ class OnnxGraphBuilder:
         scale = self.add("Gather", self._initializer(name + SCALE), ids)  # (B, T)
         return self.add("Mul", floats, self.add("Unsqueeze", scale, self.constant([2])))
 
-    def model(self, outputs: Mapping[str, Sequence[str | int]]) -> bytes:
-        """Return the bytes of the finished ONNX model with the given outputs.
+    def model(
+        self,
+        outputs: Mapping[str, Sequence[str | int]],
+        metadata: Mapping[str, str] | None = None,
+    ) -> bytes:
+        """Return the bytes of the finished ONNX model with the given outputs and metadata.
 
-        Its inputs are ``ids``, ``lengths`` and the optional ones.
+        Its inputs are ``ids``, ``lengths``, those of ``input`` and the optional ones.
         """
         ids = write_value("ids", INT32, ["B", "T"])
         lengths = write_value("lengths", INT32, ["B"])
@@ -193,10 +213,12 @@ class OnnxGraphBuilder:
             "lamatext",
             nodes=self._nodes,
             tensors=self._initializers.values(),
-            inputs=[ids, lengths, *self._optional_inputs],
+            inputs=[ids, lengths, *self._inputs, *self._optional_inputs],
             outputs=[self._float_info(name, shape) for name, shape in outputs.items()],
         )
-        return write_model(graph, opset=OPSET, ir_version=IR_VERSION, producer="lamatext")
+        return write_model(
+            graph, opset=OPSET, ir_version=IR_VERSION, producer="lamatext", metadata=metadata
+        )
 
     def _branch(self, add_nodes: Callable[[], str]) -> bytes:
         outer, self._nodes = self._nodes, []
@@ -420,11 +442,8 @@ def _add_max(graph: OnnxGraphBuilder, mask: str) -> None:
     graph.add("Transpose", maximum, perm=[0, 2, 1], name="embedding")
 
 
-def _classify(graph: OnnxGraphBuilder) -> None:
-    """Add ONNX nodes that compute the class logits from the text embedding.
-
-    The output is ``logits`` (B, C).
-    """
+def _classify(graph: OnnxGraphBuilder, logits: str) -> None:
+    """Add ONNX nodes that compute the class logits (B, C) from the text embedding."""
     values = graph.add("Flatten", "embedding", axis=1)  # (B, M*D)
     last = 1
     if "classifier.0.weight" in graph:
@@ -432,4 +451,4 @@ def _classify(graph: OnnxGraphBuilder) -> None:
         values = graph.add("Relu", graph.add("Gemm", values, weight, bias, transB=1))
         last = 3
     weight, bias = (graph.tensor(f"classifier.{last}.{part}") for part in ("weight", "bias"))
-    graph.add("Gemm", values, weight, bias, transB=1, name="logits")
+    graph.add("Gemm", values, weight, bias, transB=1, name=logits)

@@ -15,12 +15,15 @@ from numpy.typing import NDArray
 
 ELEMENT_TYPES = {  # TensorProto.DataType
     np.dtype(np.float32): 1,
+    np.dtype(np.uint8): 2,
     np.dtype(np.int8): 3,
     np.dtype(np.int32): 6,
     np.dtype(np.int64): 7,
     np.dtype(np.float16): 10,
+    np.dtype(np.float64): 11,
+    np.dtype(np.uint32): 12,
 }
-FLOAT, INT32 = 1, 6
+FLOAT, INT32, INT64, DOUBLE = 1, 6, 7, 11
 _EXTERNAL = 1  # TensorProto.DataLocation
 _ATTRIBUTE_TYPES = {int: 2, str: 3, bytes: 5, list: 7}  # AttributeProto.AttributeType
 
@@ -121,7 +124,17 @@ def write_graph(
     return b"".join(parts)
 
 
-def write_model(graph: bytes, *, opset: int, ir_version: int, producer: str) -> bytes:
+def write_model(
+    graph: bytes,
+    *,
+    opset: int,
+    ir_version: int,
+    producer: str,
+    metadata: Mapping[str, str] | None = None,
+) -> bytes:
     """Serialize an ONNX model as a protobuf ModelProto, the content of an ``.onnx`` file."""
     opset_import = _text(1, "") + _integer(2, opset)
-    return _integer(1, ir_version) + _text(2, producer) + _bytes(7, graph) + _bytes(8, opset_import)
+    head = _integer(1, ir_version) + _text(2, producer)
+    entries = (_text(1, key) + _text(2, value) for key, value in (metadata or {}).items())
+    properties = b"".join(_bytes(14, entry) for entry in entries)
+    return head + _bytes(7, graph) + _bytes(8, opset_import) + properties

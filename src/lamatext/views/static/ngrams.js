@@ -45,6 +45,16 @@ function characterNgrams(words, [shortest, longest]) {
   return ngrams;
 }
 
+const ngramsOf = (words, spec) =>
+  spec.characters ? characterNgrams(words, spec.characters) : wordNgrams(words, spec.words);
+
+/** The occurrences of each n-gram by its key: the input of a table in the ONNX file of a whole model. */
+export function countNgrams(words, spec) {
+  const counts = new Map();
+  for (const { key } of ngramsOf(words, spec)) counts.set(key, (counts.get(key) ?? 0) + 1);
+  return counts;
+}
+
 /** Index of `key` in ascending keys by binary search, or -1. */
 function indexOfKey(keys, key) {
   let low = 0, high = keys.length - 1;
@@ -86,9 +96,7 @@ export function ngramContributions({ blocks, tensors }, words) {
 
 /** An n-gram's value is (1 + ln tf)·idf divided by the norm over all; the words it covers share its weight. */
 function addBlock(scores, spec, tensor, words) {
-  const ngrams = spec.characters ? characterNgrams(words, spec.characters) : wordNgrams(words, spec.words);
-  const counts = new Map();
-  for (const { key } of ngrams) counts.set(key, (counts.get(key) ?? 0) + 1);
+  const ngrams = ngramsOf(words, spec), counts = countNgrams(words, spec);
   const keys = tensor("keys").values, idf = tensor("idf").values, step = tensor("idf_step").values[0];
   const values = new Map();
   let squares = 0;

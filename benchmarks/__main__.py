@@ -36,6 +36,7 @@ COMMANDS = {
     "costs": "costs",
     "coverage": "coverage",
     "outliers": "outliers",
+    "distillation": "distillation",
     "ablation": "recipe_ablation",
     "extra-datasets": "extra_datasets",
     "tables": "leaderboard_tables",

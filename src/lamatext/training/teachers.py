@@ -264,13 +264,12 @@ class EncoderTeacher:
 
         The probabilities are cached by a fingerprint of everything that they depend on.
         """
-        plan = self._plan(texts, progress)
+        plan = self.plan(texts, progress)
         progress.note(_describe(self.name, plan))
         everything = [*texts, *make_text_variants(texts, plan.variants, self.recipe.seed)]
 
         def label() -> Arrays:
-            network, encoder = self._train(plan, progress)
-            predict = _BatchPredictor(self.name, network, encoder, pick_device(self.device))
+            predict = self.train(plan, progress)
             return {
                 "probabilities": predict.predict_proba(everything, progress),
                 "accuracy": np.array(
@@ -293,7 +292,7 @@ class EncoderTeacher:
         labels = [str(label) for label in self.data.train.require_labels().to_pylist()]
         return fingerprint("1", self.name, self.recipe.seed, list(texts), labels, *more)
 
-    def _plan(self, texts: Sequence[str], progress: Progress) -> TeachingPlan:
+    def plan(self, texts: Sequence[str], progress: Progress = SILENT) -> TeachingPlan:
         """Choose how the teacher is trained, the same way again if the run is repeated."""
 
         def measure() -> Arrays:
@@ -325,7 +324,14 @@ class EncoderTeacher:
         predict_logits(network, data, device)
         return len(sample) / (time.perf_counter() - started)
 
-    def _train(self, plan: TeachingPlan, progress: Progress) -> tuple[PretrainedNetwork, Encoder]:
+    def train(self, plan: TeachingPlan, progress: Progress = SILENT) -> "TrainedEncoder":
+        """Train the encoder on the labelled texts, as the plan says."""
+        network, encoder = self._trained_network(plan, progress)
+        return TrainedEncoder(self.name, network, encoder, pick_device(self.device))
+
+    def _trained_network(
+        self, plan: TeachingPlan, progress: Progress
+    ) -> tuple[PretrainedNetwork, Encoder]:
         if plan.epochs == 0:
             return self._fit_linear_layer(plan, progress)
         values: dict[str, object] = {
@@ -374,8 +380,8 @@ class EncoderTeacher:
         return network, encoder
 
 
-class _BatchPredictor:
-    """Probabilities of a trained encoder for many texts, on its device."""
+class TrainedEncoder:
+    """Teacher that is a trained encoder, on the device where it runs."""
 
     labels_new_texts = True
 

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from lamatext.atomic_write import delete_stale_files
-from lamatext.baselines import LeaderboardRow, check_baselines, train_baseline
+from lamatext.baselines import BASELINES, LeaderboardRow, check_baselines, train_baseline
 from lamatext.data.dataset import Dataset, dataset_fingerprint, text_batches
 from lamatext.data.label_variants import merge_label_variants
 from lamatext.data.labels import LabelEncoder, Targets
@@ -33,7 +33,7 @@ from lamatext.errors import ConfigError, DataError
 from lamatext.label_thresholds import ThresholdGoal
 from lamatext.metrics import score
 from lamatext.multi_label_metrics import AnyScores, multi_label_score
-from lamatext.progress import SILENT, Progress, track_progress
+from lamatext.progress import SILENT, NamedProgress, Progress, track_progress
 from lamatext.runtime.predictor import Predictor
 from lamatext.saved.format import CHECKPOINT, CONFIG, folder_size, load_config, saved_recipe
 from lamatext.saved.model_io import add_metrics
@@ -43,7 +43,9 @@ if TYPE_CHECKING:
     from lamatext.classifier import TextClassifier
 
 TEST_FRACTION = 0.1
+AVERAGE_EMBEDDING = "average embedding"
 MAX_EXAMPLES = 4  # test texts that the model card and the web page show
+EXAMPLE_CANDIDATES = 2000
 SHORTEST_EXAMPLE, LONGEST_EXAMPLES = 20, (240, 1000)  # characters: preferred and at most
 
 
@@ -348,9 +350,8 @@ def choose_examples(test: Dataset, count: int) -> list[dict[str, str]]:
     them correctly; shorter texts are preferred.
     """
     labels, chosen = _label_names(test), dict[str, str]()  # label by text
-    per_class = -(-count // len(set(labels)))
-    rows = np.random.default_rng(0).permutation(len(test)).tolist()
-    for longest, row in product(LONGEST_EXAMPLES, rows):
+    rows = np.random.default_rng(0).permutation(len(test))[:EXAMPLE_CANDIDATES].tolist()
+    for per_class, longest, row in product(range(1, count + 1), LONGEST_EXAMPLES, rows):
         if len(chosen) == count:
             break
         text, label = test.texts[row].as_py().strip(), labels[row]
@@ -398,12 +399,17 @@ def _baseline_row(name: str, splits: Splits, recipe: Recipe, progress: Progress)
 
     It is trained on the training and validation sets, because it has no early stopping.
     """
-    progress.stage(f"training the baseline {name}")
+    title = AVERAGE_EMBEDDING if name == "avg" else BASELINES[name].title
+    progress.stage(f"training the baseline {title}")
     if name == "avg":
-        return _average_embedding_row(splits, recipe, progress)
-    training = recipe.training
-    goal = ThresholdGoal(training.metric, training.min_precision)
-    return train_baseline(name, splits.train, splits.validation, goal).evaluate(splits.test)
+        part = NamedProgress(f"baseline {title}", progress)
+        row = _average_embedding_row(splits, recipe, part)
+    else:
+        training = recipe.training
+        goal = ThresholdGoal(training.metric, training.min_precision)
+        row = train_baseline(name, splits.train, splits.validation, goal).evaluate(splits.test)
+    progress.note(f"baseline {title}: trained in {row.seconds:.1f} s")
+    return row
 
 
 def _average_embedding_row(splits: Splits, recipe: Recipe, progress: Progress) -> LeaderboardRow:
@@ -420,5 +426,5 @@ def _average_embedding_row(splits: Splits, recipe: Recipe, progress: Progress) -
         scores, speed = score_saved_model(Path(folder), splits.test)
         size = folder_size(Path(folder))
     return LeaderboardRow.from_scores(
-        "average embedding", scores, size=size, speed=speed, seconds=seconds
+        AVERAGE_EMBEDDING, scores, size=size, speed=speed, seconds=seconds
     )

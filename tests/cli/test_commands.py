@@ -33,6 +33,8 @@ def test_training_saves_a_model_and_names_the_next_step(lamatext: Command, place
     assert "texts from column 'text', labels from column 'label'" in answer.err
     assert "48 training texts, 6 validation texts, 6 test texts" in answer.err
     assert "epoch 2/2" in answer.err
+    headings = [line for line in answer.err.splitlines() if line and line[0] != " "]
+    assert headings == ["Data", "Training", "Result", "Next:"]
     assert "lamatext predict runs/new --text '…'" in answer.err
     assert not (place / "runs/new/checkpoint.safetensors").exists()
     assert lamatext("predict", "runs/new", "--text", "superb").status == 0
@@ -264,6 +266,21 @@ def test_many_classes_show_their_worst_confusions(lamatext: Command, place: Path
     train(lamatext, data="many.csv")
 
     assert "true → predicted" in lamatext("evaluate", "run", "many.csv").out
+
+
+def test_training_names_its_baselines_and_ends_with_two_examples(lamatext: Command) -> None:
+    answer = lamatext("train", "reviews.csv", "--out", "run", *SMALL, "--baselines", "tfidf,avg")
+    none = lamatext(
+        "train", "reviews.csv", "--out", "other", *SMALL, "--no-examples", "--baselines", "none"
+    )
+
+    assert "  baseline TF-IDF + LR: trained in" in answer.err
+    assert "  baseline average embedding: trained in" in answer.err
+    assert answer.err.count("epoch 1/2") == 1
+    lines = answer.out.partition("Test texts with their predictions")[2].splitlines()
+    assert [line[:3] for line in lines[1:5:2]] == ["  “"] * 2
+    assert all(" %" in line for line in lines[2:5:2])
+    assert "Test texts" not in none.out
 
 
 # explain

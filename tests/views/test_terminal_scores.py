@@ -33,7 +33,7 @@ def test_without_baselines_the_summary_is_the_accuracy() -> None:
 
     show_leaderboard(terminal, [OWN], texts=100)
 
-    assert "lama-ctx labels 95.0% of 100 test texts correctly." in file.getvalue()
+    assert "lama-ctx labels 95.0 % of 100 test texts correctly." in file.getvalue()
 
 
 def test_few_classes_are_shown_as_a_confusion_matrix_and_many_as_pairs() -> None:
@@ -45,7 +45,7 @@ def test_few_classes_are_shown_as_a_confusion_matrix_and_many_as_pairs() -> None
         show_scores(terminal, score(range(classes), truth, probabilities), 100.0)
 
         assert expected in file.getvalue()
-        assert "(42 texts, 100 texts/s)" in file.getvalue()
+        assert "42 texts, 100 texts/s" in file.getvalue()
 
 
 def test_faithfulness_is_a_table_of_rankings_and_a_verdict() -> None:

@@ -6,6 +6,7 @@ from types import TracebackType
 from typing import Self
 
 from rich.console import Console
+from rich.padding import Padding
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -15,6 +16,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 from rich.progress import Progress as RichProgress
+from rich.text import Text
 
 from lamatext.data.read_options import DEFAULT_MAX_BAD_ROWS, MAX_RECORD, ReadOptions
 from lamatext.progress import Progress
@@ -86,7 +88,11 @@ class ProgressDisplay(Progress):
 
     def note(self, text: str) -> None:
         """Print a line of text to stderr, above the terminal's progress bar."""
-        self._console.print(f"{self._margin}{one_line(text)}", markup=False, soft_wrap=True)
+        line = Text(one_line(text))
+        if self._console.is_terminal:
+            self._console.print(Padding(line, (0, 0, 0, len(self._margin))))
+        else:
+            self._console.print(Text(self._margin) + line, soft_wrap=True)
 
 
 class NoProgress(Progress):
@@ -133,6 +139,11 @@ def reading_options(options: ReadOptions) -> list[str]:
         if value is not None
         for part in (name, f"{value:g}" if isinstance(value, float) else value)
     ]
+
+
+def section(title: str) -> None:
+    """Print the heading of the results to stderr, as ``Progress.section`` does for its notes."""
+    Console(stderr=True, highlight=False).print(f"\n{title}", style="bold")
 
 
 def next_steps(*commands: str) -> None:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from lamatext.pipeline import Splits, TrainingResult
 
 NAME = "train"
+SHOWN_EXAMPLES = 2
 SETTINGS = "settings"  # a section of the help
 EXAMPLES = """\
 lamatext train reviews.csv --out runs/reviews
@@ -198,6 +199,7 @@ def run(  # noqa: PLR0913 - one argument per option of the command
             progress.note(f"{out}: the run is already finished; nothing to do.")
             return
         show_dataset(splits.train, splits.validation, splits.test, progress)
+        progress.section("Training")
         result = train_and_score(
             splits,
             settings,
@@ -212,7 +214,7 @@ def run(  # noqa: PLR0913 - one argument per option of the command
     if as_json:
         print(json.dumps({"folder": str(out), **result.scores.as_dict()}))
         return
-    _show_result(result)
+    _show_result(result, quiet=quiet)
     if not quiet:
         # The model remembers everything else.
         again = ReadOptions(
@@ -246,12 +248,18 @@ def _check_device(name: str) -> None:
     pick_device(name)
 
 
-def _show_result(result: "TrainingResult") -> None:
+def _show_result(result: "TrainingResult", *, quiet: bool) -> None:
+    """Print the scores, two examples with their reasons, and where the model is saved."""
+    from lamatext.runtime.predictor import Predictor
     from lamatext.views.formatting import one_line
-    from lamatext.views.terminal_scores import show_leaderboard
+    from lamatext.views.terminal_scores import show_examples, show_leaderboard
 
     console = output.out()
+    if not quiet:
+        output.section("Result")
     show_leaderboard(console, result.leaderboard, result.scores.texts)
+    show_examples(console, Predictor.load(result.folder), result.examples[:SHOWN_EXAMPLES])
+    console.print()
     console.print(one_line(f"Saved to {result.folder}"), markup=False)
 
 

@@ -106,8 +106,8 @@ def _run_epochs(
         state.history.append(EpochRecord(state.epoch, loss, accuracy, rate, seconds, words))
         _save_state(state, network, optimizer, settings)
         progress.note(
-            f"epoch {state.epoch}/{training.epochs}  loss {loss:.4f}  "
-            f"validation {score_name(settings.multi_label)} {accuracy:.4f}  {seconds:.1f} s"
+            f"epoch {state.epoch}/{training.epochs}  loss {loss:.3f}  "
+            f"validation {score_name(settings.multi_label)} {100 * accuracy:.1f} %  {seconds:.1f} s"
         )
     network.load_state_dict(state.best_weights)
     return state

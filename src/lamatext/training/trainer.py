@@ -276,7 +276,7 @@ def _finish(
         prepared, split, b * logits, a * ngram_logits, a * on_training.base
     )
     accuracy = float(((a * ngram_logits + b * logits).argmax(axis=1) == labels).mean())
-    progress.note(f"network and n-grams together  validation accuracy {accuracy:.4f}")
+    progress.note(f"network and n-grams together: validation accuracy {100 * accuracy:.1f} %")
     scale_logits(prepared.network, b)
     ngrams = fit_on(np.union1d(split.train, split.validation)).scaled(a)
     return _Finished(ngrams, {"ngrams": a, "network": b}, accuracy, statistics)
@@ -319,7 +319,9 @@ def _finish_multi_label(
     apply_label_factors(prepared.network, factors)
     if fit_on is None:
         return _Finished(None, {"network": b}, score, statistics, thresholds)
-    progress.note(f"network and n-grams together  validation {score_name(True)} {score:.4f}")
+    progress.note(
+        f"network and n-grams together: validation {score_name(True)} {100 * score:.1f} %"
+    )
     ngrams = fit_on(np.union1d(split.train, split.validation)).scaled(a)
     return _Finished(ngrams, {"ngrams": a, "network": b}, score, statistics, thresholds)
 

@@ -7,12 +7,14 @@ from lamatext.data.dataset import Dataset
 from lamatext.data.label_variants import label_variants
 from lamatext.data.summary import Summary, class_counts, summarize_dataset
 from lamatext.progress import Progress
+from lamatext.views.formatting import percent
 
 
 def show_dataset(
     train: Dataset, validation: Dataset | None, test: Dataset, progress: Progress
 ) -> None:
     """Print a dataset summary to the terminal: columns, split sizes and statistics."""
+    progress.section("Data")
     show_reading(train, progress)
     for line in label_hints(train):
         progress.note(line)
@@ -61,27 +63,34 @@ def _columns(names: Sequence[str]) -> str:
 
 def summary_lines(summary: Summary) -> list[str]:
     """Format a dataset summary as lines for the terminal."""
-    lines = [f"{summary.source}: {summary.rows:,} texts"]
+    lines = []
     if summary.classes:
         kind = "classes" if summary.labels_per_text is None else "labels"
         lines.append(f"{len(summary.classes)} {kind}: {_class_balance(summary)}")
     if summary.labels_per_text is not None:
         lines += _label_lines(summary.labels_per_text, summary.classes)
-    percentiles = ", ".join(f"{words:,} at {p} %" for p, words in summary.words.items())
-    lines.append(f"words per text: {summary.mean_words:,.0f} on average; {percentiles}")
-    lines.append(f"{summary.empty:,} empty texts, {summary.duplicates:,} exact duplicates")
-    if summary.in_both is not None:
-        lines.append(
-            f"{summary.in_both:,} of {summary.test_rows:,} test texts are also in training"
-        )
-    return lines
+    lines.append(
+        f"{summary.mean_words:,.0f} words per text on average; 95 % have at most "
+        f"{summary.words[95]:,}, the longest {summary.words[100]:,}"
+    )
+    problems = {
+        "empty texts": summary.empty,
+        "exact duplicates": summary.duplicates,
+        f"of {summary.test_rows or 0:,} test texts are also in training": summary.in_both or 0,
+    }
+    found = [f"{count:,} {problem}" for problem, count in problems.items() if count]
+    return [*lines, ", ".join(found) or "no empty texts, duplicates or test texts in training"]
 
 
 def _class_balance(summary: Summary, limit: int = 10) -> str:
     shown = list(summary.classes.items())[:limit]
-    text = ", ".join(f"{label} {100 * count / summary.rows:.1f} %" for label, count in shown)
+    text = ", ".join(f"{label} {_share(count / summary.rows)}" for label, count in shown)
     rest = len(summary.classes) - limit
     return f"{text} and {rest} more" if rest > 0 else text
+
+
+def _share(fraction: float) -> str:
+    return percent(fraction, 0) if fraction >= 0.1 else percent(fraction)
 
 
 def _label_lines(labels_per_text: dict[int, int], classes: dict[str, int]) -> list[str]:

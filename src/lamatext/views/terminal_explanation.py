@@ -49,8 +49,7 @@ ATTENTION = Palette("#ffffff", 0.35, ("#746c80", "#77649c", "#7a56b8", "#7c3fd6"
 
 LISTED_WORDS = 8
 SHADED_WORDS = 80  # longer texts are shortened around their strongest words
-HEAD_WORDS = 40  # for longer texts each head shows its strongest words only
-WORDS_PER_HEAD = 6
+WORDS_PER_HEAD = 5
 OTHER_CLASSES = 3
 BAR_WIDTH = 12
 EXAMPLE_LENGTH, EXAMPLE_WORDS = 90, 3  # of the examples after training
@@ -93,7 +92,7 @@ def example_lines(explanation: Explanation, label: str) -> Iterator[str]:
     predicted, chance = explanation.predicted, probability(explanation.probability)
     reasons = strongest_words(explanation, explanation.best, limit=EXAMPLE_WORDS)[0]
     because = ", ".join(f"{_name(word)} {signed(word.contribution)}" for word in reasons)
-    yield one_line(f"  {predicted} {chance}{outcome}{f' — {because}' if because else ''}")
+    yield one_line(f"{predicted} {chance}{outcome}{f' — {because}' if because else ''}")
 
 
 def _headline(explanation: Explanation) -> Text:
@@ -149,11 +148,12 @@ def _attention(explanation: Explanation, column: int, *, shaded: bool) -> Iterat
         yield Text("\nThis model has no attention.")
         return
     yield _heading(f"Attention, mean of {plural(len(weights), 'head')}")
-    yield Padding(_head(explanation, pooled, shaded=shaded), (0, 2))
+    mean = _shaded_text(explanation, pooled / attention_scale(pooled), ATTENTION)
+    yield Padding(mean if shaded else _most_attended(explanation, pooled), (0, 2))
     yield _heading("Each head")
     grid = Table.grid(padding=(0, 2))
     for j, head in enumerate(weights, start=1):
-        grid.add_row(Text(str(j)), _head(explanation, head, shaded=shaded))
+        grid.add_row(Text(str(j)), _most_attended(explanation, head))
     yield Padding(grid, (0, 2))
 
 
@@ -161,10 +161,8 @@ def _heading(title: str) -> Text:
     return Text(f"\n{title}", style="bold")
 
 
-def _head(explanation: Explanation, weights: Floats, *, shaded: bool) -> Text:
-    """Return a text shaded by attention weights, or the most attended words of a long text."""
-    if shaded and len(weights) <= HEAD_WORDS:
-        return _shaded_text(explanation, weights / attention_scale(weights), ATTENTION)
+def _most_attended(explanation: Explanation, weights: Floats) -> Text:
+    """List the words with the largest attention weights."""
     words = explanation.words
     strongest = np.argsort(-weights, kind="stable")[:WORDS_PER_HEAD]
     return Text(

@@ -1,14 +1,24 @@
 """Scores in the terminal: classes, confusion, calibration, coverage, faithfulness, leaderboard."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from rich.console import Console
+from rich.padding import Padding
+from rich.text import Text
 
 from lamatext.explain.faithfulness import Faithfulness
-from lamatext.metrics import CoveragePoint, Reliability, Scores
+from lamatext.metrics import (
+    CoveragePoint,
+    Reliability,
+    Scores,
+    merge_small_bins,
+    wilson_interval,
+)
 from lamatext.multi_label_metrics import AnyScores, MultiLabelScores
+from lamatext.runtime.predictor import Predictor
 from lamatext.views.formatting import accuracy_comparison, file_size, percent
+from lamatext.views.terminal_explanation import example_lines
 from lamatext.views.terminal_table import terminal_table
 
 if TYPE_CHECKING:
@@ -32,9 +42,9 @@ def show_scores(console: Console, scores: AnyScores, texts_per_second: float) ->
         _show_multi_label_scores(console, scores, texts_per_second)
         return
     console.print(
-        f"accuracy {scores.accuracy:.4f}   macro-F1 {scores.macro_f1:.4f}   "
-        f"calibration error {scores.calibration_error:.4f}   log loss {scores.log_loss:.4f}   "
-        f"({scores.texts:,} texts, {texts_per_second:,.0f} texts/s)\n"
+        f"accuracy {percent(scores.accuracy)}, macro-F1 {scores.macro_f1:.3f}, "
+        f"calibration error {percent(scores.calibration_error)}, log loss {scores.log_loss:.3f}\n"
+        f"{scores.texts:,} texts, {texts_per_second:,.0f} texts/s\n"
     )
     rows = [
         (c.label, f"{c.precision:.3f}", f"{c.recall:.3f}", f"{c.f1:.3f}", f"{c.texts:,}")
@@ -112,6 +122,18 @@ def show_faithfulness(console: Console, faithfulness: Faithfulness) -> None:
     console.print(f"\n{faithfulness.verdict()}", markup=False)
 
 
+def show_examples(
+    console: Console, predictor: Predictor, examples: Sequence[Mapping[str, str]]
+) -> None:
+    """Print test texts to the terminal, each with its prediction and the reasons for it."""
+    if examples:
+        console.print("\nTest texts with their predictions and the reasons")
+    for example in examples:
+        explanation = predictor.explain(example["text"])
+        for line in example_lines(explanation, example["label"]):
+            console.print(Padding(Text(line), (0, 0, 0, 2)))
+
+
 def show_leaderboard(console: Console, rows: Sequence["LeaderboardRow"], texts: int) -> None:
     """Print the scores of the model and its baselines to the terminal, most accurate first.
 
@@ -126,10 +148,10 @@ def show_leaderboard(console: Console, rows: Sequence["LeaderboardRow"], texts: 
     cells = [
         (
             row.model,
-            *(f"{getattr(row, name):.4f}" for name in metrics.values()),
+            *(_score(name, getattr(row, name)) for name in metrics.values()),
             file_size(row.bytes),
             f"{row.texts_per_second:,.0f}",
-            f"{row.seconds:.1f} s",
+            f"{row.seconds:,.{0 if row.seconds >= 10 else 1}f} s",
         )
         for row in sorted(rows, key=lambda row: -getattr(row, first))
     ]
@@ -137,14 +159,18 @@ def show_leaderboard(console: Console, rows: Sequence["LeaderboardRow"], texts: 
     console.print(_leaderboard_summary(rows, texts), markup=False)
 
 
+def _score(name: str, value: float) -> str:
+    return percent(value) if name == "accuracy" else f"{value:.3f}"
+
+
 def _leaderboard_summary(rows: Sequence["LeaderboardRow"], texts: int) -> str:
     own, baselines = rows[0], rows[1:]
     if own.micro_f1 is not None:
         best_f1 = max((row.micro_f1 or 0.0 for row in baselines), default=None)
-        compared = "" if best_f1 is None else f", the best of the other models {best_f1:.4f}"
-        return f"{own.model}: micro-F1 {own.micro_f1:.4f} on {texts:,} test texts{compared}."
+        compared = "" if best_f1 is None else f", the best of the other models {best_f1:.3f}"
+        return f"{own.model}: micro-F1 {own.micro_f1:.3f} on {texts:,} test texts{compared}."
     if not baselines:
-        return f"{own.model} labels {own.accuracy:.1%} of {texts:,} test texts correctly."
+        return f"{own.model} labels {percent(own.accuracy)} of {texts:,} test texts correctly."
     best = max(baselines, key=lambda row: row.accuracy)
     return accuracy_comparison((own.model, own.accuracy), (best.model, best.accuracy), texts)
 
@@ -170,14 +196,15 @@ def _show_confusion(console: Console, scores: Scores) -> None:
 
 def _show_reliability(console: Console, reliability: Reliability) -> None:
     console.print("\nCalibration: accuracy of predictions with about the same probability")
-    groups = zip(reliability.confidence, reliability.accuracy, reliability.texts, strict=True)
-    rows = [
-        (f"{confidence:.2f}", f"{accuracy:.2f}", f"{texts:,}", "█" * round(accuracy * 30))
-        for confidence, accuracy, texts in groups
-    ]
-    table = terminal_table(("probability", "accuracy", "texts", ""), rows)
-    table.columns[3].justify = "left"
-    console.print(table)
+    bins = merge_small_bins(reliability)
+    groups = zip(bins.confidence, bins.accuracy, bins.texts, strict=True)
+    rows = []
+    for confidence, accuracy, texts in groups:
+        low, high = wilson_interval(accuracy, texts)
+        interval = f"{percent(low)} to {percent(high)}"
+        rows.append((percent(confidence), percent(accuracy), interval, f"{texts:,}"))
+    columns = ("probability", "accuracy", "95 % interval", "texts")
+    console.print(terminal_table(columns, rows))
 
 
 def _show_coverage(console: Console, coverage: Sequence[CoveragePoint]) -> None:

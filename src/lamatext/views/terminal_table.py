@@ -14,7 +14,7 @@ def terminal_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Tab
 
     Control characters in names become visible.
     """
-    table = Table(box=None, pad_edge=False, padding=(0, 2))
+    table = Table(box=None, pad_edge=False, padding=(0, 1))
     for place, column in enumerate(columns):
         justify: JustifyMethod = "left" if place == 0 else "right"
         table.add_column(Text(one_line(column)), justify=justify, no_wrap=place > 0)

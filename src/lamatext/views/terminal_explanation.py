@@ -84,12 +84,13 @@ def show_explanation(
 
 def example_lines(explanation: Explanation, label: str) -> Iterator[str]:
     """Yield an example text with its prediction and strongest words, as lines for the terminal."""
-    is_correct = str(explanation.predicted) == label
-    outcome = "" if is_correct else f", but it is labelled {label}"
+    predicted = ", ".join(map(str, explanation.predicted_labels)) or "no label"
+    is_correct = sorted(predicted.split(", ")) == sorted(label.split(", "))
+    outcome = "" if is_correct else f", but it is labelled {label or 'with none'}"
     text = one_line(" ".join(explanation.text.split()))
     short = text if len(text) <= EXAMPLE_LENGTH else f"{text[: EXAMPLE_LENGTH - 1]}…"
     yield f"“{short}”"
-    predicted, chance = explanation.predicted, probability(explanation.probability)
+    chance = probability(explanation.probability)
     reasons = strongest_words(explanation, explanation.best, limit=EXAMPLE_WORDS)[0]
     because = ", ".join(f"{_name(word)} {signed(word.contribution)}" for word in reasons)
     yield one_line(f"{predicted} {chance}{outcome}{f' — {because}' if because else ''}")

@@ -10,6 +10,7 @@ from lamatext.data.tokenizer import WordTokenizer
 from lamatext.data.vocabulary import Vocabulary
 from lamatext.ngrams.hashing import count_ngrams
 from lamatext.ngrams.model import NgramModel, NgramTable, ngram_specs
+from lamatext.outliers import STEPS
 from lamatext.saved.model_io import SavedModel, save_model
 from lamatext.saved.network_tensors import network_shapes
 from lamatext.saved.quantization import Storage
@@ -46,7 +47,7 @@ def random_tensors(recipe: Recipe, *, classes: int) -> dict[str, NDArray[np.floa
     }
 
 
-def save(
+def save(  # noqa: PLR0913 - what a test wants to vary
     folder: Path,
     name: str = "lama-ctx",
     *,
@@ -54,6 +55,7 @@ def save(
     labels: list[str] | list[int] | None = None,
     storage: Storage = "float32",
     ngrams: bool = False,
+    facts: dict[str, object] | None = None,
     **model: object,
 ) -> Path:
     """Save a small model of the system ``name`` with random weights in ``folder``."""
@@ -77,5 +79,16 @@ def save(
         settings.last_words,
     )
     ngram_model = random_ngram_model(recipe.ngrams, len(labels)) if ngrams else None
-    saved = SavedModel(recipe, labels, tensors, encoder, ngram_model)
+    saved = SavedModel(recipe, labels, tensors, encoder, ngram_model, facts=facts or {})
     return save_model(folder, saved, storage=storage)
+
+
+def validation_facts(threshold: float, classes: int = 3) -> dict[str, object]:
+    """Return the facts of a model that has a threshold and statistics of validation texts."""
+    unsure = {"threshold": threshold, "target_accuracy": 0.9, "accuracy": 0.9, "answered": 0.5}
+    evidence = np.linspace(0.2, 3, STEPS + 1).tolist()
+    counts = {"texts": 10 * classes, "words": 90, "unknown_words": 9, "labels": [10] * classes}
+    return {
+        "unsure": unsure | {"low": 0.8, "high": 1.0, "texts": 50},
+        "validation": counts | {"evidence": evidence},
+    }

@@ -46,6 +46,16 @@ CHUNK = 256  # texts that are encoded and sorted by length together
 BATCH_WORDS = 2048  # tokens per engine call, padding included; larger batches leave the CPU cache
 
 
+class TextAssessment(NamedTuple):
+    """Probabilities of one text, and how a predictor rates it compared with validation texts."""
+
+    probabilities: Floats  # (C,)
+    is_unsure: bool | None  # None: the model has no threshold
+    outlier_score: float | None  # None: the model has no statistics of validation texts
+    words: int
+    unknown_words: int
+
+
 class Assessments(NamedTuple):
     """Probabilities and outlier scores of several texts, as a predictor computes them."""
 
@@ -196,6 +206,20 @@ class Predictor:
         parts = _map_chunks(self._assess_chunk, texts) or [self._assess_chunk([])]
         columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
         return Assessments(*columns)
+
+    def assess_each(self, texts: Sequence[str]) -> list[TextAssessment]:
+        """Assess texts one by one as far as the predictor's model has what is needed for it."""
+        scores: Iterable[tuple[float | None, int, int]] = [(None, 0, 0)] * len(texts)
+        if self.validation is None:
+            probabilities = self.predict_proba(texts)
+        else:
+            probabilities, *columns = self.assess(texts)
+            scores = zip(*(column.tolist() for column in columns), strict=True)
+        unsure: Iterable[bool | None] = [None] * len(texts)
+        if self.threshold is not None:
+            unsure = self.is_unsure(probabilities).tolist()
+        rows = zip(probabilities, unsure, scores, strict=True)
+        return [TextAssessment(row, is_unsure, *values) for row, is_unsure, values in rows]
 
     def transform(self, texts: Iterable[str]) -> Floats:
         """Return the predictor's text embeddings, flattened to one vector per text.

@@ -159,6 +159,7 @@ class RouteHandlers:
         with queues.in_use():
             rows = await self._run(request, queues.predict, body.all_texts)
         self.metrics.texts["/predict"] += len(rows)
+        self.metrics.count_inputs(queues.model.name, rows, queues.labels)
         predictions = [
             prediction_json(queues.labels, row, top_k=int(body.top_k), proba=body.proba)
             for row in rows
@@ -197,7 +198,12 @@ class RouteHandlers:
         """Handle the HTTP route ``GET /metrics``: return the app's Prometheus metrics."""
         shared = self.shared_metrics
         metrics = self.metrics if shared is None else shared.total(self.metrics)
-        return Response(metrics.exposition(), headers={"Content-Type": METRICS_TYPE})
+        references = {
+            model.name: (model.labels, model.predictor.validation)
+            for model in self.registry.models
+            if model.predictor.validation is not None
+        }
+        return Response(metrics.exposition(references), headers={"Content-Type": METRICS_TYPE})
 
     def _queues(self, request: Request, body: TextRequest) -> ModelQueues:
         name = body.model if body.model is not None else self.registry.default

@@ -1,12 +1,23 @@
-"""Request counters and histograms in the Prometheus text exposition format."""
+"""Request counters, drift counters and histograms in the Prometheus text exposition format."""
 
 import json
 from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from lamatext.outliers import OUTLIER, ValidationStatistics
+from lamatext.runtime.predictor import TextAssessment
 
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
+References = Mapping[str, tuple[Sequence[object], ValidationStatistics]]  # labels by model
+INPUTS = {
+    "predicted_labels": "Predictions of each label.",
+    "unsure": "Predictions below the model's threshold.",
+    "outliers": "Texts more unusual than 99 % of the validation texts.",
+    "words": "Words of the predicted texts.",
+    "unknown_words": "Words outside the model's vocabulary.",
+}
 MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
@@ -46,15 +57,31 @@ class Metrics:
         self.texts: Counter[str] = Counter()  # by route
         self.batches = Histogram(SIZES)
         self.reloads: Counter[tuple[str, str]] = Counter()  # model, ok or failed
+        self.inputs: Counter[tuple[str, str, str]] = Counter()  # key of INPUTS, model, label
 
     def count_request(self, route: str, method: str, status: int, seconds: float) -> None:
         """Record a completed request and its duration in the Prometheus metrics."""
         self.requests[route, method, status] += 1
         self.seconds[route].observe(seconds)
 
-    def exposition(self) -> str:
-        """Return all metrics in the Prometheus text exposition format."""
-        return "\n".join(self._lines()) + "\n"
+    def count_inputs(
+        self, model: str, assessments: Iterable[TextAssessment], labels: Sequence[object]
+    ) -> None:
+        """Count what predicted texts are like in the Prometheus metrics; no text is stored."""
+        for assessment in assessments:
+            label = str(labels[int(assessment.probabilities.argmax())])
+            self.inputs["predicted_labels", model, label] += 1
+            self.inputs["unsure", model, ""] += bool(assessment.is_unsure)
+            self.inputs["outliers", model, ""] += (assessment.outlier_score or 0.0) >= OUTLIER
+            self.inputs["words", model, ""] += assessment.words
+            self.inputs["unknown_words", model, ""] += assessment.unknown_words
+
+    def exposition(self, references: References | None = None) -> str:
+        """Return all metrics in the Prometheus text exposition format.
+
+        ``references`` are the statistics of the validation texts, to compare the inputs with.
+        """
+        return "\n".join([*self._lines(), *_reference_lines(references or {})]) + "\n"
 
     def _lines(self) -> Iterator[str]:
         yield from _header("lamatext_requests_total", "counter", "Answered requests.")
@@ -71,8 +98,33 @@ class Metrics:
         for (model, result), count in sorted(self.reloads.items()):
             name = json.dumps(model, ensure_ascii=False)
             yield f'lamatext_reloads_total{{model={name},result="{result}"}} {count}'
+        for series, description in INPUTS.items():
+            yield from _header(f"lamatext_{series}_total", "counter", description)
+            for (name, model, label), count in sorted(self.inputs.items()):
+                if name == series:
+                    labels = _braces(_pair("model", model), label and _pair("label", label))
+                    yield f"lamatext_{series}_total{labels} {count}"
         yield from _header("lamatext_batch_texts", "histogram", "Texts per batch.")
         yield from self.batches.lines("lamatext_batch_texts")
+
+
+def _reference_lines(references: References) -> Iterator[str]:
+    """Yield the shares of the validation texts as Prometheus gauges, the reference of drift."""
+    name = "lamatext_validation_label_share"
+    yield from _header(name, "gauge", "Share of each predicted label among validation texts.")
+    for model, (labels, validation) in references.items():
+        for label, count in zip(labels, validation.labels, strict=True):
+            braces = _braces(_pair("model", model), _pair("label", str(label)))
+            yield f"{name}{braces} {count / max(validation.texts, 1):.6g}"
+    name = "lamatext_validation_unknown_word_share"
+    yield from _header(name, "gauge", "Share of unknown words in validation texts.")
+    for model, (_, validation) in references.items():
+        share = validation.unknown_words / max(validation.words, 1)
+        yield f"{name}{_braces(_pair('model', model))} {share:.6g}"
+
+
+def _pair(name: str, value: str) -> str:
+    return f"{name}={json.dumps(value, ensure_ascii=False)}"
 
 
 def _header(name: str, kind: str, description: str) -> Iterator[str]:

@@ -1,6 +1,7 @@
 """Registry of the served models: their names, versions and batching queues, and how they reload."""
 
 import asyncio
+import json
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -9,13 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from lamatext.errors import ConfigError, LamatextError, ModelError
-from lamatext.runtime.engine import Floats
 from lamatext.runtime.parallel import usable_cores
-from lamatext.runtime.predictor import Predictor
+from lamatext.runtime.predictor import Predictor, TextAssessment
 from lamatext.saved.format import CONFIG, load_config, model_hash
 from lamatext.serve.prometheus import Metrics
 from lamatext.serve.request_batching import Batcher
-from lamatext.serve.schemas import Limits
+from lamatext.serve.schemas import Limits, assessment_json
 from lamatext.views.web_model import model_summary, runs_in_page
 
 Stamp = tuple[int, int, int]  # inode, size and modification time of config.json
@@ -74,7 +74,7 @@ class ModelQueues:
     def __init__(self, model: ServedModel, limits: Limits, metrics: Metrics) -> None:
         self.model, self.labels, self.identity = model, model.labels, model.identity
         self.requests = 0  # that are using the queues
-        self.predict: Batcher[Floats] = Batcher(
+        self.predict: Batcher[TextAssessment] = Batcher(
             self._predict,
             capacity=limits.queue,
             threads=limits.threads or max(1, usable_cores() - 1),  # one is left for connections
@@ -107,11 +107,20 @@ class ModelQueues:
         self.predict.close()
         self.explain.close()
 
-    def _predict(self, texts: list[str]) -> list[Floats]:
-        return [*self.model.predictor.predict_proba(texts)]
+    def _predict(self, texts: list[str]) -> list[TextAssessment]:
+        return self.model.predictor.assess_each(texts)
 
     def _explain(self, texts: list[str]) -> list[str]:
-        return [self.model.predictor.explain(text).to_json() for text in texts]
+        predictor = self.model.predictor
+        explanations = [predictor.explain(text) for text in texts]
+        if predictor.threshold is None and predictor.validation is None:
+            return [explanation.to_json() for explanation in explanations]
+        return [
+            json.dumps(explanation.as_dict() | assessment_json(assessment))
+            for explanation, assessment in zip(
+                explanations, predictor.assess_each(texts), strict=True
+            )
+        ]
 
 
 class ModelRegistry:

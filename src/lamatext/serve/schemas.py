@@ -12,7 +12,8 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from lamatext.runtime.engine import Floats
+from lamatext.outliers import outlier_json
+from lamatext.runtime.predictor import TextAssessment
 
 MAX_TOP_K = 1000
 LARGE_BODY = 16_384  # bytes; a larger body is checked for its structure before it is parsed
@@ -81,9 +82,10 @@ async def read_request(request: Request, schema: type[Body], limits: Limits) -> 
 
 
 def prediction_json(
-    labels: Sequence[str | int], probabilities: Floats, *, top_k: int, proba: bool
+    labels: Sequence[str | int], assessment: TextAssessment, *, top_k: int, proba: bool
 ) -> dict[str, object]:
     """Return one text's prediction as it appears in the body of a ``/predict`` response."""
+    probabilities = assessment.probabilities
     exact = probabilities.tolist()
     rounded = [float(f"{value:.6g}") for value in exact]
     best = exact.index(max(exact))  # faster than numpy's argmax for a few classes
@@ -93,7 +95,17 @@ def prediction_json(
         prediction["top"] = [{"label": labels[c], "probability": rounded[c]} for c in order]
     if proba:
         prediction["probabilities"] = dict(zip(map(str, labels), rounded, strict=True))
-    return prediction
+    return prediction | assessment_json(assessment)
+
+
+def assessment_json(assessment: TextAssessment) -> dict[str, object]:
+    """Return the fields of a response body that say whether a text is unsure or an outlier."""
+    fields: dict[str, object] = {}
+    if assessment.is_unsure is not None:
+        fields["unsure"] = assessment.is_unsure
+    if assessment.outlier_score is not None:
+        fields |= outlier_json(assessment.outlier_score)
+    return fields
 
 
 def json_response(value: object, headers: Mapping[str, str] | None = None) -> Response:

@@ -58,6 +58,7 @@ def _values(metrics: Metrics) -> dict[str, Any]:
         "requests": [[*key, count] for key, count in metrics.requests.items()],
         "texts": [[route, count] for route, count in metrics.texts.items()],
         "reloads": [[*key, count] for key, count in metrics.reloads.items()],
+        "inputs": [[*key, count] for key, count in metrics.inputs.items()],
         "seconds": {route: [h.counts, h.total] for route, h in metrics.seconds.items()},
         "batches": [metrics.batches.counts, metrics.batches.total],
     }
@@ -70,6 +71,8 @@ def _add(metrics: Metrics, values: dict[str, Any]) -> None:
         metrics.texts[route] += count
     for model, result, count in values["reloads"]:
         metrics.reloads[model, result] += count
+    for series, model, label, count in values["inputs"]:
+        metrics.inputs[series, model, label] += count
     for route, (counts, total) in values["seconds"].items():
         _add_histogram(metrics.seconds[route], counts, total)
     _add_histogram(metrics.batches, *values["batches"])

@@ -1,5 +1,6 @@
 """TextClassifier: a scikit-learn estimator from texts to labels, with reasons."""
 
+import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
@@ -29,6 +30,7 @@ from lamatext.progress import SILENT, Progress
 from lamatext.provenance import versions
 from lamatext.recipes import resolve_recipe
 from lamatext.runtime.predictor import Predictor
+from lamatext.saved.model_hub import local_folder, push_to_hub
 from lamatext.saved.model_io import (
     SavedModel,
     load_model,
@@ -354,12 +356,23 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
             storage=storage or self.recipe_.storage,
         )
 
+    def push_to_hub(self, name: str, *, private: bool = False, token: str | None = None) -> str:
+        """Upload the fitted classifier to the Hugging Face Hub and return its address there.
+
+        Args:
+            name: ``OWNER/NAME``; the repository is created if it does not exist.
+            private: whether a new repository is private.
+            token: an access token; None uses the one of ``hf auth login`` or ``$HF_TOKEN``.
+        """
+        with tempfile.TemporaryDirectory() as folder:
+            return push_to_hub(self.save(folder), name, private=private, token=token)
+
     @classmethod
     def load(cls, folder: str | PathLike[str]) -> "TextClassifier":
-        """Load a saved model as a fitted classifier."""
+        """Load a saved model, from a folder or ``hf:OWNER/NAME``, as a fitted classifier."""
         from lamatext.training.checkpoint import EpochRecord
 
-        saved = load_model(folder)
+        saved = load_model(local_folder(folder))
         classifier = cls.of_recipe(saved.recipe)
         classifier.recipe_ = saved.recipe
         classifier.classes_ = np.array(saved.labels)

@@ -1,6 +1,7 @@
 """The ONNX file of a whole model equals Predictor, with inputs from Python and from JavaScript."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +10,12 @@ import pytest
 
 from lamatext.data.text_encoder import TextEncoder
 from lamatext.errors import ModelError
+from lamatext.label_thresholds import LabelThresholds
 from lamatext.runtime.onnx_engine import open_session
 from lamatext.runtime.onnx_file import TOLERANCE, export_onnx, onnx_inputs
 from lamatext.runtime.predictor import Predictor
 from lamatext.saved.format import load_config, model_hash
+from lamatext.saved.model_io import load_model, save_model
 from tests.serve.javascript import needs_node, run_javascript
 from tests.serve.saved import save
 
@@ -78,6 +81,22 @@ def test_quantized_weights_are_those_of_the_saved_model(storage: Any, tmp_path: 
     written = export_onnx(folder, tmp_path / "model.onnx")
 
     assert written.difference <= TOLERANCE
+
+
+def test_each_label_of_a_multi_label_model_has_its_own_probability(tmp_path: Path) -> None:
+    single = load_model(save(tmp_path / "single", ngrams=True))
+    thresholds = LabelThresholds(np.array([0.5, 0.25, 0.5], np.float32))
+    folder = save_model(tmp_path / "model", replace(single, thresholds=thresholds))
+
+    written = export_onnx(folder, tmp_path / "model.onnx")
+    outputs = run(tmp_path / "model.onnx", Predictor.load(folder), TEXTS)
+
+    assert written.difference <= TOLERANCE
+    np.testing.assert_allclose(
+        outputs["probabilities"], 1 / (1 + np.exp(-outputs["logits"])), atol=1e-6
+    )
+    metadata = metadata_of(open_session((tmp_path / "model.onnx").read_bytes()))
+    assert metadata["thresholds"] == [0.5, 0.25, 0.5]
 
 
 def test_a_model_of_format_1_can_be_exported(tmp_path: Path) -> None:

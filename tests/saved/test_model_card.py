@@ -27,7 +27,7 @@ def config() -> dict[str, Any]:
 def test_labels_are_shown_literally(config: dict[str, Any]) -> None:
     card = model_card(config, {})
 
-    parsed = MarkdownIt().parse(card)
+    parsed = MarkdownIt().parse(body_of(card))
     shown = [
         part.content
         for token in parsed
@@ -35,7 +35,7 @@ def test_labels_are_shown_literally(config: dict[str, Any]) -> None:
         if part.type == "code_inline"
     ]
     assert shown[1 : 1 + len(LABELS)] == LABELS
-    assert "<script>" not in MarkdownIt().render(card)
+    assert "<script>" not in MarkdownIt().render(body_of(card))
 
 
 def test_scores_are_a_table_with_one_row_per_model(config: dict[str, Any]) -> None:
@@ -55,6 +55,52 @@ def test_examples_are_shown_literally_with_their_labels(config: dict[str, Any]) 
     assert "<li>&lt;b&gt;a&lt;/b&gt; *film* # x (<code>a`b</code>)</li>" in html_of(card)
 
 
+def body_of(card: str) -> str:
+    """Return the Markdown of a card, without the metadata for the Hub."""
+    return card.split("\n---\n", 1)[1]
+
+
 def html_of(card: str) -> str:
-    html: str = MarkdownIt().render(card)
+    html: str = MarkdownIt().render(body_of(card))
     return html.replace("&#60;", "&lt;").replace("&#62;", "&gt;")
+
+
+def metadata_of(card: str) -> dict[str, Any]:
+    yaml = pytest.importorskip("yaml")
+    assert card.startswith("---\n")
+    metadata: dict[str, Any] = yaml.safe_load(card[4:].split("\n---\n", 1)[0])
+    return metadata
+
+
+def test_the_metadata_is_what_the_hub_reads(config: dict[str, Any]) -> None:
+    config["data"]["source"] = 'a: "b"\n---\n{c}'
+
+    metadata = metadata_of(model_card(config, {"test": {"accuracy": 0.9, "macro_f1": 0.8}}))
+
+    assert metadata["library_name"] == "lamatext"
+    assert metadata["pipeline_tag"] == "text-classification"
+    assert metadata["metrics"] == ["accuracy", "f1"]
+    result = metadata["model-index"][0]["results"][0]
+    assert result["dataset"]["name"] == config["data"]["source"]
+    assert {score["name"]: score["value"] for score in result["metrics"]} == {
+        "accuracy": 0.9,
+        "macro-F1": 0.8,
+    }
+
+
+def test_the_hub_accepts_the_metadata(config: dict[str, Any]) -> None:
+    hub = pytest.importorskip("huggingface_hub")
+
+    data = hub.ModelCard(model_card(config, {"test": {"accuracy": 0.9, "macro_f1": 0.8}})).data
+
+    assert (data.library_name, data.pipeline_tag) == ("lamatext", "text-classification")
+    assert [(one.metric_type, one.metric_value) for one in data.eval_results] == [
+        ("accuracy", 0.9),
+        ("f1", 0.8),
+    ]
+
+
+def test_a_model_without_test_scores_claims_none(config: dict[str, Any]) -> None:
+    metadata = metadata_of(model_card(config, {}))
+
+    assert metadata.keys() == {"library_name", "pipeline_tag", "tags"}

@@ -18,7 +18,7 @@ NAME = "export"
 EXAMPLES = "lamatext export runs/reviews --web reviews.html"
 
 
-def run(
+def run(  # noqa: PLR0913 - one argument per option of the command
     model: options.Model,
     out: Annotated[
         Path | None, typer.Option(help="A new folder for the model and its ONNX graph.")
@@ -40,11 +40,20 @@ def run(
             help="An ONNX file of the whole model after tokenization: network, n-grams, softmax."
         ),
     ] = None,
+    hub: Annotated[
+        str | None,
+        typer.Option(metavar="OWNER/NAME", help="Upload the folder to the Hugging Face Hub."),
+    ] = None,
+    private: Annotated[
+        bool, typer.Option("--private", help="With --hub: make a new repository private.")
+    ] = False,
     quiet: options.IsQuiet = False,
 ) -> None:
-    """Export a saved model as a folder, as one ONNX file, or as a single HTML file."""
-    if out is None and web is None and onnx is None:
-        raise ConfigError("export needs --out DIR, --web FILE.html or --onnx FILE.onnx.")
+    """Export a saved model as a folder, an ONNX file or an HTML file, or upload it to the Hub."""
+    if not (out or web or onnx or hub):
+        raise ConfigError(
+            "export needs --out DIR, --web FILE.html, --onnx FILE.onnx or --hub OWNER/NAME."
+        )
     storage = _storage_of(weights)
     if out is not None:
         from lamatext.runtime.folder_export import export_folder
@@ -58,6 +67,13 @@ def run(
         from lamatext.runtime.onnx_file import export_onnx
 
         output.message(_describe_file(export_onnx(model, onnx, storage=storage)))
+    if hub is not None:
+        from lamatext.saved.model_hub import push_to_hub
+
+        address = push_to_hub(model, hub, private=private)
+        output.message(f"Uploaded to {address}")
+        if not quiet:
+            output.next_steps(output.command("predict", address, "--text", "…"))
     if out is not None and not quiet:
         output.next_steps(output.command("predict", out, "--text", "…"))
 

@@ -21,8 +21,21 @@ Data = Annotated[
         "one folder per label, - for stdin, hf:OWNER/NAME, or a name that `lamatext data` lists.",
     ),
 ]
+
+
+def _model_folder(source: str) -> Path:
+    from lamatext.saved.model_hub import PREFIX, local_folder
+
+    return local_folder(source) if source.startswith(PREFIX) else Path(source)
+
+
 Model = Annotated[
-    Path, typer.Argument(metavar="MODEL", help="A folder written by `lamatext train`.")
+    Path,
+    typer.Argument(
+        metavar="MODEL",
+        help="A folder written by `lamatext train`, or hf:OWNER/NAME, a model on the Hub.",
+        parser=_model_folder,
+    ),
 ]
 TextColumns = Annotated[
     list[str] | None,

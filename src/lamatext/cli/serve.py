@@ -23,8 +23,8 @@ def run(  # noqa: PLR0913 - one argument per option of the command
         list[str],
         typer.Argument(
             metavar="MODEL...",
-            help="Folders written by lamatext train, or NAME=FOLDER to name them; the first is "
-            "the default model.",
+            help="Folders written by lamatext train, hf:OWNER/NAME, or NAME=FOLDER to name them; "
+            "the first is the default model.",
         ),
     ],
     host: Annotated[

@@ -51,15 +51,19 @@ def export_onnx(folder: Path, file: Path, *, storage: Storage | None = None) -> 
         raise ModelError(f"{folder}: {model.recipe.model.name} has no ONNX graph.")
     words = model.encoder.vocabulary.words
     tables = () if model.ngrams is None else model.ngrams.tables
+    thresholds = model.thresholds
     metadata = {
         "labels": model.labels,
         "tokenizer": tokenizer_settings(folder, config),
         "vocabulary": words,
         "ngrams": [{"words": t.spec.words, "characters": t.spec.chars} for t in tables],
+        "thresholds": None if thresholds is None else thresholds.values.tolist(),
         "model_hash": model_hash(folder, config),
     }
     tensors = quantize(model.tensors, storage or config["storage"])
-    content = build_full_graph(model.recipe.model, tensors, model.ngrams, metadata)
+    content = build_full_graph(
+        model.recipe.model, tensors, model.ngrams, metadata, multi_label=thresholds is not None
+    )
     texts = ["", *random_texts(words[FIRST_WORD:])]
     difference = _difference(content, Predictor.load(folder), texts)
     if storage in (None, config["storage"]) and not difference <= TOLERANCE:  # also if it is NaN

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, islice
 from os import PathLike
-from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -29,6 +28,7 @@ from lamatext.outliers import ValidationStatistics, known_share, outlier_scores,
 from lamatext.runtime.engine import Engine, EngineOutput, Floats
 from lamatext.runtime.parallel import parallel_map
 from lamatext.saved.format import load_config, saved_recipe
+from lamatext.saved.model_hub import local_folder
 from lamatext.saved.model_io import (
     load_encoder,
     load_model,
@@ -92,7 +92,7 @@ class Predictor:
 
         ONNX Runtime runs the network; the systems te and bert run in PyTorch.
         """
-        folder = Path(folder)
+        folder = local_folder(folder)
         config = load_config(folder)
         recipe = saved_recipe(folder, config)
         classes = np.array(config["labels"])

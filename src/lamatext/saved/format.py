@@ -117,7 +117,10 @@ def load_config(folder: str | PathLike[str]) -> Config:
     folder = Path(folder)
     if not folder.is_dir():
         problem = "is a file" if folder.exists() else "no such folder"
-        raise ModelError(f"{folder}: {problem}. Expected a folder written by lamatext train.")
+        on_hub = f" A model on the Hub is hf:{folder}." if _could_be_on_hub(folder) else ""
+        raise ModelError(
+            f"{folder}: {problem}. Expected a folder written by lamatext train.{on_hub}"
+        )
     path = folder / CONFIG
     if path.is_symlink():
         _check_file(folder, CONFIG)
@@ -143,6 +146,11 @@ def load_config(folder: str | PathLike[str]) -> Config:
     if version == 1 and isinstance(config.get("recipe"), dict):
         config["recipe"] = _translate_recipe(config["recipe"], path)
     return config
+
+
+def _could_be_on_hub(folder: Path) -> bool:
+    """Return whether a folder that does not exist could be meant as OWNER/NAME on the Hub."""
+    return not folder.is_absolute() and len(folder.parts) == 2 and not folder.parent.exists()
 
 
 def saved_recipe(folder: Path, config: Config) -> Recipe:
@@ -240,7 +248,7 @@ def model_hash(folder: Path, config: Config) -> str:
     facts = {key: value for key, value in config.items() if key not in _NOT_HASHED}
     digest = hashlib.sha256(json.dumps(facts, sort_keys=True).encode())
     for name in (WEIGHTS, NGRAMS, NGRAMS_OF_FORMAT_1, TOKENIZER, VOCAB):
-        if (folder / name).is_file():
+        if name in config["files"]:
             content = (folder / name).read_bytes()
             digest.update(f"{name} {len(content)}\n".encode() + content)
     return digest.hexdigest()

@@ -1,11 +1,13 @@
 """The model card, ``README.md`` of a saved model: scores, data, size and settings in Markdown."""
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
 from lamatext.settings import has_effect
 
 SHOWN_LABELS = 20
+FOLDER_PLACEHOLDER = "this folder"  # in the examples of use
 _SEVERAL = "labels, of which a text may have several or none"
 
 
@@ -14,6 +16,7 @@ def model_card(config: Mapping[str, Any], metrics: Mapping[str, Any]) -> str:
     recipe, data = config["recipe"], config.get("data", {})
     labels = [str(label) for label in config["labels"]]
     sections = [
+        _hub_metadata(config, metrics),
         f"# Text classifier: {data.get('source', 'unnamed data')}",
         f"A `{recipe['model']['name']}` model of lamatext {config.get('lamatext', '')} "
         f"for {len(labels)} {'classes' if 'multi_label' not in config else _SEVERAL}: "
@@ -29,6 +32,42 @@ def model_card(config: Mapping[str, Any], metrics: Mapping[str, Any]) -> str:
         _USAGE,
     ]
     return "\n\n".join(section for section in sections if section) + "\n"
+
+
+def _hub_metadata(config: Mapping[str, Any], metrics: Mapping[str, Any]) -> str:
+    """Format the front matter of the model card, which the Hugging Face Hub reads.
+
+    Values are JSON, which is also YAML.
+    """
+    tags = ["lamatext", *(["multi-label-classification"] if "multi_label" in config else [])]
+    fields: dict[str, object] = {
+        "library_name": "lamatext",
+        "pipeline_tag": "text-classification",
+        "tags": tags,
+    }
+    source, test = config.get("data", {}).get("source", "unnamed data"), metrics.get("test") or {}
+    scores = [
+        {"type": kind, "name": title, "value": test[name]}
+        for name, (kind, title) in _HUB_METRICS.items()
+        if name in test
+    ]
+    if scores:
+        result = {
+            "task": {"type": "text-classification"},
+            "dataset": {"type": "text", "name": source, "split": "test"},
+            "metrics": scores,
+        }
+        fields["metrics"] = sorted({str(score["type"]) for score in scores})
+        fields["model-index"] = [{"name": source, "results": [result]}]
+    lines = (f"{name}: {json.dumps(value)}" for name, value in fields.items())
+    return "\n".join(["---", *lines, "---"])
+
+
+_HUB_METRICS = {
+    "accuracy": ("accuracy", "accuracy"),
+    "macro_f1": ("f1", "macro-F1"),
+    "micro_f1": ("f1", "micro-F1"),
+}
 
 
 def _scores(metrics: Mapping[str, Any]) -> str:
@@ -147,17 +186,17 @@ _ESCAPED = {character: f"\\{character}" for character in "\\`|[]*_#"} | {
     ">": "&#62;",
 }
 
-_USAGE = """## How to use it
+_USAGE = f"""## How to use it
 
 ```python
 from lamatext import Predictor
 
-model = Predictor.load("this folder")
+model = Predictor.load("{FOLDER_PLACEHOLDER}")
 model.predict(["a text to classify"])
 model.explain("a text to classify")
 ```
 
 ```sh
-lamatext predict "this folder" --text "a text to classify"
-lamatext explain "this folder" --text "a text to classify"
+lamatext predict "{FOLDER_PLACEHOLDER}" --text "a text to classify"
+lamatext explain "{FOLDER_PLACEHOLDER}" --text "a text to classify"
 ```"""

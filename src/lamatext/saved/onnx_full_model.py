@@ -27,6 +27,8 @@ def build_full_graph(
     tensors: Mapping[str, Array],
     ngrams: NgramModel | None,
     metadata: Mapping[str, object],
+    *,
+    multi_label: bool = False,
 ) -> bytes:
     """Build the ONNX graph of a whole model and return the bytes of the file.
 
@@ -35,13 +37,17 @@ def build_full_graph(
         tensors: its state dict, quantized or not.
         ngrams: the n-gram model, if there is one.
         metadata: values that the file stores as JSON under their names.
+        multi_label: whether each label has its own probability (sigmoid instead of softmax).
     """
     graph = OnnxGraphBuilder(tensors, {})
     name = "logits" if ngrams is None else "network_logits"
     has_weights = add_network(graph, model, logits=name)
     if ngrams is not None:
         graph.add("Add", name, _add_ngrams(graph, ngrams), name="logits")
-    graph.add("Softmax", "logits", axis=-1, name="probabilities")
+    if multi_label:
+        graph.add("Sigmoid", "logits", name="probabilities")
+    else:
+        graph.add("Softmax", "logits", axis=-1, name="probabilities")
     outputs: dict[str, list[str | int]] = {
         "probabilities": ["B", "C"],
         "logits": ["B", "C"],

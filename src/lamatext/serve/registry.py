@@ -13,6 +13,7 @@ from lamatext.errors import ConfigError, LamatextError, ModelError
 from lamatext.runtime.parallel import usable_cores
 from lamatext.runtime.predictor import Predictor, TextAssessment
 from lamatext.saved.format import CONFIG, load_config, model_hash
+from lamatext.saved.model_hub import PREFIX, local_folder
 from lamatext.serve.prometheus import Metrics
 from lamatext.serve.request_batching import Batcher
 from lamatext.serve.schemas import Limits, assessment_json
@@ -208,9 +209,11 @@ def stamp_of(folder: Path) -> Stamp | None:
 
 def _parse_model(argument: str) -> tuple[str, Path]:
     name, equals, folder = argument.partition("=")
+    if argument.startswith(PREFIX):
+        return argument.partition("@")[0].rpartition("/")[2], local_folder(argument)
     if not equals or Path(argument).exists():
         path = Path(argument)
         return path.resolve().name, path
     if not name or "/" in name:
         raise ConfigError(f"{argument}: expected NAME=FOLDER, with a name without slashes.")
-    return name, Path(folder)
+    return name, local_folder(folder)

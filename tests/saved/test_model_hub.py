@@ -8,6 +8,7 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from lamatext import Predictor
@@ -76,7 +77,7 @@ def test_a_model_is_uploaded_and_loaded_again(endpoint: str, tmp_path: Path) -> 
     assert "lamatext predict hf:ana/reviews --text" in uploaded.stderr
     assert HubStandIn.private == {"ana/reviews": True}
     expected = Predictor.load(folder).predict_proba(TEXTS)
-    assert json.loads(loaded.stdout) == pytest.approx(expected.tolist()), loaded.stderr
+    np.testing.assert_allclose(json.loads(loaded.stdout), expected, err_msg=loaded.stderr)
     assert json.loads(predicted.stdout)["probability"] == pytest.approx(expected[0].max(), abs=1e-5)
     downloaded = tmp_path / "cache" / "models" / "ana--reviews@main"
     hashes = {model_hash(place, load_config(place)) for place in (downloaded, folder)}

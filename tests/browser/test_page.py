@@ -13,7 +13,7 @@ from lamatext.serve.registry import load_models
 from lamatext.views.formatting import parted, probability, summed
 from lamatext.views.web_export import export_web
 from tests.browser.conftest import Open, serve
-from tests.serve.saved import save
+from tests.serve.saved import save, validation_facts
 
 pytestmark = pytest.mark.browser
 
@@ -333,3 +333,25 @@ def test_many_classes_keep_their_rows_while_a_text_is_typed(
     for before, after in pairwise(seen):
         kept = set(before) & set(after)
         assert all(before.index(one) == after.index(one) for one in kept)
+
+
+@pytest.mark.parametrize("on_server", [True, False], ids=["remote model", "exported page"])
+def test_an_unsure_text_and_an_outlier_are_named(
+    on_server: bool, open_page: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    strict = save(tmp_path / "strict", ngrams=True, facts=validation_facts(threshold=1.0))
+    if on_server:
+        monkeypatch.setattr("lamatext.serve.registry.runs_in_page", lambda _: False)
+        addresses = serve(create_app(load_models([strict])))
+        page = open_page(next(addresses))
+    else:
+        addresses = iter(())
+        file = export_web(strict, tmp_path / "strict.html", storage="float32").file
+        page = open_page(file.as_uri())
+    type_text(page, "quux zonk")
+
+    expect(page.locator(".predicted")).to_have_text("unsure")
+    expect(page.locator(".probability")).to_contain_text("perhaps ")
+    expect(page.locator(".note")).to_contain_text("Unusual text: less like the training texts")
+    for _ in addresses:
+        pass

@@ -86,7 +86,7 @@ def save(  # noqa: PLR0913 - what a test wants to vary
 def validation_facts(threshold: float, classes: int = 3) -> dict[str, object]:
     """Return the facts of a model that has a threshold and statistics of validation texts."""
     unsure = {"threshold": threshold, "target_accuracy": 0.9, "accuracy": 0.9, "answered": 0.5}
-    evidence = np.linspace(0.2, 3, STEPS + 1).tolist()
+    evidence = np.linspace(0.02, 1, STEPS + 1).tolist()
     counts = {"texts": 10 * classes, "words": 90, "unknown_words": 9, "labels": [10] * classes}
     return {
         "unsure": unsure | {"low": 0.8, "high": 1.0, "texts": 50},

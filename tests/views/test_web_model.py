@@ -17,7 +17,7 @@ from lamatext.saved.quantization import Storage
 from lamatext.views.formatting import summed
 from lamatext.views.web_model import describe_model, model_summary
 from tests.serve.javascript import needs_node, run_javascript
-from tests.serve.saved import save
+from tests.serve.saved import save, validation_facts
 from tests.serve.unusual_texts import unusual_texts
 
 SCRIPT = """
@@ -246,3 +246,31 @@ def test_damaged_tensors_are_a_named_error_in_javascript(tmp_path: Path) -> None
     names = in_javascript(folder, weights, DAMAGED)
 
     assert names == ["accepted", *["ModelError"] * 4, "accepted", *["ModelError"] * 3]
+
+
+@needs_node
+@pytest.mark.parametrize(("ngrams", "labels"), [(True, None), (False, None), (True, ["no", "yes"])])
+def test_unsure_texts_and_outlier_scores_are_the_same_in_javascript(
+    tmp_path: Path, ngrams: bool, labels: list[str] | None
+) -> None:
+    facts = validation_facts(threshold=0.6, classes=len(labels or "abc"))
+    folder = save(tmp_path / "model", ngrams=ngrams, labels=labels, facts=facts)
+    expected = Predictor.load(folder).assess_each(TEXTS)
+
+    explanations = in_javascript(folder, TEXTS)
+
+    for text, actual, python in zip(TEXTS, explanations, expected, strict=True):
+        assert actual["unsure"] == python.is_unsure, ascii(text)
+        assert actual["outlier_score"] == pytest.approx(python.outlier_score, abs=1e-4), ascii(text)
+        assert actual["outlier"] == (actual["outlier_score"] >= 0.99)
+    assert {one.is_unsure for one in expected} == {True, False}
+    assert 0 < sum(actual["outlier"] for actual in explanations) < len(TEXTS)
+
+
+@needs_node
+def test_a_model_without_threshold_and_statistics_says_neither_in_javascript(
+    tmp_path: Path,
+) -> None:
+    (explanation,) = in_javascript(save(tmp_path / "model"), ["a good film"])
+
+    assert not {"unsure", "outlier", "outlier_score"} & explanation.keys()

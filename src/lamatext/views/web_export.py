@@ -24,8 +24,16 @@ from lamatext.views.static_files import SHARED_STYLE, static_files
 from lamatext.views.web_model import describe_model, model_summary
 
 MODULES = (
-    *("arrays.js", "tokens.js", "weights.js", "network.js", "ngrams.js", "explain.js", "model.js"),
-    *("display.js", "panel.js", "app.js", "inline.js"),
+    *(
+        "arrays.js",
+        "tokens.js",
+        "weights.js",
+        "network.js",
+        "ngrams.js",
+        "explain.js",
+        "outliers.js",
+    ),
+    *("model.js", "display.js", "panel.js", "app.js", "inline.js"),
 )  # each module after those that it imports
 STYLES = (SHARED_STYLE, "page.css")
 

@@ -52,6 +52,8 @@ def describe_model(folder: Path) -> dict[str, Any]:
         "text": text.model_dump(include=TEXT_SETTINGS),
         "words": words,
         "shapes": network_shapes(recipe, vocabulary=len(words), classes=len(labels)),
+        "threshold": config.get("unsure", {}).get("threshold"),
+        "evidence": config.get("validation", {}).get("evidence"),
         "ngrams": ngrams if ngrams_file(folder).is_file() else None,
         "bytes": (folder / WEIGHTS).stat().st_size,
     }

@@ -168,7 +168,7 @@ class Page {
     this.announcement = setTimeout(() => {
       byId("announcement").textContent = this.visiblePanels.filter(panel => panel.explanation).map(({ explanation }) => {
         const best = argmax(explanation.probabilities);
-        return `${explanation.labels[best]}, ${Math.round(100 * explanation.probabilities[best])} percent`;
+        return `${explanation.unsure ? "unsure, perhaps " : ""}${explanation.labels[best]}, ${Math.round(100 * explanation.probabilities[best])} percent`;
       }).join("; ");
     }, ANNOUNCE_AFTER);
   }

@@ -164,8 +164,14 @@ export function showWord(place, explanation, t, without) {
   place.replaceChildren(...parts, ".", element("span", { className: "numbers", textContent: `${numbers}.` }));
 }
 
-/** A remark for texts without known words, and for long texts. */
-export function noteOf({ spans, window }) {
-  if (!spans.some(([start, end]) => end > start)) return "The model knows none of the words in this text.";
-  return window > 1 ? `Long text: contributions are measured by leaving out ${window} words at a time.` : "";
+/** Remarks for outliers, for texts without known words, and for long texts. */
+export function noteOf({ spans, window, outlier, outlier_score: score }) {
+  const notes = [];
+  if (!spans.some(([start, end]) => end > start)) notes.push("The model knows none of the words in this text.");
+  if (outlier) {
+    const than = score < 1 ? `${(100 * score).toFixed(1)} % of the` : "all";
+    notes.push(`Unusual text: less like the training texts than ${than} validation texts. It may belong to none of the classes.`);
+  }
+  if (window > 1) notes.push(`Long text: contributions are measured by leaving out ${window} words at a time.`);
+  return notes.join(" ");
 }

@@ -3,6 +3,7 @@
 import { softmax, sum } from "./arrays.js";
 import { contributions, occlusion, windowSize } from "./explain.js";
 import { forward } from "./network.js";
+import { OUTLIER, evidenceOf, outlierScore } from "./outliers.js";
 import { Encoder } from "./tokens.js";
 import { checkNetwork, dequantize, readTensors } from "./weights.js";
 import { checkNgrams, ngramContributions } from "./ngrams.js";
@@ -12,6 +13,8 @@ export class Model {
   constructor(description, weights, ngrams = null) {
     this.name = description.name;
     this.labels = description.labels;
+    this.threshold = description.threshold;
+    this.evidence = description.evidence; // quantiles of the validation texts, or null
     this.privacyNote = description.privacyNote;
     this.encoder = new Encoder(description.words, description.text);
     const tensors = readTensors(weights);
@@ -52,7 +55,23 @@ export class Model {
       method: weights ? "contribution" : "occlusion",
       window: weights ? 1 : windowSize(encoded.ids.length),
     };
-    return withProbabilities(this.ngrams ? addNgrams(this.ngrams, explanation, encoded) : explanation);
+    const complete = withProbabilities(
+      this.ngrams ? addNgrams(this.ngrams, explanation, encoded) : explanation);
+    return { ...complete, ...this.assess(complete, encoded, logits) };
+  }
+
+  /** Whether the model is unsure of a text, and how unusual it finds it, as far as it can say so. */
+  assess({ probabilities, parts }, { words }, network) {
+    const fields = {};
+    if (this.threshold != null) fields.unsure = Math.max(...probabilities) < this.threshold;
+    if (this.evidence) {
+      const known = words.length ? this.encoder.countKnown(words) / words.length : 0;
+      const base = this.ngrams && ngramContributions(this.ngrams, []).base;
+      const ngrams = base && parts["n-grams"].map((row, c) => base[c] + sum(row));
+      fields.outlier_score = outlierScore(evidenceOf(network, ngrams, base, known), this.evidence);
+      fields.outlier = fields.outlier_score >= OUTLIER;
+    }
+    return fields;
   }
 }
 

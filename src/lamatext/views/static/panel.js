@@ -80,7 +80,7 @@ export class Panel {
     this.result.classList.add("old");
     const probabilities = await model.predict(text);
     checkCurrent();
-    this.showPrediction(model.labels, probabilities);
+    this.showPrediction(model.labels, probabilities, Math.max(...probabilities) < (model.threshold ?? 0));
     await sleep(TYPING_PAUSE);
     checkCurrent();
   }
@@ -106,7 +106,7 @@ export class Panel {
   show(explanation) {
     this.explanation = explanation;
     this.words = showText(this.text, explanation);
-    this.showPrediction(explanation.labels, explanation.probabilities);
+    this.showPrediction(explanation.labels, explanation.probabilities, explanation.unsure);
     showWhy(this.find(".why"), explanation);
     this.find(".note").textContent = noteOf(explanation);
     this.find(".figures").textContent = HINT;
@@ -115,10 +115,10 @@ export class Panel {
     this.onUpdate(this);
   }
 
-  showPrediction(labels, probabilities) {
-    const best = argmax(probabilities);
-    this.find(".predicted").textContent = labels[best];
-    this.find(".probability").textContent = percent(probabilities[best]);
+  showPrediction(labels, probabilities, unsure = false) {
+    const best = argmax(probabilities), probability = percent(probabilities[best]);
+    this.find(".predicted").textContent = unsure ? "unsure" : labels[best];
+    this.find(".probability").textContent = unsure ? `perhaps ${labels[best]}, ${probability}` : probability;
     showBars(this.find(".bars"), labels, probabilities);
     this.result.hidden = false;
   }

@@ -50,6 +50,11 @@ export class Encoder {
     Object.assign(this, { version: tokenizer_version, lowercase, rareWords: rare_words, maxWords: max_words ?? Infinity, lastWords: last_words });
   }
 
+  /** How many of the words are in the vocabulary. */
+  countKnown(words) {
+    return words.filter(word => this.ids.has(word)).length;
+  }
+
   /** All words with their spans; the token ids for the network, and the word index of each id. */
   encode(text) {
     const spans = spansOf(text, this.version);

@@ -2,6 +2,7 @@
 
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,7 +54,7 @@ def run(  # noqa: PLR0913 - one argument per option of the command
         typer.Option(help="Time limit per target or campaign; for server, seconds per attack."),
     ] = None,
     only: Annotated[
-        list[str] | None, typer.Option(help="Run only this target, scenario or attack.")
+        list[str] | None, typer.Option(help="Run only this target, command, scenario or attack.")
     ] = None,
     engine: Annotated[
         str, typer.Option(help="Fuzzing engine: atheris, mutation, or auto.")
@@ -117,13 +118,19 @@ def run_fuzzing(options: Options) -> int:
 def run_kills(options: Options) -> int:
     """Run the kill campaign; return the number of problems."""
     from hardening.command_runs import RunSize, Workspace
-    from hardening.kill_campaign import run_kill_campaign
+    from hardening.kill_campaign import COMMANDS, run_kill_campaign
 
-    limit = options.seconds or NO_LIMIT
+    end = time.monotonic() + (options.seconds or NO_LIMIT)
+    problems = 0
     with tempfile.TemporaryDirectory() as folder:
         workspace = Workspace(Path(folder) / "train", RunSize())
-        results = run_kill_campaign(workspace, options.count, options.seed, limit, options.jobs)
-    return _report(options, [(f"{r.command}: {r.kills} kills", r.problems, r) for r in results])
+        for result in run_kill_campaign(
+            workspace, options.count, options.seed, end,
+            commands=options.only or COMMANDS, jobs=options.jobs,
+        ):  # fmt: skip
+            line = f"{result.command}: {result.kills} kills"
+            problems += _report(options, [(line, result.problems, result)])
+    return problems
 
 
 def run_disk(options: Options) -> int:

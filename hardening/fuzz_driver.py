@@ -103,9 +103,8 @@ def _run_worker(job: Job, state: SharedState) -> tuple[str, str] | None:
     path = Path(job.folder) / "job.json"
     path.write_text(json.dumps(asdict(job)), encoding="utf-8")
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "TMPDIR": job.folder}
-    environment["PYTHONPATH"] = os.pathsep.join(
-        [str(ROOT / "src"), str(ROOT), environment.get("PYTHONPATH", "")]
-    )
+    inherited = environment.get("PYTHONPATH", "")  # first: it may name another build of lamatext
+    environment["PYTHONPATH"] = os.pathsep.join([inherited, str(ROOT / "src"), str(ROOT)])
     log_path = Path(job.folder) / "worker.log"
     with log_path.open("wb") as log:
         worker = subprocess.Popen(

@@ -40,7 +40,10 @@ class FuzzTarget:
 
 TARGETS: dict[str, str] = {
     **dict.fromkeys(
-        ("csv", "tsv", "jsonl", "parquet", "fasttext", "lines", "compressed", "label_folders"),
+        (
+            *("csv", "tsv", "jsonl", "parquet", "excel", "fasttext", "lines", "compressed"),
+            "label_folders",
+        ),
         "reader_targets",
     ),
     **dict.fromkeys(("tokenizer", "ngrams", "settings", "web_model"), "text_targets"),

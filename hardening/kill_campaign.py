@@ -12,7 +12,7 @@ import shutil
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,6 +30,7 @@ from hardening.kill_points import LOG
 
 CHECKPOINT = "checkpoint.safetensors"
 START, FIRST_CHECKPOINT, SAVED = "", f"run/{CHECKPOINT}", "run/config.json"  # anchors of a moment
+COMMANDS = ("predict", "export", "report", "train")
 POLL_SECONDS = 0.005
 SECOND_KILL_EVERY = 3  # of the kills, one in so many is followed by another during the resume
 OLD_MODEL_EVERY = 4  # so often the folder holds an older model at the start
@@ -405,15 +406,14 @@ def _require(result: CommandResult) -> None:
 
 
 def run_kill_campaign(
-    workspace: Workspace, count: int, seed: int, seconds: float, jobs: int = 1
-) -> list[KillResult]:
-    """Run the kill campaign: ``predict``, ``export`` and ``report``, then training."""
-    end = time.monotonic() + seconds
+    workspace: Workspace, count: int, seed: int, end: float, *, commands: Sequence[str], jobs: int
+) -> Iterator[KillResult]:
+    """Run the kill campaign for some of the commands; yield the result of each."""
     training = TrainingKills(workspace, seed)
-    model = workspace.folder / "old"
-    results = []
-    for command in ("predict", "export", "report"):
+    for command in commands:
+        if command == "train":
+            yield training.run(count, end, jobs)
+            continue
         place = Workspace(workspace.folder / command, workspace.size)
-        outputs = OutputKills(place, command, model, seed)
-        results.append(outputs.run(max(2, count // 5), end, jobs))
-    return [training.run(count, end, jobs), *results]
+        outputs = OutputKills(place, command, workspace.folder / "old", seed)
+        yield outputs.run(max(2, count // 5), end, jobs)

@@ -5,6 +5,7 @@ import io
 import os
 import shutil
 import tempfile
+import zipfile
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
@@ -20,6 +21,9 @@ from lamatext.data.sources import load_dataset, open_table
 from lamatext.errors import DataError
 
 BOMB_BYTES = 1_300_000_000  # of one line, once decompressed
+EXCEL_PARTS = ("", "xl/worksheets/sheet1.xml", "xl/sharedStrings.xml", "xl/workbook.xml")
+NAMESPACE = b'"http://schemas.openxmlformats.org/spreadsheetml/2006/main"'
+SHEET = b"<worksheet xmlns=" + NAMESPACE + b"><sheetData>%b</sheetData></worksheet>"
 SUFFIXES = {"csv": ".csv", "tsv": ".tsv", "jsonl": ".jsonl", "parquet": ".parquet"}
 CSV = (
     b"text,label\na good film,pos\n\"a, \"\"bad\"\" film\",neg\n",
@@ -48,6 +52,20 @@ WORDS = {
     "fasttext": (b"__label__", b"__label__ ", b"\n", b"\r", b" "),
     "lines": (b"\n", b"\r\n", b"\r", b"\x00"),
 }
+LARGE = {  # inputs that need quadratic time or memory in a careless reader
+    "csv": (
+        b"text,label\n" + b'"a\nb"c,d\n' * 100_000,
+        b"text,label\n" + b'x,"y\n' * 100_000,
+        b"text,label\n" + b'"' * 1_000_000,
+        b",".join(b"c%d" % number for number in range(60_000)) + b"\n",
+        b"text,label\n" + b"\xe9\xff,b\n" * 100_000,
+    ),
+    "jsonl": (
+        b"".join(b'{"k%d": 1}\n' % number for number in range(60_000)),
+        b"{" + b",".join(b'"k%d": 1' % number for number in range(60_000)) + b"}",
+        b'{"text": ' + b"[" * 100_000,
+    ),
+}
 
 
 def build_target(name: str) -> FuzzTarget:
@@ -55,11 +73,14 @@ def build_target(name: str) -> FuzzTarget:
     if name in SUFFIXES:
         seeds = {"csv": CSV, "tsv": _tsv_seeds(), "jsonl": JSONL, "parquet": _parquet_seeds()}
         words = WORDS.get({"tsv": "csv"}.get(name, name), ())
-        return FuzzTarget(name, _file_check(SUFFIXES[name]), seeds[name], words)
+        large = LARGE.get(name, ())
+        return FuzzTarget(name, _file_check(SUFFIXES[name]), seeds[name], words, large)
     if name == "fasttext":
         return FuzzTarget(name, _file_check(".txt", "fasttext"), FASTTEXT, WORDS["fasttext"])
     if name == "lines":
         return FuzzTarget(name, _file_check(".txt"), (*LINES, *FASTTEXT, *JSONL), WORDS["lines"])
+    if name == "excel":
+        return FuzzTarget(name, check_excel, *_excel_inputs())
     if name == "compressed":
         return FuzzTarget(name, check_compressed, *_compressed_inputs())
     return FuzzTarget(name, check_label_folders, _folder_plans(), (b"\x00", b"/", b"train", b"."))
@@ -97,6 +118,17 @@ def check_compressed(data: bytes) -> None:
         codec = "gzip" if name.endswith("gz") else "zstd"
         content = pa.Codec(codec).compress(content, asbytes=True)
     path = scratch_folder() / name
+    path.write_bytes(content)
+    check_file(path)
+
+
+def check_excel(data: bytes) -> None:
+    """Read an Excel workbook: raw bytes, or one whose part named by the first byte is replaced."""
+    part = EXCEL_PARTS[data[0] % len(EXCEL_PARTS)] if data else ""
+    content = data[1:]
+    if part:
+        content = _zip({**_excel_files(), part: content})
+    path = scratch_folder() / "a.xlsx"
     path.write_bytes(content)
     check_file(path)
 
@@ -207,6 +239,67 @@ def _compressed_inputs() -> tuple[list[bytes], tuple[bytes, ...], list[bytes]]:
     member = gzip.compress(b"a" * (1 << 24), 9, mtime=0)
     bomb = b"\2" + member * (BOMB_BYTES >> 24)  # members of a gzip file are read as one
     return seeds, (b"\x1f\x8b\x08", b"\x28\xb5\x2f\xfd"), [bomb]
+
+
+@cache
+def _excel_files() -> dict[str, bytes]:
+    """Return the files of a small Excel workbook with shared strings."""
+    import openpyxl
+
+    workbook = openpyxl.Workbook()
+    rows = (("text", "label", "when"), ("a good film", "pos", 1.5), ("bad", "neg", True))
+    for row in rows:
+        workbook.active.append(row)
+    content = io.BytesIO()
+    workbook.save(content)
+    with zipfile.ZipFile(content) as archive:
+        files = {name: archive.read(name) for name in archive.namelist()}
+    strings = b"<si><t>text</t></si><si><r><t>la</t></r><r><t>bel</t></r></si>"
+    return {EXCEL_PARTS[2]: b"<sst xmlns=%b>%b</sst>" % (NAMESPACE, strings), **files}
+
+
+def _zip(files: dict[str, bytes]) -> bytes:
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+        for name, data in files.items():
+            archive.writestr(name, data)
+    return content.getvalue()
+
+
+def _excel_inputs() -> tuple[list[bytes], tuple[bytes, ...], list[bytes]]:
+    """Return seed inputs, dictionary and large inputs of the target of Excel workbooks."""
+    files = _excel_files()
+    seeds = [bytes([n]) + files[part] for n, part in enumerate(EXCEL_PARTS) if part]
+    seeds += [b"\0" + _zip(files), b"\1" + SHEET % b'<row r="9"><c r="C9" t="b"><v>1</v></c></row>']
+    words = (
+        *(
+            b"<row>",
+            b"</row>",
+            b'<c t="s"><v>0</v></c>',
+            b'<c t="e">',
+            b'<c t="d">',
+            b"<v>",
+            b"&a;",
+        ),
+        *(
+            b'r="1048577"',
+            b'r="XFD1"',
+            b"<!DOCTYPE a [",
+            b"<![CDATA[",
+            b"<is><t>",
+            b"<!--",
+            b"</c>",
+        ),
+    )
+    far_column = b"".join(
+        b'<row r="%d"><c r="ZZZ%d"><v>1</v></c></row>' % (n, n) for n in range(5000)
+    )
+    large = [
+        b"\1" + SHEET % b'<row r="2000000000"><c r="A1"><v>1</v></c></row>',
+        b"\1" + SHEET % far_column,
+        b"\1" + SHEET % (b"<row/>" * 2_000_000),
+    ]
+    return seeds, words, large
 
 
 def _folder_plans() -> list[bytes]:

@@ -2,7 +2,7 @@
 
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 
@@ -44,6 +44,7 @@ _SEVERAL_WORDS = r"\S\s+\S|[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khm
 _LABEL_LENGTH = 60  # characters; a longer mean is not that of labels
 _CLEAR_LENGTH = 1.5  # ratio of the mean lengths of two text columns that makes the choice clear
 _CLEAR_VALUES = 8  # ratio of the numbers of values of two label columns that makes it clear
+_MAX_PROFILES = 1000  # columns
 _MOST = 0.9
 LABEL_SEPARATORS = ",;|"
 
@@ -208,7 +209,7 @@ def detect_by_content(
     """
     names = rows.schema.names
     chosen = {*(texts or ()), *(labels or ()), *exclude}
-    profiles = [_profile(rows.column(i), c) for i, c in enumerate(names) if c not in chosen]
+    profiles = _profiles(rows, name, chosen)
     reasons = []
     if texts is None:
         text = _detect_text(profiles, names, name)
@@ -232,8 +233,19 @@ def detect_by_content(
 def detect_text_by_content(rows: pa.Table, name: str) -> tuple[str, ...]:
     """Detect the text column of a table without labels by its values."""
     names = rows.schema.names
-    profiles = [_profile(rows.column(i), column) for i, column in enumerate(names)]
+    profiles = _profiles(rows, name, exclude=())
     return (_check_unique(names, _detect_text(profiles, names, name).name, name),)
+
+
+def _profiles(rows: pa.Table, name: str, exclude: Collection[str]) -> list[_Profile]:
+    """Describe the values of each column of a table except the excluded ones."""
+    names = rows.schema.names
+    if len(names) > _MAX_PROFILES:
+        raise DataError(
+            f"{name}: {len(names):,} columns, too many to detect which have the texts and labels. "
+            "Name them with --text-column and --label-column."
+        )
+    return [_profile(rows.column(i), c) for i, c in enumerate(names) if c not in exclude]
 
 
 def _profile(column: pa.ChunkedArray, name: str) -> _Profile:

@@ -13,7 +13,7 @@ from lamatext.data.read_options import MAX_RECORD, Layout
 from lamatext.data.readers.csv_dialect import SEPARATORS, Dialect, detect_dialect, lacks_header
 from lamatext.data.readers.input_files import Block
 from lamatext.data.readers.read_log import ReadLog
-from lamatext.data.readers.table import Table
+from lamatext.data.readers.table import MAX_COLUMNS, Table, too_many_columns
 from lamatext.errors import DataError
 
 _SAMPLE = 1 << 16  # bytes to detect the dialect
@@ -229,19 +229,26 @@ def _blank_misquoted_lines(data: bytes, line: int, dialect: Dialect, log: ReadLo
     A quoted field that has a line end and is not followed by a separator or a line end is such a
     case: without this, the rows in between would be lost without a message.
     """
+    kept, copied, counted = [], 0, 0  # parts to keep; positions in the data
+    while (span := _misquoted_span(data, dialect, copied)) is not None:
+        quote, line_end = span
+        line += data.count(b"\n", counted, quote)
+        counted = quote
+        log.skip_row(line, OPEN_QUOTE)
+        kept.append(data[copied : data.rfind(b"\n", copied, quote) + 1 or copied])
+        copied = line_end
+    return b"".join([*kept, data[copied:]])
+
+
+def _misquoted_span(data: bytes, dialect: Dialect, start: int) -> tuple[int, int] | None:
+    """Return the first misquoted CSV field after ``start`` and its first line end, or None."""
     follows = dialect.separator.encode() + b"\r\n"
-    at = 0
-    while True:
-        for quote, end in _quoted_fields(data, dialect, at):
-            if end is None or end == len(data) or data[end] in follows:
-                continue
-            if (line_end := data.find(b"\n", quote, end)) >= 0:
-                break
-        else:
-            return data
-        log.skip_row(line + data.count(b"\n", 0, quote), OPEN_QUOTE)
-        at = data.rfind(b"\n", 0, quote) + 1
-        data = data[:at] + data[line_end:]
+    for quote, end in _quoted_fields(data, dialect, start):
+        if end is None or end == len(data) or data[end] in follows:
+            continue
+        if (line_end := data.find(b"\n", quote, end)) >= 0:
+            return quote, line_end
+    return None
 
 
 def _item(lines: Sequence[int], row: int) -> int:
@@ -271,6 +278,8 @@ class _Parser:
             head = block.data[:end]
             if end == len(block.data):
                 break
+        if head.count(self.dialect.separator.encode()) >= MAX_COLUMNS:
+            raise too_many_columns(self._log.name)
         names = self._read(Block(head, block.line), None, None).schema.names
         return tuple(names), Block(block.data[end:], block.line + head.count(b"\n"))
 

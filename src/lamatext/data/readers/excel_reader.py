@@ -17,8 +17,10 @@ from lamatext.data.readers.table import Table
 from lamatext.errors import DataError, require
 
 _BATCH_ROWS = 4096
-MAX_UNPACKED = 1 << 30  # bytes of the files in the workbook
-MAX_COLUMNS = 16_384  # as in Excel
+MAX_UNPACKED = 1 << 28  # bytes of the files in the workbook
+MAX_TAGS = 10_000_000  # in these files; a cell has up to four
+MAX_ROWS, MAX_COLUMNS = 1 << 20, 1 << 14  # as in Excel
+_FREE_CELLS = 2_000_000  # that may be empty; beyond them, each byte of the files allows for one
 
 Cells = list[str | None]
 
@@ -33,7 +35,8 @@ def excel_table(source: str, max_record: int = MAX_RECORD, log: ReadLog | None =
     name = source_name(source)
     log = log or ReadLog(name)
     log.unit = "row"  # as Excel numbers them
-    rows = _sheet_rows(_open_workbook(openpyxl, source, name), name, max_record, log)
+    workbook, unpacked = _open_workbook(openpyxl, source, name)
+    rows = _sheet_rows(workbook, unpacked, name, max_record, log)
     first = next(rows, None)
     if first is None:
         raise DataError(f"{name}: no sheet has rows. Expected a header row and rows.")
@@ -55,19 +58,15 @@ def excel_table(source: str, max_record: int = MAX_RECORD, log: ReadLog | None =
     return Table(name, columns, batches, log)
 
 
-def _open_workbook(openpyxl: Any, source: str, name: str) -> Any:
+def _open_workbook(openpyxl: Any, source: str, name: str) -> tuple[Any, int]:
+    """Open an Excel workbook; return it and the size of its files once unpacked."""
     try:
         content = copy_to_disk(source) if source == "-" else pa.OSFile(source)
-        with zipfile.ZipFile(content) as archive:
-            unpacked = sum(file.file_size for file in archive.infolist())
-        if unpacked > MAX_UNPACKED:
-            raise DataError(
-                f"{name}: unpacks to more than {MAX_UNPACKED >> 30} GiB. Save the data as CSV."
-            )
+        unpacked = _unpacked_size(content, name)
         content.seek(0)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of styles and extensions that do not matter here
-            return openpyxl.load_workbook(content, read_only=True, data_only=True)
+            return openpyxl.load_workbook(content, read_only=True, data_only=True), unpacked
     except FileNotFoundError:
         raise missing_file_error(source) from None
     except DataError:
@@ -76,15 +75,38 @@ def _open_workbook(openpyxl: Any, source: str, name: str) -> Any:
         raise _damaged(name, error) from error
 
 
+def _unpacked_size(content: Any, name: str) -> int:
+    """Return the size of an Excel workbook's files once unpacked.
+
+    Raises:
+        DataError: they are too large for memory.
+    """
+    with zipfile.ZipFile(content) as archive:
+        unpacked = sum(file.file_size for file in archive.infolist())
+        tags = 0
+        if unpacked <= MAX_UNPACKED:
+            for file in archive.infolist():
+                with archive.open(file) as part:
+                    tags += sum(
+                        chunk.count(b"<") for chunk in iter(lambda: part.read(1 << 20), b"")
+                    )
+    if unpacked > MAX_UNPACKED or tags > MAX_TAGS:
+        raise DataError(
+            f"{name}: too large for an Excel file, it unpacks to more than {MAX_UNPACKED >> 20} MB "
+            f"or {MAX_TAGS:,} tags. Save the data as CSV."
+        )
+    return unpacked
+
+
 def _sheet_rows(
-    workbook: Any, name: str, max_record: int, log: ReadLog
+    workbook: Any, unpacked: int, name: str, max_record: int, log: ReadLog
 ) -> Iterator[tuple[int, Cells]]:
     """Yield the number and the cells of each row of the first Excel sheet that has any."""
     sheets = workbook.worksheets
     try:
         for sheet in sheets:
             sheet.reset_dimensions()  # may be wrong in files of other programs
-            rows = _rows(sheet, name, max_record)
+            rows = _rows(sheet, _FREE_CELLS + unpacked, name, max_record)
             first = next(rows, None)
             if first is not None:
                 if len(sheets) > 1:
@@ -99,8 +121,11 @@ def _sheet_rows(
         raise _damaged(name, error) from error
 
 
-def _rows(sheet: Any, name: str, max_record: int) -> Iterator[tuple[int, Cells]]:
+def _rows(sheet: Any, max_cells: int, name: str, max_record: int) -> Iterator[tuple[int, Cells]]:
     for number, row in enumerate(sheet.iter_rows(values_only=True), start=1):
+        max_cells -= len(row)
+        if number > MAX_ROWS or max_cells < 0:  # openpyxl fills gaps with empty rows and cells
+            raise DataError(f"{name}: most of its cells are empty. Save the data as CSV.")
         cells = [_as_text(value) for value in row[:MAX_COLUMNS]]
         while cells and cells[-1] is None:
             cells.pop()

@@ -17,6 +17,7 @@ from lamatext.errors import DataError
 
 Row = dict[str, object]
 MAX_ARRAY = 1 << 28  # bytes of a file that is one JSON array
+_MAX_SPARSE = 50  # cells of the table per value in the file
 _MAX_DEPTH = 10  # of nested objects whose values are columns; deeper ones are written as JSON
 
 
@@ -46,6 +47,12 @@ def jsonl_table(name: str, blocks: Iterator[Block], log: ReadLog) -> Table:
     columns = tuple(dict.fromkeys(chain.from_iterable(row for _, row in first_rows)))
     if not columns:
         raise DataError(f"{name}: the file is empty. Expected one JSON object per line.")
+    values = sum(len(row) for _, row in first_rows)
+    if len(columns) * len(first_rows) > _MAX_SPARSE * (values + 10_000):
+        raise DataError(
+            f"{name}: {len(columns):,} different keys in the first {len(first_rows):,} objects, "
+            "expected about the same keys in each. Leave out keys that vary, such as ids."
+        )
 
     def batches(wanted: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
         names = list(wanted or columns)

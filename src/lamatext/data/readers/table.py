@@ -27,6 +27,9 @@ from lamatext.errors import DataError
 DEFAULTS = ReadOptions()
 
 
+MAX_COLUMNS = 10_000
+
+
 @dataclass(frozen=True, slots=True)
 class Table:
     """Table of string columns that can be read only once, in batches.
@@ -39,6 +42,10 @@ class Table:
     columns: tuple[str, ...]
     batches: Callable[[Sequence[str] | None], Iterator[pa.RecordBatch]]
     log: ReadLog  # filled in while the table is read
+
+    def __post_init__(self) -> None:
+        if len(self.columns) > MAX_COLUMNS:
+            raise too_many_columns(self.name)
 
     def all_batches(self) -> Iterator[pa.RecordBatch]:
         """Yield all columns of the table in batches, with one empty batch if it has no rows."""
@@ -117,6 +124,14 @@ class Table:
             header=log.header,
             merge_labels=options.merge_labels or remembered.merge_labels,
         )
+
+
+def too_many_columns(name: str) -> DataError:
+    """Return the error for a table with more than ``MAX_COLUMNS`` columns."""
+    return DataError(
+        f"{name}: more than {MAX_COLUMNS:,} columns. Check the separator, or keep only the columns "
+        "of texts and labels."
+    )
 
 
 class _Batch(NamedTuple):

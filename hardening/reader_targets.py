@@ -297,7 +297,7 @@ def _excel_inputs() -> tuple[list[bytes], tuple[bytes, ...], list[bytes]]:
     large = [
         b"\1" + SHEET % b'<row r="2000000000"><c r="A1"><v>1</v></c></row>',
         b"\1" + SHEET % far_column,
-        b"\1" + SHEET % (b"<row/>" * 2_000_000),
+        b"\1" + SHEET % (b"<row/>" * 400_000),
     ]
     return seeds, words, large
 

@@ -2,6 +2,8 @@ import gzip
 import os
 import subprocess
 import sys
+import time
+import zipfile
 from pathlib import Path
 
 import pyarrow as pa
@@ -9,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lamatext.data.read_options import ReadOptions
-from lamatext.data.readers import parquet_reader
+from lamatext.data.readers import excel_reader, parquet_reader
 from lamatext.data.sources import load_dataset, open_table
 from lamatext.errors import DataError
 
@@ -268,7 +270,7 @@ def test_a_long_value_that_many_parquet_rows_repeat_is_read_in_small_batches(
 
 MEMORY = """
 import resource, sys
-from lamatext.data.readers import parquet_reader
+from lamatext.data.readers import excel_reader, parquet_reader
 from lamatext.data.sources import open_table
 from lamatext.errors import DataError
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -293,3 +295,72 @@ def test_an_endless_line_in_a_gzip_file_takes_little_memory(tmp_path: Path) -> N
 
     assert "a.csv.gz:2: a record longer than 64 MB" in done.stderr
     assert int(done.stdout) < 250_000  # kB
+
+
+def test_misquoted_rows_are_skipped_in_linear_time(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_bytes(b"text,label\n" + b"good,pos\n" * 10 + b'"a\nb"c,d\n' * 100_000)
+    begin = time.monotonic()
+
+    dataset = load_dataset(str(path), ReadOptions(max_bad_rows=1.0))
+
+    assert len(dataset) == 100_010
+    assert time.monotonic() - begin < 15  # quadratic time is a minute
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.csv", b",".join([b"c"] * 10_001) + b"\n", r"more than 10,000 columns"),
+        ("a.csv", b",".join([b"c"] * 1001) + b"\n" + b"," * 1000, r"1,001 columns, too many to"),
+        (
+            "a.jsonl",
+            b"".join(b'{"k%d": 1}\n' % number for number in range(9000)),
+            r"9,000 different keys in the first 9,000 objects",
+        ),
+    ],
+)
+def test_tables_with_countless_columns_are_an_error(
+    name: str, content: bytes, message: str, tmp_path: Path
+) -> None:
+    (tmp_path / name).write_bytes(content)
+
+    with pytest.raises(DataError, match=message):
+        load_dataset(str(tmp_path / name))
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        '<row r="2000000000"><c r="A1"><v>1</v></c></row>',
+        "".join(f'<row r="{n}"><c r="ZZZ{n}"><v>1</v></c></row>' for n in range(1, 500)),
+    ],
+)
+def test_a_workbook_of_empty_cells_is_an_error(rows: str, tmp_path: Path) -> None:
+    openpyxl = pytest.importorskip("openpyxl")
+    openpyxl.Workbook().save(tmp_path / "empty.xlsx")
+    sheet = "xl/worksheets/sheet1.xml"
+    space = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
+    with (
+        zipfile.ZipFile(tmp_path / "empty.xlsx") as empty,
+        zipfile.ZipFile(tmp_path / "a.xlsx", "w") as changed,
+    ):
+        for name in empty.namelist():
+            text = f'<worksheet xmlns="{space}"><sheetData>{rows}</sheetData></worksheet>'
+            changed.writestr(name, text if name == sheet else empty.read(name))
+
+    with pytest.raises(DataError, match="most of its cells are empty"):
+        load_dataset(str(tmp_path / "a.xlsx"))
+
+
+def test_a_workbook_that_unpacks_to_gigabytes_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    openpyxl = pytest.importorskip("openpyxl")
+    workbook = openpyxl.Workbook()
+    workbook.active.append(["text", "label"])
+    workbook.save(tmp_path / "a.xlsx")
+    monkeypatch.setattr(excel_reader, "MAX_TAGS", 10)
+
+    with pytest.raises(DataError, match="too large for an Excel file"):
+        load_dataset(str(tmp_path / "a.xlsx"))

@@ -267,6 +267,7 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
             saved = Predictor.load(teacher)
             teacher = FittedTeacher(str(teacher), saved, saved.classes_.tolist(), data.classes)
         lesson = teach(teacher, seen, recipe, **run)
+        recipe = recipe.with_values({"distillation.variants": lesson.facts["variants"]})
         trained = train(
             seen.train,
             seen.validation,
@@ -388,9 +389,11 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
         return classifier
 
     @classmethod
-    def of_recipe(cls, recipe: Recipe, *, device: str = "auto") -> "TextClassifier":
+    def of_recipe(
+        cls, recipe: Recipe, *, device: str = "auto", teacher: object = None
+    ) -> "TextClassifier":
         """Create an unfitted classifier with exactly the settings of ``recipe``."""
-        return cls(recipe=recipe, device=device)
+        return cls(recipe=recipe, device=device, teacher=teacher)
 
     def resolve(self) -> Recipe:
         """Return the recipe that results from the classifier's parameters and settings."""

@@ -16,17 +16,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from lamatext.atomic_write import delete_stale_files
 from lamatext.baselines import BASELINES, LeaderboardRow, check_baselines, train_baseline
+from lamatext.data.cache import fingerprint
 from lamatext.data.dataset import Dataset, dataset_fingerprint, text_batches
 from lamatext.data.label_variants import merge_label_variants
 from lamatext.data.labels import LabelEncoder, Targets
+from lamatext.data.probability_file import IdColumn, ProbabilityTable, match_probabilities
 from lamatext.data.read_options import ReadOptions
-from lamatext.data.readers.table import DEFAULTS
-from lamatext.data.sources import has_test_split, load_dataset
+from lamatext.data.readers.table import DEFAULTS, join_columns
+from lamatext.data.sources import has_test_split, load_dataset, open_table
 from lamatext.data.splits import hold_out
 from lamatext.data.summary import class_counts
 from lamatext.errors import ConfigError, DataError
@@ -59,6 +62,8 @@ class Splits:
     train: Dataset
     validation: Dataset | None
     test: Dataset
+    teacher: object = None  # from which the model learns; see ``TextClassifier``
+    unlabelled: tuple[str, ...] = ()  # texts that the teacher labels
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +156,7 @@ def is_finished(folder: Path, recipe: Recipe, splits: Splits) -> bool:
         saved_data.get(name, value) == value  # older versions saved the first fingerprint only
         for name, value in _held_out_fingerprints(splits).items()
     )
+    same_data &= saved_data.get("lesson", "") == _lesson_fingerprint(splits)
     if same_data and _settings_agree(recipe.model_dump(), saved.model_dump()):
         return True
     raise ConfigError(
@@ -179,6 +185,7 @@ def read_splits(
     test: str | None = None,
     validation: str | None = None,
     options: ReadOptions = DEFAULTS,
+    teacher: "TeacherOptions | None" = None,
 ) -> Splits:
     """Read the data of a pipeline run and split it into training, validation and test sets.
 
@@ -188,8 +195,9 @@ def read_splits(
         test: a separate source of test data.
         validation: a separate source of validation data.
         options: columns, encoding and format; the other files are read like the first one.
+        teacher: the teacher to learn from and further texts that it labels.
     """
-    train = load_dataset(source, options)
+    train = load_dataset(source, replace(options, keep_unlabelled=teacher is not None))
     if options.merge_labels:
         train = merge_label_variants(train)
     others = replace(options, format=None, remembered=train.layout)
@@ -203,7 +211,50 @@ def read_splits(
     test_set = read(test) if test else None
     if test_set is None and has_test_split(source):
         test_set = read(source, split="test")
-    return split_dataset(train, read(validation) if validation else None, test_set, recipe)
+    splits = split_dataset(train, read(validation) if validation else None, test_set, recipe)
+    if teacher is None:
+        return splits
+    unlabelled = [*train.unlabelled, *teacher.read_unlabelled(others)]
+    return replace(
+        splits, teacher=teacher.open(source, others, train), unlabelled=tuple(unlabelled)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class TeacherOptions:
+    """The teacher of a pipeline run as named on the command line, and texts for it to label."""
+
+    name: str  # a pretrained encoder, the folder of a saved model, or a file of probabilities
+    unlabelled: Sequence[str] = ()  # sources of texts
+    id_column: str | None = None  # matches the rows of a file of probabilities with the data
+
+    def read_unlabelled(self, options: ReadOptions) -> Iterator[str]:
+        """Read the unlabelled texts for the teacher of a pipeline run."""
+        for source in self.unlabelled:
+            columns, batches = open_table(source, options).text_batches(options)
+            for batch in batches:
+                texts = join_columns([batch.column(column) for column in columns]).to_pylist()
+                yield from (text for text in texts if text.strip())
+
+    def open(self, source: str, options: ReadOptions, train: Dataset) -> object:
+        """Read the teacher's probabilities if it is a file, matched with the pipeline's data."""
+        if not Path(self.name).is_file():
+            return self.name
+        columns, ids, texts = train.layout.text_columns, list[str](), list[str]()
+        for batch in open_table(source, options).all_batches():
+            texts += join_columns([batch.column(column) for column in columns]).to_pylist()
+            if self.id_column is not None:
+                if self.id_column not in batch.schema.names:
+                    raise DataError(f"{source}: no column {self.id_column!r} (--id-column).")
+                ids += map(str, batch.column(self.id_column).to_pylist())
+        return match_probabilities(
+            pa.Table.from_batches(open_table(self.name).all_batches()),
+            LabelEncoder.fit(train.require_labels()).names,
+            texts,
+            source=self.name,
+            text_column=columns[0],
+            ids=None if self.id_column is None else IdColumn(self.id_column, ids),
+        )
 
 
 def split_dataset(
@@ -286,10 +337,11 @@ def fit_recipe(
     from lamatext.classifier import TextClassifier  # needs scikit-learn, which evaluating does not
 
     validation = splits.validation
-    return TextClassifier.of_recipe(recipe, device=device).fit(
+    return TextClassifier.of_recipe(recipe, device=device, teacher=splits.teacher).fit(
         splits.train.texts,
         splits.train.require_labels(),
         validation_data=None if validation is None else (validation.texts, validation.labels),
+        unlabelled=splits.unlabelled if splits.teacher is not None else None,
         checkpoint=checkpoint,
         progress=progress,
     )
@@ -385,7 +437,19 @@ def describe_splits(splits: Splits) -> dict[str, Any]:
     }
     if splits.validation is not None:
         facts["validation_texts"] = len(splits.validation)
-    return {**facts, **_held_out_fingerprints(splits)}
+    if splits.teacher is not None:
+        facts["unlabelled_texts"] = len(splits.unlabelled)
+    return {**facts, "lesson": _lesson_fingerprint(splits), **_held_out_fingerprints(splits)}
+
+
+def _lesson_fingerprint(splits: Splits) -> str:
+    """Return the fingerprint of what a teacher is and labels; empty if there is no teacher."""
+    teacher = splits.teacher
+    if teacher is None:
+        return ""
+    if isinstance(teacher, ProbabilityTable):
+        return fingerprint(teacher.source, teacher.probabilities, splits.unlabelled)
+    return fingerprint(str(teacher), splits.unlabelled)
 
 
 def _held_out_fingerprints(splits: Splits) -> dict[str, str]:
@@ -419,7 +483,8 @@ def _average_embedding_row(splits: Splits, recipe: Recipe, progress: Progress) -
     """
     started = time.perf_counter()
     average = recipe.with_values({"model.name": "avg", "ngrams.enabled": False})
-    classifier = fit_recipe(average, splits, progress)
+    without_teacher = replace(splits, teacher=None, unlabelled=())
+    classifier = fit_recipe(average, without_teacher, progress)
     seconds = time.perf_counter() - started
     with tempfile.TemporaryDirectory() as folder:
         classifier.save(folder)

@@ -35,7 +35,7 @@ def test_a_fitted_scikit_learn_classifier_can_teach() -> None:
     new, truth = reviews(60, seed=2)
     assert (fitted.predict(new) == np.array(truth)).mean() > 0.9
     assert fitted.facts_["teacher"]["name"] == "Pipeline"
-    assert fitted.facts_["teacher"]["variants"] == 48  # the texts are short
+    assert fitted.facts_["teacher"]["variants"] == 48  # there are few words
     assert fitted.facts_["teacher"]["validation_accuracy"] > 0.9
 
 

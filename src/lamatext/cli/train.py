@@ -14,11 +14,12 @@ from lamatext.cli import options, output
 from lamatext.progress import Progress
 
 if TYPE_CHECKING:
-    from lamatext.pipeline import Splits, TrainingResult
+    from lamatext.pipeline import Splits, TeacherOptions, TrainingResult
 
 NAME = "train"
 SHOWN_EXAMPLES = 2
 SETTINGS = "settings"  # a section of the help
+TEACHING = "learning from a larger model"
 EXAMPLES = """\
 lamatext train reviews.csv --out runs/reviews
 lamatext train reviews.csv --test held-out.csv --baselines tfidf,avg --out runs/reviews"""
@@ -60,8 +61,8 @@ def run(  # noqa: PLR0913 - one argument per option of the command
     word_vectors: Annotated[
         str | None,
         typer.Option(
-            help="word2vec (trained on your texts), random, or a GloVe or word2vec text file. "
-            "[default: from the recipe]",
+            help="word2vec (trained on your texts), random, minilm, or a GloVe or word2vec text "
+            "file. [default: from the recipe]",
             rich_help_panel=SETTINGS,
         ),
     ] = None,
@@ -77,6 +78,33 @@ def run(  # noqa: PLR0913 - one argument per option of the command
         typer.Option(
             help="With several labels per text: the precision that the thresholds of the labels "
             "should reach, for example 0.9, instead of the largest F1."
+        ),
+    ] = None,
+    teacher: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Learn from a larger model: minilm, a Hugging Face encoder or its folder, a "
+            "folder written by `lamatext train`, or a file with one column of probabilities per "
+            "class.",
+            rich_help_panel=TEACHING,
+        ),
+    ] = None,
+    unlabelled: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="DATA",
+            help="Texts without labels for the teacher to label; can be repeated. Rows of DATA "
+            "without a label are used too.",
+            rich_help_panel=TEACHING,
+        ),
+    ] = None,
+    id_column: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="The column that matches a teacher's file with DATA. [default: by text or order]",
+            rich_help_panel=TEACHING,
         ),
     ] = None,
     baselines: Annotated[
@@ -171,7 +199,9 @@ def run(  # noqa: PLR0913 - one argument per option of the command
     }
     values = {key: value for key, value in options_of_settings.items() if value is not None}
     settings = resolve_recipe(
-        model=model, recipe=recipe, values={**values, **parse_assignments(set_ or [])}
+        model=model,
+        recipe=recipe or _default_recipe(teacher),
+        values={**values, **parse_assignments(set_ or [])},
     )
     reading = options.read_options(
         text_column,
@@ -194,7 +224,14 @@ def run(  # noqa: PLR0913 - one argument per option of the command
     ):
         _check_device(device)
         progress.stage(f"reading {data}")
-        splits = read_splits(data, settings, test=test, validation=validation, options=reading)
+        splits = read_splits(
+            data,
+            settings,
+            test=test,
+            validation=validation,
+            options=reading,
+            teacher=_teacher_options(teacher, unlabelled, id_column),
+        )
         if resume and is_finished(out, settings, splits):
             progress.note(f"{out}: the run is already finished; nothing to do.")
             return
@@ -224,6 +261,30 @@ def run(  # noqa: PLR0913 - one argument per option of the command
         )
         pages = [page for page in (html, report) if page]
         _print_next(out, test or data, output.reading_options(again), pages)
+
+
+def _teacher_options(
+    teacher: str | None, unlabelled: list[str] | None, id_column: str | None
+) -> "TeacherOptions | None":
+    """Combine the options of ``lamatext train`` about a teacher, or say that one is missing."""
+    from lamatext.errors import ConfigError
+    from lamatext.pipeline import TeacherOptions
+
+    if teacher is not None:
+        return TeacherOptions(teacher, unlabelled or (), id_column)
+    if unlabelled or id_column:
+        option = "--unlabelled" if unlabelled else "--id-column"
+        raise ConfigError(f"{option} needs a teacher: add --teacher minilm, for example.")
+    return None
+
+
+def _default_recipe(teacher: str | None) -> str | None:
+    """Return the recipe of ``lamatext train`` with a teacher, or None for the usual one."""
+    if teacher is None:
+        return None
+    from lamatext.training.teachers import is_encoder_name
+
+    return "student" if is_encoder_name(teacher) else None
 
 
 def _print_next(out: Path, test: str, reading: list[str], pages: list[Path]) -> None:

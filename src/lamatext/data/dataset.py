@@ -21,6 +21,7 @@ class Dataset:
     source: str  # as the user named it: "reviews.csv", "r8", "-"
     layout: Layout = Layout()  # noqa: RUF009 - frozen, too
     notes: tuple[str, ...] = ()  # what was assumed and which rows were skipped in reading
+    unlabelled: tuple[str, ...] = ()  # texts of rows without a label, if they were asked for
 
     def __len__(self) -> int:
         return len(self.texts)

@@ -42,9 +42,8 @@ from lamatext.training.loop import predict_logits
 from lamatext.training.trainer import pick_device, train
 
 CHUNK = 2_048  # texts that a teacher labels between two steps of the progress bar
-SHORT_TEXT = 40  # words per text; variants of longer texts brought nothing
 MAX_VARIANTS = 48  # per text
-MAX_VARIANTS_IN_ALL = 350_000
+VARIANT_WORDS = 5_000_000  # in all variants together; where there are more words, texts suffice
 BACKWARD_COST = 3.0  # time of a training step, in forward passes
 MIN_STEPS = 200  # training steps that a teacher needs on few texts
 MAX_EPOCHS = 16
@@ -164,9 +163,9 @@ def _teacher_labels(
 
 
 def _wanted_variants(texts: Sequence[str]) -> int:
-    """Return how many variants of each text a teacher should label: many if texts are short."""
-    words = sum(len(text.split()) for text in texts) / max(1, len(texts))
-    return min(MAX_VARIANTS, MAX_VARIANTS_IN_ALL // max(1, len(texts))) if words < SHORT_TEXT else 0
+    """Return how many variants of each text a teacher should label: many if there are few words."""
+    words = sum(len(text.split()) for text in texts)
+    return min(MAX_VARIANTS, VARIANT_WORDS // max(1, words))
 
 
 def _accuracy(teacher: Teacher, texts: Sequence[str], data: TeacherData) -> float:

@@ -94,7 +94,9 @@ class Table:
         if not batches and not self.log.bad_rows:
             raise DataError(f"{self.name}: no rows. Expected one text or more.")
         layout = self._layout(texts, labels, options)
-        return _usable_rows(batches, layout, self.log, source)
+        unlabelled: list[str] | None = [] if options.keep_unlabelled else None
+        dataset = _usable_rows(batches, layout, self.log, source, unlabelled)
+        return replace(dataset, unlabelled=tuple(unlabelled or ()))
 
     def _no_rows(self) -> pa.RecordBatch:
         return next(iter(replace(self, batches=lambda _: iter(())).all_batches()))
@@ -175,10 +177,22 @@ def _lines_of_empty_cells(
     return lines
 
 
-def _usable_rows(batches: Sequence[_Batch], layout: Layout, log: ReadLog, source: str) -> Dataset:
-    """Select the table rows that have a text and a label and convert them to a dataset."""
+def _usable_rows(
+    batches: Sequence[_Batch],
+    layout: Layout,
+    log: ReadLog,
+    source: str,
+    unlabelled: list[str] | None,
+) -> Dataset:
+    """Select the table rows that have a text and a label and convert them to a dataset.
+
+    The texts of rows without a label are added to ``unlabelled``, unless it is None.
+    """
     label_columns = LabelColumns(layout.label_columns, layout.label_separator)
-    advice = f" in column {_quoted(layout.label_columns)}. Fill it in or leave the row out."
+    advice = (
+        f" in column {_quoted(layout.label_columns)}. Fill it in, leave the row out, or let a "
+        "--teacher label such rows."
+    )
     texts: list[pa.Array] = []
     labels: list[pa.Array] = []
     rows = 0
@@ -186,6 +200,10 @@ def _usable_rows(batches: Sequence[_Batch], layout: Layout, log: ReadLog, source
         values = _text_values(batch.rows, layout.text_columns, log.name)
         is_good = np.ones(len(values), bool)
         missing = {"no label": label_columns.missing(batch.rows)}
+        if unlabelled is not None:
+            is_unlabelled = missing.pop("no label")
+            unlabelled += values.filter(pa.array(is_unlabelled & ~_is_blank(values))).to_pylist()
+            is_good &= ~is_unlabelled
         if not log.is_strict:
             missing["no text"] = _is_blank(values)
         for fault, is_missing in missing.items():

@@ -42,7 +42,7 @@ from lamatext.recipes import load_recipe
 from lamatext.runtime.predictor import softmax
 from lamatext.settings import Recipe
 from lamatext.training.auto_settings import DatasetSize, resolve_auto_settings
-from lamatext.training.calibration import fit_factors
+from lamatext.training.calibration import calibrate_ngrams
 from paper.markdown import MISSING, markdown_table
 from paper.official_datasets import load_paper_dataset
 from paper.records import Record, Records
@@ -158,9 +158,11 @@ def score_ngram_model(recipe: Recipe, parts: Parts) -> tuple[Scores, int]:
     size = DatasetSize(len(train), sum(counts), once, classes)
     ngrams = resolve_auto_settings(recipe, size).ngrams
     logits = fit_ngrams(train, labels, ngrams, classes=classes).logits(validation)
-    scale, _ = fit_factors(logits, np.zeros_like(logits), validation_labels)
+    scale, _, bias = calibrate_ngrams(logits, validation_labels)
     all_labels = np.concatenate([labels, validation_labels])
-    model = fit_ngrams([*train, *validation], all_labels, ngrams, classes=classes).scaled(scale)
+    model = fit_ngrams([*train, *validation], all_labels, ngrams, classes=classes).scaled(
+        scale, bias
+    )
     probabilities = softmax(model.logits(held_out)).astype(np.float64)
     return score(encoder.classes, held_out_labels, probabilities), len(save(model.to_tensors()))
 

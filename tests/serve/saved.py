@@ -54,7 +54,7 @@ def save(  # noqa: PLR0913 - what a test wants to vary
     text: dict[str, object] | None = None,
     labels: list[str] | list[int] | None = None,
     storage: Storage = "float32",
-    ngrams: bool = False,
+    ngrams: bool | NgramModel = False,
     facts: dict[str, object] | None = None,
     **model: object,
 ) -> Path:
@@ -65,7 +65,7 @@ def save(  # noqa: PLR0913 - what a test wants to vary
         {
             "model": {"name": name, **sizes, **model},
             "text": text_settings,
-            "ngrams": {"enabled": ngrams, "characters": True},
+            "ngrams": {"enabled": bool(ngrams), "characters": True},
         }
     )
     labels = LABELS if labels is None else labels
@@ -78,7 +78,9 @@ def save(  # noqa: PLR0913 - what a test wants to vary
         settings.max_words,
         settings.last_words,
     )
-    ngram_model = random_ngram_model(recipe.ngrams, len(labels)) if ngrams else None
+    ngram_model = random_ngram_model(recipe.ngrams, len(labels)) if ngrams is True else None
+    if isinstance(ngrams, NgramModel):
+        ngram_model = ngrams
     saved = SavedModel(recipe, labels, tensors, encoder, ngram_model, facts=facts or {})
     return save_model(folder, saved, storage=storage)
 

@@ -8,8 +8,10 @@ from lamatext.nn.network import build_network
 from lamatext.settings import ModelSettings
 from lamatext.training.batching import EncodedDataset
 from lamatext.training.calibration import (
-    PRIOR_FACTORS,
-    fit_factors,
+    PRIOR_NGRAM_FACTOR,
+    Combination,
+    add_network,
+    calibrate_ngrams,
     fit_temperature,
     scale_logits,
 )
@@ -44,12 +46,14 @@ def test_scaling_the_last_layer_scales_every_logit(hidden: int) -> None:
     np.testing.assert_allclose(after, before * 0.4, rtol=1e-5, atol=1e-7)
 
 
-Arrays = tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.int64]]
+Logits = NDArray[np.float32]
+Labels = NDArray[np.int64]
+Arrays = tuple[Logits, Logits, Labels]
 
 
-def drawn(texts: int, *, ngrams: float, network: float) -> Arrays:
+def drawn(texts: int, *, ngrams: float, network: float, seed: int = 0) -> Arrays:
     """Logits of two parts, and labels drawn from their sum with the given factors."""
-    random = np.random.default_rng(0)
+    random = np.random.default_rng(seed)
     first = random.normal(size=(texts, 3)).astype(np.float32)
     second = random.normal(size=(texts, 3)).astype(np.float32)
     noise = random.gumbel(size=(texts, 3))
@@ -57,17 +61,89 @@ def drawn(texts: int, *, ngrams: float, network: float) -> Arrays:
     return first, second, labels
 
 
+def fit_both(first: Logits, second: Logits, labels: Labels) -> Combination:
+    return add_network(calibrate_ngrams(first, labels), first, second, labels)
+
+
 def test_the_fitted_factors_are_those_the_labels_were_drawn_with() -> None:
-    a, b = fit_factors(*drawn(20_000, ngrams=2.0, network=0.7))
+    a, b, bias = fit_both(*drawn(20_000, ngrams=2.0, network=0.7))
 
     np.testing.assert_allclose([a, b], [2.0, 0.7], atol=0.1)
+    np.testing.assert_allclose(bias, 0, atol=0.1)
 
 
-def test_a_part_that_misleads_gets_the_factor_zero() -> None:
-    _, b = fit_factors(*drawn(2_000, ngrams=2.0, network=-1.0))
+def test_the_fitted_biases_are_those_the_labels_were_drawn_with() -> None:
+    first, _, _ = drawn(20_000, ngrams=1.0, network=0.0)
+    shift = np.array([0.5, -0.5, 0.0])
+    noise = np.random.default_rng(1).gumbel(size=first.shape)
 
-    assert b == 0
+    a, _, bias = calibrate_ngrams(first, (2 * first + shift + noise).argmax(axis=1))
+
+    assert a == pytest.approx(2, rel=0.05)
+    np.testing.assert_allclose(bias - bias.mean(), shift, atol=0.08)
+
+
+@pytest.mark.parametrize("size", [0.01, 1, 100])
+def test_the_size_of_the_networks_logits_makes_no_difference(size: float) -> None:
+    first, second, labels = drawn(300, ngrams=2.0, network=0.7)
+    expected = fit_both(first, second, labels)
+
+    fitted = fit_both(first, second * np.float32(size), labels)
+
+    assert fitted.network * size == pytest.approx(expected.network, rel=1e-3)
+    assert fitted.ngrams == pytest.approx(expected.ngrams, rel=1e-3)
+
+
+@pytest.mark.parametrize("network", [0.0, -1.0])
+def test_a_network_that_adds_nothing_or_misleads_gets_the_factor_zero(network: float) -> None:
+    combination = fit_both(*drawn(2_000, ngrams=2.0, network=network))
+
+    assert combination.network == pytest.approx(0, abs=0.03)
+    if network < 0:
+        assert combination.network == 0
+
+
+@pytest.mark.parametrize("texts", [1, 2, 3, 4])
+def test_a_handful_of_texts_is_no_evidence_for_a_network(texts: int) -> None:
+    first, second, labels = drawn(texts, ngrams=2.0, network=0.0, seed=3)
+    second = np.eye(3, dtype=np.float32)[labels] * 30  # right every time, and sure of it
+    first, many = np.zeros_like(first), 40
+    ngrams = Combination(2.0, 0.0, np.zeros(3))
+
+    alone = add_network(ngrams, first, second, labels)
+    repeated = add_network(
+        ngrams, np.tile(first, (many, 1)), np.tile(second, (many, 1)), np.tile(labels, many)
+    )
+
+    assert alone.network == 0
+    assert repeated.network > 0
 
 
 def test_without_texts_the_factors_are_the_prior() -> None:
-    assert fit_factors(*drawn(0, ngrams=1.0, network=1.0)) == PRIOR_FACTORS
+    combination = fit_both(*drawn(0, ngrams=1.0, network=1.0))
+
+    assert (combination.ngrams, combination.network) == (PRIOR_NGRAM_FACTOR, 0)
+    np.testing.assert_array_equal(combination.bias, 0)
+
+
+def test_a_class_without_any_calibration_text_keeps_a_finite_bias() -> None:
+    first, second, labels = drawn(200, ngrams=2.0, network=1.0)
+    labels[labels == 2] = 1
+
+    combination = fit_both(first, second, labels)
+
+    assert np.isfinite(combination.bias).all()
+    assert combination.bias[2] < combination.bias[:2].min()
+
+
+def test_weights_count_like_repetitions() -> None:
+    first, _, labels = drawn(400, ngrams=2.0, network=0.7)
+    weights = np.where(labels == 0, 3.0, 1.0)
+    rows = np.repeat(np.arange(400), weights.astype(int))
+
+    weighted = calibrate_ngrams(first, labels, weights)
+    repeated = calibrate_ngrams(first[rows], labels[rows])
+
+    assert weighted.ngrams == pytest.approx(repeated.ngrams, rel=0.02)
+    np.testing.assert_allclose(weighted.bias, repeated.bias, atol=0.02)
+    assert weighted.bias[0] > calibrate_ngrams(first, labels).bias[0] + 0.5

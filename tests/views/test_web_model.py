@@ -16,9 +16,10 @@ from lamatext.saved.model_io import add_metrics
 from lamatext.saved.quantization import Storage
 from lamatext.views.formatting import summed
 from lamatext.views.web_model import describe_model, model_summary
+from tests.explain.unspaced_texts import fit_unspaced_ngrams, unspaced_reviews
 from tests.serve.javascript import needs_node, run_javascript
 from tests.serve.saved import save, validation_facts
-from tests.serve.unusual_texts import unusual_texts
+from tests.serve.unusual_texts import texts_without_spaces, unusual_texts
 
 SCRIPT = """
 const { Model } = await load("model.js");
@@ -142,6 +143,15 @@ def test_ngrams_give_the_same_explanation_in_javascript(
     folder = save(tmp_path / "model", name, labels=labels, text={"rare_words": rare}, ngrams=True)
 
     check_same(folder, TEXTS, 1e-5)
+
+
+@needs_node
+def test_characters_are_grouped_as_in_python(tmp_path: Path) -> None:
+    texts = [*unspaced_reviews(), *texts_without_spaces(150, seed=2)]
+    ngrams = fit_unspaced_ngrams(classes=3)
+    folder = save(tmp_path / "model", labels=["a", "b", "c"], ngrams=ngrams)
+
+    check_same(folder, texts, 1e-5)
 
 
 @needs_node

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -127,6 +127,27 @@ def make_tokenizer(
     if name == "spacy":
         return SpacyTokenizer(lower=lower)
     return WordTokenizer(lower=lower, version=version)
+
+
+Script = Literal["ideographs", "katakana", "letters"]
+
+
+def unspaced_script(word: str) -> Script | None:
+    """Return the kind of script without spaces that a word of the tokenizer belongs to.
+
+    None is for a word of a script with spaces, a number or a sign.
+    """
+    if word[:1] < "\u0e01" or not _unspaced_letter().match(word):
+        return None
+    if "\u30a0" <= word[0] <= "\u30ff":
+        return "katakana"
+    is_hiragana = "\u3040" <= word[0] <= "\u309f"
+    return "letters" if is_hiragana or _southeast_asian_letter().match(word) else "ideographs"
+
+
+@cache
+def _southeast_asian_letter() -> re.Pattern[str]:
+    return re.compile(f"[{_SOUTHEAST_ASIAN}]")
 
 
 @cache

@@ -50,6 +50,16 @@ class NgramTable:
         idf = self.idf[place] * self.idf_step * (self.keys[place] == keys)
         return place, ((1 + np.log(counts)) * idf).astype(np.float32)
 
+    def idf_steps(self, keys: NDArray[np.uint32]) -> NDArray[np.int64]:
+        """Look up the inverse document frequencies of n-grams, in units of ``idf_step``.
+
+        That of unknown n-grams is 0.
+        """
+        if not len(self.keys):
+            return np.zeros(len(keys), np.int64)
+        place = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
+        return np.where(self.keys[place] == keys, self.idf[place], 0).astype(np.int64)
+
     def logits(self, texts: Sequence[Words]) -> Floats:
         """Compute what the n-grams of this table add to the n-gram model's logits of each text.
 
@@ -138,11 +148,17 @@ class NgramModel:
         """Return the number of weights in the n-gram model."""
         return sum(table.weights.size for table in self.tables) + self.bias.size
 
-    def scaled(self, factor: float) -> "NgramModel":
-        """Return a copy of this n-gram model with every logit multiplied by ``factor``."""
-        small = np.float32(factor)
+    def scaled(self, factor: float, shift: NDArray[Any] | None = None) -> "NgramModel":
+        """Return a copy of this n-gram model with every logit multiplied by ``factor``.
+
+        ``shift`` (C,) is added to the logits.
+        """
+        small, bias = np.float32(factor), self.bias * np.float32(factor)
+        if shift is not None:
+            by_row = shift if len(bias) > 1 else shift[1:] - shift[:-1]  # one row for two classes
+            bias = (bias + by_row).astype(np.float32)
         tables = tuple(replace(table, steps=table.steps * small) for table in self.tables)
-        return NgramModel(tables, self.bias * small)
+        return NgramModel(tables, bias)
 
     def to_tensors(self) -> dict[str, NDArray[Any]]:
         """Return the parameters of the n-gram model as named arrays for saving."""

@@ -18,6 +18,7 @@ from lamatext.data.token_ids import Ids, TokenIds, batches_by_length
 from lamatext.data.tokenizer import Span
 from lamatext.data.validation import check_texts
 from lamatext.errors import DataError, ModelError, require
+from lamatext.explain.character_groups import group_characters
 from lamatext.explain.classifier_head import ClassifierHead
 from lamatext.explain.contributions import Contributions, attention_contributions
 from lamatext.explain.explanation import Explanation
@@ -369,7 +370,7 @@ class Predictor:
             weights = np.zeros((len(network.weights), len(spans)), np.float32)
             weights[:, read] = network.weights[:, : len(read)]
         total = by_network + by_ngrams
-        return replace(
+        explanation = replace(
             network,
             spans=spans,
             weights=weights,
@@ -378,6 +379,7 @@ class Predictor:
             probabilities=self.probabilities(total.sum(axis=1)[None, :] + base)[0],
             parts={"network": by_network, "n-grams": by_ngrams},
         )
+        return group_characters(explanation, ngrams)
 
 
 def softmax(logits: Floats) -> Floats:

@@ -1,5 +1,6 @@
 """Train a text classification model: from texts and labels to network, n-gram model and history."""
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,7 +15,7 @@ from torch import Tensor, nn
 from lamatext.data.cache import fingerprint
 from lamatext.data.dataset import Dataset
 from lamatext.data.labels import ClassIndices, Label, LabelEncoder, Targets
-from lamatext.data.splits import Split, hold_out_validation
+from lamatext.data.splits import Split, folds, hold_out_validation
 from lamatext.data.text_encoder import Encoder, TextEncoder
 from lamatext.data.token_ids import Indices
 from lamatext.data.tokenizer import TokenizedTexts, Tokenizer
@@ -34,12 +35,22 @@ from lamatext.progress import SILENT, Progress
 from lamatext.saved.quantization import dequantize, quantize
 from lamatext.settings import RECURRENT, Recipe
 from lamatext.training.batching import EncodedDataset
-from lamatext.training.calibration import fit_factors, fit_temperature, scale_logits
+from lamatext.training.calibration import (
+    add_network,
+    calibrate_ngrams,
+    fit_temperature,
+    scale_logits,
+)
 from lamatext.training.checkpoint import EpochRecord
 from lamatext.training.distillation import TeacherLabels, soften, student_recipe
 from lamatext.training.label_calibration import apply_label_factors, fit_label_factors
 from lamatext.training.loop import LoopSettings, fit, predict_logits, score_name
 from lamatext.training.preparation import PreparedRun, prepare_run
+
+CROSS_FIT_BELOW = (
+    500  # validation texts; with fewer, the n-gram model is calibrated by cross-fitting
+)
+CROSS_FIT_FOLDS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +91,7 @@ def train(  # noqa: PLR0913 - data, recipe, and where and how it runs
         recipe: all settings.
         classes: all labels, in the order of the class indices.
         sample_weight: one weight per training text, in the network's loss and in the n-gram model;
-            None weights all texts equally. Early stopping and calibration ignore it.
+            None weights all texts equally. Early stopping ignores it; calibration does not.
         teacher_labels: a teacher's probabilities, which the network learns instead of the labels,
             and further texts without labels; None learns the labels. The n-gram model learns the
             labels, and the teacher's most probable class of each unlabelled text.
@@ -258,28 +269,96 @@ def _finish(
 ) -> _Finished:
     """Calibrate a trained network, together with an n-gram model that is fitted here if enabled.
 
-    An n-gram model fitted on the training texts determines the factor of each part; the final one
-    is fitted on training and validation texts.
+    The final n-gram model is fitted on training and validation texts.
     """
-    tokens, fit_on = prepared.tokens, _ngram_fitter(prepared, data, split, settings, progress)
-    labels = data.labels[split.validation]
+    fit_on = _ngram_fitter(prepared, data, split, settings, progress)
     logits = predict_logits(prepared.network, data.take(split.validation), settings.device)
-    if fit_on is None or tokens is None:
-        scale = 1 / fit_temperature(logits, labels)
+    weights = _text_weights(data, settings)
+    if fit_on is None:
+        labels = data.labels[split.validation]
+        scale = 1 / fit_temperature(logits, labels, weights[split.validation])
         scale_logits(prepared.network, scale)
-        statistics = _validation_statistics(prepared, split, scale * logits)
+        statistics = _validation_statistics(prepared, split.validation, scale * logits)
         return _Finished(None, {"network": scale}, None, statistics)
-    on_training = fit_on(split.train)
-    ngram_logits = on_training.logits(tokens.words(split.validation))
-    a, b = fit_factors(ngram_logits, logits, labels)
-    statistics = _validation_statistics(
-        prepared, split, b * logits, a * ngram_logits, a * on_training.base
+    held_out = _held_out_ngrams(prepared, data.labels, split, weights, fit_on)
+    combination = calibrate_ngrams(
+        held_out.logits, data.labels[held_out.rows], weights[held_out.rows]
     )
-    accuracy = float(((a * ngram_logits + b * logits).argmax(axis=1) == labels).mean())
-    progress.note(f"network and n-grams together: validation accuracy {100 * accuracy:.1f} %")
+    ngrams = fit_on(np.union1d(split.train, split.validation))
+    accuracy, rows, base = None, split.validation, ngrams.base
+    unseen = np.setdiff1d(split.validation, split.train)  # none if there were too few to hold out
+    both, at, _ = np.intersect1d(held_out.rows, unseen, return_indices=True)
+    if len(both):
+        rows, base, ngram_logits = both, held_out.base, held_out.logits[at]
+        logits = logits[np.intersect1d(split.validation, both, return_indices=True)[1]]
+        parts, labels = (ngram_logits, logits), data.labels[both]
+        combination = add_network(combination, *parts, labels, weights[both])
+        accuracy = float((combination.logits(*parts).argmax(axis=1) == labels).mean())
+        progress.note(f"network and n-grams together: validation accuracy {100 * accuracy:.1f} %")
+    else:
+        ngram_logits = ngrams.logits(_words_of(prepared, rows))
+    a, b, bias = combination
+    statistics = _validation_statistics(
+        prepared, rows, b * logits, a * ngram_logits + bias, a * base + bias
+    )
     scale_logits(prepared.network, b)
-    ngrams = fit_on(np.union1d(split.train, split.validation)).scaled(a)
-    return _Finished(ngrams, {"ngrams": a, "network": b}, accuracy, statistics)
+    return _Finished(ngrams.scaled(a, bias), {"ngrams": a, "network": b}, accuracy, statistics)
+
+
+class _HeldOutNgrams(NamedTuple):
+    """Logits of n-gram models for texts that they were not fitted on."""
+
+    rows: Indices
+    logits: NDArray[np.float32]  # (n, C)
+    base: NDArray[np.float32]  # (C,) of a text without known n-grams
+
+
+def _held_out_ngrams(
+    prepared: PreparedRun,
+    labels: ClassIndices,
+    split: Split,
+    weights: NDArray[np.float64],
+    fit_on: Callable[[Indices], NgramModel],
+) -> _HeldOutNgrams:
+    """Compute out-of-sample n-gram logits: of the validation texts, or by cross-fitting of all.
+
+    A small validation set is too few texts to calibrate with, and fitting the n-gram model to few
+    texts is cheap: there every text gets the logits of a model fitted on the other folds.
+    """
+    if len(split.validation) >= CROSS_FIT_BELOW:
+        model = fit_on(split.train)
+        words = _words_of(prepared, split.validation)
+        return _HeldOutNgrams(split.validation, model.logits(words), model.base)
+    rows = np.union1d(split.train, split.validation)
+    rows = rows[weights[rows] > 0]
+    with warnings.catch_warnings():  # of labels seen once, which the first split has named
+        warnings.simplefilter("ignore", UserWarning)
+        parts = list(folds(labels[rows].tolist(), CROSS_FIT_FOLDS, prepared.recipe.seed))
+    order = [np.zeros(0, np.int64)]
+    logits = [np.zeros((0, prepared.classes), np.float32)]
+    base = np.zeros(prepared.classes, np.float32)
+    for fitted, held_out in parts:
+        if len(held_out):
+            model = fit_on(rows[fitted])
+            order.append(rows[held_out])
+            logits.append(model.logits(_words_of(prepared, rows[held_out])))
+            base += model.base / np.float32(len(parts))
+    return _HeldOutNgrams(np.concatenate(order), np.concatenate(logits), base)
+
+
+def _words_of(prepared: PreparedRun, rows: Indices) -> list[list[str]]:
+    assert prepared.tokens is not None  # an n-gram model reads words
+    return list(prepared.tokens.words(rows))
+
+
+def _text_weights(data: EncodedDataset, settings: LoopSettings) -> NDArray[np.float64]:
+    """Return the weight of each text in the calibration, as in the training loss: (n,)."""
+    weights = np.ones(len(data))
+    if data.sample_weight is not None:
+        weights *= data.sample_weight
+    if settings.class_weights is not None:
+        weights *= settings.class_weights.cpu().numpy()[data.labels]
+    return weights
 
 
 def _finish_multi_label(
@@ -307,9 +386,11 @@ def _finish_multi_label(
     a, b = factors.ngrams, factors.network
     calibrated = b * logits + factors.shifts
     statistics = (
-        _validation_statistics(prepared, split, calibrated)
+        _validation_statistics(prepared, split.validation, calibrated)
         if fit_on is None
-        else _validation_statistics(prepared, split, calibrated, a * ngram_logits, a * base)
+        else _validation_statistics(
+            prepared, split.validation, calibrated, a * ngram_logits, a * base
+        )
     )
     combined = factors.combine(ngram_logits, logits)
     thresholds = _choose_label_thresholds(combined, targets, prepared.recipe, label_weights)
@@ -370,10 +451,10 @@ def _ngram_fitter(
 
 def _validation_statistics(
     prepared: PreparedRun,
-    split: Split,
+    rows: Indices,
     network: NDArray[np.float32],
-    ngrams: NDArray[np.float32] | None = None,
-    base: NDArray[np.float32] | None = None,
+    ngrams: NDArray[Any] | None = None,
+    base: NDArray[Any] | None = None,
 ) -> ValidationStatistics:
     """Collect the statistics of the validation texts from calibrated logits (n, C) of each part.
 
@@ -382,7 +463,7 @@ def _validation_statistics(
     words = unknown = np.zeros(len(network), np.int64)
     known = np.ones(len(network), np.float32)
     if isinstance(prepared.encoder, TextEncoder) and prepared.tokens is not None:
-        texts = list(prepared.tokens.words(split.validation))
+        texts = _words_of(prepared, rows)
         words = np.fromiter(map(len, texts), np.int64, len(texts))
         unknown = words - prepared.encoder.count_known(texts)
         known = known_share(words, unknown)

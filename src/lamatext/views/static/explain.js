@@ -2,7 +2,8 @@
 
 import { Matrix, dot, linear } from "./arrays.js";
 import { classifierLayers, forward } from "./network.js";
-import { UNKNOWN } from "./tokens.js";
+import { associatedWords } from "./ngrams.js";
+import { UNKNOWN, unspacedScript } from "./tokens.js";
 
 const MAX_FORWARD_PASSES = 256; // per text
 
@@ -54,4 +55,40 @@ export async function occlusion(network, ids, logits, pause = async () => {}) {
     scores.forEach((row, c) => row.fill((logits[c] - without[c]) / (end - start), start, end));
   }
   return scores;
+}
+
+const MAX_CHARACTERS = 8; // in a unit
+const LEADING_VOWELS = "เแโใไເແໂໃໄ";
+
+/** Group the characters of scripts without spaces into readable units, like
+ *  lamatext.explain.character_groups. */
+export function groupCharacters(explanation, ngrams, words) {
+  const scripts = words.map(unspacedScript), { spans } = explanation;
+  if (!scripts.some(Boolean)) return explanation;
+  const joins = t => spans[t][1] === spans[t + 1][0] && !LEADING_VOWELS.includes(words[t + 1][0]); // t + 1 joins t
+  const range = (first, width) => Array.from({ length: width }, (_, i) => first + i);
+  const units = new Array(words.length).fill(null);
+  const allowed = (first, width) => range(first, width).every((t, i) =>
+    scripts[t] && scripts[t] !== "katakana" && (i === width - 1 || joins(t)));
+  for (const { first, width } of associatedWords(ngrams, words, allowed)) {
+    if (range(first, width).every(t => units[t] === null)) units.fill(first, first, first + width);
+  }
+  const starts = [0];
+  for (let t = 1; t < words.length; t++) {
+    const inUnit = units[t] !== null && units[t] === units[t - 1];
+    const inRun = units[t] === null && scripts[t] === scripts[t - 1] && ["letters", "katakana"].includes(scripts[t]);
+    const afterVowel = starts.at(-1) === t - 1 && LEADING_VOWELS.includes(words[t - 1]) && scripts[t];
+    const fits = t - starts.at(-1) < MAX_CHARACTERS;
+    if (!(joins(t - 1) && (inUnit || (fits && (inRun || afterVowel))))) starts.push(t);
+  }
+  const ends = [...starts.slice(1), words.length];
+  const sums = row => starts.map((start, i) => row.slice(start, ends[i]).reduce((a, b) => a + b, 0));
+  const merge = rows => rows.map(sums);
+  return {
+    ...explanation,
+    spans: starts.map((start, i) => [spans[start][0], spans[ends[i] - 1][1]]),
+    weights: explanation.weights && merge(explanation.weights),
+    contributions: merge(explanation.contributions),
+    parts: Object.fromEntries(Object.entries(explanation.parts).map(([name, rows]) => [name, merge(rows)])),
+  };
 }

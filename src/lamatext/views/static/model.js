@@ -1,7 +1,7 @@
 // A saved model that classifies and explains one text at a time, like lamatext's Predictor.
 
 import { softmax, sum } from "./arrays.js";
-import { contributions, occlusion, windowSize } from "./explain.js";
+import { contributions, groupCharacters, occlusion, windowSize } from "./explain.js";
 import { forward } from "./network.js";
 import { OUTLIER, evidenceOf, outlierScore } from "./outliers.js";
 import { Encoder } from "./tokens.js";
@@ -94,7 +94,7 @@ function addNgrams(ngrams, explanation, { spans, words, indices }) {
   const network = explanation.contributions.map(spread);
   const grams = scores.map(row => allSpans.map((_, t) => row[t] ?? 0));
   const unread = read.length ? 0 : 1; // the network read one unknown word, which is no word of the text
-  return {
+  const total = {
     ...explanation,
     spans: allSpans,
     weights: explanation.weights && explanation.weights.map(spread),
@@ -102,6 +102,7 @@ function addNgrams(ngrams, explanation, { spans, words, indices }) {
     base: explanation.base.map((value, c) => value + base[c] + unread * sum(explanation.contributions[c])),
     parts: { network, "n-grams": grams },
   };
+  return groupCharacters(total, ngrams, words);
 }
 
 /** Add the derived fields; `relative` values are contributions minus their mean over classes. */

@@ -85,6 +85,23 @@ export function checkNgrams(tensors, blocks, classes) {
   });
 }
 
+/** Runs of two or more words that occur together in more training texts than by chance, the strongest
+ *  association first: [{first, width}]. Only runs for which `allowed(first, width)` is true. */
+export function associatedWords({ blocks, tensors }, words, allowed) {
+  const keys = tensors["0.keys"].values, idf = tensors["0.idf"].values;
+  const step = tensors["0.idf_step"].values[0];
+  const known = key => { const column = indexOfKey(keys, key); return column < 0 ? 0 : idf[column]; };
+  const ngrams = wordNgrams(words, blocks[0].words).map(ngram => ({ ...ngram, idf: known(ngram.key) }));
+  const single = ngrams.filter(ngram => ngram.width === 1).map(ngram => ngram.idf);
+  const sumOfSingle = (first, width) => single.slice(first, first + width).reduce((a, b) => a + b, 0);
+  return ngrams
+    .filter(({ idf, first, width }) => width > 1 && idf && allowed(first, width))
+    .map(({ idf, first, width }) =>
+      ({ first, width, association: ((sumOfSingle(first, width) - idf) * step) / (width - 1) - 1 }))
+    .filter(({ association }) => association > 0)
+    .sort((a, b) => b.association - a.association || a.first - b.first || a.width - b.width);
+}
+
 /** Contribution of each word to the n-gram model's logits, and their bias: {contributions (C)(T), base (C)}. */
 export function ngramContributions({ blocks, tensors }, words) {
   const bias = Array.from(tensors.bias.values);

@@ -36,6 +36,17 @@ function wordsOfVersion2() {
   );
 }
 
+const UNSPACED_LETTER = new RegExp(`^[${IDEOGRAPHS}${SOUTHEAST_ASIAN}]`, "u");
+const KATAKANA = /^[\u30a0-\u30ff]/;
+const LETTER_OF_SOUNDS = new RegExp(`^[\\u3040-\\u309f${SOUTHEAST_ASIAN}]`, "u");
+
+/** The kind of script without spaces that a word belongs to, or null. */
+export function unspacedScript(word) {
+  if (!UNSPACED_LETTER.test(word)) return null;
+  if (KATAKANA.test(word)) return "katakana";
+  return LETTER_OF_SOUNDS.test(word) ? "letters" : "ideographs";
+}
+
 /** Spans of the words: [start, end] in UTF-16 units. */
 export function spansOf(text, version) {
   return Array.from(text.matchAll(WORD[version]), match => [match.index, match.index + match[0].length]);

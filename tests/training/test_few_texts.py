@@ -1,0 +1,101 @@
+"""Training on extremes: few texts, rare classes, incomplete validation sets, imbalance."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+from lamatext import TextClassifier
+from tests.corpora import TINY, reviews
+
+WITH_NGRAMS = TINY | {"ngrams.enabled": True}
+Texts = tuple[list[str], list[str]]  # and their labels
+WORDS = ("apple", "banana", "cherry", "damson", "elder", "fig", "grape")
+
+
+def fruit(classes: int, each: int) -> tuple[list[str], list[str]]:
+    """Texts about one fruit each, with its name as the label."""
+    draw = np.random.default_rng(0)
+    rows = [(number % classes, draw.integers(100, 999, 4)) for number in range(classes * each)]
+    texts = [f"{WORDS[c]} {WORDS[c]} pie {' '.join(map(str, extra))}" for c, extra in rows]
+    return texts, [WORDS[c] for c, _ in rows]
+
+
+def fitted(
+    texts: list[str], labels: list[str], validation_data: Texts | None = None
+) -> TextClassifier:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # of labels seen once
+        classifier = TextClassifier(settings=WITH_NGRAMS, device="cpu", random_state=0)
+        return classifier.fit(texts, labels, validation_data=validation_data)
+
+
+def factors(classifier: TextClassifier) -> dict[str, float]:
+    scales: dict[str, float] = classifier.facts_["training"]["scales"]
+    return scales
+
+
+@pytest.mark.parametrize("each", [1, 2, 3])
+def test_with_up_to_three_texts_per_class_the_ngrams_decide_alone(each: int) -> None:
+    texts, labels = fruit(7, each)
+
+    classifier = fitted(texts, labels)
+
+    assert factors(classifier)["network"] == 0
+    probabilities = classifier.predict_proba(texts)
+    assert np.isfinite(probabilities).all()
+    if each > 1:
+        assert (classifier.predict(texts) == labels).all()
+        assert (classifier.predict(["banana", "the fig"]) == ["banana", "fig"]).all()
+
+
+def test_a_class_with_a_single_text_is_learned() -> None:
+    texts, labels = fruit(3, 20)
+
+    classifier = fitted([*texts, "grape grape juice"], [*labels, "grape"])
+
+    assert classifier.predict(["grape juice"]).tolist() == ["grape"]
+    assert (classifier.predict(texts) == labels).mean() > 0.95
+
+
+def test_a_validation_set_without_some_class_does_not_suppress_that_class() -> None:
+    texts, labels = fruit(4, 12)
+    held_out = [row for row, label in enumerate(labels) if label != "damson"][:20]
+    validation = [texts[row] for row in held_out], [labels[row] for row in held_out]
+    rest = [row for row in range(len(texts)) if row not in held_out]
+
+    classifier = fitted(
+        [texts[row] for row in rest], [labels[row] for row in rest], validation_data=validation
+    )
+
+    assert classifier.predict(["damson pie", "apple pie"]).tolist() == ["damson", "apple"]
+
+
+def test_the_ngrams_alone_are_the_model_where_the_network_is_not_used() -> None:
+    texts, labels = reviews(40)
+
+    classifier = fitted(texts, labels)
+
+    assert factors(classifier)["network"] == 0
+    explanation = classifier.explain(texts[0])
+    assert explanation.parts is not None
+    np.testing.assert_allclose(explanation.parts["network"], 0, atol=1e-6)
+    assert explanation.weights is not None
+
+
+@pytest.mark.parametrize("by", ["class_weight", "sample_weight"])
+def test_weights_reach_the_probabilities(by: str) -> None:
+    texts, labels = reviews(240)
+    draw = np.random.default_rng(1)
+    labels = [label if draw.random() < 0.7 else "neg" for label in labels]  # noisy and imbalanced
+    settings = WITH_NGRAMS | ({"training.class_weight": "balanced"} if by == "class_weight" else {})
+    counts = {name: labels.count(name) for name in ("neg", "pos")}
+    weights = [len(labels) / counts[label] / 2 for label in labels]
+    plain = fitted(texts, labels).predict_proba(texts)[:, 1].mean()
+
+    balanced = TextClassifier(settings=settings, device="cpu", random_state=0).fit(
+        texts, labels, sample_weight=weights if by == "sample_weight" else None
+    )
+
+    assert plain == pytest.approx(counts["pos"] / len(labels), abs=0.08)
+    assert balanced.predict_proba(texts)[:, 1].mean() > plain + 0.02

@@ -104,3 +104,15 @@ def test_a_model_without_test_scores_claims_none(config: dict[str, Any]) -> None
     metadata = metadata_of(model_card(config, {}))
 
     assert metadata.keys() == {"library_name", "pipeline_tag", "tags"}
+
+
+def test_the_card_names_the_teacher_its_licence_and_both_accuracies(
+    config: dict[str, Any],
+) -> None:
+    teacher = {"name": "minilm", "licence": "Apache-2.0", "variants": 8, "validation_accuracy": 0.9}
+    config |= {"teacher": teacher, "training": {"validation_accuracy": 0.875}}
+
+    card = model_card(config, {})
+
+    assert "learned from `minilm` (licence Apache-2.0)" in card
+    assert "its accuracy is 0.8750, its teacher's 0.9000" in card

@@ -85,6 +85,7 @@ _UNSURE: _Fields = {
     "high": FRACTION,
     "texts": COUNT,
 }
+_TEACHER: _Fields = {"name": STRING, "variants": COUNT, "licence": STRING_OR_NULL}
 _EXAMPLE: _Fields = {"text": STRING, "label": STRING}
 _SEVERAL_LABELS: _Fields = {"micro_f1": FRACTION, "mean_average_precision": FRACTION}
 _FAITHFULNESS: _Fields = {"texts": COUNT, "verdict": STRING}
@@ -120,6 +121,7 @@ def check_config_types(path: Path, config: Mapping[str, Any]) -> None:
         _check_validation(path, config["validation"], len(config["labels"]))
     if "unsure" in config:
         _check_fields(path, "unsure", config["unsure"], _UNSURE)
+    _check_known_fields(path, "teacher", config.get("teacher", {}), _TEACHER)
     if config.get("training"):
         _check_fields(path, "training", config["training"], _TRAINING)
 

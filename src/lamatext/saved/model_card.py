@@ -23,6 +23,7 @@ def model_card(config: Mapping[str, Any], metrics: Mapping[str, Any]) -> str:
         f"{', '.join(map(_code, labels[:SHOWN_LABELS]))}"
         f"{' …' if len(labels) > SHOWN_LABELS else ''}.",
         _scores(metrics),
+        _teacher(config),
         _unsure(config.get("unsure")),
         _examples(metrics),
         _faithfulness(metrics),
@@ -93,6 +94,24 @@ def _scores(metrics: Mapping[str, Any]) -> str:
         for row in rows
     ]
     return "\n".join(lines)
+
+
+def _teacher(config: Mapping[str, Any]) -> str:
+    """Format the model card's section on the teacher that this model learned from."""
+    teacher = config.get("teacher")
+    if not teacher:
+        return ""
+    own, its = (part.get("validation_accuracy") for part in (config.get("training", {}), teacher))
+    licence = teacher.get("licence")
+    lines = [
+        f"It learned from {_code(str(teacher.get('name', '')))}"
+        f" ({f'licence {licence}' if licence else 'see there for its licence'}), which labelled "
+        f"the training texts, {config.get('data', {}).get('unlabelled_texts', 0)} unlabelled texts "
+        f"and {teacher.get('variants', 0)} variants of each."
+    ]
+    if isinstance(own, float) and isinstance(its, float):
+        lines.append(f"On the validation texts its accuracy is {own:.4f}, its teacher's {its:.4f}.")
+    return "## Its teacher\n\n" + " ".join(lines)
 
 
 def _unsure(unsure: Mapping[str, float] | None) -> str:

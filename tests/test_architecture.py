@@ -38,8 +38,12 @@ LAYERS = (
 STRANGERS = [("training", "runtime"), ("runtime", "training"), ("baselines", "classifier")]
 """Parts of one layer that must not import each other: they share only the saved format."""
 
-EXCEPTIONS = {("explain.explanation", "views")}
-"""A notebook asks an Explanation for its HTML, and only ``views`` writes HTML."""
+EXCEPTIONS = {
+    ("explain.explanation", "views"),
+    ("runtime.predictor", "views"),
+    ("classifier", "views"),
+}
+"""A notebook asks these for their HTML and progress bars, which only ``views`` writes."""
 
 MAX_LEVELS = 10
 

@@ -3,6 +3,7 @@
 import copy
 import pickle
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import joblib
@@ -19,10 +20,11 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.validation import check_is_fitted
 
-from lamatext import ConfigError, DataError, LamatextError, TextClassifier
+from lamatext import ConfigError, DataError, LamatextError, Predictor, TextClassifier
 from lamatext.recipes import resolve_recipe
 from lamatext.settings import MODEL_NAMES
 from tests.corpora import TINY, reviews
+from tests.trained_model import trained
 
 TEXTS, LABELS = reviews(60)
 NEW, _ = reviews(20, seed=9)
@@ -56,6 +58,7 @@ def test_init_only_stores_its_parameters() -> None:
         "learning_rate": object(),
         "class_weight": object(),
         "random_state": object(),
+        "verbose": object(),
         "teacher": object(),
         "device": object(),
         "settings": object(),
@@ -499,6 +502,7 @@ def test_a_handful_of_texts_is_enough(count: int) -> None:
     assert classifier.predict(NEW).shape == (len(NEW),)
 
 
+@pytest.mark.filterwarnings("ignore:.* texts are empty")
 @pytest.mark.parametrize(
     "text",
     ["", " \n\t", "\x00\x1b[31m", "\ud800 half", "word " * 30_000, "这是一部好电影",
@@ -508,3 +512,29 @@ def test_odd_texts_are_read(text: str, fitted: TextClassifier) -> None:
     assert fitted.predict([text]).shape == (1,)
     assert fitted.explain(text).text == text
     assert tiny().fit([*TEXTS, text], [*LABELS, "pos"]).predict([text]).shape == (1,)
+
+
+def test_bool_labels_come_back_as_bool(tmp_path: Path) -> None:
+    labels = [label == "pos" for label in LABELS]
+    for column in (labels, np.array(labels), np.array(labels, dtype=object)):
+        classifier = tiny().fit(TEXTS, column)
+        loaded = TextClassifier.load(classifier.save(tmp_path / "model"))
+
+        for model in (classifier, loaded, Predictor.load(tmp_path / "model")):
+            assert model.predict(NEW).dtype == np.bool_
+            assert model.explain(NEW[0]).predicted in (True, False)
+            assert isinstance(model.explain(NEW[0]).predicted, bool)
+        assert 0 <= classifier.score(TEXTS, column) <= 1
+
+
+def test_empty_texts_are_flagged_with_their_rows() -> None:
+    classifier = trained()
+
+    with pytest.warns(UserWarning, match=r"2 of 3 texts are empty \(rows 0, 2, counted from 0\)"):
+        labels = classifier.predict(["", "a film", " \n"])
+    with pytest.warns(UserWarning, match=r"1 of 1 texts are empty"):
+        classifier.predict_proba([""])
+    with pytest.warns(UserWarning, match=r"1 of 2 texts are empty"):
+        classifier._predictor().predict(["a", ""])
+
+    assert len(labels) == 3

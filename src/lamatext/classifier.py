@@ -2,6 +2,7 @@
 
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
@@ -21,12 +22,13 @@ from lamatext.data.validation import (
     label_lists,
     text_column,
     text_list,
+    warn_of_empty_texts,
 )
 from lamatext.errors import ConfigError, DataError, require
 from lamatext.explain.explanation import Explanation
 from lamatext.label_thresholds import LabelThresholds
 from lamatext.ngrams.model import NgramModel
-from lamatext.progress import SILENT, Progress
+from lamatext.progress import Progress
 from lamatext.provenance import versions
 from lamatext.recipes import resolve_recipe
 from lamatext.runtime.predictor import Predictor
@@ -40,6 +42,9 @@ from lamatext.saved.model_io import (
 )
 from lamatext.saved.quantization import Storage
 from lamatext.settings import Recipe, did_you_mean, setting_names
+from lamatext.views.formatting import percent
+from lamatext.views.notebook import class_names, model_html
+from lamatext.views.progress_display import fit_progress
 
 require("sklearn", extra="train", purpose="TextClassifier")
 from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin  # noqa: E402
@@ -92,6 +97,7 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
             ``predict_proba`` and ``classes_``. An encoder also provides words and word vectors
             unless ``recipe`` is given.
         device: ``auto`` uses a GPU if there is one; or ``cpu``, ``cuda``.
+        verbose: whether ``fit`` shows a progress bar; None shows it in notebooks alone.
         settings: further settings by dotted name, such as ``{"training.gradient_clip": 1.0}``.
             Keyword arguments take precedence over ``settings``.
     """
@@ -114,6 +120,7 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
         random_state: int | np.random.RandomState | None = None,
         teacher: object = None,
         device: str = "auto",
+        verbose: bool | None = None,
         settings: Mapping[str, object] | None = None,
     ) -> None:
         self.model = model
@@ -131,6 +138,7 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
         self.random_state = random_state
         self.teacher = teacher
         self.device = device
+        self.verbose = verbose
         self.settings = settings
 
     def set_params(self, **params: Any) -> Self:
@@ -170,7 +178,7 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
         validation_data: tuple[Texts, Labels] | None = None,
         unlabelled: "Texts | None" = None,
         checkpoint: str | PathLike[str] | None = None,
-        progress: Progress = SILENT,
+        progress: Progress | None = None,
     ) -> Self:
         """Fit the classifier to texts and their labels.
 
@@ -183,7 +191,7 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
                 fraction of X is held out.
             unlabelled: further texts without labels, which the teacher labels.
             checkpoint: a file for the state of the run; if it exists, training resumes from it.
-            progress: receives progress reports.
+            progress: receives progress reports instead of the progress bar of ``verbose``.
         """
         recipe = self.resolve()
         texts = text_column(X)
@@ -202,12 +210,13 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
             sample_weight,
             unlabelled,
         )
-        run = {
-            "device": self.device,
-            "checkpoint": None if checkpoint is None else Path(checkpoint),
-            "progress": progress,
-        }
-        trained, teacher_facts = self._train(data, recipe, run)
+        with nullcontext(progress) if progress else fit_progress(self.verbose) as shown:
+            run = {
+                "device": self.device,
+                "checkpoint": None if checkpoint is None else Path(checkpoint),
+                "progress": shown,
+            }
+            trained, teacher_facts = self._train(data, recipe, run)
         self.classes_: NDArray[Any] = np.array(classes)
         self.recipe_: Recipe = trained.recipe
         self.network_: nn.Module = trained.network
@@ -289,13 +298,16 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
 
     def predict_proba(self, X: Iterable[str]) -> NDArray[np.float32]:
         """Predict label probabilities with the classifier, in columns ordered as ``classes_``."""
-        return self._predictor().predict_proba(text_list(X))
+        texts = text_list(X)
+        warn_of_empty_texts(texts)
+        return self._predictor().predict_proba(texts)
 
     def score(self, X: Texts, y: Labels, sample_weight: ArrayLike | None = None) -> float:
         """Return the classifier's accuracy: the share of texts whose labels are all right."""
         self._check_fitted()
         if self.thresholds_ is None:
-            return float(super().score(X, y, sample_weight))
+            truth = np.array(label_array(y, len(text_column(X))).tolist())  # object → bool or str
+            return float(super().score(X, truth, sample_weight))
         texts = text_column(X)
         lists = label_lists(y, len(texts))
         if lists is None:
@@ -440,6 +452,35 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
             threshold=self.facts_.get("unsure", {}).get("threshold"),
             validation=load_validation_statistics(self.facts_),
         )  # fmt: skip
+
+    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
+        """Return the classifier as text: its parameters and, once fitted, its main facts."""
+        if not self.__sklearn_is_fitted__():
+            return str(super().__repr__(N_CHAR_MAX=N_CHAR_MAX))
+        facts = "; ".join(f"{name} {value}" for name, value in self._summary().items())
+        return f"TextClassifier, fitted ({facts})"
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
+        """Return the classifier for display in Jupyter notebooks."""
+        if not self.__sklearn_is_fitted__():
+            bundle: dict[str, str] = super()._repr_mimebundle_(**kwargs)
+            return bundle
+        html = model_html("TextClassifier, fitted", self._summary())
+        return {"text/plain": repr(self), "text/html": html}
+
+    def _summary(self) -> dict[str, str]:
+        """Return what a notebook shows of the fitted classifier."""
+        data, training = self.facts_.get("data", {}), self.facts_.get("training", {})
+        summary = {"classes": class_names(self.classes_.tolist())}
+        if "texts" in data:
+            summary["texts"] = f"{data['texts']:,}"
+        if "validation_accuracy" in training:
+            name = "validation accuracy" if self.thresholds_ is None else "validation score"
+            summary[name] = percent(training["validation_accuracy"])
+        test = self.metrics_.get("test") or {}
+        if "accuracy" in test:
+            summary["test accuracy"] = percent(test["accuracy"])
+        return summary
 
     def _check_fitted(self) -> None:
         if not self.__sklearn_is_fitted__():

@@ -11,6 +11,7 @@ from lamatext.views.formatting import (
     share,
 )
 from lamatext.views.html_templates import render_template
+from lamatext.views.word_shading import StrongWord
 
 
 def test_numbers_are_formatted_with_their_units() -> None:
@@ -44,6 +45,8 @@ def test_templates_escape_every_value() -> None:
         "notebook.html",
         predicted='<b>"',
         probability=0.5,
+        is_empty=False,
+        strongest=[("for", [StrongWord("<u>", 1, 0.5)])],
         contribution=[("<i>\x1b", 'red"', '"><u>'), ("<s>", "", "")],
         attention=None,
         sums="<p>",

@@ -6,21 +6,11 @@ from types import TracebackType
 from typing import Self
 
 from rich.console import Console
-from rich.padding import Padding
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    SpinnerColumn,
-    TaskID,
-    TextColumn,
-    TimeRemainingColumn,
-)
-from rich.progress import Progress as RichProgress
-from rich.text import Text
 
 from lamatext.data.read_options import DEFAULT_MAX_BAD_ROWS, MAX_RECORD, ReadOptions
 from lamatext.progress import Progress
 from lamatext.views.formatting import one_line, terminal_text
+from lamatext.views.progress_display import ProgressDisplay
 
 MAX_WIDTH = 10_000  # columns if stdout is not a terminal
 
@@ -35,64 +25,6 @@ def out() -> Console:
 def message(text: object) -> None:
     """Print a message to stderr; control characters in paths and labels become visible."""
     print(terminal_text(text), file=sys.stderr)
-
-
-class ProgressDisplay(Progress):
-    """Progress output on stderr: a live progress bar on a terminal, otherwise plain lines."""
-
-    def __init__(self) -> None:
-        self._console = Console(stderr=True, highlight=False)
-        self._bars = RichProgress(
-            SpinnerColumn(),
-            TextColumn("{task.description}", markup=False),
-            BarColumn(bar_width=30),
-            MofNCompleteColumn(),
-            TimeRemainingColumn(),
-            TextColumn("{task.fields[detail]}", markup=False),
-            console=self._console,
-            transient=True,
-            disable=not self._console.is_terminal,
-        )
-        self._task: TaskID | None = None
-        self._margin = ""
-
-    def __enter__(self) -> Self:
-        self._bars.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._bars.stop()
-
-    def stage(self, name: str, total: int | None = None) -> None:
-        """Replace the terminal's progress bar with a new one for the next stage."""
-        if self._task is not None:
-            self._bars.remove_task(self._task)
-        self._task = self._bars.add_task(one_line(name), total=total, detail="")
-
-    def advance(self, steps: int = 1, detail: str = "") -> None:
-        """Advance the terminal's progress bar by ``steps`` and update its detail text."""
-        if self._task is not None:
-            self._bars.update(self._task, advance=steps, detail=one_line(detail))
-
-    def section(self, title: str) -> None:
-        """Print a heading to stderr; the notes that follow are indented."""
-        self._console.print(
-            f"{self._margin and chr(10)}{one_line(title)}", style="bold", markup=False
-        )
-        self._margin = "  "
-
-    def note(self, text: str) -> None:
-        """Print a line of text to stderr, above the terminal's progress bar."""
-        line = Text(one_line(text))
-        if self._console.is_terminal:
-            self._console.print(Padding(line, (0, 0, 0, len(self._margin))))
-        else:
-            self._console.print(Text(self._margin) + line, soft_wrap=True)
 
 
 class NoProgress(Progress):

@@ -1,5 +1,6 @@
 """Validation of texts and labels passed from Python: lists, numpy, pandas, polars and pyarrow."""
 
+import warnings
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
@@ -185,3 +186,15 @@ def _label_kind(label: object, position: int) -> str:
     raise DataError(
         f"labels[{position}] is {label!r} ({type(label).__name__}), expected a str, int or bool."
     )
+
+
+def warn_of_empty_texts(texts: list[str]) -> None:
+    """Warn of empty texts among those to predict: their predictions say nothing about them."""
+    rows = [row for row, text in enumerate(texts) if isinstance(text, str) and not text.strip()]
+    if rows:
+        places = ", ".join(map(str, rows[:10])) + (", …" if len(rows) > 10 else "")
+        warnings.warn(
+            f"{len(rows):,} of {len(texts):,} texts are empty (rows {places}, counted from 0): "
+            "their predictions only say which label is frequent.",
+            stacklevel=3,
+        )

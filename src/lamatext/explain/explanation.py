@@ -27,7 +27,7 @@ class WordScore(NamedTuple):
     contribution: float  # minus the mean over classes
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Explanation:
     """Explanation of the prediction for one text: word contributions and attention weights.
 
@@ -188,6 +188,12 @@ class Explanation:
     def to_json(self, *, indent: int | None = None) -> str:
         """Return the explanation as a JSON string that contains only ASCII characters."""
         return json.dumps(self.as_dict(), indent=indent, allow_nan=False)
+
+    def __repr__(self) -> str:
+        """Return the explanation as one line of text: prediction and strongest words."""
+        from lamatext.views.notebook import explanation_line
+
+        return explanation_line(self)
 
     def _repr_html_(self) -> str:
         """Return the explanation as HTML for display in Jupyter notebooks."""

@@ -16,7 +16,7 @@ from lamatext.data.labels import LabelEncoder
 from lamatext.data.text_encoder import Encoder, TextEncoder
 from lamatext.data.token_ids import Ids, TokenIds, batches_by_length
 from lamatext.data.tokenizer import Span
-from lamatext.data.validation import check_texts
+from lamatext.data.validation import check_texts, warn_of_empty_texts
 from lamatext.errors import DataError, ModelError, require
 from lamatext.explain.character_groups import group_characters
 from lamatext.explain.classifier_head import ClassifierHead
@@ -66,7 +66,7 @@ class Assessments(NamedTuple):
     unknown_words: NDArray[np.int64]  # (n,)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Predictor:
     """Predictor that uses a trained model to classify, embed and explain texts.
 
@@ -126,6 +126,29 @@ class Predictor:
             **reference,
         )
 
+    def __repr__(self) -> str:
+        """Return the predictor as one line of text: its classes and vocabulary."""
+        return f"Predictor({'; '.join(f'{k} {v}' for k, v in self._facts().items())})"
+
+    def _repr_html_(self) -> str:
+        """Return the predictor as HTML for display in Jupyter notebooks."""
+        from lamatext.views.notebook import model_html
+
+        return model_html("Predictor", self._facts())
+
+    def _facts(self) -> dict[str, str]:
+        """Return what a notebook shows of the predictor."""
+        from lamatext.views.notebook import class_names
+
+        facts = {"classes": class_names(self.classes_.tolist())}
+        if isinstance(self.encoder, TextEncoder):
+            facts["words"] = f"{len(self.encoder.vocabulary):,}"
+        if self.thresholds is not None:
+            facts["labels"] = "several per text"
+        if self.threshold is not None:
+            facts["unsure"] = f"below a probability of {self.threshold:.3f}"
+        return facts
+
     def predict(self, texts: Iterable[str], *, unsure: object = None) -> NDArray[np.generic]:
         """Return the predictor's most probable label for each text.
 
@@ -137,6 +160,8 @@ class Predictor:
             unsure: answer for a text whose largest probability is below the saved threshold; None
                 gives every text a class.
         """
+        if isinstance(texts, list):
+            warn_of_empty_texts(texts)
         if unsure is not None:
             return self._predict_or_unsure(texts, unsure)
         if self.thresholds is not None:

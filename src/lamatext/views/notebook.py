@@ -1,14 +1,32 @@
-"""Explanation in a Jupyter notebook: an HTML fragment without scripts and style sheets.
+"""Explanations and models in a Jupyter notebook: HTML fragments without scripts, and one line each.
 
 The shades are translucent, because a notebook's theme may be light or dark.
 """
 
+from collections.abc import Mapping, Sequence
+from textwrap import shorten
+
 from lamatext.explain.classifier_head import Floats
 from lamatext.explain.explanation import Explanation
-from lamatext.views.formatting import parted, share, signed, summed
+from lamatext.views.formatting import (
+    one_line,
+    parted,
+    probability,
+    share,
+    signed,
+    summed,
+)
 from lamatext.views.html_templates import render_template
-from lamatext.views.word_shading import attention_scale, contribution_strength, segments
+from lamatext.views.word_shading import (
+    StrongWord,
+    attention_scale,
+    contribution_strength,
+    segments,
+    strongest_words,
+)
 
+LISTED_WORDS, TEXT_LENGTH, MAX_CLASSES = 5, 60, 10
+NO_WORDS = "the model knows none of its words"
 BLUE, ORANGE, VIOLET = "0,103,197", "226,134,0", "124,63,214"
 
 
@@ -25,8 +43,44 @@ def notebook_html(explanation: Explanation) -> str:
         attention=None
         if pooled is None
         else _shaded_words(explanation, pooled / attention_scale(pooled), VIOLET, VIOLET),
+        is_empty=not any(explanation.words),
+        strongest=[
+            (side, words)
+            for side, words in zip(("for", "against"), _strongest(explanation), strict=True)
+            if words
+        ],
         sums=summed(explanation, explanation.best),
     )
+
+
+def explanation_line(explanation: Explanation) -> str:
+    """Describe an explanation in one line: prediction, strongest words, beginning of the text."""
+    chance = probability(explanation.probability)
+    sides = _strongest(explanation)
+    reasons = "; ".join(
+        f"{side}: {', '.join(f'{word.word} {signed(word.contribution)}' for word in words)}"
+        for side, words in zip(("for", "against"), sides, strict=True)
+        if words
+    )
+    text = shorten(one_line(explanation.text), TEXT_LENGTH, placeholder=" …")
+    predicted = ", ".join(map(str, explanation.predicted_labels)) or "no label"
+    return one_line(f"Explanation({predicted} {chance}; {reasons or NO_WORDS}; text: {text!r})")
+
+
+def _strongest(explanation: Explanation) -> tuple[list[StrongWord], list[StrongWord]]:
+    return strongest_words(explanation, explanation.best, limit=LISTED_WORDS)
+
+
+def class_names(classes: Sequence[object]) -> str:
+    """List the classes of a model for a notebook, shortened if there are many."""
+    names = ", ".join(map(str, classes[:MAX_CLASSES]))
+    rest = len(classes) - MAX_CLASSES
+    return one_line(f"{len(classes)}: {names}{f' and {rest} more' if rest > 0 else ''}")
+
+
+def model_html(title: str, facts: Mapping[str, object]) -> str:
+    """Render a model in a notebook as a table of facts."""
+    return render_template("notebook_model.html", title=title, facts=list(facts.items()))
 
 
 def _shaded_words(

@@ -1,0 +1,146 @@
+"""Progress bars: on a terminal for the commands and ``fit``, in a notebook for ``fit``."""
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from types import TracebackType
+from typing import Any, Self
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    SpinnerColumn,
+    TaskID,
+    TextColumn,
+    TimeRemainingColumn,
+)
+from rich.progress import Progress as RichProgress
+from rich.text import Text
+
+from lamatext.progress import SILENT, Progress
+from lamatext.views.formatting import one_line
+from lamatext.views.html_templates import render_template
+
+UPDATE_SECONDS = 0.2  # between two updates of a notebook's progress bar
+
+
+@contextmanager
+def fit_progress(verbose: bool | None) -> Iterator[Progress]:
+    """Show the progress of ``fit`` if ``verbose``; None shows it in notebooks alone."""
+    if verbose is False or (verbose is None and not _in_notebook()):
+        yield SILENT
+        return
+    with NotebookProgress() if _in_notebook() else ProgressDisplay() as progress:
+        yield progress
+
+
+class ProgressDisplay(Progress):
+    """Progress output on stderr: a live progress bar on a terminal, otherwise plain lines."""
+
+    def __init__(self) -> None:
+        self._console = Console(stderr=True, highlight=False)
+        self._bars = RichProgress(
+            SpinnerColumn(),
+            TextColumn("{task.description}", markup=False),
+            BarColumn(bar_width=30),
+            MofNCompleteColumn(),
+            TimeRemainingColumn(),
+            TextColumn("{task.fields[detail]}", markup=False),
+            console=self._console,
+            transient=True,
+            disable=not self._console.is_terminal,
+        )
+        self._task: TaskID | None = None
+        self._margin = ""
+
+    def __enter__(self) -> Self:
+        self._bars.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._bars.stop()
+
+    def stage(self, name: str, total: int | None = None) -> None:
+        """Replace the terminal's progress bar with a new one for the next stage."""
+        if self._task is not None:
+            self._bars.remove_task(self._task)
+        self._task = self._bars.add_task(one_line(name), total=total, detail="")
+
+    def advance(self, steps: int = 1, detail: str = "") -> None:
+        """Advance the terminal's progress bar by ``steps`` and update its detail text."""
+        if self._task is not None:
+            self._bars.update(self._task, advance=steps, detail=one_line(detail))
+
+    def section(self, title: str) -> None:
+        """Print a heading to stderr; the notes that follow are indented."""
+        if self._margin:
+            self._console.print()
+        self._console.print(one_line(title), style="bold", markup=False)
+        self._margin = "  "
+
+    def note(self, text: str) -> None:
+        """Print a line of text to stderr, above the terminal's progress bar."""
+        line = Text(one_line(text))
+        if self._console.is_terminal:
+            self._console.print(Padding(line, (0, 0, 0, len(self._margin))))
+        else:
+            self._console.print(Text(self._margin) + line, soft_wrap=True)
+
+
+class NotebookProgress(Progress):
+    """Progress bar below a notebook's cell, with the last note; it disappears at the end."""
+
+    def __init__(self) -> None:
+        ipython: Any = import_module("IPython.display")
+        self._html = ipython.HTML
+        self._handle: Any = ipython.display(ipython.HTML(""), display_id=True)
+        self._stage, self._total, self._done, self._note = "", 0, 0, ""
+        self._updated = 0.0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._handle.update(self._html(""))
+
+    def stage(self, name: str, total: int | None = None) -> None:
+        """Start the notebook's progress bar again for the next stage."""
+        self._stage, self._total, self._done = name, total or 0, 0
+        self._show()
+
+    def advance(self, steps: int = 1, detail: str = "") -> None:
+        """Advance the notebook's progress bar by ``steps``."""
+        self._done, self._note = self._done + steps, detail or self._note
+        if time.monotonic() - self._updated >= UPDATE_SECONDS:
+            self._show()
+
+    def note(self, text: str) -> None:
+        """Show a line of text next to the notebook's progress bar."""
+        self._note = text
+        self._show()
+
+    def _show(self) -> None:
+        self._updated = time.monotonic()
+        bar = {"stage": self._stage, "done": self._done, "total": self._total, "note": self._note}
+        self._handle.update(self._html(render_template("notebook_progress.html", **bar)))
+
+
+def _in_notebook() -> bool:
+    """Return whether the code runs in the kernel of a Jupyter notebook."""
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython is not None else None
+    return shell is not None and getattr(shell, "kernel", None) is not None

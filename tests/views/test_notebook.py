@@ -1,0 +1,139 @@
+"""What a notebook shows: one line and HTML of explanations and models, and the progress of fit."""
+
+import sys
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lamatext.classifier import TextClassifier
+from lamatext.progress import SILENT
+from lamatext.views.notebook import class_names, notebook_html
+from lamatext.views.progress_display import NotebookProgress, ProgressDisplay, fit_progress
+from tests.corpora import TINY, reviews
+from tests.explain.models import make_explanation
+from tests.trained_model import predictor, trained
+
+
+class FakeDisplay:
+    """Stands in for IPython: keeps the HTML that a cell shows."""
+
+    def __init__(self) -> None:
+        self.shown: list[str] = []
+
+    def display(self, html: str, *, display_id: bool) -> "FakeDisplay":
+        assert display_id
+        self.update(html)
+        return self
+
+    def update(self, html: str) -> None:
+        self.shown.append(html)
+
+
+@pytest.fixture
+def notebook(monkeypatch: pytest.MonkeyPatch) -> FakeDisplay:
+    """Pretend to run in the kernel of a notebook."""
+    cell = FakeDisplay()
+    shell = SimpleNamespace(kernel=object())
+    ipython: Any = SimpleNamespace(get_ipython=lambda: shell)
+    monkeypatch.setitem(sys.modules, "IPython", ipython)
+    monkeypatch.setitem(
+        sys.modules,
+        "IPython.display",
+        SimpleNamespace(HTML=str, display=cell.display),
+    )
+    return cell
+
+
+def test_an_explanation_is_one_line_with_its_reasons() -> None:
+    explanation = predictor().explain("a wonderful\nfilm\x1b[31m " + "x" * 300)
+
+    line = repr(explanation)
+
+    assert line.startswith(f"Explanation({explanation.predicted} ")
+    assert "for: " in line
+    assert "\n" not in line
+    assert "\x1b" not in line
+    assert len(line) < 300
+
+
+def test_a_text_without_words_is_flagged() -> None:
+    explanation = predictor().explain(" ")
+
+    assert "the model knows none of its words" in repr(explanation)
+    assert "The model knows none of the words in this text." in notebook_html(explanation)
+    assert "knows none" not in notebook_html(predictor().explain("a film"))
+
+
+def test_the_html_of_an_explanation_starts_with_its_reasons_and_escapes_them() -> None:
+    explanation = make_explanation("<b>film</b> dull")
+
+    html = explanation._repr_html_()
+
+    assert html.index("for") < html.index("Hover over a word")
+    assert html.index("<details>") > html.index("Hover over a word")
+    assert "<b>film" not in html
+
+
+def test_models_are_shown_by_their_facts() -> None:
+    classifier = trained()
+
+    assert repr(classifier).startswith("TextClassifier, fitted (classes 2: neg, pos; texts 120; ")
+    assert "validation accuracy " in repr(classifier)
+    assert repr(predictor()).startswith("Predictor(classes 2: neg, pos; words ")
+    assert "neg, pos" in predictor()._repr_html_()
+    bundle = classifier._repr_mimebundle_()
+    assert bundle["text/plain"] == repr(classifier)
+    assert "<td" in bundle["text/html"]
+    assert repr(TextClassifier(epochs=3)) == "TextClassifier(epochs=3)"
+    assert "TextClassifier" in TextClassifier(epochs=3)._repr_mimebundle_()["text/plain"]
+
+
+def test_many_classes_are_shortened_and_labels_are_escaped() -> None:
+    assert class_names(list(range(12))).endswith("8, 9 and 2 more")
+    classes = np.array(["<script>", "b"])
+
+    html = replace(predictor(), classes_=classes)._repr_html_()
+
+    assert "<script>" not in html
+    assert "&lt;script&gt;" in html
+
+
+def test_fit_shows_a_progress_bar_in_a_notebook(notebook: FakeDisplay) -> None:
+    texts, labels = reviews(40)
+
+    TextClassifier(settings=TINY, device="cpu").fit(texts, labels)
+
+    assert any("<progress" in html and "epoch 1/2" in html for html in notebook.shown)
+    assert any("validation accuracy" in html for html in notebook.shown)
+    assert notebook.shown[-1] == ""
+
+
+def test_fit_is_silent_in_a_notebook_if_asked(notebook: FakeDisplay) -> None:
+    texts, labels = reviews(40)
+
+    TextClassifier(settings=TINY, device="cpu", verbose=False).fit(texts, labels)
+
+    assert notebook.shown == []
+
+
+def test_outside_a_notebook_verbose_decides(capsys: pytest.CaptureFixture[str]) -> None:
+    with fit_progress(None) as silent, fit_progress(False) as also_silent:
+        assert silent is also_silent is SILENT
+    with fit_progress(True) as progress:
+        assert isinstance(progress, ProgressDisplay)
+        progress.note("epoch 1/2")
+    assert "epoch 1/2" in capsys.readouterr().err
+
+
+def test_the_bar_of_a_notebook_advances_and_escapes(notebook: FakeDisplay) -> None:
+    with NotebookProgress() as progress:
+        progress.stage("<b>reading", 10)
+        progress.advance(4)
+        progress.note("done")
+
+    assert 'value="0" max="10"' in notebook.shown[1]
+    assert 'value="4" max="10"' in notebook.shown[-2]
+    assert all("<b>" not in html for html in notebook.shown)

@@ -28,7 +28,7 @@ LAYERS = (
     {"nn", "explain"},
     {"saved"},
     {"training", "runtime"},
-    {"classifier", "baselines", "views"},
+    {"classifier", "baselines", "drift", "views"},
     {"pipeline", "evaluation"},
     {"serve"},
     {"cli", "__main__"},

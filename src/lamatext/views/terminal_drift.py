@@ -1,0 +1,39 @@
+"""Drift in the terminal: shares of new texts next to those of the validation texts."""
+
+from rich.console import Console
+
+from lamatext.drift import Drift
+from lamatext.views.formatting import percent
+from lamatext.views.terminal_table import terminal_table
+
+MAX_LABELS = 20  # the labels whose share has changed most
+
+
+def show_drift(console: Console, drift: Drift) -> None:
+    """Print the drift to the terminal: a table of shares, followed by a verdict."""
+    by_change = sorted(drift.labels, key=lambda share: -abs(share.new - share.validation))
+    shown = [drift.unknown_words, drift.outliers, *by_change[:MAX_LABELS]]
+    rows = [
+        (
+            share.name if number < 2 else f"label {share.name}",
+            percent(share.validation),
+            percent(share.new),
+            f"{percent(share.low)} to {percent(share.high)}",
+            "changed" if share.has_changed else "",
+        )
+        for number, share in enumerate(shown)
+    ]
+    console.print(
+        f"{drift.texts:,} texts compared with the model's {drift.validation_texts:,} validation "
+        "texts\n"
+    )
+    columns = ("share of", "validation texts", "these texts", "95 % interval", "")
+    console.print(terminal_table(columns, rows))
+    if len(by_change) > MAX_LABELS:
+        console.print(f"({len(by_change) - MAX_LABELS} more labels, whose share changed less)")
+    changed = sum(share.has_changed for share in drift.shares)
+    console.print(
+        f"\n{changed} of {len(drift.shares)} shares have changed more than chance explains."
+        if changed
+        else "\nNo share has changed more than chance explains."
+    )

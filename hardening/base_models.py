@@ -8,14 +8,18 @@ runs in a process of its own, so that the process that loads the models never im
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from lamatext.data.read_options import Layout
 from lamatext.data.text_encoder import TextEncoder
 from lamatext.data.tokenizer import WordTokenizer
 from lamatext.data.vocabulary import Vocabulary
+from lamatext.label_thresholds import LabelThresholds
 from lamatext.ngrams.hashing import count_ngrams
 from lamatext.ngrams.model import NgramModel, NgramTable, ngram_specs
+from lamatext.outliers import STEPS
 from lamatext.saved.model_io import SavedModel, save_model
 from lamatext.settings import NgramSettings, Recipe
 
@@ -31,6 +35,7 @@ BASE_MODELS: dict[str, tuple[str, list[str], str, bool]] = {
     "bigru": ("bigru", ["x", "y"], "float32", False),
     "cnn": ("cnn", ["x", "y", "z"], "float16", False),
     "encoder": ("lama-encoder", ["x", "y"], "float32", False),
+    "several labels": ("avg", ["x", "y", "z"], "float32", True),
 }
 
 
@@ -65,8 +70,24 @@ def save_random_model(folder: Path, name: str) -> Path:
     text = recipe.text
     encoder = TextEncoder(WordTokenizer(), vocabulary, text.rare_words, None, 0)
     ngrams = random_ngram_model(recipe.ngrams, len(labels)) if has_ngrams else None
-    saved = SavedModel(recipe, labels, tensors, encoder, ngrams)
+    thresholds = None
+    if name == "several labels":
+        thresholds = LabelThresholds(np.full(len(labels), 0.5, np.float32))
+    facts = _facts(len(labels))
+    saved = SavedModel(recipe, labels, tensors, encoder, ngrams, thresholds, facts)
     return save_model(folder, saved, storage=recipe.storage)
+
+
+def _facts(classes: int) -> dict[str, Any]:
+    """Return the sections of a base model's config that prediction and commands read."""
+    evidence = np.linspace(-3, 3, STEPS + 1).tolist()
+    counts = {"texts": 90, "words": 900, "unknown_words": 9, "labels": [30] * classes}
+    rates = dict.fromkeys(("answered", "accuracy", "low", "high"), 0.9)
+    return {
+        "validation": {**counts, "evidence": evidence},
+        "unsure": {"threshold": 0.6, "target_accuracy": 0.9, "texts": 90, **rates},
+        "data": {"source": "reviews.csv", "layout": Layout().as_json()},
+    }
 
 
 def random_ngram_model(settings: NgramSettings, classes: int) -> NgramModel:

@@ -6,6 +6,7 @@ import random
 import tempfile
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +24,7 @@ from hardening.mutation import ByteSource
 from hardening.node_process import NodeError
 from lamatext.errors import ModelError
 from lamatext.runtime.predictor import Predictor
+from lamatext.saved.format import load_config, remembered_layout
 
 ROOT = Path(__file__).parents[1]
 FORMAT_1 = ROOT / "tests" / "fixtures" / "format-1"
@@ -53,22 +55,35 @@ def check_hostile_folder(data: bytes) -> None:
 def check_model(folder: Path) -> None:
     """Load a model folder, predict and explain; every number must be finite."""
     predictor = Predictor.load(folder)
-    probabilities = predictor.predict_proba(TEXTS)
-    if probabilities.shape != (len(TEXTS), len(predictor.classes_)):
-        raise FindingError(f"probabilities of another shape: {probabilities.shape}")
-    if not np.isfinite(probabilities).all():
-        raise FindingError("a probability is not finite")
-    if abs(probabilities.sum(axis=1) - 1).max() > 1e-3 or probabilities.min() < 0:
-        raise FindingError(f"probabilities that do not sum to 1: {probabilities}")
-    if not set(predictor.predict(TEXTS).tolist()) <= set(predictor.classes_.tolist()):
-        raise FindingError("a predicted label is not one of the model's labels")
+    remembered_layout(load_config(folder))
+    _check_probabilities(predictor)
     for text in TEXTS[:2]:
         explanation = predictor.explain(text)
-        if not np.isfinite(explanation.contributions).all():
-            raise FindingError("a contribution is not finite")
+        _check_finite("a contribution", explanation.contributions)
         json.loads(explanation.to_json())
-    if not np.isfinite(predictor.transform(TEXTS[:1])).all():
-        raise FindingError("an embedding is not finite")
+    _check_finite("an embedding", predictor.transform(TEXTS[:1]))
+    if predictor.validation is not None:
+        _check_finite("an outlier score", predictor.assess(TEXTS).outlier_scores)
+
+
+def _check_probabilities(predictor: Predictor) -> None:
+    probabilities, labels = predictor.predict_proba(TEXTS), predictor.predict(TEXTS).tolist()
+    if probabilities.shape != (len(TEXTS), len(predictor.classes_)):
+        raise FindingError(f"probabilities of another shape: {probabilities.shape}")
+    _check_finite("a probability", probabilities)
+    if probabilities.min() < 0 or probabilities.max() > 1 + 1e-3:
+        raise FindingError(f"probabilities out of range: {probabilities}")
+    if predictor.thresholds is not None:  # several labels
+        return
+    if abs(probabilities.sum(axis=1) - 1).max() > 1e-3:
+        raise FindingError(f"probabilities that do not sum to 1: {probabilities}")
+    if not set(labels) <= set(predictor.classes_.tolist()):
+        raise FindingError("a predicted label is not one of the model's labels")
+
+
+def _check_finite(name: str, values: NDArray[np.floating[Any]]) -> None:
+    if not np.isfinite(values).all():
+        raise FindingError(f"{name} is not finite")
 
 
 def check_web_model(data: bytes) -> None:
@@ -129,10 +144,11 @@ def base_folders() -> list[Files]:
 
 @cache
 def web_descriptions() -> dict[str, object]:
-    """Return the description that the web page gets of each base model."""
+    """Return the description that the web page gets of each base model with one label per text."""
     from lamatext.views.web_model import describe_model
 
-    return {name: describe_model(_base_root() / name) for name in base_files()}
+    one_label = [name for name in base_files() if name != "several labels"]
+    return {name: describe_model(_base_root() / name) for name in one_label}
 
 
 @cache

@@ -27,7 +27,7 @@ const calls = {
       characters: characterNgrams(words, characters).map(key) };
   },
   async explain({ description, model: weights, ngrams, text }) {
-    const model = new Model(description, bytes(weights), ngrams && bytes(ngrams));
+    const model = new Model(description, bytes(weights), ngrams === undefined ? null : bytes(ngrams));
     const { probabilities, contributions } = await model.explain(text, async () => {});
     return { probabilities, contributions };
   },

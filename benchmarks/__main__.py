@@ -37,6 +37,7 @@ COMMANDS = {
     "coverage": "coverage",
     "outliers": "outliers",
     "distillation": "distillation",
+    "score-intervals": "score_intervals",
     "ablation": "recipe_ablation",
     "extra-datasets": "extra_datasets",
     "tables": "leaderboard_tables",

@@ -113,7 +113,7 @@ def test_it_is_a_classifier_of_strings(fitted: TextClassifier) -> None:
 
 
 def test_a_second_fit_forgets_the_first() -> None:
-    colours = ["red red", "blue blue", "red", "blue"] * 8
+    colours = [f"{colour} {x}{y}" for x in "abcd" for y in "efgh" for colour in ("red", "blue")]
     fresh = tiny().fit(colours, ["r", "b"] * 16)
 
     refitted = tiny().fit(TEXTS, LABELS).fit(colours, ["r", "b"] * 16)

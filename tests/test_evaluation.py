@@ -1,3 +1,4 @@
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,13 @@ from lamatext.pipeline import split_dataset, train_and_score
 from lamatext.progress import SILENT
 from lamatext.recipes import resolve_recipe
 from tests.corpora import TINY, write_csv
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _test_sets_may_be_small() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("lamatext.pipeline.MIN_TEST_TEXTS", 1)
+        yield
 
 
 @pytest.fixture(scope="module")

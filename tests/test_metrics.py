@@ -9,9 +9,12 @@ from sklearn import metrics as theirs
 from lamatext.metrics import (
     BINS,
     Reliability,
+    accuracy_interval,
     accuracy_over_coverage,
     find_threshold,
+    macro_f1_interval,
     merge_small_bins,
+    per_class_scores,
     score,
     wilson_interval,
 )
@@ -162,3 +165,40 @@ def test_small_bins_are_merged_with_their_neighbours() -> None:
     assert merged.accuracy[0] == pytest.approx((8 + 75) / 120)
     assert merged.confidence[1] == pytest.approx((0.9 * 300 + 0.98 * 6) / 306)
     assert merge_small_bins(Reliability([0.9], [1.0], [3])) == Reliability([0.9], [1.0], [3])
+
+
+def test_the_interval_of_an_accuracy_is_wide_on_few_texts_and_never_a_point() -> None:
+    assert accuracy_interval(1.0, 4) == pytest.approx((0.510, 1.0), abs=1e-3)
+    low, high = accuracy_interval(0.9, 1000)
+    assert (low, high) == pytest.approx((0.880, 0.917), abs=1e-3)
+
+
+def test_the_interval_of_a_cross_validation_is_wider_most_of_all_upwards() -> None:
+    low, high = accuracy_interval(0.8, 500)
+
+    low_of_folds, high_of_folds = accuracy_interval(0.8, 500, folds=5)
+
+    assert low_of_folds < low
+    assert high_of_folds - high > low - low_of_folds
+
+
+@pytest.mark.parametrize("folds", [0, 5])
+def test_the_interval_of_macro_f1_covers_it_and_shrinks_with_more_texts(folds: int) -> None:
+    confusion = np.array([[40, 5, 0], [3, 30, 1], [0, 2, 4]])
+
+    small = macro_f1_interval(confusion, folds)
+    large = macro_f1_interval(confusion * 100, folds)
+
+    f1 = score_of(confusion)
+    assert small[0] < f1 < small[1]
+    assert large[0] < f1 < large[1]
+    assert large[1] - large[0] < (small[1] - small[0]) / 3
+
+
+def test_macro_f1_without_mistakes_has_an_interval() -> None:
+    assert macro_f1_interval(np.array([[2, 0], [0, 2]])) == accuracy_interval(1.0, 4)
+
+
+def score_of(confusion: NDArray[np.int64]) -> float:
+    classes = per_class_scores(range(len(confusion)), confusion)
+    return float(np.mean([scores.f1 for scores in classes]))

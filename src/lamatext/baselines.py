@@ -8,7 +8,7 @@ import pickle  # nosec B403 # only writes, to measure a size
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -71,6 +71,15 @@ class LeaderboardRow:
             seconds=seconds,
             micro_f1=several.micro_f1 if several else None,
             mean_average_precision=several.mean_average_precision if several else None,
+        )
+
+    def with_scores(self, scores: AnyScores) -> "LeaderboardRow":
+        """Return the leaderboard row with other scores, such as those of a cross-validation."""
+        return replace(
+            self,
+            accuracy=scores.accuracy,
+            macro_f1=scores.macro_f1,
+            calibration_error=scores.calibration_error,
         )
 
     def as_dict(self) -> dict[str, Any]:

@@ -14,6 +14,10 @@ BINS = 15  # of the reliability diagram and the calibration error
 MIN_ANSWERED = 5  # percent of the texts that a threshold must leave answered
 SIMULTANEOUS_Z = 3.02  # 95 % for 20 intervals together (Bonferroni); nearby thresholds correlate
 
+FOLD_VARIANCE = 1.25  # of the accuracy of a cross-validation, over that of independent texts
+ERROR_POWER = 0.35  # of the number of training texts with which the error falls
+RESAMPLES = 500  # of the confusion matrix, for the interval of macro-F1
+
 Floats = NDArray[np.float64]
 Numbers = NDArray[np.int64]  # class indices or counts
 
@@ -66,16 +70,22 @@ class Scores:
     confusion: list[list[int]]  # [true][predicted]
     reliability: Reliability
     coverage: list[CoveragePoint]  # from the highest threshold to 0
+    accuracy_interval: tuple[float, float]  # 95 % confidence interval
+    macro_f1_interval: tuple[float, float]
+    folds: int = 0  # of the cross-validation; 0 for a test set
 
     def as_dict(self) -> dict[str, object]:
         """Return all metrics as a JSON-compatible dictionary."""
         return asdict(self)
 
 
-def score(labels: Sequence[object], truth: Numbers, probabilities: Floats) -> Scores:
+def score(
+    labels: Sequence[object], truth: Numbers, probabilities: Floats, *, folds: int = 0
+) -> Scores:
     """Compute all classification metrics from true classes and predicted probabilities.
 
-    ``truth`` holds class indices (n,), ``probabilities`` is (n, C).
+    ``truth`` holds class indices (n,), ``probabilities`` is (n, C). ``folds`` is the number of
+    folds if the probabilities are from cross-validation.
     """
     predicted = probabilities.argmax(axis=1)
     confusion = confusion_matrix(truth, predicted, len(labels))
@@ -93,7 +103,60 @@ def score(labels: Sequence[object], truth: Numbers, probabilities: Floats) -> Sc
         confusion=confusion.tolist(),
         reliability=reliability,
         coverage=accuracy_over_coverage(probabilities.max(axis=1), predicted == truth),
+        accuracy_interval=accuracy_interval(float((predicted == truth).mean()), len(truth), folds),
+        macro_f1_interval=macro_f1_interval(confusion, folds),
+        folds=folds,
     )
+
+
+def accuracy_interval(accuracy: float, texts: int, folds: int = 0) -> tuple[float, float]:
+    """Compute the 95 % confidence interval of an accuracy on new texts, from a test set or folds.
+
+    For a test set it is the Wilson interval. The models of a cross-validation are trained on fewer
+    texts than the final model and on mostly the same ones: the interval is widened by the variance
+    between folds, and upwards by what more texts gain if the error falls with their number to the
+    power of 0.35, as is typical of text classifiers.
+    """
+    if not folds:
+        return wilson_interval(accuracy, texts)
+    gained = 1 - (1 - accuracy) * _remaining_error(folds)
+    low, _ = wilson_interval(accuracy, max(1, round(texts / FOLD_VARIANCE)))
+    _, high = wilson_interval(gained, max(1, round(texts / FOLD_VARIANCE)))
+    return low, high
+
+
+def macro_f1_interval(confusion: Numbers, folds: int = 0) -> tuple[float, float]:
+    """Compute the 95 % confidence interval of a macro-F1 by resampling the confusion matrix.
+
+    It is widened for cross-validation as the interval of the accuracy is. If no text is
+    misclassified, resampling shows no variance, and it is the Wilson interval.
+    """
+    true, predicted = np.nonzero(confusion)
+    counts, total = confusion[true, predicted], int(confusion.sum())
+    texts = max(1, round(total / FOLD_VARIANCE)) if folds else total
+    value, is_perfect = _macro_f1(true, predicted, counts), bool((true == predicted).all())
+    draws = np.random.default_rng(0).multinomial(texts, counts / total, RESAMPLES)
+    samples = [_macro_f1(true, predicted, draw) for draw in draws]
+    low, high = np.quantile(samples, (0.025, 0.975))
+    if folds:
+        high = 1 - (1 - high) * _remaining_error(folds)
+    if is_perfect:
+        low, high = wilson_interval(value, texts)
+    return float(min(low, value)), float(max(high, value))
+
+
+def _macro_f1(true: Numbers, predicted: Numbers, counts: Numbers) -> float:
+    """Compute the macro-F1 over the classes that occur, from the cells of a confusion matrix."""
+    classes = int(max(true.max(), predicted.max())) + 1
+    hits = np.bincount(true, counts * (true == predicted), classes)
+    texts = np.bincount(true, counts, classes)
+    f1 = 2 * hits / np.maximum(texts + np.bincount(predicted, counts, classes), 1)
+    return float(f1[texts > 0].mean())
+
+
+def _remaining_error(folds: int) -> float:
+    """Return the error of a model on all texts over that of a model of the cross-validation."""
+    return float((1 - 1 / folds) ** ERROR_POWER)
 
 
 def confusion_matrix(truth: Numbers, predicted: Numbers, classes: int) -> Numbers:

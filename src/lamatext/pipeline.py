@@ -8,9 +8,10 @@ train_and_score       train, save, score on the test set, train the baselines
 import tempfile
 import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain, product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,17 +25,18 @@ from lamatext.atomic_write import delete_stale_files
 from lamatext.baselines import BASELINES, LeaderboardRow, check_baselines, train_baseline
 from lamatext.data.cache import fingerprint
 from lamatext.data.dataset import Dataset, dataset_fingerprint, text_batches
+from lamatext.data.duplicates import group_rows
 from lamatext.data.label_variants import merge_label_variants
 from lamatext.data.labels import LabelEncoder, Targets
 from lamatext.data.probability_file import IdColumn, ProbabilityTable, match_probabilities
 from lamatext.data.read_options import ReadOptions
 from lamatext.data.readers.table import DEFAULTS, join_columns
 from lamatext.data.sources import has_test_split, load_dataset, open_table
-from lamatext.data.splits import hold_out
+from lamatext.data.splits import Rows, folds, hold_out
 from lamatext.data.summary import class_counts
 from lamatext.errors import ConfigError, DataError
 from lamatext.label_thresholds import ThresholdGoal
-from lamatext.metrics import score
+from lamatext.metrics import Floats, Scores, score
 from lamatext.multi_label_metrics import AnyScores, multi_label_score
 from lamatext.progress import SILENT, NamedProgress, Progress, track_progress
 from lamatext.runtime.predictor import Predictor
@@ -47,6 +49,9 @@ if TYPE_CHECKING:
 
 TEST_FRACTION = 0.1
 AVERAGE_EMBEDDING = "average embedding"
+MIN_TEST_TEXTS = 200  # fewer are replaced by cross-validation
+FOLDS = 5
+MIN_TEXTS = 10  # to train and score on
 MAX_EXAMPLES = 4  # test texts that the model card and the web page show
 EXAMPLE_CANDIDATES = 2000
 SHORTEST_EXAMPLE, LONGEST_EXAMPLES = 20, (240, 1000)  # characters: preferred and at most
@@ -61,7 +66,8 @@ class Splits:
 
     train: Dataset
     validation: Dataset | None
-    test: Dataset
+    test: Dataset  # with folds, all texts: each is scored by a model that was not trained on it
+    folds: tuple[tuple[Rows, Rows], ...] = ()  # of a cross-validation: training and test rows
     teacher: object = None  # from which the model learns; see ``TextClassifier``
     unlabelled: tuple[str, ...] = ()  # texts that the teacher labels
 
@@ -74,6 +80,7 @@ class TrainingResult:
     scores: AnyScores
     leaderboard: list[LeaderboardRow]  # our model first
     examples: list[dict[str, str]]  # test texts with their labels
+    folds: int = 0  # of the cross-validation; 0 with a test set
 
 
 # 1 · The output folder
@@ -178,7 +185,7 @@ def _settings_agree(requested: object, saved: object) -> bool:
 # 2 · The data
 
 
-def read_splits(
+def read_splits(  # noqa: PLR0913 - the sources and how to read them
     source: str,
     recipe: Recipe,
     *,
@@ -186,6 +193,7 @@ def read_splits(
     validation: str | None = None,
     options: ReadOptions = DEFAULTS,
     teacher: "TeacherOptions | None" = None,
+    progress: Progress = SILENT,
 ) -> Splits:
     """Read the data of a pipeline run and split it into training, validation and test sets.
 
@@ -196,6 +204,7 @@ def read_splits(
         validation: a separate source of validation data.
         options: columns, encoding and format; the other files are read like the first one.
         teacher: the teacher to learn from and further texts that it labels.
+        progress: receives the stages of the work.
     """
     train = load_dataset(source, replace(options, keep_unlabelled=teacher is not None))
     if options.merge_labels:
@@ -211,7 +220,9 @@ def read_splits(
     test_set = read(test) if test else None
     if test_set is None and has_test_split(source):
         test_set = read(source, split="test")
-    splits = split_dataset(train, read(validation) if validation else None, test_set, recipe)
+    validation_set = read(validation) if validation else None
+    progress.stage("looking for duplicates", len(train))
+    splits = split_dataset(train, validation_set, test_set, recipe, progress)
     if teacher is None:
         return splits
     unlabelled = [*train.unlabelled, *teacher.read_unlabelled(others)]
@@ -258,24 +269,63 @@ class TeacherOptions:
 
 
 def split_dataset(
-    train: Dataset, validation: Dataset | None, test: Dataset | None, recipe: Recipe
+    train: Dataset,
+    validation: Dataset | None,
+    test: Dataset | None,
+    recipe: Recipe,
+    progress: Progress = SILENT,
 ) -> Splits:
-    """Hold out test and validation sets from the pipeline's training data, unless given."""
+    """Hold out test and validation sets from the pipeline's training data, unless given.
+
+    Duplicates and texts of the same group are never in two of these sets. With times, the newest
+    texts are held out. If the test set would have fewer than ``MIN_TEST_TEXTS`` texts, the model is
+    trained on all texts, and scored by cross-validation.
+    """
     if not pc.any(pc.not_equal(pc.utf8_trim_whitespace(train.texts), "")).as_py():
         raise DataError(f"{train.source}: every text is empty. Choose another --text-column.")
     if test is not None:
         return Splits(train, validation, test)
-    labels = train.require_labels()
-    rows, test_rows = hold_out(labels, TEST_FRACTION, recipe.seed, source=train.source)
+    groups = group_rows(train.texts, train.group_values, progress)
+    is_small = round(len(train) * TEST_FRACTION) < MIN_TEST_TEXTS
+    if is_small and train.times is None and not train.is_multi_label:
+        return Splits(train, validation, train, _cross_validation_folds(train, recipe.seed, groups))
+    rows, test_rows = _hold_out(train, TEST_FRACTION, recipe.seed, groups)
     rest, test = train.take(rows), train.take(test_rows)
     if validation is not None:
         return Splits(rest, validation, test)
     fraction = recipe.training.validation_fraction / (1 - TEST_FRACTION)
     with warnings.catch_warnings():  # the first split has already warned
         warnings.filterwarnings("ignore", message=".* seen once", category=UserWarning)
-        labels = rest.require_labels()
-        rows, validation_rows = hold_out(labels, fraction, recipe.seed, source=train.source)
+        rows, validation_rows = _hold_out(rest, fraction, recipe.seed, groups[rows])
     return Splits(rest.take(rows), rest.take(validation_rows), test)
+
+
+def _cross_validation_folds(
+    dataset: Dataset, seed: int, groups: Rows
+) -> tuple[tuple[Rows, Rows], ...]:
+    """Return the training and test rows of each fold in which the pipeline scores little data."""
+    labels = dataset.require_labels()
+    all_folds = folds(labels, FOLDS, seed, groups) if len(dataset) >= MIN_TEXTS else ()
+    used = tuple((train, test) for train, test in all_folds if len(test))
+    if len(used) < 2:
+        raise DataError(
+            f"{dataset.source}: {len(dataset)} texts in {len(np.unique(groups))} groups of "
+            "different texts are too few to hold out any. Give more texts, or a separate file "
+            "with --test."
+        )
+    return used
+
+
+def _hold_out(dataset: Dataset, fraction: float, seed: int, groups: Rows) -> tuple[Rows, Rows]:
+    """Hold out a fraction of the pipeline's data; duplicates and groups stay together."""
+    return hold_out(
+        dataset.require_labels(),
+        fraction,
+        seed,
+        groups=groups,
+        times=dataset.times,
+        source=dataset.source,
+    )
 
 
 # 3 · Training, scoring, saving
@@ -305,6 +355,8 @@ def train_and_score(  # noqa: PLR0913 - data, recipe, and where and how to run
     classifier.save(folder, data=describe_splits(splits))
     progress.stage("scoring on the test set", len(splits.test))
     scores, speed = score_saved_model(folder, splits.test, progress)
+    if splits.folds:
+        scores = cross_validate(splits, partial(_fit_fold, recipe, splits, device), progress)
     leaderboard = [
         LeaderboardRow.from_scores(
             model_title(recipe), scores, size=folder_size(folder), speed=speed, seconds=seconds
@@ -322,7 +374,7 @@ def train_and_score(  # noqa: PLR0913 - data, recipe, and where and how to run
     for path in folder.glob(f".{CHECKPOINT}.*"):
         path.unlink(missing_ok=True)
     checkpoint.unlink(missing_ok=True)  # last: without a checkpoint the run counts as finished
-    return TrainingResult(folder, scores, leaderboard, examples)
+    return TrainingResult(folder, scores, leaderboard, examples, len(splits.folds))
 
 
 def fit_recipe(
@@ -395,6 +447,52 @@ def score_predictions(
     return multi_label_score(classes, truth > 0.5, probabilities, decided)
 
 
+# Trains on a dataset and returns the labels and the class probabilities of texts.
+FoldModel = Callable[[Dataset, Dataset, Progress], tuple[Sequence[object], Floats]]
+
+
+def cross_validate(splits: Splits, fit_fold: FoldModel, progress: Progress) -> Scores:
+    """Score a kind of model by cross-validation: each text by a model not trained on it.
+
+    Args:
+        splits: the folds of the pipeline's data.
+        fit_fold: trains a model on a training set and predicts a test set.
+        progress: receives a stage per fold.
+    """
+    data = splits.test
+    encoder = LabelEncoder.fit(data.require_labels())
+    truth = encoder.encode(data.require_labels())
+    probabilities = np.zeros((len(data), len(encoder.classes)))
+    is_scored = np.zeros(len(data), bool)
+    for number, (train, test) in enumerate(splits.folds, start=1):
+        progress.stage(f"cross-validation, fold {number} of {len(splits.folds)}")
+        labels, predicted = fit_fold(data.take(train), data.take(test), SILENT)
+        columns = encoder.encode([str(label) for label in labels])
+        probabilities[np.ix_(test, columns)] = predicted
+        is_scored[test] = True
+    return score(
+        encoder.classes, truth[is_scored], probabilities[is_scored], folds=len(splits.folds)
+    )
+
+
+def _fit_fold(
+    recipe: Recipe, splits: Splits, device: str, train: Dataset, test: Dataset, progress: Progress
+) -> tuple[Sequence[object], Floats]:
+    with warnings.catch_warnings():  # the whole data has already warned
+        warnings.simplefilter("ignore", UserWarning)
+        fold = replace(splits, train=train, test=test, folds=())
+        classifier = fit_recipe(recipe, fold, progress, device=device)
+    probabilities = classifier.predict_proba(test.texts.to_pylist())
+    return classifier.classes_.tolist(), probabilities.astype(np.float64)
+
+
+def _fit_baseline_fold(
+    name: str, train: Dataset, test: Dataset, _: Progress
+) -> tuple[Sequence[object], Floats]:
+    baseline = train_baseline(name, train)
+    return baseline.labels.classes, baseline.model.predict_proba(test.texts.to_pylist())
+
+
 def choose_examples(test: Dataset, count: int) -> list[dict[str, str]]:
     """Choose test texts for the model card and the web page, with their labels.
 
@@ -432,7 +530,8 @@ def describe_splits(splits: Splits) -> dict[str, Any]:
     facts: dict[str, Any] = {
         "source": splits.train.source,
         "training_texts": len(splits.train),
-        "test_texts": len(splits.test),
+        "test_texts": 0 if splits.folds else len(splits.test),
+        "folds": len(splits.folds),
         "layout": splits.train.layout.as_json(),
     }
     if splits.validation is not None:
@@ -454,7 +553,8 @@ def _lesson_fingerprint(splits: Splits) -> str:
 
 def _held_out_fingerprints(splits: Splits) -> dict[str, str]:
     """Return the fingerprints of the test set and, if there is one, of the validation set."""
-    held_out = {"test_fingerprint": splits.test, "validation_fingerprint": splits.validation}
+    test = None if splits.folds else splits.test
+    held_out = {"test_fingerprint": test, "validation_fingerprint": splits.validation}
     return {name: dataset_fingerprint(part) for name, part in held_out.items() if part is not None}
 
 
@@ -472,6 +572,8 @@ def _baseline_row(name: str, splits: Splits, recipe: Recipe, progress: Progress)
         training = recipe.training
         goal = ThresholdGoal(training.metric, training.min_precision)
         row = train_baseline(name, splits.train, splits.validation, goal).evaluate(splits.test)
+    if splits.folds and name != "avg":
+        row = row.with_scores(cross_validate(splits, partial(_fit_baseline_fold, name), progress))
     progress.note(f"baseline {title}: trained in {row.seconds:.1f} s")
     return row
 
@@ -490,6 +592,8 @@ def _average_embedding_row(splits: Splits, recipe: Recipe, progress: Progress) -
         classifier.save(folder)
         scores, speed = score_saved_model(Path(folder), splits.test)
         size = folder_size(Path(folder))
+    if splits.folds:
+        scores = cross_validate(splits, partial(_fit_fold, average, splits, "auto"), progress)
     return LeaderboardRow.from_scores(
         AVERAGE_EMBEDDING, scores, size=size, speed=speed, seconds=seconds
     )

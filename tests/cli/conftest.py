@@ -44,6 +44,12 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return classifier.save(model, metrics={"test": scores.as_dict()}, data={"source": "made up"})
 
 
+@pytest.fixture(autouse=True)
+def _test_sets_may_be_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hold out a test set of few texts instead of training a model per fold."""
+    monkeypatch.setattr("lamatext.pipeline.MIN_TEST_TEXTS", 1)
+
+
 @pytest.fixture
 def place(tmp_path: Path, saved: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Change to a folder with reviews.csv and a link to the model."""

@@ -249,7 +249,8 @@ def test_scores_as_json_can_be_read_by_programs(lamatext: Command) -> None:
 
 def test_labels_are_never_read_as_markup(lamatext: Command, place: Path) -> None:
     labels = ["[red]", "[/nope]", "a very long label " * 9]
-    lines = [f'"film {i % 3} {i}","{labels[i % 3]}"' for i in range(60)]
+    words = [f"{x}{y}" for x in "abcdefgh" for y in "ijklmnop"]
+    lines = [f'"film {"xyz"[i % 3]} {words[i]}","{labels[i % 3]}"' for i in range(60)]
     (place / "odd.csv").write_text("text,label\n" + "\n".join(lines) + "\n")
     train(lamatext, data="odd.csv")
 
@@ -261,7 +262,8 @@ def test_labels_are_never_read_as_markup(lamatext: Command, place: Path) -> None
 
 
 def test_many_classes_show_their_worst_confusions(lamatext: Command, place: Path) -> None:
-    lines = [f"film {i} {i % 25},c{i % 25}" for i in range(150)]
+    words = [f"{x}{y}" for x in "abcdefghijklm" for y in "nopqrstuvwxyz"]
+    lines = [f"film {words[i]} {words[i % 25]},c{i % 25}" for i in range(150)]
     (place / "many.csv").write_text("text,label\n" + "\n".join(lines) + "\n")
     train(lamatext, data="many.csv")
 

@@ -147,3 +147,35 @@ def test_nested_json_lines_are_read_by_dotted_path(lamatext: Command, place: Pat
 
     assert "texts from column 'ticket.body', labels from column 'meta.queue'" in answer.err
     assert lamatext("evaluate", "run", "a.jsonl").status == 0
+
+
+def split_rows(err: str) -> list[int]:
+    (line,) = [line for line in err.splitlines() if "training texts, " in line]
+    return [int(word) for word in line.replace(",", "").split() if word.isdigit()]
+
+
+def test_groups_stay_together_and_evaluate_finds_the_held_out_texts(
+    lamatext: Command, place: Path
+) -> None:
+    table = tickets() | {"Kunde": [f"customer {n // 6}" for n in range(60)]}
+    write_tickets(place / "tickets.csv", table)
+    command = ("train", "tickets.csv", *TRAIN, "--label-column", "Art", "--group-column", "Kunde")
+
+    trained = lamatext(*command)
+    scored = lamatext("evaluate", "run", "tickets.csv")
+
+    assert trained.status == 0, trained.err
+    assert all(part % 6 == 0 for part in split_rows(trained.err))
+    assert scored.status == 0, scored.err
+    assert "test texts are duplicates" not in trained.err
+
+
+def test_a_time_column_must_hold_times(lamatext: Command, place: Path) -> None:
+    write_tickets(place / "tickets.csv", tickets() | {"Wann": ["2026-01-02", "soon"] * 30})
+
+    answer = lamatext(
+        "train", "tickets.csv", *TRAIN, "--label-column", "Art", "--time-column", "Wann"
+    )
+
+    assert answer.status == 2
+    assert "column 'Wann' holds 'soon', expected times" in answer.err

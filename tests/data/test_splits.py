@@ -145,3 +145,73 @@ def test_every_label_of_a_list_is_in_training(seed: int) -> None:
     train, _ = stratified_split(pa.array(lists), (0.5, 0.5), seed=seed)
 
     assert {label for row in train for label in lists[row]} == {"a", "b", "c", "tied"}
+
+
+GROUPS = np.random.default_rng(0).integers(0, 300, 1000)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_group_is_in_one_part_only(seed: int) -> None:
+    parts = stratified_split(LABELS, SHARES, seed, GROUPS)
+
+    owners = [set(GROUPS[part].tolist()) for part in parts]
+    assert not owners[0] & owners[1]
+    assert not owners[0] & owners[2]
+    assert not owners[1] & owners[2]
+    assert sorted(np.concatenate(parts).tolist()) == list(range(1000))
+    for part, share in zip(parts, SHARES, strict=True):
+        assert abs(len(part) - 1000 * share) < 40
+
+
+def test_groups_of_one_row_change_nothing() -> None:
+    for part, same in zip(
+        stratified_split(LABELS, SHARES, 3, np.arange(1000)),
+        stratified_split(LABELS, SHARES, 3),
+        strict=True,
+    ):
+        np.testing.assert_array_equal(part, same)
+
+
+def test_a_group_with_most_rows_stays_in_training() -> None:
+    groups = np.where(np.arange(1000) < 600, -1, np.arange(1000))
+
+    for seed in range(10):
+        _, held_out = hold_out(LABELS, 0.1, seed, groups=groups)
+        assert (groups[held_out] >= 0).all()
+        assert 50 < len(held_out) < 150
+
+
+def test_five_large_groups_can_be_split_and_one_cannot() -> None:
+    rows, held_out = hold_out(LABELS, 0.1, 0, groups=np.arange(1000) % 5)
+
+    assert (len(rows), len(held_out)) == (800, 200)
+    with (
+        pytest.warns(UserWarning, match="seen once, or in one group of texts"),
+        pytest.raises(DataError, match=r"1000 texts in 1 groups of texts .* too few to hold out"),
+    ):
+        hold_out(LABELS, 0.1, 0, groups=np.zeros(1000, np.int64))
+
+
+def test_folds_keep_groups_together() -> None:
+    for train, held in folds(LABELS, 4, 0, GROUPS):
+        assert not set(GROUPS[train]) & set(GROUPS[held])
+        assert abs(len(held) - 250) < 40
+
+
+def test_the_newest_rows_are_held_out() -> None:
+    times = np.random.default_rng(1).permutation(1000).astype(float)
+
+    rows, held_out = hold_out(LABELS, 0.1, 0, times=times)
+
+    assert len(held_out) == 100
+    assert times[held_out].min() > times[rows].max()
+
+
+def test_a_group_is_as_old_as_its_oldest_row() -> None:
+    times = np.arange(1000.0)
+    groups = np.arange(1000)
+    groups[999] = 0
+
+    rows, _ = hold_out(LABELS, 0.1, 0, times=times, groups=groups)
+
+    assert 999 in rows

@@ -27,7 +27,7 @@ def test_a_summary_counts_what_matters() -> None:
     assert summary.mean_words == 8 / 5
     assert summary.empty == 2
     assert summary.duplicates == 1
-    assert (summary.test_rows, summary.in_both) == (4, 2)
+    assert (summary.test_rows, summary.in_both) == (4, 3)
 
 
 def test_a_summary_without_test_set_has_no_overlap() -> None:

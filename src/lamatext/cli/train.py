@@ -52,6 +52,20 @@ def run(  # noqa: PLR0913 - one argument per option of the command
     separator: options.Separator = None,
     max_record: options.MaxRecord = options.DEFAULT_MAX_RECORD,
     max_bad_rows: options.MaxBadRows = options.BAD_ROWS_DEFAULT,
+    group_column: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Keep all texts with the same value in this column, such as a customer or a "
+            "thread, in one part when splitting.",
+        ),
+    ] = None,
+    time_column: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", help="Test on the newest texts by this column of dates or times."
+        ),
+    ] = None,
     merge_labels: Annotated[
         bool,
         typer.Option(
@@ -213,6 +227,8 @@ def run(  # noqa: PLR0913 - one argument per option of the command
         encoding=encoding,
         separator=separator,
         merge_labels=merge_labels,
+        group_column=group_column,
+        time_column=time_column,
     )
     baseline_names = [name for name in baselines.split(",") if name and name != "none"]
     check_baselines(baseline_names)
@@ -231,11 +247,14 @@ def run(  # noqa: PLR0913 - one argument per option of the command
             validation=validation,
             options=reading,
             teacher=_teacher_options(teacher, unlabelled, id_column),
+            progress=progress,
         )
         if resume and is_finished(out, settings, splits):
             progress.note(f"{out}: the run is already finished; nothing to do.")
             return
-        show_dataset(splits.train, splits.validation, splits.test, progress)
+        show_dataset(
+            splits.train, splits.validation, splits.test, progress, folds=len(splits.folds)
+        )
         progress.section("Training")
         result = train_and_score(
             splits,
@@ -260,7 +279,9 @@ def run(  # noqa: PLR0913 - one argument per option of the command
             max_bad_rows=reading.max_bad_rows,
         )
         pages = [page for page in (html, report) if page]
-        _print_next(out, test or data, output.reading_options(again), pages)
+        # stdin cannot be read again, and all texts of little data are training texts
+        test_data = None if (test or data) == "-" or splits.folds else test or data
+        _print_next(out, test_data, output.reading_options(again), pages)
 
 
 def _teacher_options(
@@ -287,15 +308,14 @@ def _default_recipe(teacher: str | None) -> str | None:
     return "student" if is_encoder_name(teacher) else None
 
 
-def _print_next(out: Path, test: str, reading: list[str], pages: list[Path]) -> None:
+def _print_next(out: Path, test: str | None, reading: list[str], pages: list[Path]) -> None:
     """Print the HTML pages that ``lamatext train`` has written and the suggested next commands."""
     for page in pages:
         output.message(f"Written to {page}: open it in a browser.")
-    evaluate = output.command("evaluate", out, test, *reading)
     output.next_steps(
         output.command("predict", out, "--text", "…"),
         output.command("explain", out, "--text", "…"),
-        *([] if test == "-" else [evaluate]),  # stdin cannot be read again
+        *([] if test is None else [output.command("evaluate", out, test, *reading)]),
     )
 
 
@@ -318,7 +338,7 @@ def _show_result(result: "TrainingResult", *, quiet: bool) -> None:
     console = output.out()
     if not quiet:
         output.section("Result")
-    show_leaderboard(console, result.leaderboard, result.scores.texts)
+    show_leaderboard(console, result.leaderboard, result.scores.texts, result.folds)
     show_examples(console, Predictor.load(result.folder), result.examples[:SHOWN_EXAMPLES])
     console.print()
     console.print(one_line(f"Saved to {result.folder}"), markup=False)
@@ -343,7 +363,8 @@ def _write_pages(
             result.folder,
             splits.test,
             train=splits.train,
-            description=f"{len(splits.test):,} texts that it was not trained on",
+            description=f"{len(splits.test):,} texts that it was "
+            + ("TRAINED ON: the scores mean little" if splits.folds else "not trained on"),
             progress=progress,
         )
         write_report(findings, report)

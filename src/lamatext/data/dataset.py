@@ -22,6 +22,8 @@ class Dataset:
     layout: Layout = Layout()  # noqa: RUF009 - frozen, too
     notes: tuple[str, ...] = ()  # what was assumed and which rows were skipped in reading
     unlabelled: tuple[str, ...] = ()  # texts of rows without a label, if they were asked for
+    group_values: pa.ChunkedArray | None = None  # string; rows with the same one stay together
+    times: NDArray[np.float64] | None = None  # seconds, to hold out the newest rows
 
     def __len__(self) -> int:
         return len(self.texts)
@@ -41,8 +43,13 @@ class Dataset:
 
     def take(self, rows: NDArray[np.int64]) -> "Dataset":
         """Return a new dataset with only the given rows, in the given order."""
-        labels = None if self.labels is None else _take_rows(self.labels, rows)
-        return replace(self, texts=_take_rows(self.texts, rows), labels=labels)
+        return replace(
+            self,
+            texts=_take_rows(self.texts, rows),
+            labels=None if self.labels is None else _take_rows(self.labels, rows),
+            group_values=None if self.group_values is None else _take_rows(self.group_values, rows),
+            times=None if self.times is None else self.times[rows],
+        )
 
     def with_labels(self, labels: pa.ChunkedArray) -> "Dataset":
         """Return a copy of the dataset with another label column."""
@@ -70,6 +77,8 @@ class Dataset:
         return replace(
             self,
             texts=pa.chunked_array([*self.texts.chunks, *other.texts.chunks], self.texts.type),
+            group_values=None,
+            times=None,
             labels=pa.chunked_array([*first.chunks, *second.chunks], first.type),
         )
 

@@ -22,6 +22,8 @@ class Layout:
     quote: str = '"'  # of a CSV file; empty if its fields are not quoted
     header: bool = True  # whether the first row of a CSV file has the column names
     merge_labels: bool = False  # whether labels that differ only in case or spaces are one label
+    group_column: str | None = None
+    time_column: str | None = None
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> "Layout":

@@ -1,4 +1,4 @@
-"""Stratified splits and cross-validation folds: row indices drawn at random by a seed."""
+"""Stratified splits, splits by time and cross-validation folds: row indices drawn by a seed."""
 
 import warnings
 from collections.abc import Iterator, Sequence
@@ -25,62 +25,109 @@ class Split:
 
 
 def stratified_split(
-    labels: LabelColumn, fractions: Sequence[float], seed: int
+    labels: LabelColumn, fractions: Sequence[float], seed: int, groups: Rows | None = None
 ) -> tuple[Rows, ...]:
     """Split the rows at random into parts with the same class proportions.
 
     Each part gets its fraction of each label to within a row or two. The first part is the training
     part: every label has a row there, and labels that occur once stay there, with a UserWarning.
-    A row with several labels counts for the rarest of them.
+    A row with several labels counts for the rarest of them. The rows of a group stay together: a
+    group counts for its most frequent label, and a group that is too large for another part stays
+    in training.
 
     Args:
         labels: one label per row, or a list of labels per row.
         fractions: the size of each part, training first; they sum to 1.
         seed: fixes the rows of each part.
+        groups: the group of each row, any number; None puts each row in a group of its own.
 
     Returns:
         The row indices of each part in ascending order.
     """
     if not fractions or min(fractions) <= 0 or abs(sum(fractions) - 1) > 1e-6:
         raise DataError(f"fractions {tuple(fractions)} must be above 0 and sum to 1.")
-    strata = _strata(labels)
-    codes, rng = strata.codes, np.random.default_rng(seed)
-    is_single = _single_labels(strata)
-    rows = _shuffled_by_label(codes, rng)
-    pool, parts = rows[~is_single[codes[rows]]], []
+    strata, rng = _strata(labels), np.random.default_rng(seed)
+    units = _group_units(strata, groups)
+    is_single = _single_labels(strata, units)
+    order = _shuffled_by_label(units, rng)
+    pool, parts = order[~is_single[units.codes[order]]], []
     for last in range(len(fractions) - 1, 0, -1):
-        count = round(len(pool) * fractions[last] / sum(fractions[: last + 1]))
-        picked = _evenly_spaced(len(pool), count, rng)
-        parts.append(pool[picked])
+        picked = _pick(pool, units.sizes, fractions[last] / sum(fractions[: last + 1]), rng)
+        parts.append(units.rows_of(pool[picked]))
         pool = pool[~picked]
-    train = np.concatenate([pool, rows[is_single[codes[rows]]]])
-    train, held_out = _complete_training(train, parts[::-1], strata)
+    train = units.rows_of(np.concatenate([pool, order[is_single[units.codes[order]]]]))
+    train, held_out = _complete_training(train, parts[::-1], strata, units)
     return tuple(np.sort(part) for part in (train, *held_out))
 
 
+def newest_split(
+    labels: LabelColumn,
+    fraction: float,
+    times: NDArray[np.float64],
+    groups: Rows | None = None,
+) -> tuple[Rows, Rows]:
+    """Split off the newest rows; return the older and the newest rows.
+
+    A group is as old as its oldest row. The newest rows of a label that the older ones lack are
+    moved to them.
+    """
+    strata = _strata(labels)
+    units = _group_units(strata, groups)
+    oldest = np.full(len(units.sizes), np.inf)
+    np.minimum.at(oldest, units.unit_of_row, times)
+    order = np.argsort(oldest, kind="stable")
+    is_newest = np.cumsum(units.sizes[order][::-1])[::-1] <= max(1, round(len(times) * fraction))
+    newest = units.rows_of(order[is_newest])
+    rest = np.setdiff1d(np.arange(len(times)), newest)
+    train, (held_out,) = _complete_training(rest, [newest], strata, units)
+    return np.sort(train), np.sort(held_out)
+
+
 def hold_out(
-    labels: LabelColumn, fraction: float, seed: int, *, source: str = "the data"
+    labels: LabelColumn,
+    fraction: float,
+    seed: int,
+    *,
+    groups: Rows | None = None,
+    times: NDArray[np.float64] | None = None,
+    source: str = "the data",
 ) -> tuple[Rows, Rows]:
     """Split off a stratified part of the rows; return the remaining and the held-out rows.
+
+    Args:
+        labels: as for ``stratified_split``.
+        fraction: the share of rows to hold out.
+        seed: fixes the rows.
+        groups: the group of each row, which stays together.
+        times: hold out the newest rows instead of random ones.
+        source: the name of the data, for messages.
 
     Raises:
         DataError: if there are too few texts to hold any out.
     """
-    rows, held_out = stratified_split(labels, (1 - fraction, fraction), seed)
+    if times is not None:
+        rows, held_out = newest_split(labels, fraction, times, groups)
+    else:
+        rows, held_out = stratified_split(labels, (1 - fraction, fraction), seed, groups)
     if not len(held_out):
+        many = "" if groups is None or len(np.unique(groups)) == len(rows) else (
+            f" in {len(np.unique(groups)):,} groups of texts that stay together"
+        )  # fmt: skip
         raise DataError(
-            f"{source}: {len(rows)} texts are too few to hold out {fraction:.0%} of them. "
+            f"{source}: {len(rows)} texts{many} are too few to hold out {fraction:.0%} of them. "
             "Give more texts, or a separate file with --test or --validation."
         )
     return rows, held_out
 
 
-def hold_out_validation(labels: LabelColumn, fraction: float, seed: int) -> Split:
+def hold_out_validation(
+    labels: LabelColumn, fraction: float, seed: int, groups: Rows | None = None
+) -> Split:
     """Split the rows into a training set and a stratified validation set.
 
     With too few texts, the training set is the validation set too, with a UserWarning.
     """
-    rows, held_out = stratified_split(labels, (1 - fraction, fraction), seed)
+    rows, held_out = stratified_split(labels, (1 - fraction, fraction), seed, groups)
     if not len(held_out):
         warnings.warn(
             f"{len(rows)} texts are too few to hold out a validation set: "
@@ -91,22 +138,73 @@ def hold_out_validation(labels: LabelColumn, fraction: float, seed: int) -> Spli
     return Split(rows, held_out)
 
 
-def folds(labels: LabelColumn, k: int, seed: int) -> Iterator[tuple[Rows, Rows]]:
+def folds(
+    labels: LabelColumn, k: int, seed: int, groups: Rows | None = None
+) -> Iterator[tuple[Rows, Rows]]:
     """Yield the training rows and the held-out rows of each cross-validation fold.
 
-    Every row is held out once, except labels that occur once: these are always training rows.
+    Every row is held out once, except labels that occur once: these are always training rows. The
+    rows of a group are held out together.
     """
     if k < 2:
         raise DataError(f"folds ({k}) must be at least 2.")
-    strata = _strata(labels)
-    codes, rng = strata.codes, np.random.default_rng(seed)
-    is_single = _single_labels(strata)
-    rows = _shuffled_by_label(codes, rng)
-    fold_of_row = np.full(len(codes), -1)
-    dealt = rows[~is_single[codes[rows]]]
-    fold_of_row[dealt] = np.arange(len(dealt)) % k
+    strata, rng = _strata(labels), np.random.default_rng(seed)
+    units = _group_units(strata, groups)
+    is_single = _single_labels(strata, units)
+    order = _shuffled_by_label(units, rng)
+    fold_of_unit = np.full(len(units.sizes), -1)
+    dealt = order[~is_single[units.codes[order]]]
+    fold_of_unit[dealt] = np.arange(len(dealt)) % k
+    fold_of_row = fold_of_unit[units.unit_of_row]
     for fold in range(k):
         yield np.flatnonzero(fold_of_row != fold), np.flatnonzero(fold_of_row == fold)
+
+
+class _Units(NamedTuple):
+    """Units of a split: groups of rows that stay together, in the order of their first rows."""
+
+    unit_of_row: Rows  # (n,)
+    sizes: Rows  # number of rows of each unit
+    codes: ClassIndices  # stratum of each unit
+
+    def rows_of(self, units: Rows) -> Rows:
+        """Return the rows of some units of a split."""
+        if len(self.sizes) == len(self.unit_of_row):
+            return units  # each row is a unit
+        return np.flatnonzero(np.isin(self.unit_of_row, units))
+
+
+def _group_units(strata: "_Strata", groups: Rows | None) -> _Units:
+    """Group the rows of a split into units, each in its most frequent stratum."""
+    rows = len(strata.codes)
+    if groups is None:
+        return _Units(np.arange(rows), np.ones(rows, np.int64), strata.codes)
+    _, first, inverse = np.unique(groups, return_index=True, return_inverse=True)
+    rank = np.argsort(np.argsort(first))  # units in the order of their first rows
+    unit_of_row = rank[inverse]
+    sizes = np.bincount(unit_of_row)
+    strata_count = len(strata.names) + 1
+    pairs, counts = np.unique(unit_of_row * strata_count + strata.codes, return_counts=True)
+    codes = np.empty(len(sizes), np.int64)
+    pairs = pairs[np.argsort(counts, kind="stable")]
+    codes[pairs // strata_count] = pairs % strata_count  # later assignments win
+    return _Units(unit_of_row, sizes, codes)
+
+
+def _pick(pool: Rows, sizes: Rows, fraction: float, rng: np.random.Generator) -> NDArray[np.bool_]:
+    """Select units for a part of a split that gets this fraction of the rows in the pool."""
+    weights = sizes[pool]
+    target = weights.sum() * fraction
+    if len(pool) == weights.sum():
+        return _evenly_spaced(len(pool), round(len(pool) * fraction), rng)
+    fits = weights <= max(2 * target, weights.min(initial=0))
+    fits &= 2 * weights <= weights.sum()
+    candidates = np.flatnonzero(fits)
+    picked = np.zeros(len(pool), bool)
+    if len(candidates):
+        count = max(1, round(len(candidates) * target / weights[candidates].sum()))
+        picked[candidates[_evenly_spaced(len(candidates), count, rng)]] = True
+    return picked
 
 
 class _Strata(NamedTuple):
@@ -148,23 +246,30 @@ def _codes(column: pa.Array | pa.ChunkedArray) -> tuple[ClassIndices, list[str]]
     return encoded.indices.to_numpy().astype(np.int64), distinct
 
 
-def _single_labels(strata: _Strata) -> NDArray[np.bool_]:
-    """Return which strata have a single row, with a warning for labels that occur once."""
-    single = [strata.names[code] for code in np.flatnonzero(np.bincount(strata.labels) == 1)]
+def _single_labels(strata: _Strata, units: _Units) -> NDArray[np.bool_]:
+    """Return which strata have a single unit, with a warning for labels that occur once."""
+    pairs = strata.labels * len(units.sizes) + units.unit_of_row[strata.label_rows]
+    counts = np.bincount(np.unique(pairs) // len(units.sizes), minlength=len(strata.names))
+    is_once = counts == 1
+    single = [strata.names[code] for code in np.flatnonzero(is_once)]
     if single:
+        grouped = (
+            "" if len(units.sizes) == len(units.unit_of_row) else ", or in one group of texts,"
+        )
         warnings.warn(
-            f"{len(single)} label(s) seen once stay in training and are not scored: "
+            f"{len(single)} label(s) seen once{grouped} stay in training and are not scored: "
             f"{', '.join(single[:5])}{', ...' if len(single) > 5 else ''}.",
             stacklevel=3,
         )
-    is_single: NDArray[np.bool_] = np.bincount(strata.codes, minlength=len(strata.names) + 1) == 1
+    is_single: NDArray[np.bool_] = np.bincount(units.codes, minlength=len(strata.names) + 1) == 1
     return is_single
 
 
-def _shuffled_by_label(codes: ClassIndices, rng: np.random.Generator) -> Rows:
-    shuffled = rng.permutation(len(codes))
-    rows: Rows = shuffled[np.argsort(codes[shuffled], kind="stable")]
-    return rows
+def _shuffled_by_label(units: _Units, rng: np.random.Generator) -> Rows:
+    """Return the units of a split in random order, sorted by label and size."""
+    shuffled = rng.permutation(len(units.codes))
+    order: Rows = shuffled[np.lexsort((units.sizes[shuffled], units.codes[shuffled]))]
+    return order
 
 
 def _evenly_spaced(size: int, count: int, rng: np.random.Generator) -> NDArray[np.bool_]:
@@ -179,11 +284,11 @@ def _evenly_spaced(size: int, count: int, rng: np.random.Generator) -> NDArray[n
 
 
 def _complete_training(
-    train: Rows, held_out: list[Rows], strata: _Strata
+    train: Rows, held_out: list[Rows], strata: _Strata, units: _Units
 ) -> tuple[Rows, list[Rows]]:
     """Ensure that every label occurs in the training part of a split.
 
-    For a label that does not, one of its held-out rows is moved there.
+    For a label that does not, one of its held-out rows is moved there, with its group.
     """
     in_training = np.isin(strata.label_rows, train)
     present = np.bincount(strata.labels[in_training], minlength=len(strata.names))
@@ -194,7 +299,8 @@ def _complete_training(
         for i, part in enumerate(held_out):
             at = np.flatnonzero(np.isin(part, candidates))
             if len(at):
-                train = np.append(train, part[at[0]])
-                held_out[i] = np.delete(part, at[0])
+                moved = units.unit_of_row[part] == units.unit_of_row[part[at[0]]]
+                train = np.append(train, part[moved])
+                held_out[i] = part[~moved]
                 break
     return train, held_out

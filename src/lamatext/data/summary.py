@@ -8,6 +8,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from lamatext.data.dataset import Dataset, text_batches
+from lamatext.data.duplicates import count_shared
 from lamatext.data.labels import list_items
 
 PERCENTILES = (5, 50, 95, 99, 100)
@@ -27,7 +28,7 @@ class Summary:
     empty: int  # texts of whitespace only
     duplicates: int  # exact copies of an earlier text
     test_rows: int | None = None
-    in_both: int | None = None  # test texts that are also training texts
+    in_both: int | None = None  # test texts with a duplicate or near-duplicate in training
     labels_per_text: dict[int, int] | None = None  # number of labels: texts; None for one each
 
 
@@ -46,7 +47,7 @@ def summarize_dataset(train: Dataset, test: Dataset | None = None) -> Summary:
         empty=int((words == 0).sum()),
         duplicates=len(hashes) - len(distinct),
         test_rows=None if test is None else len(test),
-        in_both=None if test is None else int(np.isin(_hashes(test.texts), distinct).sum()),
+        in_both=None if test is None else count_shared(train.texts, test.texts),
         labels_per_text=_labels_per_text(train) if train.is_multi_label else None,
     )
 

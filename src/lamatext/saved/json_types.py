@@ -39,6 +39,10 @@ COUNT = _JsonType(
     "a whole number of at least 0", lambda v: _is_number(v) and isinstance(v, int) and v >= 0
 )
 STRING = _JsonType("a string", lambda v: isinstance(v, str))
+INTERVAL = _JsonType(
+    "a list of two numbers from 0 to 1",
+    lambda v: isinstance(v, list) and len(v) == 2 and all(map(FRACTION.matches, v)),
+)
 OBJECT = _JsonType("an object", lambda v: isinstance(v, dict))
 TIME = _JsonType("a time such as 2026-11-16T03:00:00Z", _is_time)
 STRINGS = _JsonType(
@@ -56,6 +60,7 @@ _DATA: _Fields = {
     "training_texts": COUNT,
     "validation_texts": COUNT,
     "test_texts": COUNT,
+    "folds": COUNT,
 }
 _LAYOUT: _Fields = {
     "text_columns": STRINGS,
@@ -67,6 +72,8 @@ _LAYOUT: _Fields = {
     "quote": STRING,
     "header": BOOL,
     "merge_labels": BOOL,
+    "group_column": STRING_OR_NULL,
+    "time_column": STRING_OR_NULL,
 }
 _TRAINING: _Fields = {"best_epoch": NUMBER, "validation_accuracy": NUMBER}
 _TEST: _Fields = {
@@ -74,6 +81,9 @@ _TEST: _Fields = {
     "macro_f1": NUMBER,
     "calibration_error": NUMBER,
     "texts": COUNT,
+    "accuracy_interval": INTERVAL,
+    "macro_f1_interval": INTERVAL,
+    "folds": COUNT,
 }
 _VALIDATION: _Fields = {"texts": COUNT, "words": COUNT, "unknown_words": COUNT}
 _UNSURE: _Fields = {

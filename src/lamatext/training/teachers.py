@@ -24,6 +24,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from lamatext.data.cache import Arrays, cached, fingerprint
 from lamatext.data.dataset import Dataset
+from lamatext.data.duplicates import group_rows
 from lamatext.data.labels import LabelEncoder
 from lamatext.data.probability_file import ProbabilityTable
 from lamatext.data.splits import hold_out_validation
@@ -98,7 +99,8 @@ def teacher_data(
     rows = np.arange(len(train))
     if validation is None:
         fraction = recipe.training.validation_fraction
-        split = hold_out_validation(train.require_labels(), fraction, recipe.seed)
+        groups = group_rows(train.texts)
+        split = hold_out_validation(train.require_labels(), fraction, recipe.seed, groups)
         train, validation, rows = train.take(split.train), train.take(split.validation), split.train
     return TeacherData(train, validation, unlabelled, classes, rows)
 

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from lamatext.data.cache import fingerprint
 from lamatext.data.dataset import Dataset
+from lamatext.data.duplicates import group_rows
 from lamatext.data.labels import ClassIndices, Label, LabelEncoder, Targets
 from lamatext.data.splits import Split, folds, hold_out_validation
 from lamatext.data.text_encoder import Encoder, TextEncoder
@@ -484,7 +485,8 @@ def _join(
     labels = encoder.encode_targets(train.require_labels(), source=train.source)
     if validation is None:
         fraction = recipe.training.validation_fraction
-        split = hold_out_validation(train.require_labels(), fraction, recipe.seed)
+        groups = group_rows(train.texts)
+        split = hold_out_validation(train.require_labels(), fraction, recipe.seed, groups)
         return train.texts, labels, split
     texts = train.concatenate(validation).texts
     more = encoder.encode_targets(validation.require_labels(), source=validation.source)

@@ -11,16 +11,30 @@ from lamatext.views.formatting import percent
 
 
 def show_dataset(
-    train: Dataset, validation: Dataset | None, test: Dataset, progress: Progress
+    train: Dataset,
+    validation: Dataset | None,
+    test: Dataset,
+    progress: Progress,
+    *,
+    folds: int = 0,
 ) -> None:
-    """Print a dataset summary to the terminal: columns, split sizes and statistics."""
+    """Print a dataset summary to the terminal: columns, split sizes and statistics.
+
+    With cross-validation in ``folds``, the test texts are the training texts.
+    """
     progress.section("Data")
     show_reading(train, progress)
     for line in label_hints(train):
         progress.note(line)
     validating = "" if validation is None else f", {len(validation):,} validation texts"
-    progress.note(f"{len(train):,} training texts{validating}, {len(test):,} test texts")
-    for line in summary_lines(summarize_dataset(train, test)):
+    testing = "" if folds else f", {len(test):,} test texts"
+    progress.note(f"{len(train):,} training texts{validating}{testing}")
+    if folds:
+        progress.note(
+            f"too few texts to hold some out for testing: the scores are from {folds}-fold "
+            "cross-validation, and the saved model is trained on all texts"
+        )
+    for line in summary_lines(summarize_dataset(train, None if folds else test)):
         progress.note(line)
 
 
@@ -76,7 +90,8 @@ def summary_lines(summary: Summary) -> list[str]:
     problems = {
         "empty texts": summary.empty,
         "exact duplicates": summary.duplicates,
-        f"of {summary.test_rows or 0:,} test texts are also in training": summary.in_both or 0,
+        f"of {summary.test_rows or 0:,} test texts are duplicates or near-duplicates of training "
+        "texts": summary.in_both or 0,
     }
     found = [f"{count:,} {problem}" for problem, count in problems.items() if count]
     return [*lines, ", ".join(found) or "no empty texts, duplicates or test texts in training"]

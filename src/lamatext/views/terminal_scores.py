@@ -12,6 +12,7 @@ from lamatext.metrics import (
     CoveragePoint,
     Reliability,
     Scores,
+    accuracy_interval,
     merge_small_bins,
     wilson_interval,
 )
@@ -42,7 +43,9 @@ def show_scores(console: Console, scores: AnyScores, texts_per_second: float) ->
         _show_multi_label_scores(console, scores, texts_per_second)
         return
     console.print(
-        f"accuracy {percent(scores.accuracy)}, macro-F1 {scores.macro_f1:.3f}, "
+        f"accuracy {percent(scores.accuracy)} (95 % interval "
+        f"{_percentages(scores.accuracy_interval)}), macro-F1 {scores.macro_f1:.3f} "
+        f"({scores.macro_f1_interval[0]:.3f}–{scores.macro_f1_interval[1]:.3f}), "
         f"calibration error {percent(scores.calibration_error)}, log loss {scores.log_loss:.3f}\n"
         f"{scores.texts:,} texts, {texts_per_second:,.0f} texts/s\n"
     )
@@ -134,21 +137,27 @@ def show_examples(
             console.print(Padding(Text(line), (0, 0, 0, 2)))
 
 
-def show_leaderboard(console: Console, rows: Sequence["LeaderboardRow"], texts: int) -> None:
+def show_leaderboard(
+    console: Console, rows: Sequence["LeaderboardRow"], texts: int, folds: int = 0
+) -> None:
     """Print the scores of the model and its baselines to the terminal, most accurate first.
 
     Args:
         console: the terminal.
         rows: the model's row, then those of the baselines.
         texts: number of test texts.
+        folds: number of folds if the scores are from cross-validation.
     """
-    metrics = MULTI_LABEL_COLUMNS if rows[0].micro_f1 is not None else COLUMNS
-    columns = ("model", *metrics, "size", "texts/s", "training")
+    is_multi_label = rows[0].micro_f1 is not None
+    metrics = MULTI_LABEL_COLUMNS if is_multi_label else COLUMNS
+    interval = () if is_multi_label else ("95 % interval",)
+    columns = ("model", *metrics, *interval, "size", "texts/s", "training")
     first = next(iter(metrics.values()))
     cells = [
         (
             row.model,
             *(_score(name, getattr(row, name)) for name in metrics.values()),
+            *(_percentages(accuracy_interval(row.accuracy, texts, folds)) for _ in interval),
             file_size(row.bytes),
             f"{row.texts_per_second:,.0f}",
             f"{row.seconds:,.{0 if row.seconds >= 10 else 1}f} s",
@@ -156,11 +165,17 @@ def show_leaderboard(console: Console, rows: Sequence["LeaderboardRow"], texts: 
         for row in sorted(rows, key=lambda row: -getattr(row, first))
     ]
     console.print(terminal_table(columns, cells))
+    if folds:
+        console.print(f"Scores of {folds}-fold cross-validation on {texts:,} texts.", markup=False)
     console.print(_leaderboard_summary(rows, texts), markup=False)
 
 
 def _score(name: str, value: float) -> str:
     return percent(value) if name == "accuracy" else f"{value:.3f}"
+
+
+def _percentages(interval: tuple[float, float]) -> str:
+    return f"{100 * interval[0]:.1f}–{100 * interval[1]:.1f} %"
 
 
 def _leaderboard_summary(rows: Sequence["LeaderboardRow"], texts: int) -> str:

@@ -22,6 +22,7 @@ from lamatext.data.read_options import JOINT, MAX_RECORD, Layout, ReadOptions
 from lamatext.data.readers.input_files import record_too_long
 from lamatext.data.readers.label_columns import LABEL_LISTS, LabelColumns, join_label_batches
 from lamatext.data.readers.read_log import ReadLog
+from lamatext.data.time_column import parse_times
 from lamatext.errors import DataError
 
 DEFAULTS = ReadOptions()
@@ -80,6 +81,7 @@ class Table:
         have several labels if the label column holds lists, if ``options.label_separator`` splits
         it, or if there is one 0/1 column per label.
         """
+        options = self._with_remembered_split(options)
         texts, labels = choose_by_name(self.columns, options, self.name)
         extra = [column for column in (options.group_column, options.time_column) if column]
         if texts and labels:
@@ -97,6 +99,19 @@ class Table:
         unlabelled: list[str] | None = [] if options.keep_unlabelled else None
         dataset = _usable_rows(batches, layout, self.log, source, unlabelled)
         return replace(dataset, unlabelled=tuple(unlabelled or ()))
+
+    def _with_remembered_split(self, options: ReadOptions) -> ReadOptions:
+        """Add the group and time columns that a model remembers if the table has them."""
+        remembered = options.remembered
+        if remembered is None or options.group_column or options.time_column:
+            return options
+        has = self.columns.count
+        group, time = remembered.group_column, remembered.time_column
+        return replace(
+            options,
+            group_column=group if group and has(group) else None,
+            time_column=time if time and has(time) else None,
+        )
 
     def _no_rows(self) -> pa.RecordBatch:
         return next(iter(replace(self, batches=lambda _: iter(())).all_batches()))
@@ -125,6 +140,8 @@ class Table:
             quote=log.quote,
             header=log.header,
             merge_labels=options.merge_labels or remembered.merge_labels,
+            group_column=options.group_column,
+            time_column=options.time_column,
         )
 
 
@@ -189,30 +206,19 @@ def _usable_rows(
     The texts of rows without a label are added to ``unlabelled``, unless it is None.
     """
     label_columns = LabelColumns(layout.label_columns, layout.label_separator)
-    advice = (
-        f" in column {_quoted(layout.label_columns)}. Fill it in, leave the row out, or let a "
-        "--teacher label such rows."
-    )
     texts: list[pa.Array] = []
     labels: list[pa.Array] = []
+    extra: dict[str, list[pa.Array]] = {}  # values of the group and time columns
     rows = 0
     for batch in batches:
         values = _text_values(batch.rows, layout.text_columns, log.name)
-        is_good = np.ones(len(values), bool)
-        missing = {"no label": label_columns.missing(batch.rows)}
-        if unlabelled is not None:
-            is_unlabelled = missing.pop("no label")
-            unlabelled += values.filter(pa.array(is_unlabelled & ~_is_blank(values))).to_pylist()
-            is_good &= ~is_unlabelled
-        if not log.is_strict:
-            missing["no text"] = _is_blank(values)
-        for fault, is_missing in missing.items():
-            for row in np.flatnonzero(is_missing & is_good).tolist():
-                log.skip_row(int(batch.lines[row]), fault, advice)
-            is_good &= ~is_missing
+        is_good = _check_rows(batch, values, layout, log, unlabelled)
         kept = pa.array(is_good)
         texts.append(values.filter(kept))
         labels.append(label_columns.read(batch.rows.filter(kept), log.name, rows))
+        for column in filter(None, (layout.group_column, layout.time_column)):
+            strings = pc.fill_null(batch.rows.column(column).filter(kept), "")
+            extra.setdefault(column, []).append(strings)
         rows += len(values)
     used = sum(map(len, texts))
     if not used and log.has_only("no text"):
@@ -226,7 +232,42 @@ def _usable_rows(
         source=source,
         layout=layout,
         notes=(*log.notes, *log.bad_row_lines()),
+        group_values=_column(extra, layout.group_column),
+        times=parse_times(_column(extra, layout.time_column), layout.time_column, log.name),
     )
+
+
+def _check_rows(
+    batch: _Batch, texts: pa.Array, layout: Layout, log: ReadLog, unlabelled: list[str] | None
+) -> NDArray[np.bool_]:
+    """Return which rows of a table batch can be used, and log the others.
+
+    The texts of rows without a label are added to ``unlabelled``, unless it is None.
+    """
+    label_columns = LabelColumns(layout.label_columns, layout.label_separator)
+    advice = (
+        f" in column {_quoted(layout.label_columns)}. Fill it in, leave the row out, or let a "
+        "--teacher label such rows."
+    )
+    is_good = np.ones(len(texts), bool)
+    missing = {"no label": label_columns.missing(batch.rows)}
+    if unlabelled is not None:
+        is_unlabelled = missing.pop("no label")
+        unlabelled += texts.filter(pa.array(is_unlabelled & ~_is_blank(texts))).to_pylist()
+        is_good &= ~is_unlabelled
+    if not log.is_strict:
+        missing["no text"] = _is_blank(texts)
+    if layout.time_column is not None:
+        missing["no time"] = _is_blank(batch.rows.column(layout.time_column))
+    for fault, is_missing in missing.items():
+        for row in np.flatnonzero(is_missing & is_good).tolist():
+            log.skip_row(int(batch.lines[row]), fault, advice if fault == "no label" else ".")
+        is_good &= ~is_missing
+    return is_good
+
+
+def _column(columns: dict[str, list[pa.Array]], name: str | None) -> pa.ChunkedArray | None:
+    return None if name is None else pa.chunked_array(columns[name], pa.string())
 
 
 def _text_values(batch: pa.RecordBatch, columns: Sequence[str], name: str) -> pa.Array:

@@ -1,0 +1,82 @@
+"""Little data is scored by cross-validation, with an interval, and the output says so."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Command
+from tests.cli.test_commands import SMALL
+from tests.cli.test_next_commands import next_commands
+from tests.corpora import write_csv
+
+TRAIN = ("--out", "run", *SMALL)
+
+
+@pytest.fixture(autouse=True)
+def _small_test_sets_are_replaced(
+    monkeypatch: pytest.MonkeyPatch, _test_sets_may_be_small: None
+) -> None:
+    monkeypatch.setattr("lamatext.pipeline.MIN_TEST_TEXTS", 200)
+
+
+def test_forty_rows_are_scored_by_cross_validation_with_an_interval(
+    lamatext: Command, place: Path
+) -> None:
+    write_csv(place / "few.csv", 40)
+
+    answer = lamatext("train", "few.csv", *TRAIN, "--baselines", "tfidf,avg")
+
+    assert answer.status == 0, answer.err
+    assert "the scores are from 5-fold cross-validation" in answer.err
+    assert "Scores of 5-fold cross-validation on 40 texts." in answer.out
+    assert "95 % interval" in answer.out
+    test = json.loads((place / "run" / "metrics.json").read_text())["test"]
+    assert (test["texts"], test["folds"]) == (40, 5)
+    low, high = test["accuracy_interval"]
+    assert low < test["accuracy"] <= high
+    assert high - low > 0.05
+    config = json.loads((place / "run" / "config.json").read_text())
+    assert (config["data"]["training_texts"], config["data"]["test_texts"]) == (40, 0)
+
+
+def test_no_command_scores_the_model_on_its_training_texts(lamatext: Command, place: Path) -> None:
+    write_csv(place / "few.csv", 40)
+
+    commands = next_commands(lamatext("train", "few.csv", *TRAIN))
+    scored = lamatext("evaluate", "run", "few.csv")
+
+    assert [command[1] for command in commands] == ["predict", "explain"]
+    assert "TRAINED ON: the scores mean little" in scored.err
+
+
+def test_a_given_test_file_is_used_however_small(lamatext: Command, place: Path) -> None:
+    write_csv(place / "few.csv", 40)
+    write_csv(place / "test.csv", 8, seed=1)
+
+    answer = lamatext("train", "few.csv", *TRAIN, "--test", "test.csv", "--json")
+
+    scores = json.loads(answer.out)
+    assert (scores["texts"], scores["folds"]) == (8, 0)
+    assert scores["accuracy_interval"][0] < 0.9
+
+
+def test_a_finished_cross_validation_is_recognized_by_resume(
+    lamatext: Command, place: Path
+) -> None:
+    write_csv(place / "few.csv", 40)
+    lamatext("train", "few.csv", *TRAIN)
+
+    answer = lamatext("train", "few.csv", *TRAIN, "--resume")
+
+    assert "the run is already finished" in answer.err
+
+
+def test_nine_texts_are_too_few(lamatext: Command, place: Path) -> None:
+    write_csv(place / "few.csv", 9)
+
+    answer = lamatext("train", "few.csv", *TRAIN)
+
+    assert answer.status == 2
+    assert "few.csv: 9 texts" in answer.err
+    assert "too few to hold out" in answer.err

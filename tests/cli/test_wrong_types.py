@@ -110,4 +110,4 @@ def test_complete_metrics_are_accepted(copy: Path, lamatext: Command) -> None:
     answer = lamatext("info", "copy")
 
     assert answer.status == 0
-    assert "accuracy: 0.9" in answer.out
+    assert "accuracy: 90.0 %" in answer.out

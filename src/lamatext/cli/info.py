@@ -2,8 +2,11 @@
 
 import json
 
+from rich.padding import Padding
+from rich.text import Text
+
 from lamatext.cli import options, output
-from lamatext.views.formatting import one_line
+from lamatext.views.formatting import one_line, percent
 from lamatext.views.terminal_table import terminal_table
 
 NAME = "info"
@@ -38,7 +41,8 @@ def run(
     for title, facts in _facts(config, metrics).items():
         console.print(f"\n{title}", markup=False)
         for key, value in facts.items():
-            console.print(one_line(f"  {key.replace('_', ' ')}: {value}"), markup=False)
+            line = one_line(f"{key.replace('_', ' ')}: {_rounded(key, value)}")
+            console.print(Padding(Text(line), (0, 0, 0, 2)))
     if not quiet:
         output.next_steps(
             output.command("predict", model, "--text", "…"),
@@ -51,12 +55,25 @@ def _facts(config: dict[str, object], metrics: dict[str, object]) -> dict[str, d
     for key in ("data", "training", "unsure", "versions"):
         section = config.get(key)
         if isinstance(section, dict):
-            facts[key] = section
+            facts[key] = {
+                name: value for name, value in section.items() if not name.endswith("fingerprint")
+            }
     test = metrics.get("test")
     if isinstance(test, dict):
         facts["test scores"] = {
-            name: round(test[name], 4)
+            name: test[name]
             for name in ("accuracy", "macro_f1", "calibration_error")
             if name in test
         }
     return facts
+
+
+def _rounded(name: str, value: object) -> str:
+    """Format a fact about a saved model for people; ``--json`` has all digits."""
+    if isinstance(value, dict):
+        return ", ".join(f"{key} {_rounded(key, one)}" for key, one in value.items())
+    if isinstance(value, float) and ("accuracy" in name or "error" in name):
+        return percent(value)
+    if isinstance(value, float):
+        return f"{value:.3g}" if value < 100 else f"{value:,.0f}"
+    return f"{value:,}" if isinstance(value, int) else str(value)

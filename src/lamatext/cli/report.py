@@ -34,7 +34,7 @@ def run(  # noqa: PLR0913 - one argument per option of the command
     """Write a self-contained HTML report on a model's scores, mistakes and explanations."""
     from lamatext.evaluation import load_evaluation_data
     from lamatext.saved.format import load_config
-    from lamatext.views.formatting import one_line
+    from lamatext.views.formatting import one_line, percent
     from lamatext.views.report.collect import collect_findings
     from lamatext.views.report.report_page import write_report
     from lamatext.views.terminal_dataset import show_reading
@@ -65,7 +65,9 @@ def run(  # noqa: PLR0913 - one argument per option of the command
         )
         write_report(findings, out, title=title)
     console = output.out()
-    console.print(f"accuracy {findings.scores.accuracy:.4f} on {findings.scores.texts:,} texts")
+    console.print(
+        f"accuracy {percent(findings.scores.accuracy)} on {findings.scores.texts:,} texts"
+    )
     console.print(findings.faithfulness.verdict(), markup=False)
     console.print(one_line(f"Written to {out}: open it in a browser."), markup=False)
     if not quiet:

@@ -42,7 +42,7 @@ def run(
         console.print(f"\n{title}", markup=False)
         for key, value in facts.items():
             line = one_line(f"{key.replace('_', ' ')}: {_rounded(key, value)}")
-            console.print(Padding(Text(line), (0, 0, 0, 2)))
+            console.print(Padding(Text(line), (0, 0, 0, 2), expand=False))
     if not quiet:
         output.next_steps(
             output.command("predict", model, "--text", "…"),

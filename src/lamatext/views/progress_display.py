@@ -91,7 +91,7 @@ class ProgressDisplay(Progress):
         """Print a line of text to stderr, above the terminal's progress bar."""
         line = Text(one_line(text))
         if self._console.is_terminal:
-            self._console.print(Padding(line, (0, 0, 0, len(self._margin))))
+            self._console.print(Padding(line, (0, 0, 0, len(self._margin)), expand=False))
         else:
             self._console.print(Text(self._margin) + line, soft_wrap=True)
 

@@ -75,7 +75,7 @@ def show_explanation(
     ]
     if shaded and any(explanation.words):
         strength = contribution_strength(explanation, column)
-        blocks.append(Padding(_shaded_text(explanation, strength, FOR), (1, 0, 0, 2)))
+        blocks.append(Padding(_shaded_text(explanation, strength, FOR), (1, 0, 0, 2), expand=False))
     if heads:
         blocks += _attention(explanation, column, shaded=shaded)
     for block in blocks:
@@ -150,12 +150,12 @@ def _attention(explanation: Explanation, column: int, *, shaded: bool) -> Iterat
         return
     yield _heading(f"Attention, mean of {plural(len(weights), 'head')}")
     mean = _shaded_text(explanation, pooled / attention_scale(pooled), ATTENTION)
-    yield Padding(mean if shaded else _most_attended(explanation, pooled), (0, 2))
+    yield Padding(mean if shaded else _most_attended(explanation, pooled), (0, 2), expand=False)
     yield _heading("Each head")
     grid = Table.grid(padding=(0, 2))
     for j, head in enumerate(weights, start=1):
         grid.add_row(Text(str(j)), _most_attended(explanation, head))
-    yield Padding(grid, (0, 2))
+    yield Padding(grid, (0, 2), expand=False)
 
 
 def _heading(title: str) -> Text:

@@ -134,7 +134,7 @@ def show_examples(
     for example in examples:
         explanation = predictor.explain(example["text"])
         for line in example_lines(explanation, example["label"]):
-            console.print(Padding(Text(line), (0, 0, 0, 2)))
+            console.print(Padding(Text(line), (0, 0, 0, 2), expand=False))
 
 
 def show_leaderboard(

@@ -88,7 +88,7 @@ export class Panel {
   /** Offer example texts to click. */
   showExamples(examples) {
     const buttons = examples.map(({ text }) => element("button", { type: "button", title: text, textContent: text }));
-    this.find(".examples").replaceChildren(...(buttons.length ? ["Try one: ", ...buttons] : []));
+    this.find(".examples").replaceChildren(...(buttons.length ? [element("span", { textContent: "Examples from the test texts:" }), ...buttons] : []));
     this.find(".examples").hidden = !buttons.length;
   }
 

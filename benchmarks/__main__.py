@@ -40,6 +40,7 @@ COMMANDS = {
     "score-intervals": "score_intervals",
     "ablation": "recipe_ablation",
     "extra-datasets": "extra_datasets",
+    "small-data": "small_data",
     "tables": "leaderboard_tables",
     "growth": "growth",
 }

@@ -1,0 +1,283 @@
+"""``python -m benchmarks small-data``: few texts, rare classes, wrong labels and unspaced scripts.
+
+The default recipe is trained on stratified subsamples, and both parts together are compared with
+its own n-gram model alone (accuracy), with the truth (calibration error) and with TF-IDF baselines.
+It is scored on the test part; ``--validation`` scores on held-out training texts instead.
+"""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from functools import partial
+from statistics import mean
+from typing import Annotated, Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import typer
+from numpy.typing import NDArray
+
+from benchmarks.accuracy_jobs import (
+    RECORDS,
+    AccuracyJob,
+    Device,
+    Folder,
+    Force,
+    Seeds,
+    Workers,
+    device_name,
+    run_accuracy_jobs,
+    split_names,
+)
+from lamatext.classifier import TextClassifier
+from lamatext.data.dataset import Dataset
+from lamatext.data.labels import LabelEncoder
+from lamatext.data.splits import stratified_split
+from lamatext.data.text_encoder import TextEncoder
+from lamatext.metrics import BINS
+from lamatext.recipes import resolve_recipe
+from paper.markdown import MISSING, markdown_table
+from paper.official_datasets import load_paper_dataset
+from paper.records import Record, Records
+
+EXPERIMENT = "small_data"
+VALIDATION_EXPERIMENT = "small_data_validation"
+SIZES = ("50", "100", "200", "500", "1000", "2000", "all")
+SIB = tuple(f"sib-{code}" for code in ("eng", "deu", "rus", "arb", "hin", "tha", "zho", "jpn"))
+CELLS = {
+    **dict.fromkeys(("imdb", "r8", "clothing", "news", "mr"), SIZES),
+    "clinc150": SIZES[3:],
+    **dict.fromkeys(SIB, (*SIZES[:4], "all")),
+}
+IMBALANCED, BALANCED, FLIPPED = "1:50", "1:50 balanced", "20 % flipped"
+SPECIAL = {"mr": (IMBALANCED, BALANCED, FLIPPED), "imdb": (IMBALANCED, BALANCED), "r8": (FLIPPED,)}
+ALL_DATASETS = ",".join(CELLS)
+MAX_HELD_OUT = 2000
+Indices = NDArray[np.int64]
+
+
+class Parts(NamedTuple):
+    """Training texts of one draw and the texts that score it."""
+
+    train: Dataset
+    test: Dataset
+
+
+def draw_parts(job: AccuracyJob, *, validation: bool) -> Parts:
+    """Draw the training texts of a small-data job; the scored texts are the same in every draw."""
+    train = load_paper_dataset(job.dataset)
+    if job.dataset in SIB:
+        train = train.concatenate(load_paper_dataset(job.dataset, "valid"))
+    if validation:
+        labels = train.require_labels()
+        share = min(0.2, MAX_HELD_OUT / len(train))
+        rest, held_out = stratified_split(labels, (1 - share, share), 7)
+        train, test = train.take(rest), train.take(held_out)
+    else:
+        test = load_paper_dataset(job.dataset, "test")
+    assert job.seed is not None
+    if job.model.isdigit() and int(job.model) < len(train):
+        share = int(job.model) / len(train)
+        rows, _ = stratified_split(train.require_labels(), (share, 1 - share), job.seed)
+        train = train.take(rows)
+    if job.model in (IMBALANCED, BALANCED):
+        train = train.take(imbalanced_rows(train, job.seed))
+    if job.model == FLIPPED:
+        train, test = flip_labels(train, job.seed), flip_labels(test, job.seed + 1000)
+    return Parts(train, test)
+
+
+def imbalanced_rows(train: Dataset, seed: int) -> Indices:
+    """Return the rows of one class and a fiftieth as many of the other, drawn at random."""
+    labels = np.array(train.require_labels().to_pylist())
+    common, rare = (np.flatnonzero(labels == name) for name in np.unique(labels))
+    kept = np.random.default_rng(seed).permutation(rare)[: len(common) // 50]
+    return np.sort(np.concatenate([common, kept]))
+
+
+def flip_labels(dataset: Dataset, seed: int) -> Dataset:
+    """Replace a fifth of the labels, drawn at random, by one of the other labels."""
+    labels = np.array(dataset.require_labels().to_pylist())
+    names, codes = np.unique(labels, return_inverse=True)
+    draw = np.random.default_rng(seed)
+    wrong = draw.random(len(codes)) < 0.2
+    codes[wrong] = (codes[wrong] + draw.integers(1, len(names), wrong.sum())) % len(names)
+    flipped = pa.chunked_array([names[codes].tolist()], pa.string())
+    return Dataset(dataset.texts, flipped, dataset.source)
+
+
+def measure_job(job: AccuracyJob, device: str, *, validation: bool = False) -> list[Record]:
+    """Train one draw of the small-data benchmark and return the records of its scores."""
+    parts = draw_parts(job, validation=validation)
+    values: dict[str, object] = {"seed": job.seed}
+    if job.model == BALANCED:
+        values["training.class_weight"] = "balanced"
+    recipe = resolve_recipe(recipe="default", values=values)
+    classifier = TextClassifier.of_recipe(recipe, device=device)
+    classifier.fit(parts.train.texts, parts.train.labels)
+    scores = score_classifier(classifier, parts.test)
+    if job.model == FLIPPED:  # accuracy on the true labels, calibration on the flipped ones
+        clean = draw_parts(AccuracyJob(job.dataset, "all", job.seed), validation=validation).test
+        scores |= {"accuracy": score_classifier(classifier, clean)["accuracy"]}
+        parts = Parts(parts.train, clean)
+    if not job.model.isdigit():
+        scores |= score_baselines(parts, job)
+    name = VALIDATION_EXPERIMENT if validation else EXPERIMENT
+    return [
+        Record(
+            name, job.dataset_name, job.model, metric, value, job.seed, device=device_name(device)
+        ).with_provenance()
+        for metric, value in scores.items()
+    ]
+
+
+def score_classifier(classifier: TextClassifier, test: Dataset) -> dict[str, float | list[float]]:
+    """Score both parts of a classifier together and its n-grams alone on test texts."""
+    encoder = classifier.encoder_
+    assert isinstance(encoder, TextEncoder)
+    assert classifier.ngrams_ is not None
+    labels = LabelEncoder(tuple(classifier.classes_.tolist()))
+    truth = labels.encode(test.require_labels(), source=test.source)
+    texts = test.texts.to_pylist()
+    probabilities = classifier.predict_proba(texts).astype(np.float64)
+    ngrams = classifier.ngrams_.logits([encoder.tokenizer.words(text) for text in texts])
+    predicted = probabilities.argmax(axis=1)
+    scores: dict[str, float | list[float]] = {
+        "accuracy": float((predicted == truth).mean()),
+        "ngrams_accuracy": float((ngrams.argmax(axis=1) == truth).mean()),
+        "network_factor": float(classifier.facts_["training"]["scales"]["network"]),
+        "reliability": reliability_sums(truth, probabilities),
+    }
+    if probabilities.shape[1] == 2:
+        recalls = [(predicted[truth == c] == c).mean() for c in (0, 1)]
+        scores["balanced_accuracy"] = float(np.mean(recalls))
+        scores["auc"] = area_under_roc(truth, probabilities[:, 1])
+    return scores
+
+
+def score_baselines(parts: Parts, job: AccuracyJob) -> dict[str, float | list[float]]:
+    """Score the TF-IDF baselines that a small-data job is compared with."""
+    encoder = LabelEncoder.fit(parts.train.require_labels())
+    labels = encoder.encode(parts.train.require_labels())
+    truth = encoder.encode(parts.test.require_labels(), source=parts.test.source)
+    scores: dict[str, float | list[float]] = {}
+    for name, pipeline in _baselines(job).items():
+        pipeline.fit(parts.train.texts.to_pylist(), labels)
+        texts = parts.test.texts.to_pylist()
+        scores[f"{name} accuracy"] = float((pipeline.predict(texts) == truth).mean())
+        if len(encoder.classes) == 2 and hasattr(pipeline, "decision_function"):
+            scores[f"{name} auc"] = area_under_roc(truth, pipeline.decision_function(texts))
+    return scores
+
+
+def _baselines(job: AccuracyJob) -> dict[str, Any]:
+    """Return the untrained baselines of a job: on all sib texts, and of the special draws."""
+    from sklearn.feature_extraction.text import TfidfVectorizer
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline, make_union
+    from sklearn.svm import LinearSVC
+
+    def tfidf(longest: int, analyzer: str = "word", shortest: int = 1) -> Any:
+        lengths = (shortest, longest)
+        return TfidfVectorizer(analyzer=analyzer, ngram_range=lengths, sublinear_tf=True, min_df=2)
+
+    if job.dataset in SIB:
+        is_first = job.model == "all" and job.seed == 0  # every draw has the same texts
+        return {"characters": make_pipeline(tfidf(4, "char"), LinearSVC())} if is_first else {}
+    svc = {"words": make_pipeline(tfidf(2), LinearSVC())}
+    if job.model != FLIPPED:
+        return svc if job.model == IMBALANCED else {}
+    both = make_union(tfidf(2), tfidf(5, "char_wb", 2))
+    return svc | {
+        "words, logistic": make_pipeline(tfidf(2), LogisticRegression(C=10, max_iter=1000)),
+        "words, logistic, C=1": make_pipeline(tfidf(2), LogisticRegression(max_iter=1000)),
+        "words and characters": make_pipeline(both, LinearSVC(C=0.5)),
+    }
+
+
+def area_under_roc(truth: Indices, scores: NDArray[np.float64]) -> float:
+    """Return the area under the ROC curve of scores for class 1; ties count half."""
+    from scipy.stats import rankdata
+
+    positive = truth == 1
+    ranks, count = rankdata(scores)[positive].sum(), int(positive.sum())
+    return float((ranks - count * (count + 1) / 2) / (count * (len(truth) - count)))
+
+
+def reliability_sums(truth: Indices, probabilities: NDArray[np.float64]) -> list[float]:
+    """Return the number of texts, and the sums of confidence and hits, in each confidence bin."""
+    confidence = probabilities.max(axis=1)
+    correct = probabilities.argmax(axis=1) == truth
+    bins = np.minimum((confidence * BINS).astype(int), BINS - 1)
+    sums = [np.bincount(bins, values, BINS) for values in (np.ones(len(bins)), confidence, correct)]
+    return [round(float(value), 4) for value in np.concatenate(sums)]
+
+
+def pooled_calibration_error(sums: Sequence[Sequence[float]]) -> float:
+    """Return the expected calibration error of several draws with their predictions pooled."""
+    texts, confidence, correct = np.sum(sums, axis=0).reshape(3, BINS)
+    return float(np.abs(confidence - correct).sum() / texts.sum())
+
+
+Values = dict[tuple[str, str, str], list[Record]]  # by data set, size and metric
+
+
+def read_values(records: Records, experiment: str = EXPERIMENT) -> Values:
+    """Return the small-data records by data set (the sib sets together), size and metric."""
+    values: Values = defaultdict(list)
+    for record in records.of(experiment):
+        dataset = "sib" if record.dataset in SIB else record.dataset
+        values[dataset, record.model, record.metric].append(record)
+    return values
+
+
+def small_data_table(records: Records, experiment: str = EXPERIMENT) -> str:
+    """Format accuracy, its difference from the n-grams alone, and the calibration error."""
+    values, rows = read_values(records, experiment), []
+    for dataset in ("r8", "imdb", "news", "clothing", "mr", "clinc150", "sib"):
+        cells = []
+        for size in SIZES:
+            accuracy = [r.number for r in values.get((dataset, size, "accuracy"), [])]
+            if not accuracy:
+                cells.append(MISSING)
+                continue
+            ngrams = [r.number for r in values[dataset, size, "ngrams_accuracy"]]
+            sums = [r.value for r in values[dataset, size, "reliability"]]
+            error = pooled_calibration_error(sums)  # type: ignore[arg-type]
+            difference = f"{100 * (mean(accuracy) - mean(ngrams)):+.2f}".replace("-", "−")
+            cells.append(f"{mean(accuracy):.3f} ({difference}; {error:.3f})")
+        rows.append([dataset, *cells])
+    return markdown_table(["training texts", *SIZES], rows)
+
+
+def run(  # noqa: PLR0913 - each argument is one option on the command line
+    datasets: Annotated[str, typer.Option(help="Names, separated by commas.")] = ALL_DATASETS,
+    sizes: Annotated[str, typer.Option(help="Sizes or variants; none means all.")] = "",
+    seeds: Seeds = "0,1,2,3,4",
+    validation: Annotated[
+        bool, typer.Option("--validation", help="Score on held-out training texts.")
+    ] = False,
+    device: Device = "auto",
+    workers: Workers = 1,
+    records: Folder = RECORDS,
+    force: Force = False,
+) -> None:
+    """Train on subsamples of every data set and record accuracy and calibration, draw by draw."""
+    experiment = VALIDATION_EXPERIMENT if validation else EXPERIMENT
+    chosen = split_names(sizes)
+    jobs = [
+        AccuracyJob(dataset, size, int(seed))
+        for seed in split_names(seeds)
+        for dataset in split_names(datasets)
+        for size in (*reversed(CELLS[dataset]), *SPECIAL.get(dataset, ()))
+        if not chosen or size in chosen
+    ]
+    store = Records(records, force=force)
+    run_accuracy_jobs(
+        store,
+        jobs,
+        partial(measure_job, validation=validation),
+        lambda job: Record(experiment, job.dataset_name, job.model, "accuracy", 0.0, job.seed),
+        device=device,
+        workers=workers,
+    )
+    print(small_data_table(store, experiment))

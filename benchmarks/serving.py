@@ -25,6 +25,7 @@ from lamatext.saved.format import VOCAB
 
 DATA = "rotten-tomatoes"
 TRAINING_TEXTS = 2000  # enough for a vocabulary and an n-gram table of the usual size
+VOCABULARY = 20_000  # different made-up words, most of them rare
 WORDS = (40, 200)
 TEXTS = 512
 BATCH = 64  # texts per call of the bare runtime, as many as there are connections
@@ -81,7 +82,7 @@ def measure_server(model: Path, words: int, seconds: float, *, rounds: int) -> l
     ]
 
 
-def measure_workers(*, seconds: float = 4.0, rounds: int = 5) -> list[Comparison]:
+def measure_workers(*, seconds: float = 3.0, rounds: int = 5) -> list[Comparison]:
     """Measure the peak of the server with several worker processes against that of one.
 
     The load generators, as many as there are workers, run on the same machine. The number of
@@ -93,7 +94,7 @@ def measure_workers(*, seconds: float = 4.0, rounds: int = 5) -> list[Comparison
     """
     counts = [2**power for power in range(1, max(2, usable_cores().bit_length()))]
     with TemporaryDirectory() as folder:
-        model = train_model(Path(folder) / "model")
+        model = save_synthetic_model(Path(folder) / "model")
         return [
             comparison
             for words in WORDS
@@ -106,6 +107,7 @@ def _measure_workers(
 ) -> Iterator[Comparison]:
     """Yield the comparison of each number of workers with one worker, at one text length."""
     texts, (seconds, rounds) = synthetic_texts(model, words), duration
+    connections = max(8, CONNECTIONS // max(counts))  # of each load generator
     with ExitStack() as stack:
         ports = {
             count: stack.enter_context(running_server(model, "--workers", str(count)))[0]
@@ -114,14 +116,14 @@ def _measure_workers(
         peaks: dict[int, list[float]] = {count: [] for count in ports}
         for _ in range(rounds + 1):  # warm-up first
             for count, port in ports.items():
-                load = Load(port, texts, seconds, CONNECTIONS // max(counts))
+                load = Load(port, texts, seconds, connections)
                 peaks[count].append(_peak(load, generators=max(counts)))
     for count in counts:
         yield Comparison.throughput(
             f"{count} workers, 1 worker, {words} words",
             (peaks[count][1:], peaks[1][1:]),
             "texts/s",
-            details={"connections": CONNECTIONS, "load generators": max(counts)},
+            details={"connections": connections * max(counts), "load generators": max(counts)},
         )
 
 
@@ -133,6 +135,23 @@ def _peak(load: Load, *, generators: int) -> float:
     if errors:
         raise RuntimeError(f"{errors} requests failed: {results}")
     return sum(result.requests / result.seconds for result in results)
+
+
+def save_synthetic_model(folder: Path) -> Path:
+    """Save an untrained model of the default recipe for made-up words, to be served."""
+    import pyarrow as pa
+
+    from benchmarks.untrained_models import save_untrained
+    from lamatext.data.dataset import Dataset
+    from lamatext.recipes import resolve_recipe
+
+    ranks = np.random.default_rng(0).zipf(1.2, (TRAINING_TEXTS, 40)) % VOCABULARY
+    texts = pa.chunked_array([[" ".join(f"w{rank}" for rank in row) for row in ranks.tolist()]])
+    labels = pa.chunked_array([[f"label {row % 2}" for row in range(TRAINING_TEXTS)]])
+    values = {"ngrams.characters": True}
+    recipe = resolve_recipe(model=None, recipe=None, values=values)
+    dataset = Dataset(texts.cast(pa.large_string()), labels, "made-up words")
+    return save_untrained(folder, recipe, dataset, min_count=1)
 
 
 def train_model(folder: Path) -> Path:

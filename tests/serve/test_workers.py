@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import signal
+import socket
 import ssl
 import subprocess
 import sys
@@ -12,7 +13,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from pathlib import Path
 from typing import Any
@@ -279,14 +280,36 @@ def test_https_with_a_certificate_that_can_be_renewed(
 
 @pytest.mark.slow
 def test_a_tls_handshake_has_a_time_limit(folder: Path, certificate: tuple[Path, Path]) -> None:
-    import socket
-
     files = ("--tls-cert", certificate[0], "--tls-key", certificate[1])
     with serving(folder, *files, "--header-timeout", "0.5") as server:
         with socket.create_connection(("127.0.0.1", server.port), timeout=20) as silent:
             started = time.monotonic()
             assert silent.recv(1) == b""
         assert time.monotonic() - started < 5
+
+
+@pytest.mark.slow
+def test_clients_that_never_finish_the_handshake_do_not_keep_others_out(
+    folder: Path, certificate: tuple[Path, Path]
+) -> None:
+    files = ("--tls-cert", certificate[0], "--tls-key", certificate[1])
+    with serving(folder, *files, "--max-connections", 20) as server, ExitStack() as stack:
+        silent = [
+            stack.enter_context(socket.create_connection(("127.0.0.1", server.port), timeout=20))
+            for _ in range(60)
+        ]
+        started = time.monotonic()
+
+        assert [ask_securely(server.port, certificate[0]) for _ in range(3)] == [200] * 3
+        assert time.monotonic() - started < 5
+        assert is_closed(silent[0])  # replaced by a later one
+
+
+def is_closed(client: socket.socket) -> bool:
+    try:
+        return client.recv(1) == b""
+    except ConnectionResetError:
+        return True
 
 
 def test_a_certificate_that_cannot_be_used_is_a_config_error(

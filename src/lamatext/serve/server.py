@@ -14,7 +14,7 @@ from dataclasses import replace
 from functools import partial
 from time import monotonic
 from types import FrameType
-from typing import Any, cast
+from typing import cast
 
 import uvicorn
 from starlette.applications import Starlette
@@ -22,7 +22,7 @@ from starlette.applications import Starlette
 from lamatext.errors import ConfigError
 from lamatext.serve.connection_limits import ConnectionLimits, ConnectionTable, LimitedProtocol
 from lamatext.serve.middleware import ServerState
-from lamatext.serve.tls import TlsFiles
+from lamatext.serve.tls import TlsFiles, TlsListener
 from lamatext.serve.workers import Supervisor, WorkerContext
 from lamatext.views.formatting import terminal_text
 
@@ -171,12 +171,7 @@ class DrainingServer(uvicorn.Server):
         if self.lifespan.should_exit:
             sys.exit(STARTUP_FAILURE)
         loop = asyncio.get_running_loop()
-        self.servers = [
-            await loop.create_server(
-                self._protocol, sock=listener, backlog=self.config.backlog, **self._tls_options()
-            )
-            for listener in sockets or []
-        ]
+        self.servers = [await self._listen(listener) for listener in sockets or []]
         if hasattr(signal, "SIGHUP") and threading.current_thread() is threading.main_thread():
             loop.add_signal_handler(signal.SIGHUP, self._reload)
         if self.worker is not None:
@@ -184,10 +179,12 @@ class DrainingServer(uvicorn.Server):
             self.worker.on_ready()
         self.started = True
 
-    def _tls_options(self) -> dict[str, Any]:
-        if self.tls is None:
-            return {}
-        return {"ssl": self.tls.context, "ssl_handshake_timeout": self.tls.handshake_seconds}
+    async def _listen(self, listener: socket.socket) -> "asyncio.Server":
+        if self.tls is not None:
+            limit = self.config.backlog
+            return cast("asyncio.Server", TlsListener(listener, self.tls, limit, self._protocol))
+        loop = asyncio.get_running_loop()
+        return await loop.create_server(self._protocol, sock=listener, backlog=self.config.backlog)
 
     def _reload(self) -> None:
         """Reload the models and the certificate, and open the access log again, after SIGHUP."""
@@ -231,13 +228,20 @@ class DrainingServer(uvicorn.Server):
         for listener in listeners:
             listener.close()
         for connection in accepted:
-            await asyncio.get_running_loop().connect_accepted_socket(
-                self._protocol, connection, **self._tls_options()
-            )
+            await self._serve_accepted(connection)
         deadline = monotonic() + LAST_REQUESTS
         while self.server_state.connections and monotonic() < deadline and not self.force_exit:
             await asyncio.sleep(0.02)
         await super().shutdown(sockets)
+
+    async def _serve_accepted(self, connection: socket.socket) -> None:
+        """Serve a connection that was waiting when the listening socket was closed."""
+        server = self.servers[0] if self.servers else None
+        if isinstance(server, TlsListener):
+            server.start_handshake(connection)
+            return
+        loop = asyncio.get_running_loop()
+        await loop.connect_accepted_socket(self._protocol, connection)
 
     def _protocol(self) -> asyncio.Protocol:
         protocol: Callable[..., asyncio.Protocol] = self.config.http_protocol_class

@@ -1,9 +1,20 @@
-"""TLS of the server: certificate and private key files, loaded again when they are renewed."""
+"""TLS of the server: certificate and key files, and handshakes, whose number and time are limited.
 
+asyncio's own TLS servers create a protocol only after the handshake, so that clients which never
+finish it would not count as connections.
+"""
+
+import asyncio
+import socket
 import ssl
+from collections import OrderedDict
+from collections.abc import Callable
 from pathlib import Path
 
 from lamatext.errors import ConfigError
+
+ACCEPTS = 100  # connections accepted before others get their turn
+RETRY_SECONDS = 1.0  # after the process has run out of file descriptors
 
 
 class TlsFiles:
@@ -33,3 +44,76 @@ class TlsFiles:
 
 def _no_password() -> str:
     raise ValueError("the key has a password")
+
+
+class TlsListener:
+    """A listening socket of the server whose connections start with a TLS handshake.
+
+    Args:
+        listener: the socket.
+        tls: certificate and time limit of a handshake.
+        connections: how many handshakes may be in progress; a new one replaces the oldest.
+        make_protocol: creates the protocol of a connection after its handshake.
+    """
+
+    def __init__(
+        self,
+        listener: socket.socket,
+        tls: TlsFiles,
+        connections: int,
+        make_protocol: Callable[[], asyncio.Protocol],
+    ) -> None:
+        self.listener, self.tls = listener, tls
+        self.connections, self.make_protocol = connections, make_protocol
+        self.handshakes: OrderedDict[asyncio.Task[None], None] = OrderedDict()  # the oldest first
+        self.loop = asyncio.get_running_loop()
+        self.retry: asyncio.TimerHandle | None = None
+        listener.setblocking(False)
+        self.loop.add_reader(listener, self._accept)
+
+    def start_handshake(self, connection: socket.socket) -> None:
+        """Start the TLS handshake of an accepted connection, closing the oldest if necessary."""
+        if len(self.handshakes) >= self.connections:
+            self.handshakes.popitem(last=False)[0].cancel()
+        connection.setblocking(False)
+        handshake = self.loop.create_task(self._shake_hands(connection))
+        self.handshakes[handshake] = None
+        handshake.add_done_callback(lambda task: self.handshakes.pop(task, None))
+
+    def close(self) -> None:
+        """Stop accepting connections; handshakes in progress go on."""
+        if self.retry is not None:
+            self.retry.cancel()
+        if self.listener.fileno() >= 0:  # not closed before
+            self.loop.remove_reader(self.listener)
+
+    async def wait_closed(self) -> None:
+        """Return at once: nothing is left to close."""
+
+    async def _shake_hands(self, connection: socket.socket) -> None:
+        try:
+            await self.loop.connect_accepted_socket(
+                self.make_protocol,
+                connection,
+                ssl=self.tls.context,
+                ssl_handshake_timeout=self.tls.handshake_seconds,
+            )
+        except OSError:  # not TLS, too slow (ConnectionAbortedError), or closed by the client
+            connection.close()
+        except asyncio.CancelledError:
+            connection.close()
+            raise
+
+    def _accept(self) -> None:
+        for _ in range(ACCEPTS):
+            try:
+                connection = self.listener.accept()[0]
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError:  # no file descriptor is left
+                self.loop.remove_reader(self.listener)
+                self.retry = self.loop.call_later(
+                    RETRY_SECONDS, self.loop.add_reader, self.listener, self._accept
+                )
+                return
+            self.start_handshake(connection)

@@ -7,6 +7,7 @@ from lamatext.ngrams.hashing import (
     CLOSE,
     OPEN,
     PRECOMPUTED,
+    KeyFilter,
     NgramSpec,
     count_ngrams,
     count_text,
@@ -75,9 +76,21 @@ def test_counting_many_texts_is_counting_each_alone(
         keys = [key for key, _, _ in ngrams_by_hand(words, spec)]
         assert together.keys[own].tolist() == sorted(set(keys))
         assert together.counts[own].tolist() == [keys.count(key) for key in sorted(set(keys))]
-        alone, counts = count_text(words, spec)
+        alone, counts = count_text(words, spec, KeyFilter.of(together.keys))
         np.testing.assert_array_equal(together.keys[own], alone)
         np.testing.assert_array_equal(together.counts[own], counts)
+
+
+def test_a_filter_drops_most_unknown_ngrams_and_no_known_one() -> None:
+    random = np.random.default_rng(0)
+    keys = np.unique(random.integers(0, 1 << 32, 3_000, dtype=np.uint32))
+    others = random.integers(0, 1 << 32, 10_000, dtype=np.uint32)
+
+    known = KeyFilter.of(keys)
+
+    assert known.matches(keys).all()
+    assert known.matches(others).mean() < 0.25
+    assert not KeyFilter.of(keys[:0]).matches(others).any()
 
 
 def test_the_chunks_do_not_change_the_counts(monkeypatch: pytest.MonkeyPatch) -> None:

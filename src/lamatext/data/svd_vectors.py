@@ -23,7 +23,7 @@ SUBSAMPLE = 1e-4  # words with a higher relative frequency are skipped at random
 MAX_WORDS = 4_000_000  # words that are counted; more would cost time and change little
 CHUNK = 1 << 20  # words counted at once, to bound the memory
 OVERSAMPLING, ITERATIONS = 10, 4  # of the randomized SVD (Halko, Martinsson & Tropp 2011)
-NORM = 3.0  # mean length of a word vector
+NORM = 3.0  # length of each word vector
 
 
 def train_svd_vectors(rows: TokenIds, size: int, width: int, seed: int) -> NDArray[np.float32]:
@@ -37,9 +37,9 @@ def train_svd_vectors(rows: TokenIds, size: int, width: int, seed: int) -> NDArr
     with threadpool_limits(1):  # the result must not depend on the number of threads
         largest = _largest_singular_vectors(matrix, min(width, size), random)
     known = np.diff(matrix.indptr) > 0
-    vectors[known, : largest.shape[1]] = largest[known]
-    length = np.linalg.norm(vectors[known], axis=1)
-    return vectors * np.float32(NORM / max(length.mean(), 1e-12)) if known.any() else vectors
+    length = np.maximum(np.linalg.norm(largest, axis=1), 1e-12)
+    vectors[known, : largest.shape[1]] = (NORM * largest / length[:, None])[known]
+    return vectors
 
 
 def count_cooccurrences(rows: TokenIds, size: int) -> csr_matrix:

@@ -64,6 +64,26 @@ class NgramCounts(NamedTuple):
     offsets: NDArray[np.int64]  # (texts + 1,)
 
 
+class KeyFilter(NamedTuple):
+    """Bitmap of the leading bits of an n-gram table's hash keys, to skip unknown n-grams early."""
+
+    present: NDArray[np.bool_]
+    shift: np.uint32
+
+    @classmethod
+    def of(cls, keys: NDArray[np.uint32]) -> "KeyFilter":
+        """Create the filter of a table; it lets about an eighth of the unknown n-grams pass."""
+        bits = min(26, max(8, len(keys).bit_length() + 2))
+        present, shift = np.zeros(1 << bits, bool), np.uint32(32 - bits)
+        present[keys >> shift] = True
+        return cls(present, shift)
+
+    def matches(self, keys: NDArray[np.uint32]) -> NDArray[np.bool_]:
+        """Return for each n-gram hash key whether the table may contain it."""
+        matches: NDArray[np.bool_] = self.present[keys >> self.shift]
+        return matches
+
+
 def mix(h: NDArray[np.uint32]) -> NDArray[np.uint32]:
     """Finalize n-gram hashes by mixing their bits, as in the last step of MurmurHash3."""
     h = h ^ (h >> np.uint32(16))
@@ -82,24 +102,28 @@ def hash_ngrams(words: Sequence[str], spec: NgramSpec) -> Ngrams:
 
 
 def count_text(
-    words: Sequence[str], spec: NgramSpec
+    words: Sequence[str], spec: NgramSpec, known: KeyFilter
 ) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
-    """Count the n-grams of one text by hash key.
+    """Count the n-grams of one text by hash key, as far as they may be known.
 
     Return the distinct keys in ascending order and their counts.
     """
     keys = _keys(_hash_sums(words, np.array([0, len(words)]), spec))
+    keys = keys[known.matches(keys)]
     keys.sort()
     starts = _starts(keys)
     return keys[starts[:-1]], starts[1:] - starts[:-1]
 
 
-def count_ngrams(texts: Iterable[Sequence[str]], spec: NgramSpec) -> NgramCounts:
+def count_ngrams(
+    texts: Iterable[Sequence[str]], spec: NgramSpec, known: KeyFilter | None = None
+) -> NgramCounts:
     """Count the n-grams of each text by hash key, in chunks to limit memory use.
 
-    ``CHUNK`` bounds the memory beyond the result.
+    ``CHUNK`` bounds the memory beyond the result. With a filter, n-grams that are certainly unknown
+    are left out.
     """
-    parts = [_count_chunk(chunk, spec) for chunk in _chunks(texts, spec)]
+    parts = [_count_chunk(chunk, spec, known) for chunk in _chunks(texts, spec)]
     lengths = np.concatenate([np.zeros(1, np.int64), *(np.diff(part.offsets) for part in parts)])
     return NgramCounts(
         keys=np.concatenate([np.zeros(0, np.uint32), *(part.keys for part in parts)]),
@@ -185,12 +209,18 @@ def _chunks(texts: Iterable[Sequence[str]], spec: NgramSpec) -> Iterable[list[Se
         yield chunk
 
 
-def _count_chunk(texts: list[Sequence[str]], spec: NgramSpec) -> NgramCounts:
+def _count_chunk(
+    texts: list[Sequence[str]], spec: NgramSpec, known: KeyFilter | None
+) -> NgramCounts:
     bounds = np.zeros(len(texts) + 1, np.int64)
     np.cumsum([len(text) for text in texts], out=bounds[1:])
     parts = _hash_sums(list(chain.from_iterable(texts)), bounds, spec)
     owner = np.repeat(np.arange(len(texts), dtype=np.uint64), np.diff(bounds))  # (words,)
-    return _count_pairs(_keys(parts), owner[_first(parts)], len(texts))
+    keys, first = _keys(parts), _first(parts)
+    if known is not None:
+        matches = known.matches(keys)
+        keys, first = keys[matches], first[matches]
+    return _count_pairs(keys, owner[first], len(texts))
 
 
 def _count_pairs(keys: NDArray[np.uint32], owner: NDArray[np.uint64], texts: int) -> NgramCounts:

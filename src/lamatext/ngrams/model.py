@@ -11,13 +11,13 @@ which a text may have several do not.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lamatext.ngrams.hashing import NgramSpec, count_ngrams, count_text, hash_ngrams
+from lamatext.ngrams.hashing import KeyFilter, NgramSpec, count_ngrams, count_text, hash_ngrams
 from lamatext.settings import NgramSettings
 
 Floats = NDArray[np.float32]
@@ -36,6 +36,10 @@ class NgramTable:
     weights: NDArray[np.int8]  # (rows, K) in units of steps
     idf_step: Floats  # ()
     steps: Floats  # (rows,)
+    filter: KeyFilter = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "filter", KeyFilter.of(self.keys))
 
     def tfidf(
         self, keys: NDArray[np.uint32], counts: NDArray[np.integer[Any]]
@@ -67,7 +71,7 @@ class NgramTable:
         """
         if len(texts) == 1:
             return self._logits_of_one(texts[0])[None, :]
-        counted = count_ngrams(texts, self.spec)
+        counted = count_ngrams(texts, self.spec, self.filter)
         owner = np.repeat(np.arange(len(texts)), np.diff(counted.offsets))
         place, values = self.tfidf(counted.keys, counted.counts)
         norm = np.sqrt(np.bincount(owner, values.astype(np.float64) ** 2, len(texts)))
@@ -83,7 +87,7 @@ class NgramTable:
 
         The shape is (rows,).
         """
-        place, values = self.tfidf(*count_text(words, self.spec))
+        place, values = self.tfidf(*count_text(words, self.spec, self.filter))
         norm = max(float(np.sqrt(np.dot(values, values))), 1e-12)
         sums = [float(np.dot(values, row[place])) for row in self.weights]
         return np.array(sums, np.float32) / np.float32(norm) * self.steps

@@ -1,0 +1,76 @@
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from benchmarks import small_data
+from benchmarks.accuracy_jobs import AccuracyJob
+from lamatext.data.dataset import Dataset
+from lamatext.metrics import calibration_error, measure_reliability
+from paper.records import Record, Records
+
+
+def dataset(labels: list[str]) -> Dataset:
+    texts = [f"text {number}" for number in range(len(labels))]
+    return Dataset(
+        pa.chunked_array([texts], pa.large_string()),
+        pa.chunked_array([labels], pa.string()),
+        "made",
+    )
+
+
+def test_imbalanced_rows_keep_a_fiftieth_of_the_second_class() -> None:
+    labels = ["a", "b"] * 500
+
+    kept = [labels[row] for row in small_data.imbalanced_rows(dataset(labels), 0)]
+
+    assert (kept.count("a"), kept.count("b")) == (500, 10)
+
+
+def test_a_fifth_of_the_labels_is_replaced_by_other_labels() -> None:
+    labels = ["a", "b", "c"] * 1000
+
+    flipped = small_data.flip_labels(dataset(labels), 0).require_labels().to_pylist()
+
+    wrong = [new for old, new in zip(labels, flipped, strict=True) if old != new]
+    assert len(wrong) / len(labels) == pytest.approx(0.2, abs=0.02)
+    assert min(map(wrong.count, "abc")) > 150
+
+
+def test_the_area_under_the_roc_curve_is_the_share_of_ordered_pairs() -> None:
+    truth, scores = np.array([0, 0, 1, 1]), np.array([0.1, 0.4, 0.4, 0.9])
+
+    assert small_data.area_under_roc(truth, scores) == pytest.approx(3.5 / 4)
+
+
+def test_the_pooled_calibration_error_of_one_draw_is_its_calibration_error() -> None:
+    draw = np.random.default_rng(0)
+    probabilities, truth = draw.dirichlet(np.ones(3), 500), draw.integers(0, 3, 500)
+
+    sums = small_data.reliability_sums(truth, probabilities)
+
+    expected = calibration_error(measure_reliability(truth, probabilities))
+    assert small_data.pooled_calibration_error([sums]) == pytest.approx(expected, abs=1e-4)
+    assert small_data.pooled_calibration_error([sums, sums]) == pytest.approx(expected, abs=1e-4)
+
+
+def test_the_table_shows_accuracy_difference_and_calibration_error(tmp_path: Path) -> None:
+    records = Records(tmp_path)
+    sums = [0.0] * 14 + [100.0] + [0.0] * 14 + [95.0] + [0.0] * 14 + [90.0]
+    values = {"accuracy": 0.9, "ngrams_accuracy": 0.91, "reliability": sums}
+    for name in ("sib-tha", "sib-jpn"):
+        records.add(
+            Record(small_data.EXPERIMENT, name, "50", metric, value, 0)
+            for metric, value in values.items()
+        )
+
+    table = small_data.small_data_table(records)
+
+    assert "| sib | 0.900 (−1.00; 0.050) | – |" in table
+
+
+def test_every_sib_set_has_a_baseline_on_all_texts_only() -> None:
+    assert list(small_data._baselines(AccuracyJob("sib-tha", "all", 0))) == ["characters"]
+    assert not small_data._baselines(AccuracyJob("sib-tha", "all", 1))
+    assert len(small_data._baselines(AccuracyJob("mr", small_data.FLIPPED, 3))) == 4

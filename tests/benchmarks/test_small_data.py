@@ -8,7 +8,7 @@ from benchmarks import small_data
 from benchmarks.accuracy_jobs import AccuracyJob
 from lamatext.data.dataset import Dataset
 from lamatext.metrics import calibration_error, measure_reliability
-from paper.records import Record, Records
+from paper.records import Record, Records, Value
 
 
 def dataset(labels: list[str]) -> Dataset:
@@ -58,7 +58,7 @@ def test_the_pooled_calibration_error_of_one_draw_is_its_calibration_error() -> 
 def test_the_table_shows_accuracy_difference_and_calibration_error(tmp_path: Path) -> None:
     records = Records(tmp_path)
     sums = [0.0] * 14 + [100.0] + [0.0] * 14 + [95.0] + [0.0] * 14 + [90.0]
-    values = {"accuracy": 0.9, "ngrams_accuracy": 0.91, "reliability": sums}
+    values: dict[str, Value] = {"accuracy": 0.9, "ngrams_accuracy": 0.91, "reliability": sums}
     for name in ("sib-tha", "sib-jpn"):
         records.add(
             Record(small_data.EXPERIMENT, name, "50", metric, value, 0)

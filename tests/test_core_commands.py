@@ -12,25 +12,27 @@ import numpy as np
 import pytest
 
 from lamatext import Predictor
+from tests.serve.saved import save, validation_facts
 
 ROOT = Path(__file__).parents[1]
 FIXTURES = Path(__file__).parent / "fixtures"
 MODEL = str(FIXTURES / "format-1")
 
 COMMANDS: dict[str, tuple[tuple[str, ...], str]] = {
-    "help": (("--help",), "Small, fast, explainable"),
+    "help": (("--help",), "small, fast, explainable"),
     "version": (("--version",), "lamatext "),
     "help of a command": (("predict", "--help"), "--text"),
     "data": (("data",), "rotten-tomatoes"),
     "info": (("info", MODEL), "onnxruntime"),
     "predict": (("predict", MODEL, "--text", "a superb film"), "pos 0.8687"),
     "predict a table": (("predict", MODEL, "reviews.csv", "--out", "out.csv"), ""),
-    "explain": (("explain", MODEL, "--text", "a superb film"), "Contribution to pos"),
+    "explain": (("explain", MODEL, "--text", "a superb film"), "Words for (+) and against (−) pos"),
     "explain as a page": (
         ("explain", MODEL, "--text", "a superb film", "--html", "page.html"),
         "",
     ),
-    "evaluate": (("evaluate", MODEL, "reviews.csv"), "accuracy 1.0000"),
+    "evaluate": (("evaluate", MODEL, "reviews.csv"), "accuracy 100.0 %"),
+    "drift": (("drift", "with-statistics", "reviews.csv"), ""),
     "export as one ONNX file": (("export", MODEL, "--onnx", "model.onnx"), ""),
     "report": (("report", MODEL, "reviews.csv", "--out", "report.html"), ""),
     "export for the web": (("export", MODEL, "--web", "web.html"), ""),
@@ -48,6 +50,7 @@ def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     (tmp_path / "reviews.csv").write_text("text,label\na superb film,pos\na dull film,neg\n")
+    save(tmp_path / "with-statistics", facts=validation_facts(0.5))
     return tmp_path
 
 

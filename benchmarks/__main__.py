@@ -139,7 +139,7 @@ def main(arguments: list[str] | None = None) -> int:
     arguments = sys.argv[1:] if arguments is None else arguments
     if arguments and arguments[0] in COMMANDS:
         return _run_command(*arguments)
-    return run_app(app, arguments, prog_name="python -m benchmarks")
+    return run_app(app, arguments or ["--help"], prog_name="python -m benchmarks")
 
 
 def _run_command(name: str, *arguments: str) -> int:

@@ -93,20 +93,16 @@ def _outlier_score(predictor: Predictor, text: str, rounds: int) -> Comparison:
     predictor = replace(predictor, validation=statistics)
     calls = {"with": predictor.assess, "without": predictor.predict_proba}
 
-    def median_of(call: Callable[[list[str]], object]) -> float:
-        times = []
-        for _ in range(REPEATS):
-            start = perf_counter()
-            call([text])
-            times.append(perf_counter() - start)
-        return median(times)
-
     seconds: dict[str, Seconds] = {name: [] for name in calls}
     for number in range(rounds + 1):
-        for name, call in calls.items():
-            latency = median_of(call)
-            if number:
-                seconds[name].append(latency)
+        times: dict[str, Seconds] = {name: [] for name in calls}
+        for _ in range(REPEATS):
+            for name, call in calls.items():
+                start = perf_counter()
+                call([text])
+                times[name].append(perf_counter() - start)
+        for name in calls if number else ():
+            seconds[name].append(median(times[name]))
     return Comparison.slowdown("with outlier score, without", seconds["with"], seconds["without"])
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from statistics import mean, stdev
 
-from benchmarks import costs, leaderboard, recipe_ablation
+from benchmarks import costs, coverage, leaderboard, outliers, recipe_ablation
 from benchmarks.accuracy_jobs import RECORDS
 from paper.markdown import MISSING, fill_blocks, markdown_table
 from paper.records import PAPER_RECORDS, Record, Records
@@ -201,6 +201,40 @@ def _training_device(board: Leaderboard, model: str, metric: str, datasets: Sequ
     return f", {device.partition(',')[0] if device.startswith('NVIDIA') else 'CPU'}"
 
 
+def outlier_table(records: Records) -> str:
+    """Format how well the leaderboard's models tell texts of no class from the others."""
+    board = Leaderboard(records.of(outliers.EXPERIMENT))
+    metrics = ("accuracy", "auroc", "caught", "flagged_in_scope", "flagged_outliers")
+    rows = [
+        [TITLES[model], *(_score(board, model, outliers.DATASET, metric) for metric in metrics)]
+        for model in board.models([outliers.DATASET])
+    ]
+    header = ["clinc150", "accuracy in scope", "AUROC", "caught at 5 % refused"]
+    return markdown_table([*header, "marked in scope", "marked out of scope"], rows)
+
+
+def coverage_table(records: Records) -> str:
+    """Format the thresholds for a target accuracy: held-out texts, interval and test texts."""
+    board = Leaderboard(records.of(coverage.EXPERIMENT))
+    seeds: dict[tuple[str, str], None] = dict.fromkeys(
+        (record.dataset, record.model) for record in records.of(coverage.EXPERIMENT)
+    )
+    rows = []
+    for dataset, target in seeds:
+        shown = [
+            board.values(target, dataset, metric)
+            for metric in ("held_out_answered", "low", "high", "test_answered", "test_accuracy")
+        ]
+        for answered, low, high, test_answered, accuracy in zip(*shown, strict=True):
+            interval = f"{low:.3f} to {high:.3f}"
+            rows.append(
+                [f"{dataset}, {float(target):.2f}", f"{answered:.0%}", interval,
+                 f"{test_answered:.0%}", f"{accuracy:.4f}"]
+            )  # fmt: skip
+    header = ["data, target", "answered", "95 % interval", "answered on test", "accuracy on test"]
+    return markdown_table(header, rows)
+
+
 def leaderboard_blocks(
     folder: Path = RECORDS, paper_folder: Path = PAPER_RECORDS
 ) -> dict[str, str]:
@@ -210,6 +244,8 @@ def leaderboard_blocks(
         "accuracy": accuracy_table(board),
         "costs": costs_table(board),
         "extra": accuracy_table(board, EXTRA_DATASETS),
+        "outliers": outlier_table(records),
+        "coverage": coverage_table(records),
         **{name: dataset_table(board, name) for name in (*DATASETS, *EXTRA_DATASETS)},
         "ablation-accuracy": recipe_ablation.ablation_table(
             records, "accuracy", "accuracy, change in points"

@@ -11,6 +11,7 @@ with a meaning: 0.99 is more unusual than 99 % of the validation texts, above 1 
 Shapes: n texts, C classes.
 """
 
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -106,12 +107,19 @@ def outlier_scores(evidence: Floats, reference: Sequence[float]) -> NDArray[np.f
     Below the lowest quantile, the score goes on above 1 in units of the distance from the lowest
     quantile to the median.
     """
-    quantiles = np.asarray(reference, np.float64)
-    scores = 1 - np.interp(evidence, quantiles, np.linspace(0, 1, len(quantiles)))
-    beyond = np.maximum(quantiles[0] - evidence, 0)
-    scale = max(float(quantiles[len(quantiles) // 2] - quantiles[0]), 1e-6)
-    result: NDArray[np.float64] = scores + beyond / scale
-    return result
+    return np.array([_outlier_score(value, reference) for value in evidence.tolist()])
+
+
+def _outlier_score(evidence: float, quantiles: Sequence[float]) -> float:
+    """Interpolate between the quantiles; for one text this is faster in Python than in NumPy."""
+    lowest, last = quantiles[0], len(quantiles) - 1
+    if evidence < lowest:
+        return 1 + (lowest - evidence) / max(quantiles[last // 2] - lowest, 1e-6)
+    above = bisect_right(quantiles, evidence)
+    if above > last:
+        return 0.0
+    low, high = quantiles[above - 1], quantiles[above]
+    return 1 - (above - 1 + (evidence - low) / (high - low)) / last
 
 
 def outlier_json(score: float) -> dict[str, float | bool]:

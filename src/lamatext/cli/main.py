@@ -56,7 +56,7 @@ def main() -> None:
 
 def run(arguments: list[str]) -> int:
     """Run the ``lamatext`` program with the given arguments and return its exit status."""
-    return run_app(app, arguments, prog_name="lamatext")
+    return run_app(app, arguments or ["--help"], prog_name="lamatext")
 
 
 def run_app(commands: typer.Typer, arguments: list[str], *, prog_name: str) -> int:
@@ -66,7 +66,7 @@ def run_app(commands: typer.Typer, arguments: list[str], *, prog_name: str) -> i
     """
     warnings.showwarning = _print_warning
     try:
-        status = commands(arguments or ["--help"], prog_name=prog_name, standalone_mode=False)
+        status = commands(arguments, prog_name=prog_name, standalone_mode=False)
         sys.stdout.flush()
     except ColumnChoiceError as error:
         status = _report_error(str(error))

@@ -230,6 +230,8 @@ class Predictor:
                 "drift need. Train it again with this version."
             )
         parts = _map_chunks(self._assess_chunk, texts) or [self._assess_chunk([])]
+        if len(parts) == 1:
+            return parts[0]
         columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
         return Assessments(*columns)
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from lamatext.errors import DataError, ModelError
+from lamatext.label_thresholds import LabelThresholds
 from lamatext.runtime.predictor import CHUNK, Predictor
 
 MODEL = Path(__file__).parents[1] / "fixtures" / "format-1"
@@ -39,6 +40,13 @@ def test_a_text_below_the_threshold_is_unsure(model: Predictor) -> None:
     assert set(numbers.tolist()) <= {1, 2, "not sure"}
     with pytest.raises(ModelError, match="no threshold below which it is unsure"):
         model.predict(TEXTS, unsure="not sure")
+
+
+def test_a_model_with_several_labels_per_text_is_never_unsure(model: Predictor) -> None:
+    several = replace(model, thresholds=LabelThresholds(np.full(2, 0.5, np.float32)))
+
+    with pytest.raises(ModelError, match="several labels per text is never unsure"):
+        several.predict(TEXTS, unsure="not sure")
 
 
 @pytest.mark.parametrize("texts", [None, 5])

@@ -200,6 +200,11 @@ class Predictor:
         Raises:
             ModelError: it names the command that finds and saves one.
         """
+        if self.thresholds is not None:
+            raise ModelError(
+                "a model with several labels per text is never unsure: it answers with the labels "
+                "above their thresholds. Leave unsure out."
+            )
         if self.threshold is None:
             raise ModelError(
                 "this model has no threshold below which it is unsure. Find one on labelled texts "

@@ -118,18 +118,18 @@ def run_fuzzing(options: Options) -> int:
 def run_kills(options: Options) -> int:
     """Run the kill campaign; return the number of problems."""
     from hardening.command_runs import RunSize, Workspace
-    from hardening.kill_campaign import COMMANDS, run_kill_campaign
+    from hardening.kill_campaign import COMMANDS, Limits, run_kill_campaign
 
-    end = time.monotonic() + (options.seconds or NO_LIMIT)
-    problems = 0
+    limits = Limits(
+        time.monotonic() + (options.seconds or NO_LIMIT),
+        options.jobs,
+        lambda result: add_records(options.name, [result], options.out),
+    )
+    commands, problems = options.only or COMMANDS, 0
     with tempfile.TemporaryDirectory() as folder:
         workspace = Workspace(Path(folder) / "train", RunSize())
-        for result in run_kill_campaign(
-            workspace, options.count, options.seed, end,
-            commands=options.only or COMMANDS, jobs=options.jobs,
-        ):  # fmt: skip
-            line = f"{result.command}: {result.kills} kills"
-            problems += _report(options, [(line, result.problems, result)])
+        for r in run_kill_campaign(workspace, options.count, options.seed, limits, commands):
+            problems += _report(options, [(f"{r.command}: {r.kills} kills", r.problems, r)])
     return problems
 
 

@@ -27,6 +27,7 @@ from hardening.fuzz_worker import (
 HANG_SECONDS = 5.0  # an input that takes longer is a finding
 START_SECONDS = 120.0  # for a worker to import its target on a busy machine
 POLL_SECONDS = 0.05
+MIN_PER_WORKER = 100  # inputs, before a full memory only restarts the worker
 
 
 @dataclass(slots=True)
@@ -67,6 +68,9 @@ def run_fuzz_target(job: Job, *, inputs_folder: Path | None = None) -> FuzzResul
             totals += Counter(accepted=accepted, rejected=rejected, findings=findings)
             if failure is None:
                 break
+            if failure[0] == "restart" and accepted + rejected + findings > MIN_PER_WORKER:
+                next_case = case + 1
+                continue
             totals += _attribute(rest, state, failure)
             next_case = case + 1
         result = FuzzResult(job.target, _engine(job), job.seed)
@@ -122,6 +126,8 @@ def _run_worker(job: Job, state: SharedState) -> tuple[str, str] | None:
     if not has_started:
         raise RuntimeError(f"the fuzz worker of {job.target} did not start:\n{log_tail}")
     if not state.read()[4]:
+        if "MemoryError" in log_tail:  # of memory that libraries keep for later inputs
+            return "restart", ""
         raise RuntimeError(f"the fuzz worker of {job.target} ended between inputs:\n{log_tail}")
     kind = "memory" if "MemoryError" in log_tail or "bad_alloc" in log_tail else "crash"
     status = worker.returncode

@@ -81,6 +81,15 @@ class KillResult:
     problems: list[str] = field(default_factory=list)
 
 
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Limits of a kill campaign, and what to do with its result after each kill."""
+
+    end: float  # of the monotonic clock
+    jobs: int = 1  # kills at the same time
+    save: Callable[[KillResult], object] = lambda _: None
+
+
 class TrainingKills:
     """Kills of ``lamatext train``, each resumed and compared with an uninterrupted run."""
 
@@ -101,9 +110,9 @@ class TrainingKills:
         self.operations = len(log)
         self.stages = training_stages(log, whole.seconds)
 
-    def run(self, count: int, end: float, jobs: int = 1) -> KillResult:
+    def run(self, count: int, limits: Limits) -> KillResult:
         """Kill training runs until ``count`` kills have hit, or until the time is over."""
-        _run_until(self.result, self._kill_and_resume, self.moments(count), (count, end, jobs))
+        _run_until(self.result, self._kill_and_resume, self.moments(count), count, limits)
         return self.result
 
     def moments(self, count: int) -> Iterator[Moment]:
@@ -215,10 +224,10 @@ class OutputKills:
         workspace.run(self._arguments("operations"), module=self._module(place, 0))
         self.operations = len((place / LOG).read_text(encoding="utf-8").splitlines())
 
-    def run(self, count: int, end: float, jobs: int = 1) -> KillResult:
+    def run(self, count: int, limits: Limits) -> KillResult:
         """Kill the command until ``count`` kills have hit, or until the time is over."""
         moments = itertools.islice(self.moments(count), 3 * count)
-        _run_until(self.result, self._kill_and_repeat, moments, (count, end, jobs))
+        _run_until(self.result, self._kill_and_repeat, moments, count, limits)
         return self.result
 
     def moments(self, count: int) -> Iterator[Moment]:
@@ -379,21 +388,24 @@ def _run_until(
     result: KillResult,
     attempt: Callable[[int, Moment], None],
     moments: Iterable[Moment],
-    limits: tuple[int, float, int],
+    count: int,
+    limits: Limits,
 ) -> None:
-    """Attempt kills at the moments, ``jobs`` at a time, until ``count`` have hit or the time ends.
+    """Attempt kills at the moments, several at a time, until ``count`` have hit or the time ends.
 
     Attempts of one round run in parallel; the next round replaces those that missed.
     """
-    count, end, jobs = limits
     numbered = enumerate(moments)
+    lock = threading.Lock()
 
     def attempt_in_time(item: tuple[int, Moment]) -> None:
-        if time.monotonic() < end:
+        if time.monotonic() < limits.end:
             attempt(*item)
+            with lock:
+                limits.save(result)
 
-    with ThreadPoolExecutor(jobs) as pool:
-        while result.kills < count and time.monotonic() < end:
+    with ThreadPoolExecutor(limits.jobs) as pool:
+        while result.kills < count and time.monotonic() < limits.end:
             batch = list(itertools.islice(numbered, count - result.kills))
             if not batch:
                 return
@@ -406,14 +418,14 @@ def _require(result: CommandResult) -> None:
 
 
 def run_kill_campaign(
-    workspace: Workspace, count: int, seed: int, end: float, *, commands: Sequence[str], jobs: int
+    workspace: Workspace, count: int, seed: int, limits: Limits, commands: Sequence[str] = COMMANDS
 ) -> Iterator[KillResult]:
     """Run the kill campaign for some of the commands; yield the result of each."""
     training = TrainingKills(workspace, seed)
     for command in commands:
         if command == "train":
-            yield training.run(count, end, jobs)
+            yield training.run(count, limits)
             continue
         place = Workspace(workspace.folder / command, workspace.size)
         outputs = OutputKills(place, command, workspace.folder / "old", seed)
-        yield outputs.run(max(2, count // 5), end, jobs)
+        yield outputs.run(max(2, count // 5), limits)

@@ -8,6 +8,7 @@ import pytest
 from hardening.command_runs import SMALL_RUN, Workspace, problem_of_folder
 from hardening.kill_campaign import (
     START,
+    Limits,
     Moment,
     OutputKills,
     Stage,
@@ -26,7 +27,7 @@ FORMAT_1 = Path(__file__).parents[1] / "fixtures" / "format-1"
 def test_a_killed_and_resumed_training_ends_with_the_same_weights(tmp_path: Path) -> None:
     kills = TrainingKills(Workspace(tmp_path, SMALL_RUN), seed=0)
 
-    result = kills.run(1, time.monotonic() + 300)
+    result = kills.run(1, Limits(time.monotonic() + 300))
 
     assert result.kills == 1
     assert result.problems == []
@@ -36,7 +37,7 @@ def test_a_killed_and_resumed_training_ends_with_the_same_weights(tmp_path: Path
 def test_a_killed_prediction_leaves_no_incomplete_output(tmp_path: Path) -> None:
     kills = OutputKills(Workspace(tmp_path, SMALL_RUN), "predict", FORMAT_1, seed=0)
 
-    result = kills.run(2, time.monotonic() + 300)
+    result = kills.run(2, Limits(time.monotonic() + 300))
 
     assert result.kills == 2
     assert result.problems == []

@@ -19,7 +19,8 @@ from lamatext.errors import DataError, require
 _BATCH_ROWS = 4096
 MAX_UNPACKED = 1 << 28  # bytes of the files in the workbook
 MAX_TAGS = 10_000_000  # in these files; a cell has up to four
-MAX_ROWS, MAX_COLUMNS = 1 << 20, 1 << 14  # as in Excel
+MAX_EMPTY_ROWS = 100_000  # between two rows with values
+MAX_COLUMNS = 1 << 14  # as in Excel
 _FREE_CELLS = 2_000_000  # that may be empty; beyond them, each byte of the files allows for one
 
 Cells = list[str | None]
@@ -122,9 +123,12 @@ def _sheet_rows(
 
 
 def _rows(sheet: Any, max_cells: int, name: str, max_record: int) -> Iterator[tuple[int, Cells]]:
+    last = 0  # row with values
     for number, row in enumerate(sheet.iter_rows(values_only=True), start=1):
         max_cells -= len(row)
-        if number > MAX_ROWS or max_cells < 0:  # openpyxl fills gaps with empty rows and cells
+        if (
+            number - last > MAX_EMPTY_ROWS or max_cells < 0
+        ):  # openpyxl fills gaps with empty rows and cells
             raise DataError(f"{name}: most of its cells are empty. Save the data as CSV.")
         cells = [_as_text(value) for value in row[:MAX_COLUMNS]]
         while cells and cells[-1] is None:
@@ -132,6 +136,7 @@ def _rows(sheet: Any, max_cells: int, name: str, max_record: int) -> Iterator[tu
         if sum(len(cell) for cell in cells if cell) > max_record:
             raise record_too_long(f"{name}, row {number}", max_record)
         if cells:
+            last = number
             yield number, cells
 
 

@@ -364,3 +364,14 @@ def test_a_workbook_that_unpacks_to_gigabytes_is_an_error(
 
     with pytest.raises(DataError, match="too large for an Excel file"):
         load_dataset(str(tmp_path / "a.xlsx"))
+
+
+def test_a_parquet_file_with_fewer_rows_than_it_declares_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = pa.table({"text": ["a", "b"], "label": ["x", "y"]})
+    pq.write_table(table, tmp_path / "a.parquet")
+    monkeypatch.setattr(parquet_reader, "_read_groups", lambda *_: iter(table.to_batches()[:0]))
+
+    with pytest.raises(DataError, match=r"damaged \(it has 0 of 2 rows\)"):
+        load_dataset(str(tmp_path / "a.parquet"))

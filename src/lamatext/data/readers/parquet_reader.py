@@ -58,6 +58,11 @@ def parquet_table(source: str, max_record: int = MAX_RECORD, log: ReadLog | None
                 )
                 first_row += len(batch)
                 yield strings
+            if first_row != file.metadata.num_rows:
+                raise DataError(
+                    f"{name}: the file is damaged (it has {first_row:,} of "
+                    f"{file.metadata.num_rows:,} rows). Write it again."
+                )
 
     return Table(name, columns, batches, log or ReadLog(name))
 

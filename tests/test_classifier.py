@@ -502,7 +502,6 @@ def test_a_handful_of_texts_is_enough(count: int) -> None:
     assert classifier.predict(NEW).shape == (len(NEW),)
 
 
-@pytest.mark.filterwarnings("ignore:.* texts are empty")
 @pytest.mark.parametrize(
     "text",
     ["", " \n\t", "\x00\x1b[31m", "\ud800 half", "word " * 30_000, "这是一部好电影",

@@ -11,7 +11,6 @@ from lamatext.label_thresholds import LabelThresholds
 from lamatext.runtime.predictor import CHUNK, Predictor
 
 MODEL = Path(__file__).parents[1] / "fixtures" / "format-1"
-pytestmark = pytest.mark.filterwarnings("ignore:.* texts are empty")
 TEXTS = ["a superb film", "", "dull , dull , dull", "unheard", "a film", "a dull film " * 30]
 
 

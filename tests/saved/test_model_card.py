@@ -110,7 +110,7 @@ def test_the_card_names_the_teacher_its_licence_and_both_accuracies(
     config: dict[str, Any],
 ) -> None:
     teacher = {"name": "minilm", "licence": "Apache-2.0", "variants": 8, "validation_accuracy": 0.9}
-    config |= {"teacher": teacher, "training": {"validation_accuracy": 0.875}}
+    config |= {"teacher": teacher, "training": {"best_epoch": 1, "validation_accuracy": 0.875}}
 
     card = model_card(config, {})
 

@@ -168,7 +168,7 @@ class LabelDecision:
     The logit of each label is multiplied by one factor for all labels and shifted.
     """
 
-    factor: float
+    factors: NDArray[np.float32]  # (L,)
     shifts: NDArray[np.float32]  # (L,)
     thresholds: LabelThresholds
 
@@ -194,7 +194,7 @@ class LabelDecision:
 
     def calibrate(self, probabilities: Floats) -> Floats:
         """Return the calibrated probabilities of the baseline, (n, L)."""
-        return _sigmoid(self.factor * _logits(probabilities) + self.shifts)
+        return _sigmoid(self.factors * _logits(probabilities) + self.shifts)
 
 
 def _logits(probabilities: Floats) -> Floats:

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from lamatext.atomic_write import delete_stale_files
 from lamatext.baselines import BASELINES, LeaderboardRow, check_baselines, train_baseline
@@ -27,7 +26,7 @@ from lamatext.data.cache import fingerprint
 from lamatext.data.dataset import Dataset, dataset_fingerprint, text_batches
 from lamatext.data.duplicates import group_rows
 from lamatext.data.label_variants import merge_label_variants
-from lamatext.data.labels import LabelEncoder, Targets
+from lamatext.data.labels import LabelEncoder
 from lamatext.data.probability_file import IdColumn, ProbabilityTable, match_probabilities
 from lamatext.data.read_options import ReadOptions
 from lamatext.data.readers.table import DEFAULTS, join_columns
@@ -37,9 +36,10 @@ from lamatext.data.summary import class_counts
 from lamatext.errors import ConfigError, DataError
 from lamatext.label_thresholds import ThresholdGoal
 from lamatext.metrics import Floats, Scores, score
-from lamatext.multi_label_metrics import AnyScores, multi_label_score
+from lamatext.multi_label_metrics import AnyScores
 from lamatext.progress import SILENT, NamedProgress, Progress, track_progress
 from lamatext.runtime.predictor import Predictor
+from lamatext.runtime.scoring import encode_test_labels, score_predictions
 from lamatext.saved.format import CHECKPOINT, CONFIG, folder_size, load_config, saved_recipe
 from lamatext.saved.model_io import add_metrics
 from lamatext.settings import Recipe
@@ -414,37 +414,6 @@ def score_saved_model(
     probabilities = predictor.predict_proba(track_progress(texts, progress)).astype(np.float64)
     seconds = time.perf_counter() - started
     return score_predictions(predictor, truth, probabilities), len(test) / seconds
-
-
-def encode_test_labels(predictor: Predictor, test: Dataset) -> tuple[Dataset, Targets]:
-    """Encode the labels of a test set for scoring a saved model, without unknown labels.
-
-    Raises:
-        DataError: the model gives several labels per text and the test set one, or vice versa.
-    """
-    if test.is_multi_label != (predictor.thresholds is not None):
-        found, expected = ("lists of labels", "one label")
-        if predictor.thresholds is not None:
-            found, expected = ("one label", "a list of labels")
-        raise DataError(
-            f"{test.source}: the texts have {found}, but the model was trained with {expected} per "
-            "text. Write the labels in the same way, or read them with the same --label-separator "
-            "and --label-column."
-        )
-    labels = LabelEncoder(tuple(predictor.classes_.tolist()))
-    test = labels.drop_unknown(test)
-    return test, labels.encode_targets(test.require_labels(), source=test.source)
-
-
-def score_predictions(
-    predictor: Predictor, truth: Targets, probabilities: NDArray[np.float64]
-) -> AnyScores:
-    """Score the probabilities that a saved model predicts for a test set."""
-    classes = predictor.classes_.tolist()
-    if predictor.thresholds is None:
-        return score(classes, truth.astype(np.int64), probabilities)
-    decided = predictor.thresholds.decide(probabilities.astype(np.float32))
-    return multi_label_score(classes, truth > 0.5, probabilities, decided)
 
 
 # Trains on a dataset and returns the labels and the class probabilities of texts.

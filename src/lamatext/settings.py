@@ -194,8 +194,9 @@ class NgramSettings(Settings):
     """Scale each n-gram by its naive-Bayes log-count ratio to this power; 0 does not scale."""
     svm_c: Positive = 1.0
     """C, the inverse regularization strength of the linear SVM."""
-    max_megabytes: Positive = 6.0
-    """The size limit of the n-gram tables; the rarest n-grams are removed first."""
+    max_megabytes: Positive | Literal["auto"] = 6.0
+    """The size limit of the n-gram tables; the rarest n-grams are removed first. ``auto`` is 6 and,
+    if a text may have several labels, at least 0.2 for each label."""
 
 
 class DistillationSettings(Settings):

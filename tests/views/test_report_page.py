@@ -118,7 +118,7 @@ def findings_of(
 def test_the_page_shows_the_numbers(findings: Findings) -> None:
     page = Reader(report_page(findings))
 
-    scores = findings.scores
+    scores = findings.one_label
     assert f"{100 * scores.accuracy:.1f} %" in page.text
     assert f"{scores.macro_f1:.3f}" in page.text
     assert f"off by {100 * scores.calibration_error:.1f} points" in page.text

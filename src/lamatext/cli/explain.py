@@ -38,7 +38,10 @@ def run(  # noqa: PLR0913 - one argument per option of the command
         typer.Option("--text", help="A text to explain instead of INPUT; can be repeated."),
     ] = None,
     label: Annotated[
-        str | None, typer.Option(help="The label to explain. [default: the predicted label]")
+        str | None,
+        typer.Option(
+            help="The label to explain. [default: the predicted label, or the most probable ones]"
+        ),
     ] = None,
     heads: Annotated[
         bool,
@@ -201,8 +204,12 @@ def _record(explanation: "Explanation", label: "Label | None") -> dict[str, Any]
         {word.word: round(word.contribution, 4) for word in words}
         for words in strongest_words(explanation, column, limit=RECORD_WORDS)
     )
+    several = {}
+    if explanation.thresholds is not None:
+        several = {"labels": [str(name) for name in explanation.predicted_labels]}
     return {
         "text": explanation.text,
+        **several,
         "label": str(explanation.labels[column]),
         "probability": round(float(explanation.probabilities[column]), 6),
         "for": supporting,

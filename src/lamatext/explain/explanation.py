@@ -140,6 +140,16 @@ class Explanation:
             raise ModelError(f"this model has no class {label!r}. Its classes: {known}.")
         return list(self.labels).index(label)
 
+    def columns(self, label: Label | None, limit: int = 3) -> list[int]:
+        """Return the class indices that the explanation is for.
+
+        That is ``label`` if it is given, otherwise the predicted label or, of a multi-label model,
+        the most probable of the predicted labels; the most probable label if none is predicted.
+        """
+        if label is not None or self.thresholds is None:
+            return [self.column(label)]
+        return [self.column(name) for name in self.predicted_labels[:limit]] or [self.best]
+
     def top(self, n: int = 10, label: Label | None = None) -> list[WordScore]:
         """Return the ``n`` words of the explanation with the highest contribution to ``label``.
 

@@ -75,7 +75,7 @@ def fit_ngrams(  # noqa: PLR0913 - data, its weights, and settings
         texts = CountedTexts.from_words(texts, settings)
     svms = 1 if classes == 2 and labels.ndim == 1 else classes
     progress.stage("fitting the n-grams", svms)
-    tables = _select_tables(texts, sample_weight, svms, settings.max_megabytes * 1e6)
+    tables = _select_tables(texts, sample_weight, svms, float(settings.max_megabytes) * 1e6)
     features = ngram_features(tables, texts)
     by_text = np.ones(len(labels)) if sample_weight is None else sample_weight.astype(np.float64)
     totals = weighted_frequencies(features, by_text)

@@ -152,12 +152,13 @@ class NgramModel:
         """Return the number of weights in the n-gram model."""
         return sum(table.weights.size for table in self.tables) + self.bias.size
 
-    def scaled(self, factor: float, shift: NDArray[Any] | None = None) -> "NgramModel":
+    def scaled(self, factor: float | Floats, shift: NDArray[Any] | None = None) -> "NgramModel":
         """Return a copy of this n-gram model with every logit multiplied by ``factor``.
 
-        ``shift`` (C,) is added to the logits.
+        It is one number, or one for each row of weights. ``shift`` (C,) is added to the logits.
         """
-        small, bias = np.float32(factor), self.bias * np.float32(factor)
+        small = np.asarray(factor, np.float32)
+        bias = self.bias * small
         if shift is not None:
             by_row = shift if len(bias) > 1 else shift[1:] - shift[:-1]  # one row for two classes
             bias = (bias + by_row).astype(np.float32)

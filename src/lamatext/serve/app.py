@@ -161,7 +161,9 @@ class RouteHandlers:
         self.metrics.texts["/predict"] += len(rows)
         self.metrics.count_inputs(queues.model.name, rows, queues.labels)
         predictions = [
-            prediction_json(queues.labels, row, top_k=int(body.top_k), proba=body.proba)
+            prediction_json(
+                queues.labels, row, queues.thresholds, top_k=int(body.top_k), proba=body.proba
+            )
             for row in rows
         ]
         return json_response({**queues.identity, "predictions": predictions})

@@ -74,6 +74,7 @@ class ModelQueues:
 
     def __init__(self, model: ServedModel, limits: Limits, metrics: Metrics) -> None:
         self.model, self.labels, self.identity = model, model.labels, model.identity
+        self.thresholds = model.predictor.thresholds
         self.requests = 0  # that are using the queues
         self.predict: Batcher[TextAssessment] = Batcher(
             self._predict,

@@ -12,6 +12,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
+from lamatext.label_thresholds import LabelThresholds
 from lamatext.outliers import outlier_json
 from lamatext.runtime.predictor import TextAssessment
 
@@ -82,14 +83,27 @@ async def read_request(request: Request, schema: type[Body], limits: Limits) -> 
 
 
 def prediction_json(
-    labels: Sequence[str | int], assessment: TextAssessment, *, top_k: int, proba: bool
+    labels: Sequence[str | int],
+    assessment: TextAssessment,
+    thresholds: LabelThresholds | None = None,
+    *,
+    top_k: int,
+    proba: bool,
 ) -> dict[str, object]:
-    """Return one text's prediction as it appears in the body of a ``/predict`` response."""
+    """Return one text's prediction as it appears in the body of a ``/predict`` response.
+
+    A multi-label model, which has thresholds, answers with a list of labels.
+    """
     probabilities = assessment.probabilities
     exact = probabilities.tolist()
     rounded = [float(f"{value:.6g}") for value in exact]
-    best = exact.index(max(exact))  # faster than numpy's argmax for a few classes
-    prediction: dict[str, object] = {"label": labels[best], "probability": rounded[best]}
+    prediction: dict[str, object]
+    if thresholds is None:
+        best = exact.index(max(exact))  # faster than numpy's argmax for a few classes
+        prediction = {"label": labels[best], "probability": rounded[best]}
+    else:
+        decided = thresholds.decide(probabilities).tolist()
+        prediction = {"labels": [labels[c] for c, is_set in enumerate(decided) if is_set]}
     if top_k > 1:
         order = np.argsort(-probabilities, kind="stable")[:top_k].tolist()
         prediction["top"] = [{"label": labels[c], "probability": rounded[c]} for c in order]

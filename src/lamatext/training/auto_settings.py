@@ -14,6 +14,8 @@ UNSEEN_WORDS = 0.02  # expected fraction of unseen words in a new text; above it
 FEW_TEXTS_PER_CLASS = 250  # below it they help too, unless
 ALL_WORDS_SEEN = 0.01  # fewer words than this fraction are expected to be unseen
 MANY_WORDS = 5_000_000  # above it character n-grams need gigabytes of memory
+MEGABYTES = 6.0  # of n-grams
+LABEL_MEGABYTES = 0.2  # of n-grams per label; rare labels are recognised by rare n-grams
 FEW_TEXTS = 10_000
 FEW_WORDS = 2_000_000
 MIN_STEPS = 1_000  # a network needs about this many training steps
@@ -26,6 +28,7 @@ class DatasetSize(NamedTuple):
     words: int  # in all texts together
     words_seen_once: int  # distinct words that occur exactly once
     classes: int
+    multi_label: bool = False  # whether a text may have several labels
 
 
 def resolve_auto_settings(recipe: Recipe, size: DatasetSize) -> Recipe:
@@ -38,6 +41,9 @@ def resolve_auto_settings(recipe: Recipe, size: DatasetSize) -> Recipe:
         values["text.word2vec_epochs"] = _round_within(4, 3e7 / words, 30)
     if recipe.ngrams.characters == "auto":
         values["ngrams.characters"] = _use_characters(size)
+    if recipe.ngrams.max_megabytes == "auto":
+        per_label = LABEL_MEGABYTES * size.classes if size.multi_label else 0.0
+        values["ngrams.max_megabytes"] = max(MEGABYTES, per_label)
     batch_size = recipe.training.batch_size
     if batch_size == "auto":
         batch_size = 32 if texts < FEW_TEXTS else 64
@@ -55,7 +61,7 @@ def _use_characters(size: DatasetSize) -> bool:
     The fraction of words seen once estimates the fraction of unseen words in a new text
     (Good 1953, after Turing). It is tiny for Thai, where a word is a letter with its vowels.
     """
-    texts, words, words_seen_once, classes = size
+    texts, words, words_seen_once, classes, _ = size
     rare = (
         words <= SHORT_TEXT * texts
         or words_seen_once >= UNSEEN_WORDS * words

@@ -1,8 +1,14 @@
 """Calibration of a multi-label model: network and n-gram logits of each label as one probability.
 
-The probability of label l is sigmoid(a·ngrams + b·network + cₗ). The factors a and b are the same
-for all labels. The shifts cₗ stay close to their mean unless a label has enough validation texts: a
-label with a handful of texts is calibrated like the others. Shapes: n texts, L labels.
+The probability of label l is
+
+    sigmoid( a·g + e·(1 − rₗ)·(g − ḡₗ) + b·(h̄ₗ + rₗ·(h − h̄ₗ)) + cₗ )
+
+with the n-gram logit g, the network's logit h, and their means ḡₗ and h̄ₗ. The factors a, b, e are
+the same for all labels. rₗ = n / (n + 10) grows with the n training texts that have the label: a
+network needs more texts than n-grams to learn a label, so for a rare one n-grams decide. The
+shifts cₗ stay close to their mean unless a label has enough validation texts: a label with a
+handful of texts is calibrated like the others. Shapes: n texts, L labels.
 """
 
 from typing import TYPE_CHECKING, NamedTuple
@@ -17,32 +23,31 @@ Logits = NDArray[np.float32]  # (n, L)
 Targets = NDArray[np.float32]  # (n, L) 0 or 1
 Doubles = NDArray[np.float64]
 
-PRIOR_FACTORS = (1.0, 0.5)  # a and b without any validation text
-FACTOR_STRENGTH = 1.0  # pull of a and b towards the prior
-SHIFT_STRENGTH = 1.0  # pull of each shift towards their mean
+PRIOR_FACTORS = (1.0, 0.5, 0.0)  # a, b and e without any validation text
+FACTOR_STRENGTH = 1.0  # pull of a, b and e towards the prior
+SHIFT_STRENGTH = 4.0  # pull of each shift towards their mean
+RELIABLE_TEXTS = 10.0  # training texts with a label at which half of the network's logit is used
 
 
 class LabelFactors(NamedTuple):
-    """Calibration of a multi-label model: factors of the two parts, and a shift per label."""
+    """Calibration of a multi-label model: factors of the two parts and a shift, for each label."""
 
-    ngrams: float
-    network: float
+    ngrams: NDArray[np.float32]  # (L,)
+    network: NDArray[np.float32]  # (L,)
     shifts: NDArray[np.float32]  # (L,)
 
     def combine(self, ngram_logits: Logits, network_logits: Logits) -> Doubles:
         """Return the calibrated logits, (n, L)."""
-        combined: Doubles = (
-            self.ngrams * ngram_logits.astype(np.float64)
-            + self.network * network_logits.astype(np.float64)
-            + self.shifts
-        )
-        return combined
+        ngrams, network = ngram_logits.astype(np.float64), network_logits.astype(np.float64)
+        return np.asarray(self.ngrams * ngrams + self.network * network + self.shifts, np.float64)
 
 
 def fit_label_factors(
     ngram_logits: Logits,
     network_logits: Logits,
     targets: Targets,
+    *,
+    training_texts: Doubles | None = None,
     label_weights: Doubles | None = None,
 ) -> LabelFactors:
     """Fit the calibration of a multi-label model on the validation set.
@@ -51,17 +56,26 @@ def fit_label_factors(
         ngram_logits: (n, L), zeros if there is no n-gram model.
         network_logits: (n, L).
         targets: labels of the validation texts.
+        training_texts: number of training texts with each label, (L,); None means many.
         label_weights: weight of the texts that have a label, (L,); None weights all equally.
     """
     from scipy.optimize import minimize
 
     weights = np.where(targets > 0.5, 1.0 if label_weights is None else label_weights, 1.0)
-    parts = ngram_logits.astype(np.float64), network_logits.astype(np.float64)
-    labels = targets.shape[1]
+    ngrams, network = ngram_logits.astype(np.float64), network_logits.astype(np.float64)
+    reliable = np.ones(targets.shape[1])
+    if training_texts is not None:
+        reliable = training_texts / (training_texts + RELIABLE_TEXTS)
+    ngram_mean, network_mean = ngrams.mean(axis=0), network.mean(axis=0)
+    parts = (
+        ngrams,
+        network_mean + reliable * (network - network_mean),
+        (1 - reliable) * (ngrams - ngram_mean),
+    )
 
     def loss_and_gradient(x: Doubles) -> tuple[float, Doubles]:
-        factors, center, shifts = x[:2], x[2], x[3:]
-        logits = factors[0] * parts[0] + factors[1] * parts[1] + center + shifts
+        factors, center, shifts = x[:3], x[3], x[4:]
+        logits = sum(f * part for f, part in zip(factors, parts, strict=True)) + center + shifts
         errors = weights * (_sigmoid(logits) - targets)
         distance = factors - PRIOR_FACTORS
         loss = (weights * (np.logaddexp(0, logits) - targets * logits)).sum()
@@ -72,10 +86,17 @@ def fit_label_factors(
             [by_factor, [by_label.sum()], by_label + SHIFT_STRENGTH * shifts]
         )
 
+    labels = targets.shape[1]
     start = np.array([*PRIOR_FACTORS, *np.zeros(1 + labels)])
-    bounds = [(0, None)] * 2 + [(None, None)] * (1 + labels)
+    bounds = [(0, None)] * 3 + [(None, None)] * (1 + labels)
     x = minimize(loss_and_gradient, start, jac=True, method="L-BFGS-B", bounds=bounds).x
-    return LabelFactors(float(x[0]), float(x[1]), (x[2] + x[3:]).astype(np.float32))
+    (a, b, e), rest = x[:3], 1 - reliable
+    shifts = x[3] + x[4:] + rest * (b * network_mean - e * ngram_mean)
+    return LabelFactors(
+        (a + e * rest).astype(np.float32),
+        (b * reliable).astype(np.float32),
+        shifts.astype(np.float32),
+    )
 
 
 def apply_label_factors(network: "nn.Module", factors: LabelFactors) -> None:
@@ -84,9 +105,11 @@ def apply_label_factors(network: "nn.Module", factors: LabelFactors) -> None:
     from torch import nn
 
     last = [module for module in network.modules() if isinstance(module, nn.Linear)][-1]
+    device = last.bias.device
+    scale, shifts = (torch.from_numpy(x).to(device) for x in (factors.network, factors.shifts))
     with torch.no_grad():
-        last.weight.mul_(factors.network)
-        last.bias.mul_(factors.network).add_(torch.from_numpy(factors.shifts).to(last.bias.device))
+        last.weight.mul_(scale[:, None])
+        last.bias.mul_(scale).add_(shifts)
 
 
 def _sigmoid(logits: Doubles) -> Doubles:

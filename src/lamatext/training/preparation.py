@@ -48,6 +48,7 @@ def prepare_run(  # noqa: PLR0913 - data, recipe, and what the caller has alread
     recipe: Recipe,
     *,
     classes: int,
+    multi_label: bool = False,
     word_vectors: Vectors | None = None,
     tokenizer: Tokenizer | None = None,
     progress: Progress = SILENT,
@@ -61,6 +62,7 @@ def prepare_run(  # noqa: PLR0913 - data, recipe, and what the caller has alread
         split: rows of the training and validation texts.
         recipe: all settings; ``auto`` is resolved here.
         classes: number of classes.
+        multi_label: whether a text may have several labels.
         word_vectors: initial embedding matrix (V, E); None follows ``text.word_vectors``.
         tokenizer: tokenizer of the encoder; None follows ``text.tokenizer``.
         progress: receives the stages of the preparation.
@@ -71,7 +73,7 @@ def prepare_run(  # noqa: PLR0913 - data, recipe, and what the caller has alread
         texts = tokenize_texts(texts, recipe.text, progress)
     counts = texts.counts(split.train)
     seen_once = int((counts == 1).sum())
-    size = DatasetSize(len(split.train), int(counts.sum()), seen_once, classes)
+    size = DatasetSize(len(split.train), int(counts.sum()), seen_once, classes, multi_label)
     recipe = resolve_auto_settings(recipe, size)
     text = recipe.text
     tokenizer = tokenizer or _make_tokenizer(text)

@@ -113,7 +113,14 @@ def train(  # noqa: PLR0913 - data, recipe, and where and how it runs
         split = _add_unlabelled_rows(split, len(labels), teacher_labels)
     if weights is not None:
         weights = np.append(weights, np.ones(len(labels) - len(train), np.float32))
-    prepared = prepare_run(texts, split, recipe, classes=len(classes), progress=progress)
+    prepared = prepare_run(
+        texts,
+        split,
+        recipe,
+        classes=len(classes),
+        multi_label=labels.ndim == 2,
+        progress=progress,
+    )
     data = EncodedDataset(prepared.token_ids, labels, weights)
     lesson = None if teacher_labels is None else _make_lesson(data, split, teacher_labels, recipe)
     return _train(prepared, data, split, options, lesson)
@@ -383,7 +390,14 @@ def _finish_multi_label(
         ngram_logits, base = on_training.logits(tokens.words(split.validation)), on_training.base
     by_label = settings.class_weights
     label_weights = None if by_label is None else by_label.cpu().numpy().astype(np.float64)
-    factors = fit_label_factors(ngram_logits, logits, targets, label_weights)
+    training_texts = _class_totals(data.labels[split.train], prepared.classes)
+    factors = fit_label_factors(
+        ngram_logits,
+        logits,
+        targets,
+        training_texts=training_texts,
+        label_weights=label_weights,
+    )
     a, b = factors.ngrams, factors.network
     calibrated = b * logits + factors.shifts
     statistics = (
@@ -395,17 +409,18 @@ def _finish_multi_label(
     )
     combined = factors.combine(ngram_logits, logits)
     thresholds = _choose_label_thresholds(combined, targets, prepared.recipe, label_weights)
-    thresholds[~(data.labels[split.train] > 0.5).any(axis=0)] = 1  # never seen: never predicted
+    thresholds[training_texts == 0] = 1  # never seen: never predicted
     precisions = average_precisions(targets > 0.5, combined)[targets.any(axis=0)]
     score = float(precisions.mean()) if len(precisions) else 0.0
     apply_label_factors(prepared.network, factors)
     if fit_on is None:
-        return _Finished(None, {"network": b}, score, statistics, thresholds)
+        return _Finished(None, {"network": float(b.mean())}, score, statistics, thresholds)
     progress.note(
         f"network and n-grams together: validation {score_name(True)} {100 * score:.1f} %"
     )
     ngrams = fit_on(np.union1d(split.train, split.validation)).scaled(a)
-    return _Finished(ngrams, {"ngrams": a, "network": b}, score, statistics, thresholds)
+    scales = {"ngrams": float(a.mean()), "network": float(b.mean())}
+    return _Finished(ngrams, scales, score, statistics, thresholds)
 
 
 def _choose_label_thresholds(

@@ -5,7 +5,7 @@ violet shows attention; colour-blind readers can tell these apart. Each shade se
 colour, so that it is readable on dark and on light terminals.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -18,6 +18,7 @@ from rich.text import Text
 from lamatext.explain.classifier_head import Floats
 from lamatext.explain.explanation import Explanation, Label
 from lamatext.views.formatting import (
+    label_names,
     one_line,
     plural,
     probability,
@@ -63,21 +64,24 @@ def show_explanation(
     Args:
         explanation: the explanation.
         console: the terminal.
-        label: the class whose contributions are shown; None means the predicted class.
+        label: the class whose contributions are shown; None means the predicted class, or the most
+            probable labels of a multi-label model.
         heads: whether to show the attention of each head, and how the score adds up.
     """
-    column = explanation.column(label)
+    columns = explanation.columns(label)
     shaded = console.is_terminal and not console.no_color
-    blocks: list[RenderableType] = [
-        _headline(explanation),
-        Text(_contribution_title(explanation, column)),
-        _word_table(explanation, column),
-    ]
-    if shaded and any(explanation.words):
-        strength = contribution_strength(explanation, column)
-        blocks.append(Padding(_shaded_text(explanation, strength, FOR), (1, 0, 0, 2), expand=False))
+    blocks: list[RenderableType] = [_headline(explanation)]
+    for column in columns:
+        blocks += [
+            Text(_contribution_title(explanation, column)),
+            _word_table(explanation, column),
+        ]
+        if shaded and any(explanation.words):
+            strength = contribution_strength(explanation, column)
+            shaded_text = _shaded_text(explanation, strength, FOR)
+            blocks.append(Padding(shaded_text, (1, 0, 0, 2), expand=False))
     if heads:
-        blocks += _attention(explanation, column, shaded=shaded)
+        blocks += _attention(explanation, columns, shaded=shaded)
     for block in blocks:
         console.print(Text(block.plain) if isinstance(block, Text) and not shaded else block)
 
@@ -85,24 +89,31 @@ def show_explanation(
 def example_lines(explanation: Explanation, label: str) -> Iterator[str]:
     """Yield an example text with its prediction and strongest words, as lines for the terminal."""
     predicted = ", ".join(map(str, explanation.predicted_labels)) or "no label"
-    is_correct = sorted(predicted.split(", ")) == sorted(label.split(", "))
+    is_correct = sorted(predicted.split(", ")) == sorted((label or "no label").split(", "))
     outcome = "" if is_correct else f", but it is labelled {label or 'with none'}"
     text = one_line(" ".join(explanation.text.split()))
     short = text if len(text) <= EXAMPLE_LENGTH else f"{text[: EXAMPLE_LENGTH - 1]}…"
     yield f"“{short}”"
-    chance = probability(explanation.probability)
+    chance = "" if explanation.thresholds is not None else probability(explanation.probability)
     reasons = strongest_words(explanation, explanation.best, limit=EXAMPLE_WORDS)[0]
     because = ", ".join(f"{_name(word)} {signed(word.contribution)}" for word in reasons)
-    yield one_line(f"{predicted} {chance}{outcome}{f' — {because}' if because else ''}")
+    first = f"{predicted} {chance}".rstrip()
+    yield one_line(f"{first}{outcome}{f' — {because}' if because else ''}")
 
 
 def _headline(explanation: Explanation) -> Text:
     """Return the predicted class and its probability, followed by the next most probable ones."""
     order = np.argsort(-explanation.probabilities, kind="stable").tolist()
-    line = Text.assemble((_class(explanation, order[0]), "bold"))
-    others = ", ".join(_class(explanation, c) for c in order[1 : 1 + OTHER_CLASSES])
-    rest = len(order) - 1 - OTHER_CLASSES
+    predicted = ", ".join(_class(explanation, c) for c in order if _is_predicted(explanation, c))
+    order = [c for c in order if not _is_predicted(explanation, c)]
+    line = Text.assemble((predicted or label_names([]), "bold"))
+    others = ", ".join(_class(explanation, c) for c in order[:OTHER_CLASSES])
+    rest = len(order) - OTHER_CLASSES
     return line.append(f"  ({others}{f', {rest} more' if rest > 0 else ''})", "dim")
+
+
+def _is_predicted(explanation: Explanation, column: int) -> bool:
+    return explanation.labels[column] in explanation.predicted_labels
 
 
 def _class(explanation: Explanation, column: int) -> str:
@@ -141,9 +152,14 @@ def _name(word: StrongWord) -> str:
     return one_line(word.word) + times
 
 
-def _attention(explanation: Explanation, column: int, *, shaded: bool) -> Iterator[RenderableType]:
-    """Yield how the score adds up and what each attention head looks at."""
-    yield Text(f"\n{summed(explanation, column)}")
+def _attention(
+    explanation: Explanation, columns: Sequence[int], *, shaded: bool
+) -> Iterator[RenderableType]:
+    """Yield how the score of each class adds up and what each attention head looks at."""
+    yield Text()
+    for column in columns:
+        name = f"{_label(explanation, column)}: " if len(columns) > 1 else ""
+        yield Text(f"{name}{summed(explanation, column)}")
     pooled, weights = explanation.pooled, explanation.weights
     if pooled is None or weights is None:
         yield Text("\nThis model has no attention.")

@@ -48,6 +48,7 @@ def describe_model(folder: Path) -> dict[str, Any]:
     labels = config["labels"]
     return {
         "labels": labels,
+        "thresholds": config.get("multi_label", {}).get("thresholds"),
         "settings": model.model_dump(include=MODEL_SETTINGS),
         "text": text.model_dump(include=TEXT_SETTINGS),
         "words": words,
@@ -66,12 +67,18 @@ def model_summary(folder: Path) -> dict[str, Any]:
     """
     metrics, config = load_metrics(folder), load_config(folder)
     test, facts = metrics.get("test") or {}, []
-    if "accuracy" in test:
+    if "micro_f1" in test:
+        facts.append(f"Micro-F1 {test['micro_f1']:.3f} on the test texts")
+    elif "accuracy" in test:
         count = f" of {test['texts']:,} test texts" if "texts" in test else " of the test texts"
         facts.append(f"Labels {percent(test['accuracy'])}{count} correctly")
     if "saved" in config:
         facts.append(f"saved on {day(datetime.fromisoformat(config['saved']))}")
-    return {"summary": " · ".join(facts), "examples": metrics.get("examples") or []}
+    return {
+        "summary": " · ".join(facts),
+        "examples": metrics.get("examples") or [],
+        "thresholds": config.get("multi_label", {}).get("thresholds"),
+    }
 
 
 def runs_in_page(folder: Path) -> bool:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from lamatext.data.dataset import Dataset
-from lamatext.data.labels import LabelEncoder
+from lamatext.data.labels import Targets
 from lamatext.data.summary import Summary, summarize_dataset
 from lamatext.explain.explanation import Explanation
 from lamatext.explain.faithfulness import (
@@ -24,12 +24,18 @@ from lamatext.explain.faithfulness import (
     sample_rows,
 )
 from lamatext.explain.top_words import TopWords, top_words
-from lamatext.metrics import Floats, Numbers, Scores, score
+from lamatext.metrics import Floats, Scores
+from lamatext.multi_label_metrics import AnyScores, MultiLabelScores
 from lamatext.progress import SILENT, Progress, track_progress
 from lamatext.runtime.predictor import Predictor
+from lamatext.runtime.scoring import encode_test_labels, score_predictions
 from lamatext.saved.format import folder_size, load_config, load_metrics, saved_recipe
 from lamatext.saved.model_io import load_model, load_network
-from lamatext.views.report.examples import Examples, choose_examples
+from lamatext.views.report.examples import (
+    Examples,
+    choose_examples,
+    choose_multi_label_examples,
+)
 
 MAX_EXAMPLES = 420  # texts on the page, approximately
 MAX_TOP_WORD_TEXTS = 1000  # texts explained to find the top words
@@ -61,14 +67,25 @@ class Findings:
     data: Summary
     conflicts: int  # different texts that occur with more than one label
     labels: list[str]  # C
-    truth: Numbers  # (n,)
-    scores: Scores
+    truth: Targets  # (n,) class indices, or (n, C) 0/1 if a text may have several labels
+    scores: AnyScores
     examples: Examples
     explanations: dict[int, Explanation]  # of the examples, by row
     top_words: TopWords
     faithfulness: Faithfulness
     speed: Speed
     size: int  # bytes
+
+    @property
+    def one_label(self) -> Scores:
+        """Return the scores of a model with one label per text."""
+        assert isinstance(self.scores, Scores)
+        return self.scores
+
+    @property
+    def is_multi_label(self) -> bool:
+        """Whether the report is on a model that may give a text several labels."""
+        return isinstance(self.scores, MultiLabelScores)
 
     @property
     def has_ngrams(self) -> bool:
@@ -98,14 +115,19 @@ def collect_findings(
     config = load_config(folder)
     config["recipe"] = saved_recipe(folder, config).model_dump()
     predictor = Predictor.load(folder)
-    label_encoder = LabelEncoder(tuple(predictor.classes_.tolist()))
-    labels = label_encoder.names
-    truth = label_encoder.encode(scored.require_labels(), source=scored.source)
+    labels = [str(label) for label in predictor.classes_.tolist()]
+    scored, truth = encode_test_labels(predictor, scored)
     texts: list[str] = scored.texts.to_pylist()
     progress.stage("predicting", len(texts))
     probabilities, speed = _predict(predictor, texts, seed, progress)
     divisor = _sample_divisor(predictor, texts[0])
-    examples = choose_examples(truth, probabilities, limit=MAX_EXAMPLES // divisor)
+    examples = (
+        choose_examples(truth.astype(np.int64), probabilities, limit=MAX_EXAMPLES // divisor)
+        if predictor.thresholds is None
+        else choose_multi_label_examples(
+            truth > 0.5, probabilities, predictor.thresholds.decide(probabilities)
+        )
+    )
     progress.stage("explaining the examples", len(examples.rows))
     explained = _explain(predictor, [texts[row] for row in examples.rows], progress)
     return Findings(
@@ -119,7 +141,7 @@ def collect_findings(
         conflicts=_count_conflicts(texts, truth),
         labels=labels,
         truth=truth,
-        scores=score(labels, truth, probabilities),
+        scores=score_predictions(predictor, truth, probabilities),
         examples=examples,
         explanations=dict(zip(examples.rows, explained, strict=True)),
         top_words=_top_words(
@@ -188,8 +210,8 @@ def _summary(scored: Dataset, train: Dataset | None) -> Summary:
     return summarize_dataset(train, scored)
 
 
-def _count_conflicts(texts: Sequence[str], truth: Numbers) -> int:
-    first_label: dict[str, int] = {}
+def _count_conflicts(texts: Sequence[str], truth: Targets) -> int:
+    first_label: dict[str, object] = {}
     conflicting = set()
     for text, label in zip(texts, truth.tolist(), strict=True):
         if first_label.setdefault(text, label) != label:

@@ -8,12 +8,15 @@ from lamatext.views.report.collect import Findings
 from lamatext.views.report.examples import MAX_MATRIX_CLASSES, Cell, example_values
 
 
-def confusion_section(findings: Findings) -> dict[str, object]:
+def confusion_section(findings: Findings) -> dict[str, object] | None:
     """Return the template values of the report's confusion matrix section.
 
-    With too many classes for a matrix, the section lists the most confused pairs instead.
+    With too many classes for a matrix, the section lists the most confused pairs instead. With
+    several labels per text there is no confusion matrix.
     """
-    counts = findings.scores.confusion
+    if findings.is_multi_label:
+        return None
+    counts = findings.one_label.confusion
     is_matrix = len(findings.labels) <= MAX_MATRIX_CLASSES
     cells = findings.examples.cells
     return {
@@ -42,7 +45,7 @@ def open_cell_style(findings: Findings) -> str:
 
 
 def _most_frequent_confusion(findings: Findings) -> str:
-    counts = findings.scores.confusion
+    counts = findings.one_label.confusion
     pairs = [(n, i, j) for i, row in enumerate(counts) for j, n in enumerate(row) if i != j]
     mistakes = sum(n for n, _, _ in pairs)
     if not mistakes:
@@ -70,7 +73,7 @@ def _cell(findings: Findings, cell: Cell, count: int, row_total: int) -> dict[st
 def _cell_examples(findings: Findings, cell: Cell) -> dict[str, object]:
     """Return the template values of the example texts behind one confusion matrix cell."""
     i, j = cell
-    rows, count = findings.examples.cells[cell], findings.scores.confusion[i][j]
+    rows, count = findings.examples.cells[cell], findings.one_label.confusion[i][j]
     return {
         "anchor": _anchor(cell),
         "truth": findings.labels[i],

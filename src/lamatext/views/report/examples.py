@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from lamatext.explain.explanation import Explanation
 from lamatext.metrics import Floats, Numbers
+from lamatext.views.formatting import label_names
 from lamatext.views.word_shading import contribution_strength, excerpt_segments
 
 LISTED = 12  # doubtful labels, and as many other mistakes
@@ -55,6 +56,40 @@ def choose_examples(truth: Numbers, probabilities: Floats, *, limit: int) -> Exa
         doubtful=doubtful,
         mistakes=[row for row in wrong if row not in doubtful][:LISTED],
     )
+
+
+def choose_multi_label_examples(
+    truth: NDArray[np.bool_], probabilities: Floats, decided: NDArray[np.bool_]
+) -> Examples:
+    """Choose example texts with a wrong or missing label, the most confident mistakes first.
+
+    All matrices are (n, L).
+    """
+    errors = np.where(truth != decided, np.abs(truth - probabilities), 0.0).max(axis=1)
+    order = np.argsort(-errors, kind="stable")
+    return Examples({}, [], [int(row) for row in order[: 2 * LISTED] if errors[row] > 0])
+
+
+def multi_label_example_values(
+    explanation: Explanation, labels: Sequence[str], truth: NDArray[np.bool_]
+) -> dict[str, object]:
+    """Return the template values of an example text with several labels.
+
+    The marked words are those of the label on which model and truth differ most.
+    """
+    thresholds = explanation.thresholds
+    assert thresholds is not None
+    decided = explanation.probabilities >= thresholds
+    errors = np.where(truth != decided, np.abs(truth - explanation.probabilities), 0.0)
+    column = int(errors.argmax()) if errors.any() else explanation.best
+    return {
+        "predicted": label_names(labels[i] for i in np.flatnonzero(decided).tolist()),
+        "correct": not errors.any(),
+        "truth": label_names(labels[i] for i in np.flatnonzero(truth).tolist()),
+        "label": labels[column],
+        "probability": float(explanation.probabilities[column]),
+        "words": marked_words(explanation, column),
+    }
 
 
 def doubtful_labels(truth: Numbers, probabilities: Floats) -> list[int]:

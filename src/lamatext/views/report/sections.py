@@ -8,10 +8,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from lamatext.explain.faithfulness import GRADIENTS, RANDOM, VERDICT_SHARE, Order
-from lamatext.metrics import merge_small_bins, wilson_interval
+from lamatext.metrics import ClassScores, merge_small_bins, wilson_interval
+from lamatext.multi_label_metrics import LabelScores, MultiLabelScores
 from lamatext.views.formatting import accuracy_comparison, file_size, percent, plural
 from lamatext.views.report.collect import Findings
-from lamatext.views.report.examples import example_values
+from lamatext.views.report.examples import example_values, multi_label_example_values
 from lamatext.views.svg_charts import Chart, Line, count_axis, cut_axis, percent_axis, value_axis
 
 Values = dict[str, Any]
@@ -21,6 +22,8 @@ LINE_KINDS = {"contribution": 1, "attention": 2, GRADIENTS: 3, RANDOM: 4}
 def headline(findings: Findings) -> Values:
     """Return the template values of the report's headline: accuracy, macro-F1, size and speed."""
     scores = findings.scores
+    if isinstance(scores, MultiLabelScores):
+        return _multi_label_headline(findings, scores)
     low, high = wilson_interval(scores.accuracy, scores.texts)
     return {
         "accuracy": scores.accuracy,
@@ -30,6 +33,21 @@ def headline(findings: Findings) -> Values:
         "figures": [
             (percent(scores.accuracy), "accuracy: share of correct labels"),
             (f"{scores.macro_f1:.3f}", "macro-F1: every class counts equally, 1 is perfect"),
+            (file_size(findings.size), "model size on disk"),
+            (f"{findings.speed.one_text_ms:.1f} ms", "per text, on this machine"),
+        ],
+    }
+
+
+def _multi_label_headline(findings: Findings, scores: MultiLabelScores) -> Values:
+    return {
+        "micro_f1": scores.micro_f1,
+        "subset_accuracy": scores.subset_accuracy,
+        "figures": [
+            (f"{scores.micro_f1:.3f}", "micro-F1: every label of a text counts equally"),
+            (f"{scores.macro_f1:.3f}", "macro-F1: every label counts equally, 1 is perfect"),
+            (f"{scores.mean_average_precision:.3f}", "mean average precision"),
+            (f"{scores.hamming_loss:.4f}", "Hamming loss: share of wrong decisions"),
             (file_size(findings.size), "model size on disk"),
             (f"{findings.speed.one_text_ms:.1f} ms", "per text, on this machine"),
         ],
@@ -84,6 +102,9 @@ def baselines_section(findings: Findings) -> Values:
     board: Sequence[Values] = findings.metrics.get("leaderboard") or []
     texts = (findings.metrics.get("test") or {}).get("texts") or findings.scores.texts
     comparison = ""
+    if findings.is_multi_label:
+        rows = sorted(board, key=lambda row: -row.get("micro_f1", 0.0))
+        return {"own": board[0]["model"] if board else "", "rows": rows}
     if len(board) > 1:
         best = max(board[1:], key=lambda row: float(row["accuracy"]))
         own, other = ((row["model"], float(row["accuracy"])) for row in (board[0], best))
@@ -109,14 +130,15 @@ def learning_section(findings: Findings) -> Values:
     losses = [float(row["loss"]) for row in history]
     accuracies = [float(row["accuracy"]) for row in history]
     across, best = count_axis("epoch", epochs[-1]), max(accuracies)
+    score = "mean average precision" if findings.is_multi_label else "accuracy"
     validation = Chart(
         "chart-accuracy",
-        "Accuracy on the validation texts",
+        f"{score.capitalize()} on the validation texts",
         f"From {percent(accuracies[0])} to {percent(best)} at best.",
         across,
-        value_axis("accuracy", accuracies, "{:.1%}", limit=1.0),
-        [Line("accuracy", list(zip(map(float, epochs), accuracies, strict=True)), 1)],
-        head=("epoch", "training loss", "validation accuracy"),
+        value_axis(score, accuracies, "{:.1%}", limit=1.0),
+        [Line(score, list(zip(map(float, epochs), accuracies, strict=True)), 1)],
+        head=("epoch", "training loss", f"validation {score}"),
         rows=[
             (epoch, f"{loss:.4f}", percent(accuracy))
             for epoch, loss, accuracy in zip(epochs, losses, accuracies, strict=True)
@@ -132,6 +154,7 @@ def learning_section(findings: Findings) -> Values:
     )
     return {
         "charts": [validation, training],
+        "score": score,
         "first": accuracies[0],
         "last": accuracies[-1],
         "best": best,
@@ -140,7 +163,8 @@ def learning_section(findings: Findings) -> Values:
 
 def classes_section(findings: Findings) -> Values:
     """Return the template values of the report's section on scores per class, worst class first."""
-    rows = sorted(findings.scores.classes, key=lambda row: row.f1)
+    rows: list[ClassScores | LabelScores] = [*findings.scores.classes]
+    rows.sort(key=lambda row: row.f1)
     present = [row for row in rows if row.texts] or rows
     axis = cut_axis("F1", [row.f1 for row in rows])
     return {"rows": rows, "axis": axis, "weakest": present[0], "strongest": present[-1]}
@@ -151,14 +175,16 @@ def calibration_section(findings: Findings) -> Values:
     scores, groups = findings.scores, merge_small_bins(findings.scores.reliability)
     pairs = list(zip(groups.confidence, groups.accuracy, groups.texts, strict=True))
     intervals = [wilson_interval(a, n) for _, a, n in pairs]
-    confidence = sum(c * n for c, _, n in pairs) / scores.texts
+    total = sum(groups.texts)
+    confidence = sum(c * n for c, _, n in pairs) / total
+    accuracy = sum(a * n for _, a, n in pairs) / total
     error = scores.calibration_error
     if error <= 0.03:
         verdict = "they can be trusted"
     elif error <= 0.08:
         verdict = "they are roughly right"
     else:
-        verdict = "they are too " + ("high" if confidence > scores.accuracy else "low")
+        verdict = "they are too " + ("high" if confidence > accuracy else "low")
     line = Line(
         "accuracy",
         [(c, a) for c, a, _ in pairs],
@@ -184,12 +210,13 @@ def calibration_section(findings: Findings) -> Values:
             for (c, a, n), (low, high) in zip(pairs, intervals, strict=True)
         ],
     )
-    return {"error": error, "verdict": verdict, "charts": [chart, _coverage_chart(findings)]}
+    charts = [chart] if findings.is_multi_label else [chart, _coverage_chart(findings)]
+    return {"error": error, "verdict": verdict, "charts": charts}
 
 
 def _coverage_chart(findings: Findings) -> Chart:
     """Return the report's chart of accuracy over coverage."""
-    points = findings.scores.coverage[::-1]
+    points = findings.one_label.coverage[::-1]
     half = min(points, key=lambda point: abs(point.answered - 0.5))
     return Chart(
         "chart-coverage",
@@ -221,6 +248,13 @@ def mistakes_section(findings: Findings) -> Values:
     """Return the template values of the report's section on mistakes and doubtful labels."""
 
     def listed(rows: Sequence[int]) -> list[dict[str, object]]:
+        if findings.is_multi_label:
+            return [
+                multi_label_example_values(
+                    findings.explanations[row], findings.labels, findings.truth[row] > 0.5
+                )
+                for row in rows
+            ]
         return [
             example_values(findings.explanations[row], findings.labels, int(findings.truth[row]))
             for row in rows

@@ -1,6 +1,6 @@
 // The page: one or two panels, the choice of views, and the link that restores what is shown.
 
-import { argmax, element } from "./display.js";
+import { chosen, element } from "./display.js";
 import { Panel } from "./panel.js";
 
 const MAX_PILLS = 8; // with more classes, they are in a drop-down list
@@ -167,8 +167,11 @@ class Page {
     clearTimeout(this.announcement);
     this.announcement = setTimeout(() => {
       byId("announcement").textContent = this.visiblePanels.filter(panel => panel.explanation).map(({ explanation }) => {
-        const best = argmax(explanation.probabilities);
-        return `${explanation.unsure ? "unsure, perhaps " : ""}${explanation.labels[best]}, ${Math.round(100 * explanation.probabilities[best])} percent`;
+        const isChosen = chosen(explanation.probabilities, explanation.thresholds);
+        const names = explanation.labels.map((label, c) => [label, explanation.probabilities[c], isChosen[c]])
+          .filter(([, , predicted]) => predicted)
+          .map(([label, probability]) => `${label}, ${Math.round(100 * probability)} percent`).join("; ") || "no label";
+        return `${explanation.unsure ? "unsure, perhaps " : ""}${names}`;
       }).join("; ");
     }, ANNOUNCE_AFTER);
   }

@@ -89,6 +89,9 @@ export function maxRow(x) {
   return out;
 }
 
+/** One probability per label, for a model that may give a text several labels. */
+export const sigmoid = values => Float32Array.from(values, value => 1 / (1 + Math.exp(-value)));
+
 /** exp(x) / Σ exp(x). */
 export function softmax(values) {
   const largest = values.reduce((a, b) => Math.max(a, b), -Infinity);

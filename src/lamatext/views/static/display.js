@@ -14,6 +14,11 @@ export const percent = value =>
     : value >= 0.9995 && value < 1 ? "> 99.9 %" : `${(100 * value).toFixed(1)} %`;
 export const argmax = values => values.reduce((best, value, i) => (value > values[best] ? i : best), 0);
 
+/** The labels that a model gives a text: the most probable one, or those that reach their thresholds. */
+export const chosen = (probabilities, thresholds) =>
+  thresholds ? probabilities.map((value, c) => value >= thresholds[c])
+    : probabilities.map((_, c) => c === argmax(probabilities));
+
 export function element(name, properties = {}, ...children) {
   const node = Object.assign(document.createElement(name), properties);
   node.append(...children);
@@ -67,10 +72,11 @@ export function shade(words, shading) {
   });
 }
 
-/** Show one bar per class, in a stable order; `without` marks the probabilities without the selected word.
+/** Show one bar per class, in a stable order; `without` marks the probabilities without the selected word,
+ *  `thresholds` the probability from which each label is predicted.
  *  With many classes only the most probable are shown: a class keeps its row while it is one of them. */
-export function showBars(place, labels, probabilities, without = null) {
-  const best = probabilities && argmax(probabilities);
+export function showBars(place, labels, probabilities, thresholds = null, without = null) {
+  const isChosen = probabilities && chosen(probabilities, thresholds);
   place.replaceChildren(...rowsOf(place, labels, probabilities).map(c => {
     const bar = element("span", { className: "bar" });
     bar.style.setProperty("--v", probabilities ? probabilities[c].toFixed(4) : 0);
@@ -79,7 +85,12 @@ export function showBars(place, labels, probabilities, without = null) {
       bar.style.setProperty("--w", without[c].toFixed(4));
     }
     const figure = probabilities ? percent(probabilities[c]) : "–";
-    const row = element("li", { className: c === best ? "best" : "" },
+    if (thresholds) {
+      const mark = element("i", { className: "threshold", title: `threshold ${percent(thresholds[c])}` });
+      mark.style.setProperty("--t", thresholds[c].toFixed(4));
+      bar.append(mark);
+    }
+    const row = element("li", { className: isChosen?.[c] ? "best" : "" },
       element("bdi", { className: "name", textContent: labels[c] }), bar,
       element("span", { className: "value", textContent: figure }));
     row.dataset.class = c;
@@ -154,7 +165,7 @@ export function showWord(place, explanation, t, without) {
     element("bdi", { textContent: labels[best] }), ` ${percent(probabilities[best])} → `,
     element("span", { className: change < 0 ? "down" : "up", textContent: percent(without[best]) }),
   ];
-  if (now !== best) parts.push(", so it would be ", element("b", {}, element("bdi", { textContent: labels[now] })));
+  if (now !== best && !explanation.thresholds) parts.push(", so it would be ", element("b", {}, element("bdi", { textContent: labels[now] })));
   const byPart = describeParts(explanation, rows => rows[best][t]);
   let numbers = ` Contribution ${signed(relative[best][t])}${byPart && ` (${byPart})`}`;
   if (weights) {

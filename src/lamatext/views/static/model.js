@@ -1,6 +1,6 @@
 // A saved model that classifies and explains one text at a time, like lamatext's Predictor.
 
-import { softmax, sum } from "./arrays.js";
+import { sigmoid, softmax, sum } from "./arrays.js";
 import { contributions, groupCharacters, occlusion, windowSize } from "./explain.js";
 import { forward } from "./network.js";
 import { OUTLIER, evidenceOf, outlierScore } from "./outliers.js";
@@ -15,6 +15,7 @@ export class Model {
     this.labels = description.labels;
     this.threshold = description.threshold;
     this.evidence = description.evidence; // quantiles of the validation texts, or null
+    this.thresholds = description.thresholds ?? null; // one per label if a text may have several
     this.privacyNote = description.privacyNote;
     this.encoder = new Encoder(description.words, description.text);
     const tensors = readTensors(weights);
@@ -23,7 +24,8 @@ export class Model {
     this.heads = headCount(this.network);
     this.parts = ngrams ? ["network", "n-grams"] : [];
     this.ngrams = ngrams && { blocks: description.ngrams, tensors: readTensors(ngrams) };
-    if (ngrams) checkNgrams(this.ngrams.tensors, description.ngrams, this.labels.length);
+    const rows = this.labels.length === 2 && !this.thresholds ? 1 : this.labels.length; // two classes share one
+    if (ngrams) checkNgrams(this.ngrams.tensors, description.ngrams, rows);
   }
 
   /** The probability of each class. */
@@ -34,7 +36,7 @@ export class Model {
       const ngrams = ngramContributions(this.ngrams, words);
       logits.forEach((_, c) => { logits[c] += ngrams.base[c] + sum(ngrams.contributions[c]); });
     }
-    return Array.from(softmax(logits));
+    return Array.from(this.thresholds ? sigmoid(logits) : softmax(logits));
   }
 
   /** Explain the class of `text`: the fields of lamatext's Explanation, with spans in UTF-16 units. */
@@ -48,6 +50,7 @@ export class Model {
     const explanation = {
       text,
       labels: this.labels,
+      thresholds: this.thresholds,
       spans: encoded.indices.length ? encoded.indices.map(index => encoded.spans[index]) : [[0, 0]],
       weights: weights && weights.toRows(),
       contributions: scores.map(row => Array.from(row)),
@@ -105,15 +108,18 @@ function addNgrams(ngrams, explanation, { spans, words, indices }) {
   return groupCharacters(total, ngrams, words);
 }
 
-/** Add the derived fields; `relative` values are contributions minus their mean over classes. */
+/** Add the derived fields; `relative` values are contributions minus their mean over classes, or the
+ *  contributions themselves if the labels are independent of each other. */
 export function withProbabilities(explanation) {
-  const { contributions: scores, base, weights, parts = { network: scores } } = explanation;
+  const { contributions: scores, base, weights, parts = { network: scores }, thresholds } = explanation;
+  const relative = thresholds ? rows => rows : minusMean;
+  const logits = scores.map((row, c) => sum(row) + base[c]);
   return {
     ...explanation,
-    probabilities: Array.from(softmax(scores.map((row, c) => sum(row) + base[c]))),
-    relative: minusMean(scores),
-    relativeBase: base.map(value => value - sum(base) / base.length),
-    relativeParts: Object.fromEntries(Object.entries(parts).map(([name, rows]) => [name, minusMean(rows)])),
+    probabilities: Array.from(thresholds ? sigmoid(logits) : softmax(logits)),
+    relative: relative(scores),
+    relativeBase: thresholds ? base : base.map(value => value - sum(base) / base.length),
+    relativeParts: Object.fromEntries(Object.entries(parts).map(([name, rows]) => [name, relative(rows)])),
     pooled: weights && meanOverRows(weights),
   };
 }

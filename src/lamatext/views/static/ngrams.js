@@ -67,9 +67,8 @@ function indexOfKey(keys, key) {
   return -1;
 }
 
-/** Check the tensors of an n-gram model with `blocks` tables for `classes` classes. */
-export function checkNgrams(tensors, blocks, classes) {
-  const rows = classes === 2 ? 1 : classes;
+/** Check the tensors of an n-gram model with `blocks` tables and `rows` rows of weights. */
+export function checkNgrams(tensors, blocks, rows) {
   checkTensor(tensors, "bias", [rows], ["F32"]);
   blocks.forEach((_, number) => {
     const size = tensors[`${number}.keys`]?.values.length;

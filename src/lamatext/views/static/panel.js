@@ -1,7 +1,7 @@
 // One panel of the page: a text, its predicted class and its explanation, updated at each keystroke.
 
 import {
-  argmax, describeSums, element, noteOf, percent, shade, shades, showBars, showText, showWhy, showWord,
+  argmax, chosen, describeSums, element, noteOf, percent, shade, shades, showBars, showText, showWhy, showWord,
 } from "./display.js";
 
 const HINT = "Click a word, or select it with Tab and the arrow keys, to see the prediction without it.";
@@ -80,7 +80,7 @@ export class Panel {
     this.result.classList.add("old");
     const probabilities = await model.predict(text);
     checkCurrent();
-    this.showPrediction(model.labels, probabilities, Math.max(...probabilities) < (model.threshold ?? 0));
+    this.showPrediction(model, probabilities, Math.max(...probabilities) < (model.threshold ?? 0));
     await sleep(TYPING_PAUSE);
     checkCurrent();
   }
@@ -106,7 +106,7 @@ export class Panel {
   show(explanation) {
     this.explanation = explanation;
     this.words = showText(this.text, explanation);
-    this.showPrediction(explanation.labels, explanation.probabilities, explanation.unsure);
+    this.showPrediction(explanation, explanation.probabilities, explanation.unsure);
     showWhy(this.find(".why"), explanation);
     this.find(".note").textContent = noteOf(explanation);
     this.find(".figures").textContent = HINT;
@@ -115,11 +115,14 @@ export class Panel {
     this.onUpdate(this);
   }
 
-  showPrediction(labels, probabilities, unsure = false) {
-    const best = argmax(probabilities), probability = percent(probabilities[best]);
-    this.find(".predicted").textContent = unsure ? "unsure" : labels[best];
-    this.find(".probability").textContent = unsure ? `perhaps ${labels[best]}, ${probability}` : probability;
-    showBars(this.find(".bars"), labels, probabilities);
+  /** Show the labels of a text; `thresholds` are those of a model that may give it several. */
+  showPrediction({ labels, thresholds = null }, probabilities, unsure = false) {
+    const isChosen = chosen(probabilities, thresholds);
+    const names = labels.filter((_, c) => isChosen[c]).join(", ") || "no label";
+    const probability = thresholds ? "" : percent(probabilities[argmax(probabilities)]);
+    this.find(".predicted").textContent = unsure ? "unsure" : names;
+    this.find(".probability").textContent = unsure ? `perhaps ${names}, ${probability}` : probability;
+    showBars(this.find(".bars"), labels, probabilities, thresholds);
     this.result.hidden = false;
   }
 
@@ -138,7 +141,7 @@ export class Panel {
     const { explanation, words, version } = this;
     if (!words[t]) {
       this.find(".figures").textContent = explanation ? HINT : "";
-      if (explanation) showBars(this.find(".bars"), explanation.labels, explanation.probabilities);
+      if (explanation) showBars(this.find(".bars"), explanation.labels, explanation.probabilities, explanation.thresholds);
       return;
     }
     words[t].classList.add("at");
@@ -147,7 +150,7 @@ export class Panel {
     const without = await this.model.predict(explanation.text.slice(0, start) + " " + explanation.text.slice(end));
     if (version !== this.version || this.selected !== t) return;
     showWord(this.find(".figures"), explanation, t, without);
-    showBars(this.find(".bars"), explanation.labels, explanation.probabilities, without);
+    showBars(this.find(".bars"), explanation.labels, explanation.probabilities, explanation.thresholds, without);
   }
 
   moveSelection(event) {

@@ -4,8 +4,8 @@ import { withProbabilities } from "./model.js";
 
 export class RemoteModel {
   /** `post(route, body, signal)` sends a JSON request to the server and returns its response. */
-  constructor({ name, labels }, post) {
-    Object.assign(this, { name, labels, post, heads: 0, parts: [], pendingExplanation: null });
+  constructor({ name, labels, thresholds = null }, post) {
+    Object.assign(this, { name, labels, thresholds, post, heads: 0, parts: [], pendingExplanation: null });
     this.privacyNote = "The text you type is sent to the server, which does not store it.";
   }
 

@@ -1,0 +1,42 @@
+"""Scoring of a predictor: compare its probabilities with the labels of a test set."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lamatext.data.dataset import Dataset
+from lamatext.data.labels import LabelEncoder, Targets
+from lamatext.errors import DataError
+from lamatext.metrics import score
+from lamatext.multi_label_metrics import AnyScores, multi_label_score
+from lamatext.runtime.predictor import Predictor
+
+
+def encode_test_labels(predictor: Predictor, test: Dataset) -> tuple[Dataset, Targets]:
+    """Encode the labels of a test set for scoring a saved model, without unknown labels.
+
+    Raises:
+        DataError: the model gives several labels per text and the test set one, or vice versa.
+    """
+    if test.is_multi_label != (predictor.thresholds is not None):
+        found, expected = ("lists of labels", "one label")
+        if predictor.thresholds is not None:
+            found, expected = ("one label", "a list of labels")
+        raise DataError(
+            f"{test.source}: the texts have {found}, but the model was trained with {expected} per "
+            "text. Write the labels in the same way, or read them with the same --label-separator "
+            "and --label-column."
+        )
+    labels = LabelEncoder(tuple(predictor.classes_.tolist()))
+    test = labels.drop_unknown(test)
+    return test, labels.encode_targets(test.require_labels(), source=test.source)
+
+
+def score_predictions(
+    predictor: Predictor, truth: Targets, probabilities: NDArray[np.float64]
+) -> AnyScores:
+    """Score the probabilities that a saved model predicts for a test set."""
+    classes = predictor.classes_.tolist()
+    if predictor.thresholds is None:
+        return score(classes, truth.astype(np.int64), probabilities)
+    decided = predictor.thresholds.decide(probabilities.astype(np.float32))
+    return multi_label_score(classes, truth > 0.5, probabilities, decided)

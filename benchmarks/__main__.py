@@ -35,6 +35,7 @@ COMMANDS = {
     "leaderboard": "leaderboard",
     "costs": "costs",
     "coverage": "coverage",
+    "multi_label": "multi_label",
     "outliers": "outliers",
     "distillation": "distillation",
     "score-intervals": "score_intervals",

@@ -238,7 +238,10 @@ class TfidfLinear:
         model = _make_linear_model(self._linear, svm_c, is_binary=labels.ndim == 2)
         if labels.ndim == 2:
             multiclass = require("sklearn.multiclass", extra="train", purpose="one-vs-rest")
-            model, labels = multiclass.OneVsRestClassifier(model), labels.astype(np.int64)
+            model, labels = (
+                multiclass.OneVsRestClassifier(model, n_jobs=-1),
+                labels.astype(np.int64),
+            )
         self._pipeline = pipeline.make_pipeline(
             pipeline.FeatureUnion(self._vectorizers(is_unspaced(" ".join(texts[:SCRIPT_TEXTS])))),
             model,

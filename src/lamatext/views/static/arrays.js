@@ -90,7 +90,7 @@ export function maxRow(x) {
 }
 
 /** One probability per label, for a model that may give a text several labels. */
-export const sigmoid = values => Float32Array.from(values, value => 1 / (1 + Math.exp(-value)));
+export const sigmoids = values => Float32Array.from(values, value => 1 / (1 + Math.exp(-value)));
 
 /** exp(x) / Σ exp(x). */
 export function softmax(values) {

@@ -1,6 +1,6 @@
 // A saved model that classifies and explains one text at a time, like lamatext's Predictor.
 
-import { sigmoid, softmax, sum } from "./arrays.js";
+import { sigmoids, softmax, sum } from "./arrays.js";
 import { contributions, groupCharacters, occlusion, windowSize } from "./explain.js";
 import { forward } from "./network.js";
 import { OUTLIER, evidenceOf, outlierScore } from "./outliers.js";
@@ -36,7 +36,7 @@ export class Model {
       const ngrams = ngramContributions(this.ngrams, words);
       logits.forEach((_, c) => { logits[c] += ngrams.base[c] + sum(ngrams.contributions[c]); });
     }
-    return Array.from(this.thresholds ? sigmoid(logits) : softmax(logits));
+    return Array.from(this.thresholds ? sigmoids(logits) : softmax(logits));
   }
 
   /** Explain the class of `text`: the fields of lamatext's Explanation, with spans in UTF-16 units. */
@@ -116,7 +116,7 @@ export function withProbabilities(explanation) {
   const logits = scores.map((row, c) => sum(row) + base[c]);
   return {
     ...explanation,
-    probabilities: Array.from(thresholds ? sigmoid(logits) : softmax(logits)),
+    probabilities: Array.from(thresholds ? sigmoids(logits) : softmax(logits)),
     relative: relative(scores),
     relativeBase: thresholds ? base : base.map(value => value - sum(base) / base.length),
     relativeParts: Object.fromEntries(Object.entries(parts).map(([name, rows]) => [name, relative(rows)])),

@@ -1,0 +1,55 @@
+"""The server and the exported page of a model that gives a text several labels."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from starlette.testclient import TestClient
+
+from lamatext import Predictor
+from lamatext.serve.app import create_app
+from lamatext.serve.registry import load_models
+from lamatext.views.web_model import describe_model
+from tests.test_multi_label import fitted
+
+TEXT = "the actor is in the kitchen"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return fitted().save(tmp_path_factory.mktemp("models") / "topics")
+
+
+@pytest.fixture(scope="module")
+def client(folder: Path) -> Iterator[TestClient]:
+    with TestClient(create_app(load_models([folder]))) as client:
+        yield client
+
+
+def test_the_server_answers_with_a_list_of_labels(client: TestClient, folder: Path) -> None:
+    texts = [TEXT, "two people in a town"]
+
+    response = client.post("/predict", json={"texts": texts, "proba": True})
+
+    predictions, expected = response.json()["predictions"], Predictor.load(folder).predict(texts)
+    assert [one["labels"] for one in predictions] == expected.tolist() == [["film", "food"], []]
+    assert "label" not in predictions[0]
+    assert list(predictions[0]["probabilities"]) == ["film", "food", "sport", "war"]
+
+
+def test_an_explanation_has_the_predicted_labels_and_thresholds(client: TestClient) -> None:
+    explanation = client.post("/explain", json={"text": TEXT}).json()["explanations"][0]
+
+    assert set(explanation["predicted_labels"]) == {"film", "food"}
+    assert len(explanation["thresholds"]) == 4
+    for row, base, probability in zip(
+        explanation["contributions"], explanation["base"], explanation["probabilities"], strict=True
+    ):
+        assert (sum(row) + base > 0) == (probability > 0.5)
+
+
+def test_the_page_gets_the_thresholds(client: TestClient, folder: Path) -> None:
+    thresholds = client.get("/models").json()[0]["thresholds"]
+
+    assert thresholds == describe_model(folder)["thresholds"]
+    assert len(thresholds) == 4

@@ -14,6 +14,7 @@ import pytest
 from lamatext import TextClassifier
 from lamatext.data.dataset import Dataset
 from lamatext.explain.faithfulness import measure_faithfulness
+from lamatext.multi_label_metrics import MultiLabelScores
 from lamatext.runtime.predictor import Predictor
 from lamatext.views.report.collect import Findings, collect_findings
 from lamatext.views.report.examples import (
@@ -22,10 +23,11 @@ from lamatext.views.report.examples import (
     marked_words,
 )
 from lamatext.views.report.report_page import report_page, write_report
-from tests.corpora import reviews
+from tests.corpora import reviews, topic_texts
 from tests.explain.models import make_explanation
 from tests.nn.tiny_bert import save_bert
 from tests.serve.saved import WORDS, save
+from tests.test_multi_label import fitted
 from tests.trained_model import trained
 
 BOARD = [
@@ -326,3 +328,22 @@ def test_a_long_text_is_shown_around_its_strongest_words() -> None:
     assert " … " in shown
     assert len(shown.split()) < 100
     assert [pair for pair in marked if pair[1]] == [("wonderful", "p4"), ("dull", "n2")]
+
+
+def test_a_report_on_several_labels_shows_their_scores(tmp_path: Path) -> None:
+    folder = fitted().save(tmp_path / "model")
+    texts, labels = topic_texts(60, seed=3)
+    labels[0] = ["war"]  # a mistake to show
+    column = pa.chunked_array([pa.array(labels, pa.list_(pa.string()))])
+    scored = Dataset(pa.chunked_array([texts], pa.large_string()), column, "topics.jsonl")
+
+    findings = collect_findings(folder, scored)
+    page = report_page(findings)
+
+    scores = findings.scores
+    assert isinstance(scores, MultiLabelScores)
+    assert f"{scores.micro_f1:.3f}" in page
+    assert f"{scores.mean_average_precision:.3f}" in page
+    assert "average precision" in page
+    assert "Confusion matrix" not in page
+    assert "labelled <bdi>war</bdi>" in page

@@ -77,7 +77,7 @@ def model_summary(folder: Path) -> dict[str, Any]:
     return {
         "summary": " · ".join(facts),
         "examples": metrics.get("examples") or [],
-        "thresholds": config.get("multi_label", {}).get("thresholds"),
+        **({"thresholds": config["multi_label"]["thresholds"]} if "multi_label" in config else {}),
     }
 
 

@@ -133,6 +133,7 @@ def example_values(
     """Return the template values of one example text: prediction, label and marked words."""
     best = explanation.best
     return {
+        "label": None,  # the words are those of the predicted class
         "predicted": labels[best],
         "probability": explanation.probability,
         "correct": best == truth,

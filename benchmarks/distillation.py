@@ -133,6 +133,25 @@ def first_record(job: AccuracyJob) -> Record:
     return Record(EXPERIMENT, job.dataset, job.model, METRICS[0], 0.0, job.seed)
 
 
+def distillation_table(records: Records) -> str:
+    """Return the table of the mean test accuracy of each system on each task, with its seeds."""
+    cells: dict[tuple[str, str], list[float]] = {}
+    for record in records.of(EXPERIMENT):
+        if record.metric == "accuracy" and "@" not in record.model:
+            cells.setdefault((record.dataset, record.model), []).append(record.number)
+    tasks = list(dict.fromkeys(task for task, _ in cells))
+    systems = [name for name in SYSTEMS.split(",") if any(model == name for _, model in cells)]
+    lines = [
+        f"| data set=labels | {' | '.join(systems)} |",
+        f"|---|{'--:|' * len(systems)}",
+    ]
+    for task in tasks:
+        values = [cells.get((task, system), []) for system in systems]
+        shown = [f"{np.mean(v):.3f} ({len(v)})" if v else "–" for v in values]
+        lines.append(f"| {task} | {' | '.join(shown)} |")
+    return "\n".join(lines)
+
+
 def run(  # noqa: PLR0913 - each argument is one option on the command line
     tasks: Annotated[
         str, typer.Option(help="Data sets, each with =N for N labelled texts; commas between.")

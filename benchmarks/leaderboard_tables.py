@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from statistics import mean, stdev
 
-from benchmarks import costs, coverage, leaderboard, outliers, recipe_ablation
+from benchmarks import costs, coverage, distillation, leaderboard, outliers, recipe_ablation
 from benchmarks.accuracy_jobs import RECORDS
 from paper.markdown import MISSING, fill_blocks, markdown_table
 from paper.records import PAPER_RECORDS, Record, Records
@@ -247,6 +247,7 @@ def leaderboard_blocks(
         "outliers": outlier_table(records),
         "coverage": coverage_table(records),
         **{name: dataset_table(board, name) for name in (*DATASETS, *EXTRA_DATASETS)},
+        "distillation": distillation.distillation_table(records),
         "ablation-accuracy": recipe_ablation.ablation_table(
             records, "accuracy", "accuracy, change in points"
         ),

@@ -124,7 +124,8 @@ def run(  # noqa: PLR0913 - one argument per option of the command
     with output.progress(quiet=quiet or out is None) as progress:
         progress.stage("predicting")
         if target is not None and source is not None and target.is_resumable(source):
-            job = _describe_job(model, source, columns, shape)
+            read_as = {"format": format_, "encoding": encoding, "separator": separator}
+            job = _describe_job(model, source, columns, {**shape, "read_as": read_as})
             rows = predict_in_parts(target, job, batches, label, progress)
         else:
             path = None if target is None else target.path

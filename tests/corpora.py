@@ -1,6 +1,7 @@
 """Made-up texts that a small model can tell apart."""
 
 import csv
+import json
 from pathlib import Path
 
 import numpy as np
@@ -65,4 +66,12 @@ def write_csv(path: Path, count: int, *, seed: int = 0) -> Path:
         writer = csv.writer(file)
         writer.writerow(("text", "label"))
         writer.writerows(zip(*reviews(count, seed=seed), strict=True))
+    return path
+
+
+def write_topics(path: Path, count: int, *, seed: int = 0) -> Path:
+    """A JSONL file of topic texts with the keys text and labels, a list."""
+    rows = zip(*topic_texts(count, seed=seed), strict=True)
+    lines = [json.dumps({"text": text, "labels": labels}) for text, labels in rows]
+    path.write_text("\n".join(lines), encoding="utf-8")
     return path

@@ -17,7 +17,7 @@ from urllib.request import urlopen
 import pytest
 
 from lamatext import TextClassifier
-from tests.corpora import reviews, write_csv
+from tests.corpora import reviews, write_csv, write_topics
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -42,6 +42,7 @@ def folder(tmp_path: Path, model: Path, monkeypatch: pytest.MonkeyPatch) -> Path
     """Change to a folder with the files and the model that the examples read."""
     for name, seed in (("reviews.csv", 0), ("held-out.csv", 1), ("new.csv", 2)):
         write_csv(tmp_path / name, 120, seed=seed)
+    write_topics(tmp_path / "topics.jsonl", 240)
     shutil.copytree(model, tmp_path / "runs" / "reviews")
     scripts = Path(sys.executable).parent
     monkeypatch.setenv("PATH", f"{scripts}{os.pathsep}{os.environ['PATH']}")

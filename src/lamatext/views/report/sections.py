@@ -224,7 +224,7 @@ def _coverage_chart(findings: Findings) -> Chart:
         f"On the most confident {percent(half.answered, 0)} of the texts the accuracy is "
         f"{percent(half.accuracy)}, on all texts {percent(findings.scores.accuracy)}.",
         percent_axis("share of texts answered"),
-        value_axis("accuracy", [end for p in points for end in (p.low, p.high)], "{:.0%}", limit=1),
+        value_axis("accuracy", [end for p in points for end in (p.low, p.high)], "{:.1%}", limit=1),
         [Line(
             "accuracy",
             [(point.answered, point.accuracy) for point in points],

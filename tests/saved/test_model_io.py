@@ -273,3 +273,16 @@ def test_the_n_grams_of_a_transformer_are_loaded(tmp_path: Path) -> None:
     expected = TextClassifier.load(folder).predict_proba(["a good film"])
     np.testing.assert_allclose(loaded.predict_proba(["a good film"]), expected, atol=1e-6)
     assert loaded.explain("a good film").parts is not None
+
+
+def test_a_save_whose_folder_vanishes_is_a_named_error(
+    fitted: TextClassifier, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def replace_nothing(staging: Path, folder: Path) -> None:
+        shutil.rmtree(folder)  # as another training that saves into the folder would
+        (staging / "config.json").read_bytes()
+
+    monkeypatch.setattr(model_io, "_replace_files", replace_nothing)
+
+    with pytest.raises(ModelError, match="its files vanished while the model was saved"):
+        fitted.save(tmp_path / "model")

@@ -80,11 +80,24 @@ def save_model(
 
     The files are written to a temporary folder first, then moved over those of the earlier model.
     """
+    folder = Path(folder)
+    staging = _new_staging_folder(folder)
+    try:
+        _write_files(staging, model, storage)
+        _replace_files(staging, folder)
+    except FileNotFoundError as error:
+        raise ModelError(
+            f"{folder}: its files vanished while the model was saved. Another process deletes them "
+            "or saves a model there, too: save into another folder."
+        ) from error
+    return folder
+
+
+def _write_files(staging: Path, model: SavedModel, storage: Storage) -> None:
+    """Write all files of a saved model to an empty folder."""
     from lamatext.saved.model_card import model_card
     from lamatext.saved.onnx_export import WITHOUT_GRAPH, write_onnx
 
-    folder = Path(folder)
-    staging = _new_staging_folder(folder)
     stored = quantize(model.tensors, storage)
     (staging / WEIGHTS).write_bytes(save(stored))
     if model.ngrams is not None:
@@ -106,8 +119,6 @@ def save_model(
     (staging / CARD).write_text(model_card(config, model.metrics), encoding="utf-8")
     config["files"] = {path.name: checksum(path) for path in sorted(staging.iterdir())}
     (staging / CONFIG).write_text(_json(config), encoding="utf-8")
-    _replace_files(staging, folder)
-    return folder
 
 
 def add_metrics(folder: Path, metrics: Mapping[str, Any]) -> None:

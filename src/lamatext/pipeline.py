@@ -308,10 +308,11 @@ def _cross_validation_folds(
     all_folds = folds(labels, FOLDS, seed, groups) if len(dataset) >= MIN_TEXTS else ()
     used = tuple((train, test) for train, test in all_folds if len(test))
     if len(used) < 2:
+        count = len(np.unique(groups))
+        grouped = "" if count == len(dataset) else f" in {count} groups of different texts"
         raise DataError(
-            f"{dataset.source}: {len(dataset)} texts in {len(np.unique(groups))} groups of "
-            "different texts are too few to hold out any. Give more texts, or a separate file "
-            "with --test."
+            f"{dataset.source}: {len(dataset)} texts{grouped} are too few to hold out any. Give "
+            "more texts, or a separate file with --test."
         )
     return used
 

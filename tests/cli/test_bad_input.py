@@ -10,13 +10,13 @@ import pytest
 from tests.cli.conftest import Command
 
 CSV = "text,label\n"
-TWO = CSV + "a good film,pos\na bad film,neg\n" * 15
+TWO = CSV + "".join(f"a good film {w},pos\na bad film {w},neg\n" for w in "abcdefghijklmno")
 
 FILES: dict[str, str | bytes] = {
     "two.csv": TWO,
     "empty.csv": "",
     "header.csv": CSV,
-    "one-class.csv": CSV + "a film,pos\n" * 30,
+    "one-class.csv": CSV + "".join(f"a film {w},pos\n" for w in "abcdefghijklmnopqrst"),
     "blank.csv": CSV + ",pos\n ,neg\n" * 15,
     "few.csv": CSV + "a,x\nb,y\nc,x\nd,y\n",
     "latin.csv": "text,label\né film,pos\n".encode() + b"caf\xe9,neg\n",
@@ -143,7 +143,7 @@ CASES: dict[str, tuple[tuple[str, ...], str]] = {
     "--out a folder": (("predict", "model", "two.csv", "--out", "folder.csv"), "is a folder. Name"),
     "--out nowhere": (("predict", "model", "two.csv", "--out", "two.csv/o.csv"), "cannot be"),
     "top-k nothing": (("predict", "model", "two.csv", "--top-k", "0"), "'--top-k'.*greater"),
-    "explain what": (("explain", "model"), "Missing option '--text'"),
+    "explain what": (("explain", "model"), "nothing to explain. Give an INPUT"),
     "explain whom": (("explain", "model", "--text", "a", "--label", "meh"),
                      "no such label. It has neg, pos"),
     "page nowhere": (("explain", "model", "--text", "a", "--html", "two.csv/x.html"), "cannot be"),

@@ -382,6 +382,7 @@ def test_a_model_without_ngrams_has_no_ngram_tensors_to_fetch(client: TestClient
 
 
 def test_a_model_that_does_not_run_in_a_page_is_refused_with_advice(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
     folder = save(tmp_path / "te", "te", heads=2, transformer_positions=64, text={"max_words": 64})
     with TestClient(create_app(load_models([folder]))) as client:
         assert client.get("/models").json()[0]["runs_in_page"] is False

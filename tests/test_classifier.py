@@ -460,7 +460,7 @@ def test_only_a_text_is_explained(fitted: TextClassifier) -> None:
         ({"class_weight": "even"}, "class_weight"),
         ({"class_weight": {"maybe": 1.0}}, "names the class 'maybe'"),
         ({"random_state": -1}, "seed"),
-        ({"word_vectors": "no/such/file.txt"}, "no such file. Use word2vec, random, minilm"),
+        ({"word_vectors": "no/such/file.txt"}, "no such file. Use word2vec, svd, random"),
     ],
 )
 def test_a_wrong_parameter_is_refused_by_fit(values: dict[str, Any], message: str) -> None:

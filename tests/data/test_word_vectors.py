@@ -68,7 +68,7 @@ def test_an_error_in_a_vector_file_names_the_line(
 
 
 def test_a_missing_vector_file_is_reported_with_the_alternatives(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"no such file\. Use word2vec, random, minilm"):
+    with pytest.raises(ConfigError, match=r"no such file\. Use word2vec, svd, random"):
         read_vectors(tmp_path / "none.txt", VOCABULARY, 2, seed=0)
 
 

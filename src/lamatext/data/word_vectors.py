@@ -153,8 +153,8 @@ def read_vectors(path: Path, vocabulary: Vocabulary, width: int, seed: int) -> t
     """
     if not path.is_file():
         raise ConfigError(
-            f"text.word_vectors = {str(path)!r}: no such file. Use word2vec, random, minilm, the "
-            "folder of a pretrained encoder, or a GloVe/word2vec text file."
+            f"text.word_vectors = {str(path)!r}: no such file. Use word2vec, svd, random, minilm, "
+            "the folder of a pretrained encoder, or a GloVe/word2vec text file."
         )
     vectors, matched = random_vectors(len(vocabulary), width, seed), 0
     for number, line in chain.from_iterable(

@@ -14,7 +14,7 @@ SMALL = [part for key, value in TINY.items() for part in ("--set", f"{key}={valu
 TRAIN = ("train", "reviews.csv", "--out", "run", "--baselines", "none", *SMALL)
 NOTHING = "lamatext: interrupted; no epoch was finished, so nothing is saved. Start again with:"
 EPOCHS = "lamatext: interrupted; finished epochs are saved in run. Continue with:"
-READING, FITTING = "lamatext.data.sources.load_dataset", "lamatext.pipeline.fit_recipe"
+READING, FITTING = "lamatext.pipeline.load_dataset", "lamatext.pipeline.fit_recipe"
 SAVING = "lamatext.classifier.TextClassifier.save"
 
 

@@ -20,10 +20,13 @@ from lamatext.runtime.predictor import Predictor
 from lamatext.runtime.torch_engine import TorchEngine
 from lamatext.saved.model_io import SavedModel, load_model, load_network, save_model
 from lamatext.settings import Recipe
+from lamatext.training.auto_settings import MEGABYTES
 
 
 def save_untrained(folder: Path, recipe: Recipe, dataset: Dataset, *, min_count: int = 3) -> Path:
     """Save an untrained model of the recipe with the vocabulary and n-grams of the data set."""
+    if recipe.ngrams.max_megabytes == "auto":
+        recipe = recipe.with_values({"ngrams.max_megabytes": MEGABYTES})
     label_encoder = LabelEncoder.fit(dataset.require_labels())
     labels, names = label_encoder.encode(dataset.require_labels()), label_encoder.names
     tokens = tokenize(dataset.texts, WordTokenizer())

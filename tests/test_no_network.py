@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.corpora import write_csv
+
 MODEL = str(Path(__file__).parent / "fixtures" / "format-1")
 
 # Python reports these operations to the hook, whichever library calls them. Each one raises an
@@ -54,8 +56,7 @@ assert run(["report", "run", "reviews.csv", "--out", "report.html"]) == 0
 
 
 def run_python(code: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    lines = ["a superb film,pos", "a dull film,neg"] * 30
-    (folder / "reviews.csv").write_text("text,label\n" + "\n".join(lines) + "\n")
+    write_csv(folder / "reviews.csv", 60)
     environment = {**os.environ, "LAMATEXT_DATA": ""}
     return subprocess.run(
         [sys.executable, "-c", GUARD + code.format(model=MODEL)],

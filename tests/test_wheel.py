@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
+from tests.corpora import write_csv
+
 ROOT = Path(__file__).parents[1]
 MODEL = Path(__file__).parent / "fixtures" / "format-1"
 HEAVY = ("torch", "sklearn", "scipy", "gensim", "numba", "matplotlib", "onnx", "pandas")
@@ -178,8 +180,7 @@ FULL_VERBS: dict[str, tuple[tuple[str, ...], str]] = {
 def test_a_command_runs_with_the_training_libraries(verb: str, full: Path, tmp_path: Path) -> None:
     arguments, written = FULL_VERBS[verb]
     shutil.copytree(MODEL, tmp_path / "model")
-    lines = ["a superb film,pos", "a dull film,neg"] * 15
-    (tmp_path / "reviews.csv").write_text("text,label\n" + "\n".join(lines) + "\n")
+    write_csv(tmp_path / "reviews.csv", 60)
 
     done = call(full, *arguments, cwd=tmp_path)
 

@@ -55,17 +55,20 @@ FLOOR_TESTS := tests/test_core_commands.py tests/test_errors.py tests/test_progr
   tests/runtime/test_folder_export.py tests/saved/test_model_card.py tests/saved/test_network_tensors.py \
   tests/saved/test_quantization.py tests/runtime/test_onnx_file.py \
   tests/runtime/test_prediction_parts.py tests/serve tests/views/test_web_export.py
+# These import scikit-learn, scipy or numba.
+NEED_TRAINING := $(addprefix --ignore ,tests/data/test_validation.py tests/data/test_svd_vectors.py \
+  tests/serve/test_several_labels.py)
 
 test-floors: $(FLOORS)/.installed
 	@rm -rf build $(FLOORS)/dist
 	@$(FLOORS)/bin/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir $(FLOORS)/dist .
 	@$(FLOORS)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --force-reinstall $(FLOORS)/dist/*.whl
 	$(FLOORS)/bin/python -m pip check
-	$(FLOORS)/bin/python -m pytest -q -W default $(FLOOR_TESTS) --ignore tests/data/test_validation.py
+	$(FLOORS)/bin/python -m pytest -q -W default $(FLOOR_TESTS) $(NEED_TRAINING)
 
 # The core and the server with every declared Python version that is installed.
 test-pythons:
-	.ci/python_versions $(FLOOR_TESTS) --ignore tests/data/test_validation.py
+	.ci/python_versions $(FLOOR_TESTS) $(NEED_TRAINING)
 
 $(FLOORS)/.installed: pyproject.toml constraints.txt constraints-lowest.txt
 	@echo "Setting up $(FLOORS)."

@@ -3,7 +3,6 @@
 import numpy as np
 
 from lamatext.data.tokenizer import WordTokenizer
-from lamatext.ngrams.fitting import fit_ngrams
 from lamatext.ngrams.model import NgramModel
 from lamatext.settings import NgramSettings
 
@@ -23,6 +22,8 @@ def unspaced_reviews(count: int = 60, *, seed: int = 0) -> list[str]:
 
 def fit_unspaced_ngrams(*, classes: int) -> NgramModel:
     """Fit an n-gram model to made-up reviews with labels at random."""
+    from lamatext.ngrams.fitting import fit_ngrams  # needs numba, which some tests do without
+
     words = [WordTokenizer().words(text) for text in unspaced_reviews(300, seed=1)]
     labels = np.random.default_rng(2).integers(0, classes, len(words))
     settings = NgramSettings(enabled=True, max_words=3, characters=True)

@@ -176,9 +176,7 @@ def test_a_json_array_is_read_like_json_lines(tmp_path: Path) -> None:
 
 
 def workbook(path: Path) -> str:
-    from openpyxl import Workbook
-
-    book = Workbook()
+    book = pytest.importorskip("openpyxl", reason="needs the extra excel").Workbook()
     book.create_sheet("empty", 0)
     sheet = book.active if book.active.title != "empty" else book.worksheets[1]
     sheet.append([])

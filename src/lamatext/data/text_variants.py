@@ -19,7 +19,7 @@ def make_text_variants(texts: Sequence[str], per_text: int, seed: int) -> list[s
     Texts of fewer than three words have none, so the result may have fewer than
     ``per_text * len(texts)`` variants.
     """
-    random = np.random.default_rng((seed, 15))
+    generator = np.random.default_rng((seed, 15))
     words = [text.split() for text in texts]
     usable = [row for row in words if len(row) >= SHORTEST]
     if not usable:
@@ -28,43 +28,43 @@ def make_text_variants(texts: Sequence[str], per_text: int, seed: int) -> list[s
     variants = []
     for _ in range(per_text):
         for row in usable:
-            kind = random.integers(3)
+            kind = generator.integers(3)
             if kind == 0:
-                variant = _span(row, random)
+                variant = _span(row, generator)
             elif kind == 1:
-                variant = _joined_halves(row, usable[random.integers(len(usable))], random)
+                variant = _joined_halves(row, usable[generator.integers(len(usable))], generator)
             else:
-                variant = _changed_words(row, pool, random)
+                variant = _changed_words(row, pool, generator)
             variants.append(" ".join(variant))
     return variants
 
 
-def _span(words: list[str], random: np.random.Generator) -> list[str]:
+def _span(words: list[str], generator: np.random.Generator) -> list[str]:
     """Return a variant that is a random span of at least a third of the words."""
-    length = int(random.integers(max(SHORTEST, len(words) // 3), len(words) + 1))
-    start = int(random.integers(len(words) - length + 1))
+    length = int(generator.integers(max(SHORTEST, len(words) // 3), len(words) + 1))
+    start = int(generator.integers(len(words) - length + 1))
     return words[start : start + length]
 
 
-def _joined_halves(words: list[str], other: list[str], random: np.random.Generator) -> list[str]:
+def _joined_halves(words: list[str], other: list[str], generator: np.random.Generator) -> list[str]:
     """Return a variant that joins half of one text to half of another, in random order."""
-    first, second = _half(words, random), _half(other, random)
-    return first + second if random.random() < 0.5 else second + first
+    first, second = _half(words, generator), _half(other, generator)
+    return first + second if generator.random() < 0.5 else second + first
 
 
-def _half(words: list[str], random: np.random.Generator) -> list[str]:
+def _half(words: list[str], generator: np.random.Generator) -> list[str]:
     middle = (len(words) + 1) // 2
-    return words[:middle] if random.random() < 0.5 else words[-middle:]
+    return words[:middle] if generator.random() < 0.5 else words[-middle:]
 
 
-def _changed_words(words: list[str], pool: list[str], random: np.random.Generator) -> list[str]:
+def _changed_words(words: list[str], pool: list[str], generator: np.random.Generator) -> list[str]:
     """Return a variant in which 5 to 30 % of the words are dropped or replaced."""
-    fate = random.random(len(words))
-    changed = random.uniform(*CHANGED)
+    fate = generator.random(len(words))
+    changed = generator.uniform(*CHANGED)
     variant = []
     for word, draw in zip(words, fate.tolist(), strict=True):
         if draw >= changed:
             variant.append(word)
         elif draw < changed / 2:
-            variant.append(pool[random.integers(len(pool))])
+            variant.append(pool[generator.integers(len(pool))])
     return variant or words

@@ -31,11 +31,11 @@ def train_svd_vectors(rows: TokenIds, size: int, width: int, seed: int) -> NDArr
 
     The shape is (V, E), with V = ``size``. A word that occurs near no other word has a zero vector.
     """
-    random = np.random.default_rng(seed)
-    matrix = positive_pmi(count_cooccurrences(_thin_out(rows, size, random), size))
+    generator = np.random.default_rng(seed)
+    matrix = positive_pmi(count_cooccurrences(_thin_out(rows, size, generator), size))
     vectors = np.zeros((size, width), np.float32)
     with threadpool_limits(1):  # the result must not depend on the number of threads
-        largest = _largest_singular_vectors(matrix, min(width, size), random)
+        largest = _largest_singular_vectors(matrix, min(width, size), generator)
     known = np.diff(matrix.indptr) > 0
     length = np.maximum(np.linalg.norm(largest, axis=1), 1e-12)
     vectors[known, : largest.shape[1]] = (NORM * largest / length[:, None])[known]
@@ -76,22 +76,22 @@ def positive_pmi(counts: csr_matrix) -> csr_matrix:
     return coo_matrix(parts, shape=counts.shape).tocsr()
 
 
-def _thin_out(rows: TokenIds, size: int, random: np.random.Generator) -> TokenIds:
+def _thin_out(rows: TokenIds, size: int, generator: np.random.Generator) -> TokenIds:
     """Drop a part of the texts if there are many, and a part of the frequent words, at random."""
     if len(rows.ids) > MAX_WORDS:
         count = int(len(rows) * MAX_WORDS / len(rows.ids))
-        rows = rows.take(np.sort(random.permutation(len(rows))[:count]))
+        rows = rows.take(np.sort(generator.permutation(len(rows))[:count]))
     frequency = np.bincount(rows.ids, minlength=size) / max(1, len(rows.ids))
     keep = np.sqrt(SUBSAMPLE / np.maximum(frequency, 1e-12))  # (V,) probabilities if below 1
-    return rows.filter(random.random(len(rows.ids), np.float32) < keep[rows.ids])
+    return rows.filter(generator.random(len(rows.ids), np.float32) < keep[rows.ids])
 
 
 def _largest_singular_vectors(
-    matrix: csr_matrix, width: int, random: np.random.Generator
+    matrix: csr_matrix, width: int, generator: np.random.Generator
 ) -> NDArray[np.float32]:
     """Return U·√Σ of a truncated SVD of a symmetric matrix, as word vectors of shape (V, width)."""
     columns = min(width + OVERSAMPLING, matrix.shape[0])
-    basis = random.standard_normal((matrix.shape[0], columns), np.float32)
+    basis = generator.standard_normal((matrix.shape[0], columns), np.float32)
     for _ in range(ITERATIONS):
         basis = linalg.qr(matrix @ basis, mode="economic", check_finite=False)[0]
     values, rotation = np.linalg.eigh(basis.T @ (matrix @ basis))

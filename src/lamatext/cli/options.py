@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lamatext.errors import ConfigError
+from lamatext.errors import ConfigError, require
 
 if TYPE_CHECKING:
     from lamatext.data.read_options import ReadOptions
 
 READING = "reading the data"  # a section of the help
+SETTINGS = "settings"  # another one
 
 Data = Annotated[
     str,
@@ -119,6 +120,67 @@ MaxRecord = Annotated[
         rich_help_panel=READING,
     ),
 ]
+TestData = Annotated[
+    str | None,
+    typer.Option(
+        "--test",
+        metavar="DATA",
+        help="Test data. [default: DATA's test part, or a tenth of DATA]",
+        rich_help_panel=READING,
+    ),
+]
+ValidationData = Annotated[
+    str | None,
+    typer.Option(
+        "--validation",
+        metavar="DATA",
+        help="Data for early stopping. [default: a tenth of the training data]",
+        rich_help_panel=READING,
+    ),
+]
+GroupColumn = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        help="Keep all texts with the same value in this column, such as a customer or a "
+        "thread, in one part when splitting.",
+    ),
+]
+TimeColumn = Annotated[
+    str | None,
+    typer.Option(metavar="NAME", help="Test on the newest texts by this column of dates or times."),
+]
+MergeLabels = Annotated[
+    bool,
+    typer.Option(
+        "--merge-labels", help="Treat labels that differ only in case or spaces as one label."
+    ),
+]
+RecipeName = Annotated[
+    str | None,
+    typer.Option(
+        help="The settings to start from: default, paper, paper/MODEL or a TOML file. "
+        "[default: default]",
+        rich_help_panel=SETTINGS,
+    ),
+]
+SettingValues = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="Change a setting, for example model.heads=8; can be repeated.",
+        rich_help_panel=SETTINGS,
+    ),
+]
+Seed = Annotated[
+    int | None,
+    typer.Option(
+        help="The seed of the split and the training. [default: from the recipe, 0]",
+        rich_help_panel=SETTINGS,
+    ),
+]
+Device = Annotated[str, typer.Option(help="auto, cpu or cuda.", rich_help_panel=SETTINGS)]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 IsQuiet = Annotated[
     bool, typer.Option("--quiet", "-q", help="Do not show progress or suggested commands.")
@@ -151,3 +213,11 @@ def read_options(
         max_bad_rows=skipped,
         **given,
     )
+
+
+def check_device(name: str) -> None:
+    """Check that torch and the requested training device are available before reading any data."""
+    require("torch", extra="train", purpose="training")
+    from lamatext.training.trainer import pick_device
+
+    pick_device(name)

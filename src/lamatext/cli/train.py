@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 NAME = "train"
 SHOWN_EXAMPLES = 2
-SETTINGS = "settings"  # a section of the help
 TEACHING = "learning from a larger model"
 EXAMPLES = """\
 lamatext train reviews.csv --out runs/reviews
@@ -28,22 +27,8 @@ lamatext train reviews.csv --test held-out.csv --baselines tfidf,avg --out runs/
 def run(  # noqa: PLR0913 - one argument per option of the command
     data: options.Data,
     out: Annotated[Path, typer.Option(metavar="DIR", help="The folder for the trained model.")],
-    test: Annotated[
-        str | None,
-        typer.Option(
-            metavar="DATA",
-            help="Test data. [default: DATA's test part, or a tenth of DATA]",
-            rich_help_panel=options.READING,
-        ),
-    ] = None,
-    validation: Annotated[
-        str | None,
-        typer.Option(
-            metavar="DATA",
-            help="Data for early stopping. [default: a tenth of the training data]",
-            rich_help_panel=options.READING,
-        ),
-    ] = None,
+    test: options.TestData = None,
+    validation: options.ValidationData = None,
     text_column: options.TextColumns = None,
     label_column: options.LabelColumns = None,
     label_separator: options.LabelSeparator = None,
@@ -52,32 +37,15 @@ def run(  # noqa: PLR0913 - one argument per option of the command
     separator: options.Separator = None,
     max_record: options.MaxRecord = options.DEFAULT_MAX_RECORD,
     max_bad_rows: options.MaxBadRows = options.BAD_ROWS_DEFAULT,
-    group_column: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="Keep all texts with the same value in this column, such as a customer or a "
-            "thread, in one part when splitting.",
-        ),
-    ] = None,
-    time_column: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME", help="Test on the newest texts by this column of dates or times."
-        ),
-    ] = None,
-    merge_labels: Annotated[
-        bool,
-        typer.Option(
-            "--merge-labels", help="Treat labels that differ only in case or spaces as one label."
-        ),
-    ] = False,
+    group_column: options.GroupColumn = None,
+    time_column: options.TimeColumn = None,
+    merge_labels: options.MergeLabels = False,
     word_vectors: Annotated[
         str | None,
         typer.Option(
             help="word2vec (trained on your texts), random, minilm, or a GloVe or word2vec text "
             "file. [default: from the recipe]",
-            rich_help_panel=SETTINGS,
+            rich_help_panel=options.SETTINGS,
         ),
     ] = None,
     metric: Annotated[
@@ -133,36 +101,13 @@ def run(  # noqa: PLR0913 - one argument per option of the command
         typer.Option(
             help="The network to train: lama, san, bigru, cnn, … "
             "[default: from the recipe, lama-ctx]",
-            rich_help_panel=SETTINGS,
+            rich_help_panel=options.SETTINGS,
         ),
     ] = None,
-    recipe: Annotated[
-        str | None,
-        typer.Option(
-            help="The settings to start from: default, paper, paper/MODEL or a TOML file. "
-            "[default: default]",
-            rich_help_panel=SETTINGS,
-        ),
-    ] = None,
-    set_: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="KEY=VALUE",
-            help="Change a setting, for example model.heads=8; can be repeated.",
-            rich_help_panel=SETTINGS,
-        ),
-    ] = None,
-    seed: Annotated[
-        int | None,
-        typer.Option(
-            help="The seed of the split and the training. [default: from the recipe, 0]",
-            rich_help_panel=SETTINGS,
-        ),
-    ] = None,
-    device: Annotated[
-        str, typer.Option(help="auto, cpu or cuda.", rich_help_panel=SETTINGS)
-    ] = "auto",
+    recipe: options.RecipeName = None,
+    set_: options.SettingValues = None,
+    seed: options.Seed = None,
+    device: options.Device = "auto",
     resume: Annotated[
         bool, typer.Option("--resume", help="Continue an interrupted run in the folder --out.")
     ] = False,
@@ -238,7 +183,7 @@ def run(  # noqa: PLR0913 - one argument per option of the command
         _explain_interrupt(out, resume=resume),
         output.progress(quiet=quiet) as progress,
     ):
-        _check_device(device)
+        options.check_device(device)
         progress.stage(f"reading {data}")
         splits = read_splits(
             data,
@@ -317,16 +262,6 @@ def _print_next(out: Path, test: str | None, reading: list[str], pages: list[Pat
         output.command("explain", out, "--text", "…"),
         *([] if test is None else [output.command("evaluate", out, test, *reading)]),
     )
-
-
-def _check_device(name: str) -> None:
-    """Check that torch and the requested training device are available before reading any data."""
-    from lamatext.errors import require
-
-    require("torch", extra="train", purpose="training")
-    from lamatext.training.trainer import pick_device
-
-    pick_device(name)
 
 
 def _show_result(result: "TrainingResult", *, quiet: bool) -> None:

@@ -315,6 +315,7 @@ def test_the_size_of_a_folder_is_that_of_its_files(folder: Path) -> None:
     [
         ("checkpoint.safetensors", "Its training is unfinished: continue it with --resume"),
         (".unfinished/model.onnx", "unfinished: repeat the command that writes it"),
+        (".checkpoint.safetensors.0123abcd-7.lamatext", "It is empty or unfinished"),
         ("", "It is empty or unfinished"),
         ("notes.txt", r"not a saved model\.$"),
     ],

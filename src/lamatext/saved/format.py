@@ -102,7 +102,8 @@ def _advice(folder: Path) -> str:
     """Return what to do with a folder whose saved model a crash has left unfinished."""
     if (folder / CHECKPOINT).is_file():
         return " Its training is unfinished: continue it with --resume."
-    if (folder / STAGING).is_dir() or not any(folder.iterdir()):
+    has_only_hidden_files = all(path.name.startswith(".") for path in folder.iterdir())
+    if (folder / STAGING).is_dir() or has_only_hidden_files:
         return " It is empty or unfinished: repeat the command that writes it."
     return ""
 

@@ -64,7 +64,7 @@ class TextSettings(Settings):
     """The width of the word vectors."""
     word2vec_skip_gram: bool = False
     """Train word2vec with skip-gram instead of CBOW."""
-    word2vec_epochs: CountOrAuto = 5
+    word2vec_epochs: Count = 5
     """The number of epochs of word2vec training."""
     word2vec_window: Count = 5
     """The size of the word2vec context window, in words to each side."""

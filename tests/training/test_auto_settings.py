@@ -38,21 +38,15 @@ def test_character_ngrams_are_enabled_where_words_are_rare(given: DatasetSize, r
     assert resolve_auto_settings(load_recipe("default"), given).ngrams.characters is read
 
 
-def test_epochs_fall_with_more_words_and_rise_with_few_steps() -> None:
+def test_epochs_fall_with_more_steps_and_rise_with_few() -> None:
     default = load_recipe("default")
-    sizes = [
-        (100, 2_000),
-        (7_000, 150_000),
-        (20_000, 1_200_000),
-        (25_000, 6_000_000),
-        (10**6, 10**8),
-    ]
+    sizes = (100, 500, 2_000, 7_000, 20_000, 25_000, 72_000, 10**6)
 
     epochs = [
-        resolve_auto_settings(default, facts(rows, words)).training.epochs for rows, words in sizes
+        resolve_auto_settings(default, facts(texts, 20 * texts)).training.epochs for texts in sizes
     ]
 
-    assert epochs == [60, 12, 7, 6, 2]
+    assert epochs == [30, 30, 8, 6, 4, 4, 2, 2]
 
 
 def test_settings_with_a_value_are_not_changed() -> None:

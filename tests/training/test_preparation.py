@@ -39,7 +39,7 @@ def test_character_ngrams_are_used_where_many_words_occur_once(
         {"text.vector_width": 6},
         {"text.word2vec_epochs": 2},
         {"text.word2vec_window": 2},
-        {"text.word2vec_skip_gram": False},
+        {"text.word2vec_skip_gram": True},
         {"seed": 1},
     ],
 )
@@ -49,7 +49,9 @@ def test_cached_word_vectors_are_not_reused_for_other_settings(
     monkeypatch.setenv("LAMATEXT_CACHE", str(tmp_path))
     texts = pa.chunked_array([["a b c d", "b c d e", "c d e a"] * 10], pa.large_string())
     rows = np.arange(30)
-    recipe = load_recipe("default").with_values({"text.word2vec_epochs": 1, "text.min_count": 1})
+    recipe = load_recipe("default").with_values(
+        {"text.word_vectors": "word2vec", "text.word2vec_epochs": 1, "text.min_count": 1}
+    )
 
     for values in ({}, changed):
         prepare_run(texts, Split(rows, rows), recipe.with_values(values), classes=2)

@@ -105,7 +105,7 @@ def train_word2vec(
         def on_epoch_end(self, model: Any) -> None:  # noqa: ARG002 - gensim's signature
             progress.advance()
 
-    epochs = int(text.word2vec_epochs)
+    epochs = text.word2vec_epochs
     progress.stage("word2vec", epochs)
     model = word2vec.Word2Vec(
         _Sentences(vocabulary.words, rows),

@@ -18,7 +18,8 @@ MEGABYTES = 6.0  # of n-grams
 LABEL_MEGABYTES = 0.2  # of n-grams per label; rare labels are recognised by rare n-grams
 FEW_TEXTS = 10_000
 FEW_WORDS = 2_000_000
-MIN_STEPS = 1_000  # a network needs about this many training steps
+STEPS = 1_200  # training steps that a network needs; more hardly improve it
+MIN_STEPS = 500  # with fewer texts than that
 
 
 class DatasetSize(NamedTuple):
@@ -37,8 +38,6 @@ def resolve_auto_settings(recipe: Recipe, size: DatasetSize) -> Recipe:
     values: dict[str, object] = {}
     if recipe.text.min_count == "auto":
         values["text.min_count"] = 2 if words < FEW_WORDS else 5
-    if recipe.text.word2vec_epochs == "auto":
-        values["text.word2vec_epochs"] = _round_within(4, 3e7 / words, 30)
     if recipe.ngrams.characters == "auto":
         values["ngrams.characters"] = _use_characters(size)
     if recipe.ngrams.max_megabytes == "auto":
@@ -51,7 +50,7 @@ def resolve_auto_settings(recipe: Recipe, size: DatasetSize) -> Recipe:
     if recipe.distillation.variants == "auto":  # a teacher would have decided
         values["distillation.variants"] = 0
     if recipe.training.epochs == "auto":
-        values["training.epochs"] = _epochs(texts, words, batch_size)
+        values["training.epochs"] = _epochs(texts, batch_size)
     return recipe.with_values(values, where="auto")
 
 
@@ -70,15 +69,12 @@ def _use_characters(size: DatasetSize) -> bool:
     return rare and words <= MANY_WORDS
 
 
-def _epochs(texts: int, words: int, batch_size: int) -> int:
-    """Resolve the ``auto`` setting ``training.epochs`` from the number of texts and words.
+def _epochs(texts: int, batch_size: int) -> int:
+    """Resolve the ``auto`` setting ``training.epochs`` from the number of training steps.
 
-    Usually 6 to 12: fewer for many words, more for few steps per epoch.
+    A network needs about ``STEPS`` steps: 2 to 6 epochs, and more if that makes fewer than
+    ``MIN_STEPS``, but never more than 30 passes over the same few texts.
     """
-    least = min(6, max(2, 6e7 / words))
-    steps = -(-texts // batch_size)
-    return max(_round_within(least, 8e6 / words, 12), min(60, -(-MIN_STEPS // steps)))
-
-
-def _round_within(low: float, value: float, high: float) -> int:
-    return round(float(np.clip(value, low, high)))
+    steps = max(1, -(-texts // batch_size))  # in an epoch
+    usual = int(np.clip(-(-STEPS // steps), 2, 6))
+    return max(usual, min(30, -(-MIN_STEPS // steps)))

@@ -43,8 +43,8 @@ def run(  # noqa: PLR0913 - one argument per option of the command
     word_vectors: Annotated[
         str | None,
         typer.Option(
-            help="word2vec (trained on your texts), random, minilm, or a GloVe or word2vec text "
-            "file. [default: from the recipe]",
+            help="svd or word2vec (trained on your texts), random, minilm, or a GloVe or word2vec "
+            "text file. [default: from the recipe]",
             rich_help_panel=options.SETTINGS,
         ),
     ] = None,

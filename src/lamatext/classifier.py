@@ -85,8 +85,8 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
         hidden_size: GRU units per direction.
         dropout: dropout in the classifier.
         min_count: words with fewer occurrences are not in the vocabulary.
-        word_vectors: ``svd`` or ``word2vec`` (trained on the training texts), ``random``, ``minilm``, or a
-            GloVe or word2vec text file.
+        word_vectors: ``svd`` or ``word2vec`` (trained on the training texts), ``random``,
+            ``minilm``, or a GloVe or word2vec text file.
         epochs: the maximum number of epochs.
         batch_size: texts per mini-batch.
         learning_rate: the (maximum) learning rate.

@@ -29,6 +29,8 @@ from lamatext.data.label_variants import merge_label_variants
 from lamatext.data.labels import LabelEncoder
 from lamatext.data.probability_file import IdColumn, ProbabilityTable, match_probabilities
 from lamatext.data.read_options import ReadOptions
+from lamatext.data.readers.format_detection import FORMAT_OF_SUFFIX
+from lamatext.data.readers.input_files import decompressed_suffix, missing_file_error
 from lamatext.data.readers.table import DEFAULTS, join_columns
 from lamatext.data.sources import has_test_split, load_dataset, open_table
 from lamatext.data.splits import Rows, folds, hold_out
@@ -40,7 +42,14 @@ from lamatext.multi_label_metrics import AnyScores
 from lamatext.progress import SILENT, NamedProgress, Progress, track_progress
 from lamatext.runtime.predictor import Predictor
 from lamatext.runtime.scoring import encode_test_labels, score_predictions
-from lamatext.saved.format import CHECKPOINT, CONFIG, folder_size, load_config, saved_recipe
+from lamatext.saved.format import (
+    CHECKPOINT,
+    CONFIG,
+    TEACHER_CHECKPOINT,
+    folder_size,
+    load_config,
+    saved_recipe,
+)
 from lamatext.saved.model_io import add_metrics
 from lamatext.settings import Recipe
 
@@ -126,7 +135,7 @@ def _check_run_folder(folder: Path, *, resume: bool) -> None:
 
 
 def _check_nothing_is_replaced(folder: Path) -> None:
-    if (folder / CHECKPOINT).is_file():
+    if _is_unfinished(folder):
         raise ConfigError(
             f"{folder}: holds an unfinished run. Continue it with --resume, or start again with "
             "--force."
@@ -140,9 +149,14 @@ def _check_nothing_is_replaced(folder: Path) -> None:
 
 def _holds_a_run(folder: Path) -> bool:
     """Return whether the pipeline's output folder holds a model or an interrupted run."""
-    if (folder / CONFIG).is_file() or (folder / CHECKPOINT).is_file():
+    if (folder / CONFIG).is_file() or _is_unfinished(folder):
         return True
     return all(path.name.startswith(f".{CHECKPOINT}") for path in folder.iterdir())
+
+
+def _is_unfinished(folder: Path) -> bool:
+    """Return whether the folder holds a checkpoint of a pipeline run or of its teacher."""
+    return any((folder / name).is_file() for name in (CHECKPOINT, TEACHER_CHECKPOINT))
 
 
 def is_finished(folder: Path, recipe: Recipe, splits: Splits) -> bool:
@@ -154,7 +168,7 @@ def is_finished(folder: Path, recipe: Recipe, splits: Splits) -> bool:
     Raises:
         ConfigError: if it holds the finished model of another run.
     """
-    if (folder / CHECKPOINT).is_file() or not (folder / CONFIG).is_file():
+    if _is_unfinished(folder) or not (folder / CONFIG).is_file():
         return False
     config = load_config(folder)
     saved = saved_recipe(folder, config)
@@ -206,6 +220,8 @@ def read_splits(  # noqa: PLR0913 - the sources and how to read them
         teacher: the teacher to learn from and further texts that it labels.
         progress: receives the stages of the work.
     """
+    if teacher is not None:
+        teacher.check_file()
     train = load_dataset(source, replace(options, keep_unlabelled=teacher is not None))
     if options.merge_labels:
         train = merge_label_variants(train)
@@ -238,6 +254,12 @@ class TeacherOptions:
     name: str  # a pretrained encoder, the folder of a saved model, or a file of probabilities
     unlabelled: Sequence[str] = ()  # sources of texts
     id_column: str | None = None  # matches the rows of a file of probabilities with the data
+
+    def check_file(self) -> None:
+        """Raise DataError if the teacher has the name of a table, but there is no such file."""
+        path = Path(self.name)
+        if decompressed_suffix(path) in FORMAT_OF_SUFFIX and not path.exists():
+            raise missing_file_error(self.name)
 
     def read_unlabelled(self, options: ReadOptions) -> Iterator[str]:
         """Read the unlabelled texts for the teacher of a pipeline run."""
@@ -349,6 +371,7 @@ def train_and_score(  # noqa: PLR0913 - data, recipe, and where and how to run
     splits = replace(splits, test=labels.drop_unknown(splits.test))
     checkpoint = folder / CHECKPOINT
     if not resume:
+        (folder / TEACHER_CHECKPOINT).unlink(missing_ok=True)
         checkpoint.unlink(missing_ok=True)
     started = time.perf_counter()
     classifier = fit_recipe(recipe, splits, progress, checkpoint=checkpoint, device=device)
@@ -372,8 +395,7 @@ def train_and_score(  # noqa: PLR0913 - data, recipe, and where and how to run
     }
     add_metrics(folder, metrics)
     delete_stale_files(folder)
-    for path in folder.glob(f".{CHECKPOINT}.*"):
-        path.unlink(missing_ok=True)
+    (folder / TEACHER_CHECKPOINT).unlink(missing_ok=True)
     checkpoint.unlink(missing_ok=True)  # last: without a checkpoint the run counts as finished
     return TrainingResult(folder, scores, leaderboard, examples, len(splits.folds))
 

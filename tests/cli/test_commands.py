@@ -135,9 +135,12 @@ def test_a_finished_model_is_replaced_only_with_force(lamatext: Command, place: 
     assert json.loads(lamatext("info", "run", "--json").out)["recipe"]["seed"] == 1
 
 
-def test_an_unfinished_run_is_replaced_only_with_force(lamatext: Command, place: Path) -> None:
+@pytest.mark.parametrize("name", ["checkpoint.safetensors", ".checkpoint.safetensors.teacher"])
+def test_an_unfinished_run_is_replaced_only_with_force(
+    lamatext: Command, place: Path, name: str
+) -> None:
     (place / "run").mkdir()
-    checkpoint = place / "run" / "checkpoint.safetensors"
+    checkpoint = place / "run" / name
     checkpoint.write_bytes(b"of another run")
 
     refused = lamatext("train", "reviews.csv", "--out", "run", *SMALL)

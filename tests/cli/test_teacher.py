@@ -101,3 +101,13 @@ def test_unlabelled_texts_without_a_teacher_are_an_error(lamatext: Command) -> N
 
     assert answer.status == 2
     assert "--unlabelled needs a teacher" in answer.err
+
+
+def test_a_missing_file_of_probabilities_is_no_pretrained_encoder(lamatext: Command) -> None:
+    write_votes("votes.csv", read_reviews())
+
+    answer = lamatext("train", "reviews.csv", "--teacher", "vote.csv", *TRAIN)
+
+    assert answer.status == 2
+    assert "vote.csv: no such file. Did you mean votes.csv?" in answer.err
+    assert not Path("student").exists()

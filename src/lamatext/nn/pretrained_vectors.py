@@ -29,7 +29,9 @@ def pretrained_word_list(name: str) -> list[str]:
 
     Word pieces, numbers and single letters are left out.
     """
-    encoder = SubwordEncoder.from_json(load_pretrained(name, classes=2).tokenizer)
+    encoder = SubwordEncoder.from_json(
+        load_pretrained(name, classes=2, setting="text.word_vectors").tokenizer
+    )
     return [word for word in encoder.subwords() if word.isalpha() and len(word) > 1]
 
 
@@ -63,7 +65,7 @@ def _mean_outputs(
     name: str, words: Sequence[str], device: str, progress: Progress
 ) -> NDArray[np.float64]:
     """Return the mean output of a pretrained encoder for each word, of shape (V, D)."""
-    loaded = load_pretrained(name, classes=2)
+    loaded = load_pretrained(name, classes=2, setting="text.word_vectors")
     encoder = loaded.network.encoder.to(device).eval()
     rows = SubwordEncoder.from_json(loaded.tokenizer, 32).encode(words)
     batches = batches_by_length(rows.lengths, max_words=BATCH_SUBWORDS)

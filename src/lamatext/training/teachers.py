@@ -35,7 +35,7 @@ from lamatext.errors import ConfigError, DataError
 from lamatext.nn.pretrained import MINILM, PretrainedNetwork, load_pretrained
 from lamatext.progress import SILENT, Progress
 from lamatext.recipes import load_recipe
-from lamatext.saved.format import CONFIG
+from lamatext.saved.format import CONFIG, TEACHER_CHECKPOINT
 from lamatext.settings import Recipe
 from lamatext.training.batching import EncodedDataset
 from lamatext.training.distillation import Probabilities, TeacherLabels
@@ -65,7 +65,7 @@ class Teacher(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Lesson:
-    """What a teacher says of the texts, and facts about the teacher for the model card."""
+    """A teacher's probabilities for the texts of a distillation, and facts for the model card."""
 
     labels: TeacherLabels
     facts: dict[str, Any]
@@ -313,7 +313,7 @@ class EncoderTeacher:
         )
 
     def _texts_per_second(self, texts: Sequence[str], max_words: int) -> float:
-        loaded = load_pretrained(self.name, classes=len(self.data.classes))
+        loaded = load_pretrained(self.name, classes=len(self.data.classes), setting="teacher")
         encoder = SubwordEncoder.from_json(loaded.tokenizer, min(max_words, loaded.max_words))
         step = max(1, len(texts) // SAMPLE)
         sample = encoder.encode(islice(texts, 0, SAMPLE * step, step))
@@ -350,7 +350,7 @@ class EncoderTeacher:
             device=self.device,
             checkpoint=None
             if self.checkpoint is None
-            else self.checkpoint.with_name(f".{self.checkpoint.name}.teacher"),
+            else self.checkpoint.with_name(TEACHER_CHECKPOINT),
             progress=progress,
         )
         assert isinstance(trained.network, PretrainedNetwork)
@@ -362,7 +362,7 @@ class EncoderTeacher:
         """Fit only the last layer of the teacher, a logistic regression on the text embeddings."""
         from sklearn.linear_model import LogisticRegression
 
-        loaded = load_pretrained(self.name, classes=len(self.data.classes))
+        loaded = load_pretrained(self.name, classes=len(self.data.classes), setting="teacher")
         encoder = SubwordEncoder.from_json(loaded.tokenizer, min(plan.max_words, loaded.max_words))
         network, device = loaded.network, pick_device(self.device)
         rows = encoder.encode(self.data.train.texts.to_pylist())

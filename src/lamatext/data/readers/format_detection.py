@@ -38,7 +38,7 @@ _BINARY_READERS: dict[str, Callable[[str, int, ReadLog], Table]] = {
     "xlsx": excel_table,
 }
 FORMATS = ("csv", "tsv", "jsonl", "parquet", "xlsx", "fasttext", "lines")
-_BY_SUFFIX = {
+FORMAT_OF_SUFFIX = {
     ".csv": "csv", ".tsv": "tsv", ".tab": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl",
     ".json": "jsonl", ".parquet": "parquet", ".pq": "parquet", ".ft": "fasttext",
     ".xlsx": "xlsx", ".xlsm": "xlsx",
@@ -107,7 +107,7 @@ def _csv_table(name: str, blocks: Iterator[Block], options: ReadOptions, log: Re
 
 def is_table_file(path: Path) -> bool:
     """Return whether a file exists and has the extension of a known table format."""
-    return decompressed_suffix(path) in _BY_SUFFIX and path.is_file()
+    return decompressed_suffix(path) in FORMAT_OF_SUFFIX and path.is_file()
 
 
 def _format_by_name(source: str) -> str | None:
@@ -115,14 +115,14 @@ def _format_by_name(source: str) -> str | None:
     suffix = "" if source == "-" else decompressed_suffix(Path(source))
     if suffix in _DETECTED_BY_CONTENT:
         return None
-    if suffix not in _BY_SUFFIX:
+    if suffix not in FORMAT_OF_SUFFIX:
         if not Path(source).exists():
             raise missing_file_error(source)
         raise DataError(
             f"{source}: the extension '{suffix}' is not that of a known format. Name the format "
             f"with --format, one of {', '.join(FORMATS)}, or convert the file."
         )
-    return _BY_SUFFIX[suffix]
+    return FORMAT_OF_SUFFIX[suffix]
 
 
 def _format_by_content(first: Block, *, has_suffix: bool) -> str:

@@ -1,7 +1,7 @@
 """Accuracy jobs: train and score one model on one data set, many of them in the process pool."""
 
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Protocol
@@ -9,6 +9,7 @@ from typing import Annotated, Protocol
 import torch
 import typer
 
+from lamatext.baselines import LeaderboardRow
 from lamatext.training.trainer import pick_device
 from paper.process_pool import run_jobs
 from paper.records import Record, Records
@@ -80,6 +81,26 @@ def run_accuracy_jobs(
         print(f"{job.dataset} {job.model} seed {job.seed}: done", flush=True)
 
     run_jobs(pending, partial(measure, device=device), finished, workers=workers)
+
+
+def row_records(
+    experiment: str,
+    job: AccuracyJob,
+    row: LeaderboardRow,
+    metrics: Sequence[str],
+    device: str,
+) -> list[Record]:
+    """Return the records of an accuracy job: these metrics of its leaderboard row."""
+    return [
+        replace(job_record(experiment, job, metric), value=value, device=device).with_provenance()
+        for metric in metrics
+        if (value := getattr(row, metric)) is not None
+    ]
+
+
+def job_record(experiment: str, job: AccuracyJob, metric: str) -> Record:
+    """Return the record of an accuracy job and metric without its value: it has the same key."""
+    return Record(experiment, job.dataset_name, job.model, metric, 0.0, job.seed)
 
 
 def device_name(device: str) -> str:

@@ -5,6 +5,7 @@ A tenth of the training part is held out. A model trained on the rest gets the t
 its accuracy on the answered test texts must lie inside the 95 % interval of the held-out texts.
 """
 
+from functools import partial
 from typing import Annotated
 
 import numpy as np
@@ -20,6 +21,7 @@ from benchmarks.accuracy_jobs import (
     Seeds,
     Workers,
     device_name,
+    job_record,
     run_accuracy_jobs,
     split_names,
 )
@@ -83,11 +85,6 @@ def _predict(classifier: TextClassifier, dataset: Dataset) -> tuple[Numbers, Flo
     return truth, classifier.predict_proba(dataset.texts).astype(np.float64)
 
 
-def first_record(job: AccuracyJob) -> Record:
-    """Return the record whose key shows that a job of the coverage benchmark is finished."""
-    return Record(EXPERIMENT, job.dataset_name, job.model, "threshold", 0.0, job.seed)
-
-
 def run(
     targets: Annotated[str, typer.Option(help="NAME=TARGET, separated by commas.")] = TARGETS,
     seeds: Seeds = ALL_SEEDS,
@@ -106,7 +103,7 @@ def run(
             for seed in split_names(seeds)
         ],
         measure_job,
-        first_record,
+        partial(job_record, EXPERIMENT, metric="threshold"),
         device=device,
         workers=workers,
     )

@@ -5,6 +5,7 @@ Each model is trained on the training part alone; the saved model is scored once
 
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -23,6 +24,8 @@ from benchmarks.accuracy_jobs import (
     Seeds,
     Workers,
     device_name,
+    job_record,
+    row_records,
     run_accuracy_jobs,
     split_names,
 )
@@ -53,14 +56,14 @@ def measure_job(job: AccuracyJob, device: str) -> list[Record]:
     train, test = load_paper_dataset(job.dataset), load_paper_dataset(job.dataset, "test")
     if job.seed is None:
         row = train_baseline(job.model, train).evaluate(test)
-        return make_records(job, row, "cpu")
+        return row_records(EXPERIMENT, job, row, METRICS, "cpu")
     recipe = load_row_recipe(job.model, job.seed)
     started = time.perf_counter()
     classifier = TextClassifier.of_recipe(recipe, device=device).fit(train.texts, train.labels)
     seconds = time.perf_counter() - started
     scores, size, speed = score_saved(classifier, test)
     row = LeaderboardRow.from_scores(job.model, scores, size=size, speed=speed, seconds=seconds)
-    return make_records(job, row, device_name(device))
+    return row_records(EXPERIMENT, job, row, METRICS, device_name(device))
 
 
 def score_saved(classifier: TextClassifier, test: Dataset) -> tuple[Scores, int, float]:
@@ -75,27 +78,6 @@ def score_saved(classifier: TextClassifier, test: Dataset) -> tuple[Scores, int,
         encoder = LabelEncoder(tuple(classifier.classes_.tolist()))
         truth = encoder.encode(test.require_labels(), source=test.source)
         return score(encoder.classes, truth, probabilities), folder_size(Path(folder)), speed
-
-
-def make_records(job: AccuracyJob, row: LeaderboardRow, device: str) -> list[Record]:
-    """Return the records of one leaderboard row."""
-    return [
-        Record(
-            EXPERIMENT,
-            job.dataset_name,
-            job.model,
-            metric,
-            float(getattr(row, metric)),
-            job.seed,
-            device=device,
-        ).with_provenance()
-        for metric in METRICS
-    ]
-
-
-def first_record(job: AccuracyJob) -> Record:
-    """Return the record whose key shows that a leaderboard row has been measured."""
-    return Record(EXPERIMENT, job.dataset_name, job.model, METRICS[0], 0.0, job.seed)
 
 
 def run(  # noqa: PLR0913 - each argument is one option on the command line
@@ -122,7 +104,7 @@ def run(  # noqa: PLR0913 - each argument is one option on the command line
         Records(records, force=force),
         jobs,
         measure_job,
-        first_record,
+        partial(job_record, EXPERIMENT, metric=METRICS[0]),
         device=device,
         workers=workers,
     )

@@ -2,11 +2,14 @@
 
 A data set is a folder with train and test files, such as reuters or goemotions, and perhaps valid;
 without it a tenth of the training texts is the validation set. All models choose their thresholds
-on the validation set by the same rule, for the default goal.
+on the validation set by the same rule, for the default goal. With ``--validation`` a tenth of the
+training texts, which no model sees, stands in for the test part, to choose settings.
 """
 
 import tempfile
 import time
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -23,6 +26,8 @@ from benchmarks.accuracy_jobs import (
     Seeds,
     Workers,
     device_name,
+    job_record,
+    row_records,
     run_accuracy_jobs,
     split_names,
 )
@@ -31,6 +36,7 @@ from lamatext.data.dataset import Dataset
 from lamatext.data.named_datasets import dataset_folder
 from lamatext.data.readers.folder_reader import folder_has_split
 from lamatext.data.sources import load_dataset
+from lamatext.data.splits import hold_out
 from lamatext.errors import DataError
 from lamatext.pipeline import Splits, fit_recipe, score_saved_model
 from lamatext.progress import SILENT
@@ -43,11 +49,15 @@ METRICS = (
     *("micro_f1", "macro_f1", "mean_average_precision", "accuracy", "calibration_error"),
     *("bytes", "texts_per_second", "seconds"),
 )
-OURS = "default"
+MODELS = "default,student"  # the student learns from MiniLM
+HELD_OUT = 0.1
 
 
-def load_splits(dataset: str) -> Splits:
-    """Load the parts of a multi-label data set from its folder."""
+def load_splits(dataset: str, *, validation: bool = False) -> Splits:
+    """Load the parts of a multi-label data set from its folder.
+
+    With ``validation``, a tenth of the training part stands in for the test part.
+    """
     folder = dataset_folder(dataset) or Path(dataset)
     if not folder.is_dir():
         raise DataError(f"{dataset}: no such folder, also not in $LAMATEXT_DATA.")
@@ -55,17 +65,26 @@ def load_splits(dataset: str) -> Splits:
     def load(split: str) -> Dataset:
         return load_dataset(str(folder), split=split)
 
-    validation = load("valid") if folder_has_split(folder, "valid") else None
-    return Splits(load("train"), validation, load("test"))
+    train, stopping = load("train"), None
+    if folder_has_split(folder, "valid"):
+        stopping = load("valid")
+    if not validation:
+        return Splits(train, stopping, load("test"))
+    rows, held_out = hold_out(train.require_labels(), HELD_OUT, 1_000, source=dataset)
+    return Splits(train.take(rows), stopping, train.take(held_out))
 
 
 def measure_job(job: AccuracyJob, device: str) -> list[Record]:
     """Train and score one multi-label model or baseline; baselines have no seed."""
-    splits = load_splits(job.dataset)
+    model, _, part = job.model.partition("@")
+    splits = load_splits(job.dataset, validation=part == "validation")
     if job.seed is None:
-        row = train_baseline(job.model, splits.train, splits.validation).evaluate(splits.test)
-        return make_records(job, row, "cpu")
-    recipe, started = resolve_recipe(values={"seed": job.seed}), time.perf_counter()
+        row = train_baseline(model, splits.train, splits.validation).evaluate(splits.test)
+        return row_records(EXPERIMENT, job, row, METRICS, "cpu")
+    recipe = resolve_recipe(recipe=model, values={"seed": job.seed})
+    if model == "student":
+        splits = replace(splits, teacher="minilm")
+    started = time.perf_counter()
     classifier = fit_recipe(recipe, splits, SILENT, device=device)
     seconds = time.perf_counter() - started
     with tempfile.TemporaryDirectory() as folder:
@@ -73,36 +92,19 @@ def measure_job(job: AccuracyJob, device: str) -> list[Record]:
         scores, speed = score_saved_model(Path(folder), splits.test)
         size = folder_size(Path(folder))
     row = LeaderboardRow.from_scores(job.model, scores, size=size, speed=speed, seconds=seconds)
-    return make_records(job, row, device_name(device))
-
-
-def make_records(job: AccuracyJob, row: LeaderboardRow, device: str) -> list[Record]:
-    """Return the records of one multi-label model."""
-    return [
-        Record(
-            EXPERIMENT,
-            job.dataset_name,
-            job.model,
-            metric,
-            float(getattr(row, metric)),
-            job.seed,
-            device=device,
-        ).with_provenance()
-        for metric in METRICS
-    ]
-
-
-def first_record(job: AccuracyJob) -> Record:
-    """Return the record whose key shows that a multi-label model has been measured."""
-    return Record(EXPERIMENT, job.dataset_name, job.model, METRICS[0], 0.0, job.seed)
+    return row_records(EXPERIMENT, job, row, METRICS, device_name(device))
 
 
 def run(  # noqa: PLR0913 - each argument is one option on the command line
     datasets: Datasets = "reuters,goemotions",
     seeds: Seeds = ALL_SEEDS,
+    models: Annotated[str, typer.Option(help=f"Of {MODELS}.")] = "default",
     baselines: Annotated[str, typer.Option(help=f"Of {', '.join(BASELINES)}.")] = ",".join(
         BASELINES
     ),
+    validation: Annotated[
+        bool, typer.Option("--validation", help="Score on held-out training texts.")
+    ] = False,
     device: Device = "auto",
     workers: Workers = 1,
     records: Folder = RECORDS,
@@ -110,15 +112,20 @@ def run(  # noqa: PLR0913 - each argument is one option on the command line
 ) -> None:
     """Train models with several labels per text, and baselines, and record their test scores."""
     rows: list[tuple[str, int | None]] = [
-        *((OURS, int(seed)) for seed in split_names(seeds)),
+        *((name, int(seed)) for name in split_names(models) for seed in split_names(seeds)),
         *((name, None) for name in split_names(baselines)),
     ]
-    jobs = [AccuracyJob(dataset, *row) for dataset in split_names(datasets) for row in rows]
+    suffix = "@validation" if validation else ""
+    jobs = [
+        AccuracyJob(dataset, name + suffix, seed)
+        for dataset in split_names(datasets)
+        for name, seed in rows
+    ]
     run_accuracy_jobs(
         Records(records, force=force),
         jobs,
         measure_job,
-        first_record,
+        partial(job_record, EXPERIMENT, metric=METRICS[0]),
         device=device,
         workers=workers,
     )

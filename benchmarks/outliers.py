@@ -8,6 +8,7 @@ MiniLM by the largest probability.
 
 import tempfile
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Annotated, NamedTuple
 
 import numpy as np
@@ -24,6 +25,7 @@ from benchmarks.accuracy_jobs import (
     Seeds,
     Workers,
     device_name,
+    job_record,
     run_accuracy_jobs,
     split_names,
 )
@@ -134,11 +136,6 @@ def _largest(classes: NDArray[np.generic], values: NDArray[np.floating]) -> Refu
     return Refusals(classes[values.argmax(axis=1)].tolist(), -values.max(axis=1).astype(np.float64))
 
 
-def first_record(job: AccuracyJob) -> Record:
-    """Return the record whose key shows that a model of the outlier benchmark was measured."""
-    return Record(EXPERIMENT, job.dataset_name, job.model, "accuracy", 0.0, job.seed)
-
-
 def run(  # noqa: PLR0913 - each argument is one option on the command line
     dataset: Annotated[str, typer.Option(help="A name or folder with an oos-test part.")] = DATASET,
     seeds: Seeds = ALL_SEEDS,
@@ -158,7 +155,7 @@ def run(  # noqa: PLR0913 - each argument is one option on the command line
         Records(records, force=force),
         [AccuracyJob(dataset, model, seed) for model, seed in rows],
         measure_job,
-        first_record,
+        partial(job_record, EXPERIMENT, metric="accuracy"),
         device=device,
         workers=workers,
     )

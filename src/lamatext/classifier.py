@@ -275,6 +275,11 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
         teacher = self.teacher
         if isinstance(teacher, str | PathLike) and not is_encoder_name(teacher):
             saved = Predictor.load(teacher)
+            if (saved.thresholds is not None) != data.train.is_multi_label:
+                raise DataError(
+                    f"{teacher}: the teacher and the data must both have several labels per text, "
+                    "or both one. Give a teacher that was trained on labels of the same form."
+                )
             teacher = FittedTeacher(str(teacher), saved, saved.classes_.tolist(), data.classes)
         lesson = teach(teacher, seen, recipe, **run)
         recipe = recipe.with_values({"distillation.variants": lesson.facts["variants"]})

@@ -104,6 +104,15 @@ def average_precisions(truth: Flags, scores: NDArray[np.floating[Any]]) -> Float
     return np.array([_average_precision(truth[:, i], scores[:, i]) for i in range(truth.shape[1])])
 
 
+def mean_present_precision(truth: Flags, scores: NDArray[np.floating[Any]]) -> float:
+    """Compute the mean average precision over the labels that a text has; 0 if there are none.
+
+    It is the validation score of a multi-label model: some labels may be too rare to be there.
+    """
+    precisions = average_precisions(truth, scores)[truth.any(axis=0)]
+    return float(precisions.mean()) if len(precisions) else 0.0
+
+
 def _average_precision(truth: Flags, scores: NDArray[np.floating[Any]]) -> float:
     order = np.argsort(-scores, kind="stable")
     hits = np.cumsum(truth[order])

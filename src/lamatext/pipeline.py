@@ -287,6 +287,7 @@ class TeacherOptions:
             source=self.name,
             text_column=columns[0],
             ids=None if self.id_column is None else IdColumn(self.id_column, ids),
+            multi_label=train.is_multi_label,
         )
 
 

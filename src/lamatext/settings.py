@@ -71,6 +71,12 @@ class TextSettings(Settings):
     word2vec_subsample: NotNegative = 1e-3
     """Words with a higher relative frequency are randomly skipped by word2vec."""
 
+    @property
+    def added_words(self) -> int:
+        """The number of extra words; 0 unless the word vectors come from a file or an encoder."""
+        is_trained = self.word_vectors in ("svd", "word2vec", "random")
+        return 0 if is_trained else self.extra_words
+
 
 class ModelSettings(Settings):
     """Settings of the network: its architecture and the sizes of its layers."""
@@ -195,8 +201,9 @@ class NgramSettings(Settings):
     svm_c: Positive = 1.0
     """C, the inverse regularization strength of the linear SVM."""
     max_megabytes: Positive | Literal["auto"] = 6.0
-    """The size limit of the n-gram tables; the rarest n-grams are removed first. ``auto`` is 6 and,
-    if a text may have several labels, at least 0.2 for each label."""
+    """The size limit of the n-gram tables; the rarest n-grams are removed first. ``auto`` is 6,
+    less the room for ``text.extra_words``, and at least 0.2 per label if a text may have several
+    labels."""
 
 
 class DistillationSettings(Settings):

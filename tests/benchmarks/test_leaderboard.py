@@ -7,9 +7,9 @@ from statistics import mean
 import pytest
 
 from benchmarks.__main__ import main
-from benchmarks.accuracy_jobs import RECORDS, AccuracyJob
+from benchmarks.accuracy_jobs import RECORDS, AccuracyJob, job_record
 from benchmarks.costs import MODELS
-from benchmarks.leaderboard import EXPERIMENT, METRICS, RECIPES, first_record, load_row_recipe
+from benchmarks.leaderboard import EXPERIMENT, METRICS, RECIPES, load_row_recipe
 from benchmarks.leaderboard_tables import (
     DATASETS,
     EXTRA_DATASETS,
@@ -133,7 +133,7 @@ def test_a_data_set_in_a_folder_is_recorded_by_its_name(tmp_path: Path) -> None:
     folder = tmp_path / "r52"
     folder.mkdir()
 
-    assert first_record(AccuracyJob(str(folder), "tfidf")).dataset == "r52"
+    assert job_record(EXPERIMENT, AccuracyJob(str(folder), "tfidf"), "accuracy").dataset == "r52"
     assert AccuracyJob("hf:someone/r52", "tfidf").dataset_name == "hf:someone/r52"
 
 

@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 
 from tests.cli.conftest import Command
-from tests.corpora import TINY, reviews
+from tests.corpora import TINY, TOPICS, reviews, topic_texts
 
 SETTINGS = [part for key, value in TINY.items() for part in ("--set", f"{key}={value}")]
 TRAIN = ["--out", "student", "--baselines", "none", "--device", "cpu", *SETTINGS]
@@ -111,3 +111,28 @@ def test_a_missing_file_of_probabilities_is_no_pretrained_encoder(lamatext: Comm
     assert answer.status == 2
     assert "vote.csv: no such file. Did you mean votes.csv?" in answer.err
     assert not Path("student").exists()
+
+
+def test_a_file_of_probabilities_teaches_several_labels(lamatext: Command) -> None:
+    texts, labels = topic_texts(120)
+    with Path("topics.jsonl").open("w") as file:
+        for text, row in zip(texts, labels, strict=True):
+            file.write(json.dumps({"text": text, "labels": row}) + "\n")
+    with Path("votes.csv").open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["text", *TOPICS])
+        writer.writerows(
+            [
+                [text, *(float(t in row) for t in TOPICS)]
+                for text, row in zip(texts, labels, strict=True)
+            ]
+        )
+
+    answer = lamatext("train", "topics.jsonl", "--teacher", "votes.csv", *TRAIN)
+
+    assert answer.status == 0, answer.err
+    assert len(config()["multi_label"]["thresholds"]) == 4  # type: ignore[index]
+    Path("votes.csv").write_text(Path("votes.csv").read_text().replace("1.0", "1.5"))
+    answer = lamatext("train", "topics.jsonl", "--teacher", "votes.csv", "--force", *TRAIN)
+    assert answer.status == 2
+    assert "expected probabilities from 0 to 1.\n" in answer.err

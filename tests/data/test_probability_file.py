@@ -81,3 +81,17 @@ def test_an_id_that_occurs_twice_is_an_error() -> None:
 def test_a_missing_id_column_is_an_error() -> None:
     with pytest.raises(DataError, match="no column 'key'"):
         match({"pos": POS, "neg": NEG}, ids=IDS)
+
+
+def test_rows_of_several_labels_need_no_sum_of_one() -> None:
+    table = match({"pos": ["0.9", "0", "1"], "neg": ["0.8", "0", "0.3"]}, multi_label=True)
+    expected = np.array([[0.8, 0.9], [0.0, 0.0], [0.3, 1.0]], np.float32)
+    np.testing.assert_allclose(table.look_up(TEXTS), expected)
+
+
+@pytest.mark.parametrize("value", ["1.5", "-0.1", "nan", ""])
+def test_a_probability_of_a_label_outside_0_to_1_is_an_error(value: str) -> None:
+    with pytest.raises(
+        DataError, match=r"row 2 is .*, expected probabilities from 0 to 1\.$|numbers"
+    ):
+        match({"pos": ["0.9", value, "1"], "neg": NEG}, multi_label=True)

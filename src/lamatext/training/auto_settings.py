@@ -15,6 +15,7 @@ FEW_TEXTS_PER_CLASS = 250  # below it they help too, unless
 ALL_WORDS_SEEN = 0.01  # fewer words than this fraction are expected to be unseen
 MANY_WORDS = 5_000_000  # above it character n-grams need gigabytes of memory
 MEGABYTES = 6.0  # of n-grams
+EXTRA_WORD_MEGABYTES = 1e-4  # of a word that the training texts lack; n-grams leave room for it
 LABEL_MEGABYTES = 0.2  # of n-grams per label; rare labels are recognised by rare n-grams
 FEW_TEXTS = 10_000
 FEW_WORDS = 2_000_000
@@ -42,7 +43,8 @@ def resolve_auto_settings(recipe: Recipe, size: DatasetSize) -> Recipe:
         values["ngrams.characters"] = _use_characters(size)
     if recipe.ngrams.max_megabytes == "auto":
         per_label = LABEL_MEGABYTES * size.classes if size.multi_label else 0.0
-        values["ngrams.max_megabytes"] = max(MEGABYTES, per_label)
+        extra = min(MEGABYTES / 3, EXTRA_WORD_MEGABYTES * recipe.text.added_words)
+        values["ngrams.max_megabytes"] = max(MEGABYTES - extra, per_label)
     batch_size = recipe.training.batch_size
     if batch_size == "auto":
         batch_size = 32 if texts < FEW_TEXTS else 64

@@ -1,7 +1,8 @@
 """Distillation: a student network learns a teacher's probabilities instead of labels.
 
 The student minimizes τ² · CE(softmax(z / τ), p_τ), where z are its logits and p_τ the teacher's
-probabilities at the distillation temperature τ (Hinton et al. 2015).
+probabilities at the distillation temperature τ (Hinton et al. 2015). If a text may have several
+labels, it minimizes τ² · BCE(sigmoid(z / τ), p_τ), summed over the labels.
 Shapes: n labelled texts, k texts without labels, C classes.
 """
 
@@ -11,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from lamatext.data.labels import Targets
 from lamatext.errors import DataError
 from lamatext.settings import Recipe
 
@@ -37,13 +39,29 @@ class TeacherLabels:
             if found != shape:
                 raise DataError(f"teacher probabilities ({name}) are {found}, expected {shape}.")
 
+    def predictions(self, *, multi_label: bool) -> Targets:
+        """Return the teacher's class (k,), or its labels (k, C), of the texts without labels."""
+        return (self.more >= 0.5).astype(np.float32) if multi_label else self.more.argmax(axis=1)
 
-def soften(probabilities: Probabilities, temperature: float) -> Probabilities:
-    """Soften a teacher's probabilities for distillation: p^(1/τ), scaled to sum to 1."""
-    logits = np.log(np.maximum(probabilities.astype(np.float64), 1e-12)) / temperature
+
+def soften_classes(probabilities: Probabilities, temperature: float) -> Probabilities:
+    """Soften a teacher's class probabilities for distillation: p^(1/τ), scaled to sum to 1."""
+    logits = _log(probabilities) / temperature
     powers = np.exp(logits - logits.max(axis=1, keepdims=True))
     softened: Probabilities = (powers / powers.sum(axis=1, keepdims=True)).astype(np.float32)
     return softened
+
+
+def soften_labels(probabilities: Probabilities, temperature: float) -> Probabilities:
+    """Soften a teacher's probability of each label for distillation: sigmoid(logit(p) / τ)."""
+    logits = (_log(probabilities) - _log(1 - probabilities.astype(np.float64))) / temperature
+    softened: Probabilities = (0.5 * (1 + np.tanh(logits / 2))).astype(np.float32)
+    return softened
+
+
+def _log(probabilities: NDArray[np.floating]) -> NDArray[np.float64]:
+    """Return the logarithm of a teacher's probabilities, finite also for 0."""
+    return np.log(np.maximum(probabilities.astype(np.float64), 1e-12))
 
 
 def student_recipe(recipe: Recipe, labels: TeacherLabels) -> Recipe:

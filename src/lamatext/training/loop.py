@@ -19,7 +19,7 @@ from torch.optim import Optimizer
 
 from lamatext.data.token_ids import Indices, batches_by_length
 from lamatext.errors import ModelError
-from lamatext.multi_label_metrics import average_precisions
+from lamatext.multi_label_metrics import mean_present_precision
 from lamatext.nn.losses import disagreement
 from lamatext.nn.network import Output
 from lamatext.progress import SILENT, Progress
@@ -190,12 +190,12 @@ def training_loss(
     With sample weights both are weighted means over the mini-batch: a text of weight 0 has no
     effect. The labels are class indices (B,), or probabilities (B, C) that a teacher assigns at the
     temperature τ; then L is τ² times the cross-entropy of softmax(logits / τ). If a text may have
-    several labels, they are 0 or 1 for each label (B, C), and L is the sum of one binary
-    cross-entropy per label.
+    several labels, they are 0 or 1, or a teacher's probability, for each label (B, C), and L is τ²
+    times the sum of one binary cross-entropy per label, of sigmoid(logits / τ).
     """
     class_weights, differences = settings.class_weights, disagreement(settings.model, output)
     if settings.multi_label:
-        loss = _multi_label_loss(output.logits, labels, class_weights, sample_weight)
+        loss = _multi_label_loss(output.logits, labels, settings, sample_weight)
         mean_difference = None if differences is None else differences.mean()
     elif labels.ndim == 2:
         loss = _distillation_loss(output.logits, labels, settings, sample_weight)
@@ -235,16 +235,18 @@ def _distillation_loss(
 
 
 def _multi_label_loss(
-    logits: Tensor, targets: Tensor, class_weights: Tensor | None, sample_weight: Tensor | None
+    logits: Tensor, targets: Tensor, settings: LoopSettings, sample_weight: Tensor | None
 ) -> Tensor:
-    """Compute the training loop's loss of one sigmoid per label.
+    """Compute the training loop's loss of one sigmoid per label, of labels or of a teacher.
 
     It is the binary cross-entropy, summed over the labels; the weight of a label applies to the
-    texts that have it.
+    texts that have it. The targets of a teacher are probabilities at the temperature of the loss.
     """
+    temperature = settings.temperature
     each = F.binary_cross_entropy_with_logits(
-        logits, targets, pos_weight=class_weights, reduction="none"
+        logits / temperature, targets, pos_weight=settings.class_weights, reduction="none"
     ).sum(dim=1)  # (B,)
+    each = temperature**2 * each
     if sample_weight is None:
         return each.mean()
     return (sample_weight * each).sum() / sample_weight.sum().clamp_min(TINY)
@@ -257,9 +259,7 @@ def validation_score(network: nn.Module, dataset: EncodedDataset, settings: Loop
     """
     logits = predict_logits(network, dataset, settings.device)
     if settings.multi_label:
-        is_present = dataset.labels.any(axis=0)
-        precisions = average_precisions(dataset.labels > 0.5, logits)[is_present]
-        return float(precisions.mean()) if len(precisions) else 0.0
+        return mean_present_precision(dataset.labels > 0.5, logits)
     return float((logits.argmax(axis=1) == dataset.labels).mean())
 
 

@@ -150,7 +150,7 @@ def _extra_words(text: TextSettings, tokenizer: Tokenizer) -> list[str]:
 
     Only words that the tokenizer leaves whole are of use.
     """
-    if text.extra_words == 0 or text.word_vectors in ("svd", "word2vec", "random"):
+    if not text.added_words:
         return []
     if is_pretrained_encoder(text.word_vectors):
         from lamatext.nn.pretrained_vectors import pretrained_word_list

@@ -1,6 +1,7 @@
 """Teachers: larger models, or files of probabilities, from which a small model learns.
 
-A teacher gives every text one probability per class. The small model, the student, learns these
+A teacher gives every text one probability per class; they sum to 1 unless a text may have several
+labels. The small model, the student, learns these
 probabilities on the labelled texts, on unlabelled texts and on variants of both; see
 ``training/distillation.py``.
 
@@ -25,13 +26,14 @@ from numpy.typing import ArrayLike, NDArray
 from lamatext.data.cache import Arrays, cached, fingerprint
 from lamatext.data.dataset import Dataset
 from lamatext.data.duplicates import group_rows
-from lamatext.data.labels import LabelEncoder
+from lamatext.data.labels import LabelEncoder, Targets
 from lamatext.data.probability_file import ProbabilityTable
 from lamatext.data.splits import hold_out_validation
 from lamatext.data.text_encoder import Encoder, SubwordEncoder
 from lamatext.data.text_variants import make_text_variants
 from lamatext.data.token_ids import TokenIds
 from lamatext.errors import ConfigError, DataError
+from lamatext.multi_label_metrics import mean_present_precision
 from lamatext.nn.pretrained import MINILM, PretrainedNetwork, load_pretrained
 from lamatext.progress import SILENT, Progress
 from lamatext.recipes import load_recipe
@@ -79,6 +81,24 @@ class TeacherData(NamedTuple):
     unlabelled: Sequence[str]
     classes: Sequence[Any]
     rows: NDArray[np.int64]  # of the training set within the texts that were passed to ``fit``
+
+    @property
+    def targets(self) -> Targets:
+        """Return the class of each training text (n,), or 0 and 1 for each label (n, C)."""
+        return self._encode(self.train)
+
+    def score(self, probabilities: Probabilities) -> float:
+        """Score a teacher's probabilities of the validation texts, as a student is scored.
+
+        It is the accuracy or, if a text may have several labels, the mean average precision.
+        """
+        truth = self._encode(self.validation)
+        if truth.ndim == 2:
+            return mean_present_precision(truth > 0.5, probabilities)
+        return float((probabilities.argmax(axis=1) == truth).mean())
+
+    def _encode(self, part: Dataset) -> Targets:
+        return LabelEncoder(tuple(self.classes)).encode_targets(part.require_labels())
 
     def weights_of_training_rows(self, sample_weight: ArrayLike | None) -> ArrayLike | None:
         """Return the sample weights of the texts that the teacher and its student train on."""
@@ -142,14 +162,15 @@ def teach(
     if is_encoder_name(teacher):
         encoder = EncoderTeacher(str(teacher), data, recipe, device, checkpoint)
         return encoder.teach(texts, progress)
-    opened = open_teacher(teacher, data.classes)
+    opened = open_teacher(teacher, data.classes, multi_label=data.train.is_multi_label)
     variants = recipe.distillation.variants
     per_text = _wanted_variants(texts) if variants == "auto" else variants
     per_text = per_text if opened.labels_new_texts else 0
     everything = [*texts, *make_text_variants(texts, per_text, recipe.seed)]
     probabilities = opened.predict_proba(everything, progress)
-    validation = data.validation.texts.to_pylist()
-    accuracy = _accuracy(opened, validation, data) if opened.labels_new_texts else None
+    accuracy = None
+    if opened.labels_new_texts:
+        accuracy = data.score(opened.predict_proba(data.validation.texts.to_pylist()))
     facts = {"name": opened.name, "variants": per_text, "validation_accuracy": accuracy}
     return Lesson(_teacher_labels(probabilities, everything, data), facts)
 
@@ -170,27 +191,35 @@ def _wanted_variants(texts: Sequence[str]) -> int:
     return min(MAX_VARIANTS, VARIANT_WORDS // max(1, words))
 
 
-def _accuracy(teacher: Teacher, texts: Sequence[str], data: TeacherData) -> float:
-    truth = LabelEncoder(tuple(data.classes)).encode(data.validation.require_labels())
-    return float((teacher.predict_proba(texts).argmax(axis=1) == truth).mean())
-
-
 # Teachers that are ready
 
 
-def open_teacher(teacher: object, classes: Sequence[Any]) -> Teacher:
+def open_teacher(teacher: object, classes: Sequence[Any], *, multi_label: bool = False) -> Teacher:
     """Open a teacher that needs no training: a file of probabilities or a fitted classifier."""
     if isinstance(teacher, ProbabilityTable):
         return FileTeacher(teacher)
     if isinstance(teacher, FittedTeacher):
         return teacher
     if hasattr(teacher, "predict_proba") and hasattr(teacher, "classes_"):
-        name = type(teacher).__name__
-        return FittedTeacher(name, teacher, np.asarray(teacher.classes_).tolist(), classes)
+        known = list(teacher.classes_)
+        if multi_label and _is_fitted_to_indicators(known, len(classes)):
+            known = list(classes)
+        return FittedTeacher(type(teacher).__name__, teacher, known, classes)
     raise ConfigError(
         f"teacher = {teacher!r}: expected minilm, the name or folder of a Hugging Face encoder, a "
         "saved model's folder, a file of probabilities, or a classifier with predict_proba."
     )
+
+
+def _is_fitted_to_indicators(known: Sequence[Any], labels: int) -> bool:
+    """Return whether a teacher's ``classes_`` number the columns of an indicator matrix.
+
+    Scikit-learn's classifiers then have the classes 0, 1, … or, for each column, an array of 0 and
+    1. The columns are in the order of the labels, as ``MultiLabelBinarizer`` sorts them.
+    """
+    if len(known) != labels:
+        return False
+    return all(np.ndim(c) == 1 or str(c) == str(i) for i, c in enumerate(known))
 
 
 class FileTeacher:
@@ -232,9 +261,19 @@ class FittedTeacher:
         parts = []
         for start in range(0, len(texts), CHUNK):
             chunk = list(texts[start : start + CHUNK])
-            parts.append(np.asarray(self._classifier.predict_proba(chunk), np.float32))
+            parts.append(_one_column_per_class(self._classifier.predict_proba(chunk)))
             progress.advance(len(chunk))
         return np.concatenate(parts)[:, self._columns]
+
+
+def _one_column_per_class(probabilities: Any) -> Probabilities:
+    """Return the probabilities of a teacher as (n, C).
+
+    Some classifiers of scikit-learn give a list: of each label, the probabilities of 0 and 1.
+    """
+    if isinstance(probabilities, list):
+        return np.stack([label[:, -1] for label in probabilities], axis=1).astype(np.float32)
+    return np.asarray(probabilities, np.float32)
 
 
 # Pretrained encoders, which are trained first
@@ -270,12 +309,11 @@ class EncoderTeacher:
         everything = [*texts, *make_text_variants(texts, plan.variants, self.recipe.seed)]
 
         def label() -> Arrays:
-            predict = self.train(plan, progress)
+            trained = self.train(plan, progress)
+            validation = trained.predict_proba(self.data.validation.texts.to_pylist())
             return {
-                "probabilities": predict.predict_proba(everything, progress),
-                "accuracy": np.array(
-                    _accuracy(predict, self.data.validation.texts.to_pylist(), self.data)
-                ),
+                "probabilities": trained.predict_proba(everything, progress),
+                "accuracy": np.array(self.data.score(validation)),
             }
 
         arrays = cached("teacher", self._key(texts, *plan[:3]), label)
@@ -328,7 +366,8 @@ class EncoderTeacher:
     def train(self, plan: TeachingPlan, progress: Progress = SILENT) -> "TrainedEncoder":
         """Train the encoder on the labelled texts, as the plan says."""
         network, encoder = self._trained_network(plan, progress)
-        return TrainedEncoder(self.name, network, encoder, pick_device(self.device))
+        device, multi_label = pick_device(self.device), self.data.train.is_multi_label
+        return TrainedEncoder(self.name, network, encoder, device, multi_label=multi_label)
 
     def _trained_network(
         self, plan: TeachingPlan, progress: Progress
@@ -360,19 +399,12 @@ class EncoderTeacher:
         self, plan: TeachingPlan, progress: Progress
     ) -> tuple[PretrainedNetwork, Encoder]:
         """Fit only the last layer of the teacher, a logistic regression on the text embeddings."""
-        from sklearn.linear_model import LogisticRegression
-
         loaded = load_pretrained(self.name, classes=len(self.data.classes), setting="teacher")
         encoder = SubwordEncoder.from_json(loaded.tokenizer, min(plan.max_words, loaded.max_words))
         network, device = loaded.network, pick_device(self.device)
         rows = encoder.encode(self.data.train.texts.to_pylist())
         embeddings = _embed(network.to(device), rows, device, progress)
-        labels = LabelEncoder(tuple(self.data.classes)).encode(self.data.train.require_labels())
-        scale = float(embeddings.std())
-        model = LogisticRegression(C=1.0, max_iter=1_000).fit(embeddings / scale, labels)
-        weights, bias = model.coef_ / scale, model.intercept_
-        if len(self.data.classes) == 2:  # one row for the difference of the two logits
-            weights, bias = np.concatenate([-weights, weights]) / 2, np.append(-bias, bias) / 2
+        weights, bias = fit_linear_classifier(embeddings, self.data.targets)
         last = network.classifier[1]
         assert isinstance(last, torch.nn.Linear)
         with torch.no_grad():
@@ -381,16 +413,48 @@ class EncoderTeacher:
         return network, encoder
 
 
+def fit_linear_classifier(
+    embeddings: NDArray[np.float32], targets: Targets
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Fit a logistic regression to a teacher's text embeddings, or one for each of several labels.
+
+    Returns:
+        The weights (C, D) and the biases (C,).
+    """
+    from sklearn.linear_model import LogisticRegression
+
+    scale = float(embeddings.std())
+    scaled = embeddings / scale
+    if targets.ndim == 1:
+        model = LogisticRegression(C=1.0, max_iter=1_000).fit(scaled, targets)
+        weights, bias = model.coef_ / scale, model.intercept_
+        if len(weights) == 1:  # one row for the difference of the two logits
+            weights, bias = np.concatenate([-weights, weights]) / 2, np.append(-bias, bias) / 2
+        return weights, bias
+    weights, counts = np.zeros((targets.shape[1], embeddings.shape[1])), targets.sum(axis=0)
+    bias = np.log((counts + 0.5) / (len(targets) - counts + 0.5)).astype(np.float64)
+    for label in np.flatnonzero((counts > 0) & (counts < len(targets))):
+        model = LogisticRegression(C=1.0, max_iter=1_000).fit(scaled, targets[:, label])
+        weights[label], bias[label] = model.coef_[0] / scale, model.intercept_[0]
+    return weights, bias
+
+
 class TrainedEncoder:
     """Teacher that is a trained encoder, on the device where it runs."""
 
     labels_new_texts = True
 
     def __init__(
-        self, name: str, network: PretrainedNetwork, encoder: Encoder, device: torch.device
+        self,
+        name: str,
+        network: PretrainedNetwork,
+        encoder: Encoder,
+        device: torch.device,
+        *,
+        multi_label: bool = False,
     ) -> None:
         self.name, self._network, self._encoder = name, network.to(device), encoder
-        self._device = device
+        self._device, self._multi_label = device, multi_label
 
     def predict_proba(self, texts: Sequence[str], progress: Progress = SILENT) -> Probabilities:
         """Return the probabilities of the texts by the trained teacher, in chunks."""
@@ -400,8 +464,11 @@ class TrainedEncoder:
             rows = self._encoder.encode(texts[start : start + CHUNK])
             data = EncodedDataset(rows, np.zeros(len(rows), np.int64))
             logits = predict_logits(self._network, data, self._device)
-            powers = np.exp(logits - logits.max(axis=1, keepdims=True))
-            parts.append(powers / powers.sum(axis=1, keepdims=True))
+            if self._multi_label:
+                parts.append((0.5 * (1 + np.tanh(logits / 2))).astype(np.float32))
+            else:
+                powers = np.exp(logits - logits.max(axis=1, keepdims=True))
+                parts.append(powers / powers.sum(axis=1, keepdims=True))
             progress.advance(len(rows))
         return np.concatenate(parts)
 

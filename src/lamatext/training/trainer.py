@@ -24,7 +24,7 @@ from lamatext.data.word_vectors import Vectors
 from lamatext.errors import ConfigError, DataError
 from lamatext.kernels.cpu_compilation import compile_cpu_kernels, cpu_kernels_are_compiled
 from lamatext.label_thresholds import ThresholdGoal, choose_thresholds
-from lamatext.multi_label_metrics import average_precisions
+from lamatext.multi_label_metrics import mean_present_precision
 from lamatext.ngrams.model import NgramModel
 from lamatext.outliers import (
     ValidationStatistics,
@@ -43,7 +43,12 @@ from lamatext.training.calibration import (
     scale_logits,
 )
 from lamatext.training.checkpoint import EpochRecord
-from lamatext.training.distillation import TeacherLabels, soften, student_recipe
+from lamatext.training.distillation import (
+    TeacherLabels,
+    soften_classes,
+    soften_labels,
+    student_recipe,
+)
 from lamatext.training.label_calibration import apply_label_factors, fit_label_factors
 from lamatext.training.loop import LoopSettings, fit, predict_logits, score_name
 from lamatext.training.preparation import PreparedRun, prepare_run
@@ -95,7 +100,7 @@ def train(  # noqa: PLR0913 - data, recipe, and where and how it runs
             None weights all texts equally. Early stopping ignores it; calibration does not.
         teacher_labels: a teacher's probabilities, which the network learns instead of the labels,
             and further texts without labels; None learns the labels. The n-gram model learns the
-            labels, and the teacher's most probable class of each unlabelled text.
+            labels, and of each unlabelled text the class, or the labels, that the teacher predicts.
         device: ``cpu``, ``cuda``, or ``auto`` for a GPU if there is one.
         checkpoint: file for the state of the run; if it exists, training resumes from it.
         progress: receives the stages of the run.
@@ -104,12 +109,10 @@ def train(  # noqa: PLR0913 - data, recipe, and where and how it runs
     texts, labels, split = _join(train, validation, recipe, classes)
     weights = _check_weights(sample_weight, len(train))
     if teacher_labels is not None:
-        if labels.ndim == 2:
-            raise ConfigError("a teacher cannot label texts with several labels. Leave it out.")
         teacher_labels.check(len(train), len(classes))
         recipe = student_recipe(recipe, teacher_labels)
         texts = pa.chunked_array([*texts.chunks, *teacher_labels.more_texts.chunks], texts.type)
-        labels = np.append(labels, teacher_labels.more.argmax(axis=1))
+        labels = np.concatenate([labels, teacher_labels.predictions(multi_label=labels.ndim == 2)])
         split = _add_unlabelled_rows(split, len(labels), teacher_labels)
     if weights is not None:
         weights = np.append(weights, np.ones(len(labels) - len(train), np.float32))
@@ -145,6 +148,7 @@ def _make_lesson(
     rows = np.append(labelled, np.arange(first, len(data)))
     probabilities = np.concatenate([teacher_labels.labelled[labelled], teacher_labels.more])
     lesson = data.take(rows)
+    soften = soften_labels if data.labels.ndim == 2 else soften_classes
     return replace(lesson, labels=soften(probabilities, recipe.distillation.temperature))
 
 
@@ -228,7 +232,7 @@ def _train(
             recipe.training.class_weight, train.labels, options.class_names
         ),
         multi_label=data.labels.ndim == 2,
-        temperature=recipe.distillation.temperature,
+        temperature=1.0 if lesson is None else recipe.distillation.temperature,
         checkpoint=options.checkpoint,
         run_id=fingerprint(recipe.model_dump_json(), *identity),
     )
@@ -410,8 +414,7 @@ def _finish_multi_label(
     combined = factors.combine(ngram_logits, logits)
     thresholds = _choose_label_thresholds(combined, targets, prepared.recipe, label_weights)
     thresholds[training_texts == 0] = 1  # never seen: never predicted
-    precisions = average_precisions(targets > 0.5, combined)[targets.any(axis=0)]
-    score = float(precisions.mean()) if len(precisions) else 0.0
+    score = mean_present_precision(targets > 0.5, combined)
     apply_label_factors(prepared.network, factors)
     if fit_on is None:
         return _Finished(None, {"network": float(b.mean())}, score, statistics, thresholds)

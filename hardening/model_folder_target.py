@@ -144,11 +144,10 @@ def base_folders() -> list[Files]:
 
 @cache
 def web_descriptions() -> dict[str, object]:
-    """Return the description that the web page gets of each base model with one label per text."""
+    """Return the description that the web page gets of each base model."""
     from lamatext.views.web_model import describe_model
 
-    one_label = [name for name in base_files() if name != "several labels"]
-    return {name: describe_model(_base_root() / name) for name in one_label}
+    return {name: describe_model(_base_root() / name) for name in base_files()}
 
 
 @cache

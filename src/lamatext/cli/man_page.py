@@ -88,7 +88,7 @@ def _is_required_option(parameter: Any) -> bool:
 
 
 def _metavar(parameter: Any) -> str:
-    """Return what stands for the value of an option: FILE, N, or the last word of its name."""
+    """Return the placeholder of an option's value: FILE, N, or the last word of its name."""
     if parameter.metavar:
         return str(parameter.metavar)
     last_word = max(parameter.opts, key=len).strip("-").rpartition("-")[2]

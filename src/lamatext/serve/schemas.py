@@ -113,7 +113,7 @@ def prediction_json(
 
 
 def assessment_json(assessment: TextAssessment) -> dict[str, object]:
-    """Return the fields of a response body that say whether a text is unsure or an outlier."""
+    """Return the fields ``unsure`` and ``outlier_score`` of a response to a prediction request."""
     fields: dict[str, object] = {}
     if assessment.is_unsure is not None:
         fields["unsure"] = assessment.is_unsure

@@ -61,10 +61,7 @@ def describe_model(folder: Path) -> dict[str, Any]:
 
 
 def model_summary(folder: Path) -> dict[str, Any]:
-    """Return what the web page shows of a model before a text is typed.
-
-    That is one line with its accuracy and date, and the example texts of its model card.
-    """
+    """Return the web page's summary of a model: accuracy, date and example texts."""
     metrics, config = load_metrics(folder), load_config(folder)
     test, facts = metrics.get("test") or {}, []
     if "micro_f1" in test:

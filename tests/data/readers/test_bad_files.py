@@ -1,5 +1,6 @@
 import gzip
 import os
+import resource
 import subprocess
 import sys
 import time
@@ -12,6 +13,7 @@ import pytest
 
 from lamatext.data.read_options import ReadOptions
 from lamatext.data.readers import excel_reader, parquet_reader
+from lamatext.data.readers.input_files import CHUNK, read_chunks
 from lamatext.data.sources import load_dataset, open_table
 from lamatext.errors import DataError
 
@@ -377,3 +379,18 @@ def test_a_parquet_file_with_fewer_rows_than_it_declares_is_an_error(
 
     with pytest.raises(DataError, match=r"damaged \(it has 0 of 2 rows\)"):
         load_dataset(str(tmp_path / "a.parquet"))
+
+
+def test_a_damaged_compressed_file_does_not_leak_memory(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv.gz"
+    path.write_bytes(gzip.compress(b"text,label\na,1\n")[:-9])
+
+    def read_often(times: int) -> int:
+        for _ in range(times):
+            with pytest.raises(DataError, match="damaged"):
+                list(read_chunks(str(path)))
+        return int(Path("/proc/self/statm").read_text().split()[0])  # pages of address space
+
+    before = read_often(50)
+    grown = (read_often(400) - before) * resource.getpagesize()
+    assert grown < 400 * CHUNK / 4

@@ -2,11 +2,11 @@
 
 import io
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from difflib import get_close_matches
 from itertools import chain
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 import pyarrow as pa
 
@@ -45,8 +45,8 @@ def decompressed_suffix(path: Path) -> str:
 def read_chunks(source: str) -> Iterator[bytes]:
     """Read an input file or stdin (``-``) and yield its decompressed bytes in chunks."""
     stream = _open_decompressed(source)
-    read = getattr(stream, "read1", stream.read) if source == "-" else stream.read
     with stream:
+        read = _reading_function(stream, source)
         while True:
             try:
                 chunk = read(CHUNK)
@@ -60,13 +60,19 @@ def read_chunks(source: str) -> Iterator[bytes]:
             yield chunk
 
 
-def _open_decompressed(source: str) -> BinaryIO:
+def _reading_function(stream: Any, source: str) -> Callable[[int], bytes]:
+    if isinstance(stream, pa.NativeFile):  # its read() leaks memory if the file is damaged
+        return lambda size: stream.read_buffer(size).to_pybytes()
+    return getattr(stream, "read1", stream.read) if source == "-" else stream.read
+
+
+def _open_decompressed(source: str) -> BinaryIO | pa.NativeFile:
     raw = sys.stdin.buffer if source == "-" else _open_file(source)
     peekable = raw if isinstance(raw, io.BufferedReader) else io.BufferedReader(raw)  # type: ignore[type-var]  # any binary stream will do
     head = peekable.peek(4)[:4]
     for magic, codec in _MAGIC.items():
         if head.startswith(magic):
-            return pa.CompressedInputStream(pa.PythonFile(peekable, mode="r"), codec)  # type: ignore[no-any-return]
+            return pa.CompressedInputStream(pa.PythonFile(peekable, mode="r"), codec)
     expected = _SUFFIXES.get(Path(source).suffix.lower())
     if expected and head:
         peekable.close()

@@ -63,7 +63,8 @@ def read_chunks(source: str) -> Iterator[bytes]:
 def _reading_function(stream: Any, source: str) -> Callable[[int], bytes]:
     if isinstance(stream, pa.NativeFile):  # its read() leaks memory if the file is damaged
         return lambda size: stream.read_buffer(size).to_pybytes()
-    return getattr(stream, "read1", stream.read) if source == "-" else stream.read
+    read: Callable[[int], bytes] = stream.read
+    return getattr(stream, "read1", read) if source == "-" else read
 
 
 def _open_decompressed(source: str) -> BinaryIO | pa.NativeFile:

@@ -4,14 +4,11 @@ All models run on one machine, one after the other: trained once on all training
 on test texts, whose labels are not read.
 """
 
-import os
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from statistics import median
 from typing import Annotated, ParamSpec
 
 import numpy as np
@@ -22,8 +19,10 @@ from benchmarks.comparison import cpu_name
 from benchmarks.leaderboard import RECIPES, load_row_recipe
 from lamatext.baselines import BASELINES, train_baseline
 from lamatext.classifier import TextClassifier
+from lamatext.data.cache import empty_cache
 from lamatext.data.dataset import Dataset
 from lamatext.data.labels import LabelEncoder
+from lamatext.latency import median_latency
 from lamatext.recipes import resolve_recipe
 from lamatext.runtime.parallel import usable_cores
 from lamatext.runtime.predictor import Predictor
@@ -39,7 +38,6 @@ MODELS = (*RECIPES, *BASELINES, MINILM)
 ALL_MODELS = ",".join(MODELS)
 SKIPPED = {("imdb", "tfidf-chars")}  # not in the leaderboard
 TIMED_TEXTS, TIMED_TEXTS_MINILM = 2048, 256  # MiniLM predicts tens of texts per second
-LATENCY_TEXTS = 100  # predicted one at a time
 TEXTS_PER_CLASS = 10  # for warming up
 
 P = ParamSpec("P")
@@ -87,12 +85,11 @@ def measure_costs(train: Dataset, test: Dataset, model: str) -> Costs:
     texts = test.texts.take(rows).to_pylist()
     with tempfile.TemporaryDirectory() as folder:
         fitted = _fit(model, train, Path(folder))
-        fitted.predict(texts[:TEXTS_PER_CLASS])
-        latencies = [_seconds(fitted.predict, [text]) for text in texts[:LATENCY_TEXTS]]
+        latency = median_latency(fitted.predict, texts)
         return Costs(
             bytes=fitted.bytes,
             texts_per_second=len(texts) / _seconds(fitted.predict, texts),
-            latency_ms=1e3 * median(latencies),
+            latency_ms=latency,
             seconds=fitted.seconds,
         )
 
@@ -129,21 +126,6 @@ def few_texts(dataset: Dataset) -> Dataset:
     indices = encoder.encode(labels)
     rows = [np.flatnonzero(indices == i)[:TEXTS_PER_CLASS] for i in range(len(encoder.classes))]
     return dataset.take(np.sort(np.concatenate(rows)))
-
-
-@contextmanager
-def empty_cache() -> Iterator[None]:
-    """Use an empty temporary cache folder, so that training costs include all preparation."""
-    name = "LAMATEXT_CACHE"
-    before = os.environ.get(name)
-    with tempfile.TemporaryDirectory() as folder:
-        os.environ[name] = folder
-        try:
-            yield
-        finally:
-            del os.environ[name]
-            if before is not None:
-                os.environ[name] = before
 
 
 def describe_cpu() -> str:

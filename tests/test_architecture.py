@@ -20,6 +20,7 @@ LAYERS = (
         "metrics",
         "multi_label_metrics",
         "label_thresholds",
+        "latency",
         "outliers",
         "atomic_write",
     },
@@ -28,8 +29,8 @@ LAYERS = (
     {"nn", "explain"},
     {"saved"},
     {"training", "runtime"},
-    {"classifier", "baselines", "drift", "views"},
-    {"pipeline", "evaluation"},
+    {"classifier", "baselines", "comparison", "drift", "views"},
+    {"pipeline", "evaluation", "contestants"},
     {"serve"},
     {"cli", "__main__"},
 )

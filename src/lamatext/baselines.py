@@ -116,19 +116,23 @@ class TrainedBaseline:
     seconds: float
     decision: "LabelDecision | None" = None  # of a baseline with several labels per text
 
+    def predict_proba(self, texts: Texts) -> Floats:
+        """Predict class probabilities with the baseline; those of several labels are calibrated."""
+        probabilities = self.model.predict_proba(texts)
+        return probabilities if self.decision is None else self.decision.calibrate(probabilities)
+
     def evaluate(self, test: Dataset) -> LeaderboardRow:
         """Score the baseline on a test set and return its leaderboard row."""
         truth = self.labels.encode_targets(test.require_labels(), source=test.source)
         texts, started = test.texts.to_pylist(), time.perf_counter()
-        probabilities = self.model.predict_proba(texts)
+        probabilities = self.predict_proba(texts)
         speed = len(texts) / (time.perf_counter() - started)
         scores: AnyScores
         if self.decision is None:
             scores = score(self.labels.classes, truth.astype(np.int64), probabilities)
         else:
-            calibrated = self.decision.calibrate(probabilities)
-            decided = self.decision.thresholds.decide(calibrated)
-            scores = multi_label_score(self.labels.classes, truth > 0, calibrated, decided)
+            decided = self.decision.thresholds.decide(probabilities)
+            scores = multi_label_score(self.labels.classes, truth > 0, probabilities, decided)
         return LeaderboardRow.from_scores(
             self.title, scores, size=self.model.size(), speed=speed, seconds=self.seconds
         )

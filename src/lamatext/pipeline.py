@@ -58,6 +58,7 @@ if TYPE_CHECKING:
 
 TEST_FRACTION = 0.1
 AVERAGE_EMBEDDING = "average embedding"
+AVERAGE_SETTINGS = {"model.name": "avg", "ngrams.enabled": False}
 MIN_TEST_TEXTS = 200  # fewer are replaced by cross-validation
 FOLDS = 5
 MIN_TEXTS = 10  # to train and score on
@@ -381,7 +382,7 @@ def train_and_score(  # noqa: PLR0913 - data, recipe, and where and how to run
     progress.stage("scoring on the test set", len(splits.test))
     scores, speed = score_saved_model(folder, splits.test, progress)
     if splits.folds:
-        scores = cross_validate(splits, partial(_fit_fold, recipe, splits, device), progress)
+        scores = cross_validate(splits, partial(fit_recipe_fold, recipe, splits, device), progress)
     leaderboard = [
         LeaderboardRow.from_scores(
             model_title(recipe), scores, size=folder_size(folder), speed=speed, seconds=seconds
@@ -455,25 +456,36 @@ def cross_validate(splits: Splits, fit_fold: FoldModel, progress: Progress) -> S
         fit_fold: trains a model on a training set and predicts a test set.
         progress: receives a stage per fold.
     """
+    encoder = LabelEncoder.fit(splits.test.require_labels())
+    rows, probabilities = cross_validated_probabilities(splits, fit_fold, progress)
+    truth = encoder.encode(splits.test.require_labels())[rows]
+    return score(encoder.classes, truth, probabilities, folds=len(splits.folds))
+
+
+def cross_validated_probabilities(
+    splits: Splits, fit_fold: FoldModel, progress: Progress
+) -> tuple[Rows, Floats]:
+    """Predict each text of the pipeline's data by a model of the folds that it is not in.
+
+    Returns:
+        The rows that are in a test fold, and their class probabilities, (rows, C).
+    """
     data = splits.test
     encoder = LabelEncoder.fit(data.require_labels())
-    truth = encoder.encode(data.require_labels())
     probabilities = np.zeros((len(data), len(encoder.classes)))
-    is_scored = np.zeros(len(data), bool)
     for number, (train, test) in enumerate(splits.folds, start=1):
         progress.stage(f"cross-validation, fold {number} of {len(splits.folds)}")
         labels, predicted = fit_fold(data.take(train), data.take(test), SILENT)
         columns = encoder.encode([str(label) for label in labels])
         probabilities[np.ix_(test, columns)] = predicted
-        is_scored[test] = True
-    return score(
-        encoder.classes, truth[is_scored], probabilities[is_scored], folds=len(splits.folds)
-    )
+    rows = np.unique(np.concatenate([test for _, test in splits.folds]))
+    return rows, probabilities[rows]
 
 
-def _fit_fold(
+def fit_recipe_fold(
     recipe: Recipe, splits: Splits, device: str, train: Dataset, test: Dataset, progress: Progress
 ) -> tuple[Sequence[object], Floats]:
+    """Train a recipe on one fold of the pipeline's data and predict the texts of the fold."""
     with warnings.catch_warnings():  # the whole data has already warned
         warnings.simplefilter("ignore", UserWarning)
         fold = replace(splits, train=train, test=test, folds=())
@@ -482,9 +494,10 @@ def _fit_fold(
     return classifier.classes_.tolist(), probabilities.astype(np.float64)
 
 
-def _fit_baseline_fold(
+def fit_baseline_fold(
     name: str, train: Dataset, test: Dataset, _: Progress
 ) -> tuple[Sequence[object], Floats]:
+    """Train a baseline on one fold of the pipeline's data and predict the texts of the fold."""
     baseline = train_baseline(name, train)
     return baseline.labels.classes, baseline.model.predict_proba(test.texts.to_pylist())
 
@@ -569,7 +582,7 @@ def _baseline_row(name: str, splits: Splits, recipe: Recipe, progress: Progress)
         goal = ThresholdGoal(training.metric, training.min_precision)
         row = train_baseline(name, splits.train, splits.validation, goal).evaluate(splits.test)
     if splits.folds and name != "avg":
-        row = row.with_scores(cross_validate(splits, partial(_fit_baseline_fold, name), progress))
+        row = row.with_scores(cross_validate(splits, partial(fit_baseline_fold, name), progress))
     progress.note(f"baseline {title}: trained in {row.seconds:.1f} s")
     return row
 
@@ -580,7 +593,7 @@ def _average_embedding_row(splits: Splits, recipe: Recipe, progress: Progress) -
     It averages the word embeddings and has the same classifier on top as our model.
     """
     started = time.perf_counter()
-    average = recipe.with_values({"model.name": "avg", "ngrams.enabled": False})
+    average = recipe.with_values(AVERAGE_SETTINGS)
     without_teacher = replace(splits, teacher=None, unlabelled=())
     classifier = fit_recipe(average, without_teacher, progress)
     seconds = time.perf_counter() - started
@@ -589,7 +602,7 @@ def _average_embedding_row(splits: Splits, recipe: Recipe, progress: Progress) -
         scores, speed = score_saved_model(Path(folder), splits.test)
         size = folder_size(Path(folder))
     if splits.folds:
-        scores = cross_validate(splits, partial(_fit_fold, average, splits, "auto"), progress)
+        scores = cross_validate(splits, partial(fit_recipe_fold, average, splits, "auto"), progress)
     return LeaderboardRow.from_scores(
         AVERAGE_EMBEDDING, scores, size=size, speed=speed, seconds=seconds
     )

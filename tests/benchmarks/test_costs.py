@@ -1,6 +1,5 @@
 """Costs of the leaderboard's models, measured without reading test labels."""
 
-import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,7 +9,6 @@ from benchmarks.__main__ import main
 from benchmarks.costs import (
     EXPERIMENT,
     MODELS,
-    empty_cache,
     few_texts,
     measure_costs,
     record_costs,
@@ -69,19 +67,6 @@ def test_the_warm_up_texts_cover_each_class() -> None:
 
     assert some.labels is not None
     assert sorted(some.labels.to_pylist()) == ["1"] * 10 + ["5"] * 10
-
-
-def test_the_cache_is_empty_inside_the_block_and_restored_after_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setenv("LAMATEXT_CACHE", "kept")
-
-    with empty_cache():
-        inside = Path(os.environ["LAMATEXT_CACHE"])
-        assert not list(inside.iterdir())
-
-    assert os.environ["LAMATEXT_CACHE"] == "kept"
-    assert not inside.exists()
 
 
 @pytest.mark.slow

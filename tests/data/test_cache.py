@@ -7,7 +7,7 @@ import pytest
 from safetensors.numpy import save_file
 
 from lamatext.data import cache
-from lamatext.data.cache import Arrays, cache_folder, cached, fingerprint
+from lamatext.data.cache import Arrays, cache_folder, cached, empty_cache, fingerprint
 
 
 @pytest.fixture(autouse=True)
@@ -117,3 +117,16 @@ def test_a_fingerprint_depends_on_arrays_and_settings() -> None:
     assert fingerprint(*parts) == fingerprint(*parts)
     assert fingerprint(*parts) != fingerprint(*parts[:-1], np.arange(4))
     assert fingerprint("a", "b") != fingerprint("ab")
+
+
+def test_the_cache_is_empty_inside_the_block_and_restored_after_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("LAMATEXT_CACHE", "kept")
+
+    with empty_cache():
+        inside = Path(os.environ["LAMATEXT_CACHE"])
+        assert not list(inside.iterdir())
+
+    assert os.environ["LAMATEXT_CACHE"] == "kept"
+    assert not inside.exists()

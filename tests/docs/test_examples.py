@@ -21,7 +21,10 @@ from tests.corpora import reviews, write_csv, write_topics
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
-GUIDE = ("index.md", "train.md", "explain.md", "production.md", "reproduce.md", "attention.md")
+GUIDE = (
+    *("index.md", "train.md", "compare.md", "explain.md", "production.md", "reproduce.md"),
+    "attention.md",
+)
 BLOCK = re.compile(r"(?:<!-- test: (\w+) -->\n)?```(sh|python)\n(.*?)```", DOTALL)
 
 

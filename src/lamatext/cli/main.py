@@ -10,7 +10,19 @@ from typing import Annotated
 import typer
 
 from lamatext import __version__
-from lamatext.cli import data, drift, evaluate, explain, export, info, predict, report, serve, train
+from lamatext.cli import (
+    compare,
+    data,
+    drift,
+    evaluate,
+    explain,
+    export,
+    info,
+    predict,
+    report,
+    serve,
+    train,
+)
 from lamatext.cli.man_page import ManPageCommand, ManPageGroup
 from lamatext.errors import ColumnChoiceError, LamatextError
 from lamatext.views.formatting import one_line
@@ -24,7 +36,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-COMMANDS = (train, evaluate, predict, explain, report, drift, export, serve, info, data)
+COMMANDS = (train, evaluate, predict, explain, report, compare, drift, export, serve, info, data)
 for module in COMMANDS:
     app.command(module.NAME, cls=ManPageCommand, epilog=module.EXAMPLES)(module.run)
 

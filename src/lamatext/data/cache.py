@@ -2,8 +2,9 @@
 
 import hashlib
 import os
-from collections.abc import Callable
-from contextlib import suppress
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import numpy as np
@@ -28,6 +29,20 @@ def cache_folder() -> Path:
     if folder := os.environ.get("LAMATEXT_CACHE"):
         return Path(folder)
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "lamatext"
+
+
+@contextmanager
+def empty_cache() -> Iterator[None]:
+    """Use an empty temporary cache folder, so that a measured training time has no head start."""
+    before = os.environ.get("LAMATEXT_CACHE")
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["LAMATEXT_CACHE"] = folder
+        try:
+            yield
+        finally:
+            del os.environ["LAMATEXT_CACHE"]
+            if before is not None:
+                os.environ["LAMATEXT_CACHE"] = before
 
 
 def cached(kind: str, key: str, compute: Callable[[], Arrays]) -> Arrays:

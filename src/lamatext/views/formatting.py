@@ -88,6 +88,19 @@ def probability(value: float) -> str:
     return "> 99.9 %" if 0.9995 <= value < 1 else percent(value)
 
 
+def points(difference: float) -> str:
+    """Format a difference of two fractions in percentage points, such as ``+1.2`` or ``−0.4``."""
+    text = f"{100 * difference:+.1f}".replace("-", "−")
+    return "0.0" if text in ("+0.0", "−0.0") else text
+
+
+def duration(seconds: float) -> str:
+    """Format a duration, such as ``0.4 s``, ``48 s`` or ``12 min``."""
+    if seconds >= 600:
+        return f"{seconds / 60:,.0f} min"
+    return f"{seconds:,.{0 if seconds >= 10 else 1}f} s"
+
+
 def day(date: "Date") -> str:
     """Format a date independently of the locale, such as ``16 November 2026``."""
     return f"{date.day} {MONTHS[date.month - 1]} {date.year}"

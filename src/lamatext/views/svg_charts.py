@@ -114,6 +114,13 @@ def cut_axis(name: str, values: Sequence[float]) -> Axis:
     return Axis(name, low / 100, high / 100, ticks, "{:.0%}")
 
 
+def difference_axis(name: str, values: Sequence[float]) -> Axis:
+    """Return an axis in percentage points for an SVG chart, with 0 in its middle."""
+    largest = max((abs(value) for value in values), default=0.01)
+    limit = max(0.01, math.ceil(100 * largest) / 100)
+    return Axis(name, -limit, limit, (-limit, 0.0, limit), "{:+.0%}")
+
+
 def count_axis(name: str, last: int) -> Axis:
     """Return an axis of whole numbers from 1 to ``last`` for an SVG chart."""
     step = max(1, -(-last // 6))

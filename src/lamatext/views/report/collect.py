@@ -24,6 +24,7 @@ from lamatext.explain.faithfulness import (
     sample_rows,
 )
 from lamatext.explain.top_words import TopWords, top_words
+from lamatext.latency import single_text_latencies
 from lamatext.metrics import Floats, Scores
 from lamatext.multi_label_metrics import AnyScores, MultiLabelScores
 from lamatext.progress import SILENT, Progress, track_progress
@@ -42,7 +43,6 @@ MAX_TOP_WORD_TEXTS = 1000  # texts explained to find the top words
 OCCLUSION_DIVISOR, TRANSFORMER_DIVISOR = 6, 18  # explain fewer texts with models that are slower
 TOP_WORDS = 15  # per class and head
 ALL_TOP_WORDS = 900  # of all classes together
-TIMED_TEXTS = 100  # texts predicted one at a time
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,11 +170,7 @@ def _predict(
     start = time.perf_counter()
     probabilities = predictor.predict_proba(track_progress(texts, progress)).astype(np.float64)
     throughput = len(texts) / (time.perf_counter() - start)
-    latencies = []
-    for row in sample_rows(len(texts), TIMED_TEXTS, seed):
-        start = time.perf_counter()
-        predictor.predict_proba([texts[row]])
-        latencies.append(1000 * (time.perf_counter() - start))
+    latencies = single_text_latencies(predictor.predict_proba, texts, seed=seed)
     median, slow = np.percentile(latencies, [50, 95])
     return probabilities, Speed(throughput, float(median), float(slow))
 

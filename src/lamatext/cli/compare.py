@@ -1,0 +1,131 @@
+"""``lamatext compare``: our model, baselines and saved models on the user's own data."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from lamatext.cli import options, output
+
+NAME = "compare"
+EXAMPLES = """\
+lamatext compare reviews.csv
+lamatext compare reviews.csv --with tfidf,fasttext,runs/reviews --html comparison.html"""
+
+
+def run(  # noqa: PLR0913 - one argument per option of the command
+    data: options.Data,
+    with_: Annotated[
+        str,
+        typer.Option(
+            "--with",
+            metavar="MODELS",
+            help="What to compare with, separated by commas: tfidf, tfidf-svc, tfidf-chars, "
+            "tfidf-chars-lr, fasttext, fasttext-bigrams, avg, minilm, or folders written by "
+            "`lamatext train`.",
+        ),
+    ] = "tfidf,tfidf-svc",
+    test: options.TestData = None,
+    validation: options.ValidationData = None,
+    text_column: options.TextColumns = None,
+    label_column: options.LabelColumns = None,
+    label_separator: options.LabelSeparator = None,
+    format_: options.Format = None,
+    encoding: options.Encoding = None,
+    separator: options.Separator = None,
+    max_record: options.MaxRecord = options.DEFAULT_MAX_RECORD,
+    max_bad_rows: options.MaxBadRows = options.BAD_ROWS_DEFAULT,
+    group_column: options.GroupColumn = None,
+    time_column: options.TimeColumn = None,
+    merge_labels: options.MergeLabels = False,
+    recipe: options.RecipeName = None,
+    set_: options.SettingValues = None,
+    seed: options.Seed = None,
+    device: options.Device = "auto",
+    html: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Also write the comparison as a page.")
+    ] = None,
+    json_: Annotated[
+        Path | None,
+        typer.Option(
+            "--json", metavar="FILE", help="Also write the comparison as JSON; - is stdout alone."
+        ),
+    ] = None,
+    quiet: options.IsQuiet = False,
+) -> None:
+    """Compare our model with others on your data: scores with intervals, costs, kinds of texts.
+
+    All models are trained on the same texts and predict the same test texts. The intervals are of
+    the difference between two models on these texts; a difference that can be due to chance is
+    called a tie.
+    """
+    from lamatext.contestants import check_contestants, compare_models
+    from lamatext.pipeline import read_splits
+    from lamatext.recipes import parse_assignments, resolve_recipe
+    from lamatext.views.comparison_page import write_comparison_page
+    from lamatext.views.terminal_comparison import show_comparison
+    from lamatext.views.terminal_dataset import show_dataset
+
+    values = {} if seed is None else {"seed": seed}
+    settings = resolve_recipe(recipe=recipe, values={**values, **parse_assignments(set_ or [])})
+    reading = options.read_options(
+        text_column,
+        max_record,
+        max_bad_rows,
+        label_column=label_column,
+        label_separator=label_separator,
+        format=format_,
+        encoding=encoding,
+        separator=separator,
+        merge_labels=merge_labels,
+        group_column=group_column,
+        time_column=time_column,
+    )
+    names = list(dict.fromkeys(name for name in with_.split(",") if name))
+    check_contestants(names)
+    with output.progress(quiet=quiet) as progress:
+        options.check_device(device)
+        progress.stage(f"reading {data}")
+        splits = read_splits(
+            data, settings, test=test, validation=validation, options=reading, progress=progress
+        )
+        show_dataset(
+            splits.train, splits.validation, splits.test, progress, folds=len(splits.folds)
+        )
+        progress.section("Training")
+        comparison = compare_models(splits, settings, names, device, progress)
+        if html is not None:
+            write_comparison_page(comparison, html)
+    if json_ is not None:
+        _write_json(comparison.as_dict(), json_)
+        if str(json_) == "-":
+            return
+    show_comparison(output.out(), comparison)
+    if not quiet:
+        rest = [*(["--test", test] if test else []), *output.reading_options(reading)]
+        _print_next(data, rest, [path for path in (html, json_) if path is not None])
+
+
+def _print_next(data: str, rest: list[str], written: list[Path]) -> None:
+    """Print the files that ``lamatext compare`` has written and the suggested next command."""
+    for path in written:
+        output.message(f"Written to {path}.")
+    if data != "-":
+        output.next_steps(output.command("train", data, "--out", _new_folder(), *rest))
+
+
+def _new_folder() -> Path:
+    """Return a folder for a model that does not exist yet, to suggest to the user."""
+    names = ("runs/first", *(f"runs/run-{number}" for number in range(2, 1000)))
+    return next(Path(name) for name in names if not Path(name).exists())
+
+
+def _write_json(comparison: dict[str, object], path: Path) -> None:
+    from lamatext.atomic_write import write_text
+
+    text = json.dumps(comparison, ensure_ascii=False, indent=2)
+    if str(path) == "-":
+        print(text)
+    else:
+        write_text(path, f"{text}\n")

@@ -1,0 +1,317 @@
+"""Comparison of models on the same test texts: paired bootstrap intervals and kinds of texts.
+
+All models predict the same texts. The texts are resampled with replacement, the same ones for every
+model, so that the interval of a difference is not widened by texts that are hard for all of them.
+
+Shapes: n texts, C classes, R resamples.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lamatext.data.tokenizer import WordTokenizer
+from lamatext.metrics import FOLD_VARIANCE, Floats
+from lamatext.multi_label_metrics import Flags
+from lamatext.progress import SILENT, Progress, track_progress
+
+RESAMPLES = 1000
+CHUNK = 50  # resamples that are in memory at once
+MAX_CLASSES = 20  # shown; the most frequent ones
+FEW_UNKNOWN = 0.1  # share of a text's words
+
+ONE_LABEL = ("accuracy", "macro-F1")
+SEVERAL_LABELS = ("micro-F1", "macro-F1")
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedModel:
+    """A model to compare: its predictions of the test texts and its costs."""
+
+    name: str
+    decided: Flags  # (n, C) the predicted classes
+    bytes: int
+    latency_ms: float  # median of one text
+    seconds: float | None  # of training; None if unknown
+    note: str = ""  # a caution, such as that its training texts are unknown
+
+
+class TextGroup(NamedTuple):
+    """One kind of test texts, such as the short ones."""
+
+    kind: str
+    name: str
+    is_member: Flags  # (n,)
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A model's score minus that of the first model, with a 95 % interval."""
+
+    value: float
+    low: float
+    high: float
+
+    @property
+    def is_tie(self) -> bool:
+        """Whether the difference can be due to chance: the interval includes 0."""
+        return self.low <= 0 <= self.high
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedRow:
+    """Scores and costs of one model in a comparison."""
+
+    model: str
+    scores: dict[str, float]  # by metric
+    differences: dict[str, Difference]  # by metric; empty for the first model
+    bytes: int
+    latency_ms: float
+    seconds: float | None
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupRow:
+    """Scores of all compared models on one kind of texts, and which of them are best."""
+
+    kind: str  # length, unknown words or class
+    name: str
+    texts: int
+    scores: list[float]  # one per model: accuracy or micro-F1, for a class its F1
+    winners: list[str]  # several if the difference between them can be due to chance
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Result of comparing models on the same test texts, as ``lamatext compare`` shows it."""
+
+    source: str
+    texts: int
+    training_texts: int
+    folds: int  # of the cross-validation; 0 with a test set
+    metrics: tuple[str, ...]  # the first decides
+    rows: list[ComparedRow]  # the own model first
+    groups: list[GroupRow]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the comparison as a JSON-compatible dictionary."""
+        names = [row.model for row in self.rows]
+        groups = [
+            {**asdict(group), "scores": dict(zip(names, group.scores, strict=True))}
+            for group in self.groups
+        ]
+        return {**asdict(self), "metrics": list(self.metrics), "groups": groups}
+
+    def verdicts(self) -> list[str]:
+        """Return one sentence per other model: which of the two is ahead, or that it is a tie."""
+        return [self._verdict(row) for row in self.rows[1:]]
+
+    def _verdict(self, row: ComparedRow) -> str:
+        own, metric = self.rows[0].model, self.metrics[0]
+        gap = row.differences[metric]
+        low, high = (100 * end for end in (gap.low, gap.high))
+        interval = f"95 % interval {low:+.1f} to {high:+.1f}".replace("-", "−")
+        if gap.is_tie:
+            found = "the same " + metric
+            if gap.value:
+                size = f"{100 * abs(gap.value):.1f} points in {metric}"
+                found = f"a difference of {size}, which can be due to chance,"
+            return f"{own} and {row.model} tie: {found} on {self.texts:,} texts ({interval})."
+        ahead, behind = (row.model, own) if gap.value > 0 else (own, row.model)
+        return (
+            f"{ahead} is ahead of {behind} by {100 * abs(gap.value):.1f} points in {metric} "
+            f"({row.model} minus {own}: {interval})."
+        )
+
+
+def compare_predictions(  # noqa: PLR0913 - the predictions, and what describes them
+    truth: Flags,
+    models: Sequence[ComparedModel],
+    groups: Sequence[TextGroup],
+    classes: Sequence[object],
+    *,
+    is_multi_label: bool,
+    source: str,
+    training_texts: int,
+    folds: int = 0,
+) -> Comparison:
+    """Compare the predictions of several models on the same test texts.
+
+    Args:
+        truth: the true classes, (n, C).
+        models: the predictions; differences are relative to the first model.
+        groups: kinds of texts to compare the models on.
+        classes: the class labels.
+        is_multi_label: whether a text may have several labels.
+        source: name of the data.
+        training_texts: number of texts that the models were trained on.
+        folds: number of folds if the predictions are from cross-validation.
+    """
+    metrics = SEVERAL_LABELS if is_multi_label else ONE_LABEL
+    counted = [_count(truth, model.decided, groups) for model in models]
+    everything = np.ones((1, len(truth)), np.float32)
+    observed = [_scores(everything, counts, len(classes), is_multi_label)[0] for counts in counted]
+    resampled = [
+        np.concatenate(
+            [
+                _scores(draws, counts, len(classes), is_multi_label)
+                for draws in _resamples(len(truth), folds)
+            ]
+        )
+        for counts in counted
+    ]  # each (R, 2 + groups + C)
+    rows = [
+        ComparedRow(
+            model=model.name,
+            scores={name: float(observed[i][k]) for k, name in enumerate(metrics)},
+            differences={
+                name: _difference(observed, resampled, (i, 0), k, len(truth))
+                for k, name in enumerate(metrics)
+            }
+            if i
+            else {},
+            bytes=model.bytes,
+            latency_ms=model.latency_ms,
+            seconds=model.seconds,
+            note=model.note,
+        )
+        for i, model in enumerate(models)
+    ]
+    names = [model.name for model in models]
+    group_rows = [
+        GroupRow(
+            kind, name, texts, [float(scores[k]) for scores in observed],
+            [names[i] for i in _winners(observed, resampled, k, texts)],
+        )
+        for kind, name, texts, k in _group_columns(truth, groups, classes)
+    ]  # fmt: skip
+    return Comparison(source, len(truth), training_texts, folds, metrics, rows, group_rows)
+
+
+class _Counts(NamedTuple):
+    """Correct, predicted and true labels of each text: in total, in each group, of each class."""
+
+    hits: NDArray[np.float32]  # (n, 1 + groups + C)
+    predicted: NDArray[np.float32]
+    positives: NDArray[np.float32]
+
+
+def _count(truth: Flags, decided: Flags, groups: Sequence[TextGroup]) -> _Counts:
+    def columns(flags: Flags) -> NDArray[np.float32]:
+        total = flags.sum(axis=1).astype(np.float32)  # (n,)
+        members = [total * group.is_member for group in groups]
+        return np.column_stack([total, *members, flags.astype(np.float32)])
+
+    return _Counts(columns(truth & decided), columns(decided), columns(truth))
+
+
+def _scores(
+    draws: NDArray[np.float32], counts: _Counts, classes: int, is_multi_label: bool
+) -> Floats:
+    """Compute micro-F1, macro-F1, then the F1 of each group and class, for resampled texts.
+
+    With one label per text, micro-F1 is the accuracy. ``draws`` is (R, n), how often each text was
+    drawn; the result is (R, 2 + groups + C).
+    """
+    hits, predicted, positives = (draws @ part for part in counts)
+    f1 = 2 * hits / np.maximum(predicted + positives, 1)
+    per_class, is_present = f1[:, -classes:], positives[:, -classes:] > 0
+    if is_multi_label:  # means over labels include every label
+        is_present = np.ones_like(is_present)
+    macro = (per_class * is_present).sum(axis=1) / np.maximum(is_present.sum(axis=1), 1)
+    return np.column_stack([f1[:, 0], macro, f1[:, 1:]]).astype(np.float64)
+
+
+def _resamples(texts: int, folds: int) -> Iterator[NDArray[np.float32]]:
+    """Yield chunks of bootstrap resamples (R, n), the same ones at every call.
+
+    Cross-validated predictions are less independent than those of a test set: fewer texts are
+    drawn, which widens the intervals.
+    """
+    generator = np.random.default_rng(0)
+    drawn = max(1, round(texts / FOLD_VARIANCE)) if folds else texts
+    for _ in range(RESAMPLES // CHUNK):
+        rows = generator.integers(texts, size=(CHUNK, drawn))
+        counts = [np.bincount(drawn_rows, minlength=texts) for drawn_rows in rows]
+        yield np.stack(counts).astype(np.float32)
+
+
+def _difference(
+    observed: Sequence[Floats],
+    resampled: Sequence[Floats],
+    pair: tuple[int, int],
+    column: int,
+    texts: int,
+) -> Difference:
+    """Return the score of the first model of a pair minus the second's, with its interval."""
+    one, other = pair
+    value = float(observed[one][column] - observed[other][column])
+    gaps = resampled[one][:, column] - resampled[other][:, column]
+    low, high = np.quantile(gaps, (0.025, 0.975))
+    if low == high:  # no variance to resample: the rule of three
+        low, high = value - 3 / texts, value + 3 / texts
+    return Difference(value, float(min(low, value)), float(max(high, value)))
+
+
+def _winners(
+    observed: Sequence[Floats], resampled: Sequence[Floats], column: int, texts: int
+) -> list[int]:
+    """Return the best model of a kind of texts, and those from which it cannot be told apart."""
+    best = int(np.argmax([scores[column] for scores in observed]))
+    others = [i for i in range(len(observed)) if i != best]
+    ties = [i for i in others if _difference(observed, resampled, (best, i), column, texts).is_tie]
+    return sorted([best, *ties])
+
+
+def _group_columns(
+    truth: Flags, groups: Sequence[TextGroup], classes: Sequence[object]
+) -> Iterator[tuple[str, str, int, int]]:
+    """Yield kind, name, number of texts and score column of each group and frequent class."""
+    for place, group in enumerate(groups):
+        yield group.kind, group.name, int(group.is_member.sum()), 2 + place
+    texts = truth.sum(axis=0)
+    frequent = np.sort(np.argsort(-texts, kind="stable")[:MAX_CLASSES])
+    for place in frequent[texts[frequent] > 0].tolist():
+        yield "class", str(classes[place]), int(texts[place]), 2 + len(groups) + place
+
+
+def text_groups(
+    parts: Sequence[tuple[Sequence[str], Sequence[str]]], progress: Progress = SILENT
+) -> list[TextGroup]:
+    """Divide test texts by their length and by their share of words unseen in training.
+
+    Args:
+        parts: training and test texts; several parts of a cross-validation.
+        progress: advances by one step per text.
+    """
+    tokenizer = WordTokenizer()
+    lengths, unknown = [], []
+    for train, test in parts:
+        known = {word for text in track_progress(train, progress) for word in tokenizer.words(text)}
+        for text in track_progress(test, progress):
+            words = tokenizer.words(text)
+            lengths.append(len(words))
+            unknown.append(sum(word not in known for word in words) / max(1, len(words)))
+    groups = [*_length_groups(np.array(lengths)), *_unknown_groups(np.array(unknown))]
+    return [group for group in groups if group.is_member.any()]
+
+
+def _length_groups(lengths: NDArray[np.int64]) -> Iterator[TextGroup]:
+    """Yield the shortest, middle and longest third of the texts; equal lengths stay together."""
+    short, middle = (int(cut) for cut in np.quantile(lengths, (1 / 3, 2 / 3), method="lower"))
+    yield TextGroup("length", f"up to {short:,} words", lengths <= short)
+    between = (lengths > short) & (lengths <= middle)
+    yield TextGroup("length", f"{short + 1:,} to {middle:,} words", between)
+    yield TextGroup("length", f"more than {middle:,} words", lengths > middle)
+
+
+def _unknown_groups(shares: Floats) -> Iterator[TextGroup]:
+    kind = "unknown words"
+    yield TextGroup(kind, "none", shares == 0)
+    few = (shares > 0) & (shares <= FEW_UNKNOWN)
+    yield TextGroup(kind, f"up to {FEW_UNKNOWN:.0%} of the words", few)
+    yield TextGroup(kind, f"more than {FEW_UNKNOWN:.0%} of the words", shares > FEW_UNKNOWN)

@@ -1,0 +1,41 @@
+"""Latency of single texts: how long a model takes to predict one text."""
+
+import time
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+TIMED_TEXTS = 100  # predicted one at a time
+WARM_UP = 3  # texts; the first call loads the inference engine
+
+
+def single_text_latencies(
+    predict: Callable[[list[str]], object],
+    texts: Sequence[str],
+    *,
+    count: int = TIMED_TEXTS,
+    seed: int = 0,
+) -> NDArray[np.float64]:
+    """Measure the latency in milliseconds of predicting single texts, drawn at random.
+
+    Args:
+        predict: predicts a list of texts.
+        texts: the texts to draw from.
+        count: the number of texts that are timed.
+        seed: selects the texts.
+    """
+    rows = np.random.default_rng(seed).permutation(len(texts))[:count].tolist()
+    for row in rows[:WARM_UP]:
+        predict([texts[row]])
+    latencies = []
+    for row in rows:
+        started = time.perf_counter()
+        predict([texts[row]])
+        latencies.append(1e3 * (time.perf_counter() - started))
+    return np.array(latencies)
+
+
+def median_latency(predict: Callable[[list[str]], object], texts: Sequence[str]) -> float:
+    """Return the median latency of a single text in milliseconds."""
+    return float(np.median(single_text_latencies(predict, texts)))

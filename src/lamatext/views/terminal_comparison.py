@@ -1,0 +1,83 @@
+"""Comparison of models in the terminal: leaderboard, verdicts, and who wins on which texts."""
+
+from rich.console import Console
+
+from lamatext.comparison import ComparedRow, Comparison, Difference
+from lamatext.views.formatting import duration, file_size, one_line, percent, points
+from lamatext.views.terminal_table import terminal_table
+
+
+def show_comparison(console: Console, comparison: Comparison) -> None:
+    """Print a comparison of models to the terminal, best model first."""
+    first, second = comparison.metrics
+    own = comparison.rows[0].model
+    columns = (
+        *("model", first, f"minus {own}", "95 % interval", second, "training", "size"),
+        "one text",
+    )
+    rows = sorted(comparison.rows, key=lambda row: -row.scores[first])
+    console.print(terminal_table(columns, [_cells(row, first, second) for row in rows]))
+    tested = f"{comparison.texts:,} test texts of {comparison.source}"
+    if comparison.folds:
+        tested = f"{comparison.folds}-fold cross-validation on all {comparison.texts:,} texts"
+    console.print(
+        one_line(f"Scores: {tested}. Intervals: paired bootstrap over the texts."), markup=False
+    )
+    console.print()
+    for sentence in [*comparison.verdicts(), *(row.note for row in rows if row.note)]:
+        console.print(one_line(sentence), markup=False)
+    _show_groups(console, comparison)
+
+
+def _cells(row: ComparedRow, first: str, second: str) -> tuple[str, ...]:
+    gap = row.differences.get(first)
+    return (
+        row.model,
+        score_text(first, row.scores[first]),
+        "" if gap is None else points(gap.value),
+        "" if gap is None else interval_text(gap),
+        score_text(second, row.scores[second]),
+        "–" if row.seconds is None else duration(row.seconds),
+        file_size(row.bytes),
+        f"{row.latency_ms:.2f} ms",
+    )
+
+
+def interval_text(difference: Difference) -> str:
+    """Format the interval of a difference between compared models in points."""
+    return f"{points(difference.low)} to {points(difference.high)}"
+
+
+def score_text(metric: str, value: float) -> str:
+    """Format a score of a compared model: an accuracy in percent, an F1 as a fraction."""
+    return percent(value) if metric == "accuracy" else f"{value:.3f}"
+
+
+def winner_text(winners: list[str], models: int) -> str:
+    """Format which models win on a kind of texts: one model, or a tie of several or all."""
+    if len(winners) == 1:
+        return winners[0]
+    return "tie" if len(winners) == models else f"tie of {', '.join(winners)}"
+
+
+def _show_groups(console: Console, comparison: Comparison) -> None:
+    """Print who wins on which kinds of texts: by length, unknown words and class."""
+    names = [row.model for row in comparison.rows]
+    for kind in dict.fromkeys(group.kind for group in comparison.groups):
+        metric = "F1" if kind == "class" else comparison.metrics[0]
+        rows = [
+            (
+                group.name,
+                f"{group.texts:,}",
+                *(score_text(metric, value) for value in group.scores),
+                winner_text(group.winners, len(names)),
+            )
+            for group in comparison.groups
+            if group.kind == kind
+        ]
+        console.print()
+        console.print(terminal_table((f"{metric} by {kind}", "texts", *names, "winner"), rows))
+    console.print(
+        f"\nOf {len(comparison.groups)} kinds of texts, about one in 20 shows a winner by chance.",
+        markup=False,
+    )

@@ -28,6 +28,7 @@ WORDS = (
     *("café", "東", "京", "привет", "😀", "42", "don't", "<", ">", "&", "is", "it", "was", "so"),
 )
 SIZES = {"hidden_size": 6, "heads": 3, "classifier_width": 5, "cnn_filters": 4, "san_width": 7}
+SIZES |= {"transformer_feed_forward": 6}
 # Name of the folder: model, labels, storage, whether it has n-grams.
 BASE_MODELS: dict[str, tuple[str, list[str], str, bool]] = {
     "ngrams": ("lama-ctx", ["bad", "good"], "float32", True),
@@ -35,6 +36,8 @@ BASE_MODELS: dict[str, tuple[str, list[str], str, bool]] = {
     "bigru": ("bigru", ["x", "y"], "float32", False),
     "cnn": ("cnn", ["x", "y", "z"], "float16", False),
     "encoder": ("lama-encoder", ["x", "y"], "float32", False),
+    "blocks": ("lama-blocks", ["x", "y"], "float16", False),
+    "phrases": ("lama-phrases", ["x", "y"], "float32", False),
     "several labels": ("avg", ["x", "y", "z"], "float32", True),
 }
 

@@ -14,13 +14,14 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from lamatext.errors import ConfigError
 
 ModelName = Literal[
-    "lama", "lama-ctx", "lama-ctx-dp", "lama-ctx-de", "lama-encoder", "bilinear",
-    "san", "bigru", "cnn", "te", "avg", "bert",
+    "lama", "lama-ctx", "lama-ctx-dp", "lama-ctx-de", "lama-encoder", "lama-blocks",
+    "lama-phrases", "bilinear", "san", "bigru", "cnn", "te", "avg", "bert",
 ]  # fmt: skip
 MODEL_NAMES: tuple[str, ...] = get_args(ModelName)
-LAMA = ("lama", "lama-ctx", "lama-ctx-dp", "lama-ctx-de", "lama-encoder")
+LAMA = tuple(name for name in MODEL_NAMES if name.startswith("lama"))
 ATTENTIVE = (*LAMA, "bilinear", "san")
-RECURRENT = (*(name for name in ATTENTIVE if name != "lama-encoder"), "bigru")
+STATES_OF_EMBEDDING_WIDTH = ("lama-encoder", "lama-blocks")
+RECURRENT = (*(name for name in ATTENTIVE if name not in STATES_OF_EMBEDDING_WIDTH), "bigru")
 
 Count = Annotated[int, Field(ge=1)]
 CountOrAuto = Count | Literal["auto"]  # "auto" is resolved by ``training.auto_settings``
@@ -84,9 +85,10 @@ class ModelSettings(Settings):
     name: ModelName = "lama-ctx"
     """The system: LAMA with a learned context (``lama``) or the mean embedding as its context
     (``lama-ctx``; ``-dp`` and ``-de`` add a disagreement term), LAMA without a GRU
-    (``lama-encoder``), full-rank attention (``bilinear``), structured self-attention (``san``),
-    a max-pooled bi-GRU (``bigru``), a CNN (``cnn``), a Transformer encoder (``te``), the mean
-    embedding (``avg``) or a fine-tuned pretrained encoder (``bert``)."""
+    (``lama-encoder``), with attention blocks in its place (``lama-blocks``), LAMA with a query per
+    phrase (``lama-phrases``), full-rank attention (``bilinear``), structured self-attention
+    (``san``), a max-pooled bi-GRU (``bigru``), a CNN (``cnn``), a Transformer encoder (``te``), the
+    mean embedding (``avg``) or a fine-tuned pretrained encoder (``bert``)."""
     hidden_size: Count = 50
     """GRU units per direction."""
     heads: Count = 15
@@ -107,12 +109,22 @@ class ModelSettings(Settings):
     """λ, the weight of the disagreement term in the loss."""
     cnn_filters: Count = 100
     """The number of filters per window size in ``cnn``."""
-    transformer_layers: Count = 1
-    """The number of layers of ``te``."""
+    transformer_layers: Annotated[int, Field(ge=0)] = 1
+    """The number of layers of ``te`` or of blocks of ``lama-blocks``."""
     transformer_feed_forward: Count = 2048
-    """The feed-forward width of ``te``."""
+    """The feed-forward width of the layers or blocks."""
     transformer_positions: Count = 512
-    """The number of position embeddings of ``te``, and so its maximum text length in words."""
+    """The number of learned position embeddings, and so the maximum text length in words."""
+    position_encoding: Literal["none", "learned", "sinusoidal"] = "sinusoidal"
+    """The position vectors of ``lama-blocks``: none, a learned table, or sine waves with a learned
+    gain per dimension."""
+    end_positions: bool = False
+    """Also add vectors of the positions counted from the end of the text."""
+    window_radius: Annotated[int, Field(ge=0)] = 2
+    """How many words to each side the depthwise window of ``lama-blocks`` covers; 0 has none."""
+    phrases: Count | Literal["punctuation"] | None = 8
+    """The phrases of ``lama-phrases``: windows of this many words, spans up to a punctuation mark,
+    or none (the whole text, as in ``lama-ctx``)."""
     pretrained: str = "bert-base-uncased"
     """The pretrained encoder of ``bert``: a Hugging Face name, a folder, or ``minilm``."""
     classifier_width: Annotated[int, Field(ge=0)] = 512
@@ -132,9 +144,13 @@ USED_BY: dict[str, tuple[str, ...]] = {
     "model.san_width": ("san",),
     "model.disagreement_weight": ("lama-ctx-dp", "lama-ctx-de", "san"),
     "model.cnn_filters": ("cnn",),
-    "model.transformer_layers": ("te",),
-    "model.transformer_feed_forward": ("te",),
-    "model.transformer_positions": ("te",),
+    "model.transformer_layers": ("te", "lama-blocks"),
+    "model.transformer_feed_forward": ("te", "lama-blocks"),
+    "model.transformer_positions": ("te", "lama-blocks"),
+    "model.position_encoding": ("lama-blocks",),
+    "model.end_positions": ("lama-blocks",),
+    "model.window_radius": ("lama-blocks",),
+    "model.phrases": ("lama-phrases",),
     "model.pretrained": ("bert",),
     **dict.fromkeys(
         ("model.classifier_width", "model.embedding_dropout"),
@@ -241,13 +257,15 @@ class Recipe(Settings):
                 "te. Choose a number of heads that divides the width"
             )
         words, positions = self.text.max_words, model.transformer_positions
-        if model.name == "te" and (words is None or words > positions):
+        learned = model.name == "lama-blocks" and model.position_encoding == "learned"
+        if (model.name == "te" or learned) and (words is None or words > positions):
             raise ValueError(
                 f"model.transformer_positions is {positions}, but text.max_words is "
                 f"{'not set' if words is None else words}. Set text.max_words to {positions} "
                 "or less, or raise model.transformer_positions"
             )
-        states = width if model.name == "lama-encoder" else 2 * model.hidden_size
+        embeddings = model.name in STATES_OF_EMBEDDING_WIDTH
+        states = width if embeddings else 2 * model.hidden_size
         context = states if model.name == "lama" else width
         limit = min(states, context)
         if model.name.startswith("lama") and model.rank > limit:

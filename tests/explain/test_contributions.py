@@ -11,6 +11,9 @@ SYSTEMS: list[tuple[str, dict[str, object]]] = [
     ("lama-encoder", {"rank": 2}),
     ("lama-encoder", {}),
     ("lama-encoder", {"classifier_width": 0}),
+    ("lama-blocks", {"transformer_layers": 2}),
+    ("lama-phrases", {"phrases": 3}),
+    ("lama-phrases", {"phrases": 1, "classifier_width": 0}),
     ("bilinear", {}),
     ("san", {"san_width": 5}),
 ]

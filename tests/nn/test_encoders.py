@@ -264,7 +264,9 @@ def test_the_mask_is_true_for_words() -> None:
 def test_a_text_longer_than_the_positions_is_an_error() -> None:
     encoder = TransformerEncoder(E, heads=1, feed_forward=4, positions=3)
 
-    with pytest.raises(ConfigError, match="a text of 4 words is longer than the 3 positions"):
+    with pytest.raises(
+        ConfigError, match="a text of 4 words is longer than the 3 learned positions"
+    ):
         encoder(embedded().float(), LENGTHS)
 
 

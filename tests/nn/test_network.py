@@ -27,6 +27,7 @@ def settings(name: str, **values: object) -> ModelSettings:
             **small,
             "transformer_feed_forward": 16,
             "transformer_positions": 12,
+            "phrases": 3,
             **values,
         }
     )
@@ -105,7 +106,7 @@ def test_word_order_matters_only_with_an_encoder(name: str) -> None:
     assert torch.allclose(there, back, atol=1e-5) == (name in {"avg", "lama-encoder"})
 
 
-@pytest.mark.parametrize("name", ["lama-ctx", "lama-encoder", "bilinear"])
+@pytest.mark.parametrize("name", ["lama-ctx", "lama-encoder", "lama-blocks", "bilinear"])
 def test_the_context_is_the_mean_of_the_real_words_embeddings(name: str) -> None:
     network = system(name)
     ids, lengths = batch(TEXTS)
@@ -161,8 +162,10 @@ def attention_of(name: str, h: int, m: int, k: int) -> int:
     match name:
         case "lama":
             return low_rank(2 * h, 2 * h, m, k) + 2 * h
-        case "lama-encoder":
+        case "lama-encoder" | "lama-blocks":
             return low_rank(E, E, m, k)
+        case "lama-phrases":
+            return low_rank(E, 2 * h, m, k) + m * k * (E + 2 * h)
         case "bilinear":
             return 4 * h * h + 2 * h + E * 2 * h
         case "san":
@@ -173,7 +176,7 @@ def attention_of(name: str, h: int, m: int, k: int) -> int:
             return low_rank(E, 2 * h, m, k)
 
 
-def encoder_of(name: str, h: int) -> int:
+def encoder_of(name: str, h: int, m: int, k: int) -> int:
     match name:
         case "avg" | "lama-encoder":
             return 0
@@ -181,6 +184,9 @@ def encoder_of(name: str, h: int) -> int:
             return (3 + 4 + 5) * E * 4 + 3 * 4
         case "te":
             return 12 * E + 4 * (E * E + E) + (2 * E * 16 + 16 + E) + 4 * E
+        case "lama-blocks":  # gains, window, one block: attention, W_o, feed-forward, norms
+            block = low_rank(E, E, m, k) + E * E + (2 * E * 16 + 16 + E) + 4 * E
+            return E + (5 * E + E) + block
         case _:
             return gru(h)
 
@@ -194,7 +200,7 @@ def rows_of(name: str, h: int, m: int) -> int:
             return 3 * 4
         case "bigru" | "bilinear":
             return 2 * h
-        case "lama-encoder":
+        case "lama-encoder" | "lama-blocks":
             return m * E
         case _:
             return m * 2 * h
@@ -209,7 +215,7 @@ def test_parameters_by_component(name: str, h: int, m: int, k: int) -> None:
 
     assert counts == {
         "embedding": V * E,
-        "encoder": encoder_of(name, h),
+        "encoder": encoder_of(name, h, m, k),
         "attention": attention_of(name, h, m, k),
         "classifier": rows_of(name, h, m) * 6 + 6 + 6 * C + C,
     }

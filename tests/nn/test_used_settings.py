@@ -21,6 +21,8 @@ SMALL = TINY | {
     "model.cnn_filters": 4,
     "model.transformer_feed_forward": 16,
     "model.transformer_positions": 12,
+    "model.position_encoding": "learned",
+    "model.phrases": 2,
 }
 OTHER: dict[str, object] = {
     "model.hidden_size": 5,
@@ -36,6 +38,10 @@ OTHER: dict[str, object] = {
     "model.transformer_layers": 2,
     "model.transformer_feed_forward": 24,
     "model.transformer_positions": 14,
+    "model.position_encoding": "sinusoidal",
+    "model.end_positions": True,
+    "model.window_radius": 1,
+    "model.phrases": None,
     "model.classifier_width": 9,
     "model.dropout": 0.2,
     "model.embedding_dropout": 0.2,

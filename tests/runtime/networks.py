@@ -22,14 +22,15 @@ from lamatext.settings import ModelSettings
 VOCABULARY, WIDTH, CLASSES = 300, 12, 4
 
 SYSTEMS = (
-    "lama", "lama-ctx", "lama-ctx-dp", "lama-ctx-de", "lama-encoder", "bilinear",
-    "san", "bigru", "cnn", "avg",
+    "lama", "lama-ctx", "lama-ctx-dp", "lama-ctx-de", "lama-encoder", "lama-blocks",
+    "lama-phrases", "bilinear", "san", "bigru", "cnn", "avg",
 )  # fmt: skip
 
 
 def settings(name: str, **values: object) -> ModelSettings:
     """Return settings of a small network."""
     sizes = {"hidden_size": 7, "heads": 5, "classifier_width": 9, "cnn_filters": 6, "san_width": 11}
+    sizes |= {"transformer_feed_forward": 8} if name == "lama-blocks" else {}
     return ModelSettings.model_validate({"name": name, **sizes, **values})
 
 
@@ -42,6 +43,8 @@ def random_network(
     with torch.no_grad():
         for parameter in network.parameters():
             parameter.normal_(std=0.4)
+        if network.phrases is not None and network.phrases.ends is not None:
+            network.phrases.ends.bernoulli_(0.2)
     tensors = {name: value.numpy().copy() for name, value in network.state_dict().items()}
     return TorchEngine(network), tensors
 

@@ -23,7 +23,7 @@ SYSTEMS = {
     "one linear layer": TINY | {"model.classifier_width": 0},
     "float16": TINY | {"storage": "float16"},
 }
-OTHERS = ("lama-encoder", "san", "bigru", "cnn", "avg", "te")
+OTHERS = ("lama-encoder", "lama-blocks", "lama-phrases", "san", "bigru", "cnn", "avg", "te")
 
 
 @pytest.fixture(scope="module")
@@ -260,6 +260,24 @@ def test_a_pretrained_encoder_is_saved_with_its_subword_vocabulary(tmp_path: Pat
         write_text(tmp_path / "config.json", json.dumps(config))
         with pytest.raises(ModelError, match=r"do not match the config|cannot be built"):
             Predictor.load(tmp_path)
+
+
+def test_phrases_end_with_punctuation_marks_before_and_after_saving(tmp_path: Path) -> None:
+    texts, labels = reviews(40)
+    texts = [f"{text} , and a film ! so it was ." for text in texts]
+    settings = TINY | {"model.phrases": "punctuation", "training.epochs": 1}
+    classifier = TextClassifier("lama-phrases", settings=settings, device="cpu").fit(texts, labels)
+
+    model = Predictor.load(classifier.save(tmp_path / "model"))
+
+    ends = load_model(tmp_path / "model").tensors["phrases.ends"]
+    vocabulary = (tmp_path / "model" / "vocab.txt").read_text(encoding="utf-8").splitlines()
+    words = [word for word, end in zip(vocabulary, ends, strict=True) if end]
+    assert {",", "!", "."} <= set(words)
+    assert not any(word.isalnum() for word in words)
+    np.testing.assert_allclose(
+        model.predict_proba(texts[:5]), classifier.predict_proba(texts[:5]), atol=1e-5
+    )
 
 
 def test_the_n_grams_of_a_transformer_are_loaded(tmp_path: Path) -> None:

@@ -28,6 +28,10 @@ VARIANTS: list[dict[str, object]] = [
     {"model.classifier_width": 0},
     {"model.score_input": "states", "model.rank": 2},
     {"model.initial_temperature": 4.0},
+    {"model.transformer_layers": 2, "model.end_positions": True, "model.window_radius": 3},
+    {"model.position_encoding": "learned", "model.transformer_positions": 60},
+    {"model.position_encoding": "none", "model.window_radius": 0, "model.transformer_layers": 0},
+    {"model.phrases": "punctuation"},
 ]
 
 
@@ -36,7 +40,7 @@ VARIANTS: list[dict[str, object]] = [
     "name",
     [
         *("lama", "lama-ctx", "lama-ctx-dp", "lama-encoder", "bilinear", "san", "bigru", "cnn"),
-        *("avg", "te"),
+        *("avg", "te", "lama-blocks", "lama-phrases"),
     ],
 )
 def test_the_expected_shapes_are_those_of_the_network(name: str, values: dict[str, object]) -> None:

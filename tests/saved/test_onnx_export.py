@@ -32,14 +32,25 @@ OPTIONS: dict[str, dict[str, object]] = {
     "temperature": {"initial_temperature": 8.0},
     "one-head": {"heads": 1},
     "linear": {"classifier_width": 0},
+    "no-blocks": {"transformer_layers": 0, "window_radius": 0, "position_encoding": "none"},
+    "two-blocks": {"transformer_layers": 2, "end_positions": True, "rank": 2},
+    "learned": {"position_encoding": "learned", "end_positions": True, "window_radius": 1},
+    "whole-text": {"phrases": None},
+    "each-word": {"phrases": 1, "rank": 2, "initial_temperature": 8.0},
+    "punctuation": {"phrases": "punctuation"},
 }
-READ_BY = {"lama": set(OPTIONS), "san": {"paper", "one-head", "linear"}}
+BLOCKS, PHRASES = (
+    {"no-blocks", "two-blocks", "learned"},
+    {"whole-text", "each-word", "punctuation"},
+)
+READ_BY = {"lama": {*OPTIONS} - BLOCKS - PHRASES, "san": {"paper", "one-head", "linear"}}
+READ_BY |= {"lama-blocks": {*OPTIONS} - PHRASES, "lama-phrases": {*OPTIONS} - BLOCKS}
 READ_BY["bilinear"] = {"paper", "states", "linear"}
 CASES = [
     (name, option)
     for name in SYSTEMS
     for option in OPTIONS
-    if option in READ_BY.get(name.split("-")[0], {"paper", "linear"})
+    if option in (READ_BY.get(name) or READ_BY.get(name.split("-")[0], {"paper", "linear"}))
 ]
 SIZES = [(1, 1), (1, 2), (2, 1), (5, 3), (3, 17), (64, 40), (17, 200), (1, 200)]
 
@@ -66,7 +77,7 @@ def test_the_graph_gives_the_outputs_of_torch(name: str, option: str) -> None:
         assert_equal_results(engine.run(ids, lengths), torch_engine.run(ids, lengths), lengths)
 
 
-@pytest.mark.parametrize("name", ["lama-ctx", "san", "bigru", "cnn"])
+@pytest.mark.parametrize("name", ["lama-ctx", "lama-blocks", "lama-phrases", "san", "bigru", "cnn"])
 def test_the_graph_gives_the_outputs_of_torch_at_the_sizes_of_the_paper(name: str) -> None:
     model = ModelSettings.model_validate({"name": name})
     torch_engine, tensors = random_network(model, width=100)

@@ -53,7 +53,10 @@ def losses(
 @needs_gpu
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("optimizer", ["sgd", "adamw"])
-@pytest.mark.parametrize("name", ["lama-ctx", "lama-ctx-dp", "bigru", "lama-encoder", "avg"])
+@pytest.mark.parametrize(
+    "name",
+    ["lama-ctx", "lama-ctx-dp", "bigru", "lama-encoder", "lama-blocks", "lama-phrases", "avg"],
+)
 def test_replayed_steps_equal_plain_steps(
     name: str, optimizer: str, weighted: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -186,6 +186,16 @@ def test_a_transformer_is_refused_with_advice(tmp_path: Path) -> None:
         describe_model(folder)
 
 
+@pytest.mark.parametrize("name", ["lama-blocks", "lama-phrases"])
+def test_a_system_that_the_page_lacks_is_refused_with_advice(name: str, tmp_path: Path) -> None:
+    folder = save(tmp_path / "model", name)
+
+    with pytest.raises(
+        ModelError, match=rf"{name} does not run in a web page. Use `lamatext serve"
+    ):
+        describe_model(folder)
+
+
 def test_a_model_with_spacys_tokenizer_is_refused_with_advice(tmp_path: Path) -> None:
     folder = save(tmp_path / "model", text={"tokenizer": "spacy"})
 

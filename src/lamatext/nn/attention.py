@@ -107,10 +107,20 @@ class LowRankAttention(nn.Module):
 
         The shape is (B, T, M).
         """
-        words = states if self.project is None else self.project(states).tanh()  # (B, T, D)
         query = self.p(self._shared_context(context))  # (B, 1, M*k) or (M*k,)
-        products = query * self.q(words)  # (B, T, M*k)
-        scores: Tensor = products.unflatten(-1, (self.heads, self.rank)).sum(-1)  # (B, T, M)
+        return self.combine(query, self.keys(states))
+
+    def keys(self, states: Tensor) -> Tensor:
+        """Project the states (B, T, D) to the keys Q̃ᵀuₜ (B, T, M*k) that attention scores."""
+        words = states if self.project is None else self.project(states).tanh()  # (B, T, D)
+        keys: Tensor = self.q(words)
+        return keys
+
+    def combine(self, query: Tensor, keys: Tensor) -> Tensor:
+        """Compute attention scores (…, M) from projected contexts and keys (…, M*k)."""
+        scores = query * keys  # (…, M*k)
+        if self.rank > 1:
+            scores = scores.reshape(*scores.shape[:-1], self.heads, self.rank).sum(-1)  # (…, M)
         if self.tanh:
             scores = scores.tanh()
         if self.l2:

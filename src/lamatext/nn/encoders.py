@@ -85,8 +85,7 @@ class TransformerEncoder(nn.Module):
                 "Choose heads that divide the width."
             )
         self.width = width
-        self.positions = nn.Embedding(positions, width)
-        nn.init.normal_(self.positions.weight, std=0.1)  # same scale as the random word vectors
+        self.positions = learned_positions(positions, width)
         self.layers = nn.ModuleList(
             nn.TransformerEncoderLayer(width, heads, feed_forward, batch_first=True)
             for _ in range(layers)
@@ -97,18 +96,29 @@ class TransformerEncoder(nn.Module):
 
         The states are (B, T, E); T must not exceed the number of position embeddings.
         """
-        words = embedded.shape[1]
-        if words > self.positions.num_embeddings:
-            raise ConfigError(
-                f"a text of {words} words is longer than the {self.positions.num_embeddings} "
-                "positions of this Transformer. Lower text.max_words or raise "
-                "model.transformer_positions."
-            )
+        check_positions(self.positions, embedded)
         padding = ~mask_of(embedded, lengths)  # (B, T)
-        states = embedded + self.positions.weight[:words]  # (B, T, E)
+        states = embedded + self.positions.weight[: embedded.shape[1]]  # (B, T, E)
         for layer in self.layers:
             states = layer(states, src_key_padding_mask=padding)
         return states
+
+
+def learned_positions(positions: int, width: int) -> nn.Embedding:
+    """Create a table of learned position vectors, of the same scale as the random word vectors."""
+    table = nn.Embedding(positions, width)
+    nn.init.normal_(table.weight, std=0.1)
+    return table
+
+
+def check_positions(positions: nn.Module, embedded: Tensor) -> None:
+    """Raise an error if a text has more words than an encoder has learned positions."""
+    words = embedded.shape[1]
+    if isinstance(positions, nn.Embedding) and words > positions.num_embeddings:
+        raise ConfigError(
+            f"a text of {words} words is longer than the {positions.num_embeddings} learned "
+            "positions of this encoder. Lower text.max_words or raise model.transformer_positions."
+        )
 
 
 def mask_of(words: Tensor, lengths: Tensor) -> Tensor:

@@ -15,8 +15,11 @@ from lamatext.nn.encoders import (
     GruEncoder,
     NoEncoder,
     TransformerEncoder,
+    learned_positions,
     mask_of,
 )
+from lamatext.nn.lama_blocks import BlocksEncoder, LamaBlock, SinusoidalPositions
+from lamatext.nn.phrase_attention import PhraseAttention, Phrases
 from lamatext.nn.pooling import MaxPooling, MeanPooling, masked_mean
 from lamatext.settings import ModelSettings
 
@@ -30,7 +33,7 @@ class Output(NamedTuple):
     states: Tensor  # (B, T, D): H
 
 
-Encoder = NoEncoder | GruEncoder | ConvolutionEncoder | TransformerEncoder
+Encoder = NoEncoder | GruEncoder | ConvolutionEncoder | TransformerEncoder | BlocksEncoder
 
 
 class Network(nn.Module):
@@ -43,12 +46,14 @@ class Network(nn.Module):
         pooling: nn.Module,
         classifier: nn.Module,
         *,
+        phrases: Phrases | None = None,
         embedding_dropout: float = 0.0,
     ) -> None:
         super().__init__()
         self.embedding = embedding
         self.encoder = encoder
         self.pooling = pooling
+        self.phrases = phrases
         self.classifier = classifier
         self.embedding_dropout = Dropout(embedding_dropout)
 
@@ -61,7 +66,8 @@ class Network(nn.Module):
         embedded = self.embedding_dropout(self.embedding(ids))  # (B, T, E)
         context = masked_mean(embedded, mask)  # (B, E)
         states = self.encoder(embedded, lengths)  # (B, T, D)
-        embedding, weights = self.pooling(states, mask, context)  # (B, M, D), (B, M, T)
+        queries = () if self.phrases is None else (self.phrases(ids, embedded, mask),)
+        embedding, weights = self.pooling(states, mask, context, *queries)  # (B, M, D), (B, M, T)
         return Output(self.classifier(embedding.flatten(1)), embedding, weights, states)
 
 
@@ -77,6 +83,7 @@ def build_network(model: ModelSettings, *, vocabulary: int, width: int, classes:
         encoder,
         pooling,
         _classifier(model, inputs=rows * encoder.width, classes=classes),
+        phrases=_phrases(model, vocabulary) if model.name == "lama-phrases" else None,
         embedding_dropout=model.embedding_dropout,
     )
 
@@ -95,17 +102,53 @@ def _encoder(model: ModelSettings, width: int) -> Encoder:
             return ConvolutionEncoder(width, filters=model.cnn_filters)
         case "avg" | "lama-encoder":
             return NoEncoder(width)
+        case "lama-blocks":
+            return _blocks(model, width)
         case _:
             return GruEncoder(width, hidden=model.hidden_size)
+
+
+def _blocks(model: ModelSettings, width: int) -> BlocksEncoder:
+    inner = model.transformer_feed_forward
+    blocks = [
+        LamaBlock(_low_rank(model, width, width), width, feed_forward=inner)
+        for _ in range(model.transformer_layers)
+    ]
+    return BlocksEncoder(
+        width,
+        blocks,
+        positions=_positions(model, width),
+        end_positions=_positions(model, width) if model.end_positions else None,
+        window_radius=model.window_radius,
+    )
+
+
+def _positions(model: ModelSettings, width: int) -> nn.Module | None:
+    match model.position_encoding:
+        case "none":
+            return None
+        case "learned":
+            return learned_positions(model.transformer_positions, width)
+        case "sinusoidal":
+            return SinusoidalPositions(width)
+
+
+def _phrases(model: ModelSettings, vocabulary: int) -> Phrases:
+    if model.phrases == "punctuation":
+        return Phrases(vocabulary=vocabulary)
+    return Phrases(model.phrases)
 
 
 def _pooling(model: ModelSettings, *, states: int, context: int) -> tuple[nn.Module, int]:
     """Return the pooling layer of the network and the number of rows of the text embedding."""
     match model.name:
-        case "lama":
-            return _low_rank(model, states, None), model.heads
-        case "lama-ctx" | "lama-ctx-dp" | "lama-ctx-de" | "lama-encoder":
-            return _low_rank(model, states, context), model.heads
+        case "lama" | "lama-ctx" | "lama-ctx-dp" | "lama-ctx-de" | "lama-encoder" | "lama-blocks":
+            learned = model.name == "lama"
+            return _low_rank(model, states, None if learned else context), model.heads
+        case "lama-phrases":
+            words = _low_rank(model, states, context)
+            states_alone = model.model_copy(update={"score_input": "states"})
+            return PhraseAttention(words, _low_rank(states_alone, states, context)), model.heads
         case "san":
             return StructuredAttention(states, model.heads, hidden=model.san_width), model.heads
         case "bilinear":

@@ -15,7 +15,7 @@ from lamatext.ngrams.model import MAX_WEIGHT, is_within
 from lamatext.saved.format import CONFIG, VOCAB, WEIGHTS
 from lamatext.saved.quantization import SCALE, Array
 from lamatext.saved.safetensors_layout import read_tensors
-from lamatext.settings import Recipe
+from lamatext.settings import ModelSettings, Recipe
 
 Shapes = dict[str, tuple[int, ...]]
 
@@ -33,7 +33,8 @@ def read_network_tensors(
     """
     path = folder / WEIGHTS
     tensors = read_tensors(path)
-    if recipe.model.name == "te" and recipe.model.transformer_layers > len(tensors):
+    layered = recipe.model.name in ("te", "lama-blocks")
+    if layered and recipe.model.transformer_layers > len(tensors):
         raise ModelError(
             f"{path}: {len(tensors)} tensors, too few for the {recipe.model.transformer_layers} "
             f"layers in {CONFIG}. Train the model again."
@@ -105,6 +106,9 @@ def network_shapes(recipe: Recipe, *, vocabulary: int, classes: int) -> Shapes:
         case "te":
             states = width
             shapes |= _transformer_shapes(recipe)
+        case "lama-blocks":
+            states = width
+            shapes |= _blocks_shapes(recipe)
         case "cnn":
             states = len(_WINDOWS) * model.cnn_filters
             for number, size in enumerate(_WINDOWS):
@@ -113,6 +117,8 @@ def network_shapes(recipe: Recipe, *, vocabulary: int, classes: int) -> Shapes:
         case _:
             states = 2 * model.hidden_size
             shapes |= _gru_shapes(width, model.hidden_size)
+    if model.name == "lama-phrases" and model.phrases == "punctuation":
+        shapes["phrases.ends"] = (vocabulary,)
     pooling, rows = _pooling_shapes(recipe, states=states)
     return shapes | pooling | _classifier_shapes(recipe, inputs=rows * states, classes=classes)
 
@@ -153,6 +159,34 @@ def _transformer_shapes(recipe: Recipe) -> Shapes:
     }
 
 
+def _blocks_shapes(recipe: Recipe) -> Shapes:
+    """Return the shapes of the tensors of the encoder of lama-blocks."""
+    model, width = recipe.model, recipe.text.vector_width
+    inner, window = model.transformer_feed_forward, 2 * model.window_radius + 1
+    shapes: Shapes = {}
+    for name in ("positions", "end_positions")[: 1 + model.end_positions]:
+        if model.position_encoding == "learned":
+            shapes[f"encoder.{name}.weight"] = (model.transformer_positions, width)
+        elif model.position_encoding == "sinusoidal":
+            shapes[f"encoder.{name}.gain"] = (width,)
+    if model.window_radius:
+        shapes |= {"encoder.window.weight": (width, 1, window), "encoder.window.bias": (width,)}
+    sizes = {
+        **_low_rank_shapes(model, "attention", states=width, context=width),
+        "output.weight": (width, width),
+        "linear1.weight": (inner, width),
+        "linear1.bias": (inner,),
+        "linear2.weight": (width, inner),
+        "linear2.bias": (width,),
+        **{f"norm{n}.{part}": (width,) for n in (1, 2) for part in ("weight", "bias")},
+    }
+    return shapes | {
+        f"encoder.blocks.{block}.{name}": shape
+        for block in range(model.transformer_layers)
+        for name, shape in sizes.items()
+    }
+
+
 def _pooling_shapes(recipe: Recipe, *, states: int) -> tuple[Shapes, int]:
     """Return the shapes of the network's pooling tensors and the rows of its text embedding."""
     model, context = recipe.model, recipe.text.vector_width
@@ -163,19 +197,37 @@ def _pooling_shapes(recipe: Recipe, *, states: int) -> tuple[Shapes, int]:
         return {"pooling.w1.weight": (inner, states), "pooling.w2.weight": (model.heads, inner)}, (
             model.heads
         )
-    shapes: Shapes = {}
-    if model.score_input == "projected":
-        shapes = {"pooling.project.weight": (states, states), "pooling.project.bias": (states,)}
     if model.name == "bilinear":
+        shapes = _projection_shapes(model, "pooling", states)
         return shapes | {"pooling.weight": (context, states)}, 1
     if model.name == "lama":
-        context = states
-        shapes["pooling.context"] = (states,)
+        shapes = _low_rank_shapes(model, "pooling", states=states, context=states)
+        return shapes | {"pooling.context": (states,)}, model.heads
+    if model.name == "lama-phrases":
+        summaries = model.model_copy(update={"score_input": "states"})
+        shapes = {
+            **_low_rank_shapes(model, "pooling.words", states=states, context=context),
+            **_low_rank_shapes(summaries, "pooling.phrases", states=states, context=context),
+        }
+        return shapes, model.heads
+    return _low_rank_shapes(model, "pooling", states=states, context=context), model.heads
+
+
+def _low_rank_shapes(model: ModelSettings, layer: str, *, states: int, context: int) -> Shapes:
+    """Return the shapes of the tensors of a LAMA attention layer, except a learned context."""
     scores = model.heads * model.rank
-    shapes |= {"pooling.p.weight": (scores, context), "pooling.q.weight": (scores, states)}
+    shapes = _projection_shapes(model, layer, states)
+    shapes |= {f"{layer}.p.weight": (scores, context), f"{layer}.q.weight": (scores, states)}
     if model.initial_temperature is not None:
-        shapes["pooling.log_temperature"] = (model.heads,)
-    return shapes, model.heads
+        shapes[f"{layer}.log_temperature"] = (model.heads,)
+    return shapes
+
+
+def _projection_shapes(model: ModelSettings, layer: str, states: int) -> Shapes:
+    """Return the shapes of the tensors that project the states an attention layer scores."""
+    if model.score_input == "states":
+        return {}
+    return {f"{layer}.project.weight": (states, states), f"{layer}.project.bias": (states,)}
 
 
 def _classifier_shapes(recipe: Recipe, *, inputs: int, classes: int) -> Shapes:

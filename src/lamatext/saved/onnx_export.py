@@ -3,7 +3,7 @@
 The file has a few kB: its tensors point into ``model.safetensors`` in the same folder. Padding has
 no effect on any output: the GRU reads ``lengths``; the softmax, the mean, the maximum and the
 convolutions use the mask computed from ``lengths``.
-Shapes: B texts, T words, E embedding width, D state width, M heads, k rank, C classes.
+Shapes: B texts, T words, J phrases, E embedding width, D state width, M heads, k rank, C classes.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -31,6 +31,7 @@ from lamatext.settings import ModelSettings
 
 WITHOUT_GRAPH = ("te", "bert")  # systems that run in PyTorch only
 OPSET, IR_VERSION = 17, 9  # supported by every ONNX Runtime since 1.15
+LOWEST_SCORE = -1e30  # of a phrase without words
 
 
 def write_onnx(folder: Path, model: ModelSettings, tensors: Mapping[str, Array]) -> None:
@@ -83,7 +84,7 @@ def add_network(graph: "OnnxGraphBuilder", model: ModelSettings, *, logits: str 
             "Use TextClassifier.load with torch installed, or train another system."
         )
     text = _embed(graph)
-    _encode(graph, text)
+    _encode(graph, model, text)
     has_weights = _pool(graph, model, text)
     _classify(graph, logits)
     return has_weights
@@ -141,6 +142,34 @@ class OnnxGraphBuilder:
         """Add an ONNX If node whose branches are built by ``then`` and ``otherwise``."""
         branches = {"then_branch": self._branch(then), "else_branch": self._branch(otherwise)}
         return self.add("If", condition, name=name, **branches)
+
+    def scan(
+        self, initial: Sequence[str], sequence: str, step: Callable[[list[str], str], list[str]]
+    ) -> list[str]:
+        """Add an ONNX Scan node, a loop over the int32 numbers of ``sequence``.
+
+        ``step`` builds the body from the names of its float32 states and of one number, and returns
+        the names of the new states. The result is the names of the last states.
+        """
+        stem = self._new_name("Scan")
+        states, number = [f"{stem}.state{i}" for i in range(len(initial))], f"{stem}.number"
+        outer, self._nodes = self._nodes, []
+        new_states = step(states, number)
+        body, self._nodes = self._nodes, outer
+        graph = write_graph(
+            stem,
+            nodes=body,
+            tensors=[],
+            inputs=[
+                *(self._float_info(state, None) for state in states),
+                write_value(number, INT32, []),
+            ],
+            outputs=[self._float_info(state, None) for state in new_states],
+        )
+        names = [f"{stem}.{i}" for i in range(len(initial))]
+        attributes: dict[str, object] = {"body": graph, "num_scan_inputs": 1}
+        self._nodes.append(write_node("Scan", [*initial, sequence], names, attributes))
+        return names
 
     def constant(self, value: Sequence[int] | Array) -> str:
         """Store a constant in the ONNX graph and return its name.
@@ -247,6 +276,7 @@ class _Text(NamedTuple):
     embedded: str  # (B, T, E)
     mask: str  # (B, 1, T) bool: true for words
     lengths: str  # (B, 1, 1) int32
+    positions: str  # (T,) int32: 0, 1, …
 
 
 def _embed(graph: OnnxGraphBuilder) -> _Text:
@@ -256,11 +286,11 @@ def _embed(graph: OnnxGraphBuilder) -> _Text:
     position = graph.add("Range", graph.integer(0), words, graph.integer(1))  # (T,)
     lengths = graph.add("Unsqueeze", "lengths", graph.constant([1, 2]))  # (B, 1, 1)
     mask = graph.add("Less", position, lengths)  # (B, 1, T)
-    return _Text(graph.rows("embedding.weight", "ids"), mask, lengths)
+    return _Text(graph.rows("embedding.weight", "ids"), mask, lengths, position)
 
 
-def _encode(graph: OnnxGraphBuilder, text: _Text) -> None:
-    """Add the encoder (GRU, CNN or none) to the ONNX graph.
+def _encode(graph: OnnxGraphBuilder, model: ModelSettings, text: _Text) -> None:
+    """Add the encoder (GRU, CNN, LAMA blocks or none) to the ONNX graph.
 
     The output is ``states`` (B, T, D).
     """
@@ -268,6 +298,8 @@ def _encode(graph: OnnxGraphBuilder, text: _Text) -> None:
         _add_gru(graph, text.embedded)
     elif "encoder.windows.0.weight" in graph:
         _add_convolutions(graph, text)
+    elif model.name == "lama-blocks":
+        graph.add("Identity", _add_blocks(graph, model, text), name="states")
     else:
         graph.add("Identity", text.embedded, name="states")
 
@@ -343,6 +375,84 @@ def _add_convolutions(graph: OnnxGraphBuilder, text: _Text) -> None:
     graph.add("Transpose", joined, perm=[0, 2, 1], name="states")
 
 
+def _add_blocks(graph: OnnxGraphBuilder, model: ModelSettings, text: _Text) -> str:
+    """Add the encoder of lama-blocks to the ONNX graph: positions, window and attention blocks.
+
+    The result is the states (B, T, D).
+    """
+    states = text.embedded
+    last = graph.add("Sub", text.lengths, graph.integer(1))  # (B, 1, 1)
+    from_end = graph.add("Max", graph.add("Sub", last, text.positions), graph.integer(0))
+    from_end = graph.add("Squeeze", from_end, graph.constant([1]))  # (B, T)
+    for name, numbers in (("positions", text.positions), ("end_positions", from_end)):
+        if f"encoder.{name}.weight" in graph:
+            states = graph.add("Add", states, graph.rows(f"encoder.{name}.weight", numbers))
+        elif f"encoder.{name}.gain" in graph:
+            states = graph.add("Add", states, _sinusoids(graph, f"encoder.{name}.gain", numbers))
+    if "encoder.window.weight" in graph:
+        states = graph.add("Add", states, _add_window(graph, text, states))
+    context = _add_mean(graph, text)
+    block = 0
+    while f"encoder.blocks.{block}.output.weight" in graph:
+        states = _add_block(graph, model, text, states, f"encoder.blocks.{block}", context)
+        block += 1
+    return states
+
+
+def _sinusoids(graph: OnnxGraphBuilder, gain: str, numbers: str) -> str:
+    """Add ONNX nodes that compute sinusoidal position vectors (…, T, D) of numbers (…, T)."""
+    (width,) = graph.shape(gain)
+    half = (width + 1) // 2
+    frequencies = np.array([10_000.0 ** (-i / half) for i in range(half)], np.float32)
+    numbers = graph.add("Cast", numbers, to=FLOAT)
+    numbers = graph.add("Unsqueeze", numbers, graph.constant([-1]))
+    angles = graph.add("Mul", numbers, graph.constant(frequencies))  # (…, T, ⌈D/2⌉)
+    waves = graph.add("Concat", graph.add("Sin", angles), graph.add("Cos", angles), axis=-1)
+    zero, end, axis = graph.constant([0]), graph.constant([width]), graph.constant([-1])
+    return graph.add("Mul", graph.add("Slice", waves, zero, end, axis), graph.tensor(gain))
+
+
+def _add_window(graph: OnnxGraphBuilder, text: _Text, states: str) -> str:
+    """Add ONNX nodes that compute the depthwise window of lama-blocks: (B, T, D)."""
+    width, _, size = graph.shape("encoder.window.weight")
+    words = graph.add("Transpose", states, perm=[0, 2, 1])  # (B, D, T)
+    words = graph.add("Where", text.mask, words, graph.number(0))
+    weight, bias = (graph.tensor(f"encoder.window.{part}") for part in ("weight", "bias"))
+    window = graph.add("Conv", words, weight, bias, pads=[size // 2, size // 2], group=width)
+    return graph.add("Transpose", graph.add("Relu", window), perm=[0, 2, 1])
+
+
+def _add_block(
+    graph: OnnxGraphBuilder,
+    model: ModelSettings,
+    text: _Text,
+    states: str,
+    block: str,
+    context: str,
+) -> str:
+    """Add ONNX nodes that update the states (B, T, D) by one attention block of lama-blocks."""
+    query = graph.add("MatMul", context, graph.transposed(f"{block}.attention.p.weight"))
+    keys = _low_rank_keys(graph, model, f"{block}.attention", states)
+    scores = _low_rank_scores(graph, model, f"{block}.attention", query, keys)  # (B, T, M)
+    summaries = graph.add("MatMul", _word_weights(graph, scores, text.mask), states)  # (B, M, D)
+    summaries = graph.add("MatMul", summaries, graph.transposed(f"{block}.output.weight"))
+    read = graph.add("MatMul", graph.add("Softmax", scores, axis=-1), summaries)  # (B, T, D)
+    states = _layer_norm(graph, graph.add("Add", states, read), f"{block}.norm1")
+    inner = graph.add("Relu", _linear(graph, states, f"{block}.linear1"))
+    update = _linear(graph, inner, f"{block}.linear2")
+    return _layer_norm(graph, graph.add("Add", states, update), f"{block}.norm2")
+
+
+def _layer_norm(graph: OnnxGraphBuilder, states: str, layer: str) -> str:
+    scale, bias = graph.tensor(f"{layer}.weight"), graph.tensor(f"{layer}.bias")
+    return graph.add("LayerNormalization", states, scale, bias, axis=-1)  # its epsilon is torch's
+
+
+def _linear(graph: OnnxGraphBuilder, states: str, layer: str) -> str:
+    product = graph.add("MatMul", states, graph.transposed(f"{layer}.weight"))
+    return graph.add("Add", product, graph.tensor(f"{layer}.bias"))
+
+
 def _pool(graph: OnnxGraphBuilder, model: ModelSettings, text: _Text) -> bool:
     """Add ONNX nodes that pool the word states into the text embedding.
 
@@ -364,27 +474,132 @@ def _pool(graph: OnnxGraphBuilder, model: ModelSettings, text: _Text) -> bool:
             inner = graph.add("MatMul", "states", graph.transposed("pooling.w1.weight"))
             inner = graph.add("Tanh", inner)
             scores = graph.add("MatMul", inner, graph.transposed("pooling.w2.weight"))
+        case "lama-phrases":
+            _add_phrase_weights(graph, model, text)
+            graph.add("MatMul", "weights", "states", name="embedding")
+            return True
         case _:
-            scores = _low_rank_scores(graph, model, text)
-    scores = graph.add("Transpose", scores, perm=[0, 2, 1])  # (B, M, T)
-    scores = graph.add("Where", text.mask, scores, graph.number(-np.inf))
-    weights = graph.add("Softmax", scores, axis=-1)
-    # Exactly zero on padding, however a platform's softmax rounds exp(-inf).
-    graph.add("Where", text.mask, weights, graph.number(0), name="weights")
+            learned = "pooling.context"  # (D,), the same for all texts; otherwise (B, 1, E)
+            context = graph.tensor(learned) if learned in graph else _add_mean(graph, text)
+            query = graph.add("MatMul", context, graph.transposed("pooling.p.weight"))  # (…, M*k)
+            keys = _low_rank_keys(graph, model, "pooling", "states")
+            scores = _low_rank_scores(graph, model, "pooling", query, keys)
+    _word_weights(graph, scores, text.mask, name="weights")
     graph.add("MatMul", "weights", "states", name="embedding")
     return True
 
 
-def _low_rank_scores(graph: OnnxGraphBuilder, model: ModelSettings, text: _Text) -> str:
+def _word_weights(graph: OnnxGraphBuilder, scores: str, mask: str, name: str | None = None) -> str:
+    """Add ONNX nodes that compute attention weights (B, M, T) from scores (B, T, M)."""
+    scores = graph.add("Transpose", scores, perm=[0, 2, 1])  # (B, M, T)
+    scores = graph.add("Where", mask, scores, graph.number(-np.inf))
+    weights = graph.add("Softmax", scores, axis=-1)
+    # Exactly zero on padding, however a platform's softmax rounds exp(-inf).
+    return graph.add("Where", mask, weights, graph.number(0), name=name)
+
+
+class _PhraseInputs(NamedTuple):
+    """Names of the ONNX values that the loop of phrase attention reads for every phrase."""
+
+    keys: str  # (B, T, M*k): Qᵀu
+    values: str  # (B, M, T, k): Q′ᵀh
+    projection: str  # (E, M*k): P
+    context: str  # (B, 1, M*k): P′ᵀc
+    numbers: str  # (T,) or (B, 1, T): the phrase of each word
+
+
+def _add_phrase_weights(graph: OnnxGraphBuilder, model: ModelSettings, text: _Text) -> None:
+    """Add ONNX nodes that compute the word weights of phrase attention in a loop over the phrases.
+
+    The loop keeps the running sums of ``lamatext.nn.phrase_attention``, so that its memory does not
+    grow with the number of phrases. The output is ``weights`` (B, M, T).
+    """
+    second = model.model_copy(update={"score_input": "states"})
+    values = _low_rank_keys(graph, second, "pooling.phrases", "states")  # (B, T, M*k)
+    values = graph.add("Reshape", values, graph.constant([0, 0, model.heads, model.rank]))
+    query = graph.transposed("pooling.phrases.p.weight")
+    numbers, phrases = _phrase_numbers(graph, model, text)
+    inputs = _PhraseInputs(
+        _low_rank_keys(graph, model, "pooling.words", "states"),
+        graph.add("Transpose", values, perm=[0, 2, 1, 3]),
+        graph.transposed("pooling.words.p.weight"),
+        graph.add("MatMul", _add_mean(graph, text), query),
+        numbers,
+    )
+
+    def add_phrase(sums: list[str], number: str) -> list[str]:
+        maximum, total, weighted = sums
+        weights, score = _add_phrase(graph, model, text, inputs, number)
+        new_maximum = graph.add("Max", maximum, score)
+        rescale = graph.add("Exp", graph.add("Sub", maximum, new_maximum))
+        share = graph.add("Exp", graph.add("Sub", score, new_maximum))  # (B, M, 1)
+        total = graph.add("Add", graph.add("Mul", total, rescale), share)
+        weighted = graph.add("Mul", weighted, rescale)
+        return [new_maximum, total, graph.add("Add", weighted, graph.add("Mul", share, weights))]
+
+    texts, words = (graph.add("Shape", "ids", start=axis, end=axis + 1) for axis in (0, 1))
+    column = graph.add("Concat", texts, graph.constant([model.heads, 1]), axis=0)  # (B, M, 1)
+    rows = graph.add("Concat", texts, graph.constant([model.heads]), words, axis=0)  # (B, M, T)
+    initial = [graph.add("Expand", graph.number(LOWEST_SCORE), column)]
+    initial += [graph.add("Expand", graph.number(0), shape) for shape in (column, rows)]
+    _, total, weighted = graph.scan(initial, phrases, add_phrase)
+    graph.add("Div", weighted, total, name="weights")
+
+
+def _add_phrase(
+    graph: OnnxGraphBuilder, model: ModelSettings, text: _Text, inputs: _PhraseInputs, number: str
+) -> tuple[str, str]:
+    """Add ONNX nodes that compute the word weights (B, M, T) and score (B, M, 1) of a phrase."""
+    member = graph.add("And", graph.add("Equal", inputs.numbers, number), text.mask)  # (B, 1, T)
+    member = graph.add("Cast", member, to=FLOAT)
+    count = graph.add("ReduceSum", member, graph.constant([2]), keepdims=1)  # (B, 1, 1)
+    mean = graph.add("MatMul", member, text.embedded)  # (B, 1, E)
+    mean = graph.add("Div", mean, graph.add("Max", count, graph.number(1)))
+    query = graph.add("MatMul", mean, inputs.projection)  # (B, 1, M*k)
+    scores = _low_rank_scores(graph, model, "pooling.words", query, inputs.keys)
+    weights = _word_weights(graph, scores, text.mask)  # (B, M, T)
+    rows = graph.add("Unsqueeze", weights, graph.constant([2]))
+    summary = graph.add("MatMul", rows, inputs.values)  # (B, M, 1, k): Q′ᵢᵀS_ij
+    summary = graph.add("Reshape", summary, graph.constant([0, 1, model.heads * model.rank]))
+    score = _low_rank_scores(graph, model, "pooling.phrases", inputs.context, summary)
+    score = graph.add("Transpose", score, perm=[0, 2, 1])  # (B, M, 1)
+    has_words = graph.add("Greater", count, graph.number(0))
+    return weights, graph.add("Where", has_words, score, graph.number(LOWEST_SCORE))
+
+
+def _phrase_numbers(graph: OnnxGraphBuilder, model: ModelSettings, text: _Text) -> tuple[str, str]:
+    """Add ONNX nodes that number the phrase of each word, and all phrases of the batch.
+
+    The numbers of the words are (T,) or (B, 1, T), those of the phrases (J,).
+    """
+    if model.phrases == "punctuation":
+        ends = graph.add("Gather", graph.tensor("phrases.ends"), "ids")  # (B, T)
+        ends = graph.add("Greater", ends, graph.number(0.5))
+        ends = graph.add("Unsqueeze", ends, graph.constant([1]))  # (B, 1, T)
+        ends = graph.add("Cast", graph.add("And", ends, text.mask), to=INT32)
+        axis = graph.integer(2)
+        numbers = graph.add("Sub", graph.add("CumSum", ends, axis), ends)  # marks before the word
+    else:
+        words = graph.integer(model.phrases or np.iinfo(np.int32).max)
+        numbers = graph.add("Div", text.positions, words)
+    last = graph.add("ReduceMax", numbers, keepdims=0)
+    count = graph.add("Add", last, graph.integer(1))
+    return numbers, graph.add("Range", graph.integer(0), count, graph.integer(1))
+
+
+def _low_rank_keys(graph: OnnxGraphBuilder, model: ModelSettings, layer: str, states: str) -> str:
+    """Add ONNX nodes that compute the keys Qᵀu (B, T, M*k) of a LAMA attention layer."""
+    words = _scored_words(graph, model, layer, states)
+    return graph.add("MatMul", words, graph.transposed(f"{layer}.q.weight"))
+
+
+def _low_rank_scores(
+    graph: OnnxGraphBuilder, model: ModelSettings, layer: str, query: str, keys: str
+) -> str:
     """Add ONNX nodes that compute the scores of LAMA's low-rank attention.
 
     The scores are 1ᵀ(Pᵀc ∘ Qᵀu), then optionally tanh, l2 and temperature: (B, T, M).
     """
-    words = _scored_words(graph, model)
-    learned = "pooling.context"  # (D,), the same for all texts
-    context = graph.tensor(learned) if learned in graph else _add_mean(graph, text)  # or (B, 1, E)
-    query = graph.add("MatMul", context, graph.transposed("pooling.p.weight"))  # (…, M*k)
-    keys = graph.add("MatMul", words, graph.transposed("pooling.q.weight"))  # (B, T, M*k)
     scores = graph.add("Mul", query, keys)
     if model.rank > 1:
         shape = graph.constant([0, 0, model.heads, model.rank])
@@ -396,7 +611,7 @@ def _low_rank_scores(graph: OnnxGraphBuilder, model: ModelSettings, text: _Text)
         norm = graph.add("ReduceL2", scores, axes=[2], keepdims=1)  # (B, T, 1)
         scores = graph.add("Div", scores, graph.add("Max", norm, graph.number(1e-12)))
     if model.initial_temperature is not None:
-        factor = graph.add("Exp", graph.tensor("pooling.log_temperature"))  # (M,)
+        factor = graph.add("Exp", graph.tensor(f"{layer}.log_temperature"))  # (M,)
         scores = graph.add("Mul", scores, factor)
     return scores
 
@@ -406,20 +621,19 @@ def _bilinear_scores(graph: OnnxGraphBuilder, model: ModelSettings, text: _Text)
 
     The scores are uᵀ Wᵀ c: (B, T, 1).
     """
-    words = _scored_words(graph, model)
+    words = _scored_words(graph, model, "pooling", "states")
     query = graph.add("MatMul", _add_mean(graph, text), graph.tensor("pooling.weight"))  # (B, 1, D)
     return graph.add("MatMul", words, graph.add("Transpose", query, perm=[0, 2, 1]))
 
 
-def _scored_words(graph: OnnxGraphBuilder, model: ModelSettings) -> str:
+def _scored_words(graph: OnnxGraphBuilder, model: ModelSettings, layer: str, states: str) -> str:
     """Add ONNX nodes that compute the word vectors scored by the attention heads.
 
     They are u = tanh(W h + b), or the states h themselves: (B, T, D).
     """
     if model.score_input == "states":
-        return "states"
-    product = graph.add("MatMul", "states", graph.transposed("pooling.project.weight"))
-    return graph.add("Tanh", graph.add("Add", product, graph.tensor("pooling.project.bias")))
+        return states
+    return graph.add("Tanh", _linear(graph, states, f"{layer}.project"))
 
 
 def _add_mean(graph: OnnxGraphBuilder, text: _Text, name: str | None = None) -> str:

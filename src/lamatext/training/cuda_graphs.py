@@ -16,6 +16,7 @@ from torch.optim import Optimizer
 from lamatext.data.token_ids import PAD
 from lamatext.kernels.gru_dispatch import has_cuda_kernel
 from lamatext.nn.encoders import GruEncoder, NoEncoder
+from lamatext.nn.lama_blocks import BlocksEncoder
 from lamatext.nn.network import Network
 from lamatext.training.batching import Batch
 from lamatext.training.optimizers import set_learning_rate
@@ -37,8 +38,10 @@ def supports_cuda_graphs(network: nn.Module, device: torch.device) -> bool:
         return False
     if not isinstance(network, Network):
         return False
-    encoder = network.encoder
-    return isinstance(encoder, NoEncoder) or (
+    encoder, phrases = network.encoder, network.phrases
+    if phrases is not None and phrases.ends is not None:  # counts the spans of each batch
+        return False
+    return isinstance(encoder, NoEncoder | BlocksEncoder) or (
         isinstance(encoder, GruEncoder) and has_cuda_kernel(encoder.gru)
     )
 

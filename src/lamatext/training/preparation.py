@@ -88,8 +88,15 @@ def prepare_run(  # noqa: PLR0913 - data, recipe, and what the caller has alread
     )
     with torch.no_grad():
         network.embedding.weight.copy_(torch.from_numpy(word_vectors))
+    if network.phrases is not None and network.phrases.ends is not None:
+        network.phrases.ends.copy_(torch.tensor(_phrase_ends(vocabulary)))
     encoder = TextEncoder(tokenizer, vocabulary, text.rare_words, text.max_words, text.last_words)
     return PreparedRun(recipe, network, encoder, token_ids, classes, texts)
+
+
+def _phrase_ends(vocabulary: Vocabulary) -> list[float]:
+    """Return 1 for each word of a prepared vocabulary that ends a phrase, a punctuation mark."""
+    return [float(not any(map(str.isalnum, word))) for word in vocabulary.words]
 
 
 def _prepare_pretrained(

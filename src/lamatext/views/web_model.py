@@ -36,6 +36,11 @@ def describe_model(folder: Path) -> dict[str, Any]:
             f"{folder}: {model.name} is too large to run in a web page. "
             f"Use `lamatext serve {folder}`, or train one of the light systems."
         )
+    if model.name in ("lama-blocks", "lama-phrases"):
+        raise ModelError(
+            f"{folder}: {model.name} does not run in a web page. "
+            f"Use `lamatext serve {folder}`, or train lama-ctx."
+        )
     if text.tokenizer != "words":
         raise ModelError(
             f"{folder}: the tokenizer {text.tokenizer} does not run in a web page. "

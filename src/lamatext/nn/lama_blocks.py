@@ -1,0 +1,136 @@
+"""The encoder of lama-blocks: positions, a window and attention blocks instead of a GRU.
+
+In a block LAMA's heads summarise the text and every word reads the summaries back; all words are
+computed in parallel. The equations are in ``docs/model.md``.
+Shapes: B texts, T words, D state width (that of the embeddings), M heads.
+"""
+
+from collections.abc import Iterable
+
+import torch
+from torch import Tensor, nn
+
+from lamatext.nn.attention import LowRankAttention, masked_softmax
+from lamatext.nn.encoders import check_positions, mask_of
+from lamatext.nn.pooling import masked_mean
+
+
+class BlocksEncoder(nn.Module):
+    """Encoder of lama-blocks, without recurrence: positions, a depthwise window, LAMA blocks.
+
+    Args:
+        width: D, the width of the embeddings and of the states.
+        blocks: the blocks, in order; none leaves the states after the window unchanged.
+        positions: module from position numbers (…, T) to vectors (…, T, D); None adds no positions.
+        end_positions: the same for positions counted from the end of the text.
+        window_radius: words to each side that the window covers; 0 has no window.
+    """
+
+    def __init__(
+        self,
+        width: int,
+        blocks: Iterable["LamaBlock"],
+        *,
+        positions: nn.Module | None = None,
+        end_positions: nn.Module | None = None,
+        window_radius: int = 0,
+    ) -> None:
+        super().__init__()
+        self.width = width
+        self.positions, self.end_positions = positions, end_positions
+        self.window = None
+        if window_radius:
+            size = 2 * window_radius + 1
+            self.window = nn.Conv1d(width, width, size, padding=window_radius, groups=width)
+        self.blocks = nn.ModuleList(blocks)
+
+    def forward(self, embedded: Tensor, lengths: Tensor) -> Tensor:
+        """Encode word embeddings (B, T, D) with positions, window and attention blocks.
+
+        The context of every block is the mean of the embeddings. The states are (B, T, D).
+        """
+        mask = mask_of(embedded, lengths)  # (B, T)
+        states = self._add_positions(embedded, lengths)
+        if self.window is not None:
+            words = (states * mask[:, :, None]).transpose(1, 2)  # (B, D, T), zeros beyond the text
+            states = states + self.window(words).relu().transpose(1, 2)
+        if len(self.blocks):
+            context = masked_mean(embedded, mask)  # (B, D)
+            for block in self.blocks:
+                states = block(states, mask, context)
+        return states
+
+    def _add_positions(self, embedded: Tensor, lengths: Tensor) -> Tensor:
+        states = embedded
+        numbers = torch.arange(embedded.shape[1], device=embedded.device)  # (T,)
+        if self.positions is not None:
+            check_positions(self.positions, embedded)
+            states = states + self.positions(numbers)
+        if self.end_positions is not None:
+            check_positions(self.end_positions, embedded)
+            last = lengths.to(embedded.device, non_blocking=True)[:, None] - 1
+            states = states + self.end_positions((last - numbers).clamp(min=0))  # (B, T, D)
+        return states
+
+
+class LamaBlock(nn.Module):
+    """Attention block of lama-blocks: M heads summarise the text, every word reads the summaries.
+
+    With the scores f of LAMA's heads, S = A H and A = softmax of f over the words:
+
+        h′ₜ = LN(hₜ + W_o Σᵢ softmaxᵢ(fₜ) sᵢ),   h″ₜ = LN(h′ₜ + W₂ relu(W₁ h′ₜ + b₁) + b₂)
+    """
+
+    def __init__(self, attention: LowRankAttention, width: int, *, feed_forward: int) -> None:
+        super().__init__()
+        self.attention = attention
+        self.output = nn.Linear(width, width, bias=False)
+        self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.linear1 = nn.Linear(width, feed_forward)
+        self.linear2 = nn.Linear(feed_forward, width)
+
+    def forward(self, states: Tensor, mask: Tensor, context: Tensor) -> Tensor:
+        """Update the states (B, T, D) of all words by one attention block.
+
+        W_o is applied to the M summaries instead of the T words, which gives the same sum.
+        """
+        scores = self.attention.scores(states, context)  # (B, T, M)
+        weights = masked_softmax(scores.transpose(1, 2), mask[:, None, :])  # (B, M, T)
+        summaries = self.output(weights @ states)  # (B, M, D)
+        return self._feed_forward(states + scores.softmax(dim=-1) @ summaries)
+
+    def by_equation(self, states: Tensor, mask: Tensor, context: Tensor) -> Tensor:
+        """Compute the attention block as its equation is written, the reference of ``forward``."""
+        scores = self.attention.scores(states, context)  # (B, T, M)
+        weights = masked_softmax(scores.transpose(1, 2), mask[:, None, :])  # (B, M, T)
+        summaries = weights @ states  # (B, M, D): S = A H
+        read = scores.softmax(dim=-1) @ summaries  # (B, T, D): Σᵢ softmaxᵢ(fₜ) sᵢ
+        return self._feed_forward(states + self.output(read))
+
+    def _feed_forward(self, states: Tensor) -> Tensor:
+        states = self.norm1(states)
+        normalised: Tensor = self.norm2(states + self.linear2(self.linear1(states).relu()))
+        return normalised
+
+
+class SinusoidalPositions(nn.Module):
+    """Sinusoidal position vectors pₜ = g ∘ [sin ωt, cos ωt] with a learned gain g per dimension.
+
+    ωᵢ = 10000^(−i/⌈D/2⌉). The gains start as the learned positions do, from N(0, 0.1²). Any
+    position has a vector.
+    """
+
+    frequencies: Tensor
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        half = (width + 1) // 2
+        frequencies = torch.tensor([10_000.0 ** (-i / half) for i in range(half)])
+        self.register_buffer("frequencies", frequencies, persistent=False)
+        self.gain = nn.Parameter(0.1 * torch.randn(width))
+
+    def forward(self, numbers: Tensor) -> Tensor:
+        """Return the vectors (…, T, D) of position numbers (…, T)."""
+        angles = numbers[..., None] * self.frequencies  # (…, T, ⌈D/2⌉)
+        waves = torch.cat([angles.sin(), angles.cos()], dim=-1)
+        return waves[..., : len(self.gain)] * self.gain

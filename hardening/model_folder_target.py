@@ -144,10 +144,11 @@ def base_folders() -> list[Files]:
 
 @cache
 def web_descriptions() -> dict[str, object]:
-    """Return the description that the web page gets of each base model."""
+    """Return the description that the web page gets of each base model that runs in it."""
     from lamatext.views.web_model import describe_model
 
-    return {name: describe_model(_base_root() / name) for name in base_files()}
+    supported = [name for name in base_files() if name not in ("blocks", "phrases")]
+    return {name: describe_model(_base_root() / name) for name in supported}
 
 
 @cache

@@ -2,6 +2,7 @@
 
 import os
 import sys
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -13,10 +14,18 @@ from paper.records import PAPER_RECORDS
 
 EXAMPLE = "Example: LAMATEXT_DATA=data python -m paper accuracy --quick"
 
+
+class ProtocolName(StrEnum):
+    """Protocols of the accuracy table."""
+
+    SEEDS = "seeds"
+    FOLDS = "folds"
+
+
 Name = Annotated[
     str,
     typer.Argument(
-        help="datasets, complexity, accuracy, parameters, runtime, params-vs-accuracy, "
+        help="datasets, complexity, choices, accuracy, parameters, runtime, params-vs-accuracy, "
         "word-weights, keywords, heads, ablation, probe, or all."
     ),
 ]
@@ -29,6 +38,18 @@ Show = Annotated[bool, typer.Option("--show", help="Show the recorded results on
 Force = Annotated[bool, typer.Option("--force", help="Compute existing records again.")]
 Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
 Workers = Annotated[int, typer.Option(help="Number of training runs in parallel.")]
+DataFolder = Annotated[
+    Path | None,
+    typer.Option(
+        "--data", help="Folder with one folder per data set; $LAMATEXT_DATA if not given."
+    ),
+]
+Protocol = Annotated[
+    ProtocolName,
+    typer.Option(
+        help="Of accuracy: several seeds, or the paper's own best of three folds.",
+    ),
+]
 Minutes = Annotated[float, typer.Option(help="Stop after this time; a later call continues.")]
 
 
@@ -41,14 +62,19 @@ def run(  # noqa: PLR0913 - each argument is one option on the command line
     device: Device = "auto",
     workers: Workers = 1,
     minutes: Minutes = 24 * 60,
+    data: DataFolder = None,
+    protocol: Protocol = ProtocolName.SEEDS,
 ) -> None:
     """Compute a table or figure of the paper and show it next to the published values.
 
     Existing records are not computed again. ``all`` also updates the tables of paper/README.md.
     """
+    from lamatext.data.named_datasets import DATA_VARIABLE
     from paper import experiments
     from paper.records import Records
 
+    if data is not None:
+        os.environ[DATA_VARIABLE] = str(data)
     names = list(experiments.EXPERIMENTS) if name == "all" else [name]
     selected = [experiments.find_experiment(each) for each in names]
     folder = records / "quick" if quick else records
@@ -65,6 +91,7 @@ def run(  # noqa: PLR0913 - each argument is one option on the command line
         minutes=minutes,
         quick=quick,
         report=_report,
+        protocol=protocol.value,
     )
     figures = folder / "figures" if folder != PAPER_RECORDS else folder.parent / "figures"
     for each, experiment in zip(names, selected, strict=True):

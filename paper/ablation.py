@@ -1,6 +1,7 @@
 """Ablations of LAMA+ctx on test data, and probes: single runs that test one explanation each."""
 
 from paper.accuracy_table import (
+    EARLIER,
     accuracy_records,
     mean_and_spread,
     seed_accuracy,
@@ -92,7 +93,8 @@ def probes_table(records: Records) -> str:
     rows = []
     for name, (dataset, model, _) in PROBES.items():
         probe = probe_record(records, name)
-        unchanged = seed_accuracy(accuracy_records(records, dataset, model), seed=0)
+        earlier = accuracy_records(records, dataset, model, experiment=EARLIER)
+        unchanged = seed_accuracy(earlier, seed=0)
         rows.append(
             [
                 name,

@@ -11,22 +11,39 @@ from paper.markdown import MISSING, dataset_heading, markdown_table, system_titl
 from paper.published_results import DATASETS, SYSTEMS, published_accuracy
 from paper.records import Record, Records
 
+EARLIER = "accuracy-earlier"  # records of the protocol before the schedule was chosen
 USUAL_SEEDS = 3
 ROWS = (*SYSTEMS, *BASELINE_NAMES)
 
 
-def accuracy_records(records: Records, dataset: str, model: str) -> list[Record]:
+def row_name(record: Record) -> str:
+    """Return the row of the accuracy table that a record belongs to."""
+    return "minilm" if record.config.get("model.pretrained") == "minilm" else record.model
+
+
+def accuracy_records(
+    records: Records, dataset: str, model: str, *, experiment: str = "accuracy"
+) -> list[Record]:
     """Return the test accuracies of a system on a data set, one record per seed."""
     return [
         record
-        for record in records.of("accuracy")
-        if (record.dataset, record.model, record.metric) == (dataset, model, "accuracy")
+        for record in records.of(experiment)
+        if (record.dataset, row_name(record), record.metric) == (dataset, model, "accuracy")
     ]
 
 
-def mean_accuracy(records: Records, dataset: str, model: str) -> float | None:
+def measured_datasets(records: Records, experiment: str = "accuracy") -> list[str]:
+    """Return the columns of an accuracy table: the data sets that any system was trained on."""
+    trained = {record.dataset for record in records.of(experiment) if record.model == "lama-ctx"}
+    return [name for name in DATASETS if name in trained] or list(DATASETS)
+
+
+def mean_accuracy(
+    records: Records, dataset: str, model: str, *, experiment: str = "accuracy"
+) -> float | None:
     """Return a system's mean test accuracy over seeds; None without a record."""
-    accuracies = [record.number for record in accuracy_records(records, dataset, model)]
+    found = accuracy_records(records, dataset, model, experiment=experiment)
+    accuracies = [record.number for record in found]
     return float(np.mean(accuracies)) if accuracies else None
 
 
@@ -35,21 +52,40 @@ def seed_accuracy(accuracies: Sequence[Record], seed: int) -> float | None:
     return next((record.number for record in accuracies if record.seed == seed), None)
 
 
-def best_validation_accuracy(records: Records, dataset: str, model: str) -> float | None:
-    """Return the test accuracy of the seed with the best validation accuracy.
+def best_on_validation(
+    records: Records, dataset: str, model: str, experiment: str = "accuracy"
+) -> list[Record]:
+    """Return the test accuracies of the run with the best validation accuracy.
 
-    If several seeds tie on validation, their test accuracies are averaged.
+    There are several if runs tie.
     """
     validation = {
-        record.seed: record.number
-        for record in records.of("accuracy")
-        if (record.dataset, record.model, record.metric) == (dataset, model, "validation_accuracy")
+        _run_of(record): record.number
+        for record in records.of(experiment)
+        if (record.dataset, row_name(record), record.metric)
+        == (dataset, model, "validation_accuracy")
     }
-    tested = [r for r in accuracy_records(records, dataset, model) if r.seed in validation]
-    if not tested:
-        return None
-    best = max(validation[record.seed] for record in tested)
-    return float(np.mean([r.number for r in tested if validation[r.seed] == best]))
+    tested = accuracy_records(records, dataset, model, experiment=experiment)
+    best = max((validation[_run_of(record)] for record in tested), default=None)
+    return [record for record in tested if validation[_run_of(record)] == best]
+
+
+def _run_of(record: Record) -> tuple[object, ...]:
+    return record.key[:3] + record.key[4:]
+
+
+def best_accuracy(
+    records: Records, dataset: str, model: str, experiment: str = "accuracy"
+) -> float | None:
+    """Return the test accuracy of the run that is best on validation; of a tie, the mean."""
+    best = [record.number for record in best_on_validation(records, dataset, model, experiment)]
+    return float(np.mean(best)) if best else None
+
+
+def format_ties(tied: Sequence[Record]) -> str:
+    """Format the accuracy of the best run, or of all runs that tie with it: ``.959 = .962``."""
+    values = sorted({three_digits(record.number) for record in tied})
+    return " = ".join(values) or MISSING
 
 
 def mean_and_spread(accuracies: Sequence[float]) -> str:
@@ -63,45 +99,63 @@ def mean_and_spread(accuracies: Sequence[float]) -> str:
     return f"{mean} ± {three_digits(float(np.std(accuracies, ddof=1)))}{seeds}"
 
 
-def accuracy_table(records: Records) -> str:
+def accuracy_table(records: Records, experiment: str = "accuracy") -> str:
     """Format the test accuracy of every system: mean ± standard deviation over seeds."""
 
     def cell(dataset: str, model: str) -> str:
-        accuracies = [record.number for record in accuracy_records(records, dataset, model)]
-        if model in BASELINES and accuracies:
-            return three_digits(accuracies[0])
-        return mean_and_spread(accuracies)
+        found = accuracy_records(records, dataset, model, experiment=experiment)
+        if model in BASELINES and found:
+            return three_digits(found[0].number)
+        return mean_and_spread([record.number for record in found])
 
-    rows = [
-        [system_title(model), *(cell(dataset, model) for dataset in DATASETS)] for model in ROWS
-    ]
-    return markdown_table(("test accuracy", *map(dataset_heading, DATASETS)), rows)
+    columns = measured_datasets(records, experiment)
+    rows = [[system_title(model), *(cell(dataset, model) for dataset in columns)] for model in ROWS]
+    return markdown_table(("test accuracy", *map(dataset_heading, columns)), rows)
+
+
+def earlier_table(records: Records) -> str:
+    """Format the test accuracies of the earlier protocol."""
+    return accuracy_table(records, EARLIER)
 
 
 def published_table(records: Records) -> str:
     """Format the accuracy of the seed that is best on validation next to the published value."""
+    return _next_to_published(records, "accuracy")
 
+
+def folds_table(records: Records) -> str:
+    """Format the accuracies of the paper's own 3-fold protocol next to the published values."""
+    return _next_to_published(records, "folds")
+
+
+def _next_to_published(records: Records, experiment: str) -> str:
     def cell(dataset: str, model: str) -> str:
-        ours = best_validation_accuracy(records, dataset, model)
-        return f"{three_digits(ours)} / {three_digits(published_accuracy(model, dataset))}"
+        ours = format_ties(best_on_validation(records, dataset, model, experiment))
+        return f"{ours} / {three_digits(published_accuracy(model, dataset))}"
 
-    columns = [name for name, (paper_name, _) in DATASETS.items() if paper_name is not None]
+    columns = measured_datasets(records, experiment)
     rows = [
-        [system_title(model), *(cell(dataset, model) for dataset in columns)] for model in SYSTEMS
+        [system_title(model), *(cell(dataset, model) for dataset in columns)]
+        for model in SYSTEMS
+        if model != "minilm"
     ]
     return markdown_table(("ours / paper", *map(dataset_heading, columns)), rows)
 
 
-def intervals_table(records: Records) -> str:
+def intervals_table(records: Records, experiment: str = "accuracy") -> str:
     """Format the paired 95 % interval of LAMA+ctx's accuracy minus each other system's."""
 
     def cell(dataset: str, model: str) -> str:
-        ours, theirs = (accuracy_records(records, dataset, name) for name in ("lama-ctx", model))
+        ours, theirs = (
+            accuracy_records(records, dataset, name, experiment=experiment)
+            for name in ("lama-ctx", model)
+        )
         return format_interval(interval_between(records, ours, theirs))
 
+    columns = measured_datasets(records, experiment)
     rows = [
-        [system_title(model), *(cell(dataset, model) for dataset in DATASETS)]
+        [system_title(model), *(cell(dataset, model) for dataset in columns)]
         for model in ROWS
         if model != "lama-ctx"
     ]
-    return markdown_table(("LAMA+ctx minus", *map(dataset_heading, DATASETS)), rows)
+    return markdown_table(("LAMA+ctx minus", *map(dataset_heading, columns)), rows)

@@ -1,4 +1,4 @@
-"""Paired bootstrap confidence intervals over the test texts, from stored per-text correctness.
+"""Paired bootstrap confidence intervals over test texts and seeds, from stored correctness.
 
 For each trained system one bit per test text says whether its prediction was correct; the bits are
 stored next to the records (``records/predictions/DATASET.json``).
@@ -32,11 +32,15 @@ def unpack_bits(packed: str, texts: int) -> Correctness:
 
 
 def prediction_name(
-    experiment: str, model: str, seed: int | None, settings: Mapping[str, object]
+    experiment: str,
+    model: str,
+    seed: int | None,
+    settings: Mapping[str, object],
+    fold: int | None = None,
 ) -> str:
     """Return the name under which the correctness of a trained system is stored."""
     changed = ",".join(f"{key}={value}" for key, value in settings.items())
-    parts = (experiment, model, seed, changed)
+    parts = (experiment, model, seed, "" if fold is None else f"fold={fold}", changed)
     return " ".join(str(part) for part in parts if part not in ("", None))
 
 
@@ -55,18 +59,31 @@ def read_correctness(folder: Path, dataset: str) -> dict[str, str]:
 
 
 def paired_interval(ours: Correctness, theirs: Correctness, *, draws: int = 2_000) -> Interval:
-    """Return the 95 % bootstrap interval of our accuracy minus theirs.
+    """Return the 95 % bootstrap interval of our mean accuracy minus theirs.
 
-    The test texts are resampled with replacement; each text counts with its mean over the seeds,
-    so the interval does not include the variation between seeds. ``ours`` and ``theirs`` are
-    (seeds, n).
+    Each draw resamples with replacement the test texts, which both systems share, and the seeds of
+    each system. ``ours`` and ``theirs`` are (seeds, n).
     """
-    gain = ours.mean(axis=0) - theirs.mean(axis=0)  # (n,)
-    values, counts = np.unique(gain, return_counts=True)  # few different values: draw their counts
-    resampled = np.random.default_rng(0).multinomial(len(gain), counts / len(gain), size=draws)
-    means = resampled @ values / len(gain)  # (draws,)
-    low, high = np.quantile(means, [0.025, 0.975])
+    generator, texts = np.random.default_rng(0), ours.shape[1]
+    both = np.concatenate([ours, theirs])  # (all seeds, n)
+    patterns, counts = np.unique(both, axis=1, return_counts=True)  # few: draw their counts
+    resampled = generator.multinomial(texts, counts / texts, size=draws)  # (draws, patterns)
+    accuracies = resampled @ patterns.T.astype(np.float64) / texts  # (draws, all seeds)
+    one, other = (
+        _resample_seeds(part, generator) for part in np.split(accuracies, [len(ours)], axis=1)
+    )
+    low, high = np.quantile(one - other, [0.025, 0.975])
     return float(low), float(high)
+
+
+def _resample_seeds(
+    accuracies: NDArray[np.float64], generator: np.random.Generator
+) -> NDArray[np.float64]:
+    """Return for each bootstrap draw the mean over seeds drawn with replacement: (draws,)."""
+    draws, seeds = accuracies.shape
+    chosen = generator.integers(0, seeds, (draws, seeds))
+    means: NDArray[np.float64] = np.take_along_axis(accuracies, chosen, axis=1).mean(axis=1)
+    return means
 
 
 def interval_between(
@@ -83,7 +100,7 @@ def _stacked(records: Records, system: Sequence[Record]) -> Correctness | None:
         return None
     dataset = system[0].dataset
     stored, texts = read_correctness(records.folder, dataset), count_test_texts(records, dataset)
-    names = [prediction_name(r.experiment, r.model, r.seed, r.config) for r in system]
+    names = [prediction_name(r.experiment, r.model, r.seed, r.config, r.fold) for r in system]
     packed = [stored[name] for name in names if name in stored]
     if not packed or texts is None:
         return None

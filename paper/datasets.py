@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from lamatext.atomic_write import replace_atomically
@@ -22,7 +23,12 @@ from lamatext.progress import SILENT
 from lamatext.recipes import load_recipe
 from lamatext.training.preparation import tokenize_texts
 from paper.markdown import MISSING, markdown_table
-from paper.official_datasets import SUBSTITUTES, load_paper_dataset, sample_at_most
+from paper.official_datasets import (
+    SUBSTITUTES,
+    load_paper_dataset,
+    pretrained_folder,
+    sample_at_most,
+)
 from paper.published_results import STATISTICS
 from paper.records import Record, Records
 
@@ -103,7 +109,8 @@ def tokenize_subwords(name: str, encoder: str, max_texts: int | None = None) -> 
     from lamatext.nn.pretrained import load_pretrained
 
     texts, labels, classes, train_size = _read_both_parts(name, max_texts)
-    pretrained = load_pretrained(encoder, classes=len(classes))
+    weights = pretrained_folder(encoder) or encoder
+    pretrained = load_pretrained(str(weights), classes=len(classes))
     subwords = SubwordEncoder.from_json(pretrained.tokenizer, pretrained.max_words)
     tokens = TokenizedTexts((), subwords.encode(texts.to_pylist()))
     return TokenizedDataset(f"{name}{SUBWORDS}{encoder}", tokens, labels, train_size, classes)
@@ -111,10 +118,25 @@ def tokenize_subwords(name: str, encoder: str, max_texts: int | None = None) -> 
 
 def read_parts(name: str, max_texts: int | None = None) -> tuple[Dataset, Dataset]:
     """Read the training and test part of a data set, at most ``max_texts`` random texts each."""
-    train, test = load_paper_dataset(name), load_paper_dataset(name, "test")
+    train, test = (_load_part(name, split) for split in ("train", "test"))
     if max_texts is None:
         return train, test
     return sample_at_most(train, max_texts), sample_at_most(test, max_texts)
+
+
+def _load_part(name: str, split: str) -> Dataset:
+    dataset = load_paper_dataset(name, split)
+    if name != "imdb":
+        return dataset
+    return replace(dataset, texts=remove_line_break_tags(dataset.texts))
+
+
+def remove_line_break_tags(texts: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Replace the HTML line breaks of IMDB, with the blanks around them, by one blank each.
+
+    Tokenizers would join a tag with the words next to it.
+    """
+    return pc.replace_substring_regex(texts, r"\s*(?:<br\s*/?>\s*)+", " ")
 
 
 def _read_both_parts(

@@ -1,15 +1,21 @@
 """The experiments of ``python -m paper``: what each one computes, and the tables it shows."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from pathlib import Path
 
 from lamatext.errors import ConfigError
 from lamatext.training.trainer import pick_device
-from paper import protocol
+from paper import choices, protocol
 from paper.ablation import ablation_table, probes_table
-from paper.accuracy_table import accuracy_table, intervals_table, published_table
+from paper.accuracy_table import (
+    accuracy_table,
+    earlier_table,
+    folds_table,
+    intervals_table,
+    published_table,
+)
 from paper.confidence_intervals import prediction_name, store_correctness
 from paper.datasets import (
     SUBWORDS,
@@ -22,6 +28,7 @@ from paper.figures import FIGURES, draw
 from paper.heads import heads_table
 from paper.linear_baselines import BASELINE_NAMES, measure_baseline
 from paper.markdown import fill_blocks
+from paper.official_datasets import BERT_BASE, describe_missing, is_available, pretrained_folder
 from paper.parameters import count_all_parameters, parameters_table
 from paper.process_pool import Report, run_jobs
 from paper.published_results import DATASETS
@@ -53,6 +60,7 @@ class Options:
     minutes: float = 24 * 60
     quick: bool = False
     report: Report = print
+    protocol: str = "seeds"
 
     @property
     def datasets(self) -> tuple[str, ...]:
@@ -109,7 +117,8 @@ def _load_tokenized(name: str, folder: Path, max_texts: int | None) -> Tokenized
 
 def _record_outcome(options: Options, run: TrainingRun, outcome: Outcome) -> None:
     if outcome.correct is not None:
-        name = prediction_name(run.experiment, run.model, run.seed, dict(run.settings))
+        settings = dict(run.settings)
+        name = prediction_name(run.experiment, run.model, run.seed, settings, run.fold)
         store_correctness(options.records.folder, run.dataset, name, outcome.correct)
     options.records.add(outcome.records)
     metrics = {record.metric: record.value for record in outcome.records}
@@ -122,7 +131,7 @@ def _record_outcome(options: Options, run: TrainingRun, outcome: Outcome) -> Non
 
 def _datasets(options: Options) -> None:
     for name in count_datasets(options.records, options.datasets):
-        options.report(f"{name}: not available on this machine, skipped")
+        options.report(f"{name} is not counted: {describe_missing(name)}")
 
 
 def _complexity(options: Options) -> None:
@@ -146,17 +155,46 @@ def _runtime(options: Options) -> None:
 
 
 def _accuracy(options: Options) -> None:
-    def runs(records: Records) -> Iterator[TrainingRun]:
-        for dataset in options.datasets:
-            yield from protocol.cross_validation_runs(dataset)
-            yield from protocol.final_runs(records, dataset)
-            yield from protocol.fine_tuning_runs(dataset)
-
-    train_all(options, _quick_accuracy_runs if options.quick else runs)
+    datasets = _available(options)
+    if options.quick:
+        train_all(options, _quick_accuracy_runs)
+    elif options.protocol == "folds":
+        train_all(options, lambda _: (r for name in datasets for r in protocol.fold_runs(name)))
+        return
+    else:
+        train_all(options, _seed_runs(options, datasets))
     _datasets(options)
-    for dataset in options.datasets:
+    for dataset in datasets:
         for baseline in BASELINE_NAMES:
             measure_baseline(options.records, dataset, baseline, max_texts=options.max_texts)
+
+
+def _seed_runs(options: Options, datasets: Sequence[str]) -> Runs:
+    """Return all runs of the accuracy table, with BERT-base if its weights are on this machine."""
+    has_bert = pretrained_folder(BERT_BASE) is not None
+    if not has_bert:
+        options.report(f"BERT-base is skipped: {describe_missing(BERT_BASE)}")
+
+    def runs(records: Records) -> Iterator[TrainingRun]:
+        for dataset in datasets:
+            yield from choices.choice_runs(dataset)
+            yield from protocol.final_runs(records, dataset)
+            yield from protocol.fine_tuning_runs(dataset)
+            if has_bert:
+                yield from protocol.bert_runs(dataset)
+
+    return runs
+
+
+def _available(options: Options) -> list[str]:
+    """Return the data sets that are on this machine; report which files the others need."""
+    available = []
+    for name in options.datasets:
+        if (options.tokenized / f"{name}.npz").is_file() or is_available(name):
+            available.append(name)
+        else:
+            options.report(f"{name} is skipped: {describe_missing(name)}")
+    return available
 
 
 def _quick_accuracy_runs(_: Records) -> Iterator[TrainingRun]:
@@ -202,10 +240,21 @@ _ACCURACY_TABLES: dict[str, Table] = {
     "accuracy": accuracy_table,
     "published": published_table,
     "intervals": intervals_table,
+    "folds": folds_table,
+    "earlier": earlier_table,
 }
 EXPERIMENTS: dict[str, Experiment] = {
     "datasets": Experiment(_datasets, {"datasets": datasets_table}),
     "complexity": Experiment(_complexity, {"complexity": scaling_table}),
+    "choices": Experiment(
+        _training(choices.choice_runs),
+        {
+            "schedules": choices.schedules_table,
+            "schedules-by-system": choices.schedules_by_system_table,
+            "penalties": choices.penalties_table,
+            "chosen-heads": choices.chosen_heads_table,
+        },
+    ),
     "accuracy": Experiment(_accuracy, _ACCURACY_TABLES),
     "parameters": Experiment(_parameters, {"parameters": parameters_table}),
     "runtime": Experiment(_runtime, {"runtime": runtime_table}),

@@ -32,7 +32,7 @@ STYLE = {
 }
 
 MILLIONS = (0.5, 1, 2, 5, 10, 20)
-SIZED = ("lama-ctx", "lama", "san", "te", "bigru", "cnn", "avg", "lama-encoder", "bert")
+SIZED = ("lama-ctx", "lama", "san", "te", "bigru", "cnn", "avg", "lama-encoder", "minilm")
 LINEAR = "tfidf-svc"
 
 Axes = Any  # matplotlib is an optional extra, so its types are not imported

@@ -23,8 +23,6 @@ def markdown_table(
 
 def system_title(model: str) -> str:
     """Return a system's name as the tables' row titles show it."""
-    if model == "bert":
-        return "MiniLM, fine-tuned (paper: BERT)"
     return BASELINES[model][0] if model in BASELINES else SYSTEMS[model]
 
 

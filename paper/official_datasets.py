@@ -5,6 +5,7 @@ review.json, the polarity CSV files, aclImdb, newsCorpora.csv, or Cachopo's R8 f
 """
 
 import json
+import os
 import re
 from collections.abc import Iterator
 from dataclasses import replace
@@ -17,7 +18,12 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from lamatext.data.dataset import Dataset
-from lamatext.data.named_datasets import dataset_folder, read_r8_file
+from lamatext.data.named_datasets import (
+    DATA_VARIABLE,
+    dataset_folder,
+    find_location,
+    read_r8_file,
+)
 from lamatext.data.read_options import Layout, ReadOptions
 from lamatext.data.readers.csv_dialect import Dialect
 from lamatext.data.readers.csv_reader import csv_table
@@ -44,6 +50,36 @@ SEED = 0
 PAPER_POLARITY = {"1": "neg", "2": "neg", "3": "pos", "4": "pos"}
 COMMON_POLARITY = {"1": "neg", "2": "neg", "4": "pos", "5": "pos"}
 
+BERT_BASE = "bert-base-uncased"
+_BASES = {"yelp-long": "yelp", "clothing-long": "clothing", "clothing-polarity": "clothing"}
+_REVIEWS = ("review.json*", "yelp_academic_dataset_review.json*")
+_OFFICIAL_FILES = {
+    "yelp": _REVIEWS,
+    "yelp-polarity": _REVIEWS,
+    "news": ("newsCorpora.csv*",),
+    "r8": ("r8-{split}-all-terms.txt*",),
+}
+_INSTRUCTIONS = {  # which file of the publisher goes where
+    "yelp": "yelp_academic_dataset_review.json (yelp.com/dataset) into {root}/yelp/",
+    "yelp-long": (
+        "yelp_academic_dataset_review.json (yelp.com/dataset) into {root}/yelp/: "
+        "the long reviews are taken from it"
+    ),
+    "yelp-polarity": (
+        "train.csv and test.csv of yelp_review_polarity_csv (Zhang et al. 2015) into "
+        "{root}/yelp-polarity/, or yelp_academic_dataset_review.json into {root}/yelp/"
+    ),
+    "imdb": "the folder aclImdb of aclImdb_v1.tar.gz (Maas et al. 2011) into {root}/imdb/",
+    "r8": "r8-train-all-terms.txt and r8-test-all-terms.txt (Cachopo) into {root}/r8/",
+    "news": "newsCorpora.csv (UCI News Aggregator) into {root}/news/",
+    "clothing-long": "train.parquet and test.parquet into {root}/clothing/",
+    "clothing-polarity": "train.parquet and test.parquet into {root}/clothing/",
+    BERT_BASE: (
+        "config.json, model.safetensors, tokenizer.json and tokenizer_config.json of "
+        "bert-base-uncased (huggingface.co) into {root}/bert-base-uncased/"
+    ),
+}
+
 _STARS = re.compile(rb'"stars"\s*:\s*([0-9]+)')  # unescaped quotes never occur inside the text
 # Words and punctuation marks, each a token, as spaCy and our own tokenizer count them.
 _TOKEN = r"[\pL\pN\pM_]+(?:['’][\pL\pN\pM_]+)*|[^\pL\pN\pM_\s]"
@@ -66,6 +102,49 @@ def load_paper_dataset(name: str, split: str = "train") -> Dataset:
         if name == "yelp":
             dataset = sample_at_most(dataset, YELP_SIZES[split])
     return replace(dataset, source=name, layout=Layout())
+
+
+def is_available(name: str) -> bool:
+    """Return whether both parts of a data set of the paper are on this machine."""
+    return all(_has_part(name, split) for split in ("train", "test"))
+
+
+def _has_part(name: str, split: str) -> bool:
+    base = _BASES.get(name, name)
+    is_found = any(find_location(each, split) is not None for each in (name, base))
+    return is_found or _has_official(base, split)
+
+
+def _has_official(name: str, split: str) -> bool:
+    """Return whether the official files of one part are in the folder of a data set."""
+    folders = [dataset_folder(name)]
+    if name == "yelp-polarity":
+        if folders[0] is not None and first_file(folders[0], f"{split}.csv*"):
+            return True
+        folders.append(dataset_folder("yelp"))
+    for folder in filter(None, folders):
+        if name == "imdb":
+            if any(folder_has_split(root, split) for root in (folder, folder / "aclImdb")):
+                return True
+        elif first_file(folder, *(p.format(split=split) for p in _OFFICIAL_FILES.get(name, ()))):
+            return True
+    return False
+
+
+def pretrained_folder(name: str) -> Path | None:
+    """Return the folder of a pretrained encoder in ``$LAMATEXT_DATA``; None without its weights."""
+    folder = dataset_folder(name)
+    if folder is None or not (folder / "config.json").is_file():
+        return None
+    return folder if first_file(folder, "*.safetensors", "pytorch_model.bin") else None
+
+
+def describe_missing(name: str) -> str:
+    """Say which official file a data set or encoder needs and where it goes."""
+    root = os.environ.get(DATA_VARIABLE) or "DIR"
+    note = "" if root != "DIR" else f" DIR is what --data or ${DATA_VARIABLE} names."
+    files = _INSTRUCTIONS.get(name, "train.parquet and test.parquet into {root}/{name}/")
+    return f"put {files.format(root=root, name=name)}.{note}"
 
 
 def _read_official(name: str, folder: Path | None, split: str) -> Dataset | None:
@@ -104,7 +183,7 @@ def first_file(folder: Path, *patterns: str) -> Path | None:
 
 
 def _find_reviews(folder: Path) -> Path | None:
-    return first_file(folder, "review.json*", "yelp_academic_dataset_review.json*")
+    return first_file(folder, *_REVIEWS)
 
 
 def _derive(name: str, split: str) -> Dataset | None:

@@ -3,13 +3,21 @@
 from collections.abc import Iterator, Sequence
 
 from paper.ablation import ABLATED_DATASETS, ABLATIONS, PROBES
-from paper.heads import HEADS, TUNED_DATASETS, TUNED_MODELS, chosen_heads
+from paper.choices import (
+    CHOSEN_FOR,
+    SYSTEMS_BY_IMPORTANCE,
+    penalty_settings,
+    recipe_schedule,
+    settled_settings,
+)
+from paper.heads import HEADS, TUNED_DATASETS, TUNED_MODELS
 from paper.published_results import SYSTEMS
 from paper.records import Records
 from paper.training_run import FOLDS, Settings, TrainingRun
 from paper.word_weights import WITH_TEMPERATURE
 
-SEEDS = (0, 1, 2)
+SMALL_DATASETS = ("r8", "mr")
+BERT_BASE: Settings = (("model.pretrained", "bert-base-uncased"),)  # its recipe is the paper's
 MINILM: Settings = (  # the usual fine-tuning settings of MiniLM
     ("model.pretrained", "minilm"),
     ("training.optimizer", "adamw"),
@@ -19,7 +27,7 @@ MINILM: Settings = (  # the usual fine-tuning settings of MiniLM
     ("training.epochs", 3),
     ("training.patience", 3),
 )
-TRAINED_SYSTEMS = tuple(name for name in SYSTEMS if name != "bert")
+TRAINED_SYSTEMS = tuple(name for name in SYSTEMS if name not in ("bert", "minilm"))
 RELATIVE_COST = {  # of one epoch; a data set that is not listed costs 1
     "imdb": 9,
     "clothing": 5,
@@ -30,42 +38,69 @@ RELATIVE_COST = {  # of one epoch; a data set that is not listed costs 1
 }
 
 
+def seeds_of(dataset: str) -> range:
+    """Return the seeds of the final runs: five on the two small data sets, three elsewhere."""
+    return range(5 if dataset in SMALL_DATASETS else 3)
+
+
 def cross_validation_runs(dataset: str) -> Iterator[TrainingRun]:
-    """Yield the cross-validation runs of the protocol: three folds for each number of heads."""
+    """Yield the cross-validation runs by number of heads that the figure of heads shows."""
     if dataset not in TUNED_DATASETS:
         return
     for model in TUNED_MODELS:
         for fold in range(FOLDS):
             for heads in HEADS:
-                yield TrainingRun("heads", dataset, model, 0, fold, (("model.heads", heads),))
+                settings: Settings = (("model.heads", heads),)
+                yield TrainingRun("heads", dataset, model, 0, fold, settings)
 
 
 def final_runs(records: Records, dataset: str) -> Iterator[TrainingRun]:
-    """Yield the runs that the protocol scores on test: three seeds of each system.
+    """Yield the runs that the protocol scores on test: every seed of each system.
 
-    Where cross-validation chooses the number of heads, the runs follow once it is chosen.
+    Where validation data choose the number of heads, the runs follow once it is chosen.
     """
-    for seed in SEEDS:
-        for model in TRAINED_SYSTEMS:
-            if dataset in TUNED_DATASETS and model in TUNED_MODELS:
-                heads = chosen_heads(records.of("heads"), dataset, model)
-                if heads is not None:
-                    settings = (("model.heads", heads),)
-                    yield TrainingRun("accuracy", dataset, model, seed, None, settings)
-            else:
-                yield TrainingRun("accuracy", dataset, model, seed)
+    for model in SYSTEMS_BY_IMPORTANCE:
+        settings = settled_settings(records, dataset, model)
+        if settings is not None:
+            for seed in seeds_of(dataset):
+                yield TrainingRun("accuracy", dataset, model, seed, None, settings)
+
+
+def fold_runs(dataset: str) -> Iterator[TrainingRun]:
+    """Yield the runs of the paper's own protocol: three folds, every number of heads.
+
+    The run with the best validation accuracy is the one whose test accuracy is reported.
+    """
+    for model in SYSTEMS_BY_IMPORTANCE:
+        for settings in fold_candidates(model):
+            for fold in range(FOLDS):
+                yield TrainingRun("folds", dataset, model, 0, fold, settings)
+
+
+def fold_candidates(model: str) -> list[Settings]:
+    """Return the settings that the paper's own protocol compares on the folds of a system."""
+    fixed = (*recipe_schedule(), *penalty_settings(model))
+    if model not in CHOSEN_FOR:
+        return [fixed]
+    return [(*fixed, ("model.heads", heads)) for heads in HEADS]
 
 
 def fine_tuning_runs(dataset: str) -> Iterator[TrainingRun]:
-    """Yield the runs of MiniLM in the protocol's BERT row: three seeds, one on IMDB."""
-    for seed in SEEDS[:1] if dataset == "imdb" else SEEDS:
+    """Yield the runs of MiniLM, with its own usual settings: three seeds, one on IMDB."""
+    for seed in range(1 if dataset == "imdb" else 3):
         yield TrainingRun("accuracy", dataset, "bert", seed, None, MINILM)
+
+
+def bert_runs(dataset: str) -> Iterator[TrainingRun]:
+    """Yield the runs of BERT-base with the paper's settings: three seeds."""
+    for seed in range(3):
+        yield TrainingRun("accuracy", dataset, "bert", seed, None, BERT_BASE)
 
 
 def ablation_runs(dataset: str) -> Iterator[TrainingRun]:
     """Yield the protocol's ablations of LAMA+ctx: one choice changed at a time, 15 heads."""
     if dataset in ABLATED_DATASETS:
-        for seed in SEEDS:
+        for seed in range(3):
             for settings in ABLATIONS.values():
                 yield TrainingRun("ablation", dataset, "lama-ctx", seed, None, settings)
 
@@ -85,13 +120,11 @@ def attention_runs(dataset: str) -> Iterator[TrainingRun]:
 
 
 def in_order(runs: Sequence[TrainingRun]) -> list[TrainingRun]:
-    """Sort training runs: first those that others wait for, then the longest."""
+    """Sort training runs: the choices first, then the final runs by importance of the system."""
     return sorted(runs, key=_priority)
 
 
-def _priority(run: TrainingRun) -> tuple[int, int]:
-    group = {"heads": 0, "accuracy": 2, "keywords": 3, "ablation": 4}.get(run.experiment, 5)
-    if run.dataset == "imdb" and group < 3:
-        group = 1
-    cost = RELATIVE_COST.get(run.dataset, 1) * (3 if run.model == "te" else 1)
-    return group, -cost
+def _priority(run: TrainingRun) -> tuple[int, int, int]:
+    order = ("heads", "choices", "accuracy", "keywords", "ablation", "probe", "folds")
+    system = SYSTEMS_BY_IMPORTANCE.index(run.model) if run.model in SYSTEMS_BY_IMPORTANCE else 99
+    return order.index(run.experiment), system, -RELATIVE_COST.get(run.dataset, 1)

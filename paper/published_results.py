@@ -12,6 +12,7 @@ SYSTEMS = {  # our name of each system, and the row of the paper's accuracy tabl
     "lama-ctx-dp": "LAMA+ctx+D_p",
     "lama-ctx-de": "LAMA+ctx+D_e",
     "lama-encoder": "LE",
+    "minilm": "MiniLM, fine-tuned (not in the paper)",
 }
 DATASETS = {  # our name: the paper's name, and whether ours is only a substitute for it
     "r8": ("Reuters", False),
@@ -21,6 +22,9 @@ DATASETS = {  # our name: the paper's name, and whether ours is only a substitut
     "clothing-long": ("Yelp-L", True),
     "clothing-polarity": ("Yelp-P", True),
     "mr": (None, False),
+    "yelp": ("Yelp", False),
+    "yelp-long": ("Yelp-L", False),
+    "yelp-polarity": ("Yelp-P", False),
 }
 _COLUMNS = ("News", "Reuters", "Yelp", "IMDB", "Yelp-L", "Yelp-P")
 _ACCURACY = {

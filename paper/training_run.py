@@ -27,6 +27,7 @@ from lamatext.training.preparation import encode_tokens
 from lamatext.training.trainer import train_tokens
 from paper.confidence_intervals import pack_bits
 from paper.datasets import TokenizedDataset
+from paper.official_datasets import pretrained_folder
 from paper.published_results import published_accuracy
 from paper.records import Key, Record, Value
 from paper.word_weights import attention_records
@@ -34,9 +35,14 @@ from paper.word_weights import attention_records
 FOLDS = 3
 VALIDATION_FRACTION = 0.1
 TEST_SCORES = ("accuracy", "macro_f1", "calibration_error")
+VALIDATION_ONLY = ("choices", "heads")  # experiments whose runs are never scored on test
 TF32_MODELS = ("te", "bert")  # systems whose matrix products use TF32 on a GPU that has it
 
 Settings = tuple[tuple[str, object], ...]
+
+# Experiments recorded before the schedule and SAN's penalty were chosen on validation data
+EARLIER_EXPERIMENTS = ("heads", "ablation", "keywords", "probe")
+EARLIER_SCHEDULE: Settings = (("training.schedule", "plateau"), ("training.plateau_epochs", 1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,13 +53,22 @@ class TrainingRun:
     dataset: str
     model: str
     seed: int = 0
-    fold: int | None = None  # of cross-validation; None trains for the test set
+    fold: int | None = None  # of cross-validation; None holds out a tenth for validation
     settings: Settings = ()  # settings that differ from the system's recipe
 
     @property
     def recipe(self) -> Recipe:
         """The complete recipe of the training run."""
-        return _load_recipe(self.model, self.seed, self.settings)
+        earlier: Settings = ()
+        if self.experiment in EARLIER_EXPERIMENTS:
+            penalty = (("model.disagreement_weight", 1.0),) if self.model == "san" else ()
+            earlier = (*EARLIER_SCHEDULE, *penalty)
+        return _load_recipe(self.model, self.seed, (*earlier, *self.settings))
+
+    @property
+    def is_tested(self) -> bool:
+        """Whether the run is scored on the test part."""
+        return self.experiment not in VALIDATION_ONLY
 
     @property
     def cache_key(self) -> Hashable | None:
@@ -90,7 +105,7 @@ class Outcome(NamedTuple):
     """The records of a finished training run, and its packed per-text correctness on test."""
 
     records: list[Record]
-    correct: str | None  # None for a fold of cross-validation
+    correct: str | None  # None for a run that is not scored on test
 
 
 class EncodedTexts(NamedTuple):
@@ -135,8 +150,14 @@ def _word2vec_vectors(run: TrainingRun, texts: EncodedTexts) -> Vectors | None:
     return cached("word2vec", key, make)["vectors"].astype(np.float32)
 
 
+def _with_local_weights(recipe: Recipe) -> Recipe:
+    """Return the recipe with the folder of its pretrained encoder if ``$LAMATEXT_DATA`` has it."""
+    folder = pretrained_folder(recipe.model.pretrained) if recipe.model.name == "bert" else None
+    return recipe if folder is None else recipe.with_values({"model.pretrained": str(folder)})
+
+
 def train(run: TrainingRun, data: TokenizedDataset, device: torch.device) -> Outcome:
-    """Train one system; unless the run is a fold, score it once on the test part."""
+    """Train one system; unless the run only chooses settings, score it once on the test part."""
     started = time.perf_counter()
     torch.backends.cuda.matmul.allow_tf32 = run.model in TF32_MODELS
     texts = encode(run, data)
@@ -144,7 +165,7 @@ def train(run: TrainingRun, data: TokenizedDataset, device: torch.device) -> Out
         data.tokens,
         data.labels,
         texts.split,
-        run.recipe,
+        _with_local_weights(run.recipe),
         classes=data.classes,
         word_vectors=_word2vec_vectors(run, texts),
         tokenizer=WordTokenizer(),  # never used: the texts are tokenized, spaCy may be missing
@@ -157,7 +178,7 @@ def train(run: TrainingRun, data: TokenizedDataset, device: torch.device) -> Out
     }
     records, correct = [], None
     network = trained.network.to(device)
-    if run.fold is None:
+    if run.is_tested:
         test = EncodedDataset(texts.token_ids.take(data.test_rows), data.labels[data.test_rows])
         # Calibration scaled the logits. All records are of the probabilities before it.
         logits = predict_logits(network, test, device) / np.float32(trained.scales["network"])

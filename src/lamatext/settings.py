@@ -177,8 +177,10 @@ class TrainingSettings(Settings):
     weight_decay: NotNegative = 1e-4
     """The weight decay (L2 penalty) of the optimizer."""
     schedule: Literal["plateau", "one-cycle", "constant"] = "plateau"
-    """The learning-rate schedule: halve it after an epoch without a new best validation accuracy,
-    one cycle of warm-up and cosine decay, or constant."""
+    """The learning-rate schedule: halve it after ``plateau_epochs`` epochs without a new best
+    validation accuracy, one cycle of warm-up and cosine decay, or constant."""
+    plateau_epochs: Count = 1
+    """With ``plateau``: epochs without a new best validation accuracy before each halving."""
     epochs: CountOrAuto = 50
     """The maximum number of epochs."""
     patience: Count = 5

@@ -35,15 +35,29 @@ def test_equal_systems_have_an_interval_of_width_zero() -> None:
     assert paired_interval(correct, correct) == (0.0, 0.0)
 
 
-def test_the_interval_agrees_with_resampling_the_texts_one_by_one() -> None:
-    random = np.random.default_rng(1)
-    ours, theirs = random.random((2, 400)) < 0.8, random.random((3, 400)) < 0.7
-    gain = ours.mean(0) - theirs.mean(0)
-    means = [gain[random.integers(0, 400, 400)].mean() for _ in range(4000)]
+def test_the_interval_agrees_with_resampling_texts_and_seeds_one_by_one() -> None:
+    generator = np.random.default_rng(1)
+    ours, theirs = generator.random((2, 400)) < 0.8, generator.random((3, 400)) < 0.7
+    means = []
+    for _ in range(4000):
+        rows = generator.integers(0, 400, 400)
+        mine, other = (
+            part[generator.integers(0, len(part), len(part))][:, rows].mean()
+            for part in (ours, theirs)
+        )
+        means.append(mine - other)
 
     low, high = paired_interval(ours, theirs, draws=4000)
 
     np.testing.assert_allclose([low, high], np.quantile(means, [0.025, 0.975]), atol=0.006)
+
+
+def test_an_interval_includes_the_variation_between_seeds() -> None:
+    good, bad = np.ones(100, bool), np.zeros(100, bool)
+
+    low, high = paired_interval(np.stack([good, bad]), bad[None])
+
+    assert (low, high) == (0.0, 1.0)
 
 
 def test_an_interval_is_bold_only_if_it_does_not_contain_zero() -> None:

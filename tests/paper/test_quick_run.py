@@ -40,7 +40,7 @@ def test_an_unknown_experiment_is_an_error_that_lists_the_known_ones(
 ) -> None:
     assert run(["accurracy"]) == 2
 
-    assert "Expected one of datasets, complexity, accuracy" in capsys.readouterr().err
+    assert "Expected one of datasets, complexity, choices, accuracy" in capsys.readouterr().err
 
 
 def test_a_table_without_records_has_dashes(

@@ -153,6 +153,18 @@ def test_the_learning_rate_is_halved_when_validation_accuracy_stalls(
     assert [record.learning_rate for record in state.history] == [0.8, 0.8, 0.4, 0.4, 0.2]
 
 
+def test_the_learning_rate_can_wait_two_stalled_epochs_before_each_halving(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    accuracies(monkeypatch, [0.5, 0.4, 0.4, 0.6, 0.6, 0.6, 0.6, 0.6])
+    two = plan(epochs=8, schedule="plateau", plateau_epochs=2, learning_rate=0.8)
+
+    state = fit(network(), TRAIN, VALID, two)
+
+    rates = [record.learning_rate for record in state.history]
+    assert rates == [0.8, 0.8, 0.8, 0.4, 0.4, 0.4, 0.2, 0.2]
+
+
 def test_a_run_stops_when_it_is_out_of_patience(monkeypatch: pytest.MonkeyPatch) -> None:
     accuracies(monkeypatch, [0.5, 0.7, 0.6, 0.7, 0.1, 0.9])
 

@@ -100,7 +100,7 @@ def _run_epochs(
         if accuracy > state.best_accuracy or training.keep_weights == "last":
             state.best_accuracy, state.best_epoch = accuracy, state.epoch
             state.best_weights = _copy(network.state_dict())
-        if training.schedule == "plateau" and state.best_epoch != state.epoch:
+        if training.schedule == "plateau" and _is_plateau(state, training):
             state.learning_rate /= 2
         seconds, words = time.perf_counter() - started, len(train.token_ids.ids)
         state.history.append(EpochRecord(state.epoch, loss, accuracy, rate, seconds, words))
@@ -294,6 +294,12 @@ def _learning_rates(state: TrainingState, training: TrainingSettings, batches: i
     steps = int(training.epochs) * batches
     completed = (state.epoch * batches + np.arange(batches)) / steps
     return [training.learning_rate * one_cycle_factor(part) for part in completed.tolist()]
+
+
+def _is_plateau(state: TrainingState, training: TrainingSettings) -> bool:
+    """Return whether the learning rate is halved after this epoch of the training loop."""
+    stalled = state.epoch - state.best_epoch  # epochs without a new best validation accuracy
+    return stalled > 0 and stalled % training.plateau_epochs == 0
 
 
 def _is_out_of_patience(state: TrainingState, training: TrainingSettings) -> bool:

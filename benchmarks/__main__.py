@@ -34,6 +34,7 @@ BENCHMARKS = {
 COMMANDS = {
     "leaderboard": "leaderboard",
     "costs": "costs",
+    "clean": "flipped_labels",
     "coverage": "coverage",
     "multi_label": "multi_label",
     "outliers": "outliers",

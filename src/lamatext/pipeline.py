@@ -35,6 +35,7 @@ from lamatext.data.readers.table import DEFAULTS, join_columns
 from lamatext.data.sources import has_test_split, load_dataset, open_table
 from lamatext.data.splits import Rows, folds, hold_out
 from lamatext.data.summary import class_counts
+from lamatext.data.suspects_file import leave_out_suspects
 from lamatext.errors import ConfigError, DataError
 from lamatext.label_thresholds import ThresholdGoal
 from lamatext.metrics import Floats, Scores, score
@@ -206,6 +207,7 @@ def read_splits(  # noqa: PLR0913 - the sources and how to read them
     *,
     test: str | None = None,
     validation: str | None = None,
+    without: Path | None = None,
     options: ReadOptions = DEFAULTS,
     teacher: "TeacherOptions | None" = None,
     progress: Progress = SILENT,
@@ -217,16 +219,21 @@ def read_splits(  # noqa: PLR0913 - the sources and how to read them
         recipe: has the seed and the validation fraction.
         test: a separate source of test data.
         validation: a separate source of validation data.
+        without: a file of suspects, whose rows are left out of the training data.
         options: columns, encoding and format; the other files are read like the first one.
         teacher: the teacher to learn from and further texts that it labels.
         progress: receives the stages of the work.
     """
     if teacher is not None:
         teacher.check_file()
-    train = load_dataset(source, replace(options, keep_unlabelled=teacher is not None))
+    has_teacher, has_suspects = teacher is not None, without is not None
+    options = replace(options, keep_unlabelled=has_teacher, keep_lines=has_suspects)
+    train = load_dataset(source, options)
+    if without is not None:
+        train = leave_out_suspects(train, without)
     if options.merge_labels:
         train = merge_label_variants(train)
-    others = replace(options, format=None, remembered=train.layout)
+    others = replace(options, format=None, remembered=train.layout, keep_unlabelled=False)
 
     def read(path: str, split: str = "train") -> Dataset:
         dataset = load_dataset(path, others, split=split)

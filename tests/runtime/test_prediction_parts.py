@@ -185,7 +185,9 @@ def test_a_folder_that_is_not_ours_is_left_alone(source: Path, tmp_path: Path) -
     (tmp_path / "out.csv.partial").mkdir()
     (tmp_path / "out.csv.partial" / "notes.txt").write_text("mine")
 
-    with pytest.raises(ConfigError, match=r"not a folder of lamatext predict. Move it away"):
+    with pytest.raises(
+        ConfigError, match=r"not a folder of unfinished work of lamatext. Move it away"
+    ):
         run(source, f"{tmp_path}/out.csv", Labeller())
 
     assert (tmp_path / "out.csv.partial" / "notes.txt").read_text() == "mine"

@@ -11,6 +11,7 @@ import typer
 
 from lamatext import __version__
 from lamatext.cli import (
+    clean,
     compare,
     data,
     drift,
@@ -36,7 +37,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-COMMANDS = (train, evaluate, predict, explain, report, compare, drift, export, serve, info, data)
+COMMANDS = (
+    train, evaluate, predict, explain, report, clean, compare, drift, export, serve, info, data,
+)  # fmt: skip
 for module in COMMANDS:
     app.command(module.NAME, cls=ManPageCommand, epilog=module.EXAMPLES)(module.run)
 

@@ -29,6 +29,14 @@ def run(  # noqa: PLR0913 - one argument per option of the command
     out: Annotated[Path, typer.Option(metavar="DIR", help="The folder for the trained model.")],
     test: options.TestData = None,
     validation: options.ValidationData = None,
+    without: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Leave out the rows of DATA that this file of `lamatext clean` lists.",
+            rich_help_panel=options.READING,
+        ),
+    ] = None,
     text_column: options.TextColumns = None,
     label_column: options.LabelColumns = None,
     label_separator: options.LabelSeparator = None,
@@ -190,6 +198,7 @@ def run(  # noqa: PLR0913 - one argument per option of the command
             settings,
             test=test,
             validation=validation,
+            without=without,
             options=reading,
             teacher=_teacher_options(teacher, unlabelled, id_column),
             progress=progress,

@@ -24,6 +24,7 @@ class Dataset:
     unlabelled: tuple[str, ...] = ()  # texts of rows without a label, if they were asked for
     group_values: pa.ChunkedArray | None = None  # string; rows with the same one stay together
     times: NDArray[np.float64] | None = None  # seconds, to hold out the newest rows
+    lines: NDArray[np.int64] | None = None  # line or row of each text in its file
 
     def __len__(self) -> int:
         return len(self.texts)
@@ -41,6 +42,11 @@ class Dataset:
             )
         return self.labels
 
+    @property
+    def row_numbers(self) -> NDArray[np.int64]:
+        """Return where the dataset's texts are in their file, from 1, if lines were requested."""
+        return np.arange(1, len(self) + 1) if self.lines is None else self.lines
+
     def take(self, rows: NDArray[np.int64]) -> "Dataset":
         """Return a new dataset with only the given rows, in the given order."""
         return replace(
@@ -49,11 +55,16 @@ class Dataset:
             labels=None if self.labels is None else _take_rows(self.labels, rows),
             group_values=None if self.group_values is None else _take_rows(self.group_values, rows),
             times=None if self.times is None else self.times[rows],
+            lines=None if self.lines is None else self.lines[rows],
         )
 
     def with_labels(self, labels: pa.ChunkedArray) -> "Dataset":
         """Return a copy of the dataset with another label column."""
         return replace(self, labels=labels)
+
+    def with_note(self, note: str) -> "Dataset":
+        """Return a copy of the dataset with one more note on how it was read."""
+        return replace(self, notes=(*self.notes, note))
 
     def rename_labels(self, names: dict[str, str]) -> "Dataset":
         """Return a copy of the dataset with renamed labels.
@@ -79,6 +90,7 @@ class Dataset:
             texts=pa.chunked_array([*self.texts.chunks, *other.texts.chunks], self.texts.type),
             group_values=None,
             times=None,
+            lines=None,
             labels=pa.chunked_array([*first.chunks, *second.chunks], first.type),
         )
 

@@ -52,5 +52,6 @@ class ReadOptions:
     max_record: int = MAX_RECORD
     max_bad_rows: float | None = None  # share of rows to skip; None: the first one is an error
     merge_labels: bool = False
+    keep_lines: bool = False  # whether the dataset knows the line of each row
     keep_unlabelled: bool = False  # rows without a label are unlabelled texts, not bad rows
     remembered: Layout | None = None  # of a model's training file

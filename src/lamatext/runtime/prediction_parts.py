@@ -183,7 +183,9 @@ class PartFolder:
                     parts._delete_parts()
             else:
                 if any(not _is_leftover(path.name) for path in folder.iterdir()):
-                    raise ConfigError(f"{folder}: not a folder of lamatext predict. Move it away.")
+                    raise ConfigError(
+                        f"{folder}: not a folder of unfinished work of lamatext. Move it away."
+                    )
                 parts._delete_parts()
             delete_stale_files(folder)
             write_text(folder / MANIFEST, _json(job))

@@ -58,6 +58,13 @@ class Table:
             columns = [pa.array([], pa.string()) for _ in self.columns]
             yield pa.RecordBatch.from_arrays(columns, names=list(self.columns))
 
+    def numbered_batches(self) -> Iterator[tuple[pa.RecordBatch, NDArray[np.int64]]]:
+        """Yield all columns of the table in batches, with the line of each row in the file."""
+        rows = 0
+        for batch in self.all_batches():
+            yield batch, _row_lines(batch, self.log, rows, all_lines=True)
+            rows += len(batch)
+
     def text_batches(
         self, options: ReadOptions
     ) -> tuple[tuple[str, ...], Iterator[pa.RecordBatch]]:
@@ -85,9 +92,10 @@ class Table:
         texts, labels = choose_by_name(self.columns, options, self.name)
         extra = [column for column in (options.group_column, options.time_column) if column]
         if texts and labels:
-            batches = self._read(list(dict.fromkeys([*texts, *labels, *extra])))
+            wanted = list(dict.fromkeys([*texts, *labels, *extra]))
+            batches = self._read(wanted, all_lines=options.keep_lines)
         else:
-            batches = self._read(None)
+            batches = self._read(None, all_lines=options.keep_lines)
             rows = pa.Table.from_batches([batch.rows for batch in batches] or [self._no_rows()])
             detected = detect_by_content(rows, texts, labels, self.name, exclude=extra)
             texts, labels = detected.text_columns, detected.label_columns
@@ -98,7 +106,8 @@ class Table:
         layout = self._layout(texts, labels, options)
         unlabelled: list[str] | None = [] if options.keep_unlabelled else None
         dataset = _usable_rows(batches, layout, self.log, source, unlabelled)
-        return replace(dataset, unlabelled=tuple(unlabelled or ()))
+        lines = dataset.lines if options.keep_lines else None
+        return replace(dataset, unlabelled=tuple(unlabelled or ()), lines=lines)
 
     def _with_remembered_split(self, options: ReadOptions) -> ReadOptions:
         """Add the group and time columns that a model remembers if the table has them."""
@@ -116,13 +125,14 @@ class Table:
     def _no_rows(self) -> pa.RecordBatch:
         return next(iter(replace(self, batches=lambda _: iter(())).all_batches()))
 
-    def _read(self, wanted: list[str] | None) -> list["_Batch"]:
+    def _read(self, wanted: list[str] | None, *, all_lines: bool) -> list["_Batch"]:
         """Read the wanted columns of the table, or all of them."""
         batches: list[_Batch] = []
         rows = 0
         for batch in self.batches(wanted):
             if len(batch):
-                batches.append(_Batch(batch, _lines_of_empty_cells(batch, self.log, rows)))
+                lines = _row_lines(batch, self.log, rows, all_lines=all_lines)
+                batches.append(_Batch(batch, lines))
                 rows += len(batch)
         return batches
 
@@ -154,10 +164,10 @@ def too_many_columns(name: str) -> DataError:
 
 
 class _Batch(NamedTuple):
-    """Batch of table rows, with the line of each row that has an empty cell."""
+    """Batch of table rows, with the line of each row, at least of those with an empty cell."""
 
     rows: pa.RecordBatch
-    lines: NDArray[np.int64]  # 0 for complete rows
+    lines: NDArray[np.int64]  # 0 if it is not needed
 
     def with_lists(self, columns: Sequence[str]) -> "_Batch":
         """Return a batch in which columns of JSON lists are lists of strings again."""
@@ -181,15 +191,15 @@ def _parse_lists(column: pa.Array) -> pa.Array | None:
         return None
 
 
-def _lines_of_empty_cells(
-    batch: pa.RecordBatch, log: ReadLog, rows_before: int
+def _row_lines(
+    batch: pa.RecordBatch, log: ReadLog, rows_before: int, *, all_lines: bool
 ) -> NDArray[np.int64]:
-    """Return the line of each table row that has an empty cell, and 0 for complete rows."""
-    is_empty = np.zeros(len(batch), bool)
+    """Return the line of each table row, or only of rows with an empty cell and 0 for others."""
+    is_needed = np.full(len(batch), all_lines)
     for column in batch.columns:
-        is_empty |= _is_blank(column)
+        is_needed |= _is_blank(column)
     lines = np.zeros(len(batch), np.int64)
-    for row in np.flatnonzero(is_empty).tolist():
+    for row in np.flatnonzero(is_needed).tolist():
         lines[row] = rows_before + row + 1 if log.line_of is None else log.line_of(row)
     return lines
 
@@ -208,6 +218,7 @@ def _usable_rows(
     label_columns = LabelColumns(layout.label_columns, layout.label_separator)
     texts: list[pa.Array] = []
     labels: list[pa.Array] = []
+    lines: list[NDArray[np.int64]] = []
     extra: dict[str, list[pa.Array]] = {}  # values of the group and time columns
     rows = 0
     for batch in batches:
@@ -215,6 +226,7 @@ def _usable_rows(
         is_good = _check_rows(batch, values, layout, log, unlabelled)
         kept = pa.array(is_good)
         texts.append(values.filter(kept))
+        lines.append(batch.lines[is_good])
         labels.append(label_columns.read(batch.rows.filter(kept), log.name, rows))
         for column in filter(None, (layout.group_column, layout.time_column)):
             strings = pc.fill_null(batch.rows.column(column).filter(kept), "")
@@ -234,6 +246,7 @@ def _usable_rows(
         notes=(*log.notes, *log.bad_row_lines()),
         group_values=_column(extra, layout.group_column),
         times=parse_times(_column(extra, layout.time_column), layout.time_column, log.name),
+        lines=np.concatenate(lines),
     )
 
 

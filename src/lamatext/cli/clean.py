@@ -1,0 +1,156 @@
+"""``lamatext clean``: list the texts whose labels are probably wrong."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from lamatext.cli import options, output
+from lamatext.errors import ConfigError
+
+if TYPE_CHECKING:
+    from lamatext.data.dataset import Dataset
+    from lamatext.data.read_options import ReadOptions
+    from lamatext.progress import Progress
+
+NAME = "clean"
+EXAMPLES = """\
+lamatext clean reviews.csv --out suspects.csv --html review.html
+lamatext train reviews.csv --without suspects.csv --out runs/reviews"""
+
+
+def run(  # noqa: PLR0913 - one argument per option of the command
+    data: options.Data,
+    out: Annotated[
+        Path,
+        typer.Option(
+            metavar="FILE",
+            help="The list of suspects: a .csv, .tsv, .jsonl or .parquet file. An interrupted "
+            "command continues when repeated.",
+        ),
+    ],
+    html: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Also write a page to review the suspects, which downloads the corrected data.",
+        ),
+    ] = None,
+    text_column: options.TextColumns = None,
+    label_column: options.LabelColumns = None,
+    label_separator: options.LabelSeparator = None,
+    format_: options.Format = None,
+    encoding: options.Encoding = None,
+    separator: options.Separator = None,
+    max_record: options.MaxRecord = options.DEFAULT_MAX_RECORD,
+    max_bad_rows: options.MaxBadRows = options.BAD_ROWS_DEFAULT,
+    merge_labels: Annotated[
+        bool,
+        typer.Option(
+            "--merge-labels", help="Treat labels that differ only in case or spaces as one label."
+        ),
+    ] = False,
+    seed: Annotated[int, typer.Option(min=0, help="The seed of the folds.")] = 0,
+    force: Annotated[bool, typer.Option("--force", help="Replace the file --out.")] = False,
+    as_json: options.Json = False,
+    quiet: options.IsQuiet = False,
+) -> None:
+    """List texts whose labels are probably wrong, near-duplicates that disagree, and outliers.
+
+    Every text is predicted by models that were trained neither on it nor on a near-duplicate. A
+    label is suspect if they give it a probability below 10 %; the least probable comes first, with
+    the label that they suggest and the words that support it. Nothing in DATA is changed: delete
+    the lines of texts that should stay from the list, and leave out the others with
+    `lamatext train --without`, or correct the labels in the page --html.
+    """
+    from lamatext.errors import require
+
+    require("torch", extra="train", purpose="finding suspect labels")
+    from lamatext.data.suspects_file import suspects_table
+    from lamatext.data.writers import open_writer
+    from lamatext.suspect_labels import find_suspects, suspect_rows
+    from lamatext.views.formatting import one_line
+    from lamatext.views.review_page import write_review_page
+    from lamatext.views.terminal_suspects import show_suspects
+
+    _check_output(out, html, force=force)
+    reading = options.read_options(
+        text_column,
+        max_record,
+        max_bad_rows,
+        label_column=label_column,
+        label_separator=label_separator,
+        format=format_,
+        encoding=encoding,
+        separator=separator,
+        merge_labels=merge_labels,
+        keep_lines=True,
+    )
+    with output.progress(quiet=quiet) as progress:
+        dataset = _read(data, reading, progress)
+        with find_suspects(
+            dataset,
+            partial_folder=out.with_name(f"{out.name}.partial"),
+            seed=seed,
+            progress=progress,
+        ) as search:
+            rows = suspect_rows(search, dataset)
+            if html is not None:
+                write_review_page(search, dataset, rows, reading, html)
+            with open_writer(out) as write:
+                write(suspects_table(rows))
+    if as_json:
+        print(json.dumps({"texts": search.texts, "suspects": rows}))
+        return
+    if not quiet:
+        output.section("Result")
+    show_suspects(output.out(), search, rows)
+    for path in filter(None, (out, html)):
+        hint = ": open it in a browser." if path == html else ""
+        output.out().print(one_line(f"Written to {path}{hint}"), markup=False)
+    if not quiet and data != "-":
+        _print_next(data, out, html, reading)
+
+
+def _check_output(out: Path, html: Path | None, *, force: bool) -> None:
+    """Check the files that ``lamatext clean`` writes before the search starts."""
+    from lamatext.data.writers import output_format
+
+    output_format(out)
+    if html is not None and html.is_dir():
+        raise ConfigError(f"{html}: is a folder. Name a file in it.")
+    if out.is_file() and not force:
+        raise ConfigError(
+            f"{out}: already exists, perhaps edited. Replace it with --force, or give another file."
+        )
+
+
+def _read(data: str, reading: "ReadOptions", progress: "Progress") -> "Dataset":
+    """Read the labelled texts to check, as ``lamatext train`` does, and print how."""
+    from lamatext.data.label_variants import merge_label_variants
+    from lamatext.data.sources import load_dataset
+    from lamatext.data.summary import summarize_dataset
+    from lamatext.views.terminal_dataset import label_hints, show_reading, summary_lines
+
+    progress.stage(f"reading {data}")
+    dataset = load_dataset(data, reading)
+    if reading.merge_labels:
+        dataset = merge_label_variants(dataset)
+    progress.section("Data")
+    show_reading(dataset, progress)
+    progress.note(f"{len(dataset):,} texts")
+    for line in (*label_hints(dataset), summary_lines(summarize_dataset(dataset))[0]):
+        progress.note(line)
+    return dataset
+
+
+def _print_next(data: str, out: Path, html: Path | None, reading: "ReadOptions") -> None:
+    """Print the commands that use the list of suspects, with the same options for reading."""
+    read_as = output.reading_options(reading)
+    read_as += ["--merge-labels"] if reading.merge_labels else []
+    review = output.command(
+        "clean", data, "--out", out, "--html", out.with_suffix(".html"), "--force", *read_as
+    )
+    train = output.command("train", data, "--without", out, "--out", "runs/clean", *read_as)
+    output.next_steps(*([] if html else [review]), train)

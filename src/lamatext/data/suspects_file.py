@@ -1,0 +1,78 @@
+"""File of suspect labels: the rows that ``lamatext train --without`` leaves out.
+
+A row is matched by its number, which is its line in the data file, and by a hash of its text.
+"""
+
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from lamatext.data.dataset import Dataset
+from lamatext.data.sources import open_table
+from lamatext.errors import DataError
+
+ROW, TEXT_HASH = "row", "text_hash"
+COLUMNS = (
+    ROW, "score", "label", "suggested_label", "label_probability", "suggested_probability",
+    "reason", "supporting_words", "text", TEXT_HASH,
+)  # fmt: skip
+
+
+def text_hash(text: str) -> str:
+    """Return the hash by which a text in a file of suspects is recognized: 16 hex digits."""
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+
+
+def suspects_table(rows: Sequence[dict[str, object]]) -> pa.RecordBatch:
+    """Return the rows of a file of suspects as a record batch; empty without suspects."""
+    numbers = {"score": pa.float64(), "label_probability": pa.float64()}
+    numbers |= {"suggested_probability": pa.float64(), ROW: pa.int64()}
+    schema = pa.schema([(name, numbers.get(name, pa.string())) for name in COLUMNS])
+    return pa.RecordBatch.from_pylist(list(rows), schema)
+
+
+def leave_out_suspects(dataset: Dataset, path: Path) -> Dataset:
+    """Return the dataset without the rows that a file of suspects lists.
+
+    Raises:
+        DataError: the file is no file of suspects, or the data has changed since it was written.
+    """
+    row_of_line = {line: row for row, line in enumerate(dataset.row_numbers.tolist())}
+    dropped: set[int] = set()
+    for line, expected in _read_rows(path):
+        row = row_of_line.get(line)
+        if row is None or text_hash(dataset.texts[row].as_py()) != expected:
+            found = "has no usable row there" if row is None else "has another text there"
+            raise DataError(
+                f"{path}: lists row {line:,}, but {dataset.source} {found}. The data, or the way "
+                "it is read, has changed: run `lamatext clean` again, with the same options."
+            )
+        dropped.add(row)
+    kept = np.setdiff1d(np.arange(len(dataset)), np.array(sorted(dropped), np.int64))
+    if not len(kept):
+        raise DataError(f"{path}: lists every text of {dataset.source}. Keep some of them.")
+    note = f"{len(dropped):,} rows of {path} are left out."
+    return dataset.take(kept).with_note(note)
+
+
+def _read_rows(path: Path) -> list[tuple[int, str]]:
+    """Read the row numbers and text hashes of a file of suspects."""
+    rows: list[tuple[int, str]] = []
+    for batch in open_table(str(path)).all_batches():
+        if not {ROW, TEXT_HASH} <= set(batch.schema.names):
+            raise DataError(
+                f"{path}: expected the columns {ROW!r} and {TEXT_HASH!r} of a file that `lamatext "
+                f"clean` has written, got {', '.join(map(repr, batch.schema.names[:8]))}."
+            )
+        numbers, hashes = (batch.column(name).to_pylist() for name in (ROW, TEXT_HASH))
+        for number, value in zip(numbers, hashes, strict=True):
+            if not str(number).strip().isdecimal() or not value:
+                raise DataError(
+                    f"{path}: expected a row number and a text hash in every row, got {number!r} "
+                    f"and {value!r}."
+                )
+            rows.append((int(number), value.strip()))
+    return rows

@@ -1,0 +1,456 @@
+"""Suspect labels: texts whose label is probably wrong, found by cross-validation.
+
+Each text is predicted by n-gram models that were fitted neither on it nor on a near-duplicate of
+it: ``FOLDS`` folds, ``REPETITIONS`` times with other folds. Their calibrated logits are averaged. A
+label is suspect if its probability is below ``IMPROBABLE``, and the ranking is by that probability:
+if labels are wrong at random, no other ranking by the same probabilities finds more wrong labels.
+Near-duplicates with different labels and outliers are listed, too: texts that are more unusual than
+99 % of the others and whose evidence is below Tukey's fence, so that usual data has none.
+
+Finished folds are kept in a folder from which an interrupted search resumes.
+Shapes: n texts, C classes.
+"""
+
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from lamatext import __version__
+from lamatext.data.dataset import Dataset, dataset_fingerprint
+from lamatext.data.duplicates import group_rows
+from lamatext.data.labels import ClassIndices, LabelEncoder
+from lamatext.data.splits import Rows, folds
+from lamatext.data.suspects_file import COLUMNS, text_hash
+from lamatext.data.tokenizer import TokenizedTexts, WordTokenizer
+from lamatext.errors import DataError
+from lamatext.explain.explanation import Explanation
+from lamatext.ngrams.fitting import CountedTexts, fit_ngrams
+from lamatext.ngrams.model import NgramModel
+from lamatext.outliers import OUTLIER, STEPS, outlier_scores, text_evidence
+from lamatext.progress import SILENT, NamedProgress, Progress
+from lamatext.recipes import resolve_recipe
+from lamatext.runtime.prediction_parts import (
+    MANIFEST,
+    PartFolder,
+    part_path,
+    read_manifest,
+    same_job,
+    write_part,
+)
+from lamatext.settings import Recipe
+from lamatext.training.auto_settings import DatasetSize, resolve_auto_settings
+from lamatext.training.calibration import calibrate_ngrams
+from lamatext.training.preparation import tokenize_texts
+
+FOLDS = 10
+REPETITIONS = 2
+MIN_TEXTS = 10
+IMPROBABLE = 0.1  # a label with a smaller probability is suspect
+FENCE = 1.5  # Tukey's fence: interquartile ranges below the first quartile
+SUPPORTING_WORDS, WEAKEST = 5, 0.1  # number, and share of the largest contribution
+
+Floats = NDArray[np.float64]
+Logits = NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class Suspect:
+    """A text whose label is probably wrong, or that is an outlier, and the reasons."""
+
+    row: int  # in the dataset
+    label: str
+    suggestion: str  # the most probable other label
+    label_probability: float | None  # of models that were not trained on the text
+    suggestion_probability: float | None  # both are None if the text could not be held out
+    is_improbable: bool  # the label, for the models
+    duplicate: int | None  # row of a near-duplicate with another label
+    is_outlier: bool
+    explanation: Explanation  # of the suggestion against the label
+
+    @property
+    def score(self) -> float | None:
+        """How probable it is, for the models, that the suspect's label is wrong."""
+        return None if self.label_probability is None else 1 - self.label_probability
+
+    @property
+    def is_label_suspect(self) -> bool:
+        """Whether the label is suspect, rather than the text being an outlier."""
+        return self.is_improbable or self.duplicate is not None
+
+    @property
+    def supporting_words(self) -> list[str]:
+        """The words that support the suggested label against the suspect's label."""
+        if not self.is_label_suspect or not self.explanation.words:
+            return []
+        top = self.explanation.top(4 * SUPPORTING_WORDS, self.suggestion)
+        least = max(WEAKEST * top[0].contribution, 0)
+        strong = [one.word for one in top if one.contribution > least and one.word.strip("!?.,;:")]
+        return list({word.casefold(): word for word in strong[::-1]}.values())[::-1][
+            :SUPPORTING_WORDS
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class SuspectSearch:
+    """Result of the search for suspect labels in a dataset."""
+
+    suspects: list[Suspect]  # the most suspect label first, then outliers
+    classes: tuple[str, ...]
+    texts: int
+    unchecked: int  # texts of labels that occur once, which cannot be held out
+    agreement: float  # share of checked texts whose label is the most probable one
+
+
+@contextmanager
+def find_suspects(
+    dataset: Dataset, *, partial_folder: Path, seed: int = 0, progress: Progress = SILENT
+) -> Iterator[SuspectSearch]:
+    """Find the suspect labels, near-duplicates with different labels and outliers of a dataset.
+
+    Args:
+        dataset: texts with one label each.
+        partial_folder: where finished folds are kept until the block that uses the result succeeds;
+            a later search in the same data continues with them.
+        seed: fixes the folds.
+        progress: receives the stages of the search.
+
+    Raises:
+        DataError: several labels per text, too few texts, or a single label.
+        ConfigError: another process is writing to the folder, or it holds something else.
+    """
+    encoder = _check_labels(dataset)
+    progress.stage("looking for duplicates", len(dataset))
+    groups = group_rows(dataset.texts, progress=progress)
+    models = OutOfFoldModels.prepare(dataset, seed, groups, progress)
+    job = models.describe_job()
+    if (partial_folder / MANIFEST).is_file() and not same_job(read_manifest(partial_folder), job):
+        progress.note(f"{partial_folder}: of other data or options; starting anew")
+    with PartFolder.open(partial_folder, job) as parts:
+        if parts.rows_of(0) is not None:
+            progress.note(f"Continuing with the finished folds in {partial_folder}")
+        tables = [_finish_fold(models, parts, n, progress) for n in range(len(models.folds))]
+        predictions = models.combine(tables)
+        yield _collect_suspects(dataset, encoder, groups, models, predictions, progress)
+        parts.delete()
+
+
+def _finish_fold(
+    models: "OutOfFoldModels", parts: PartFolder, number: int, progress: Progress
+) -> pa.Table:
+    """Return the predictions of a fold, from the folder of finished folds if they are there."""
+    if parts.rows_of(number) is None:
+        table = models.predict_fold(number, progress)
+        empty = pa.RecordBatch.from_pylist([], table.schema)
+        write_part(parts.folder, number, table.to_batches() or [empty])
+    return pq.read_table(part_path(parts.folder, number))
+
+
+def _check_labels(dataset: Dataset) -> LabelEncoder:
+    labels = dataset.require_labels()
+    if dataset.is_multi_label:
+        raise DataError(
+            f"{dataset.source}: several labels per text. Suspect labels are found only in data "
+            "with one label per text: check one label at a time, as yes or no."
+        )
+    encoder = LabelEncoder.fit(labels)
+    if len(encoder.classes) < 2:
+        raise DataError(
+            f"{dataset.source}: every text has the label {encoder.names[0]!r}. Expected at least "
+            "two labels to tell apart."
+        )
+    if len(dataset) < MIN_TEXTS:
+        raise DataError(
+            f"{dataset.source}: {len(dataset)} texts are too few to check their labels. Expected "
+            f"at least {MIN_TEXTS}."
+        )
+    return encoder
+
+
+class OutOfFoldPredictions(NamedTuple):
+    """Calibrated logits and evidence of texts, from models that were not trained on them."""
+
+    is_checked: NDArray[np.bool_]  # (n,) false for the only text of a label
+    logits: Floats  # (n, C) mean over the repetitions
+    evidence: Logits  # (n,) for outlier scores
+
+    @property
+    def probabilities(self) -> Floats:
+        """Probability of each class (n, C)."""
+        powers = np.exp(self.logits - self.logits.max(axis=1, keepdims=True))
+        probabilities: Floats = powers / powers.sum(axis=1, keepdims=True)
+        return probabilities
+
+
+@dataclass(frozen=True, slots=True)
+class OutOfFoldModels:
+    """N-gram models of a cross-validation, each of which predicts the texts of its fold."""
+
+    labels: ClassIndices  # (n,)
+    classes: int
+    tokens: TokenizedTexts
+    counted: CountedTexts
+    recipe: Recipe  # every ``auto`` replaced by a value
+    folds: tuple[tuple[Rows, Rows], ...]  # training and held-out rows of all repetitions
+    fingerprint: str  # of texts, labels and settings
+
+    @classmethod
+    def prepare(
+        cls, dataset: Dataset, seed: int, groups: Rows, progress: Progress = SILENT
+    ) -> "OutOfFoldModels":
+        """Tokenize the texts and draw the folds of the cross-validation.
+
+        The rows of a group are held out together.
+        """
+        column = dataset.require_labels()
+        encoder, names = LabelEncoder.fit(column), column.to_pylist()
+        recipe = resolve_recipe(recipe="default", values={"seed": seed})
+        tokens = tokenize_texts(dataset.texts, recipe.text, progress)
+        counts = tokens.counts(np.arange(len(dataset)))
+        once, classes = int((counts == 1).sum()), len(encoder.classes)
+        size = DatasetSize(len(dataset), int(counts.sum()), once, classes)
+        recipe = resolve_auto_settings(recipe, size)
+        drawn: list[tuple[Rows, Rows]] = []
+        for repetition in range(REPETITIONS):
+            with warnings.catch_warnings():  # of labels seen once, which the result counts
+                warnings.simplefilter("ignore", UserWarning)
+                drawn += folds(names, FOLDS, seed * REPETITIONS + repetition, groups)
+        return cls(
+            encoder.encode(column),
+            classes,
+            tokens,
+            CountedTexts.from_tokens(tokens, recipe.ngrams),
+            recipe,
+            tuple(drawn),
+            dataset_fingerprint(dataset),
+        )
+
+    def describe_job(self) -> dict[str, object]:
+        """Describe the search for suspects; finished folds are reused if it is the same."""
+        return {
+            "format": 1,
+            "lamatext": __version__,
+            "search": "suspect labels",
+            "data": self.fingerprint,
+            "settings": self.recipe.ngrams.model_dump(),
+            "folds": [FOLDS, REPETITIONS, self.recipe.seed],
+        }
+
+    def predict_fold(self, number: int, progress: Progress = SILENT) -> pa.Table:
+        """Fit the model of a fold and predict its held-out texts, as a table with a row per text.
+
+        Its columns are the row in the dataset, the share of known words, the logits, and the logits
+        of a text without known n-grams.
+        """
+        train, held_out = self.folds[number]
+        model = self.fit(train, NamedProgress(f"fold {number + 1} of {len(self.folds)}", progress))
+        logits = model.logits(self.tokens.words(held_out)) if len(held_out) else np.zeros(0)
+        is_known = self.tokens.counts(train) >= int(self.recipe.text.min_count)
+        rows = self.tokens.rows.take(held_out)
+        owner = np.repeat(np.arange(len(held_out)), rows.lengths)
+        known = np.bincount(owner, is_known[rows.ids], len(held_out)) / np.maximum(rows.lengths, 1)
+        base = np.tile(model.base, len(held_out))
+        return pa.table(
+            {
+                "row": pa.array(held_out, pa.int64()),
+                "known": pa.array(known.astype(np.float32)),
+                "logits": _lists(logits, self.classes),
+                "base": _lists(base, self.classes),
+            }
+        )
+
+    def fit(self, rows: Rows, progress: Progress = SILENT) -> NgramModel:
+        """Fit an n-gram model to some rows of the dataset."""
+        return fit_ngrams(
+            self.counted.take(rows),
+            self.labels[rows],
+            self.recipe.ngrams,
+            classes=self.classes,
+            progress=progress,
+        )
+
+    def combine(self, tables: Sequence[pa.Table]) -> OutOfFoldPredictions:
+        """Calibrate the logits of each repetition on all texts, and average the repetitions."""
+        texts = len(self.labels)
+        is_checked = np.zeros(texts, bool)
+        total, evidence = np.zeros((texts, self.classes)), np.zeros(texts, np.float32)
+        for start in range(0, len(tables), FOLDS):
+            table = pa.concat_tables(tables[start : start + FOLDS])
+            rows = table["row"].to_numpy()
+            logits, base = (_matrix(table[name], self.classes) for name in ("logits", "base"))
+            a, _, bias = calibrate_ngrams(logits, self.labels[rows])
+            calibrated = (a * logits + bias).astype(np.float32)
+            base = (a * base + bias).astype(np.float32)
+            total[rows] += calibrated / REPETITIONS
+            evidence[rows] += text_evidence(
+                np.zeros_like(logits), calibrated, base, table["known"].to_numpy()
+            ) / np.float32(REPETITIONS)
+            is_checked[rows] = True
+        return OutOfFoldPredictions(is_checked, total, evidence)
+
+
+def _lists(values: NDArray[np.floating], width: int) -> pa.Array:
+    flat = pa.array(values.astype(np.float32).ravel())
+    return pa.FixedSizeListArray.from_arrays(flat, width)
+
+
+def _matrix(column: pa.ChunkedArray, width: int) -> Logits:
+    values: Logits = column.combine_chunks().flatten().to_numpy().reshape(-1, width)
+    return values
+
+
+def _collect_suspects(
+    dataset: Dataset,
+    encoder: LabelEncoder,
+    groups: Rows,
+    models: OutOfFoldModels,
+    predictions: OutOfFoldPredictions,
+    progress: Progress,
+) -> SuspectSearch:
+    labels, is_checked = models.labels, predictions.is_checked
+    probabilities = predictions.probabilities
+    own = probabilities[np.arange(len(labels)), labels]
+    others = probabilities.copy()
+    others[np.arange(len(labels)), labels] = -1
+    suggested = others.argmax(axis=1)
+    is_predicted = is_checked & (own < others.max(axis=1))
+    is_improbable = is_predicted & (own < IMPROBABLE)
+    duplicates = conflicting_duplicates(labels, groups)
+    for row, other in duplicates.items():
+        suggested[row] = labels[other]
+    is_outlier = is_checked & find_outliers(predictions.evidence, predictions.evidence[is_checked])
+    is_suspect = is_improbable.copy()
+    is_suspect[list(duplicates)] = True
+    rows = np.flatnonzero(is_suspect | is_outlier)
+    rows = rows[np.lexsort((rows, own[rows], ~is_suspect[rows]))]
+    explain = _explainer(dataset, encoder, models, rows, progress)
+    suspects = [
+        Suspect(
+            row=row,
+            label=encoder.names[labels[row]],
+            suggestion=encoder.names[suggested[row]],
+            label_probability=float(own[row]) if is_checked[row] else None,
+            suggestion_probability=(
+                float(probabilities[row, suggested[row]]) if is_checked[row] else None
+            ),
+            is_improbable=bool(is_improbable[row]),
+            duplicate=duplicates.get(row),
+            is_outlier=bool(is_outlier[row]),
+            explanation=explain(row, int(suggested[row]), probabilities[row]),
+        )
+        for row in rows.tolist()
+    ]
+    return SuspectSearch(
+        suspects,
+        tuple(encoder.names),
+        len(dataset),
+        int((~is_checked).sum()),
+        float((is_checked & ~is_predicted).sum() / max(int(is_checked.sum()), 1)),
+    )
+
+
+def conflicting_duplicates(labels: ClassIndices, groups: Rows) -> dict[int, int]:
+    """Return the rows with near-duplicates of another label, and one of these near-duplicates.
+
+    If most texts of a group of near-duplicates have one label, only the other texts are suspect.
+    """
+    order = np.lexsort((np.arange(len(groups)), groups))
+    conflicts: dict[int, int] = {}
+    for rows in np.split(order, np.flatnonzero(np.diff(groups[order])) + 1):
+        own = labels[rows]
+        if (own == own[0]).all():
+            continue
+        counts = np.bincount(own)
+        for row, label in zip(rows.tolist(), own.tolist(), strict=True):
+            if 2 * counts[label] <= len(rows):
+                rest = np.where(np.arange(len(counts)) == label, 0, counts)
+                conflicts[row] = int(rows[own == rest.argmax()][0])
+    return conflicts
+
+
+def find_outliers(evidence: Logits, reference: Logits) -> NDArray[np.bool_]:
+    """Return which texts are outliers, given their evidence and that of the texts to compare with.
+
+    The outlier score of a text is the same as in ``lamatext predict --outlier``.
+    """
+    scores = outlier_scores(evidence, np.quantile(reference, np.linspace(0, 1, STEPS + 1)).tolist())
+    first, third = np.quantile(reference, (0.25, 0.75))
+    is_outlier: NDArray[np.bool_] = scores >= OUTLIER
+    is_outlier &= evidence < first - FENCE * (third - first)
+    return is_outlier
+
+
+def _explainer(
+    dataset: Dataset,
+    encoder: LabelEncoder,
+    models: OutOfFoldModels,
+    suspects: Rows,
+    progress: Progress,
+) -> Callable[[int, int, Floats], Explanation]:
+    """Return a function that explains why a label is suggested instead of a text's own label.
+
+    The contributions are those of a model that was fitted on all texts but the suspects.
+    """
+    rest = np.setdiff1d(np.arange(len(dataset)), suspects)
+    progress.stage("explaining the suspects")
+    model = models.fit(rest if len(rest) else np.arange(len(dataset)))
+    tokenizer, text_recipe = WordTokenizer(), models.recipe.text
+    assert text_recipe.tokenizer == "words"
+
+    def explain(row: int, suggestion: int, probabilities: Floats) -> Explanation:
+        text, pair = dataset.texts[row].as_py(), [int(models.labels[row]), suggestion]
+        contributions = model.contributions(tokenizer.words(text))[pair]
+        return Explanation(
+            text=text,
+            spans=tokenizer.spans(text),
+            labels=[encoder.names[c] for c in pair],
+            probabilities=probabilities[pair].astype(np.float32),
+            contributions=contributions,
+            base=model.base[pair],
+        )
+
+    return explain
+
+
+def suspect_rows(search: SuspectSearch, dataset: Dataset) -> list[dict[str, object]]:
+    """Return the rows of the file of suspects, as ``data.suspects_file`` describes it."""
+    lines, labels = dataset.row_numbers.tolist(), dataset.require_labels()
+
+    def row_of(suspect: Suspect) -> dict[str, object]:
+        text = suspect.explanation.text
+        values = (
+            lines[suspect.row],
+            _rounded(suspect.score),
+            suspect.label,
+            suspect.suggestion if suspect.is_label_suspect else None,
+            _rounded(suspect.label_probability),
+            _rounded(suspect.suggestion_probability) if suspect.is_label_suspect else None,
+            "; ".join(_reasons(suspect, lines, labels)),
+            " ".join(suspect.supporting_words),
+            text,
+            text_hash(text),
+        )
+        return dict(zip(COLUMNS, values, strict=True))
+
+    return [row_of(suspect) for suspect in search.suspects]
+
+
+def _reasons(suspect: Suspect, lines: list[int], labels: pa.ChunkedArray) -> Iterator[str]:
+    if suspect.is_improbable:
+        yield "improbable label"
+    if suspect.duplicate is not None:
+        other = suspect.duplicate
+        yield f"near-duplicate of row {lines[other]} with the label {labels[other].as_py()}"
+    if suspect.is_outlier:
+        yield "unusual text"
+
+
+def _rounded(probability: float | None) -> float | None:
+    return None if probability is None else float(f"{probability:.4g}")

@@ -1,0 +1,78 @@
+"""Files of suspects: the rows that training leaves out."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from lamatext.data.dataset import Dataset
+from lamatext.data.read_options import ReadOptions
+from lamatext.data.sources import load_dataset
+from lamatext.data.suspects_file import leave_out_suspects, text_hash
+from lamatext.errors import DataError
+
+DATA = 'text,label\n"a fine\nfilm",pos\n,neg\na dull film,neg\na superb film,pos\n'
+OPTIONS = ReadOptions(max_bad_rows=0.5, keep_lines=True)
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Dataset:
+    (tmp_path / "data.csv").write_text(DATA)
+    return load_dataset(str(tmp_path / "data.csv"), OPTIONS)
+
+
+def write(folder: Path, *rows: tuple[object, str]) -> Path:
+    lines = [f"{row},{text_hash(text)}" for row, text in rows]
+    (folder / "suspects.csv").write_text("\n".join(["row,text_hash", *lines, ""]))
+    return folder / "suspects.csv"
+
+
+def test_a_dataset_knows_the_line_of_each_row(data: Dataset) -> None:
+    assert data.row_numbers.tolist() == [2, 5, 6]
+    assert load_dataset(data.source, replace(OPTIONS, keep_lines=False)).lines is None
+
+
+def test_rows_of_other_formats_are_counted(tmp_path: Path) -> None:
+    path = tmp_path / "data.jsonl"
+    path.write_text('{"text": "a film", "label": "a"}\n\n{"text": "a bore", "label": "b"}\n')
+
+    assert load_dataset(str(path), OPTIONS).row_numbers.tolist() == [1, 3]
+
+
+def test_listed_rows_are_left_out(data: Dataset, tmp_path: Path) -> None:
+    rest = leave_out_suspects(data, write(tmp_path, (2, "a fine\nfilm"), (6, "a superb film")))
+
+    assert rest.texts.to_pylist() == ["a dull film"]
+    assert rest.row_numbers.tolist() == [5]
+    assert "2 rows of" in rest.notes[-1]
+
+
+def test_an_empty_list_leaves_out_nothing(data: Dataset, tmp_path: Path) -> None:
+    assert len(leave_out_suspects(data, write(tmp_path))) == 3
+
+
+@pytest.mark.parametrize(
+    ("row", "text", "message"),
+    [
+        (5, "a fine film", r"lists row 5, but .*data.csv has another text there. .* has changed"),
+        (3, "a fine film", r"lists row 3, but .*data.csv has no usable row there"),
+        ("five", "a", r"expected a row number and a text hash in every row, got 'five'"),
+    ],
+)
+def test_a_changed_file_is_an_error(
+    row: object, text: str, message: str, data: Dataset, tmp_path: Path
+) -> None:
+    with pytest.raises(DataError, match=message):
+        leave_out_suspects(data, write(tmp_path, (row, text)))
+
+
+def test_another_file_is_an_error(data: Dataset, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="expected the columns 'row' and 'text_hash'"):
+        leave_out_suspects(data, tmp_path / "data.csv")
+
+
+def test_a_list_of_every_text_is_an_error(data: Dataset, tmp_path: Path) -> None:
+    listed = zip([2, 5, 6], data.texts.to_pylist(), strict=True)
+
+    with pytest.raises(DataError, match="lists every text of"):
+        leave_out_suspects(data, write(tmp_path, *listed))

@@ -20,6 +20,7 @@ EXAMPLE = "Example: python -m benchmarks latency --check"
 # Each benchmark by name: its module, and the function that measures.
 BENCHMARKS = {
     "training_step": ("training_step", "measure"),
+    "training_processes": ("training_processes", "measure"),
     "gru_encoder": ("gru_encoder", "measure"),
     "tokenization": ("tokenization", "measure"),
     "latency": ("latency", "measure"),

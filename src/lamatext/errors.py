@@ -5,6 +5,7 @@ LamatextError
 │   └── ColumnChoiceError  several columns fit equally well
 ├── ConfigError        a setting, a recipe, a model name
 ├── ModelError         a saved folder, or an operation that the model does not support
+├── ProcessError       another process of a training on several devices has ended
 └── MissingExtraError  an optional dependency that is not installed
 """
 
@@ -42,6 +43,10 @@ class ConfigError(LamatextError, ValueError):
 
 class ModelError(LamatextError):
     """Error raised when a saved model cannot be loaded or does not support an operation."""
+
+
+class ProcessError(LamatextError):
+    """Error raised when another process of a training on several devices has ended too early."""
 
 
 class MissingExtraError(LamatextError, ImportError):

@@ -23,7 +23,7 @@ ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 GUIDE = (
     *("index.md", "train.md", "compare.md", "explain.md", "production.md", "reproduce.md"),
-    "attention.md",
+    *("scale.md", "attention.md"),
 )
 BLOCK = re.compile(r"(?:<!-- test: (\w+) -->\n)?```(sh|python)\n(.*?)```", DOTALL)
 

@@ -1,6 +1,7 @@
 """``lamatext train``: read data, split it, train, compare with baselines, save."""
 
 import json
+import os
 import shlex
 import sys
 from collections.abc import Iterator
@@ -116,6 +117,15 @@ def run(  # noqa: PLR0913 - one argument per option of the command
     set_: options.SettingValues = None,
     seed: options.Seed = None,
     device: options.Device = "auto",
+    devices: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Train on this many GPUs of the machine or, with --device cpu, processes. "
+            "[default: 1, or the processes of torchrun or accelerate launch]",
+            rich_help_panel=options.SETTINGS,
+        ),
+    ] = None,
     resume: Annotated[
         bool, typer.Option("--resume", help="Continue an interrupted run in the folder --out.")
     ] = False,
@@ -146,6 +156,7 @@ def run(  # noqa: PLR0913 - one argument per option of the command
     third. The folder --out then holds everything that `predict`, `explain`, `report`, `serve` and
     `export` need.
     """
+    _work_for_another_process(device)
     from lamatext.baselines import check_baselines
     from lamatext.data.read_options import ReadOptions
     from lamatext.pipeline import (
@@ -189,9 +200,9 @@ def run(  # noqa: PLR0913 - one argument per option of the command
         prepare_run_folder(out, resume=resume, force=force),
         # Entered before the progress bar, which would wrap or erase the printed command.
         _explain_interrupt(out, resume=resume),
+        _join_processes(devices, device),
         output.progress(quiet=quiet) as progress,
     ):
-        options.check_device(device)
         progress.stage(f"reading {data}")
         splits = read_splits(
             data,
@@ -273,6 +284,25 @@ def _print_next(out: Path, test: str | None, reading: list[str], pages: list[Pat
     )
 
 
+def _work_for_another_process(device: str) -> None:
+    """Only work for process 0 if a launcher started this ``lamatext train`` as another one."""
+    if "LOCAL_RANK" in os.environ and os.environ.get("RANK", "0") != "0":
+        from lamatext.training.process_worker import main
+
+        raise typer.Exit(main(device))
+
+
+@contextmanager
+def _join_processes(devices: int | None, device: str) -> Iterator[None]:
+    """Check torch and the devices before ``lamatext train`` reads data; start other processes."""
+    options.check_device(device)
+    from lamatext.training.process_group import training_processes
+    from lamatext.training.trainer import pick_device
+
+    with training_processes(devices, pick_device(device)):
+        yield
+
+
 def _show_result(result: "TrainingResult", *, quiet: bool) -> None:
     """Print the scores, two examples with their reasons, and where the model is saved."""
     from lamatext.runtime.predictor import Predictor
@@ -316,7 +346,11 @@ def _write_pages(
 
 @contextmanager
 def _explain_interrupt(out: Path, *, resume: bool) -> Iterator[None]:
-    """Handle Ctrl-C during ``lamatext train``: print what was saved and how to continue."""
+    """Handle an interrupted ``lamatext train``: print what was saved and how to continue.
+
+    It ends by Ctrl-C, or because another process of the training has ended.
+    """
+    from lamatext.errors import ProcessError
     from lamatext.saved.format import CHECKPOINT, CONFIG, TEACHER_CHECKPOINT
 
     checkpoints, model = [out / CHECKPOINT, out / TEACHER_CHECKPOINT], out / CONFIG
@@ -324,7 +358,7 @@ def _explain_interrupt(out: Path, *, resume: bool) -> Iterator[None]:
     model_before = _modification_time(model)
     try:
         yield
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, ProcessError) as error:
         if not foreign_checkpoints.issuperset(map(_modification_time, checkpoints)):
             message = f"finished epochs are saved in {out}. Continue with:\n  {_resume_command()}"
         elif _modification_time(model) != model_before:
@@ -332,6 +366,9 @@ def _explain_interrupt(out: Path, *, resume: bool) -> Iterator[None]:
         else:
             again = _repeat("--resume")
             message = f"no epoch was finished, so nothing is saved. Start again with:\n  {again}"
+        if isinstance(error, ProcessError):
+            output.message(f"\nlamatext: {error} {message[0].upper()}{message[1:]}")
+            raise typer.Exit(1) from None
         output.message(f"\nlamatext: interrupted; {message}")
         raise typer.Exit(130) from None
 

@@ -37,6 +37,7 @@ from lamatext.training.cpu_threads import training_threads
 from lamatext.training.cuda_graphs import CudaGraphSteps, supports_cuda_graphs
 from lamatext.training.lazy_embedding import DenseUpdates, embedding_updates
 from lamatext.training.optimizers import make_optimizer, one_cycle_factor, set_learning_rate
+from lamatext.training.process_group import ONE_PROCESS, OneProcess, current_processes
 
 PREDICTION_TOKENS = 16_384  # tokens, padding included, in a mini-batch without gradients
 TINY = torch.finfo(torch.float32).tiny
@@ -72,23 +73,43 @@ def fit(
     Every epoch draws its random numbers from (seed, epoch), so a loop that resumes from a
     checkpoint gives bit for bit the weights of a loop that was never interrupted.
     """
-    network.to(settings.device)
+    job = LoopJob(network, train, validation, settings, _load_state(settings))
+    with current_processes().job(job):
+        return run_job(job, progress)
+
+
+class LoopJob(NamedTuple):
+    """A training loop to run, as the other processes of a group receive it."""
+
+    network: nn.Module
+    train: EncodedDataset
+    validation: EncodedDataset
+    settings: LoopSettings
+    state: TrainingState  # to start from
+
+    def on(self, device: torch.device) -> "LoopJob":
+        """Return this training loop for another process of the group, which writes nothing."""
+        return self._replace(settings=self.settings._replace(device=device, checkpoint=None))
+
+
+def run_job(job: LoopJob, progress: Progress = SILENT) -> TrainingState:
+    """Run a training loop, or this process's part of it."""
+    network, settings = job.network.to(job.settings.device), job.settings
     if settings.class_weights is not None:
         settings = settings._replace(class_weights=settings.class_weights.to(settings.device))
     with training_threads(network):
-        return _run_epochs(network, train, validation, settings, progress)
+        return _run_epochs(job._replace(settings=settings), progress)
 
 
-def _run_epochs(
-    network: nn.Module,
-    train: EncodedDataset,
-    validation: EncodedDataset,
-    settings: LoopSettings,
-    progress: Progress,
-) -> TrainingState:
+def _run_epochs(job: LoopJob, progress: Progress) -> TrainingState:
+    network, train, validation, settings, state = job
     training = settings.training
     optimizer = make_optimizer(network, training)
-    state = _start_or_resume(network, optimizer, settings)
+    if state.weights:
+        network.load_state_dict(state.weights)
+        restore_optimizer(optimizer, state.optimizer)
+    else:
+        _save_state(state, network, optimizer, settings)
     embeddings = embedding_updates(network, optimizer, training)
     step = make_training_step(network, optimizer, settings)
     while state.epoch < int(training.epochs) and not _is_out_of_patience(state, training):
@@ -96,7 +117,7 @@ def _run_epochs(
         network.train()
         loss, rate = _train_epoch(step, embeddings, train, state, settings, progress)
         state.epoch += 1
-        accuracy = validation_score(network, validation, settings)
+        accuracy = current_processes().from_main(validation_score(network, validation, settings))
         if accuracy > state.best_accuracy or training.keep_weights == "last":
             state.best_accuracy, state.best_epoch = accuracy, state.epoch
             state.best_weights = _copy(network.state_dict())
@@ -123,7 +144,9 @@ def _train_epoch(
 ) -> tuple[float, float]:
     """Run one epoch of the training loop; return the mean loss and the last learning rate."""
     training, epoch, weights = settings.training, state.epoch + 1, train.sample_weight
-    torch.manual_seed(settings.seed * 100_003 + epoch)
+    processes = current_processes()
+    # Each process draws other dropout masks.
+    torch.manual_seed(settings.seed * 100_003 + epoch + (processes.rank << 40))
     batches = shuffled_batches(
         train.token_ids.lengths,
         batch_size=int(training.batch_size),
@@ -140,7 +163,7 @@ def _train_epoch(
             total += step(batch, rate).detach() * batch_weight
             embeddings.step()
             progress.advance()
-    loss = float(total) / (len(train) if weights is None else float(weights.sum()))
+    loss = float(processes.sum(total)) / (len(train) if weights is None else float(weights.sum()))
     if not math.isfinite(loss):
         raise ModelError(
             f"training diverged in epoch {epoch}: the loss is {loss}. Lower training.learning_rate "
@@ -157,7 +180,7 @@ def make_training_step(
     On an NVIDIA GPU the step is a CUDA graph where the network allows it.
     """
     update_weights = partial(_update_weights, network, optimizer, settings)
-    if supports_cuda_graphs(network, settings.device):
+    if current_processes() is ONE_PROCESS and supports_cuda_graphs(network, settings.device):
         return CudaGraphSteps(update_weights, optimizer, settings.device)
 
     def step(batch: Batch, rate: float) -> Tensor:
@@ -171,18 +194,63 @@ def _update_weights(
     network: nn.Module, optimizer: Optimizer, settings: LoopSettings, batch: Batch
 ) -> Tensor:
     """Run the forward and backward pass of one training loop step and update the weights."""
+    processes = current_processes()
     optimizer.zero_grad()
+    fractions = None
+    if processes.size > 1:
+        batch, fractions = _share_of_batch(processes, batch, settings)
     output: Output = network(batch.ids, batch.lengths)
-    loss = training_loss(output, batch.labels, settings, batch.sample_weight)
+    loss = training_loss(output, batch.labels, settings, batch.sample_weight, fractions)
     loss.backward()  # type: ignore[no-untyped-call]
+    processes.sum_gradients(network)
     if settings.training.gradient_clip is not None:
         nn.utils.clip_grad_norm_(network.parameters(), settings.training.gradient_clip)
     optimizer.step()
     return loss
 
 
+class _LossFractions(NamedTuple):
+    """How much one process's mean losses weigh in those of the whole mini-batch of the loop."""
+
+    loss: Tensor
+    disagreement: Tensor
+
+
+def _share_of_batch(
+    processes: OneProcess, batch: Batch, settings: LoopSettings
+) -> tuple[Batch, _LossFractions]:
+    """Return one process's rows of a mini-batch of the training loop, and what they weigh.
+
+    The losses of all processes, times these fractions, add up to the loss of the mini-batch.
+    """
+    if settings.class_weights is not None and batch.sample_weight is None:
+        # The weights of a process's classes may all be 0, which only this mean allows.
+        batch = batch._replace(sample_weight=torch.ones(len(batch.ids), device=batch.ids.device))
+    share = processes.share(batch)
+    parts, whole = (_loss_weights(each, settings) for each in (share, batch))
+    has_rows = processes.rank < len(batch.ids)
+    fractions = [has_rows * a / b.clamp_min(TINY) for a, b in zip(parts, whole, strict=True)]
+    return share, _LossFractions(*fractions)
+
+
+def _loss_weights(batch: Batch, settings: LoopSettings) -> tuple[Tensor, Tensor]:
+    """Return the sums of weights by which ``training_loss`` divides its two means."""
+    labels, weights, by_class = batch.labels, batch.sample_weight, settings.class_weights
+    texts = torch.tensor(float(len(batch.ids)), device=batch.ids.device)
+    weights = torch.ones(len(batch.ids), device=batch.ids.device) if weights is None else weights
+    if settings.multi_label:
+        return weights.sum(), texts
+    if labels.ndim == 2:
+        return (weights if by_class is None else weights * (labels @ by_class)).sum(), texts
+    return (weights if by_class is None else weights * by_class[labels]).sum(), weights.sum()
+
+
 def training_loss(
-    output: Output, labels: Tensor, settings: LoopSettings, sample_weight: Tensor | None = None
+    output: Output,
+    labels: Tensor,
+    settings: LoopSettings,
+    sample_weight: Tensor | None = None,
+    fractions: _LossFractions | None = None,
 ) -> Tensor:
     """Compute the loss that the training loop minimizes: cross-entropy minus disagreement.
 
@@ -192,6 +260,8 @@ def training_loss(
     temperature τ; then L is τ² times the cross-entropy of softmax(logits / τ). If a text may have
     several labels, they are 0 or 1, or a teacher's probability, for each label (B, C), and L is τ²
     times the sum of one binary cross-entropy per label, of sigmoid(logits / τ).
+    If the mini-batch is one process's share of a larger one, L and D count by their fractions of
+    it.
     """
     class_weights, differences = settings.class_weights, disagreement(settings.model, output)
     if settings.multi_label:
@@ -214,6 +284,10 @@ def training_loss(
             if differences is None
             else (sample_weight * differences).sum() / sample_weight.sum().clamp_min(TINY)
         )
+    if fractions is not None:
+        loss = fractions.loss * loss
+        if mean_difference is not None:
+            mean_difference = fractions.disagreement * mean_difference
     if mean_difference is None:
         return loss
     return loss - settings.model.disagreement_weight * mean_difference
@@ -257,7 +331,12 @@ def validation_score(network: nn.Module, dataset: EncodedDataset, settings: Loop
 
     It is the accuracy or, if a text may have several labels, the mean average precision.
     """
-    logits = predict_logits(network, dataset, settings.device)
+    processes = current_processes()
+    if 1 < processes.size <= len(dataset):
+        share = dataset.take(processes.share_of_rows(len(dataset)))
+        logits = processes.gather_rows(predict_logits(network, share, settings.device))
+    else:
+        logits = predict_logits(network, dataset, settings.device)
     if settings.multi_label:
         return mean_present_precision(dataset.labels > 0.5, logits)
     return float((logits.argmax(axis=1) == dataset.labels).mean())
@@ -306,18 +385,11 @@ def _is_out_of_patience(state: TrainingState, training: TrainingSettings) -> boo
     return training.keep_weights == "best" and state.epoch - state.best_epoch >= training.patience
 
 
-def _start_or_resume(
-    network: nn.Module, optimizer: Optimizer, settings: LoopSettings
-) -> TrainingState:
-    """Start the training loop from scratch, or resume it from its checkpoint if there is one."""
+def _load_state(settings: LoopSettings) -> TrainingState:
+    """Load the state of the training loop from its checkpoint, or create that of a new one."""
     if settings.checkpoint is None or not settings.checkpoint.is_file():
-        state = TrainingState(settings.run_id, learning_rate=settings.training.learning_rate)
-        _save_state(state, network, optimizer, settings)
-        return state
-    state = load_checkpoint(settings.checkpoint, settings.run_id)
-    network.load_state_dict(state.weights)
-    restore_optimizer(optimizer, state.optimizer)
-    return state
+        return TrainingState(settings.run_id, learning_rate=settings.training.learning_rate)
+    return load_checkpoint(settings.checkpoint, settings.run_id)
 
 
 def _save_state(

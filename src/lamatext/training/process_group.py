@@ -1,0 +1,370 @@
+"""Process group of a training on several devices or hosts, through Hugging Face Accelerate.
+
+Process 0 runs the whole command: it reads the data, builds vocabulary, word vectors and n-grams,
+and writes. The others wait for training loops. For each loop they receive the network and the
+encoded texts, and then take their share of every mini-batch; gradients are summed over the group,
+so all processes hold the same weights. ``torchrun`` and ``accelerate launch`` start the processes;
+``--devices`` starts them itself.
+
+Shapes: B texts in a mini-batch, C classes.
+"""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from datetime import timedelta
+from typing import Any, TypeVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from lamatext.data.token_ids import Indices
+from lamatext.errors import ConfigError, ProcessError, require
+from lamatext.training.batching import Batch
+
+# Process 0 may read and prepare data for long; a process that ends is noticed without a timeout.
+TIMEOUT = timedelta(days=7)
+EXIT_SECONDS = 5.0  # for process 0 to notice that another one has ended
+LOST_CONNECTION = 75  # exit status of a worker that ended because another process did
+# Environment variables of a process's place in the group, as torchrun defines them.
+PLACE = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+T = TypeVar("T")
+
+
+class OneProcess:
+    """The process group of an ordinary training: one process, which has every text to itself."""
+
+    rank = 0
+    size = 1
+
+    @property
+    def is_main(self) -> bool:
+        """Return whether this process reads the data and writes the results of the group."""
+        return self.rank == 0
+
+    @contextmanager
+    def job(self, job: object) -> Iterator[None]:  # noqa: ARG002 - sent in a group
+        """Run a block that every process of the group runs, with what process 0 has prepared."""
+        yield
+
+    def share(self, batch: Batch) -> Batch:
+        """Return the rows of a mini-batch that this process of the group trains on."""
+        return batch
+
+    def share_of_rows(self, count: int) -> Indices:
+        """Return which of ``count`` rows this process of the group predicts."""
+        return np.arange(self.rank, count, self.size)
+
+    def sum_gradients(self, network: nn.Module) -> None:
+        """Replace the gradients by their sums over the processes of the group."""
+
+    def sum(self, value: Tensor) -> Tensor:
+        """Return the sum of a tensor over the processes of the group."""
+        return value
+
+    def gather_rows(self, values: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Return the rows that all processes computed with ``share_of_rows``, in their order."""
+        return values
+
+    def from_main(self, value: T) -> T:
+        """Return the value that process 0 of the group has, in every process."""
+        return value
+
+
+ONE_PROCESS = OneProcess()
+_current: ContextVar[OneProcess] = ContextVar("training processes", default=ONE_PROCESS)
+
+
+def current_processes() -> OneProcess:
+    """Return the process group that training loops use in this context; by default one process."""
+    return _current.get()
+
+
+class ProcessGroup(OneProcess):
+    """A group of training processes that exchange gradients over NCCL on GPUs, gloo on CPUs."""
+
+    def __init__(self, device: torch.device) -> None:
+        from accelerate import PartialState
+
+        with warnings.catch_warnings():  # about threads, which are set here
+            warnings.simplefilter("ignore", UserWarning)
+            state = PartialState(cpu=device.type == "cpu", timeout=TIMEOUT)
+        self.rank, self.size = state.process_index, state.num_processes
+        self.device = torch.device("cpu") if device.type == "cpu" else state.device
+        self._messages = torch.distributed.new_group(backend="gloo", timeout=TIMEOUT)
+        self.is_in_job = False
+        if not self.is_main:
+            torch.set_num_threads(min(torch.get_num_threads(), _threads_per_process()))
+
+    @contextmanager
+    def job(self, job: object) -> Iterator[None]:
+        """Send a job to the other processes of the group and run this process's part of it."""
+        self.from_main(job)
+        self.is_in_job = True
+        threads = torch.get_num_threads()
+        torch.set_num_threads(min(threads, _threads_per_process()))
+        try:
+            yield
+        finally:
+            torch.set_num_threads(threads)
+        self.is_in_job = False
+
+    def receive_job(self) -> Any:
+        """Wait for the next job that process 0 sends to the group; None means that it is done."""
+        return self.from_main(None)
+
+    def dismiss(self) -> None:
+        """Tell the other processes of the group that there are no more jobs."""
+        self.from_main(None)
+
+    def share(self, batch: Batch) -> Batch:
+        """Return every ``size``-th row of a mini-batch: texts of all its lengths for each process.
+
+        A process without a row in a last partial mini-batch gets the first, which then counts 0.
+        """
+        first = self.rank if self.rank < len(batch.ids) else 0
+        rows = slice(first, None, self.size) if first == self.rank else slice(1)
+        lengths = batch.lengths[rows]
+        return Batch(
+            batch.ids[rows, : max(1, int(lengths.max()))],
+            lengths,
+            batch.labels[rows],
+            None if batch.sample_weight is None else batch.sample_weight[rows],
+        )
+
+    def sum_gradients(self, network: nn.Module) -> None:
+        """Sum the gradients of all parameters over the processes, in one exchange."""
+        gradients = [p.grad for p in network.parameters() if p.grad is not None]
+        flat = self.sum(torch.cat([gradient.flatten() for gradient in gradients]))
+        start = 0
+        for gradient in gradients:
+            gradient.copy_(flat[start : start + gradient.numel()].view_as(gradient))
+            start += gradient.numel()
+
+    def sum(self, value: Tensor) -> Tensor:
+        """Return the sum of a tensor over the processes of the group."""
+        with self._connected():
+            torch.distributed.all_reduce(value)
+        return value
+
+    def gather_rows(self, values: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Return the rows that all processes computed with ``share_of_rows``, in their order."""
+        parts: list[Any] = [None] * self.size
+        with self._connected():
+            torch.distributed.all_gather_object(parts, values, group=self._messages)
+        rows = np.empty((sum(map(len, parts)), *values.shape[1:]), values.dtype)
+        for rank, part in enumerate(parts):
+            rows[rank :: self.size] = part
+        return rows
+
+    def from_main(self, value: T) -> T:
+        """Return the value that process 0 of the group has, in every process."""
+        values = [value]
+        with self._connected():
+            torch.distributed.broadcast_object_list(values, src=0, group=self._messages)
+        return values[0]
+
+    @contextmanager
+    def _connected(self) -> Iterator[None]:
+        """Report a failed exchange as the end of another process of the group."""
+        try:
+            yield
+        except RuntimeError as error:
+            raise ProcessError(
+                f"training process {self.rank} of {self.size} lost the connection to another "
+                "process of the training, so it has stopped."
+            ) from error
+
+
+@contextmanager
+def training_processes(devices: int | None, device: torch.device) -> Iterator[OneProcess]:
+    """Join the group of training processes that a launcher or ``--devices`` has asked for.
+
+    Inside the block, training loops run on the whole group. A process that a launcher started reads
+    its place in the group from the environment, as ``torchrun`` defines it; otherwise this process
+    starts ``devices`` − 1 others and ends them with the block.
+
+    Raises:
+        ConfigError: if there are fewer devices than processes.
+        ProcessError: if another process has ended too early.
+    """
+    is_launched = "LOCAL_RANK" in os.environ
+    if not is_launched and (devices or 1) == 1:
+        yield ONE_PROCESS
+        return
+    require("accelerate", extra="multi", purpose="training on several devices")
+    _check_devices(devices, device)
+    workers = _Workers([] if is_launched or devices is None else _start(devices, device))
+    with workers.failure_explained():
+        try:
+            group = ProcessGroup(device)
+            if is_launched and group.is_main:
+                signal.signal(signal.SIGTERM, _stop_for_launcher)
+            with _as_current(group):
+                yield group
+            workers.wait()
+        finally:
+            workers.stop()
+            _leave()
+
+
+def _stop_for_launcher(*_: object) -> None:
+    """Stop process 0 when its launcher ends the group, which then names the cause."""
+    raise ProcessError("the launcher has ended this training process with the others.")
+
+
+@contextmanager
+def _as_current(group: ProcessGroup) -> Iterator[None]:
+    """Let training loops use the group; at the end, dismiss its waiting processes."""
+    token = _current.set(group)
+    is_broken = False
+    try:
+        yield
+    except ProcessError:
+        is_broken = True
+        raise
+    finally:
+        _current.reset(token)
+        if group.is_main and not is_broken and not group.is_in_job:
+            group.dismiss()
+
+
+def _check_devices(devices: int | None, device: torch.device) -> None:
+    """Check that each process of the group gets a device of its own."""
+    launched = int(os.environ.get("WORLD_SIZE", 1)) if "LOCAL_RANK" in os.environ else None
+    if None not in (launched, devices) and launched != devices:
+        raise ConfigError(
+            f"--devices {devices}: the launcher has started {launched} processes. Leave it out."
+        )
+    if device.index is not None:
+        raise ConfigError(f"several processes choose their GPU themselves; {device} names one.")
+    local = int(os.environ.get("LOCAL_WORLD_SIZE", launched or devices or 1))
+    if device.type == "cuda" and local > torch.cuda.device_count():
+        raise ConfigError(
+            f"{local} processes were asked for, but PyTorch finds {torch.cuda.device_count()} GPUs "
+            "on this machine. Ask for as many, or train on processor cores with --device cpu."
+        )
+
+
+def _threads_per_process() -> int:
+    """Return how many CPU threads each process of the group on this machine may use."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return max(1, (cores or 1) // int(os.environ.get("LOCAL_WORLD_SIZE", 1)))
+
+
+def _start(count: int, device: torch.device) -> list["subprocess.Popen[bytes]"]:
+    """Start the processes 1 … of a group on this machine; this process becomes number 0."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    interface = "lo0" if sys.platform == "darwin" else "lo"
+    os.environ.setdefault("GLOO_SOCKET_IFNAME", interface)  # nothing leaves this machine
+    places = [
+        dict(zip(PLACE, map(str, (rank, rank, count, count, "127.0.0.1", port)), strict=True))
+        for rank in range(count)
+    ]
+    command = [sys.executable, "-m", "lamatext.training.process_worker", device.type]
+    workers = [
+        subprocess.Popen(  # nosec B603 # our own module
+            command,
+            env={**os.environ, **place},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            start_new_session=True,  # Ctrl-C reaches process 0 alone, which ends the others
+        )
+        for place in places[1:]
+    ]
+    os.environ.update(places[0])
+    return workers
+
+
+def _leave() -> None:
+    """Leave the process group, so that a later training in this process can join another."""
+    from accelerate import PartialState
+
+    if torch.distributed.is_initialized():
+        with suppress(RuntimeError):
+            torch.distributed.destroy_process_group()
+    PartialState._reset_state()
+
+
+class _Workers:
+    """The processes that process 0 of a group has started with ``--devices``."""
+
+    def __init__(self, processes: Sequence["subprocess.Popen[bytes]"]) -> None:
+        self._processes = processes
+        self._is_over = threading.Event()
+        if processes:
+            threading.Thread(target=self._watch, daemon=True).start()
+
+    @contextmanager
+    def failure_explained(self) -> Iterator[None]:
+        """Name the training process that ended first if the group loses a connection."""
+        try:
+            yield
+        except (ProcessError, torch.distributed.DistError) as error:
+            failure = self._failure(seconds=1.0)
+            if failure is None:
+                raise
+            raise ProcessError(failure) from error
+
+    def wait(self) -> None:
+        """Give the dismissed processes of the group a moment to end by themselves."""
+        self._is_over.set()
+        ends = time.monotonic() + EXIT_SECONDS
+        for process in self._processes:
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(max(0.0, ends - time.monotonic()))
+
+    def stop(self) -> None:
+        """End the other processes of the group, and forget this process's place in it."""
+        self._is_over.set()
+        for process in self._processes:
+            process.kill()
+            process.wait()
+        if self._processes:
+            for name in PLACE:
+                os.environ.pop(name, None)
+
+    def _failure(self, seconds: float = 0.0) -> str | None:
+        """Return which process of the group failed, and how, waiting for it if need be."""
+        ends = time.monotonic() + seconds
+        while True:
+            for rank, process in enumerate(self._processes, start=1):
+                if process.poll() not in (None, 0, LOST_CONNECTION):
+                    return _describe_exit(rank, len(self._processes) + 1, process)
+            if time.monotonic() >= ends:
+                return None
+            time.sleep(0.05)
+
+    def _watch(self) -> None:
+        """End this process if another one failed and no exchange with it reports that.
+
+        GPUs wait for a lost process without an error.
+        """
+        while not self._is_over.wait(0.5):
+            failure = self._failure()
+            if failure is not None and not self._is_over.wait(EXIT_SECONDS):
+                sys.stderr.write(f"lamatext: {failure}\n")
+                sys.stderr.flush()
+                for process in self._processes:
+                    process.kill()
+                os._exit(1)
+
+
+def _describe_exit(rank: int, size: int, process: "subprocess.Popen[bytes]") -> str:
+    code = process.returncode
+    how = f"ended with exit status {code}"
+    if code < 0:
+        how = f"was killed by signal {-code} ({signal.Signals(-code).name})"
+    return f"training process {rank} of {size} (pid {process.pid}) {how}, so all have stopped."

@@ -1,0 +1,102 @@
+"""``lamatext train`` on several processes: the same model, a killed process, resuming, errors."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Command
+from tests.corpora import TINY, write_csv
+
+SETTINGS = TINY | {
+    "training.epochs": 12,
+    "training.patience": 12,
+    "training.batch_size": 30,
+    "model.dropout": 0,
+    "model.embedding_dropout": 0,
+    "model.name": "lama-encoder",
+}
+SMALL = [
+    part
+    for key, value in SETTINGS.items()
+    if key != "model.hidden_size"
+    for part in ("--set", f"{key}={value}".lower())
+]
+
+
+def command(*more: str, launcher: tuple[str, ...] = ()) -> list[str]:
+    given = ("train", "reviews.csv", "--baselines", "none", "--device", "cpu", *SMALL, *more)
+    return [sys.executable, *launcher, "-m", "lamatext", *given]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    write_csv(tmp_path / "reviews.csv", 2_200)  # enough to hold out 200 test texts
+    return tmp_path
+
+
+def losses(folder: Path) -> list[float]:
+    metrics = json.loads((folder / "metrics.json").read_text(encoding="utf-8"))
+    return [epoch["loss"] for epoch in metrics["history"]]
+
+
+@pytest.mark.slow
+def test_a_killed_process_ends_the_run_and_another_number_of_processes_resumes_it(
+    folder: Path,
+) -> None:
+    subprocess.run(command("--out", "whole", "-q"), cwd=folder, check=True, capture_output=True)
+    run = subprocess.Popen(
+        command("--out", "run", "--devices", "3"),
+        cwd=folder,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert run.stderr is not None
+    next(line for line in run.stderr if line.strip().startswith("epoch 2/"))
+    killed = workers_of(run.pid)[0]
+    os.kill(killed, signal.SIGKILL)
+
+    _, message = run.communicate(timeout=120)
+
+    assert run.returncode == 1
+    assert "Traceback" not in message
+    assert f"(pid {killed}) was killed by signal 9 (SIGKILL), so all have stopped." in message
+    assert "Finished epochs are saved in run. Continue with:" in message
+    assert message.splitlines()[-1].endswith("--resume")
+    torchrun = ("-m", "torch.distributed.run", "--nproc-per-node", "2")
+    again = command("--out", "run", "--resume", "-q", launcher=torchrun)
+    subprocess.run(again, cwd=folder, check=True, capture_output=True)
+    assert losses(folder / "run") == pytest.approx(losses(folder / "whole"), abs=1e-4)
+    assert not list((folder / "run").glob("*checkpoint*"))
+
+
+def workers_of(pid: int) -> list[int]:
+    return [int(p) for p in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def test_gpus_that_are_not_there_are_an_error(
+    lamatext: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 0)
+
+    answer = lamatext("train", "reviews.csv", "--out", "r", "--devices", "2", "--device", "cuda")
+
+    assert answer.status == 2
+    assert "PyTorch finds 0 GPUs on this machine" in answer.err
+    assert not Path("r").exists()
+
+
+def test_devices_without_accelerate_are_an_error(
+    lamatext: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "accelerate", None)
+
+    answer = lamatext("train", "reviews.csv", "--out", "r", "--devices", "2", "--device", "cpu")
+
+    assert answer.status == 2
+    assert "Install it with: pip install 'lamatext[multi]'" in answer.err

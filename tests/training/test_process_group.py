@@ -1,7 +1,5 @@
 """Training on several processes: shares of a batch, the same losses, one decision, and failures."""
 
-import os
-import signal
 import sys
 from collections.abc import Iterator
 from contextvars import Context
@@ -14,7 +12,7 @@ import torch
 from torch import nn
 
 from lamatext.data.token_ids import TokenIds
-from lamatext.errors import ConfigError, MissingExtraError, ModelError, ProcessError
+from lamatext.errors import ConfigError, MissingExtraError
 from lamatext.nn.network import build_network
 from lamatext.settings import ModelSettings, TrainingSettings
 from lamatext.training import loop, process_group
@@ -147,31 +145,6 @@ def test_a_run_of_one_process_is_resumed_by_several(tmp_path: Path) -> None:
     whole = alone(network(), TRAIN, VALID, settings._replace(checkpoint=None))
     assert resumed.epoch == 4
     assert losses(resumed) == pytest.approx(losses(whole), abs=1e-4)
-
-
-def train_and_kill_a_worker() -> None:
-    with training_processes(2, CPU):
-        fit(network(), TRAIN, VALID, plan(epochs=1))
-        children = Path(f"/proc/self/task/{os.getpid()}/children")
-        os.kill(int(children.read_text().split()[-1]), signal.SIGKILL)
-        fit(network(), TRAIN, VALID, plan(epochs=50, patience=50))
-
-
-@pytest.mark.slow
-def test_a_killed_process_is_named_and_ends_the_training() -> None:
-    named = r"training process 1 of 2 \(pid \d+\) was killed by signal 9 \(SIGKILL\), so all have"
-
-    with pytest.raises(ProcessError, match=named):
-        train_and_kill_a_worker()
-
-    assert "RANK" not in os.environ
-    assert current_processes().size == 1
-
-
-@pytest.mark.slow
-def test_a_diverging_loss_is_reported_once_and_ends_the_workers() -> None:
-    with pytest.raises(ModelError, match="diverged"), training_processes(2, CPU):
-        fit(network(), TRAIN, VALID, plan(optimizer="sgd", learning_rate=1e30))
 
 
 @pytest.mark.parametrize("size", [2, 3, 4])

@@ -12,6 +12,7 @@ from lamatext.data.readers.folder_reader import folder_has_split, folder_table
 from lamatext.data.readers.format_detection import file_table
 from lamatext.data.readers.hub_reader import PREFIX, hub_splits, hub_table
 from lamatext.data.readers.read_log import ReadLog
+from lamatext.data.readers.shard_reader import glob_files, is_glob, shards_table
 from lamatext.data.readers.table import DEFAULTS, Table
 from lamatext.errors import DataError
 
@@ -20,7 +21,8 @@ def load_dataset(source: str, options: ReadOptions = DEFAULTS, *, split: str = "
     """Load the texts and labels of a data source, such as a file, a folder or a named data set.
 
     Args:
-        source: a file, a folder, ``-`` for stdin, a named data set, or ``hf:OWNER/NAME``.
+        source: a file, a folder, a pattern of files such as ``data/*.parquet``, ``-`` for stdin,
+            a named data set, or ``hf:OWNER/NAME``.
         options: columns, format and encoding; whatever is not given is detected.
         split: ``train`` or ``test``.
     """
@@ -41,6 +43,8 @@ def open_table(source: str, options: ReadOptions = DEFAULTS, *, split: str = "tr
         return _named_dataset_table(source, split)
     if source != "-" and Path(source).is_dir():
         return folder_table(Path(source), split, options)
+    if is_glob(source):
+        return shards_table(source, glob_files(source), options)
     if split != "train":
         raise DataError(f"{source}: a file has no {split} split. Name the file of that split.")
     return file_table(source, options)
@@ -66,7 +70,7 @@ def _is_named_dataset(source: str) -> bool:
     if source == "-" or source.startswith(PREFIX):
         return False
     path = Path(source)
-    if path.name == source and not path.suffix and not path.exists():
+    if path.name == source and not path.suffix and not path.exists() and not is_glob(source):
         find_entry(source)  # raises an error that suggests a name
     return False
 

@@ -1,4 +1,4 @@
-"""Folder reader: one file per split (``train.csv``, ``test.csv``), or one folder per label."""
+"""Folder reader: one file per split, one folder per label, or shards of one data set."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -9,6 +9,7 @@ from lamatext.data.read_options import ReadOptions
 from lamatext.data.readers.format_detection import file_table, is_table_file
 from lamatext.data.readers.input_files import read_text
 from lamatext.data.readers.read_log import ReadLog
+from lamatext.data.readers.shard_reader import shards_in_folder, shards_table
 from lamatext.data.readers.table import Table
 from lamatext.data.tokenizer import encodable
 from lamatext.errors import DataError
@@ -33,12 +34,17 @@ def folder_table(root: Path, split: str, options: ReadOptions) -> Table:
         labels = _label_folders(root)
     if labels:
         return _label_folders_table(str(root), labels, options)
+    shards = shards_in_folder(root, split)
+    if shards:
+        return shards_table(str(root), shards, options)
     raise DataError(_missing_split_message(root, split))
 
 
 def folder_has_split(root: Path, split: str) -> bool:
-    """Return whether a folder contains the split, as a file or as one folder per label."""
-    return _split_file(root, split) is not None or bool(_label_folders(root / split))
+    """Return whether a folder contains the split, as a file, as one folder per label or shards."""
+    if _split_file(root, split) is not None or _label_folders(root / split):
+        return True
+    return not _label_folders(root) and bool(shards_in_folder(root, split))
 
 
 def _split_file(root: Path, split: str) -> Path | None:

@@ -52,6 +52,13 @@ class ReadLog:
         if len(lines) < MAX_LISTED:
             lines.append(line)
 
+    def add_bad_rows(self, other: "ReadLog") -> None:
+        """Add the bad rows that the reader of another file skipped, a shard of this source."""
+        self.bad_rows += other.bad_rows
+        for fault, lines in other._lines.items():
+            own = self._lines.setdefault(f"{other.name}: {fault}", [])
+            own.extend(lines[: MAX_LISTED - len(own)])
+
     def has_only(self, fault: str) -> bool:
         """Return whether all bad rows of the file have this fault."""
         return set(self._lines) == {fault}

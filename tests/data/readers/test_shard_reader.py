@@ -1,0 +1,108 @@
+"""Shards: many files that a pattern or a folder names, read as one table."""
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from lamatext.data.read_options import ReadOptions
+from lamatext.data.sources import has_test_split, load_dataset
+from lamatext.errors import DataError
+
+
+def shard(
+    path: Path, rows: list[tuple[str, str]], columns: tuple[str, str] = ("text", "label")
+) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    table = pa.table(
+        {name: pa.array([r[i] for r in rows], pa.string()) for i, name in enumerate(columns)}
+    )
+    if path.suffix == ".parquet":
+        pq.write_table(table, path)
+    else:
+        path.write_text("".join(f"{json.dumps(row)}\n" for row in table.to_pylist()))
+
+
+def read(source: Path | str, split: str = "train", **options: float) -> list[tuple[str, str]]:
+    dataset = load_dataset(str(source), ReadOptions(**options), split=split)  # type: ignore[arg-type]
+    assert dataset.labels is not None
+    return list(zip(dataset.texts.to_pylist(), dataset.labels.to_pylist(), strict=True))
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "jsonl"])
+def test_a_pattern_and_a_folder_read_all_shards_in_order(tmp_path: Path, suffix: str) -> None:
+    shard(tmp_path / f"b.{suffix}", [("second", "x")])
+    shard(tmp_path / f"a.{suffix}", [("first", "y"), ("one", "x")])
+
+    expected = [("first", "y"), ("one", "x"), ("second", "x")]
+    assert read(f"{tmp_path}/*.{suffix}") == expected
+    assert read(tmp_path) == expected
+    assert not has_test_split(str(tmp_path))
+
+
+def test_shards_named_after_splits(tmp_path: Path) -> None:
+    shard(tmp_path / "train-0.parquet", [("a", "x")])
+    shard(tmp_path / "test-0.parquet", [("b", "y")])
+
+    assert read(tmp_path) == [("a", "x")]
+    assert read(tmp_path, "test") == [("b", "y")]
+    assert has_test_split(str(tmp_path))
+
+
+def test_a_folder_of_folders_stays_one_label_per_folder(tmp_path: Path) -> None:
+    shard(tmp_path / "pos" / "a.jsonl", [("good", "x")])
+
+    assert [label for _, label in read(tmp_path)] == ["pos"]
+
+
+def test_shards_with_their_columns_in_another_order(tmp_path: Path) -> None:
+    shard(tmp_path / "a.parquet", [("one", "x")])
+    shard(tmp_path / "b.parquet", [("y", "two")], ("label", "text"))
+
+    assert read(tmp_path) == [("one", "x"), ("two", "y")]
+
+
+def test_a_shard_with_other_columns_is_named(tmp_path: Path) -> None:
+    shard(tmp_path / "a.parquet", [("one", "x")])
+    shard(tmp_path / "b.parquet", [("two", "y")], ("text", "topic"))
+
+    with pytest.raises(DataError, match=r"b\.parquet: the shard has no column 'label', unlike .*a"):
+        read(tmp_path)
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "jsonl"])
+def test_an_empty_shard_is_skipped_with_a_note(tmp_path: Path, suffix: str) -> None:
+    shard(tmp_path / f"a.{suffix}", [])
+    shard(tmp_path / f"b.{suffix}", [("two", "y")])
+
+    dataset = load_dataset(str(tmp_path))
+
+    assert len(dataset) == 1
+    assert f"a.{suffix}: an empty shard, skipped" in dataset.notes[0]
+
+
+def test_only_empty_shards_are_an_error(tmp_path: Path) -> None:
+    shard(tmp_path / "a.parquet", [])
+
+    with pytest.raises(DataError, match="all 1 shards are empty"):
+        read(tmp_path)
+
+
+def test_a_pattern_without_files_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"\*\.parquet: no file matches this pattern"):
+        read(f"{tmp_path}/*.parquet")
+
+
+def test_bad_rows_are_named_with_their_shard(tmp_path: Path) -> None:
+    shard(tmp_path / "a.jsonl", [(f"text {i}", "x") for i in range(9)])
+    with (tmp_path / "a.jsonl").open("a") as file:
+        file.write("{broken\n")
+
+    dataset = load_dataset(str(tmp_path), ReadOptions(max_bad_rows=0.5))
+
+    assert len(dataset) == 9
+    assert any(
+        "a.jsonl" in note and "line 10" in note.replace("row", "line") for note in dataset.notes
+    )

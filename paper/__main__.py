@@ -25,8 +25,9 @@ class ProtocolName(StrEnum):
 Name = Annotated[
     str,
     typer.Argument(
-        help="datasets, complexity, choices, accuracy, parameters, runtime, params-vs-accuracy, "
-        "word-weights, keywords, heads, ablation, probe, or all."
+        help="datasets, complexity, choices, accuracy, parameters, runtime, hours, "
+        "params-vs-accuracy, word-weights, keywords, heads, ablation, loading, layers, probe, "
+        "or all."
     ),
 ]
 RecordsFolder = Annotated[Path, typer.Option("--records", help="Folder of the records.")]

@@ -27,6 +27,7 @@ from paper.datasets import (
 from paper.figures import FIGURES, draw
 from paper.heads import heads_table
 from paper.linear_baselines import BASELINE_NAMES, measure_baseline
+from paper.loading_cost import loading_table, measure_loading
 from paper.markdown import fill_blocks
 from paper.official_datasets import BERT_BASE, describe_missing, is_available, pretrained_folder
 from paper.parameters import count_all_parameters, parameters_table
@@ -36,12 +37,15 @@ from paper.records import PAPER_RECORDS, Records
 from paper.runtime import (
     LENGTHS,
     TIMED_TEXTS,
+    hours_table,
     measure_scaling,
     runtime_table,
     scaling_table,
     time_epochs,
+    time_hours,
 )
 from paper.training_run import Outcome, TrainingRun, train
+from paper.two_layer_gru import layers_table
 from paper.word_weights import top_words_table, word_weights_table
 
 FINDINGS = Path(__file__).parent / "README.md"
@@ -154,6 +158,15 @@ def _runtime(options: Options) -> None:
         )
 
 
+def _hours(options: Options) -> None:
+    if not options.quick:  # BERT-base needs minutes for the smallest number of texts on a CPU
+        time_hours(options.records, pick_device(options.device))
+
+
+def _loading(options: Options) -> None:
+    measure_loading(options.records, share=0.001 if options.quick else 1.0)
+
+
 def _accuracy(options: Options) -> None:
     datasets = _available(options)
     if options.quick:
@@ -220,7 +233,7 @@ def _shorten(runs: Iterable[TrainingRun]) -> Iterator[TrainingRun]:
     """Keep the probes and one seed and fold of LAMA+ctx, with few epochs."""
     for run in runs:
         first = (run.model, run.seed) == ("lama-ctx", 0) and run.fold in (0, None)
-        if first or run.experiment == "probe":
+        if first or run.experiment in ("probe", "layers"):
             few = ("training.epochs", QUICK_EPOCHS)
             yield replace(run, settings=(*run.settings, few))
 
@@ -258,6 +271,7 @@ EXPERIMENTS: dict[str, Experiment] = {
     "accuracy": Experiment(_accuracy, _ACCURACY_TABLES),
     "parameters": Experiment(_parameters, {"parameters": parameters_table}),
     "runtime": Experiment(_runtime, {"runtime": runtime_table}),
+    "hours": Experiment(_hours, {"hours": hours_table}),
     "params-vs-accuracy": Experiment(_accuracy, {"accuracy": accuracy_table}),
     "word-weights": Experiment(
         _training(protocol.attention_runs), {"word-weights": word_weights_table}
@@ -265,6 +279,8 @@ EXPERIMENTS: dict[str, Experiment] = {
     "keywords": Experiment(_training(protocol.attention_runs), {"keywords": top_words_table}),
     "heads": Experiment(_training(protocol.cross_validation_runs), {"heads": heads_table}),
     "probe": Experiment(_training(protocol.probe_runs), {"probe": probes_table}),
+    "loading": Experiment(_loading, {"loading": loading_table}),
+    "layers": Experiment(_training(protocol.layer_runs), {"layers": layers_table}),
     "ablation": Experiment(_training(protocol.ablation_runs), {"ablation": ablation_table}),
 }
 

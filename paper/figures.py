@@ -56,7 +56,7 @@ def draw(records: Records, name: str, folder: Path) -> list[Path]:
 
 
 def _runtime(records: Records, pyplot: Any) -> Any:
-    timed = records.of("runtime")
+    timed = [record for record in records.of("runtime") if "text.max_words" in record.config]
     panels = list(dict.fromkeys((r.dataset, r.device) for r in timed))
     if not panels:
         return None

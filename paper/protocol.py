@@ -14,6 +14,9 @@ from paper.heads import HEADS, TUNED_DATASETS, TUNED_MODELS
 from paper.published_results import SYSTEMS
 from paper.records import Records
 from paper.training_run import FOLDS, Settings, TrainingRun
+from paper.two_layer_gru import EXPERIMENT as LAYERS
+from paper.two_layer_gru import LAYER_DATASETS, TWO_LAYERS
+from paper.two_layer_gru import SEEDS as LAYER_SEEDS
 from paper.word_weights import WITH_TEMPERATURE
 
 SMALL_DATASETS = ("r8", "mr")
@@ -112,6 +115,13 @@ def probe_runs(dataset: str) -> Iterator[TrainingRun]:
             yield TrainingRun("probe", dataset, model, 0, None, settings)
 
 
+def layer_runs(dataset: str) -> Iterator[TrainingRun]:
+    """Yield the protocol's runs of BiGRU with two layers."""
+    if dataset in LAYER_DATASETS:
+        for seed in LAYER_SEEDS:
+            yield TrainingRun(LAYERS, dataset, TWO_LAYERS, seed, None, recipe_schedule())
+
+
 def attention_runs(dataset: str) -> Iterator[TrainingRun]:
     """Yield the runs whose attention weights are recorded, without and with temperature."""
     if dataset in ("clothing", "r8"):
@@ -125,6 +135,6 @@ def in_order(runs: Sequence[TrainingRun]) -> list[TrainingRun]:
 
 
 def _priority(run: TrainingRun) -> tuple[int, int, int]:
-    order = ("heads", "choices", "accuracy", "keywords", "ablation", "probe", "folds")
+    order = ("heads", "choices", "accuracy", "keywords", "ablation", "probe", LAYERS, "folds")
     system = SYSTEMS_BY_IMPORTANCE.index(run.model) if run.model in SYSTEMS_BY_IMPORTANCE else 99
     return order.index(run.experiment), system, -RELATIVE_COST.get(run.dataset, 1)

@@ -2,7 +2,8 @@
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from math import log
 from statistics import median
@@ -12,19 +13,29 @@ import torch
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
+from lamatext.data.token_ids import TokenIds
 from lamatext.nn.attention import LowRankAttention, StructuredAttention
 from lamatext.nn.network import build_network, count_parameters
+from lamatext.nn.pretrained import rebuild
+from lamatext.recipes import load_recipe
+from lamatext.settings import Recipe
 from lamatext.training.batching import EncodedDataset
+from lamatext.training.cuda_graphs import SWITCH as STEPS_SWITCH
 from lamatext.training.loop import LoopSettings, fit
 from paper.datasets import TokenizedDataset
 from paper.markdown import MISSING, markdown_table, system_title
 from paper.records import Record, Records
-from paper.training_run import TrainingRun, describe_device, encode
+from paper.training_run import TF32_MODELS, TrainingRun, describe_device, encode
 
 LENGTHS = (50, 100, 150, 200, 250)
-PASSES = 3
-TIMED_TEXTS = 3_200  # the seconds of an epoch are extrapolated from these
+PASSES = 5
+TIMED_TEXTS = 1_600  # the seconds of an epoch are extrapolated from these
 TIMED_MODELS = ("lama-encoder", "te")
+ATTENTION_SWITCH = "LAMATEXT_ATTENTION"  # environment variable: "plain" disables the kernels
+HOUR_MODELS = ("lama-ctx", "bert")
+HOUR_TEXTS = 1_600  # the hours of an epoch are extrapolated from these
+YELP_POLARITY = {"texts": 560_000, "words": 137}  # size of the paper's example
+PUBLISHED_HOURS = {"lama-ctx": 1 / 3, "bert": 12.5}  # on a P100; of LAMA for all of its training
 
 
 def time_epochs(
@@ -35,10 +46,14 @@ def time_epochs(
     lengths: Sequence[int] = LENGTHS,
     texts: int = TIMED_TEXTS,
 ) -> None:
-    """Record the seconds per epoch of LE and TE on texts cut to each length."""
-    for model in TIMED_MODELS:
-        for words in lengths:
-            settings: dict[str, object] = {"text.max_words": words}
+    """Record the seconds per epoch of LE and TE on texts cut to each length.
+
+    Both are timed as plain PyTorch modules: without our attention kernel and without CUDA graphs,
+    which LE could use and TE could not.
+    """
+    for words in lengths:
+        for model in TIMED_MODELS:
+            settings: dict[str, object] = {"text.max_words": words, "kernels": "plain"}
             if device.type == "cpu":
                 settings["on"] = "cpu"
             waiting = Record(
@@ -52,7 +67,8 @@ def time_epochs(
             )
             if records.has(waiting.key):
                 continue
-            passes, parameters = _time_passes(data, model, words, device, texts)
+            with _plain_pytorch():
+                passes, parameters = _time_passes(data, model, words, device, texts)
             timed = replace(waiting, value=passes, parameters=parameters)
             records.add([timed.with_provenance()])
 
@@ -60,7 +76,7 @@ def time_epochs(
 def _time_passes(
     data: TokenizedDataset, model: str, words: int, device: torch.device, texts: int
 ) -> tuple[list[float], int]:
-    """Return the seconds of three training epochs after a warm-up, and the parameter count."""
+    """Return the seconds of some training epochs after a warm-up, and the parameter count."""
     settings = (("text.max_words", words), ("training.epochs", PASSES + 1))
     run = TrainingRun("runtime", data.name, model, settings=settings)
     recipe, encoded = run.recipe, encode(run, data)
@@ -93,11 +109,26 @@ def epoch_seconds(records: Records) -> dict[tuple[str, str, str, int], float]:
             np.mean(np.array(r.value, float))
         )
         for r in records.of("runtime")
+        if "text.max_words" in r.config
     }
 
 
+@contextmanager
+def _plain_pytorch() -> Iterator[None]:
+    """Switch off our attention kernel and CUDA graphs while a run time is measured."""
+    before = {name: os.environ.get(name) for name in (ATTENTION_SWITCH, STEPS_SWITCH)}
+    os.environ.update(dict.fromkeys(before, "plain"))
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name)
+            if value is not None:
+                os.environ[name] = value
+
+
 def runtime_table(records: Records) -> str:
-    """Format the seconds per epoch by text length: the mean of three passes."""
+    """Format the seconds per epoch by text length: the mean of all passes."""
     seconds = epoch_seconds(records)
     lengths = sorted({words for *_, words in seconds})
     rows = []
@@ -106,6 +137,68 @@ def runtime_table(records: Records) -> str:
         cells = [MISSING if value is None else f"{value:.2f}" for value in times]
         rows.append([f"{dataset}, {system_title(model)}, {device}", *cells])
     return markdown_table(("seconds per epoch", *(f"{words} words" for words in lengths)), rows)
+
+
+def time_hours(records: Records, device: torch.device, *, texts: int = HOUR_TEXTS) -> None:
+    """Record the hours that an epoch on as many texts as Yelp-P takes for LAMA+ctx and BERT-base.
+
+    The texts are random tokens of the paper's mean length, and BERT-base has random weights, which
+    does not change the time. Real texts have more subwords than words: BERT takes longer on them.
+    """
+    for model in HOUR_MODELS:
+        waiting = Record(
+            "runtime",
+            "yelp-polarity",
+            model,
+            "hours per epoch",
+            0.0,
+            device=describe_device(device, model),
+            config={"texts": texts},
+        )
+        if records.has(waiting.key):
+            continue
+        torch.backends.cuda.matmul.allow_tf32 = model in TF32_MODELS
+        network, recipe = _build_for_hours(model)
+        data = _made_up_texts(texts)
+        settings = LoopSettings(recipe.model, recipe.training, 0, device)
+        state = fit(network, data, data.take(np.arange(1)), settings)
+        hours = state.history[-1].seconds / texts * YELP_POLARITY["texts"] / 3600
+        parameters = sum(parameter.numel() for parameter in network.parameters())
+        timed = replace(waiting, value=round(hours, 4), parameters=parameters)
+        records.add([timed.with_provenance()])
+
+
+def _build_for_hours(model: str) -> tuple[nn.Module, Recipe]:
+    two_epochs = {"training.epochs": 2, "training.patience": 2}  # the first warms up
+    recipe = load_recipe(f"paper/{model}").with_values(two_epochs)
+    if model == "bert":
+        config = {"model_type": "bert"}  # the defaults of transformers are BERT-base
+        return rebuild({"config": config, "pooled": "pooler", "dropout": 0.1}, 2), recipe
+    width = recipe.text.vector_width
+    return build_network(recipe.model, vocabulary=30_000, width=width, classes=2), recipe
+
+
+def _made_up_texts(texts: int) -> EncodedDataset:
+    """Return random token ids with the mean length of Yelp-P's reviews."""
+    generator, words = np.random.default_rng(0), YELP_POLARITY["words"]
+    lengths = np.minimum(generator.geometric(1 / words, texts) + 10, 500)
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    ids = generator.integers(2, 30_000, offsets[-1]).astype(np.int32)
+    return EncodedDataset(TokenIds(ids, offsets), generator.integers(0, 2, texts))
+
+
+def hours_table(records: Records) -> str:
+    """Format the hours of an epoch of LAMA+ctx and BERT-base next to the published ones."""
+    rows = []
+    for model in HOUR_MODELS:
+        found = [
+            r for r in records.of("runtime") if (r.model, r.metric) == (model, "hours per epoch")
+        ]
+        ours = f"{found[-1].number:.2f}" if found else MISSING
+        device = found[-1].device if found else MISSING
+        rows.append([system_title(model), ours, f"{PUBLISHED_HOURS[model]:.2f}", device])
+    header = ("560,000 texts of 137 words", "hours per epoch", "paper, on a P100", "our device")
+    return markdown_table(header, rows)
 
 
 LayerFactory = Callable[[int, int], nn.Module]  # of width and heads
@@ -130,7 +223,6 @@ SWEEPS = {
     "m": (1, 2, 4, 8, 16, 32, 64),
     "d": (64, 128, 256, 512, 1024),
 }
-ATTENTION_SWITCH = "LAMATEXT_ATTENTION"  # environment variable: "plain" disables the kernels
 
 
 class _SelfAttention(nn.Module):
@@ -189,15 +281,8 @@ def _layer_and_pass(
 
 def _count_operations(run_once: Callable[[], None]) -> float:
     """Count the operations of the layer without our kernels, which the counter cannot see."""
-    before = os.environ.get(ATTENTION_SWITCH)
-    os.environ[ATTENTION_SWITCH] = "plain"
-    try:
-        with FlopCounterMode(display=False) as counter:
-            run_once()
-    finally:
-        os.environ.pop(ATTENTION_SWITCH)
-        if before is not None:
-            os.environ[ATTENTION_SWITCH] = before
+    with _plain_pytorch(), FlopCounterMode(display=False) as counter:
+        run_once()
     return float(counter.get_total_flops())
 
 

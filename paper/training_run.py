@@ -24,12 +24,13 @@ from lamatext.settings import Recipe
 from lamatext.training.batching import EncodedDataset
 from lamatext.training.loop import predict_logits
 from lamatext.training.preparation import encode_tokens
-from lamatext.training.trainer import train_tokens
+from lamatext.training.trainer import TrainedModel, train_tokens
 from paper.confidence_intervals import pack_bits
 from paper.datasets import TokenizedDataset
 from paper.official_datasets import pretrained_folder
 from paper.published_results import published_accuracy
 from paper.records import Key, Record, Value
+from paper.two_layer_gru import TWO_LAYERS, TrainedNetwork, train_two_layers
 from paper.word_weights import attention_records
 
 FOLDS = 3
@@ -98,7 +99,8 @@ class TrainingRun:
 
 @cache
 def _load_recipe(model: str, seed: int, settings: Settings) -> Recipe:
-    return load_recipe(f"paper/{model}").with_values({**dict(settings), "seed": seed})
+    name = "bigru" if model == TWO_LAYERS else model
+    return load_recipe(f"paper/{name}").with_values({**dict(settings), "seed": seed})
 
 
 class Outcome(NamedTuple):
@@ -156,21 +158,30 @@ def _with_local_weights(recipe: Recipe) -> Recipe:
     return recipe if folder is None else recipe.with_values({"model.pretrained": str(folder)})
 
 
-def train(run: TrainingRun, data: TokenizedDataset, device: torch.device) -> Outcome:
-    """Train one system; unless the run only chooses settings, score it once on the test part."""
-    started = time.perf_counter()
-    torch.backends.cuda.matmul.allow_tf32 = run.model in TF32_MODELS
-    texts = encode(run, data)
-    trained = train_tokens(
+def _train_network(
+    run: TrainingRun, data: TokenizedDataset, texts: EncodedTexts, device: torch.device
+) -> TrainedModel | TrainedNetwork:
+    vectors = _word2vec_vectors(run, texts)
+    if run.model == TWO_LAYERS:
+        return train_two_layers(data, texts.split, run.recipe, vectors, device)
+    return train_tokens(
         data.tokens,
         data.labels,
         texts.split,
         _with_local_weights(run.recipe),
         classes=data.classes,
-        word_vectors=_word2vec_vectors(run, texts),
+        word_vectors=vectors,
         tokenizer=WordTokenizer(),  # never used: the texts are tokenized, spaCy may be missing
         device=str(device),
     )
+
+
+def train(run: TrainingRun, data: TokenizedDataset, device: torch.device) -> Outcome:
+    """Train one system; unless the run only chooses settings, score it once on the test part."""
+    started = time.perf_counter()
+    torch.backends.cuda.matmul.allow_tf32 = run.model in TF32_MODELS
+    texts = encode(run, data)
+    trained = _train_network(run, data, texts, device)
     curve: Value = [round(epoch.accuracy, 5) for epoch in trained.history]
     metrics: dict[str, Value] = {
         "validation_accuracy": trained.validation_accuracy,

@@ -12,7 +12,13 @@ from lamatext.data import named_datasets
 from lamatext.data.dataset import Dataset
 from lamatext.errors import DataError
 from paper import official_datasets
-from paper.official_datasets import load_paper_dataset
+from paper.official_datasets import (
+    BERT_BASE,
+    describe_missing,
+    is_available,
+    load_paper_dataset,
+    pretrained_folder,
+)
 
 
 def rows(corpus: Dataset) -> list[tuple[str, str]]:
@@ -235,6 +241,51 @@ def test_official_files_are_found_in_the_folder_or_one_below(root: Path) -> None
     assert loaded("imdb") == [("good", "pos")]
     assert len(loaded("news")) == 1
     assert loaded("r8") == [("profit", "earn")]
+
+
+OFFICIAL = {
+    "yelp": ("yelp/yelp_academic_dataset_review.json",),
+    "yelp-long": ("yelp/review.json",),
+    "yelp-polarity": ("yelp-polarity/train.csv", "yelp-polarity/test.csv"),
+    "imdb": ("imdb/aclImdb/train/pos/0_9.txt", "imdb/aclImdb/test/neg/0_1.txt"),
+    "r8": ("r8/r8-train-all-terms.txt", "r8/r8-test-all-terms.txt"),
+    "news": ("news/newsCorpora.csv",),
+}
+
+
+@pytest.mark.parametrize("name", OFFICIAL)
+def test_each_of_the_papers_data_sets_is_available_once_its_official_files_are_there(
+    root: Path, name: str
+) -> None:
+    assert not is_available(name)
+    assert Path(OFFICIAL[name][0]).parts[0] in describe_missing(name)
+    assert str(root) in describe_missing(name)
+
+    put(root, dict.fromkeys(OFFICIAL[name], "x"))
+
+    assert is_available(name)
+
+
+def test_a_data_set_with_a_training_part_alone_is_not_available(root: Path) -> None:
+    put(root, {"r8/r8-train-all-terms.txt": "x"})
+
+    assert not is_available("r8")
+
+
+def test_yelp_polarity_is_available_from_the_reviews_of_yelp_too(root: Path) -> None:
+    put(root, {"yelp/review.json": "x"})
+
+    assert is_available("yelp-polarity")
+
+
+def test_bert_is_found_once_its_weights_are_there(root: Path) -> None:
+    put(root, {f"{BERT_BASE}/config.json": "{}"})
+    assert pretrained_folder(BERT_BASE) is None
+    assert f"{root}/{BERT_BASE}/" in describe_missing(BERT_BASE)
+
+    put(root, {f"{BERT_BASE}/model.safetensors": "x"})
+
+    assert pretrained_folder(BERT_BASE) == root / BERT_BASE
 
 
 @pytest.mark.usefixtures("root")

@@ -3,12 +3,15 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 import torch
 
+from paper import protocol
 from paper.confidence_intervals import unpack_bits
-from paper.datasets import load_tokenized
+from paper.datasets import load_tokenized, remove_line_break_tags
 from paper.experiments import Options, train_all
+from paper.official_datasets import BERT_BASE
 from paper.records import Records
 from paper.training_run import TEST_SCORES, TrainingRun, encode, train
 from tests.paper.tiny_datasets import write_datasets
@@ -60,6 +63,63 @@ def test_a_fold_is_not_scored_on_the_test_part(folder: Path) -> None:
         "validation_accuracy",
         "validation_curve",
     }
+
+
+@pytest.mark.filterwarnings("ignore:.*texts in its.*")
+def test_a_fold_of_the_papers_own_protocol_is_scored_on_the_test_part(folder: Path) -> None:
+    data = load_tokenized("r8", folder)
+
+    outcome = train(TrainingRun("folds", "r8", "avg", 0, 1, FEW_EPOCHS), data, torch.device("cpu"))
+
+    assert outcome.correct is not None
+    assert {record.fold for record in outcome.records} == {1}
+
+
+def test_line_break_tags_become_one_blank() -> None:
+    texts = pa.chunked_array([["Bad.<br /><br />Really <br/> bad", "a < b"]], pa.large_string())
+
+    assert remove_line_break_tags(texts).to_pylist() == ["Bad. Really bad", "a < b"]
+
+
+@pytest.mark.filterwarnings("ignore:.*texts in its.*")
+def test_a_bigru_with_two_layers_has_the_parameters_of_both(folder: Path) -> None:
+    data, device = load_tokenized("r8", folder), torch.device("cpu")
+
+    one, two = (
+        train(TrainingRun("layers", "r8", model, settings=FEW_EPOCHS), data, device).records[0]
+        for model in ("bigru", "bigru-2")
+    )
+
+    hidden = 50
+    second_layer = 2 * (3 * hidden * 2 * hidden + 3 * hidden * hidden + 6 * hidden)
+    assert one.parameters is not None
+    assert two.parameters == one.parameters + second_layer
+
+
+@pytest.mark.filterwarnings("ignore:.*texts in its.*")
+def test_bert_base_is_fine_tuned_from_the_weights_in_the_data_folder(folder: Path) -> None:
+    transformers = pytest.importorskip("transformers")
+    weights = folder / "data" / BERT_BASE
+    config = transformers.BertConfig(
+        vocab_size=40,
+        hidden_size=8,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        intermediate_size=8,
+        max_position_embeddings=32,
+    )
+    transformers.BertModel(config).save_pretrained(weights)
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "tanker", "cargo", "dollar", "rate"]
+    (weights / "vocab.txt").write_text("\n".join(words))
+    transformers.BertTokenizerFast(str(weights / "vocab.txt")).save_pretrained(weights)
+    run = TrainingRun("accuracy", "r8", "bert", settings=(*protocol.BERT_BASE, *FEW_EPOCHS))
+
+    data = load_tokenized(f"r8@{BERT_BASE}", folder)
+    outcome = train(run, data, torch.device("cpu"))
+
+    assert outcome.records[0].config["model.pretrained"] == BERT_BASE
+    assert outcome.records[0].parameters is not None
+    assert outcome.records[0].parameters < 5_000
 
 
 @pytest.mark.filterwarnings("ignore:.*texts in its.*")

@@ -34,7 +34,7 @@ def test_the_operations_of_lama_grow_linearly_with_the_words(tmp_path: Path) -> 
 def test_both_encoders_are_timed_without_our_kernels(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    switches: list[tuple[str, str | None, str | None]] = []
+    switches: list[tuple[str | None, ...]] = []
 
     def time_passes(_: object, model: str, *__: object) -> tuple[list[float], int]:
         values = (os.environ.get(name) for name in ("LAMATEXT_ATTENTION", "LAMATEXT_STEPS"))

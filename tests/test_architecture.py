@@ -29,7 +29,7 @@ LAYERS = (
     {"nn", "explain"},
     {"saved"},
     {"training", "runtime"},
-    {"classifier", "baselines", "comparison", "drift", "suspect_labels", "views"},
+    {"classifier", "baselines", "comparison", "continuation", "drift", "suspect_labels", "views"},
     {"pipeline", "evaluation", "contestants"},
     {"serve"},
     {"cli", "__main__"},

@@ -3,6 +3,7 @@
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
@@ -30,8 +31,10 @@ from lamatext.label_thresholds import LabelThresholds
 from lamatext.ngrams.model import NgramModel
 from lamatext.progress import Progress
 from lamatext.provenance import versions
-from lamatext.recipes import resolve_recipe
+from lamatext.recipes import continue_recipe, resolve_recipe
 from lamatext.runtime.predictor import Predictor
+from lamatext.saved.ancestors import describe_ancestors
+from lamatext.saved.format import load_config, model_hash
 from lamatext.saved.model_hub import local_folder, push_to_hub
 from lamatext.saved.model_io import (
     SavedModel,
@@ -97,6 +100,9 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
             Hugging Face encoder, the folder of a saved model, or any fitted classifier that has
             ``predict_proba`` and ``classes_``. An encoder also provides words and word vectors
             unless ``recipe`` is given.
+        warm_start: whether ``fit`` continues from the fitted or loaded model instead of starting
+            anew. It keeps the model's words and classes and adds those of the new texts, with the
+            model's settings at a fraction of its learning rate and for few epochs.
         device: ``auto`` uses a GPU if there is one; or ``cpu``, ``cuda``.
         verbose: whether ``fit`` shows a progress bar; None shows it in notebooks alone.
         settings: further settings by dotted name, such as ``{"training.gradient_clip": 1.0}``.
@@ -120,6 +126,7 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
         class_weight: str | Mapping[Any, float] | None = None,
         random_state: int | np.random.RandomState | None = None,
         teacher: object = None,
+        warm_start: bool = False,
         device: str = "auto",
         verbose: bool | None = None,
         settings: Mapping[str, object] | None = None,
@@ -138,6 +145,7 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
         self.class_weight = class_weight
         self.random_state = random_state
         self.teacher = teacher
+        self.warm_start = warm_start
         self.device = device
         self.verbose = verbose
         self.settings = settings
@@ -194,16 +202,11 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
             checkpoint: a file for the state of the run; if it exists, training resumes from it.
             progress: receives progress reports instead of the progress bar of ``verbose``.
         """
-        recipe = self.resolve()
+        start = self._saved_model() if self.warm_start and self.__sklearn_is_fitted__() else None
+        recipe = self.resolve() if start is None else self._resolve_continued(start)
         texts = text_column(X)
         labels = _parse_labels(y, len(texts))
-        classes = labels.classes if isinstance(labels, LabelLists) else np.unique(labels).tolist()
-        if len(classes) < 2:
-            raise DataError(
-                f"all {len(texts)} texts have the label {classes[0]!r}"
-                f"{' or none' if isinstance(labels, LabelLists) else ''}. "
-                "A classifier needs at least two classes."
-            )
+        classes = _classes_of(labels, start)
         data = _FitData(
             _dataset(texts, labels, "training data"),
             None if validation_data is None else _validation_dataset(*validation_data, labels),
@@ -216,6 +219,7 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
                 "device": self.device,
                 "checkpoint": None if checkpoint is None else Path(checkpoint),
                 "progress": shown,
+                "start": start,
             }
             trained, teacher_facts = self._train(data, recipe, run)
         self.classes_: NDArray[Any] = np.array(classes)
@@ -237,9 +241,12 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
             },
             "versions": versions(),
         }
+        if start is not None:
+            self.facts_["ancestors"] = describe_ancestors(start, self.hash_)
         if trained.validation is not None:
             self.facts_["validation"] = trained.validation.as_dict()
         self.metrics_: dict[str, Any] = {}
+        self.hash_: str | None = None  # of the saved model that was loaded
         if trained.architecture is not None:
             self.facts_["architecture"] = trained.architecture
         if teacher_facts is not None:
@@ -268,6 +275,8 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
                 **run,
             )
             return trained, None
+        if run.pop("start") is not None:
+            raise ConfigError("a model that continues another one cannot have a teacher, too.")
         from lamatext.training.teachers import FittedTeacher, is_encoder_name, teach, teacher_data
 
         unlabelled = [] if data.unlabelled is None else text_list(data.unlabelled)
@@ -360,19 +369,23 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
             | ({} if self.ngrams_ is None else {"n-grams": self.ngrams_.size}),
         }
         history = [record.as_dict() for record in self.history_]
-        return save_model(
-            folder,
-            SavedModel(
-                recipe=self.recipe_,
-                labels=self.classes_.tolist(),
-                tensors={k: v.numpy() for k, v in self.network_.state_dict().items()},
-                encoder=self.encoder_,
-                ngrams=self.ngrams_,
-                thresholds=self.thresholds_,
-                facts=facts,
-                metrics={**self.metrics_, "history": history, **(metrics or {})},
-            ),
-            storage=storage or self.recipe_.storage,
+        saved = replace(
+            self._saved_model(),
+            facts=facts,
+            metrics={**self.metrics_, "history": history, **(metrics or {})},
+        )
+        return save_model(folder, saved, storage=storage or self.recipe_.storage)
+
+    def _saved_model(self) -> SavedModel:
+        """Return the fitted classifier as plain data, with its facts but without metrics."""
+        return SavedModel(
+            recipe=self.recipe_,
+            labels=self.classes_.tolist(),
+            tensors={k: v.numpy() for k, v in self.network_.state_dict().items()},
+            encoder=self.encoder_,
+            ngrams=self.ngrams_,
+            thresholds=self.thresholds_,
+            facts=self.facts_,
         )
 
     def push_to_hub(self, name: str, *, private: bool = False, token: str | None = None) -> str:
@@ -391,8 +404,10 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
         """Load a saved model, from a folder or ``hf:OWNER/NAME``, as a fitted classifier."""
         from lamatext.training.checkpoint import EpochRecord
 
-        saved = load_model(local_folder(folder))
+        folder = local_folder(folder)
+        saved = load_model(folder)
         classifier = cls.of_recipe(saved.recipe)
+        classifier.hash_ = model_hash(folder, load_config(folder))
         classifier.recipe_ = saved.recipe
         classifier.classes_ = np.array(saved.labels)
         classifier.network_ = load_network(saved)
@@ -415,6 +430,21 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
 
     def resolve(self) -> Recipe:
         """Return the recipe that results from the classifier's parameters and settings."""
+        return resolve_recipe(
+            model=self.model,
+            recipe=self.recipe or self._default_recipe(),
+            values=self._given_settings(),
+            where="TextClassifier",
+        )
+
+    def _resolve_continued(self, start: SavedModel) -> Recipe:
+        """Return the recipe with which the classifier continues a trained model."""
+        again = "ancestors" in start.facts
+        values = self._given_settings()
+        return continue_recipe(start.recipe, values, again=again, where="TextClassifier")
+
+    def _given_settings(self) -> dict[str, object]:
+        """Return the settings given as parameters or in ``settings``, by dotted name."""
         values = {
             setting: getattr(self, parameter)
             for parameter, setting in SETTING_OF_PARAMETER.items()
@@ -424,12 +454,7 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
             values["training.class_weight"] = {str(k): v for k, v in self.class_weight.items()}
         if self.random_state is not None:
             values["seed"] = _seed(self.random_state)
-        return resolve_recipe(
-            model=self.model,
-            recipe=self.recipe or self._default_recipe(),
-            values={**(self.settings or {}), **values},
-            where="TextClassifier",
-        )
+        return {**(self.settings or {}), **values}
 
     def _default_recipe(self) -> str:
         """Return the recipe of a classifier for which none is given, ``student`` or ``default``."""
@@ -513,6 +538,42 @@ class _FitData(NamedTuple):
     classes: Sequence[Any]
     sample_weight: ArrayLike | None
     unlabelled: "Texts | None"
+
+
+def _classes_of(labels: NDArray[Any] | LabelLists, start: SavedModel | None) -> list[Any]:
+    """Return the classes of a classifier to fit, at least two.
+
+    If it continues a model, they are the model's classes, followed by new ones.
+    """
+    if isinstance(labels, LabelLists):
+        classes, texts, or_none = list(labels.classes), len(labels.rows), " or none"
+    else:
+        classes, texts, or_none = np.unique(labels).tolist(), len(labels), ""
+    if start is not None:
+        return _extended_classes(start, classes, is_multi_label=bool(or_none))
+    if len(classes) < 2:
+        raise DataError(
+            f"all {texts} texts have the label {classes[0]!r}{or_none}. "
+            "A classifier needs at least two classes."
+        )
+    return classes
+
+
+def _extended_classes(start: SavedModel, new: Sequence[Any], *, is_multi_label: bool) -> list[Any]:
+    """Return the classes of the model to continue, followed by those that only new texts have."""
+    if is_multi_label != (start.thresholds is not None):
+        raise DataError(
+            f"the model to continue gives {'one label' if is_multi_label else 'several labels'} "
+            f"per text, the new texts have {'several' if is_multi_label else 'one'}. Write the "
+            "labels in the same way, or train a new model."
+        )
+    added, kind = LabelEncoder(tuple(start.labels)).unknown(new), type(start.labels[0])
+    if any(type(label) is not kind for label in added):
+        raise DataError(
+            f"the labels of the model to continue are of the type {kind.__name__}, the new label "
+            f"{added[0]!r} is not. Use labels of one type."
+        )
+    return [*start.labels, *added]
 
 
 def _parse_labels(labels: Labels, texts: int) -> NDArray[Any] | LabelLists:

@@ -22,6 +22,7 @@ import pyarrow.compute as pc
 
 from lamatext.atomic_write import delete_stale_files
 from lamatext.baselines import BASELINES, LeaderboardRow, check_baselines, train_baseline
+from lamatext.continuation import ScoreChange, measure_changes
 from lamatext.data.cache import fingerprint
 from lamatext.data.dataset import Dataset, dataset_fingerprint, text_batches
 from lamatext.data.duplicates import group_rows
@@ -41,14 +42,18 @@ from lamatext.label_thresholds import ThresholdGoal
 from lamatext.metrics import Floats, Scores, score
 from lamatext.multi_label_metrics import AnyScores
 from lamatext.progress import SILENT, NamedProgress, Progress, track_progress
+from lamatext.recipes import changeable_values
 from lamatext.runtime.predictor import Predictor
 from lamatext.runtime.scoring import encode_test_labels, score_predictions
 from lamatext.saved.format import (
     CHECKPOINT,
     CONFIG,
     TEACHER_CHECKPOINT,
+    Config,
     folder_size,
     load_config,
+    model_hash,
+    remembered_layout,
     saved_recipe,
 )
 from lamatext.saved.model_io import add_metrics
@@ -81,6 +86,9 @@ class Splits:
     folds: tuple[tuple[Rows, Rows], ...] = ()  # of a cross-validation: training and test rows
     teacher: object = None  # from which the model learns; see ``TextClassifier``
     unlabelled: tuple[str, ...] = ()  # texts that the teacher labels
+    start: Path | None = None  # the folder of the model that is continued
+    old_tests: tuple[Dataset, ...] = ()  # test sets of the data it was trained on
+    test_source: str | None = None  # of a test set that was given
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +100,12 @@ class TrainingResult:
     leaderboard: list[LeaderboardRow]  # our model first
     examples: list[dict[str, str]]  # test texts with their labels
     folds: int = 0  # of the cross-validation; 0 with a test set
+    changes: tuple[ScoreChange, ...] = ()  # if a model was continued
+
+    def as_dict(self) -> dict[str, object]:
+        """Return the scores and, if a model was continued, their changes as a JSON object."""
+        changes = [change.as_dict() for change in self.changes]
+        return {**self.scores.as_dict(), **({"continuation": changes} if changes else {})}
 
 
 # 1 · The output folder
@@ -180,12 +194,21 @@ def is_finished(folder: Path, recipe: Recipe, splits: Splits) -> bool:
         for name, value in _held_out_fingerprints(splits).items()
     )
     same_data &= saved_data.get("lesson", "") == _lesson_fingerprint(splits)
+    same_data &= _is_child(config, splits.start)
     if same_data and _settings_agree(recipe.model_dump(), saved.model_dump()):
         return True
     raise ConfigError(
         f"{folder}: nothing to resume, it holds the finished model of another run. "
         "Replace it with --force instead of --resume, or give another folder."
     )
+
+
+def _is_child(config: Config, start: Path | None) -> bool:
+    """Return whether a saved model of the pipeline continues the model in the folder ``start``."""
+    ancestors = config.get("ancestors", [])
+    if start is None:
+        return not ancestors
+    return bool(ancestors) and ancestors[-1]["hash"] == model_hash(start, load_config(start))
 
 
 def _settings_agree(requested: object, saved: object) -> bool:
@@ -210,6 +233,7 @@ def read_splits(  # noqa: PLR0913 - the sources and how to read them
     without: Path | None = None,
     options: ReadOptions = DEFAULTS,
     teacher: "TeacherOptions | None" = None,
+    start: Path | None = None,
     progress: Progress = SILENT,
 ) -> Splits:
     """Read the data of a pipeline run and split it into training, validation and test sets.
@@ -222,17 +246,21 @@ def read_splits(  # noqa: PLR0913 - the sources and how to read them
         without: a file of suspects, whose rows are left out of the training data.
         options: columns, encoding and format; the other files are read like the first one.
         teacher: the teacher to learn from and further texts that it labels.
+        start: the folder of a model to continue; the data is read like its training data.
         progress: receives the stages of the work.
     """
     if teacher is not None:
         teacher.check_file()
+    labels: list[str] = []
+    if start is not None:
+        options, labels = _read_like_start(options, start)
     has_teacher, has_suspects = teacher is not None, without is not None
     options = replace(options, keep_unlabelled=has_teacher, keep_lines=has_suspects)
     train = load_dataset(source, options)
     if without is not None:
         train = leave_out_suspects(train, without)
     if options.merge_labels:
-        train = merge_label_variants(train)
+        train = merge_label_variants(train, labels)
     others = replace(options, format=None, remembered=train.layout, keep_unlabelled=False)
 
     def read(path: str, split: str = "train") -> Dataset:
@@ -247,12 +275,22 @@ def read_splits(  # noqa: PLR0913 - the sources and how to read them
     validation_set = read(validation) if validation else None
     progress.stage("looking for duplicates", len(train))
     splits = split_dataset(train, validation_set, test_set, recipe, progress)
+    splits = replace(splits, test_source=test, start=start)
     if teacher is None:
         return splits
     unlabelled = [*train.unlabelled, *teacher.read_unlabelled(others)]
     return replace(
         splits, teacher=teacher.open(source, others, train), unlabelled=tuple(unlabelled)
     )
+
+
+def _read_like_start(options: ReadOptions, start: Path) -> tuple[ReadOptions, list[str]]:
+    """Return the options to read data like that of the model to continue, and its labels."""
+    config = load_config(start)
+    layout = remembered_layout(config)
+    merge = options.merge_labels or (layout is not None and layout.merge_labels)
+    labels = [str(label) for label in config["labels"]]
+    return replace(options, remembered=layout, merge_labels=merge), labels
 
 
 @dataclass(frozen=True, slots=True)
@@ -376,8 +414,7 @@ def train_and_score(  # noqa: PLR0913 - data, recipe, and where and how to run
 ) -> TrainingResult:
     """Run the training pipeline: train, save and score a model, then train the baselines."""
     check_baselines(baselines)
-    labels = LabelEncoder.fit(splits.train.require_labels())
-    splits = replace(splits, test=labels.drop_unknown(splits.test))
+    splits = replace(splits, test=_known_classes(splits).drop_unknown(splits.test))
     checkpoint = folder / CHECKPOINT
     if not resume:
         (folder / TEACHER_CHECKPOINT).unlink(missing_ok=True)
@@ -402,11 +439,25 @@ def train_and_score(  # noqa: PLR0913 - data, recipe, and where and how to run
         "leaderboard": [row.as_dict() for row in leaderboard],
         "examples": examples,
     }
+    changes: list[ScoreChange] = []
+    if splits.start is not None:
+        new = splits.test, scores
+        changes = measure_changes(splits.start, folder, splits.old_tests, new, progress)
+        metrics["continuation"] = [change.as_dict() for change in changes]
     add_metrics(folder, metrics)
     delete_stale_files(folder)
     (folder / TEACHER_CHECKPOINT).unlink(missing_ok=True)
     checkpoint.unlink(missing_ok=True)  # last: without a checkpoint the run counts as finished
-    return TrainingResult(folder, scores, leaderboard, examples, len(splits.folds))
+    return TrainingResult(folder, scores, leaderboard, examples, len(splits.folds), tuple(changes))
+
+
+def _known_classes(splits: Splits) -> LabelEncoder:
+    """Return the classes that the pipeline's model will have, to drop test texts of others."""
+    labels = LabelEncoder.fit(splits.train.require_labels())
+    if splits.start is None:
+        return labels
+    old = LabelEncoder(tuple(map(str, load_config(splits.start)["labels"])))
+    return LabelEncoder((*old.classes, *old.unknown(labels.classes)))
 
 
 def fit_recipe(
@@ -421,7 +472,12 @@ def fit_recipe(
     from lamatext.classifier import TextClassifier  # needs scikit-learn, which evaluating does not
 
     validation = splits.validation
-    classifier = TextClassifier.of_recipe(recipe, device=device, teacher=splits.teacher)
+    if splits.start is None:
+        classifier = TextClassifier.of_recipe(recipe, device=device, teacher=splits.teacher)
+    else:
+        classifier = TextClassifier.load(splits.start)
+        settings = changeable_values(recipe)
+        classifier.set_params(warm_start=True, device=device, settings=settings)
     with warnings.catch_warnings():  # the split has already warned
         warnings.filterwarnings("ignore", message=".* seen once", category=UserWarning)
         return classifier.fit(
@@ -463,7 +519,7 @@ def cross_validate(splits: Splits, fit_fold: FoldModel, progress: Progress) -> S
         fit_fold: trains a model on a training set and predicts a test set.
         progress: receives a stage per fold.
     """
-    encoder = LabelEncoder.fit(splits.test.require_labels())
+    encoder = _known_classes(splits)
     rows, probabilities = cross_validated_probabilities(splits, fit_fold, progress)
     truth = encoder.encode(splits.test.require_labels())[rows]
     return score(encoder.classes, truth, probabilities, folds=len(splits.folds))
@@ -478,7 +534,7 @@ def cross_validated_probabilities(
         The rows that are in a test fold, and their class probabilities, (rows, C).
     """
     data = splits.test
-    encoder = LabelEncoder.fit(data.require_labels())
+    encoder = _known_classes(splits)
     probabilities = np.zeros((len(data), len(encoder.classes)))
     for number, (train, test) in enumerate(splits.folds, start=1):
         progress.stage(f"cross-validation, fold {number} of {len(splits.folds)}")
@@ -550,6 +606,8 @@ def describe_splits(splits: Splits) -> dict[str, Any]:
         "folds": len(splits.folds),
         "layout": splits.train.layout.as_json(),
     }
+    if splits.test_source is not None:
+        facts["test_source"] = splits.test_source
     if splits.validation is not None:
         facts["validation_texts"] = len(splits.validation)
     if splits.teacher is not None:
@@ -601,15 +659,15 @@ def _average_embedding_row(splits: Splits, recipe: Recipe, progress: Progress) -
     """
     started = time.perf_counter()
     average = recipe.with_values(AVERAGE_SETTINGS)
-    without_teacher = replace(splits, teacher=None, unlabelled=())
-    classifier = fit_recipe(average, without_teacher, progress)
+    anew = replace(splits, teacher=None, unlabelled=(), start=None)
+    classifier = fit_recipe(average, anew, progress)
     seconds = time.perf_counter() - started
     with tempfile.TemporaryDirectory() as folder:
         classifier.save(folder)
         scores, speed = score_saved_model(Path(folder), splits.test)
         size = folder_size(Path(folder))
     if splits.folds:
-        scores = cross_validate(splits, partial(fit_recipe_fold, average, splits, "auto"), progress)
+        scores = cross_validate(splits, partial(fit_recipe_fold, average, anew, "auto"), progress)
     return LeaderboardRow.from_scores(
         AVERAGE_EMBEDDING, scores, size=size, speed=speed, seconds=seconds
     )

@@ -169,3 +169,52 @@ def test_features_are_the_tfidf_values_that_a_prediction_computes() -> None:
     for row, (start, end) in enumerate(pairwise(features.starts)):
         dense[row, features.columns[start:end]] = features.values[start:end]
     np.testing.assert_allclose(dense @ weights.T + model.bias, model.logits(texts), atol=1e-5)
+
+
+def test_a_fit_that_starts_from_a_model_keeps_its_n_grams_and_adds_those_of_the_new_texts() -> None:
+    texts, labels = corpus(3)
+    start = fit_ngrams(texts, labels, WORDS, classes=3)
+    new = [[*words, "later"] for words in texts[:30]]
+
+    model = fit_ngrams(new, labels[:30], WORDS, classes=3, start=start)
+
+    old, table = start.tables[0], model.tables[0]
+    at = np.searchsorted(table.keys, old.keys)
+    np.testing.assert_array_equal(table.keys[at], old.keys)
+    np.testing.assert_allclose(table.idf[at] * table.idf_step, old.idf * old.idf_step, rtol=0.02)
+    assert len(table.keys) > len(old.keys)
+    assert (model.logits(texts).argmax(axis=1) == labels).mean() > 0.95
+
+
+def test_texts_that_a_model_already_separates_hardly_change_it() -> None:
+    texts, labels = corpus(2)
+    start = fit_ngrams(texts, labels, WORDS, classes=2)
+
+    model = fit_ngrams(texts[:40], labels[:40], WORDS, classes=2, start=start)
+    anew = fit_ngrams(texts[:40], labels[:40], WORDS, classes=2)
+
+    change, other = (np.abs(m.logits(texts) - start.logits(texts)).mean() for m in (model, anew))
+    assert change < 0.3 * other
+
+
+def test_merged_tables_stay_within_their_size_limit_and_keep_the_frequent_n_grams() -> None:
+    texts, labels = corpus(2)
+    small = WORDS.model_copy(update={"max_megabytes": 0.0006})  # 100 n-grams of 6 bytes
+    start = fit_ngrams(texts, labels, small, classes=2)
+    new = [[f"new{number}", "sign0", "sign1"] for number in range(60)]
+
+    model = fit_ngrams(new, labels[:60], small, classes=2, start=start)
+
+    assert 0 < len(model.tables[0].keys) <= 100
+    assert np.isin(start.tables[0].keys, model.tables[0].keys).mean() > 0.5
+
+
+def test_a_label_that_none_of_the_new_texts_has_keeps_its_weights() -> None:
+    texts, classes = corpus(3)
+    targets = np.eye(3, dtype=np.float32)[classes]
+    start = fit_ngrams(texts, targets, WORDS, classes=3)
+    rows = np.flatnonzero(classes != 2)[:40]
+
+    model = fit_ngrams([texts[i] for i in rows], targets[rows], WORDS, classes=3, start=start)
+
+    np.testing.assert_allclose(model.logits(texts)[:, 2], start.logits(texts)[:, 2], atol=0.02)

@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from scipy.optimize import minimize
 from sklearn.svm import LinearSVC
 
 from lamatext.kernels.kernel_threads import kernel_threads
-from lamatext.ngrams.svm import BinaryTask, SparseRows, fit_svms
+from lamatext.ngrams.svm import BinaryTask, SparseRows, StartWeights, fit_svms
 
 TEXTS, NGRAMS = 400, 60
 
@@ -60,3 +61,23 @@ def test_the_number_of_threads_changes_no_bit() -> None:
         results.append((weights.tobytes(), bias.tobytes()))
 
     assert results[0] == results[1] == results[2]
+
+
+def test_a_fit_with_start_weights_minimizes_the_loss_plus_the_distance_from_them() -> None:
+    dense, rows, task = problem(1)
+    random = np.random.default_rng(2)
+    start = StartWeights(random.normal(size=(1, NGRAMS)).astype("f4"), np.ones(1, "f4"))
+    first = np.append(start.weights[0] / task.scale, start.biases)
+    features = np.column_stack([dense * task.scale, np.ones(TEXTS)]).astype(np.float64)
+    sign = np.where(task.positive, 1.0, -1.0)
+
+    def objective(values: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+        slack = np.maximum(0, 1 - sign * (features @ values))
+        loss = ((values - first) ** 2).sum() / 2 + (task.cost * slack**2).sum()
+        return loss, values - first - 2 * features.T @ (task.cost * slack * sign)
+
+    reference = minimize(objective, first, jac=True, method="L-BFGS-B", tol=1e-12).x
+    weights, bias = fit_svms(rows, lambda _: task, 1, start=start, tolerance=1e-5)
+
+    np.testing.assert_allclose(weights[0], reference[:-1] * task.scale, atol=5e-4)
+    np.testing.assert_allclose(bias[0], reference[-1], atol=5e-4)

@@ -15,14 +15,18 @@ from lamatext.cli import options, output
 from lamatext.progress import Progress
 
 if TYPE_CHECKING:
+    from lamatext.data.read_options import ReadOptions
     from lamatext.pipeline import Splits, TeacherOptions, TrainingResult
+    from lamatext.settings import Recipe
 
 NAME = "train"
 SHOWN_EXAMPLES = 2
 TEACHING = "learning from a larger model"
+CONTINUING = "continuing a model"
 EXAMPLES = """\
 lamatext train reviews.csv --out runs/reviews
-lamatext train reviews.csv --test held-out.csv --baselines tfidf,avg --out runs/reviews"""
+lamatext train reviews.csv --test held-out.csv --baselines tfidf,avg --out runs/reviews
+lamatext train new.csv --from runs/reviews --out runs/reviews-2"""
 
 
 def run(  # noqa: PLR0913 - one argument per option of the command
@@ -98,6 +102,25 @@ def run(  # noqa: PLR0913 - one argument per option of the command
             rich_help_panel=TEACHING,
         ),
     ] = None,
+    from_: Annotated[
+        Path | None,
+        typer.Option(
+            "--from",
+            metavar="MODEL",
+            help="Continue the training of a saved model on DATA, and show its scores before and "
+            "after on old and new data.",
+            rich_help_panel=CONTINUING,
+        ),
+    ] = None,
+    old_data: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DATA",
+            help="Labelled texts like those that MODEL was trained on, to score it on. [default: "
+            "the test part of its training data, if that is still there]",
+            rich_help_panel=CONTINUING,
+        ),
+    ] = None,
     baselines: Annotated[
         str,
         typer.Option(
@@ -166,20 +189,21 @@ def run(  # noqa: PLR0913 - one argument per option of the command
         read_splits,
         train_and_score,
     )
-    from lamatext.recipes import parse_assignments, resolve_recipe
+    from lamatext.recipes import parse_assignments
     from lamatext.views.terminal_dataset import show_dataset
 
-    options_of_settings = {
+    options_of_settings: dict[str, object] = {
         "seed": seed,
         "text.word_vectors": word_vectors,
         "training.metric": metric,
         "training.min_precision": min_precision,
     }
-    values = {key: value for key, value in options_of_settings.items() if value is not None}
-    settings = resolve_recipe(
-        model=model,
-        recipe=recipe or _default_recipe(teacher),
-        values={**values, **parse_assignments(set_ or [])},
+    settings = _resolve_settings(
+        {key: value for key, value in options_of_settings.items() if value is not None}
+        | parse_assignments(set_ or []),
+        {"--model": model, "--recipe": recipe, "--teacher": teacher},
+        from_,
+        out,
     )
     reading = options.read_options(
         text_column,
@@ -212,8 +236,10 @@ def run(  # noqa: PLR0913 - one argument per option of the command
             without=without,
             options=reading,
             teacher=_teacher_options(teacher, unlabelled, id_column),
+            start=from_,
             progress=progress,
         )
+        splits = _add_old_tests(splits, old_data, reading, progress)
         if resume and is_finished(out, settings, splits):
             progress.note(f"{out}: the run is already finished; nothing to do.")
             return
@@ -233,7 +259,7 @@ def run(  # noqa: PLR0913 - one argument per option of the command
         )
         _write_pages(result, splits, html, report, progress)
     if as_json:
-        print(json.dumps({"folder": str(out), **result.scores.as_dict()}))
+        print(json.dumps({"folder": str(out), **result.as_dict()}))
         return
     _show_result(result, quiet=quiet)
     if not quiet:
@@ -262,6 +288,58 @@ def _teacher_options(
         option = "--unlabelled" if unlabelled else "--id-column"
         raise ConfigError(f"{option} needs a teacher: add --teacher minilm, for example.")
     return None
+
+
+def _resolve_settings(
+    values: dict[str, object], bases: dict[str, str | None], start: Path | None, out: Path
+) -> "Recipe":
+    """Return the settings of ``lamatext train``; with ``--from`` those of the model to continue.
+
+    ``bases`` has the options that name other settings to start from.
+    """
+    from lamatext.errors import ConfigError
+    from lamatext.recipes import continue_recipe, resolve_recipe
+    from lamatext.saved.format import load_config, saved_recipe
+
+    if start is None:
+        recipe = bases["--recipe"] or _default_recipe(bases["--teacher"])
+        return resolve_recipe(model=bases["--model"], recipe=recipe, values=values)
+    for option, value in bases.items():
+        if value is not None:
+            raise ConfigError(
+                f"{option} {value} does not go with --from: the model to continue keeps its "
+                "network and settings. Leave one of the two out."
+            )
+    config = load_config(start)
+    if out.resolve() == start.resolve():
+        raise ConfigError(
+            f"{out}: is the model to continue, which stays as it is. Give --out another folder."
+        )
+    return continue_recipe(saved_recipe(start, config), values, again="ancestors" in config)
+
+
+def _add_old_tests(
+    splits: "Splits", old_data: str | None, reading: "ReadOptions", progress: Progress
+) -> "Splits":
+    """Find the old test data of ``lamatext train --from``, and say why there is none."""
+    from dataclasses import replace
+
+    from lamatext.data.read_options import ReadOptions
+    from lamatext.errors import ConfigError
+    from lamatext.evaluation import find_old_tests
+
+    if splits.start is None:
+        if old_data is not None:
+            raise ConfigError("--old-data needs a model to continue: add --from MODEL.")
+        return splits
+    limits = ReadOptions(max_record=reading.max_record, max_bad_rows=reading.max_bad_rows)
+    tests, reasons = find_old_tests(splits.start, old_data, limits)
+    for reason in reasons:
+        progress.note(
+            f"The score on old data cannot be measured: {reason} Give labelled texts like the old "
+            "ones, which the model has not seen, with --old-data."
+        )
+    return replace(splits, old_tests=tuple(tests))
 
 
 def _default_recipe(teacher: str | None) -> str | None:
@@ -307,12 +385,15 @@ def _show_result(result: "TrainingResult", *, quiet: bool) -> None:
     """Print the scores, two examples with their reasons, and where the model is saved."""
     from lamatext.runtime.predictor import Predictor
     from lamatext.views.formatting import one_line
-    from lamatext.views.terminal_scores import show_examples, show_leaderboard
+    from lamatext.views.terminal_scores import show_changes, show_examples, show_leaderboard
 
     console = output.out()
     if not quiet:
         output.section("Result")
     show_leaderboard(console, result.leaderboard, result.scores.texts, result.folds)
+    if result.changes:
+        console.print()
+        show_changes(console, result.changes)
     show_examples(console, Predictor.load(result.folder), result.examples[:SHOWN_EXAMPLES])
     console.print()
     console.print(one_line(f"Saved to {result.folder}"), markup=False)

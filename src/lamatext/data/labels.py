@@ -119,6 +119,11 @@ class LabelEncoder:
             lists[row] = [self.classes[i] for i in np.flatnonzero(flags)]
         return lists
 
+    def unknown(self, labels: Sequence[Label]) -> list[Label]:
+        """Return those of some different labels that are not among the classes."""
+        indices = self._class_of(np.array(labels))
+        return [label for label, index in zip(labels, indices, strict=True) if index < 0]
+
     def _class_of(self, distinct: NDArray[Any]) -> ClassIndices:
         """Return the class index of each distinct label, -1 for an unknown one."""
         by_text = distinct.dtype.kind in "UO" and not isinstance(self.classes[0], str)

@@ -17,7 +17,7 @@ from lamatext.data.tokenizer import TokenizedTexts
 from lamatext.kernels.numba_compat import compiled
 from lamatext.ngrams.hashing import NgramCounts, NgramSpec, count_ngrams, count_tokens
 from lamatext.ngrams.model import Floats, NgramModel, NgramTable, Words, ngram_specs
-from lamatext.ngrams.svm import BinaryTask, SparseRows, fit_svms
+from lamatext.ngrams.svm import BinaryTask, SparseRows, StartWeights, fit_svms
 from lamatext.progress import SILENT, Progress
 from lamatext.settings import NgramSettings
 
@@ -58,6 +58,7 @@ def fit_ngrams(  # noqa: PLR0913 - data, its weights, and settings
     classes: int,
     class_weights: NDArray[np.float32] | None = None,
     sample_weight: NDArray[np.float32] | None = None,
+    start: NgramModel | None = None,
     progress: Progress = SILENT,
 ) -> NgramModel:
     """Fit an n-gram model to labelled texts.
@@ -69,13 +70,18 @@ def fit_ngrams(  # noqa: PLR0913 - data, its weights, and settings
         classes: number of classes.
         class_weights: weight of each class, or of the texts that have a label, in the SVM's loss.
         sample_weight: weight of each text; an integer weight equals repeating the text.
+        start: a model fitted to other texts, with a row of weights for each SVM. Its n-grams and
+            their idf are kept as far as the size limit allows, n-grams of the texts are added, and
+            the penalty of the fit is the distance from its weights. A label that none of several
+            labels' texts has keeps its weights.
         progress: receives one step per fitted class.
     """
     if not isinstance(texts, CountedTexts):
         texts = CountedTexts.from_words(texts, settings)
     svms = 1 if classes == 2 and labels.ndim == 1 else classes
     progress.stage("fitting the n-grams", svms)
-    tables = _select_tables(texts, sample_weight, svms, float(settings.max_megabytes) * 1e6)
+    max_bytes = float(settings.max_megabytes) * 1e6
+    tables = _select_tables(texts, sample_weight, svms, max_bytes, start)
     features = ngram_features(tables, texts)
     by_text = np.ones(len(labels)) if sample_weight is None else sample_weight.astype(np.float64)
     totals = weighted_frequencies(features, by_text)
@@ -83,19 +89,33 @@ def fit_ngrams(  # noqa: PLR0913 - data, its weights, and settings
     def task(number: int) -> BinaryTask:
         positive = _positive_texts(labels, number if svms > 1 else 1)
         cost = settings.svm_c * by_text * _class_weight(labels, number, class_weights)
+        if start is not None and labels.ndim == 2 and not positive.any():
+            cost[:] = 0
         ratio = naive_bayes_ratio(features, positive, totals, by_text)
         scale = np.abs(ratio) ** settings.naive_bayes_power  # the sign cancels out
         return BinaryTask(positive, cost, scale.astype(np.float32))
 
-    weights, bias = fit_svms(features, task, svms, advance=progress.advance)
+    old = None if start is None else _start_weights(start, tables)
+    weights, bias = fit_svms(features, task, svms, start=old, advance=progress.advance)
     parts = np.split(weights, np.cumsum([len(table.keys) for table in tables])[:-1], axis=1)
     return NgramModel(
         tuple(_with_weights(table, part) for table, part in zip(tables, parts, strict=True)), bias
     )
 
 
+class _Selected(NamedTuple):
+    """N-grams of one table that are fitted, with their document frequencies."""
+
+    keys: NDArray[np.uint32]  # ascending
+    frequency: NDArray[np.float64]
+
+
 def _select_tables(
-    texts: CountedTexts, sample_weight: NDArray[np.float32] | None, svms: int, max_bytes: float
+    texts: CountedTexts,
+    sample_weight: NDArray[np.float32] | None,
+    svms: int,
+    max_bytes: float,
+    start: NgramModel | None = None,
 ) -> list[NgramTable]:
     """Create the n-gram tables to fit, dropping the rarest n-grams until they fit their size limit.
 
@@ -108,14 +128,63 @@ def _select_tables(
     at_least = np.stack([frequency_histogram(keys)[::-1].cumsum()[::-1] for keys in ascending])
     fits = at_least.sum(axis=0) * (5 + svms) <= max_bytes
     least = 1 + int(np.argmax(fits[1:])) if fits[1:].any() else FREQUENT
-    tables = []
-    for (spec, counts), keys, sizes in zip(texts.counts, ascending, at_least, strict=True):
+    selected = []
+    for (_, counts), keys, sizes in zip(texts.counts, ascending, at_least, strict=True):
         distinct, frequency = np.empty(sizes[least], np.uint32), np.empty(sizes[least])
         copy_frequent(keys, least, distinct, frequency)
         if sample_weight is not None:
             frequency = _weighted_frequency(distinct, counts, texts.rows, sample_weight)
-        tables.append(_table_without_weights(spec, distinct, frequency, total, svms))
+        selected.append(_Selected(distinct, frequency))
+    if start is not None:
+        return _merge_tables(start, selected, total, int(max_bytes / (5 + svms)))
+    return [
+        _table_without_weights(spec, keys, _idf(frequency, total), svms)
+        for (spec, _), (keys, frequency) in zip(texts.counts, selected, strict=True)
+    ]
+
+
+def _merge_tables(
+    start: NgramModel, selected: Sequence[_Selected], texts: float, limit: int
+) -> list[NgramTable]:
+    """Create n-gram tables from those of a fitted model and the n-grams of further texts.
+
+    An n-gram of the model keeps its idf; that of another counts the model's texts as texts without
+    it. How many those were follows from the largest idf, which is that of an n-gram seen once. The
+    rarest n-grams, of both together, are dropped above ``limit``.
+    """
+    merged = []
+    for old, new in zip(start.tables, selected, strict=True):
+        idf = old.idf * old.idf_step.astype(np.float64)
+        old_texts = 2 * np.exp(idf.max(initial=1) - 1) - 1
+        keys = np.union1d(old.keys, new.keys)
+        is_old, from_new = np.searchsorted(keys, old.keys), np.searchsorted(keys, new.keys)
+        frequency = np.zeros(len(keys))
+        frequency[from_new] = new.frequency
+        all_idf = _idf(frequency, old_texts + texts)
+        all_idf[is_old] = idf
+        frequency[is_old] += (1 + old_texts) * np.exp(1 - idf) - 1
+        merged.append((old, keys, all_idf, frequency))
+    by_frequency = np.sort(np.concatenate([frequency for *_, frequency in merged]))
+    least = by_frequency[-limit] if 0 < limit < len(by_frequency) else -np.inf
+    tables = []
+    for old, keys, all_idf, frequency in merged:
+        is_kept = frequency > least if least > -np.inf else np.ones(len(keys), bool)
+        table = _table_without_weights(old.spec, keys[is_kept], all_idf[is_kept], len(old.weights))
+        tables.append(table)
     return tables
+
+
+def _start_weights(start: NgramModel, tables: Sequence[NgramTable]) -> StartWeights:
+    """Return the weights of a fitted n-gram model for the n-grams of ``tables``, 0 for others."""
+    parts = []
+    for old, table in zip(start.tables, tables, strict=True):
+        weights = np.zeros((len(old.weights), len(table.keys)), np.float32)
+        _, place, source = np.intersect1d(
+            table.keys, old.keys, assume_unique=True, return_indices=True
+        )
+        weights[:, place] = old.weights[:, source] * old.steps[:, None]
+        parts.append(weights)
+    return StartWeights(np.concatenate(parts, axis=1), start.bias)
 
 
 def _sorted_keys(counts: NgramCounts, rows: Rows) -> NDArray[np.uint32]:
@@ -181,18 +250,15 @@ def copy_rows(
             target[ends[i] + k] = values[start + k]
 
 
-def _table_without_weights(
-    spec: NgramSpec,
-    keys: NDArray[np.uint32],
-    frequency: NDArray[np.float64],
-    texts: float,
-    rows: int,
-) -> NgramTable:
-    """Create an n-gram table for fitting, with inverse document frequencies but no weights.
+def _idf(frequency: NDArray[np.float64], texts: float) -> NDArray[np.float64]:
+    """Compute the inverse document frequency of n-grams, ln((1 + n) / (1 + df)) + 1."""
+    return np.asarray(np.log((1 + texts) / (1 + frequency)) + 1, np.float64)
 
-    The idf of an n-gram is ln((1 + n) / (1 + df)) + 1.
-    """
-    idf = np.log((1 + texts) / (1 + frequency)) + 1
+
+def _table_without_weights(
+    spec: NgramSpec, keys: NDArray[np.uint32], idf: NDArray[np.float64], rows: int
+) -> NgramTable:
+    """Create an n-gram table for fitting, with inverse document frequencies but no weights."""
     step = np.float32(idf.max(initial=1) / 255)
     return NgramTable(
         spec=spec,

@@ -7,6 +7,8 @@ For one class, with signs yᵢ = ±1, costs Cᵢ and features sⱼ·xᵢⱼ (s i
 as LIBLINEAR does (Hsieh et al. 2008, algorithm 3 with shrinking). The scale is applied on the fly:
 only vⱼ = sⱼ·wⱼ is stored, so all classes share one matrix and are fitted on several threads. The
 result does not depend on the number of threads. Reference: scikit-learn's ``LinearSVC``.
+A fit can start from weights w⁰, b⁰; the penalty is then ‖(w − w⁰, b − b⁰)‖²/2, the distance from
+them, because the dual problem differs only in where w and b are while all its variables are 0.
 Shapes: n texts, K n-grams, N values that are not zero.
 """
 
@@ -42,11 +44,19 @@ class BinaryTask(NamedTuple):
     scale: NDArray[np.float32]  # (K,)
 
 
+class StartWeights(NamedTuple):
+    """Weights from which linear SVMs are fitted, and towards which their penalty pulls."""
+
+    weights: NDArray[np.float32]  # (tasks, K), as returned by fit_svms
+    biases: NDArray[np.float32]  # (tasks,)
+
+
 def fit_svms(
     rows: SparseRows,
     task: Callable[[int], BinaryTask],
     tasks: int,
     *,
+    start: StartWeights | None = None,
     tolerance: float = TOLERANCE,
     advance: Callable[[], None] = lambda: None,
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
@@ -56,19 +66,21 @@ def fit_svms(
         rows: the features that all classes share.
         task: returns the data of an SVM by its number.
         tasks: number of SVMs.
+        start: weights to start from and to stay close to; None is zeros.
         tolerance: the largest violation of the optimality conditions at which to stop.
         advance: called after each SVM.
 
     Returns:
         The weights sⱼ·wⱼ (tasks, K) and the biases (tasks,).
     """
-    weights = np.zeros((tasks, rows.width), np.float32)
-    biases = np.zeros(tasks, np.float32)
+    if start is None:
+        start = StartWeights(np.zeros((tasks, rows.width), np.float32), np.zeros(tasks, np.float32))
+    weights, biases = start.weights.copy(), start.biases.copy()
     counter = itertools.count()
 
     def work() -> None:
         while (number := next(counter)) < tasks:
-            fitted = _descend(rows, task(number), tolerance)
+            fitted = _descend(rows, task(number), tolerance, weights[number], biases[number])
             weights[number], biases[number] = fitted.pairs[:, 0], fitted.bias[0]
             advance()
 
@@ -88,17 +100,24 @@ class _Descent(NamedTuple):
     pairs: NDArray[np.float32]  # (K, 2): v and s² of each n-gram, side by side
 
 
-def _descend(rows: SparseRows, task: BinaryTask, tolerance: float) -> _Descent:
-    """Fit one linear SVM by passes of coordinate descent over the texts."""
+def _descend(
+    rows: SparseRows,
+    task: BinaryTask,
+    tolerance: float,
+    weights: NDArray[np.float32],
+    bias: np.float32,
+) -> _Descent:
+    """Fit one linear SVM by passes of coordinate descent over the texts, starting from weights."""
     order = np.flatnonzero(task.cost > 0)
-    pairs = np.zeros((rows.width, 2), np.float32)
+    pairs = np.empty((rows.width, 2), np.float32)
+    pairs[:, 0] = weights
     pairs[:, 1] = task.scale.astype(np.float64) ** 2
     state = _Descent(
         dual=np.zeros(len(task.cost)),
         curvature=np.zeros(len(task.cost)),
         order=order,
         active=np.array([len(order)]),
-        bias=np.zeros(1),
+        bias=np.full(1, bias, np.float64),
         random=np.array([88172645463325252], np.uint64),
         pairs=pairs,
     )

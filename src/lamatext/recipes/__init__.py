@@ -11,7 +11,15 @@ from importlib.resources import files
 from pathlib import Path
 
 from lamatext.errors import ConfigError
-from lamatext.settings import MODEL_NAMES, USED_BY, Recipe, did_you_mean, has_effect, parse_settings
+from lamatext.settings import (
+    MODEL_NAMES,
+    USED_BY,
+    Recipe,
+    did_you_mean,
+    has_effect,
+    parse_settings,
+    setting_names,
+)
 
 
 def load_recipe(source: str | Recipe) -> Recipe:
@@ -68,6 +76,66 @@ def resolve_recipe(
     resolved = base.with_values(values, where=where)
     _check_effect(values, resolved, where)
     return resolved
+
+
+LEARNING_RATE_SHARE = 0.25  # of the rate of the first training, when a model is continued
+MAX_CONTINUED_EPOCHS = 4
+MAY_CHANGE = {
+    *(name for name in setting_names() if name.startswith(("training.", "text.word2vec_"))),
+    *("seed", "storage", "text.word_vectors", "text.min_count"),
+    *("model.dropout", "model.embedding_dropout", "model.disagreement_weight"),
+    *("ngrams.svm_c", "ngrams.max_megabytes", "distillation.variants"),
+}
+"""Settings that may change when a model is continued; the others are part of the model."""
+
+
+def continue_recipe(
+    recipe: Recipe, values: Mapping[str, object], *, again: bool, where: str = "--set"
+) -> Recipe:
+    """Build the recipe for continuing a trained model on new data.
+
+    Its settings stay, with a fraction of the learning rate and few epochs, so that the model
+    forgets little of what it has learned.
+
+    Args:
+        recipe: the settings of the trained model.
+        values: settings by dotted name, which take precedence.
+        again: whether the model is itself a continued one and has had these changes.
+        where: the origin of ``values``, for error messages.
+    """
+    training = recipe.training
+    slower: dict[str, object] = {}
+    if not again:
+        epochs = training.epochs if isinstance(training.epochs, int) else MAX_CONTINUED_EPOCHS
+        slower["training.learning_rate"] = LEARNING_RATE_SHARE * training.learning_rate
+        slower["training.epochs"] = min(epochs, MAX_CONTINUED_EPOCHS)
+    changed = resolve_recipe(recipe=recipe, values={**slower, **values}, where=where)
+    old, new = recipe_values(recipe), recipe_values(changed)
+    for name in old.keys() - MAY_CHANGE:
+        if old[name] != new[name]:
+            raise ConfigError(
+                f"{where}: {name} is {old[name]} in the model to continue and cannot become "
+                f"{new[name]}. Leave it out, or train a new model without --from."
+            )
+    return changed
+
+
+def changeable_values(recipe: Recipe) -> dict[str, object]:
+    """Return the settings of a recipe for continuing a model, by their dotted names."""
+    name = recipe.model.name
+    values = recipe_values(recipe).items()
+    return {key: value for key, value in values if key in MAY_CHANGE and has_effect(key, name)}
+
+
+def recipe_values(recipe: Recipe) -> dict[str, object]:
+    """Return all settings of a recipe by their dotted names."""
+    values: dict[str, object] = {}
+    for name, value in recipe.model_dump().items():
+        if isinstance(value, dict):
+            values |= {f"{name}.{key}": entry for key, entry in value.items()}
+        else:
+            values[name] = value
+    return values
 
 
 def recipe_names() -> list[str]:

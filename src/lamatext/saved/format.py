@@ -256,7 +256,10 @@ def model_hash(folder: Path, config: Config) -> str:
     return digest.hexdigest()
 
 
-_NOT_HASHED = {"format", "lamatext", "saved", "files", "data", "versions", "parameters", "training"}
+_NOT_HASHED = {
+    *("format", "lamatext", "saved", "files", "data", "versions", "parameters", "training"),
+    "ancestors",
+}
 
 
 def checksum(path: Path) -> int:

@@ -43,6 +43,7 @@ INTERVAL = _JsonType(
     "a list of two numbers from 0 to 1",
     lambda v: isinstance(v, list) and len(v) == 2 and all(map(FRACTION.matches, v)),
 )
+LIST = _JsonType("a list", lambda v: isinstance(v, list))
 OBJECT = _JsonType("an object", lambda v: isinstance(v, dict))
 TIME = _JsonType("a time such as 2026-11-16T03:00:00Z", _is_time)
 STRINGS = _JsonType(
@@ -61,6 +62,9 @@ _DATA: _Fields = {
     "validation_texts": COUNT,
     "test_texts": COUNT,
     "folds": COUNT,
+    "test_source": STRING,
+    "test_fingerprint": STRING,
+    "validation_fingerprint": STRING,
 }
 _LAYOUT: _Fields = {
     "text_columns": STRINGS,
@@ -74,6 +78,23 @@ _LAYOUT: _Fields = {
     "merge_labels": BOOL,
     "group_column": STRING_OR_NULL,
     "time_column": STRING_OR_NULL,
+}
+_ANCESTOR: _Fields = {
+    "hash": STRING_OR_NULL,
+    "seed": COUNT,
+    "validation_fraction": FRACTION,
+    "data": OBJECT,
+}
+_CONTINUATION: _Fields = {
+    "data": STRING,
+    "is_old": BOOL,
+    "metric": STRING,
+    "texts": COUNT,
+    "folds": COUNT,
+    "before": FRACTION,
+    "before_interval": INTERVAL,
+    "after": FRACTION,
+    "after_interval": INTERVAL,
 }
 _TRAINING: _Fields = {"best_epoch": NUMBER, "validation_accuracy": NUMBER}
 _TEST: _Fields = {
@@ -108,7 +129,12 @@ _LEADERBOARD_ROW: _Fields = {
     "texts_per_second": NUMBER,
     "seconds": NUMBER,
 }
-_LISTS = {"history": _EPOCH, "leaderboard": _LEADERBOARD_ROW, "examples": _EXAMPLE}
+_LISTS = {
+    "history": _EPOCH,
+    "leaderboard": _LEADERBOARD_ROW,
+    "examples": _EXAMPLE,
+    "continuation": _CONTINUATION,
+}
 
 
 def check_config_types(path: Path, config: Mapping[str, Any]) -> None:
@@ -123,8 +149,8 @@ def check_config_types(path: Path, config: Mapping[str, Any]) -> None:
     for name in ("data", "training", "versions", "parameters", "architecture"):
         if name in config:
             _check_type(path, name, config[name], OBJECT)
-    _check_known_fields(path, "data", config.get("data", {}), _DATA)
-    _check_layout(path, config.get("data", {}).get("layout"))
+    _check_data(path, "data", config.get("data", {}))
+    _check_ancestors(path, config.get("ancestors", []))
     for name, count in config.get("parameters", {}).items():
         _check_type(path, f"parameters.{name}", count, COUNT)
     if "validation" in config:
@@ -171,6 +197,20 @@ def check_metrics_types(path: Path, metrics: Mapping[str, Any]) -> None:
         for number, row in enumerate(rows):
             _check_fields(path, f"{name}[{number}]", row, fields)
             _check_known_fields(path, f"{name}[{number}]", row, _SEVERAL_LABELS)
+
+
+def _check_ancestors(path: Path, ancestors: Any) -> None:
+    """Check what ``config.json`` says of the models that a model's training continued."""
+    _check_type(path, "ancestors", ancestors, LIST)
+    for number, ancestor in enumerate(ancestors):
+        _check_fields(path, f"ancestors[{number}]", ancestor, _ANCESTOR)
+        _check_data(path, f"ancestors[{number}].data", ancestor["data"])
+
+
+def _check_data(path: Path, where: str, section: Any) -> None:
+    """Check what ``config.json`` says of the data of a model or one of its ancestors."""
+    _check_known_fields(path, where, section, _DATA)
+    _check_layout(path, section.get("layout"))
 
 
 def _check_layout(path: Path, layout: Any) -> None:

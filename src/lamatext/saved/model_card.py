@@ -24,6 +24,7 @@ def model_card(config: Mapping[str, Any], metrics: Mapping[str, Any]) -> str:
         f"{' …' if len(labels) > SHOWN_LABELS else ''}.",
         _scores(metrics),
         _teacher(config),
+        _ancestor(config, metrics),
         _unsure(config.get("unsure")),
         _examples(metrics),
         _faithfulness(metrics),
@@ -113,6 +114,36 @@ def _teacher(config: Mapping[str, Any]) -> str:
         metric = "mean average precision" if "multi_label" in config else "accuracy"
         lines.append(f"On the validation texts its {metric} is {own:.4f}, its teacher's {its:.4f}.")
     return "## Its teacher\n\n" + " ".join(lines)
+
+
+def _ancestor(config: Mapping[str, Any], metrics: Mapping[str, Any]) -> str:
+    """Format the model card's section on the model that this one continues."""
+    ancestors = config.get("ancestors")
+    if not ancestors:
+        return ""
+    parent = ancestors[-1]
+    parent_hash = (parent["hash"] or "unknown")[:16]
+    lines = [
+        "## Its ancestor",
+        "",
+        f"Its training continued the model with the hash {_code(parent_hash)}, "
+        f"trained on {_code(parent['data'].get('source', 'unnamed data'))}.",
+    ]
+    changes = metrics.get("continuation") or []
+    if changes:
+        lines += ["", "| test data | score | before | after |", "|---|---|--:|--:|"]
+    lines += [
+        f"| {'old' if change['is_old'] else 'new'}: {_plain(change['data'])}, {change['texts']:,} "
+        f"texts | {_plain(change['metric'])} | {_with_interval(change, 'before')} "
+        f"| {_with_interval(change, 'after')} |"
+        for change in changes
+    ]
+    return "\n".join(lines)
+
+
+def _with_interval(change: Mapping[str, Any], when: str) -> str:
+    low, high = change[f"{when}_interval"]
+    return f"{change[when]:.4f} ({low:.4f}–{high:.4f})"
 
 
 def _unsure(unsure: Mapping[str, float] | None) -> str:

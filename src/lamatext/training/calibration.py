@@ -47,6 +47,12 @@ class Combination(NamedTuple):
         combined: Floats = self.ngrams * ngram_logits + self.bias + self.network * network_logits
         return combined
 
+    def for_all_classes(self, seen: NDArray[np.int64], classes: int) -> "Combination":
+        """Return the calibration of all classes if it was fitted to those ``seen``: bias 0."""
+        bias = np.zeros(classes)
+        bias[seen] = self.bias
+        return self._replace(bias=bias)
+
 
 def fit_temperature(logits: Logits, labels: Labels, weights: Floats | None = None) -> float:
     """Find the calibration temperature that maximizes the likelihood of the validation labels.

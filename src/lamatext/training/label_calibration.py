@@ -41,6 +41,17 @@ class LabelFactors(NamedTuple):
         ngrams, network = ngram_logits.astype(np.float64), network_logits.astype(np.float64)
         return np.asarray(self.ngrams * ngrams + self.network * network + self.shifts, np.float64)
 
+    def for_all_labels(
+        self, seen: NDArray[np.bool_], ngrams: float, network: float
+    ) -> "LabelFactors":
+        """Return the calibration of all labels, with the given factors for those not ``seen``."""
+        parts = []
+        for fitted, other in zip(self, (ngrams, network, 0.0), strict=True):
+            values = np.full(len(seen), other, np.float32)
+            values[seen] = fitted
+            parts.append(values)
+        return LabelFactors(*parts)
+
 
 def fit_label_factors(
     ngram_logits: Logits,

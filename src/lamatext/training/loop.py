@@ -54,6 +54,7 @@ class LoopSettings(NamedTuple):
     device: torch.device
     class_weights: Tensor | None = None  # (C,)
     multi_label: bool = False  # one sigmoid per label instead of a softmax over the classes
+    label_weights: Tensor | None = None  # (L,) of each sigmoid's loss; None weights all equally
     temperature: float = (
         1.0  # of the logits in the loss, when a teacher's probabilities are learned
     )
@@ -97,6 +98,8 @@ def run_job(job: LoopJob, progress: Progress = SILENT) -> TrainingState:
     network, settings = job.network.to(job.settings.device), job.settings
     if settings.class_weights is not None:
         settings = settings._replace(class_weights=settings.class_weights.to(settings.device))
+    if settings.label_weights is not None:
+        settings = settings._replace(label_weights=settings.label_weights.to(settings.device))
     with training_threads(network):
         return _run_epochs(job._replace(settings=settings), progress)
 
@@ -318,7 +321,11 @@ def _multi_label_loss(
     """
     temperature = settings.temperature
     each = F.binary_cross_entropy_with_logits(
-        logits / temperature, targets, pos_weight=settings.class_weights, reduction="none"
+        logits / temperature,
+        targets,
+        weight=settings.label_weights,
+        pos_weight=settings.class_weights,
+        reduction="none",
     ).sum(dim=1)  # (B,)
     each = temperature**2 * each
     if sample_weight is None:

@@ -23,8 +23,11 @@ from lamatext.data.word_vectors import (
 )
 from lamatext.nn.network import build_network
 from lamatext.progress import SILENT, Progress
+from lamatext.saved.model_io import SavedModel
+from lamatext.saved.quantization import Array
 from lamatext.settings import Recipe, TextSettings
 from lamatext.training.auto_settings import DatasetSize, resolve_auto_settings
+from lamatext.training.warm_start import EMBEDDING, extend_word_vectors, start_network
 
 _WORD2VEC_SETTINGS = {name for name in TextSettings.model_fields if name.startswith("word2vec_")}
 
@@ -40,6 +43,7 @@ class PreparedRun:
     classes: int
     tokens: TokenizedTexts | None = None  # words of all texts; None if the network reads subwords
     architecture: dict[str, object] | None = None  # of a pretrained encoder
+    start: SavedModel | None = None  # the model that the run continues
 
 
 def prepare_run(  # noqa: PLR0913 - data, recipe, and what the caller has already
@@ -51,11 +55,12 @@ def prepare_run(  # noqa: PLR0913 - data, recipe, and what the caller has alread
     multi_label: bool = False,
     word_vectors: Vectors | None = None,
     tokenizer: Tokenizer | None = None,
+    start: SavedModel | None = None,
     progress: Progress = SILENT,
 ) -> PreparedRun:
     """Prepare a training run: tokenize texts, build the vocabulary and create the network.
 
-    The vocabulary comes from the training texts alone.
+    The vocabulary comes from the training texts, after that of the model to continue, if any.
 
     Args:
         texts: all texts, tokenized or not. Tokens for ``bert`` are ids of its subwords.
@@ -65,10 +70,11 @@ def prepare_run(  # noqa: PLR0913 - data, recipe, and what the caller has alread
         multi_label: whether a text may have several labels.
         word_vectors: initial embedding matrix (V, E); None follows ``text.word_vectors``.
         tokenizer: tokenizer of the encoder; None follows ``text.tokenizer``.
+        start: a saved model with these settings, whose words and weights the run starts from.
         progress: receives the stages of the preparation.
     """
     if recipe.model.name == "bert":
-        return _prepare_pretrained(texts, split, recipe, classes, progress)
+        return _prepare_pretrained(texts, split, recipe, classes, start, progress)
     if isinstance(texts, pa.ChunkedArray):
         texts = tokenize_texts(texts, recipe.text, progress)
     counts = texts.counts(split.train)
@@ -78,8 +84,18 @@ def prepare_run(  # noqa: PLR0913 - data, recipe, and what the caller has alread
     text = recipe.text
     tokenizer = tokenizer or _make_tokenizer(text)
     vocabulary = Vocabulary.from_counts(texts.types, counts, min_count=int(text.min_count))
-    vocabulary = vocabulary.extended(_extra_words(text, tokenizer))
+    if start is None:
+        vocabulary = vocabulary.extended(_extra_words(text, tokenizer))
+    else:
+        assert isinstance(start.encoder, TextEncoder)  # the settings decide
+        vocabulary = start.encoder.vocabulary.extended(vocabulary.ids)
     token_ids = encode_tokens(texts, vocabulary, text)
+    encoder = TextEncoder(tokenizer, vocabulary, text.rare_words, text.max_words, text.last_words)
+    if start is not None:
+        used = token_ids.take(split.train)
+        by_word = _extended_word_tensors(start, recipe, vocabulary, used, progress)
+        network = start_network(start, recipe, classes=classes, by_word=by_word)
+        return PreparedRun(recipe, network, encoder, token_ids, classes, texts, start=start)
     if word_vectors is None:
         word_vectors = _initial_vectors(recipe, vocabulary, token_ids.take(split.train), progress)
     torch.manual_seed(recipe.seed)
@@ -90,7 +106,6 @@ def prepare_run(  # noqa: PLR0913 - data, recipe, and what the caller has alread
         network.embedding.weight.copy_(torch.from_numpy(word_vectors))
     if network.phrases is not None and network.phrases.ends is not None:
         network.phrases.ends.copy_(torch.tensor(_phrase_ends(vocabulary)))
-    encoder = TextEncoder(tokenizer, vocabulary, text.rare_words, text.max_words, text.last_words)
     return PreparedRun(recipe, network, encoder, token_ids, classes, texts)
 
 
@@ -104,6 +119,7 @@ def _prepare_pretrained(
     split: Split,
     recipe: Recipe,
     classes: int,
+    start: SavedModel | None,
     progress: Progress,
 ) -> PreparedRun:
     """Prepare a training run that fine-tunes a pretrained encoder with its own tokenizer."""
@@ -112,10 +128,18 @@ def _prepare_pretrained(
 
     torch.manual_seed(recipe.seed)
     model = recipe.model
-    progress.stage(f"loading {model.pretrained}")
-    loaded = load_pretrained(model.pretrained, classes=classes, dropout=model.dropout)
-    limit = min(recipe.text.max_words or loaded.max_words, loaded.max_words)
-    encoder = SubwordEncoder.from_json(loaded.tokenizer, limit)
+    network: nn.Module
+    encoder: Encoder
+    architecture: dict[str, object] | None
+    if start is None:
+        progress.stage(f"loading {model.pretrained}")
+        loaded = load_pretrained(model.pretrained, classes=classes, dropout=model.dropout)
+        limit = min(recipe.text.max_words or loaded.max_words, loaded.max_words)
+        encoder = SubwordEncoder.from_json(loaded.tokenizer, limit)
+        network, architecture = loaded.network, loaded.architecture
+    else:
+        encoder, architecture = start.encoder, start.facts.get("architecture")
+        network = start_network(start, recipe, classes=classes, by_word={})
     if isinstance(texts, TokenizedTexts):
         token_ids = texts.rows
     else:
@@ -123,9 +147,8 @@ def _prepare_pretrained(
         token_ids = encoder.encode(texts.to_pylist())
     size = DatasetSize(len(split.train), len(token_ids.ids), 0, classes)
     recipe = resolve_auto_settings(recipe, size)
-    architecture = loaded.architecture
     return PreparedRun(
-        recipe, loaded.network, encoder, token_ids, classes, architecture=architecture
+        recipe, network, encoder, token_ids, classes, architecture=architecture, start=start
     )
 
 
@@ -202,3 +225,24 @@ def _initial_vectors(
     settings = text.model_dump_json(include={"vector_width", *_WORD2VEC_SETTINGS})
     key = fingerprint("2", settings, seed, vocabulary.words, token_ids.ids, token_ids.offsets)
     return cached("word2vec", key, train_word2vec)["vectors"].astype(np.float32)
+
+
+def _extended_word_tensors(
+    start: SavedModel,
+    recipe: Recipe,
+    vocabulary: Vocabulary,
+    token_ids: TokenIds,
+    progress: Progress,
+) -> dict[str, Array]:
+    """Create the tensors with a row per word for a run that continues a model with new words."""
+    trained: Vectors = start.tensors[EMBEDDING]
+    if len(vocabulary) == len(trained):
+        return {}
+    initial = _initial_vectors(recipe, vocabulary, token_ids, progress)
+    is_used = np.zeros(len(trained), bool)
+    is_used[token_ids.ids[token_ids.ids < len(trained)]] = True
+    is_used[:FIRST_WORD] = False
+    tensors: dict[str, Array] = {EMBEDDING: extend_word_vectors(trained, initial, is_used)}
+    if (ends := start.tensors.get("phrases.ends")) is not None:
+        tensors["phrases.ends"] = np.array(_phrase_ends(vocabulary), ends.dtype)
+    return tensors

@@ -33,6 +33,7 @@ from lamatext.outliers import (
     text_evidence,
 )
 from lamatext.progress import SILENT, Progress
+from lamatext.saved.model_io import SavedModel
 from lamatext.saved.quantization import dequantize, quantize
 from lamatext.settings import RECURRENT, Recipe
 from lamatext.training.batching import EncodedDataset
@@ -49,9 +50,14 @@ from lamatext.training.distillation import (
     soften_labels,
     student_recipe,
 )
-from lamatext.training.label_calibration import apply_label_factors, fit_label_factors
+from lamatext.training.label_calibration import (
+    LabelFactors,
+    apply_label_factors,
+    fit_label_factors,
+)
 from lamatext.training.loop import LoopSettings, fit, predict_logits, score_name
 from lamatext.training.preparation import PreparedRun, prepare_run
+from lamatext.training.warm_start import calibration_factor, start_ngrams
 
 CROSS_FIT_BELOW = (
     500  # validation texts; with fewer, the n-gram model is calibrated by cross-fitting
@@ -84,6 +90,7 @@ def train(  # noqa: PLR0913 - data, recipe, and where and how it runs
     classes: Sequence[Label],
     sample_weight: ArrayLike | None = None,
     teacher_labels: TeacherLabels | None = None,
+    start: SavedModel | None = None,
     device: str = "auto",
     checkpoint: Path | None = None,
     progress: Progress = SILENT,
@@ -101,6 +108,8 @@ def train(  # noqa: PLR0913 - data, recipe, and where and how it runs
         teacher_labels: a teacher's probabilities, which the network learns instead of the labels,
             and further texts without labels; None learns the labels. The n-gram model learns the
             labels, and of each unlabelled text the class, or the labels, that the teacher predicts.
+        start: a saved model that training continues. Its classes come first in ``classes``; those
+            that no text has keep what they can.
         device: ``cpu``, ``cuda``, or ``auto`` for a GPU if there is one.
         checkpoint: file for the state of the run; if it exists, training resumes from it.
         progress: receives the stages of the run.
@@ -122,6 +131,7 @@ def train(  # noqa: PLR0913 - data, recipe, and where and how it runs
         recipe,
         classes=len(classes),
         multi_label=labels.ndim == 2,
+        start=start,
         progress=progress,
     )
     data = EncodedDataset(prepared.token_ids, labels, weights)
@@ -223,6 +233,8 @@ def _train(
         identity.append(data.sample_weight)
     if lesson is not None:
         identity.append(lesson.labels)
+    if prepared.start is not None:
+        identity += prepared.start.tensors.values()
     settings = LoopSettings(
         recipe.model,
         recipe.training,
@@ -232,6 +244,7 @@ def _train(
             recipe.training.class_weight, train.labels, options.class_names
         ),
         multi_label=data.labels.ndim == 2,
+        label_weights=_weights_of_labels(prepared, train.labels),
         temperature=1.0 if lesson is None else recipe.distillation.temperature,
         checkpoint=options.checkpoint,
         run_id=fingerprint(recipe.model_dump_json(), *identity),
@@ -286,15 +299,16 @@ def _finish(
     fit_on = _ngram_fitter(prepared, data, split, settings, progress)
     logits = predict_logits(prepared.network, data.take(split.validation), settings.device)
     weights = _text_weights(data, settings)
+    seen, columns = _seen_classes(prepared, data.labels, split)
     if fit_on is None:
-        labels = data.labels[split.validation]
-        scale = 1 / fit_temperature(logits, labels, weights[split.validation])
+        labels = columns[split.validation]
+        scale = 1 / fit_temperature(logits[:, seen], labels, weights[split.validation])
         scale_logits(prepared.network, scale)
         statistics = _validation_statistics(prepared, split.validation, scale * logits)
         return _Finished(None, {"network": scale}, None, statistics)
     held_out = _held_out_ngrams(prepared, data.labels, split, weights, fit_on)
     combination = calibrate_ngrams(
-        held_out.logits, data.labels[held_out.rows], weights[held_out.rows]
+        held_out.logits[:, seen], columns[held_out.rows], weights[held_out.rows]
     )
     ngrams = fit_on(np.union1d(split.train, split.validation))
     accuracy, rows, base = None, split.validation, ngrams.base
@@ -303,18 +317,33 @@ def _finish(
     if len(both):
         rows, base, ngram_logits = both, held_out.base, held_out.logits[at]
         logits = logits[np.intersect1d(split.validation, both, return_indices=True)[1]]
-        parts, labels = (ngram_logits, logits), data.labels[both]
-        combination = add_network(combination, *parts, labels, weights[both])
-        accuracy = float((combination.logits(*parts).argmax(axis=1) == labels).mean())
+        parts = ngram_logits[:, seen], logits[:, seen]
+        combination = add_network(combination, *parts, columns[both], weights[both])
+        decided = combination.logits(*parts).argmax(axis=1)
+        accuracy = float((decided == columns[both]).mean())
         progress.note(f"network and n-grams together: validation accuracy {100 * accuracy:.1f} %")
     else:
         ngram_logits = ngrams.logits(_words_of(prepared, rows))
-    a, b, bias = combination
+    a, b, bias = combination.for_all_classes(seen, prepared.classes)
     statistics = _validation_statistics(
         prepared, rows, b * logits, a * ngram_logits + bias, a * base + bias
     )
     scale_logits(prepared.network, b)
     return _Finished(ngrams.scaled(a, bias), {"ngrams": a, "network": b}, accuracy, statistics)
+
+
+def _seen_classes(
+    prepared: PreparedRun, labels: ClassIndices, split: Split
+) -> tuple[Indices, Indices]:
+    """Return the classes to calibrate on, and the position among them of each text's class.
+
+    If the run continues a model, the new texts may lack some of its classes: nothing is known of
+    how likely those are among texts that have them.
+    """
+    if prepared.start is None:
+        return np.arange(prepared.classes), labels
+    seen = np.unique(labels[np.union1d(split.train, split.validation)])
+    return seen, np.searchsorted(seen, labels)
 
 
 class _HeldOutNgrams(NamedTuple):
@@ -395,13 +424,15 @@ def _finish_multi_label(
     by_label = settings.class_weights
     label_weights = None if by_label is None else by_label.cpu().numpy().astype(np.float64)
     training_texts = _class_totals(data.labels[split.train], prepared.classes)
+    seen = np.ones(prepared.classes, bool) if prepared.start is None else training_texts > 0
     factors = fit_label_factors(
-        ngram_logits,
-        logits,
-        targets,
-        training_texts=training_texts,
-        label_weights=label_weights,
+        ngram_logits[:, seen],
+        logits[:, seen],
+        targets[:, seen],
+        training_texts=training_texts[seen],
+        label_weights=None if label_weights is None else label_weights[seen],
     )
+    factors = _old_factors_of_unseen_labels(factors, seen, prepared)
     a, b = factors.ngrams, factors.network
     calibrated = b * logits + factors.shifts
     statistics = (
@@ -413,7 +444,7 @@ def _finish_multi_label(
     )
     combined = factors.combine(ngram_logits, logits)
     thresholds = _choose_label_thresholds(combined, targets, prepared.recipe, label_weights)
-    thresholds[training_texts == 0] = 1  # never seen: never predicted
+    thresholds = _thresholds_of_unseen_labels(thresholds, training_texts, prepared)
     score = mean_present_precision(targets > 0.5, combined)
     apply_label_factors(prepared.network, factors)
     if fit_on is None:
@@ -424,6 +455,29 @@ def _finish_multi_label(
     ngrams = fit_on(np.union1d(split.train, split.validation)).scaled(a)
     scales = {"ngrams": float(a.mean()), "network": float(b.mean())}
     return _Finished(ngrams, scales, score, statistics, thresholds)
+
+
+def _old_factors_of_unseen_labels(
+    factors: LabelFactors, seen: NDArray[np.bool_], prepared: PreparedRun
+) -> LabelFactors:
+    """Add the calibration of the labels that the texts of a continued run lack, as it was."""
+    if prepared.start is None:
+        return factors
+    old = [calibration_factor(prepared.start, part) for part in ("ngrams", "network")]
+    return factors.for_all_labels(seen, *old)
+
+
+def _thresholds_of_unseen_labels(
+    thresholds: NDArray[np.float32], training_texts: NDArray[np.float64], prepared: PreparedRun
+) -> NDArray[np.float32]:
+    """Replace the thresholds of labels without training texts: never predict them.
+
+    A label of the model that is continued keeps its threshold.
+    """
+    old = np.ones(len(thresholds), np.float32)
+    if prepared.start is not None and prepared.start.thresholds is not None:
+        old[: len(prepared.start.labels)] = prepared.start.thresholds.values
+    return np.where(training_texts > 0, thresholds, old)
 
 
 def _choose_label_thresholds(
@@ -450,6 +504,8 @@ def _ngram_fitter(
         return None
     from lamatext.ngrams.fitting import CountedTexts, fit_ngrams
 
+    model = prepared.start
+    start = None if model is None else start_ngrams(model, classes=prepared.classes)
     by_class, by_text = settings.class_weights, data.sample_weight
 
     counted = CountedTexts.from_tokens(tokens, ngram_settings)
@@ -462,6 +518,7 @@ def _ngram_fitter(
             classes=prepared.classes,
             class_weights=None if by_class is None else by_class.cpu().numpy(),
             sample_weight=None if by_text is None else by_text[rows],
+            start=start,
             progress=progress,
         )
 
@@ -513,6 +570,16 @@ def _join(
     return texts, np.concatenate([labels, more]), split
 
 
+def _weights_of_labels(prepared: PreparedRun, targets: Targets) -> Tensor | None:
+    """Return the weight of each label in the loss of a run that continues a model, (L,).
+
+    A label that no training text has is left as it is: the new texts may not be labelled with it.
+    """
+    if prepared.start is None or targets.ndim == 1:
+        return None
+    return torch.from_numpy((targets > 0.5).any(axis=0).astype(np.float32))
+
+
 def _check_weights(sample_weight: ArrayLike | None, texts: int) -> NDArray[np.float32] | None:
     if sample_weight is None:
         return None
@@ -534,8 +601,9 @@ def _check_class_totals(train: EncodedDataset, class_names: Sequence[str]) -> No
     if train.sample_weight is None:
         return
     totals = _class_totals(train.labels, len(class_names), train.sample_weight)
-    if not totals.all():
-        name = class_names[int(totals.argmin())]
+    weightless = (totals == 0) & (_class_totals(train.labels, len(class_names)) > 0)
+    if weightless.any():
+        name = class_names[int(weightless.argmax())]
         raise DataError(
             f"every training text of the class {name!r} has the weight 0. "
             "Give one of them a positive sample_weight, or leave the class out."
@@ -594,7 +662,8 @@ def class_weights(
         if labels.ndim == 2:
             ratio = (len(labels) - counts) / np.maximum(counts, 1)
             return torch.tensor(np.maximum(ratio, 1 / len(labels)), dtype=torch.float32)
-        return torch.tensor(len(labels) / (len(classes) * counts), dtype=torch.float32)
+        balanced = len(labels) / (len(classes) * np.maximum(counts, 1))
+        return torch.tensor(balanced, dtype=torch.float32)
     unknown = [name for name in setting if name not in classes]
     if unknown:
         raise ConfigError(

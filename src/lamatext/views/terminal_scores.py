@@ -18,12 +18,13 @@ from lamatext.metrics import (
 )
 from lamatext.multi_label_metrics import AnyScores, MultiLabelScores
 from lamatext.runtime.predictor import Predictor
-from lamatext.views.formatting import accuracy_comparison, file_size, percent
+from lamatext.views.formatting import accuracy_comparison, file_size, percent, terminal_text
 from lamatext.views.terminal_explanation import example_lines
 from lamatext.views.terminal_table import terminal_table
 
 if TYPE_CHECKING:
     from lamatext.baselines import LeaderboardRow
+    from lamatext.continuation import ScoreChange
 
 COLUMNS = {"accuracy": "accuracy", "macro-F1": "macro_f1"}
 MULTI_LABEL_COLUMNS = {
@@ -168,6 +169,30 @@ def show_leaderboard(
     if folds:
         console.print(f"Scores of {folds}-fold cross-validation on {texts:,} texts.", markup=False)
     console.print(_leaderboard_summary(rows, texts), markup=False)
+
+
+def show_changes(console: Console, changes: Sequence["ScoreChange"]) -> None:
+    """Print the scores of a continued model before and after, on old and new test data."""
+    cells = [
+        (
+            f"{'old' if change.is_old else 'new'}: {terminal_text(change.data)}",
+            f"{change.texts:,}",
+            change.metric,
+            f"{percent(change.before)} ({_percentages(change.before_interval)})",
+            f"{percent(change.after)} ({_percentages(change.after_interval)})",
+        )
+        for change in changes
+    ]
+    console.print(terminal_table(("test data", "texts", "score", "before", "after"), cells))
+    for change in changes:
+        if change.is_forgotten:
+            source = terminal_text(change.data)
+            console.print(
+                f"On {source} the {change.metric} fell by more than its interval: "
+                "the model forgot part of what it knew. Train on old and new texts together, or "
+                "lower training.learning_rate or training.epochs.",
+                markup=False,
+            )
 
 
 def _score(name: str, value: float) -> str:

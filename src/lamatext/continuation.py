@@ -1,0 +1,132 @@
+"""Continued training: the scores of a model before and after it learned from new data.
+
+The score is the accuracy or, if a text may have several labels, micro-F1. Both are 2·hits / size,
+summed over the texts: for each text, hits are the labels that are right and size is the number of
+its labels plus that of the predicted ones. A label that the old model does not know is an error.
+"""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lamatext.data.dataset import Dataset, text_batches
+from lamatext.metrics import Scores, accuracy_interval
+from lamatext.multi_label_metrics import AnyScores
+from lamatext.progress import SILENT, Progress, track_progress
+from lamatext.runtime.predictor import Predictor
+
+RESAMPLES = 500  # of the texts, for the interval of micro-F1
+Interval = tuple[float, float]
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreChange:
+    """Score of a model on one test set before and after it was continued, with 95 % intervals."""
+
+    data: str  # the source of the test set
+    is_old: bool  # whether it belongs to the data that the model was trained on before
+    metric: str  # accuracy or micro-F1
+    texts: int
+    before: float
+    before_interval: Interval
+    after: float
+    after_interval: Interval
+    folds: int = 0  # of the cross-validation that gave the score after; 0 for a test set
+
+    @property
+    def is_forgotten(self) -> bool:
+        """Return whether the score on old data fell below the interval it had before."""
+        return self.is_old and self.after < self.before_interval[0]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the change as a JSON object for ``metrics.json``."""
+        lists = {name: list(getattr(self, name)) for name in ("before_interval", "after_interval")}
+        return {**asdict(self), **lists}
+
+
+def measure_changes(
+    before: Path,
+    after: Path,
+    old: Sequence[Dataset],
+    new: tuple[Dataset, AnyScores],
+    progress: Progress = SILENT,
+) -> list[ScoreChange]:
+    """Score a model before and after it was continued, on old test sets and the new one.
+
+    Args:
+        before: the folder of the model that was continued.
+        after: the folder of the new model.
+        old: test sets of the data that ``before`` was trained on.
+        new: the test set of the new data, and the new model's scores on it.
+        progress: receives a stage per model.
+    """
+    models = [Predictor.load(folder) for folder in (before, after)]
+    changes = []
+    for test in old:
+        scores = [_score(model, test, progress) for model in models]
+        changes.append(_change(test, *scores, is_old=True))
+    test, known = new
+    score_before = _score(models[0], test, progress)
+    if not isinstance(known, Scores):
+        return [*changes, _change(test, score_before, _score(models[1], test, progress))]
+    score_after = known.accuracy, known.accuracy_interval
+    return [*changes, _change(test, score_before, score_after, folds=known.folds)]
+
+
+def _change(
+    test: Dataset,
+    before: tuple[float, Interval],
+    after: tuple[float, Interval],
+    *,
+    is_old: bool = False,
+    folds: int = 0,
+) -> ScoreChange:
+    metric = "micro-F1" if test.is_multi_label else "accuracy"
+    return ScoreChange(test.source, is_old, metric, len(test), *before, *after, folds=folds)
+
+
+def _score(model: Predictor, test: Dataset, progress: Progress) -> tuple[float, Interval]:
+    """Score a model on a test set and compute the 95 % interval of the score."""
+    progress.stage(f"scoring on {test.source}", len(test))
+    texts = chain.from_iterable(batch.to_pylist() for batch in text_batches(test.texts))
+    predictions = model.predict(track_progress(texts, progress)).tolist()
+    truth = test.require_labels().to_pylist()
+    if not test.is_multi_label:
+        names = [_name(label) for label in predictions]
+        share = float(np.mean([name == label for name, label in zip(names, truth, strict=True)]))
+        return share, accuracy_interval(share, len(test))
+    rows = [
+        (len({_name(label) for label in predicted} & set(labels)), len(labels) + len(predicted))
+        for predicted, labels in zip(_label_lists(model, predictions), truth, strict=True)
+    ]
+    return _micro_f1(np.array(rows, np.int64))
+
+
+def _label_lists(model: Predictor, predictions: list[Any]) -> list[list[Any]]:
+    """Return the predicted labels of each text, also of a model that answers with 0 and 1."""
+    if model.thresholds is None:  # one label per text
+        return [[label] for label in predictions]
+    if not model.thresholds.is_indicator:
+        return predictions
+    classes = model.classes_.tolist()
+    return [[classes[i] for i, flag in enumerate(row) if flag] for row in predictions]
+
+
+def _micro_f1(rows: NDArray[np.int64]) -> tuple[float, Interval]:
+    """Compute micro-F1 and its interval from the hits and the size of each text, (n, 2)."""
+    generator = np.random.default_rng(0)
+    draws = generator.multinomial(len(rows), np.full(len(rows), 1 / len(rows)), RESAMPLES) @ rows
+    values = 2 * draws[:, 0] / np.maximum(draws[:, 1], 1)
+    low, high = np.quantile(values, [0.025, 0.975]).tolist()
+    hits, size = rows.sum(axis=0).tolist()
+    return 2 * hits / max(size, 1), (low, high)
+
+
+def _name(label: object) -> str:
+    """Return a predicted label as it is written in data files."""
+    return str(label).lower() if isinstance(label, bool) else str(label)

@@ -1,0 +1,98 @@
+"""Warm start of a training run: a saved model's weights, extended by new words and new classes.
+
+Old words and classes keep their ids. A new word gets the vector that training would start from,
+mapped to the trained word vectors by ridge regression over the words that both have. A new class
+gets the mean of the other classes' weights in the network, so that it starts unlikely wherever the
+network is sure, and zeros with the bias of a text outside the class in the n-gram model.
+Calibration is undone first, because its factors are fitted again.
+Shapes: V words, E embedding width, C classes, R rows of n-gram weights, K n-grams.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import nn
+
+from lamatext.data.word_vectors import Vectors
+from lamatext.ngrams.model import NgramModel, NgramTable
+from lamatext.saved.model_io import SavedModel, load_network
+from lamatext.settings import Recipe
+
+EMBEDDING = "embedding.weight"
+RIDGE = 1.0  # pull of the map of word vectors towards 0, in words
+OUTSIDE = -1.0  # n-gram score of a text outside a class, just beyond the margin of its SVM
+
+
+def extend_word_vectors(trained: Vectors, initial: Vectors, is_used: NDArray[np.bool_]) -> Vectors:
+    """Return a saved model's word vectors, followed by vectors for the new words.
+
+    Args:
+        trained: vectors of the saved model, (V, E).
+        initial: untrained vectors of all words, old and new, (V + new, E).
+        is_used: which old words have an initial vector that means something, (V,).
+    """
+    old = len(trained)
+    source, target = initial[:old][is_used].astype(np.float64), trained[is_used]
+    width = initial.shape[1]
+    matrix = np.linalg.solve(source.T @ source + RIDGE * np.eye(width), source.T @ target)
+    return np.concatenate([trained, (initial[old:] @ matrix).astype(np.float32)])
+
+
+def start_network(
+    start: SavedModel, recipe: Recipe, *, classes: int, by_word: Mapping[str, NDArray[Any]]
+) -> nn.Module:
+    """Build the network of a saved model for further training.
+
+    Args:
+        start: the saved model.
+        recipe: its settings, with those of the new training run.
+        classes: number of classes: those of the model, followed by new ones.
+        by_word: tensors with a row per word of the extended vocabulary; others keep their size.
+    """
+    network = load_network(start)
+    last = [name for name, module in network.named_modules() if isinstance(module, nn.Linear)][-1]
+    tensors = dict(start.tensors)
+    for name in (f"{last}.weight", f"{last}.bias"):
+        rows = tensors[name] / np.float32(calibration_factor(start, "network"))
+        mean = rows.mean(axis=0, keepdims=True)
+        new = np.repeat(mean, classes - len(start.labels), axis=0)
+        tensors[name] = np.concatenate([rows, new])
+    tensors |= by_word
+    labels = list(range(classes))  # only their number matters here
+    return load_network(replace(start, recipe=recipe, labels=labels, tensors=tensors))
+
+
+def start_ngrams(start: SavedModel, *, classes: int) -> NgramModel | None:
+    """Return the n-gram model of a saved model for further fitting, without its calibration."""
+    if start.ngrams is None:
+        return None
+    model = start.ngrams.scaled(1 / calibration_factor(start, "ngrams"))
+    new = classes - len(start.labels)
+    if not new:
+        return model
+    bias = model.bias
+    if len(bias) == 1 and start.thresholds is None:  # two classes share a row
+        bias = np.concatenate([-bias, bias])
+    tables = tuple(_add_rows(table, len(bias) - len(table.steps), new) for table in model.tables)
+    return NgramModel(tables, np.append(bias, np.full(new, OUTSIDE, np.float32)))
+
+
+def _add_rows(table: NgramTable, opposite: int, new: int) -> NgramTable:
+    """Add the opposite of the first row, if asked for, and rows of zeros to an n-gram table."""
+    zeros = np.zeros((new, len(table.keys)), np.int8)
+    return replace(
+        table,
+        weights=np.concatenate([-table.weights[:opposite], table.weights, zeros]),
+        steps=np.concatenate([table.steps[:opposite], table.steps, np.ones(new, np.float32)]),
+    )
+
+
+def calibration_factor(start: SavedModel, part: str) -> float:
+    """Return the calibration factor that a saved model's ``network`` or ``ngrams`` contains."""
+    scales: dict[str, Any] = start.facts.get("training", {}).get("scales", {})
+    factor = scales.get(part, 1.0)
+    is_usable = isinstance(factor, int | float) and 0 < factor < np.inf
+    return float(factor) if is_usable else 1.0

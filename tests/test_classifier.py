@@ -60,6 +60,7 @@ def test_init_only_stores_its_parameters() -> None:
         "random_state": object(),
         "verbose": object(),
         "teacher": object(),
+        "warm_start": object(),
         "device": object(),
         "settings": object(),
     }

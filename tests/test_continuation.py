@@ -228,7 +228,7 @@ def test_continuing_with_several_labels_keeps_labels_that_the_new_texts_lack() -
     assert proba[0] > 2 * proba[1]
 
 
-NETWORKS = {
+NETWORKS: dict[str, dict[str, object]] = {
     "te": {"text.max_words": 20, "model.heads": 2, "model.transformer_positions": 20},
     "cnn": {},
     "avg": {},

@@ -251,9 +251,7 @@ def read_splits(  # noqa: PLR0913 - the sources and how to read them
     """
     if teacher is not None:
         teacher.check_file()
-    labels: list[str] = []
-    if start is not None:
-        options, labels = _read_like_start(options, start)
+    options, labels = _read_like_start(options, start)
     has_teacher, has_suspects = teacher is not None, without is not None
     options = replace(options, keep_unlabelled=has_teacher, keep_lines=has_suspects)
     train = load_dataset(source, options)
@@ -284,8 +282,10 @@ def read_splits(  # noqa: PLR0913 - the sources and how to read them
     )
 
 
-def _read_like_start(options: ReadOptions, start: Path) -> tuple[ReadOptions, list[str]]:
+def _read_like_start(options: ReadOptions, start: Path | None) -> tuple[ReadOptions, list[str]]:
     """Return the options to read data like that of the model to continue, and its labels."""
+    if start is None:
+        return options, []
     config = load_config(start)
     layout = remembered_layout(config)
     merge = options.merge_labels or (layout is not None and layout.merge_labels)

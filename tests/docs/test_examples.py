@@ -22,7 +22,15 @@ from tests.corpora import reviews, write_csv, write_topics
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 GUIDE = (
-    *("index.md", "train.md", "compare.md", "explain.md", "production.md", "reproduce.md"),
+    *(
+        "index.md",
+        "train.md",
+        "clean.md",
+        "compare.md",
+        "explain.md",
+        "production.md",
+        "reproduce.md",
+    ),
     *("scale.md", "attention.md"),
 )
 BLOCK = re.compile(r"(?:<!-- test: (\w+) -->\n)?```(sh|python)\n(.*?)```", DOTALL)

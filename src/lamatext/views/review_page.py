@@ -53,7 +53,7 @@ def write_review_page(
     script = Markup(asset("review_page.js"))
     page = render_template(
         "review_page.html",
-        title=f"Suspect labels of {dataset.source}",
+        title=f"Suspect labels of {Path(dataset.source).name}",
         subtitle=_subtitle(search, len(shown)),
         style=Markup(style() + asset("review_page.css")),
         script=script,

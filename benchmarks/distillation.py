@@ -5,11 +5,17 @@ unlabelled. Each system is scored once on the test part; ``--validation`` scores
 the training part instead, which no system sees, to choose settings.
 """
 
+import re
+import tempfile
 import time
-from typing import Annotated, NamedTuple
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from statistics import median
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import typer
+from numpy.typing import ArrayLike
 
 from benchmarks.accuracy_jobs import (
     ALL_SEEDS,
@@ -24,7 +30,7 @@ from benchmarks.accuracy_jobs import (
     run_accuracy_jobs,
     split_names,
 )
-from benchmarks.leaderboard import score_saved
+from benchmarks.setfit import SetFit
 from lamatext.baselines import LeaderboardRow, train_baseline
 from lamatext.classifier import TextClassifier
 from lamatext.data.dataset import Dataset
@@ -32,16 +38,26 @@ from lamatext.data.labels import LabelEncoder
 from lamatext.data.splits import hold_out
 from lamatext.metrics import score
 from lamatext.recipes import load_recipe
+from lamatext.runtime.predictor import Predictor
+from lamatext.saved.format import folder_size
 from lamatext.training.teachers import EncoderTeacher, TeachingPlan, teacher_data
+from lamatext.training.trainer import pick_device
 from paper.official_datasets import load_paper_dataset
 from paper.records import Record, Records
 
 EXPERIMENT = "distillation"
-TASKS = "r8,imdb,news,clothing,mr,imdb=300,news=200,mr=500,r8=100"
-SYSTEMS = "student,default,teacher,minilm-lr,tfidf,tfidf-svc,tfidf-chars"
-METRICS = ("accuracy", "calibration_error", "bytes", "seconds")
+TASKS = "r8,imdb,news,clothing,mr,mr+imdb,imdb=300,news=200,mr=500,r8=100"
+SYSTEMS = (
+    "student,default,default-minilm-vectors,teacher,minilm-lr,setfit,tfidf,tfidf-svc,tfidf-chars"
+)
+METRICS = ("accuracy", "calibration_error", "bytes", "seconds", "latency_ms")
 HELD_OUT = 0.1
 BYTES_OF_MINILM = 90_864_192
+MORE_SENTENCES = 150_000  # of another data set's training part, as unlabelled texts
+SENTENCE_WORDS = (5, 40)  # fewest and most words of such a sentence
+LATENCY_TEXTS = 100  # predicted one at a time
+
+Predict = Callable[[list[str]], ArrayLike]
 
 
 class Task(NamedTuple):
@@ -53,7 +69,11 @@ class Task(NamedTuple):
 
 
 def load_task(name: str, seed: int, *, validation: bool) -> Task:
-    """Load the data of a distillation task, such as ``mr`` or ``imdb=300``."""
+    """Load the data of a distillation task, such as ``mr``, ``imdb=300`` or ``mr+imdb``.
+
+    ``mr+imdb`` adds sentences of the training part of imdb as unlabelled texts.
+    """
+    name, _, other = name.partition("+")
     dataset, _, count = name.partition("=")
     train = load_paper_dataset(dataset)
     if validation:
@@ -62,7 +82,7 @@ def load_task(name: str, seed: int, *, validation: bool) -> Task:
     else:
         test = load_paper_dataset(dataset, "test")
     if not count:
-        return Task(train, [], test)
+        return Task(train, draw_sentences(other, seed) if other else [], test)
     fraction = int(count) / len(train)
     rest, rows = hold_out(train.require_labels(), fraction, seed, source=dataset)
     labels = np.array(train.require_labels().to_pylist())
@@ -72,30 +92,39 @@ def load_task(name: str, seed: int, *, validation: bool) -> Task:
     return Task(train.take(rows), train.take(rest).texts.to_pylist(), test)
 
 
+def draw_sentences(dataset: str, seed: int) -> list[str]:
+    """Draw sentences from the training part of a data set, as unlabelled texts of a distillation.
+
+    A sentence ends with a full stop, an exclamation or a question mark, or with a line break.
+    """
+    shortest, longest = SENTENCE_WORDS
+    sentences = {
+        sentence
+        for text in load_paper_dataset(dataset).texts.to_pylist()
+        for sentence in re.split(r"(?<=[.!?])\s+|\s*<br />\s*|\n+", text)
+        if shortest <= len(sentence.split()) <= longest
+    }
+    rows = np.random.default_rng(seed).permutation(len(sentences))[:MORE_SENTENCES]
+    ordered = sorted(sentences)
+    return [ordered[row] for row in rows]
+
+
 def measure_job(job: AccuracyJob, device: str) -> list[Record]:
     """Train and score one system of the distillation benchmark."""
     system, _, part = job.model.partition("@")
     assert job.seed is not None
     task = load_task(job.dataset, job.seed, validation=part == "validation")
-    started = time.perf_counter()
     facts: dict[str, object] = {}
     match system:
-        case "student" | "default":
-            teacher = "minilm" if system == "student" else None
-            classifier = TextClassifier(teacher=teacher, random_state=job.seed, device=device)
-            more = task.unlabelled if system == "student" and task.unlabelled else None
-            classifier.fit(task.labelled.texts, task.labelled.labels, unlabelled=more)
-            seconds = time.perf_counter() - started
-            scores, size, speed = score_saved(classifier, task.test)
-            facts = classifier.facts_.get("teacher", {})
-            row = LeaderboardRow.from_scores(
-                system, scores, size=size, speed=speed, seconds=seconds
-            )
-        case "teacher" | "minilm-lr":
-            row = _score_encoder(task, job.seed, device, fine_tune=system == "teacher")
+        case "student" | "default" | "default-minilm-vectors":
+            row, latency, facts = _score_classifier(task, system, job.seed, device)
+        case "teacher" | "minilm-lr" | "setfit":
+            row, latency = _score_encoder(task, system, job.seed, device)
         case _:
-            row = train_baseline(system, task.labelled).evaluate(task.test)
-    values = {metric: float(getattr(row, metric)) for metric in METRICS}
+            baseline = train_baseline(system, task.labelled)
+            row = baseline.evaluate(task.test)
+            latency = _latency(baseline.model.predict_proba, task.test)
+    values = {name: float(getattr(row, name, latency)) for name in METRICS}
     if isinstance(accuracy := facts.get("validation_accuracy"), float):
         values["teacher_validation_accuracy"] = accuracy
     return [
@@ -106,26 +135,69 @@ def measure_job(job: AccuracyJob, device: str) -> list[Record]:
     ]
 
 
-def _score_encoder(task: Task, seed: int, device: str, *, fine_tune: bool) -> LeaderboardRow:
-    """Train MiniLM as a teacher, or a linear layer on its embeddings, and score it."""
-    encoder = LabelEncoder.fit(task.labelled.require_labels())
-    recipe = load_recipe("student").with_values({"seed": seed})
-    data = teacher_data(task.labelled, None, task.unlabelled, encoder.classes, recipe)
-    teacher = EncoderTeacher("minilm", data, recipe, device)
-    started = time.perf_counter()
-    plan = TeachingPlan(0, 256, 0, 0.0)
-    if fine_tune:
-        plan = teacher.plan([*data.train.texts.to_pylist(), *data.unlabelled])
-    trained = teacher.train(plan)
-    seconds = time.perf_counter() - started
-    started = time.perf_counter()
-    probabilities = trained.predict_proba(task.test.texts.to_pylist()).astype(np.float64)
-    speed = len(task.test) / (time.perf_counter() - started)
-    truth = encoder.encode(task.test.require_labels(), source=task.test.source)
-    scores = score(encoder.classes, truth, probabilities)
-    return LeaderboardRow.from_scores(
-        "MiniLM", scores, size=BYTES_OF_MINILM, speed=speed, seconds=seconds
+def _score_classifier(
+    task: Task, system: str, seed: int, device: str
+) -> tuple[LeaderboardRow, float, dict[str, object]]:
+    """Train a student or the default recipe, and score and time the saved model."""
+    is_student = system == "student"
+    classifier = TextClassifier(
+        teacher="minilm" if is_student else None,
+        word_vectors="minilm" if system == "default-minilm-vectors" else None,
+        random_state=seed,
+        device=device,
     )
+    more = task.unlabelled if is_student and task.unlabelled else None
+    started = time.perf_counter()
+    classifier.fit(task.labelled.texts, task.labelled.labels, unlabelled=more)
+    seconds = time.perf_counter() - started
+    with tempfile.TemporaryDirectory() as folder:
+        classifier.save(folder)
+        size, predict = folder_size(Path(folder)), Predictor.load(folder).predict_proba
+        row = _score(system, predict, task, classifier.classes_.tolist(), size, seconds)
+        return row, _latency(predict, task.test), classifier.facts_.get("teacher", {})
+
+
+def _score_encoder(task: Task, system: str, seed: int, device: str) -> tuple[LeaderboardRow, float]:
+    """Train MiniLM as a teacher, a linear layer on its embeddings, or SetFit, and score it."""
+    encoder = LabelEncoder.fit(task.labelled.require_labels())
+    started = time.perf_counter()
+    if system == "setfit":
+        setfit = SetFit(seed=seed, device=str(pick_device(device)))
+        setfit.fit(task.labelled.texts.to_pylist(), encoder.encode(task.labelled.require_labels()))
+        predict: Predict = setfit.predict_proba
+    else:
+        recipe = load_recipe("student").with_values({"seed": seed})
+        data = teacher_data(task.labelled, None, task.unlabelled, encoder.classes, recipe)
+        teacher = EncoderTeacher("minilm", data, recipe, device)
+        plan = TeachingPlan(0, 256, 0, 0.0)
+        if system == "teacher":
+            plan = teacher.plan([*data.train.texts.to_pylist(), *data.unlabelled])
+        predict = teacher.train(plan).predict_proba
+    seconds = time.perf_counter() - started
+    row = _score(system, predict, task, encoder.classes, BYTES_OF_MINILM, seconds)
+    return row, _latency(predict, task.test)
+
+
+def _score(
+    title: str, predict: Predict, task: Task, classes: Sequence[Any], size: int, seconds: float
+) -> LeaderboardRow:
+    """Score the probabilities of a trained model on the texts of a distillation task."""
+    texts, started = task.test.texts.to_pylist(), time.perf_counter()
+    probabilities = np.asarray(predict(texts), np.float64)
+    speed = len(texts) / (time.perf_counter() - started)
+    truth = LabelEncoder(tuple(classes)).encode(task.test.require_labels())
+    scores = score(classes, truth, probabilities)
+    return LeaderboardRow.from_scores(title, scores, size=size, speed=speed, seconds=seconds)
+
+
+def _latency(predict: Predict, test: Dataset) -> float:
+    """Return the median latency of one test text in milliseconds."""
+    texts, times = test.texts.take(range(LATENCY_TEXTS)).to_pylist(), []
+    for text in texts:
+        started = time.perf_counter()
+        predict([text])
+        times.append(time.perf_counter() - started)
+    return 1e3 * median(times)
 
 
 def first_record(job: AccuracyJob) -> Record:

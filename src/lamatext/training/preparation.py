@@ -56,6 +56,7 @@ def prepare_run(  # noqa: PLR0913 - data, recipe, and what the caller has alread
     word_vectors: Vectors | None = None,
     tokenizer: Tokenizer | None = None,
     start: SavedModel | None = None,
+    device: str = "cpu",
     progress: Progress = SILENT,
 ) -> PreparedRun:
     """Prepare a training run: tokenize texts, build the vocabulary and create the network.
@@ -71,6 +72,7 @@ def prepare_run(  # noqa: PLR0913 - data, recipe, and what the caller has alread
         word_vectors: initial embedding matrix (V, E); None follows ``text.word_vectors``.
         tokenizer: tokenizer of the encoder; None follows ``text.tokenizer``.
         start: a saved model with these settings, whose words and weights the run starts from.
+        device: where a pretrained encoder computes the word vectors.
         progress: receives the stages of the preparation.
     """
     if recipe.model.name == "bert":
@@ -91,13 +93,13 @@ def prepare_run(  # noqa: PLR0913 - data, recipe, and what the caller has alread
         vocabulary = start.encoder.vocabulary.extended(vocabulary.ids)
     token_ids = encode_tokens(texts, vocabulary, text)
     encoder = TextEncoder(tokenizer, vocabulary, text.rare_words, text.max_words, text.last_words)
+    used = token_ids.take(split.train)
     if start is not None:
-        used = token_ids.take(split.train)
         by_word = _extended_word_tensors(start, recipe, vocabulary, used, progress)
         network = start_network(start, recipe, classes=classes, by_word=by_word)
         return PreparedRun(recipe, network, encoder, token_ids, classes, texts, start=start)
     if word_vectors is None:
-        word_vectors = _initial_vectors(recipe, vocabulary, token_ids.take(split.train), progress)
+        word_vectors = _initial_vectors(recipe, vocabulary, used, progress, device)
     torch.manual_seed(recipe.seed)
     network = build_network(
         recipe.model, vocabulary=len(vocabulary), width=text.vector_width, classes=classes
@@ -191,7 +193,9 @@ def _extra_words(text: TextSettings, tokenizer: Tokenizer) -> list[str]:
     return [word for word in words if tokenizer.words(word) == [word]]
 
 
-def _encoder_vectors(text: TextSettings, vocabulary: Vocabulary, progress: Progress) -> Vectors:
+def _encoder_vectors(
+    text: TextSettings, vocabulary: Vocabulary, device: str, progress: Progress
+) -> Vectors:
     """Compute the word vectors of a pretrained encoder for a training run, caching them on disk."""
     from lamatext.nn.pretrained_vectors import pretrained_word_vectors
 
@@ -200,7 +204,11 @@ def _encoder_vectors(text: TextSettings, vocabulary: Vocabulary, progress: Progr
         words = vocabulary.words[FIRST_WORD:]
         if words:
             vectors[FIRST_WORD:] = pretrained_word_vectors(
-                text.word_vectors, words, width=text.vector_width, progress=progress
+                text.word_vectors,
+                words,
+                width=text.vector_width,
+                device=device,
+                progress=progress,
             )
         return {"vectors": vectors.astype(np.float16)}
 
@@ -209,7 +217,11 @@ def _encoder_vectors(text: TextSettings, vocabulary: Vocabulary, progress: Progr
 
 
 def _initial_vectors(
-    recipe: Recipe, vocabulary: Vocabulary, token_ids: TokenIds, progress: Progress
+    recipe: Recipe,
+    vocabulary: Vocabulary,
+    token_ids: TokenIds,
+    progress: Progress,
+    device: str = "cpu",
 ) -> Vectors:
     """Create the initial word vectors in preparation for a training run, caching word2vec's."""
     text, seed = recipe.text, recipe.seed
@@ -219,7 +231,7 @@ def _initial_vectors(
         return {"vectors": vectors.astype(np.float16)}  # enough digits for initial values
 
     if is_pretrained_encoder(text.word_vectors):
-        return _encoder_vectors(text, vocabulary, progress)
+        return _encoder_vectors(text, vocabulary, device, progress)
     if text.word_vectors != "word2vec":
         return make_vectors(text, vocabulary, token_ids, seed=seed, progress=progress)
     settings = text.model_dump_json(include={"vector_width", *_WORD2VEC_SETTINGS})

@@ -132,6 +132,7 @@ def train(  # noqa: PLR0913 - data, recipe, and where and how it runs
         classes=len(classes),
         multi_label=labels.ndim == 2,
         start=start,
+        device=str(options.device),
         progress=progress,
     )
     data = EncodedDataset(prepared.token_ids, labels, weights)

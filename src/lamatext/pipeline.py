@@ -419,6 +419,7 @@ def train_and_score(  # noqa: PLR0913 - data, recipe, and where and how to run
     if not resume:
         (folder / TEACHER_CHECKPOINT).unlink(missing_ok=True)
         checkpoint.unlink(missing_ok=True)
+    _announce_teacher_per_fold(splits, progress)
     started = time.perf_counter()
     classifier = fit_recipe(recipe, splits, progress, checkpoint=checkpoint, device=device)
     seconds = time.perf_counter() - started
@@ -458,6 +459,19 @@ def _known_classes(splits: Splits) -> LabelEncoder:
         return labels
     old = LabelEncoder(tuple(map(str, load_config(splits.start)["labels"])))
     return LabelEncoder((*old.classes, *old.unknown(labels.classes)))
+
+
+def _announce_teacher_per_fold(splits: Splits, progress: Progress) -> None:
+    """Report that the pipeline trains the teacher again for each fold of a cross-validation."""
+    if splits.folds and splits.teacher is not None:
+        from lamatext.training.teachers import is_encoder_name
+
+        if is_encoder_name(splits.teacher):
+            progress.note(
+                f"the teacher is trained {len(splits.folds) + 1} times: for the saved model and, "
+                "without the labels of each fold, for the cross-validation. Texts of your own with "
+                "--test make it once."
+            )
 
 
 def fit_recipe(

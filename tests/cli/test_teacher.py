@@ -4,8 +4,11 @@ import csv
 import json
 from pathlib import Path
 
+import pytest
+
 from tests.cli.conftest import Command
 from tests.corpora import TINY, TOPICS, reviews, topic_texts
+from tests.nn.tiny_bert import save_bert
 
 SETTINGS = [part for key, value in TINY.items() for part in ("--set", f"{key}={value}")]
 TRAIN = ["--out", "student", "--baselines", "none", "--device", "cpu", *SETTINGS]
@@ -136,3 +139,16 @@ def test_a_file_of_probabilities_teaches_several_labels(lamatext: Command) -> No
     answer = lamatext("train", "topics.jsonl", "--teacher", "votes.csv", "--force", *TRAIN)
     assert answer.status == 2
     assert "expected probabilities from 0 to 1.\n" in answer.err
+
+
+def test_cross_validation_says_that_it_trains_the_teacher_for_each_fold(
+    lamatext: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save_bert(Path("bert"))
+    monkeypatch.setattr("lamatext.training.teachers.MIN_STEPS", 3)
+    settings = ("--recipe", "default", "--set", "distillation.variants=0")
+
+    answer = lamatext("train", "reviews.csv", "--teacher", "bert", *settings, *TRAIN)
+
+    assert answer.status == 0, answer.err
+    assert "the teacher is trained 6 times" in answer.err

@@ -40,7 +40,7 @@ from lamatext.recipes import load_recipe
 from lamatext.saved.format import CONFIG, TEACHER_CHECKPOINT
 from lamatext.settings import Recipe
 from lamatext.training.batching import EncodedDataset
-from lamatext.training.distillation import Probabilities, TeacherLabels
+from lamatext.training.distillation import Probabilities, TeacherLabels, soften_classes
 from lamatext.training.loop import predict_logits
 from lamatext.training.trainer import pick_device, train
 
@@ -49,7 +49,10 @@ MAX_VARIANTS = 48  # per text
 VARIANT_WORDS = 5_000_000  # in all variants together; where there are more words, texts suffice
 BACKWARD_COST = 3.0  # time of a training step, in forward passes
 MIN_STEPS = 200  # training steps that a teacher needs on few texts
-MAX_EPOCHS = 16
+MAX_EPOCHS = 40
+FEW_LABELS_PER_CLASS = 100  # with fewer, a fine-tuned teacher is averaged with a linear layer
+INVERSE_REGULARIZATION = (3.0, 10.0, 30.0, 100.0)  # values of C to choose from
+CROSS_VALIDATED_TEXTS = 2_000  # at most, to choose it
 SAMPLE = 64  # texts from which the speed of an encoder is measured
 LICENCES = {MINILM: "Apache-2.0"}
 
@@ -123,6 +126,13 @@ def teacher_data(
         split = hold_out_validation(train.require_labels(), fraction, recipe.seed, groups)
         train, validation, rows = train.take(split.train), train.take(split.validation), split.train
     return TeacherData(train, validation, unlabelled, classes, rows)
+
+
+def has_few_labels(data: TeacherData) -> bool:
+    """Return whether a teacher has too few labels per class to rely on fine-tuning alone."""
+    if data.train.is_multi_label:
+        return False
+    return len(data.train) < FEW_LABELS_PER_CLASS * len(data.classes)
 
 
 def is_encoder_name(teacher: object) -> bool:
@@ -329,7 +339,7 @@ class EncoderTeacher:
 
     def _key(self, texts: Sequence[str], *more: object) -> str:
         labels = [str(label) for label in self.data.train.require_labels().to_pylist()]
-        return fingerprint("1", self.name, self.recipe.seed, list(texts), labels, *more)
+        return fingerprint("2", self.name, self.recipe.seed, list(texts), labels, *more)
 
     def plan(self, texts: Sequence[str], progress: Progress = SILENT) -> TeachingPlan:
         """Choose how the teacher is trained, the same way again if the run is repeated."""
@@ -363,17 +373,28 @@ class EncoderTeacher:
         predict_logits(network, data, device)
         return len(sample) / (time.perf_counter() - started)
 
-    def train(self, plan: TeachingPlan, progress: Progress = SILENT) -> "TrainedEncoder":
-        """Train the encoder on the labelled texts, as the plan says."""
-        network, encoder = self._trained_network(plan, progress)
-        device, multi_label = pick_device(self.device), self.data.train.is_multi_label
-        return TrainedEncoder(self.name, network, encoder, device, multi_label=multi_label)
+    def train(self, plan: TeachingPlan, progress: Progress = SILENT) -> Teacher:
+        """Train the encoder on the labelled texts, as the plan says.
 
-    def _trained_network(
+        With few labels per class, fine-tuning forgets some of what the encoder knows: the result is
+        then averaged with that of a linear layer on the encoder as it is.
+        """
+        networks = []
+        if plan.epochs > 0:
+            networks.append(self._fine_tune(plan, progress))
+        if plan.epochs == 0 or has_few_labels(self.data):
+            networks.append(self._fit_linear_layer(plan, progress))
+        device, multi_label = pick_device(self.device), self.data.train.is_multi_label
+        trained = [
+            TrainedEncoder(self.name, *network, device, multi_label=multi_label)
+            for network in networks
+        ]
+        return trained[0] if len(trained) == 1 else AveragedTeacher(trained)
+
+    def _fine_tune(
         self, plan: TeachingPlan, progress: Progress
     ) -> tuple[PretrainedNetwork, Encoder]:
-        if plan.epochs == 0:
-            return self._fit_linear_layer(plan, progress)
+        """Fine-tune the teacher's encoder with a new linear layer on the labelled texts."""
         values: dict[str, object] = {
             "model.pretrained": self.name,
             "text.max_words": plan.max_words,
@@ -423,20 +444,60 @@ def fit_linear_classifier(
     """
     from sklearn.linear_model import LogisticRegression
 
-    scale = float(embeddings.std())
-    scaled = embeddings / scale
     if targets.ndim == 1:
-        model = LogisticRegression(C=1.0, max_iter=1_000).fit(scaled, targets)
-        weights, bias = model.coef_ / scale, model.intercept_
+        norms = np.linalg.norm(embeddings, axis=1, keepdims=True)
+        directions, norm = embeddings / norms, float(norms.mean())
+        strength = _choose_inverse_regularization(directions, targets)
+        model = LogisticRegression(C=strength, max_iter=1_000).fit(directions, targets)
+        weights, bias = model.coef_ / norm, model.intercept_
         if len(weights) == 1:  # one row for the difference of the two logits
             weights, bias = np.concatenate([-weights, weights]) / 2, np.append(-bias, bias) / 2
         return weights, bias
+    scale = float(embeddings.std())
+    scaled = embeddings / scale
     weights, counts = np.zeros((targets.shape[1], embeddings.shape[1])), targets.sum(axis=0)
     bias = np.log((counts + 0.5) / (len(targets) - counts + 0.5)).astype(np.float64)
     for label in np.flatnonzero((counts > 0) & (counts < len(targets))):
         model = LogisticRegression(C=1.0, max_iter=1_000).fit(scaled, targets[:, label])
         weights[label], bias[label] = model.coef_[0] / scale, model.intercept_[0]
     return weights, bias
+
+
+def _choose_inverse_regularization(
+    embeddings: NDArray[np.float32], targets: NDArray[np.int64]
+) -> float:
+    """Choose C of a teacher's logistic regression by 5-fold cross-validation on the labels."""
+    from sklearn.linear_model import LogisticRegression
+
+    counts = np.bincount(targets)
+    if counts[counts > 0].min() < 2:
+        return INVERSE_REGULARIZATION[1]
+    rows = np.argsort(targets, kind="stable")  # each fold has its share of every class
+    rows = rows[:: -(-len(rows) // CROSS_VALIDATED_TEXTS)]
+    fold = np.arange(len(rows)) % 5
+    right = dict.fromkeys(INVERSE_REGULARIZATION, 0)
+    for strength in right:
+        for number in range(min(5, len(rows))):
+            fitted, held_out = rows[fold != number], rows[fold == number]
+            model = LogisticRegression(C=strength, max_iter=1_000)
+            model.fit(embeddings[fitted], targets[fitted])
+            right[strength] += int((model.predict(embeddings[held_out]) == targets[held_out]).sum())
+    return max(right, key=lambda strength: right[strength])
+
+
+class AveragedTeacher:
+    """Teacher that averages the log-probabilities of others."""
+
+    labels_new_texts = True
+
+    def __init__(self, teachers: Sequence[Teacher]) -> None:
+        self.name, self._teachers = teachers[0].name, teachers
+
+    def predict_proba(self, texts: Sequence[str], progress: Progress = SILENT) -> Probabilities:
+        """Return the scaled geometric mean of the teachers' probabilities of each text."""
+        parts = [teacher.predict_proba(texts, progress) for teacher in self._teachers]
+        logits = np.mean([np.log(np.maximum(part, 1e-6)) for part in parts], axis=0)
+        return soften_classes(np.exp(logits), 1.0)
 
 
 class TrainedEncoder:

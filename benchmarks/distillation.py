@@ -42,6 +42,7 @@ from lamatext.runtime.predictor import Predictor
 from lamatext.saved.format import folder_size
 from lamatext.training.teachers import EncoderTeacher, TeachingPlan, teacher_data
 from lamatext.training.trainer import pick_device
+from paper.markdown import MISSING, markdown_table
 from paper.official_datasets import load_paper_dataset
 from paper.records import Record, Records
 
@@ -50,6 +51,25 @@ TASKS = "r8,imdb,news,clothing,mr,mr+imdb,imdb=300,news=200,mr=500,r8=100"
 SYSTEMS = (
     "student,default,default-minilm-vectors,teacher,minilm-lr,setfit,tfidf,tfidf-svc,tfidf-chars"
 )
+TITLES = {
+    "student": "student",
+    "default": "default recipe",
+    "default-minilm-vectors": "default with MiniLM's word vectors",
+    "teacher": "fine-tuned MiniLM (the teacher)",
+    "minilm-lr": "MiniLM embeddings + logistic regression",
+    "setfit": "SetFit on MiniLM",
+    "tfidf": "TF-IDF + logistic regression",
+    "tfidf-svc": "TF-IDF + LinearSVC",
+    "tfidf-chars": "TF-IDF words and characters + LinearSVC",
+}
+CURVES = {"imdb": 25_000, "news": 20_193, "mr": 7_108}  # data sets with their number of labels
+COLOURS = {
+    "student": "tab:blue",
+    "default": "tab:cyan",
+    "tfidf": "tab:gray",
+    "minilm-lr": "tab:orange",
+    "teacher": "tab:red",
+}
 METRICS = ("accuracy", "calibration_error", "bytes", "seconds", "latency_ms")
 HELD_OUT = 0.1
 BYTES_OF_MINILM = 90_864_192
@@ -207,21 +227,101 @@ def first_record(job: AccuracyJob) -> Record:
 
 def distillation_table(records: Records) -> str:
     """Return the table of the mean test accuracy of each system on each task, with its seeds."""
+    cells = _test_values(records, "accuracy")
+    systems = [name for name in SYSTEMS.split(",") if any(model == name for _, model in cells)]
+    rows = []
+    for task in TASKS.split(","):
+        values = [cells.get((task, system), []) for system in systems]
+        if any(values):
+            shown = [f"{np.mean(v):.3f} ({len(v)})" if v else MISSING for v in values]
+            rows.append([task, *shown])
+    return markdown_table(["data set=labels", *(TITLES[name] for name in systems)], rows)
+
+
+def distillation_cost_table(records: Records) -> str:
+    """Return the table of size, latency, training time and calibration error of each system."""
+    columns = {
+        "bytes": ("size", 1e-6, "MB"),
+        "latency_ms": ("one text", 1.0, "ms"),
+        "seconds": ("training", 1.0, "s"),
+        "calibration_error": ("calibration error, all labels", 1.0, ""),
+    }
+    cells = {metric: _test_values(records, metric) for metric in columns}
+    rows = []
+    for system in SYSTEMS.split(","):
+        row = [TITLES[system]]
+        for metric, (_, factor, unit) in columns.items():
+            found = [
+                factor * float(np.mean(values))
+                for (task, model), values in cells[metric].items()
+                if model == system
+                and task in TASKS.split(",")
+                and (metric != "calibration_error" or "=" not in task)
+            ]
+            row.append(_range(found, unit))
+        rows.append(row)
+    return markdown_table(["system", *(title for title, _, _ in columns.values())], rows)
+
+
+def _range(values: Sequence[float], unit: str) -> str:
+    """Format the smallest and the largest mean of a distillation system over its tasks."""
+    if not values:
+        return MISSING
+    digits = 3 if not unit else 0 if max(values) >= 100 else 1
+    low, high = f"{min(values):.{digits}f}", f"{max(values):.{digits}f}"
+    return f"{low if low == high else f'{low} to {high}'} {unit}".strip()
+
+
+def _test_values(records: Records, metric: str) -> dict[tuple[str, str], list[float]]:
+    """Return the values of a metric on test texts, by task and system of the distillation."""
     cells: dict[tuple[str, str], list[float]] = {}
     for record in records.of(EXPERIMENT):
-        if record.metric == "accuracy" and "@" not in record.model:
+        if record.metric == metric and "@" not in record.model:
             cells.setdefault((record.dataset, record.model), []).append(record.number)
-    tasks = list(dict.fromkeys(task for task, _ in cells))
-    systems = [name for name in SYSTEMS.split(",") if any(model == name for _, model in cells)]
-    lines = [
-        f"| data set=labels | {' | '.join(systems)} |",
-        f"|---|{'--:|' * len(systems)}",
-    ]
-    for task in tasks:
-        values = [cells.get((task, system), []) for system in systems]
-        shown = [f"{np.mean(v):.3f} ({len(v)})" if v else "–" for v in values]
-        lines.append(f"| {task} | {' | '.join(shown)} |")
-    return "\n".join(lines)
+    return cells
+
+
+def draw_label_curves(records: Records, folder: Path) -> list[Path]:
+    """Draw the test accuracy over the number of labels: mean, smallest and largest of the draws."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(12, 4), layout="constrained")
+    FigureCanvasAgg(figure)
+    for axes, (dataset, size) in zip(figure.subplots(1, 3), CURVES.items(), strict=True):
+        for system, colour in COLOURS.items():
+            points = _curve(records, dataset, size, system)
+            if not points:
+                continue
+            labels, values = zip(*points, strict=True)
+            means = [float(np.mean(draws)) for draws in values]
+            axes.plot(labels, means, "o-", color=colour, label=TITLES[system], markersize=4)
+            low, high = [min(draws) for draws in values], [max(draws) for draws in values]
+            axes.fill_between(labels, low, high, color=colour, alpha=0.15, linewidth=0)
+        axes.set_xscale("log")
+        axes.set_xlabel("labelled texts")
+        axes.set_title(dataset)
+        axes.grid(visible=True, alpha=0.3)
+    figure.axes[0].set_ylabel("test accuracy")
+    lines = {str(line.get_label()): line for axes in figure.axes for line in axes.get_lines()}
+    figure.legend(
+        list(lines.values()), list(lines), loc="outside lower center", ncols=5, frameon=False
+    )
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = [folder / f"accuracy_over_labels{ending}" for ending in (".png", ".svg")]
+    for path in paths:
+        figure.savefig(path, dpi=150)
+    return paths
+
+
+def _curve(records: Records, dataset: str, size: int, system: str) -> list[tuple[int, list[float]]]:
+    """Return the accuracies of a system on draws of a data set, by number of labels."""
+    points = []
+    for (task, model), values in _test_values(records, "accuracy").items():
+        name, _, count = task.partition("=")
+        if name == dataset and model == system:
+            points.append((int(count or size), values))
+    return sorted(points)
 
 
 def run(  # noqa: PLR0913 - each argument is one option on the command line

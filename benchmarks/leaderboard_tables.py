@@ -287,6 +287,7 @@ def leaderboard_blocks(
         **{name: multi_label_table(records, name) for name in MULTI_LABEL_DATASETS},
         **{name: dataset_table(board, name) for name in (*DATASETS, *EXTRA_DATASETS)},
         "distillation": distillation.distillation_table(records),
+        "distillation-costs": distillation.distillation_cost_table(records),
         "ablation-accuracy": recipe_ablation.ablation_table(
             records, "accuracy", "accuracy, change in points"
         ),
@@ -300,4 +301,5 @@ def run() -> None:
     """Update the leaderboard's tables in benchmarks/leaderboard.md and README.md."""
     fill_blocks(PAGE, leaderboard_blocks())
     fill_blocks(README, {"results": readme_table(read_leaderboard())})
+    distillation.draw_label_curves(Records(RECORDS), PAGE.parent / "figures")
     print(f"updated the tables of {PAGE} and {README}")

@@ -141,11 +141,13 @@ def test_a_file_of_probabilities_teaches_several_labels(lamatext: Command) -> No
     assert "expected probabilities from 0 to 1.\n" in answer.err
 
 
+@pytest.mark.slow
 def test_cross_validation_says_that_it_trains_the_teacher_for_each_fold(
     lamatext: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     save_bert(Path("bert"))
     monkeypatch.setattr("lamatext.training.teachers.MIN_STEPS", 3)
+    monkeypatch.setattr("lamatext.pipeline.MIN_TEST_TEXTS", 200)
     settings = ("--recipe", "default", "--set", "distillation.variants=0")
 
     answer = lamatext("train", "reviews.csv", "--teacher", "bert", *settings, *TRAIN)

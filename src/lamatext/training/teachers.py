@@ -447,7 +447,7 @@ def fit_linear_classifier(
     if targets.ndim == 1:
         norms = np.linalg.norm(embeddings, axis=1, keepdims=True)
         directions, norm = embeddings / norms, float(norms.mean())
-        strength = _choose_inverse_regularization(directions, targets)
+        strength = _choose_inverse_regularization(directions, targets.astype(np.int64))
         model = LogisticRegression(C=strength, max_iter=1_000).fit(directions, targets)
         weights, bias = model.coef_ / norm, model.intercept_
         if len(weights) == 1:  # one row for the difference of the two logits

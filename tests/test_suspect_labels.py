@@ -112,7 +112,10 @@ def test_a_text_of_unknown_words_is_an_outlier_and_usual_texts_are_not(tmp_path:
     assert 20 in outliers
     assert len(outliers) <= 2  # the score is above that of 99 % of the texts
     even = np.linspace(1, 2, 1000, dtype=np.float32)
-    assert not find_outliers(even, even).any()
+    known = np.ones(1000, np.float32)
+    assert not find_outliers(even, known, even).any()
+    known[:3] = 0
+    assert np.flatnonzero(find_outliers(even, known, even)).tolist() == [0, 1, 2]
 
 
 def test_outliers_come_last_and_have_no_suggestion(tmp_path: Path) -> None:

@@ -5,7 +5,8 @@ it: ``FOLDS`` folds, ``REPETITIONS`` times with other folds. Their calibrated lo
 label is suspect if its probability is below ``IMPROBABLE``, and the ranking is by that probability:
 if labels are wrong at random, no other ranking by the same probabilities finds more wrong labels.
 Near-duplicates with different labels and outliers are listed, too: texts that are more unusual than
-99 % of the others and whose evidence is below Tukey's fence, so that usual data has none.
+99 % of the others, and whose evidence is below Tukey's fence or most of whose words are unknown, so
+that usual data has none.
 
 Finished folds are kept in a folder from which an interrupted search resumes.
 Shapes: n texts, C classes.
@@ -54,6 +55,7 @@ FOLDS = 10
 REPETITIONS = 2
 MIN_TEXTS = 10
 IMPROBABLE = 0.1  # a label with a smaller probability is suspect
+MIN_KNOWN = 0.5  # a text with a smaller share of known words may be an outlier
 FENCE = 1.5  # Tukey's fence: interquartile ranges below the first quartile
 SUPPORTING_WORDS, WEAKEST = 5, 0.1  # number, and share of the largest contribution
 
@@ -180,6 +182,7 @@ class OutOfFoldPredictions(NamedTuple):
     is_checked: NDArray[np.bool_]  # (n,) false for the only text of a label
     logits: Floats  # (n, C) mean over the repetitions
     evidence: Logits  # (n,) for outlier scores
+    known: Logits  # (n,) share of words that the models know
 
     @property
     def probabilities(self) -> Floats:
@@ -280,7 +283,8 @@ class OutOfFoldModels:
         """Calibrate the logits of each repetition on all texts, and average the repetitions."""
         texts = len(self.labels)
         is_checked = np.zeros(texts, bool)
-        total, evidence = np.zeros((texts, self.classes)), np.zeros(texts, np.float32)
+        total = np.zeros((texts, self.classes))
+        evidence, known = np.zeros(texts, np.float32), np.zeros(texts, np.float32)
         for start in range(0, len(tables), FOLDS):
             table = pa.concat_tables(tables[start : start + FOLDS])
             rows = table["row"].to_numpy()
@@ -292,8 +296,9 @@ class OutOfFoldModels:
             evidence[rows] += text_evidence(
                 np.zeros_like(logits), calibrated, base, table["known"].to_numpy()
             ) / np.float32(REPETITIONS)
+            known[rows] += table["known"].to_numpy() / np.float32(REPETITIONS)
             is_checked[rows] = True
-        return OutOfFoldPredictions(is_checked, total, evidence)
+        return OutOfFoldPredictions(is_checked, total, evidence, known)
 
 
 def _lists(values: NDArray[np.floating], width: int) -> pa.Array:
@@ -325,7 +330,9 @@ def _collect_suspects(
     duplicates = conflicting_duplicates(labels, groups)
     for row, other in duplicates.items():
         suggested[row] = labels[other]
-    is_outlier = is_checked & find_outliers(predictions.evidence, predictions.evidence[is_checked])
+    is_outlier = is_checked & find_outliers(
+        predictions.evidence, predictions.known, predictions.evidence[is_checked]
+    )
     is_suspect = is_improbable.copy()
     is_suspect[list(duplicates)] = True
     rows = np.flatnonzero(is_suspect | is_outlier)
@@ -375,15 +382,15 @@ def conflicting_duplicates(labels: ClassIndices, groups: Rows) -> dict[int, int]
     return conflicts
 
 
-def find_outliers(evidence: Logits, reference: Logits) -> NDArray[np.bool_]:
-    """Return which texts are outliers, given their evidence and that of the texts to compare with.
+def find_outliers(evidence: Logits, known: Logits, reference: Logits) -> NDArray[np.bool_]:
+    """Return which texts are outliers, given the evidence of the texts to compare them with.
 
     The outlier score of a text is the same as in ``lamatext predict --outlier``.
     """
     scores = outlier_scores(evidence, np.quantile(reference, np.linspace(0, 1, STEPS + 1)).tolist())
     first, third = np.quantile(reference, (0.25, 0.75))
     is_outlier: NDArray[np.bool_] = scores >= OUTLIER
-    is_outlier &= evidence < first - FENCE * (third - first)
+    is_outlier &= (evidence < first - FENCE * (third - first)) | (known < MIN_KNOWN)
     return is_outlier
 
 

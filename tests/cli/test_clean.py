@@ -9,11 +9,13 @@ import sys
 import time
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from lamatext.pipeline import read_splits
 from lamatext.recipes import resolve_recipe
+from lamatext.suspect_labels import OutOfFoldModels
 from tests.cli.conftest import Command
 from tests.cli.test_next_commands import next_commands
 from tests.corpora import reviews, topic_texts
@@ -179,3 +181,28 @@ def test_a_killed_search_continues_with_its_finished_folds(tmp_path: Path) -> No
     assert "Continuing with the finished folds in suspects.csv.partial" in done.stderr
     assert (tmp_path / "suspects.csv").read_bytes() == (tmp_path / "whole.csv").read_bytes()
     assert not parts.exists()
+
+
+@pytest.mark.usefixtures("flipped")
+def test_ctrl_c_says_what_is_kept_and_how_to_continue(
+    lamatext: Command, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    predict_fold = OutOfFoldModels.predict_fold
+
+    def stop_at_2(self: OutOfFoldModels, number: int, _: object) -> pa.Table:
+        if number == 2:
+            raise KeyboardInterrupt
+        return predict_fold(self, number)
+
+    arguments = ("clean", "reviews.csv", "--out", "suspects.csv")
+    monkeypatch.setattr(sys, "argv", ["lamatext", *arguments])
+    with monkeypatch.context() as patch:
+        patch.setattr(OutOfFoldModels, "predict_fold", stop_at_2)
+        stopped = lamatext(*arguments)
+    continued = lamatext(*arguments)
+
+    assert stopped.status == 130
+    assert "interrupted; finished folds are kept in suspects.csv.partial. Continue" in stopped.err
+    assert "  lamatext clean reviews.csv --out suspects.csv\n" in stopped.err
+    assert "Continuing with the finished folds" in continued.err
+    assert (place / "suspects.csv").is_file()

@@ -1,6 +1,9 @@
 """``lamatext clean``: list the texts whose labels are probably wrong."""
 
 import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -87,11 +90,12 @@ def run(  # noqa: PLR0913 - one argument per option of the command
         merge_labels=merge_labels,
         keep_lines=True,
     )
-    with output.progress(quiet=quiet) as progress:
+    partial_folder = out.with_name(f"{out.name}.partial")
+    with _explain_interrupt(partial_folder), output.progress(quiet=quiet) as progress:
         dataset = _read(data, reading, progress)
         with find_suspects(
             dataset,
-            partial_folder=out.with_name(f"{out.name}.partial"),
+            partial_folder=partial_folder,
             seed=seed,
             progress=progress,
         ) as search:
@@ -143,6 +147,19 @@ def _read(data: str, reading: "ReadOptions", progress: "Progress") -> "Dataset":
     for line in (*label_hints(dataset), summary_lines(summarize_dataset(dataset))[0]):
         progress.note(line)
     return dataset
+
+
+@contextmanager
+def _explain_interrupt(partial_folder: Path) -> Iterator[None]:
+    """Handle Ctrl-C during ``lamatext clean``: print what is kept and how to continue."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        again = output.command(*sys.argv[1:])
+        finished = len(list(partial_folder.glob("part-*.parquet")))
+        kept = f"finished folds are kept in {partial_folder}" if finished else "nothing is saved"
+        output.message(f"\nlamatext: interrupted; {kept}. Continue with:\n  {again}")
+        raise typer.Exit(130) from None
 
 
 def _print_next(data: str, out: Path, html: Path | None, reading: "ReadOptions") -> None:

@@ -212,7 +212,7 @@ def _score(
 
 def _latency(predict: Predict, test: Dataset) -> float:
     """Return the median latency of one test text in milliseconds."""
-    texts, times = test.texts.take(range(LATENCY_TEXTS)).to_pylist(), []
+    texts, times = test.texts.slice(0, LATENCY_TEXTS).to_pylist(), []
     for text in texts:
         started = time.perf_counter()
         predict([text])

@@ -9,7 +9,7 @@ import pytest
 
 from tests.cli.conftest import Command
 from tests.cli.test_commands import SMALL
-from tests.corpora import reviews
+from tests.corpora import reviews, topic_texts
 
 TRAIN = ("--out", "run", "--baselines", "none", *SMALL)
 
@@ -110,6 +110,40 @@ def test_joined_labels_are_noticed(lamatext: Command, place: Path) -> None:
 
     assert "several labels per text, joined by ','" in answer.err
     assert "--label-separator ','" in answer.err
+
+
+def test_empty_cells_among_joined_labels_name_the_separator(lamatext: Command, place: Path) -> None:
+    table = tickets()
+    table["label"] = ["a", "a, b", "", "b, c", "c", "c, a"] * 10
+    write_tickets(place / "tickets.csv", table)
+
+    answer = lamatext("train", "tickets.csv", *TRAIN)
+    again = lamatext("train", "tickets.csv", *TRAIN, "--label-separator", ",")
+
+    assert answer.status == 2
+    assert "with --label-separator ',' an empty cell means that none applies" in answer.err
+    assert again.status == 0, again.err
+    assert "with 0," in again.err  # texts without a label
+
+
+def test_several_labels_that_differ_in_spaces_are_reported_and_can_be_merged(
+    lamatext: Command, place: Path
+) -> None:
+    texts, labels = topic_texts(120)
+    lists = [
+        [f" {label}" if n % 9 == 0 else label for label in row] for n, row in enumerate(labels)
+    ]
+    lists[1], lists[2], lists[4], lists[5] = [["film", "FILM"]] * 4
+    rows = [{"text": t, "labels": row} for t, row in zip(texts, lists, strict=True)]
+    (place / "topics.jsonl").write_text("\n".join(map(json.dumps, rows)))
+
+    reported = lamatext("train", "topics.jsonl", *TRAIN)
+    merged = lamatext("train", "topics.jsonl", *TRAIN, "--merge-labels", "--force")
+
+    assert "differ only in case or spaces: 'film' = " in reported.err
+    assert "' film'" in reported.err
+    assert "4 labels: " in merged.err, merged.err
+    assert lamatext("evaluate", "run", "topics.jsonl", "--json").status == 0
 
 
 def test_bad_rows_are_listed_and_allowed_up_to_a_share(lamatext: Command, place: Path) -> None:

@@ -48,3 +48,11 @@ def test_a_label_without_a_new_name_stays_as_it_is() -> None:
     renamed = dataset(["a", "b"], ["0", "1"]).rename_labels({"0": "neg"})
 
     assert renamed.require_labels().to_pylist() == ["neg", "1"]
+
+
+def test_a_list_has_each_new_name_once() -> None:
+    lists = pa.chunked_array([pa.array([["a", "A", "b"], []], pa.list_(pa.string()))])
+    renamed = Dataset(dataset(["x", "y"], None).texts, lists, "made up").rename_labels({"A": "a"})
+
+    assert renamed.is_multi_label
+    assert renamed.require_labels().to_pylist() == [["a", "b"], []]

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -69,10 +70,16 @@ class Dataset:
     def rename_labels(self, names: dict[str, str]) -> "Dataset":
         """Return a copy of the dataset with renamed labels.
 
-        A label that is not in ``names`` stays as it is.
+        A label that is not in ``names`` stays as it is. A list has each new name once.
         """
-        labels = [names.get(label, label) for label in self.require_labels().to_pylist()]
-        return replace(self, labels=pa.chunked_array([labels], pa.string()))
+        labels = self.require_labels()
+        renamed: list[Any] = [
+            list(dict.fromkeys(names.get(label, label) for label in row))
+            if self.is_multi_label
+            else names.get(row, row)
+            for row in labels.to_pylist()
+        ]
+        return replace(self, labels=pa.chunked_array([pa.array(renamed, labels.type)]))
 
     def concatenate(self, other: "Dataset") -> "Dataset":
         """Return a dataset with the rows of this one followed by those of another.

@@ -2,10 +2,8 @@
 
 from collections.abc import Iterable, Mapping
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
 from lamatext.data.dataset import Dataset
+from lamatext.data.summary import class_counts
 
 
 def label_variants(counts: Mapping[str, int]) -> list[list[str]]:
@@ -26,8 +24,7 @@ def merge_label_variants(dataset: Dataset, known: Iterable[str] = ()) -> Dataset
     That is the known label, such as a class of a model, or the most frequent one, without spaces
     at its ends.
     """
-    labels = dataset.require_labels()
-    counts = count_labels(labels)
+    counts = class_counts(dataset)
     merged = {_key(label): label for label in known}
     for label in sorted(counts, key=lambda label: (-counts[label], label)):
         merged.setdefault(_key(label), label.strip())
@@ -36,8 +33,3 @@ def merge_label_variants(dataset: Dataset, known: Iterable[str] = ()) -> Dataset
 
 def _key(label: str) -> str:
     return "".join(label.split()).casefold()
-
-
-def count_labels(labels: pa.ChunkedArray) -> dict[str, int]:
-    """Count the rows of each label."""
-    return {pair["values"]: pair["counts"] for pair in pc.value_counts(labels).to_pylist()}

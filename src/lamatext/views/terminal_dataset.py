@@ -51,7 +51,7 @@ def show_reading(dataset: Dataset, progress: Progress) -> None:
 
 def label_hints(dataset: Dataset) -> list[str]:
     """Return hints at labels of a dataset that are probably meant differently."""
-    if dataset.labels is None or dataset.is_multi_label:
+    if dataset.labels is None:
         return []
     hints = []
     variants = label_variants(class_counts(dataset))
@@ -62,7 +62,7 @@ def label_hints(dataset: Dataset) -> list[str]:
             f"labels that differ only in case or spaces: {shown}{more}. "
             "Make them one label with --merge-labels"
         )
-    separator = label_separator(dataset.labels)
+    separator = None if dataset.is_multi_label else label_separator(dataset.labels)
     if separator is not None:
         hints.append(
             f"the labels look like several labels per text, joined by '{separator}'. "

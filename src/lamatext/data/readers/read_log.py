@@ -67,16 +67,23 @@ class ReadLog:
         """Return one sentence per fault: how many bad rows were skipped, and their lines."""
         return [_sentence(fault, self.unit, lines) for fault, lines in self._lines.items()]
 
-    def check_bad_rows(self, rows: int) -> None:
-        """Raise DataError if too many of the file's rows were bad."""
+    def check_bad_rows(self, rows: int, separator: str | None = None) -> None:
+        """Raise DataError if too many of the file's rows were bad.
+
+        The error names the separator if the label column seems to hold several labels per text.
+        """
         share = self.bad_rows / max(rows, 1)
         if self.max_bad_rows is None or share <= self.max_bad_rows:
             return
+        hint = "" if separator is None else (
+            " The labels look like several per text: with "
+            f"--label-separator '{separator}' an empty cell means that none applies."
+        )  # fmt: skip
         needed = min(-(-self.bad_rows * 1000 // rows) / 10, 100)
         raise DataError(
             f"{self.name}: {self.bad_rows:,} of {rows:,} rows cannot be used, more than the "
             f"allowed {100 * self.max_bad_rows:g} %: {' '.join(self.bad_row_lines())} Correct "
-            f"these rows, or skip them with --max-bad-rows {needed:g}%."
+            f"these rows, or skip them with --max-bad-rows {needed:g}%.{hint}"
         )
 
 

@@ -16,6 +16,7 @@ from lamatext.data.column_detection import (
     choose_text_by_name,
     detect_by_content,
     detect_text_by_content,
+    label_separator,
 )
 from lamatext.data.dataset import Dataset
 from lamatext.data.read_options import JOINT, MAX_RECORD, Layout, ReadOptions
@@ -235,12 +236,15 @@ def _usable_rows(
     used = sum(map(len, texts))
     if not used and log.has_only("no text"):
         raise DataError(f"{log.name}: every text is empty. Choose another --text-column.")
-    log.check_bad_rows(used + log.bad_rows)
+    all_labels = join_label_batches(labels)
+    is_joined = log.bad_rows and pa.types.is_string(all_labels.type)
+    separator = label_separator(all_labels) if is_joined else None
+    log.check_bad_rows(used + log.bad_rows, separator)
     if not used:
         raise DataError(f"{log.name}: no rows that can be used. {' '.join(log.bad_row_lines())}")
     return Dataset(
         texts=pa.chunked_array(texts, pa.large_string()),
-        labels=join_label_batches(labels),
+        labels=all_labels,
         source=source,
         layout=layout,
         notes=(*log.notes, *log.bad_row_lines()),

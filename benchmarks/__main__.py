@@ -46,6 +46,7 @@ COMMANDS = {
     "small-data": "small_data",
     "tables": "leaderboard_tables",
     "growth": "growth",
+    "tune": "tuning",
 }
 RECORDS = Path(__file__).parent / "records"
 

@@ -31,7 +31,7 @@ def replace_atomically(path: Path) -> Iterator[Path]:
         target = _follow_links(path)
         target.parent.mkdir(parents=True, exist_ok=True)
         delete_stale_files(target.parent)
-        temporary = target.with_name(f".{target.name}.{_host()}-{os.getpid()}.lamatext")
+        temporary = target.with_name(f".{target.name}.{host_code()}-{os.getpid()}.lamatext")
         yield temporary
         temporary.replace(target)
     except OSError as error:
@@ -63,7 +63,7 @@ def delete_stale_files(folder: Path) -> None:
     with suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
             match = _TEMPORARY.fullmatch(entry.name)
-            if match and match[1] == _host() and not _is_running(int(match[2])):
+            if match and match[1] == host_code() and not is_running(int(match[2])):
                 with suppress(OSError):
                     Path(entry.path).unlink()
 
@@ -77,12 +77,13 @@ def _follow_links(path: Path) -> Path:
     return target
 
 
-def _host() -> str:
+def host_code() -> str:
+    """Return a short code of this machine, by which temporary files name their writer."""
     return f"{zlib.crc32(platform.node().encode()):08x}"
 
 
-def _is_running(pid: int) -> bool:
-    """Return whether a process may still write its temporary file; if in doubt, it does."""
+def is_running(pid: int) -> bool:
+    """Return whether a process of this machine may still write its temporary files."""
     if os.name != "posix":
         return True  # os.kill would end the process there
     try:

@@ -13,7 +13,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from lamatext.data.dataset import Dataset
+from lamatext.data.labels import LabelEncoder
 from lamatext.data.tokenizer import WordTokenizer
+from lamatext.label_thresholds import LabelThresholds
 from lamatext.metrics import FOLD_VARIANCE, Floats
 from lamatext.multi_label_metrics import Flags
 from lamatext.progress import SILENT, Progress, track_progress
@@ -190,6 +193,36 @@ def compare_predictions(  # noqa: PLR0913 - the predictions, and what describes 
         for kind, name, texts, k in _group_columns(truth, groups, classes)
     ]  # fmt: skip
     return Comparison(source, len(truth), training_texts, folds, metrics, rows, group_rows)
+
+
+def decide_classes(probabilities: Floats, thresholds: LabelThresholds | None) -> Flags:
+    """Return the classes that a compared model predicts: the most probable, or all of several.
+
+    The shape is (n, C).
+    """
+    if thresholds is not None:
+        return thresholds.decide(probabilities.astype(np.float32))
+    decided = np.zeros(probabilities.shape, np.bool_)
+    decided[np.arange(len(decided)), probabilities.argmax(axis=1)] = True
+    return decided
+
+
+def true_classes(labels: LabelEncoder, test: Dataset) -> Flags:
+    """Return the classes that the texts to compare models on really have, (n, C)."""
+    targets = labels.encode_targets(test.require_labels(), source=test.source)
+    if targets.ndim == 2:
+        several: Flags = targets > 0
+        return several
+    one: Flags = np.eye(len(labels.classes), dtype=np.bool_)[targets.astype(np.int64)]
+    return one
+
+
+def score_decisions(truth: Flags, decided: Flags, *, is_multi_label: bool) -> dict[str, float]:
+    """Score predicted classes by the metrics of a comparison: accuracy or micro-F1, macro-F1."""
+    counts, everything = _count(truth, decided, []), np.ones((1, len(truth)), np.float32)
+    scores = _scores(everything, counts, truth.shape[1], is_multi_label)[0]
+    metrics = SEVERAL_LABELS if is_multi_label else ONE_LABEL
+    return {name: float(value) for name, value in zip(metrics, scores[:2], strict=True)}
 
 
 class _Counts(NamedTuple):

@@ -19,7 +19,9 @@ from lamatext.comparison import (
     Comparison,
     TextGroup,
     compare_predictions,
+    decide_classes,
     text_groups,
+    true_classes,
 )
 from lamatext.data.cache import empty_cache
 from lamatext.data.dataset import Dataset, dataset_fingerprint
@@ -28,7 +30,6 @@ from lamatext.errors import ConfigError, DataError, require
 from lamatext.label_thresholds import LabelThresholds, ThresholdGoal
 from lamatext.latency import median_latency
 from lamatext.metrics import Floats
-from lamatext.multi_label_metrics import Flags
 from lamatext.pipeline import (
     AVERAGE_EMBEDDING,
     AVERAGE_SETTINGS,
@@ -112,7 +113,7 @@ def compare_models(
         models.append(_contestant(name, recipe, splits, test, device, progress))
         progress.note(f"{models[-1].name}: done")
     return compare_predictions(
-        _truth(labels, test),
+        true_classes(labels, test),
         models,
         groups,
         labels.classes,
@@ -209,7 +210,7 @@ def _measure(
         probabilities = trained.predict_proba(texts)
     return ComparedModel(
         title,
-        _decide(probabilities, trained.thresholds),
+        decide_classes(probabilities, trained.thresholds),
         trained.bytes,
         median_latency(trained.predict_proba, texts),
         trained.seconds,
@@ -227,7 +228,7 @@ def _compare_saved_model(
     names = LabelEncoder.fit(splits.train.require_labels()).names
     columns = own.encode(names)
     texts = test.texts.to_pylist()
-    decided = _decide(trained.predict_proba(texts), trained.thresholds)[:, columns]
+    decided = decide_classes(trained.predict_proba(texts), trained.thresholds)[:, columns]
     latency = median_latency(trained.predict_proba, texts)
     note = ""
     if config.get("data", {}).get("fingerprint") != dataset_fingerprint(splits.train):
@@ -272,21 +273,3 @@ def _check_saved_model(folder: str, splits: Splits, labels: LabelEncoder) -> Non
             f"--with {folder}: the model was trained on the texts that it would be tested on. "
             "Leave it out, or give texts that it has not seen with --test."
         )
-
-
-def _decide(probabilities: Floats, thresholds: LabelThresholds | None) -> Flags:
-    """Return which classes a contestant predicts for each text, (n, C)."""
-    if thresholds is not None:
-        return thresholds.decide(probabilities.astype(np.float32))
-    decided = np.zeros(probabilities.shape, np.bool_)
-    decided[np.arange(len(decided)), probabilities.argmax(axis=1)] = True
-    return decided
-
-
-def _truth(labels: LabelEncoder, test: Dataset) -> Flags:
-    targets = labels.encode_targets(test.require_labels(), source=test.source)
-    if targets.ndim == 2:
-        several: Flags = targets > 0
-        return several
-    one: Flags = np.eye(len(labels.classes), dtype=np.bool_)[targets.astype(np.int64)]
-    return one

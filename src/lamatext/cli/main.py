@@ -23,6 +23,7 @@ from lamatext.cli import (
     report,
     serve,
     train,
+    tune,
 )
 from lamatext.cli.man_page import ManPageCommand, ManPageGroup
 from lamatext.errors import ColumnChoiceError, LamatextError
@@ -38,7 +39,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 COMMANDS = (
-    train, evaluate, predict, explain, report, clean, compare, drift, export, serve, info, data,
+    train, tune, evaluate, predict, explain, report, clean, compare, drift, export, serve, info,
+    data,
 )  # fmt: skip
 for module in COMMANDS:
     app.command(module.NAME, cls=ManPageCommand, epilog=module.EXAMPLES)(module.run)

@@ -60,6 +60,20 @@ def show_scores(console: Console, scores: AnyScores, texts_per_second: float) ->
     _show_coverage(console, scores.coverage)
 
 
+def scores_sentence(scores: AnyScores) -> str:
+    """Return the main scores on the test texts as a sentence."""
+    if isinstance(scores, MultiLabelScores):
+        return (
+            f"micro-F1 {scores.micro_f1:.3f}, macro-F1 {scores.macro_f1:.3f} on "
+            f"{scores.texts:,} test texts."
+        )
+    return (
+        f"accuracy {percent(scores.accuracy)} (95 % interval "
+        f"{_percentages(scores.accuracy_interval)}), macro-F1 {scores.macro_f1:.3f} on "
+        f"{scores.texts:,} test texts."
+    )
+
+
 def _show_multi_label_scores(
     console: Console, scores: MultiLabelScores, texts_per_second: float
 ) -> None:

@@ -1,0 +1,253 @@
+"""``lamatext tune``: search for settings under limits of time, size and latency."""
+
+import re
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from lamatext.cli import options, output
+from lamatext.errors import ConfigError
+
+if TYPE_CHECKING:
+    from lamatext.tuning import TuningResult, TuningTask
+    from lamatext.views.terminal_trials import TrialDisplay
+
+NAME = "tune"
+EXAMPLES = """\
+lamatext tune reviews.csv --time 10m --out runs/tuned
+lamatext tune reviews.csv --time 10m --max-size 2MB --max-latency 1ms --metric macro-f1"""
+
+SECONDS = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
+BYTES = {"B": 1.0, "kB": 1e3, "KB": 1e3, "MB": 1e6, "GB": 1e9}
+MILLISECONDS = {"us": 1e-3, "µs": 1e-3, "ms": 1.0, "s": 1e3}
+METRICS = {"accuracy": "accuracy", "micro-f1": "micro-F1", "macro-f1": "macro-F1"}
+LIMITS = "limits"  # a section of the help
+
+
+def run(  # noqa: PLR0913 - one argument per option of the command
+    data: options.Data,
+    time_: Annotated[
+        str,
+        typer.Option(
+            "--time",
+            metavar="DURATION",
+            help="The time for everything, such as 90s, 10m or 1h.",
+            rich_help_panel=LIMITS,
+        ),
+    ] = "10m",
+    max_size: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SIZE",
+            help="The largest size of the saved model, such as 500kB or 5MB. [default: no limit]",
+            rich_help_panel=LIMITS,
+        ),
+    ] = None,
+    max_latency: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DURATION",
+            help="The largest median time to predict one text on this machine, such as 1ms. "
+            "[default: no limit]",
+            rich_help_panel=LIMITS,
+        ),
+    ] = None,
+    metric: Annotated[
+        str | None,
+        typer.Option(
+            help="What to maximize on the validation texts: accuracy, macro-f1 or, with several "
+            "labels per text, micro-f1. [default: accuracy; macro-f1 with several labels]"
+        ),
+    ] = None,
+    out: Annotated[
+        Path,
+        typer.Option(
+            metavar="DIR",
+            help="The folder for the study, the page and the model. A study that is there is "
+            "continued.",
+        ),
+    ] = Path("runs/tuned"),
+    jobs: Annotated[int, typer.Option(min=1, max=64, help="Processes that run trials.")] = 1,
+    test: options.TestData = None,
+    validation: options.ValidationData = None,
+    text_column: options.TextColumns = None,
+    label_column: options.LabelColumns = None,
+    label_separator: options.LabelSeparator = None,
+    format_: options.Format = None,
+    encoding: options.Encoding = None,
+    separator: options.Separator = None,
+    max_record: options.MaxRecord = options.DEFAULT_MAX_RECORD,
+    max_bad_rows: options.MaxBadRows = options.BAD_ROWS_DEFAULT,
+    group_column: options.GroupColumn = None,
+    time_column: options.TimeColumn = None,
+    merge_labels: options.MergeLabels = False,
+    recipe: options.RecipeName = None,
+    set_: options.SettingValues = None,
+    seed: options.Seed = None,
+    device: options.Device = "auto",
+    only_trials: Annotated[
+        bool,
+        typer.Option(
+            "--only-trials",
+            help="Run trials for a study that another process finishes; --jobs starts such ones.",
+        ),
+    ] = False,
+    quiet: options.IsQuiet = False,
+) -> None:
+    """Search for the settings of a model with Optuna, under limits of time, size and latency.
+
+    Trials are compared on the validation texts. The first is the default recipe, also with other
+    seeds, so that the result says whether the search brought more than the spread of seeds. At the
+    end the best recipe within the limits is trained as `lamatext train` does and saved in the
+    folder --out as model. The same command continues the study, and several processes can work on
+    it.
+    """
+    started = time.monotonic()
+    from lamatext.pipeline import read_splits
+    from lamatext.recipes import parse_assignments, resolve_recipe
+    from lamatext.trials import Limits
+    from lamatext.tuning import TuningTask, tuning_splits
+    from lamatext.views.terminal_trials import TrialDisplay
+
+    limits = Limits(
+        _parse_quantity(time_, SECONDS, "--time", "10m"),
+        None if max_size is None else _parse_quantity(max_size, BYTES, "--max-size", "5MB"),
+        None
+        if max_latency is None
+        else _parse_quantity(max_latency, MILLISECONDS, "--max-latency", "1ms"),
+    )
+    values = parse_assignments(set_ or [])
+    if seed is not None:
+        values["seed"] = seed
+    if metric in ("micro-f1", "macro-f1"):
+        values["training.metric"] = metric  # the thresholds of several labels, too
+    settings = resolve_recipe(recipe=recipe, values=values)
+    _check_search(metric, data, jobs)
+    reading = options.read_options(
+        text_column,
+        max_record,
+        max_bad_rows,
+        label_column=label_column,
+        label_separator=label_separator,
+        format=format_,
+        encoding=encoding,
+        separator=separator,
+        merge_labels=merge_labels,
+        group_column=group_column,
+        time_column=time_column,
+    )
+    with TrialDisplay(started + limits.seconds, quiet=quiet) as display:
+        options.check_device(device)
+        display.stage(f"reading {data}")
+        splits = read_splits(data, settings, test=test, validation=validation, options=reading)
+        task = TuningTask(
+            tuning_splits(splits, settings.seed),
+            settings,
+            frozenset(values),
+            _metric_name(metric, is_multi_label=splits.train.is_multi_label),
+            limits,
+            out,
+            device,
+            started,
+        )
+        result = _search(task, display, jobs, only_trials=only_trials)
+    if result is not None:
+        _show_result(task, result, quiet=quiet)
+
+
+def _search(
+    task: "TuningTask", display: "TrialDisplay", jobs: int, *, only_trials: bool
+) -> "TuningResult | None":
+    """Run the trials and the final training; Ctrl-C keeps the study."""
+    from lamatext.tuning import (
+        finish_study,
+        open_study,
+        read_trials,
+        run_trials,
+        worker_processes,
+    )
+    from lamatext.views.tuning_page import write_tuning_page
+
+    study = open_study(task)
+    worker = [sys.executable, "-m", "lamatext", *sys.argv[1:], "--only-trials", "--quiet"]
+    try:
+        with worker_processes([worker] * (0 if only_trials else jobs - 1)):
+            run_trials(task, study, display.show, display)
+        if only_trials:
+            return None
+        result = finish_study(task, study, display)
+    except KeyboardInterrupt:
+        if not only_trials:
+            finished = sum(trial.state != "running" for trial in read_trials(study))
+            output.message(
+                f"\nlamatext: interrupted; the study with {finished} trials is kept in "
+                f"{task.folder}. The same command continues it."
+            )
+        raise typer.Exit(130) from None
+    source = task.splits.train.source
+    write_tuning_page(
+        result.trials, result.choice, task.metric, source, task.folder / "tuning.html"
+    )
+    return result
+
+
+def _check_search(metric: str | None, data: str, jobs: int) -> None:
+    if metric is not None and metric not in METRICS:
+        raise ConfigError(f"--metric {metric}: unknown. Known: {', '.join(METRICS)}.")
+    if data == "-" and jobs > 1:
+        raise ConfigError("--jobs needs a file: several processes cannot read stdin.")
+
+
+def _metric_name(metric: str | None, *, is_multi_label: bool) -> str:
+    """Return the name of the metric that the search maximizes."""
+    if metric == "accuracy" and is_multi_label:
+        raise ConfigError(
+            "--metric accuracy: the texts have several labels. Choose micro-f1 or macro-f1."
+        )
+    if metric == "micro-f1" and not is_multi_label:
+        return "accuracy"  # they are equal with one label per text
+    return METRICS[metric or ("macro-f1" if is_multi_label else "accuracy")]
+
+
+def _parse_quantity(text: str, units: dict[str, float], option: str, example: str) -> float:
+    """Parse a number with a unit, such as ``10m``, ``5MB`` or ``1ms``."""
+    match = re.fullmatch(r"([0-9]*\.?[0-9]+)\s*([A-Za-zµ]+)", text.strip())
+    if match is None or match[2] not in units or float(match[1]) <= 0:
+        raise ConfigError(
+            f"{option} {text}: expected a number above 0 with a unit ({', '.join(units)}), such as "
+            f"{example}."
+        )
+    return float(match[1]) * units[match[2]]
+
+
+def _show_result(task: "TuningTask", result: "TuningResult", *, quiet: bool) -> None:
+    """Print the Pareto front, what the search brought, and the saved model with its test score."""
+    from lamatext.trials import pareto_front
+    from lamatext.views.formatting import file_size, one_line
+    from lamatext.views.terminal_scores import scores_sentence
+    from lamatext.views.terminal_trials import show_front
+
+    console = output.out()
+    show_front(console, pareto_front(result.trials), result.choice.trial, task.metric)
+    console.print(f"\n{result.choice.verdict}", markup=False)
+    if result.final is not None:
+        console.print(f"Trained on all texts: {scores_sentence(result.final.scores)}", markup=False)
+    else:
+        console.print(
+            f"The model of trial {result.choice.trial.number} is saved, trained on "
+            f"{result.choice.trial.share:.0%} of the training texts: {result.reason}.",
+            markup=False,
+        )
+    saved = (
+        f"Saved to {result.folder}: {file_size(result.bytes)}, {result.latency_ms:.3f} ms per text"
+    )
+    console.print(one_line(saved), markup=False)
+    if not quiet:
+        output.message(f"Written to {task.folder / 'tuning.html'}: open it in a browser.")
+        output.next_steps(
+            output.command("predict", result.folder, "--text", "…"),
+            output.command("explain", result.folder, "--text", "…"),
+        )

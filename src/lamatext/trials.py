@@ -1,0 +1,170 @@
+"""Trials of a hyperparameter search: limits, Pareto front, spread of seeds, choice of the best."""
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from statistics import NormalDist
+from typing import Any
+
+from lamatext.errors import ConfigError
+
+FINISHED, RUNNING, STOPPED, FAILED = "finished", "running", "stopped early", "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """One trial of a hyperparameter search: a recipe, its validation score and its costs."""
+
+    number: int
+    state: str  # finished, running, stopped early or failed
+    settings: dict[str, Any] = field(default_factory=dict)  # that differ from the recipe
+    is_default: bool = False  # the recipe as it is
+    seed: int = 0
+    share: float = 0.0  # of the training texts that it was trained on
+    score: float | None = None  # on the validation texts
+    bytes: int | None = None  # as saved
+    latency_ms: float | None = None  # median of one text
+    seconds: float | None = None  # of training on that share
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the trial of a search as a JSON-compatible dictionary."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Limits of a hyperparameter search: time, and size and latency of the model."""
+
+    seconds: float
+    max_bytes: float | None = None
+    max_latency_ms: float | None = None
+
+    def allow(self, size: float, latency_ms: float) -> bool:
+        """Return whether a model is within the limits of size and latency."""
+        is_small = self.max_bytes is None or size <= self.max_bytes
+        return is_small and (self.max_latency_ms is None or latency_ms <= self.max_latency_ms)
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """Mean and standard deviation of the default recipe's score over seeds."""
+
+    mean: float
+    deviation: float
+    seeds: int
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The trial that a search chooses, and in one sentence what the search brought."""
+
+    trial: Trial
+    verdict: str
+    is_better: bool  # than the default recipe, by more than the spread of its seeds explains
+
+
+def finished_trials(trials: Sequence[Trial]) -> list[Trial]:
+    """Return the finished trials that were trained on the largest share of the texts."""
+    finished = [trial for trial in trials if trial.state == FINISHED and trial.score is not None]
+    largest = max((trial.share for trial in finished), default=0.0)
+    return [trial for trial in finished if trial.share == largest]
+
+
+def pareto_front(trials: Sequence[Trial]) -> list[Trial]:
+    """Return the trials that no other beats in score, size and latency at once, best score first.
+
+    Of the default recipe's seeds only the first counts.
+    """
+    finished = [t for t in finished_trials(trials) if not t.is_default or t.seed == _seed(trials)]
+
+    def beats(one: Trial, other: Trial) -> bool:
+        pairs = zip(_costs(one), _costs(other), strict=True)
+        return all(a <= b for a, b in pairs) and _costs(one) != _costs(other)
+
+    front = [t for t in finished if not any(beats(other, t) for other in finished)]
+    return sorted(front, key=lambda trial: (-(trial.score or 0.0), trial.bytes or 0))
+
+
+def _seed(trials: Sequence[Trial]) -> int:
+    return next((trial.seed for trial in trials if trial.is_default), 0)
+
+
+def _costs(trial: Trial) -> tuple[float, float, float]:
+    assert trial.score is not None
+    assert trial.bytes is not None
+    assert trial.latency_ms is not None
+    return (-trial.score, float(trial.bytes), trial.latency_ms)
+
+
+def seed_spread(trials: Sequence[Trial]) -> Spread | None:
+    """Return the spread of the default recipe's score over seeds; None with fewer than two."""
+    scores = {t.seed: t.score or 0.0 for t in finished_trials(trials) if t.is_default}
+    if len(scores) < 2:
+        return None
+    values = list(scores.values())
+    return Spread(statistics.fmean(values), statistics.stdev(values), len(values))
+
+
+def choose_trial(trials: Sequence[Trial], limits: Limits, metric: str) -> Choice:
+    """Choose the trial with the best score within the limits.
+
+    The best of many trials looks better than it is. If its lead over the default recipe is no
+    larger than that of the best of as many seeds, the default is chosen, provided that it is
+    within the limits.
+
+    Raises:
+        ConfigError: no trial is within the limits; the error names the smallest and the fastest.
+    """
+    finished = finished_trials(trials)
+    allowed = [t for t in finished if limits.allow(t.bytes or 0, t.latency_ms or 0.0)]
+    if not allowed:
+        raise _no_trial_within(limits, finished)
+    best = max(allowed, key=lambda t: (t.score or 0.0, t.is_default, -(t.bytes or 0)))
+    default = next((trial for trial in allowed if trial.is_default), None)
+    spread = seed_spread(trials)
+    if default is None:
+        verdict = f"The default recipe is over a limit; the best trial within them has {metric}"
+        return Choice(best, f"{verdict} {best.score:.4f} on the validation texts.", False)
+    if best.is_default:
+        return Choice(default, "No trial was better than the default recipe, which is kept.", False)
+    assert best.score is not None
+    assert default.score is not None
+    if spread is None:
+        gain = best.score - default.score
+        verdict = (
+            f"The best trial has a {metric} {100 * gain:.1f} points above the default recipe's; "
+            "whether that is more than the spread of seeds was not measured, for lack of time."
+        )
+        return Choice(best, verdict, False)
+    sampled = sum(not trial.is_default for trial in finished)
+    chance = spread.deviation * _expected_maximum(sampled)
+    gain = best.score - spread.mean
+    compared = (
+        f"{metric} {best.score:.4f} of the best of {sampled} trials, {spread.mean:.4f} ± "
+        f"{spread.deviation:.4f} of the default recipe with {spread.seeds} seeds"
+    )
+    if gain > max(chance, spread.deviation):
+        verdict = f"The search brought more than the spread of seeds explains: {compared}."
+        return Choice(best, verdict, True)
+    verdict = f"The search brought no more than the spread of seeds explains: {compared}. "
+    return Choice(default, f"{verdict}The default recipe is kept.", False)
+
+
+def _expected_maximum(count: int) -> float:
+    """Return the expected maximum of ``count`` standard normal values (Blom 1958)."""
+    return NormalDist().inv_cdf((count - 0.375) / (count + 0.25)) if count > 1 else 0.0
+
+
+def _no_trial_within(limits: Limits, finished: Sequence[Trial]) -> ConfigError:
+    asked = [
+        *([] if limits.max_bytes is None else [f"a size of {limits.max_bytes / 1e6:g} MB"]),
+        *([] if limits.max_latency_ms is None else [f"{limits.max_latency_ms:g} ms per text"]),
+    ]
+    smallest = min(finished, key=lambda trial: trial.bytes or 0)
+    fastest = min(finished, key=lambda trial: trial.latency_ms or 0.0)
+    return ConfigError(
+        f"no model is within the limits ({' and '.join(asked)}). The smallest of "
+        f"{len(finished)} trials takes {(smallest.bytes or 0) / 1e6:.3f} MB (trial "
+        f"{smallest.number}), the fastest {fastest.latency_ms:.3f} ms per text (trial "
+        f"{fastest.number}). Raise a limit, or search longer with a larger --time."
+    )

@@ -1,0 +1,650 @@
+"""Hyperparameter search with Optuna under limits of time, size and latency: ``lamatext tune``.
+
+open_study      create or continue the study, an SQLite file in the output folder
+run_trials      the default recipe, the default with other seeds, then settings that TPE proposes
+finish_study    choose a trial, train its recipe as ``lamatext train`` does, check the limits, save
+
+A trial is trained on growing shares of the training texts and stopped early if it is worse than
+others were on the same share (successive halving). Trials are compared on the validation texts,
+which they do not see; the test texts are scored once, with the final model.
+"""
+
+import os
+import shutil
+import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from lamatext.atomic_write import host_code, is_running
+from lamatext.comparison import decide_classes, score_decisions, true_classes
+from lamatext.data.cache import fingerprint
+from lamatext.data.dataset import Dataset, dataset_fingerprint
+from lamatext.data.labels import LabelEncoder
+from lamatext.data.splits import Rows, hold_out_validation
+from lamatext.errors import ConfigError, LamatextError, ModelError, require
+from lamatext.latency import median_latency
+from lamatext.metrics import Floats
+from lamatext.pipeline import Splits, TrainingResult, fit_recipe, train_and_score
+from lamatext.progress import SILENT, NamedProgress, Progress
+from lamatext.runtime.predictor import Predictor
+from lamatext.saved.format import folder_size
+from lamatext.settings import Recipe, has_effect
+from lamatext.trials import (
+    FAILED,
+    FINISHED,
+    RUNNING,
+    STOPPED,
+    Choice,
+    Limits,
+    Trial,
+    choose_trial,
+    finished_trials,
+)
+
+STUDY, MODEL, TRIALS = "study.sqlite3", "model", "trials"  # in the output folder
+SHARES = (0.25, 0.5, 1.0)  # of the training texts
+LEAST_TEXTS = 1000  # of a share
+SEEDS = 2  # further seeds of the default recipe
+STARTUP_TRIALS = 6  # random ones, before TPE proposes settings
+LATENCY_ROUNDS = 3  # the lowest median counts: other processes only add to it
+OVERRUN = 1.05  # of the time at which the final training is given up
+FINAL_MARGIN = 1.3  # of the estimated time of the final training
+
+
+class Range(NamedTuple):
+    """A range of values that the search draws from, on a linear or logarithmic scale."""
+
+    low: float
+    high: float
+    log: bool = False
+
+
+SPACE: Mapping[str, tuple[Any, ...] | Range] = {
+    "model.name": ("lama-ctx", "lama-encoder", "avg"),
+    "model.hidden_size": (16, 32, 64, 96),
+    "model.heads": (5, 10, 15, 20),
+    "model.dropout": Range(0.1, 0.6),
+    "model.embedding_dropout": Range(0.1, 0.7),
+    "text.vector_width": (50, 100, 150),
+    "text.min_count": ("auto", 1, 2, 5),
+    "training.learning_rate": Range(1e-3, 1e-2, log=True),
+    "training.weight_decay": Range(1e-3, 1e-1, log=True),
+    "ngrams.max_words": (1, 2, 3),
+    "ngrams.characters": ("auto", True, False),
+    "ngrams.svm_c": Range(0.1, 10, log=True),
+    "ngrams.naive_bayes_power": Range(0.0, 1.0),
+    "ngrams.max_megabytes": Range(0.2, 12, log=True),
+}
+"""The settings that are searched, unless the user fixes them."""
+
+
+class OutOfTimeError(Exception):
+    """Raised inside a training that would end after its deadline."""
+
+
+class DeadlineProgress(Progress):
+    """Progress of a training that is stopped at its next step after a deadline."""
+
+    def __init__(self, deadline: float, shown: Progress = SILENT) -> None:
+        self._deadline, self._shown = deadline, shown
+
+    def _check(self) -> None:
+        if time.monotonic() > self._deadline:
+            raise OutOfTimeError
+
+    def stage(self, name: str, total: int | None = None) -> None:
+        """Report a new stage of the training, or stop it after its deadline."""
+        self._check()
+        self._shown.stage(name, total)
+
+    def advance(self, steps: int = 1, detail: str = "") -> None:
+        """Report progress of the training, or stop it after its deadline."""
+        self._check()
+        self._shown.advance(steps, detail)
+
+    def note(self, text: str) -> None:  # noqa: ARG002 - the notes of trials are not shown
+        """Stop the training after its deadline."""
+        self._check()
+
+
+@dataclass(frozen=True, slots=True)
+class TuningTask:
+    """What a hyperparameter search needs: data, recipe, metric, limits and output folder."""
+
+    splits: Splits  # with a validation set; without folds
+    recipe: Recipe
+    fixed: frozenset[str]  # settings that the user has given, which are not searched
+    metric: str  # accuracy, micro-F1 or macro-F1
+    limits: Limits
+    folder: Path
+    device: str
+    started: float  # time.monotonic() at the start of the command
+
+    @property
+    def deadline(self) -> float:
+        """Return the time.monotonic() at which the search must have ended."""
+        return self.started + self.limits.seconds
+
+    @property
+    def validation(self) -> Dataset:
+        """Return the validation texts, on which trials are compared."""
+        assert self.splits.validation is not None
+        return self.splits.validation
+
+
+@dataclass(frozen=True, slots=True)
+class TuningResult:
+    """Result of a hyperparameter search: the choice, the saved model and its test scores."""
+
+    choice: Choice
+    trials: list[Trial]
+    folder: Path  # of the saved model
+    final: TrainingResult | None  # None if a trial's own model was saved
+    bytes: int
+    latency_ms: float
+    reason: str  # why the trial's own model was saved; empty otherwise
+
+
+def tuning_splits(splits: Splits, seed: int) -> Splits:
+    """Return splits with a validation and a test set for a search; little data is held out too."""
+    if splits.folds:
+        rows, held_out = splits.folds[0]
+        splits = replace(
+            splits, train=splits.test.take(rows), test=splits.test.take(held_out), folds=()
+        )
+    labels = LabelEncoder.fit(splits.train.require_labels())
+    splits = replace(splits, test=labels.drop_unknown(splits.test))
+    if splits.validation is not None:
+        return replace(splits, validation=labels.drop_unknown(splits.validation))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        split = hold_out_validation(splits.train.require_labels(), 0.2, seed)
+    train, validation = splits.train.take(split.train), splits.train.take(split.validation)
+    kept = LabelEncoder.fit(train.require_labels())
+    return replace(splits, train=train, validation=kept.drop_unknown(validation))
+
+
+# 1 · The study
+
+
+def open_study(task: TuningTask) -> Any:
+    """Create the Optuna study of a search in its folder, or continue the one that is there.
+
+    Raises:
+        ConfigError: the folder holds a study of other data, or of another recipe or metric.
+    """
+    optuna = require("optuna", extra="tune", purpose="lamatext tune")
+    require("sqlalchemy", extra="tune", purpose="lamatext tune")
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    task.folder.mkdir(parents=True, exist_ok=True)
+    path = (task.folder / STUDY).resolve()
+    storage = optuna.storages.RDBStorage(
+        f"sqlite:///{path}", engine_kwargs={"connect_args": {"timeout": 60}}
+    )
+    study = optuna.create_study(
+        study_name="tune",
+        storage=storage,
+        direction="maximize",
+        load_if_exists=True,
+        sampler=optuna.samplers.TPESampler(
+            seed=task.recipe.seed + os.getpid(), n_startup_trials=STARTUP_TRIALS, constant_liar=True
+        ),
+        pruner=optuna.pruners.SuccessiveHalvingPruner(min_resource=1, reduction_factor=2),
+    )
+    _check_identity(study, task)
+    _restore_model(task.folder)
+    for trial in study.get_trials(deepcopy=False):
+        if trial.state == optuna.trial.TrialState.RUNNING and not _is_alive(trial.user_attrs):
+            with suppress(ValueError, RuntimeError):  # another process has done it
+                study.tell(trial.number, state=optuna.trial.TrialState.FAIL)
+    _enqueue_default(study, task)
+    return study
+
+
+def _check_identity(study: Any, task: TuningTask) -> None:
+    """Store what the study searches for, or check that it is the same as before."""
+    parts = (task.splits.train, task.validation, task.splits.test)
+    identity = {
+        "data": fingerprint(*(dataset_fingerprint(part) for part in parts)),
+        "metric": task.metric,
+        "recipe": fingerprint(task.recipe.model_dump_json(), sorted(task.fixed)),
+    }
+    stored = study.user_attrs.get("identity")
+    if stored is None:
+        study.set_user_attr("identity", identity)
+        return
+    names = {"data": "other data", "metric": "another metric", "recipe": "other settings"}
+    for name, value in identity.items():
+        if stored.get(name) != value:
+            raise ConfigError(
+                f"{task.folder / STUDY}: holds a study of {names[name]} than this search of "
+                f"{task.splits.train.source}. Give --out another folder to start a new study."
+            )
+
+
+def _enqueue_default(study: Any, task: TuningTask) -> None:
+    """Let the default recipe be the first trial, followed by the same with other seeds.
+
+    Those that have failed, or had no time in an earlier run, are tried again.
+    """
+    own = task.recipe.seed
+    known = {
+        trial.user_attrs.get("seed")
+        for trial in study.get_trials(deepcopy=False)
+        if trial.user_attrs.get("default") and trial.state.name != "FAIL"
+    }
+    for seed in range(own, own + SEEDS + 1):
+        if seed not in known:
+            point = _parameters_of(task.recipe, task.fixed) if seed == own else None
+            study.enqueue_trial(point or {}, user_attrs={"default": True, "seed": seed})
+
+
+def _parameters_of(recipe: Recipe, fixed: frozenset[str]) -> dict[str, Any] | None:
+    """Return the recipe as a point of the search space; None if it lies outside."""
+    point: dict[str, Any] = {}
+    for name in _searched(recipe, fixed, recipe.model.name):
+        value, domain = _setting(recipe, name), SPACE[name]
+        if name == "ngrams.max_megabytes" and value == "auto":
+            value = 6.0
+        is_inside = (
+            isinstance(value, float | int) and domain.low <= value <= domain.high
+            if isinstance(domain, Range)
+            else value in domain
+        )
+        if not is_inside:
+            return None
+        point[name] = value
+    return point
+
+
+def _setting(recipe: Recipe, name: str) -> Any:
+    table, _, leaf = name.partition(".")
+    return getattr(getattr(recipe, table), leaf)
+
+
+def _searched(recipe: Recipe, fixed: frozenset[str], model: str) -> Iterator[str]:
+    """Yield the settings of the search space that affect a model and that the user left open."""
+    for name in SPACE:
+        is_off = name.startswith("ngrams.") and not recipe.ngrams.enabled
+        if name not in fixed and not is_off and has_effect(name, model):
+            yield name
+
+
+def sample_settings(trial: Any, recipe: Recipe, fixed: frozenset[str]) -> dict[str, Any]:
+    """Let an Optuna trial propose settings of the search space."""
+    values: dict[str, Any] = {}
+    model = recipe.model.name
+    if model in SPACE["model.name"] and "model.name" not in fixed:
+        model = trial.suggest_categorical("model.name", SPACE["model.name"])
+        values["model.name"] = model
+    for name in _searched(recipe, fixed | {"model.name"}, model):
+        domain = SPACE[name]
+        if isinstance(domain, Range):
+            drawn = trial.suggest_float(name, domain.low, domain.high, log=domain.log)
+            values[name] = float(f"{drawn:.4g}")
+        else:
+            values[name] = trial.suggest_categorical(name, domain)
+    return values
+
+
+def read_trials(study: Any) -> list[Trial]:
+    """Read all trials of a study, also those of other processes."""
+    states = {"COMPLETE": FINISHED, "RUNNING": RUNNING, "PRUNED": STOPPED, "FAIL": FAILED}
+    return [
+        Trial(
+            number=trial.number,
+            state=states[trial.state.name],
+            settings=trial.user_attrs.get("settings", {}),
+            is_default=trial.user_attrs.get("default", False),
+            seed=trial.user_attrs.get("seed", 0),
+            **trial.user_attrs.get("measured", {}),
+        )
+        for trial in study.get_trials(deepcopy=False)
+        if trial.state.name in states
+    ]
+
+
+def _is_alive(attributes: Mapping[str, Any]) -> bool:
+    host, _, process = str(attributes.get("process", "")).partition("-")
+    return not process or host != host_code() or is_running(int(process))
+
+
+# 2 · Trials
+
+
+def run_trials(
+    task: TuningTask, study: Any, show: Callable[[list[Trial]], None], progress: Progress
+) -> None:
+    """Run trials of a search until its time, less what the final training needs, is over."""
+    order = _nested_order(task.splits.train, task.recipe.seed)
+    _load_libraries(progress)
+    while True:
+        trials = read_trials(study)
+        show(trials)
+        quickest = min(
+            (t.seconds for t in trials if t.seconds is not None and t.state != RUNNING),
+            default=0.0,
+        )
+        if time.monotonic() + quickest > task.deadline - final_seconds(task, trials):
+            return
+        trial = study.ask()
+        trial.set_user_attr("process", f"{host_code()}-{os.getpid()}")
+        try:
+            _run_trial(task, study, trial, order, progress)
+        except LamatextError as error:  # such as a training that diverged
+            trial.set_user_attr("error", str(error))
+            _tell(study, trial, "FAIL")
+        except OutOfTimeError:
+            _tell(study, trial, "FAIL")
+
+
+def _load_libraries(progress: Progress) -> None:
+    """Load what training needs before the first trial is timed."""
+    progress.stage("loading the training libraries")
+    from lamatext.classifier import TextClassifier  # noqa: F401
+    from lamatext.kernels.cpu_compilation import compile_cpu_kernels
+    from lamatext.training import trainer  # noqa: F401
+
+    compile_cpu_kernels()
+
+
+def _tell(study: Any, trial: Any, state: str, value: float | None = None) -> None:
+    states = require("optuna", extra="tune", purpose="lamatext tune").trial.TrialState
+    study.tell(trial, value, state=states[state])
+
+
+def final_seconds(task: TuningTask, trials: list[Trial]) -> float:
+    """Estimate the time of the final training from the trials; 0 if there is nothing to go by."""
+    finished = finished_trials(trials)
+    try:
+        chosen = [choose_trial(trials, task.limits, task.metric).trial] if finished else []
+    except ConfigError:  # no trial is within the limits yet
+        chosen = [max(finished, key=lambda trial: trial.seconds or 0.0)]
+    if not chosen:
+        running = [t for t in trials if t.is_default and t.seconds is not None]
+        chosen = sorted(running, key=lambda trial: -trial.share)[:1]
+    if not chosen:
+        return 0.0
+    return FINAL_MARGIN * (chosen[0].seconds or 0.0) / chosen[0].share + 1.0
+
+
+def _run_trial(task: TuningTask, study: Any, trial: Any, order: Rows, progress: Progress) -> None:
+    """Train one trial on growing shares of the texts, until it is stopped early or finished."""
+    is_default, seed = trial.user_attrs.get("default"), trial.user_attrs.get("seed")
+    is_repeated = bool(is_default) and seed != task.recipe.seed
+    if not is_default:
+        settings = sample_settings(trial, task.recipe, task.fixed)
+        trial.set_user_attr("settings", settings)
+        recipe = task.recipe.with_values(settings, where="tune")
+    else:
+        recipe = task.recipe.with_values({"seed": seed})
+        if not is_repeated and _parameters_of(task.recipe, task.fixed) is not None:
+            sample_settings(trial, task.recipe, task.fixed)  # tells TPE where the default is
+    shares = _shares(study, task, only_last=is_repeated)
+    if is_repeated and not _is_affordable(task, study):
+        raise OutOfTimeError
+    value = 0.0
+    for place, share in enumerate(shares):
+        measured, value = _measure(task, study, trial, recipe, order, share, progress)
+        if share == shares[-1] or not _has_time(task, study, measured, shares[place + 1]):
+            break
+        trial.report(value, step=round(4 * share))
+        if not is_default and trial.should_prune():
+            _tell(study, trial, "PRUNED")
+            return
+    if is_default and not is_repeated:
+        study.set_user_attr("largest_share", measured["share"])
+    is_done = measured["share"] >= study.user_attrs.get("largest_share", 1.0)
+    _tell(study, trial, *(("COMPLETE", value) if is_done else ("PRUNED",)))
+    _keep_best_models(task, study)
+
+
+def _shares(study: Any, task: TuningTask, *, only_last: bool) -> list[float]:
+    """Return the shares of the training texts that a trial is trained on, one after the other."""
+    largest = study.user_attrs.get("largest_share", 1.0)
+    texts = len(task.splits.train)
+    shares = [s for s in SHARES if s <= largest and (s * texts >= LEAST_TEXTS or s == largest)]
+    return shares[-1:] if only_last else shares
+
+
+def _is_affordable(task: TuningTask, study: Any) -> bool:
+    """Return whether another seed of the default recipe takes a small part of the time left."""
+    trials = read_trials(study)
+    left = task.deadline - time.monotonic() - final_seconds(task, trials)
+    needed = [t.seconds for t in finished_trials(trials) if t.is_default and t.seconds is not None]
+    return bool(needed) and needed[0] < left / 3
+
+
+def _has_time(task: TuningTask, study: Any, measured: dict[str, Any], share: float) -> bool:
+    """Return whether a trial can go on to the next share and leave time for the final training."""
+    needed = measured["seconds"] * share / measured["share"]
+    left = task.deadline - time.monotonic() - final_seconds(task, read_trials(study))
+    return bool(needed < left / (1 if "largest_share" in study.user_attrs else 3))
+
+
+def _measure(  # noqa: PLR0913 - the trial, its recipe and its texts
+    task: TuningTask,
+    study: Any,
+    trial: Any,
+    recipe: Recipe,
+    order: Rows,
+    share: float,
+    progress: Progress,
+) -> tuple[dict[str, Any], float]:
+    """Train a trial on a share of the texts; measure score, size and latency of the saved model.
+
+    Returns:
+        The measurements, and the value that the search maximizes: the score, less a penalty for
+        what is over a limit.
+    """
+    name = f"trial {trial.number}, {share:.0%} of the texts"
+    reserve = final_seconds(task, read_trials(study))
+    limited = DeadlineProgress(task.deadline - reserve, NamedProgress(name, progress))
+    started = time.monotonic()
+    train = task.splits.train.take(np.sort(order[: round(share * len(order))]))
+    splits = replace(task.splits, train=train, validation=None)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # of few texts of a class in a share
+        classifier = fit_recipe(recipe, splits, limited, device=task.device)
+    folder = task.folder / TRIALS / str(trial.number)
+    classifier.save(folder)
+    score, latency = score_model(folder, task)
+    measured = {
+        "share": share,
+        "score": score,
+        "bytes": folder_size(folder),
+        "latency_ms": latency,
+        "seconds": time.monotonic() - started,
+    }
+    trial.set_user_attr("measured", measured)
+    return measured, score - _penalty(task.limits, measured)
+
+
+def _penalty(limits: Limits, measured: Mapping[str, float]) -> float:
+    pairs = [
+        (measured["bytes"], limits.max_bytes),
+        (measured["latency_ms"], limits.max_latency_ms),
+    ]
+    return float(sum(max(0.0, np.log(found / limit)) for found, limit in pairs if limit))
+
+
+def score_model(folder: Path, task: TuningTask) -> tuple[float, float]:
+    """Return the validation score of a saved model and its latency, without torch."""
+    predictor = Predictor.load(folder)
+    labels = LabelEncoder.fit(task.splits.train.require_labels())
+    probabilities: Floats = predictor.predict_proba(task.validation.texts.to_pylist()).astype(
+        np.float64
+    )
+    decided = decide_classes(probabilities, predictor.thresholds)
+    columns = labels.encode([str(label) for label in predictor.classes_.tolist()])
+    all_classes = np.zeros((len(decided), len(labels.classes)), np.bool_)
+    all_classes[:, columns] = decided  # a small share may lack a class
+    truth = true_classes(labels, task.validation)
+    scores = score_decisions(truth, all_classes, is_multi_label=task.validation.is_multi_label)
+    return scores[task.metric], measure_latency(predictor, task.validation)
+
+
+def measure_latency(predictor: Predictor, dataset: Dataset) -> float:
+    """Measure the median latency of single texts: the lowest of a few rounds."""
+    texts = dataset.texts.to_pylist()
+    return min(median_latency(predictor.predict_proba, texts) for _ in range(LATENCY_ROUNDS))
+
+
+def _nested_order(train: Dataset, seed: int) -> Rows:
+    """Return an order of the training rows of which every beginning has all classes alike."""
+    generator = np.random.default_rng(seed)
+    if train.is_multi_label:
+        return generator.permutation(len(train))
+    labels = LabelEncoder.fit(train.require_labels()).encode(train.require_labels())
+    places = np.zeros(len(train))
+    for label in np.unique(labels):
+        rows = generator.permutation(np.flatnonzero(labels == label))
+        places[rows] = (np.arange(len(rows)) + generator.random()) / len(rows)
+    return np.argsort(places, kind="stable")
+
+
+def _keep_best_models(task: TuningTask, study: Any) -> None:
+    """Delete the models of trials except the best within the limits, the default and running."""
+    trials = read_trials(study)
+    kept = {str(trial.number) for trial in trials if trial.state == RUNNING or trial.is_default}
+    with suppress(ConfigError):
+        best = [t for t in finished_trials(trials) if not t.is_default]
+        if best:
+            kept.add(str(choose_trial(best, task.limits, task.metric).trial.number))
+    for folder in (task.folder / TRIALS).iterdir():
+        if folder.name not in kept:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+# 3 · The final model
+
+
+def finish_study(task: TuningTask, study: Any, progress: Progress) -> TuningResult:
+    """Choose the best trial within the limits, train its recipe on everything and save the model.
+
+    If that would be late, or if the model were over a limit, the model of the trial is saved.
+
+    Raises:
+        ConfigError: no trial was finished in the time, or none is within the limits.
+    """
+    trials = read_trials(study)
+    if not finished_trials(trials):
+        raise ConfigError(
+            f"no trial was finished in the time ({task.limits.seconds:.0f} s). The study is kept "
+            f"in {task.folder}; continue it with a larger --time."
+        )
+    choice = choose_trial(trials, task.limits, task.metric)
+    staged = task.folder / f".{MODEL}-{os.getpid()}"
+    shutil.rmtree(staged, ignore_errors=True)
+    try:
+        final, reason = _train_final(task, choice.trial, staged, progress)
+        if final is None:
+            _copy_trial(task, choice.trial, staged)
+        size, latency = _measure_saved(staged, task)
+        if final is not None and not task.limits.allow(size, latency):
+            final, reason = None, "the model trained on all texts was over a limit"
+            _copy_trial(task, choice.trial, staged)
+            size, latency = _measure_saved(staged, task)
+        if not task.limits.allow(size, latency):
+            raise _over_limit(choice.trial, size, latency)
+        _replace_model(staged, task.folder / MODEL)
+    finally:
+        shutil.rmtree(staged, ignore_errors=True)
+    return TuningResult(choice, trials, task.folder / MODEL, final, size, latency, reason)
+
+
+def _train_final(
+    task: TuningTask, trial: Trial, staged: Path, progress: Progress
+) -> tuple[TrainingResult | None, str]:
+    """Train the recipe of the chosen trial as ``lamatext train`` does, if there is time for it."""
+    limit = task.started + OVERRUN * task.limits.seconds
+    recipe = task.recipe.with_values(trial.settings, where="tune")
+    needed = (trial.seconds or 0.0) / trial.share
+    reason = "there was no time left to train it on all texts"
+    if time.monotonic() + needed / 2 > limit:  # the estimate is cautious: try unless it is hopeless
+        return None, reason
+    progress.stage("training the final model")
+    staged.mkdir(parents=True)
+    try:
+        limited = DeadlineProgress(limit, NamedProgress("final model", progress))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            return train_and_score(task.splits, recipe, staged, limited, device=task.device), ""
+    except OutOfTimeError:
+        return None, reason
+
+
+def _copy_trial(task: TuningTask, trial: Trial, staged: Path) -> None:
+    """Take the model that the chosen trial has saved."""
+    source = task.folder / TRIALS / str(trial.number)
+    shutil.rmtree(staged, ignore_errors=True)
+    if not source.is_dir():
+        raise ModelError(
+            f"{source}: the model of the chosen trial is missing. Run the command again."
+        )
+    shutil.copytree(source, staged)
+
+
+def _measure_saved(folder: Path, task: TuningTask) -> tuple[int, float]:
+    """Return the size in bytes and the latency of a saved model."""
+    return folder_size(folder), measure_latency(Predictor.load(folder), task.validation)
+
+
+def _over_limit(trial: Trial, size: int, latency: float) -> ConfigError:
+    return ConfigError(
+        f"the best model within the limits (trial {trial.number}) takes {size / 1e6:.3f} MB "
+        f"and now {latency:.3f} ms per text, which is over a limit. Raise the limit, or run "
+        "the command again on an idle machine."
+    )
+
+
+def _replace_model(staged: Path, target: Path) -> None:
+    """Put a new model in the place of the old one; a killed process leaves one of them."""
+    old = target.with_name(f".{MODEL}-old")
+    for _ in range(10):  # another process of the study may replace it, too
+        shutil.rmtree(old, ignore_errors=True)
+        with suppress(OSError):
+            if target.exists():
+                target.rename(old)
+            staged.rename(target)
+            shutil.rmtree(old, ignore_errors=True)
+            return
+        time.sleep(0.2)
+    raise ModelError(f"{target}: could not be replaced. Run the command again.")
+
+
+def _restore_model(folder: Path) -> None:
+    """Restore the old model if a process was killed while it replaced it."""
+    old, target = folder / f".{MODEL}-old", folder / MODEL
+    if old.is_dir() and not target.exists():
+        with suppress(OSError):
+            old.rename(target)
+    for staged in folder.glob(f".{MODEL}-[0-9]*"):
+        if not is_running(int(staged.name.rpartition("-")[2])):
+            shutil.rmtree(staged, ignore_errors=True)
+
+
+@contextmanager
+def worker_processes(commands: list[list[str]]) -> Iterator[None]:
+    """Run further processes on the same study while the block runs, then end them."""
+    import subprocess
+
+    threads = str(max(1, (os.cpu_count() or 1) // (len(commands) + 1)))
+    environment = {**os.environ, "OMP_NUM_THREADS": threads} if commands else None
+    processes = [
+        subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL)  # nosec B603 # ours
+        for command in commands
+    ]
+    try:
+        yield
+    finally:
+        for process in processes:
+            process.terminate()
+        for process in processes:
+            process.wait()

@@ -1,0 +1,141 @@
+"""Trials of a hyperparameter search in the terminal: a live table, the Pareto front, the result."""
+
+import time
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Any, Self
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.text import Text
+
+from lamatext.progress import Progress
+from lamatext.trials import FINISHED, RUNNING, Trial
+from lamatext.views.formatting import duration, file_size, one_line
+from lamatext.views.terminal_table import terminal_table
+
+COLUMNS = ("trial", "state", "texts", "score", "size", "one text", "time", "settings")
+BEST, LATEST = 6, 6  # rows of the live table
+
+
+class TrialDisplay(Progress):
+    """Live table of the trials of a search on stderr; plain lines if it is not a terminal."""
+
+    def __init__(self, deadline: float, *, quiet: bool = False) -> None:
+        self._deadline, self._quiet = deadline, quiet
+        self._console = Console(stderr=True, highlight=False)
+        self._live: Live | None = None
+        self._trials: list[Trial] = []
+        self._shown: set[int] = set()
+        self._stage = ""
+
+    def __enter__(self) -> Self:
+        if self._console.is_terminal and not self._quiet:
+            self._live = Live(
+                get_renderable=self._render,
+                console=self._console,
+                refresh_per_second=2,
+                transient=True,
+            )
+            self._live.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._live is not None:
+            self._live.stop()
+
+    def stage(self, name: str, total: int | None = None) -> None:  # noqa: ARG002 - no bar
+        """Show what the search is doing below the table of trials."""
+        self._stage = name
+
+    def note(self, text: str) -> None:
+        """Print a line above the table of trials."""
+        if not self._quiet:
+            self._console.print(one_line(text), markup=False, soft_wrap=True)
+
+    def section(self, title: str) -> None:
+        """Print a heading above the table of trials."""
+        if not self._quiet:
+            self._console.print(one_line(title), markup=False, style="bold")
+
+    def show(self, trials: list[Trial]) -> None:
+        """Update the table of trials, or print a line for each one that has ended."""
+        self._trials = trials
+        if self._live is not None or self._quiet:
+            return
+        for trial in trials:
+            if trial.state != RUNNING and trial.number not in self._shown:
+                self._shown.add(trial.number)
+                number, *cells, settings = trial_cells(trial)
+                line = f"trial {number}: {', '.join(filter(None, cells))}; {settings}"
+                self._console.print(one_line(line), markup=False, soft_wrap=True)
+
+    def _render(self) -> Group:
+        left = max(0.0, self._deadline - time.monotonic())
+        rows = [trial_cells(trial) for trial in shown_trials(self._trials)]
+        footer = f"{duration(left)} left · {len(self._trials)} trials · {self._stage}"
+        return Group(terminal_table(COLUMNS, rows), Text(one_line(footer), style="dim"))
+
+
+def shown_trials(trials: Sequence[Trial]) -> list[Trial]:
+    """Return the trials for the live table: the best finished ones and the latest, by number."""
+    finished = [trial for trial in trials if trial.state == FINISHED]
+    best = sorted(finished, key=lambda trial: -(trial.score or 0.0))[:BEST]
+    chosen = {trial.number: trial for trial in [*best, *trials[-LATEST:]]}
+    return [chosen[number] for number in sorted(chosen)]
+
+
+def trial_cells(trial: Trial) -> tuple[str, ...]:
+    """Return a trial of a search as the cells of a table."""
+    return (
+        str(trial.number),
+        trial.state,
+        "" if not trial.share else f"{trial.share:.0%}",
+        "" if trial.score is None else f"{trial.score:.4f}",
+        "" if trial.bytes is None else file_size(trial.bytes),
+        "" if trial.latency_ms is None else f"{trial.latency_ms:.3f} ms",
+        "" if trial.seconds is None else duration(trial.seconds),
+        describe_settings(trial),
+    )
+
+
+def describe_settings(trial: Trial) -> str:
+    """Describe the settings of a trial in one line."""
+    if trial.is_default:
+        return f"default recipe, seed {trial.seed}"
+    pairs = [(name.partition("."), value) for name, value in trial.settings.items()]
+    return " ".join(
+        f"{'ngrams.' if table == 'ngrams' else ''}{name}={_value(value)}"
+        for (table, _, name), value in pairs
+    )
+
+
+def _value(value: Any) -> str:
+    return f"{value:.3g}" if isinstance(value, float) else str(value).lower()
+
+
+def front_rows(front: Sequence[Trial], chosen: Trial) -> list[tuple[str, ...]]:
+    """Return the Pareto front of a search and the chosen trial as rows of a table."""
+    others = [] if any(trial.number == chosen.number for trial in front) else [chosen]
+    return [
+        (
+            f"{trial.number}{' (chosen)' if trial.number == chosen.number else ''}",
+            f"{trial.score:.4f}",
+            file_size(trial.bytes or 0),
+            f"{trial.latency_ms:.3f} ms",
+            describe_settings(trial),
+        )
+        for trial in [*front, *others]
+    ]
+
+
+def show_front(console: Console, front: Sequence[Trial], chosen: Trial, metric: str) -> None:
+    """Print the Pareto front of a search: trials that no other beats in score, size and latency."""
+    console.print("Pareto front: no other trial is better in score, size and latency at once")
+    columns = ("trial", f"validation {metric}", *COLUMNS[4:6], "settings")
+    console.print(terminal_table(columns, front_rows(front, chosen)))

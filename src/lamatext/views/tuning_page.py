@@ -1,0 +1,74 @@
+"""Tuning page: the trials of a hyperparameter search and their Pareto front, as one HTML file."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from markupsafe import Markup
+
+from lamatext import __version__
+from lamatext.atomic_write import write_text
+from lamatext.trials import Choice, Trial, finished_trials, pareto_front
+from lamatext.views.explanation_page import style
+from lamatext.views.html_assets import asset, policy_hash
+from lamatext.views.html_templates import render_template
+from lamatext.views.svg_charts import Chart, Line, value_axis
+from lamatext.views.terminal_trials import COLUMNS, front_rows, trial_cells
+
+
+def write_tuning_page(
+    trials: Sequence[Trial], choice: Choice, metric: str, source: str, out: Path
+) -> None:
+    """Write the HTML page of a hyperparameter search to the file ``out``.
+
+    Args:
+        trials: all trials of the study.
+        choice: the chosen trial and the verdict.
+        metric: name of the validation score.
+        source: name of the data.
+        out: the file.
+    """
+    css = f"\n{style()}\n{asset('report/report.css')}\n"
+    front = pareto_front(trials)
+    page = render_template(
+        "tuning_page.html",
+        source=source,
+        metric=metric,
+        choice=choice,
+        version=__version__,
+        style=Markup(css),  # nosec B704 # files of the package
+        style_hash=policy_hash(css),
+        charts=[
+            _chart(trials, front, metric, "size"),
+            _chart(trials, front, metric, "latency"),
+        ],
+        columns=COLUMNS,
+        front=front_rows(front, choice.trial),
+        trials=[trial_cells(trial) for trial in trials],
+    )
+    write_text(out, page)
+
+
+def _chart(trials: Sequence[Trial], front: Sequence[Trial], metric: str, cost: str) -> Chart:
+    """Return the chart of the score over the size or the latency of the trials."""
+
+    def points(chosen: Sequence[Trial]) -> list[tuple[float, float]]:
+        costs = [(t.bytes or 0) / 1e6 if cost == "size" else t.latency_ms or 0.0 for t in chosen]
+        return sorted(zip(costs, [t.score or 0.0 for t in chosen], strict=True))
+
+    others = [trial for trial in finished_trials(trials) if trial not in front]
+    everything = points([*others, *front])
+    unit, form = ("MB", "{:.1f}") if cost == "size" else ("ms", "{:.2f}")
+    lines = [_dots("Pareto front", points(front), 1), _dots("other trials", points(others), 2)]
+    return Chart(
+        f"chart-{cost}",
+        f"{metric} and {cost}",
+        f"{len(front)} trials on the Pareto front, {len(others)} others.",
+        value_axis(f"{cost}, {unit}", [x for x, _ in everything], form),
+        value_axis(f"validation {metric}", [y for _, y in everything], "{:.1%}", limit=1.0),
+        [line for line in lines if line.points],
+    )
+
+
+def _dots(name: str, points: list[tuple[float, float]], kind: int) -> Line:
+    band = [(y, y) for _, y in points]
+    return Line(name, points, kind, band=band, radii=[5.0] * len(points), only_dots=True)

@@ -1,0 +1,189 @@
+"""lamatext tune: a search under limits that can be continued."""
+
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from lamatext import Predictor, tuning
+from lamatext.saved.format import folder_size, load_config, saved_recipe
+from lamatext.trials import RUNNING, Trial
+from tests.cli.conftest import Command
+from tests.corpora import TINY, write_csv, write_topics
+
+pytest.importorskip("optuna")
+
+FIXED = {**TINY, "training.epochs": 1, "model.name": "avg", "model.classifier_width": 0}
+SETTINGS = [
+    f"--set={k}={v}"
+    for k, v in FIXED.items()
+    if k not in ("ngrams.enabled", "model.heads", "model.hidden_size")
+]
+SEARCH = ("tune", "reviews.csv", "--time", "90s", "--out", "tuned", *SETTINGS)
+
+
+@pytest.fixture
+def _five_trials(monkeypatch: pytest.MonkeyPatch) -> None:
+    """End each search after five trials more, however fast this machine is."""
+    estimate, before = tuning.final_seconds, dict[float, int]()  # by the start of the search
+
+    def ended(task: tuning.TuningTask, trials: list[Trial]) -> float:
+        count = sum(trial.state != RUNNING for trial in trials)
+        is_over = count >= before.setdefault(task.started, count) + 5
+        return 1e9 if is_over else estimate(task, trials)
+
+    monkeypatch.setattr("lamatext.tuning.final_seconds", ended)
+
+
+@pytest.mark.usefixtures("_five_trials")
+def test_the_search_saves_a_model_its_page_and_its_study(lamatext: Command, place: Path) -> None:
+    write_csv(place / "reviews.csv", 200)
+
+    answer = lamatext(*SEARCH)
+
+    assert answer.status == 0, answer.err
+    assert Predictor.load(place / "tuned" / "model").predict(["a moving film"])[0] in ("neg", "pos")
+    assert (place / "tuned" / "study.sqlite3").is_file()
+    assert "Pareto front" in (place / "tuned" / "tuning.html").read_text()
+    assert [line.split(":")[0] for line in answer.err.splitlines()[:5]] == [
+        f"trial {number}" for number in range(5)
+    ]
+    assert "default recipe, seed 2" in answer.err.splitlines()[2]
+    assert "dropout=" in answer.err.splitlines()[4]
+    assert "vector_width=" not in answer.err  # fixed with --set
+    recipe = saved_recipe(place / "tuned/model", load_config(place / "tuned/model"))
+    assert recipe.text.vector_width == 8
+    assert "(chosen)" in answer.out
+    assert "Trained on all texts: accuracy" in answer.out
+    assert re.search("default recipe|search brought", answer.out)
+    assert "lamatext predict tuned/model --text" in answer.err
+
+
+@pytest.mark.usefixtures("_five_trials")
+def test_the_same_command_continues_the_study_and_other_data_are_an_error(
+    lamatext: Command, place: Path
+) -> None:
+    write_csv(place / "reviews.csv", 200)
+    write_csv(place / "others.csv", 200, seed=9)
+    first = lamatext(*SEARCH)
+    saved = (place / "tuned" / "model" / "config.json").read_bytes()
+
+    other = lamatext("tune", "others.csv", *SEARCH[2:])
+    macro = lamatext(*SEARCH, "--metric", "macro-f1")
+    again = lamatext(*SEARCH)
+
+    assert first.status == again.status == 0
+    assert other.status == macro.status == 2
+    assert "study.sqlite3: holds a study of other data than this search of others.csv" in other.err
+    assert "holds a study of another metric" in macro.err
+    assert "trial 9: " in again.err
+    assert (place / "tuned" / "model" / "config.json").read_bytes() != saved  # the time differs
+
+
+@pytest.mark.usefixtures("_five_trials")
+def test_a_limit_that_no_model_meets_is_an_error_that_names_the_smallest(
+    lamatext: Command, place: Path
+) -> None:
+    write_csv(place / "reviews.csv", 200)
+
+    answer = lamatext(*SEARCH, "--max-size", "1kB", "--max-latency", "1us")
+
+    assert answer.status == 2
+    assert "no model is within the limits (a size of 0.001 MB and 0.001 ms per text)" in answer.err
+    assert re.search(r"The smallest of \d trials takes 0\.\d+ MB", answer.err)
+    assert (place / "tuned" / "study.sqlite3").is_file()
+    assert not (place / "tuned" / "model").exists()
+
+
+@pytest.mark.usefixtures("_five_trials")
+def test_a_final_model_over_a_limit_is_replaced_by_the_model_of_the_trial(
+    lamatext: Command, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_csv(place / "reviews.csv", 200)
+    measure, calls = tuning._measure_saved, list[Path]()
+
+    def larger_at_first(folder: Path, task: tuning.TuningTask) -> tuple[int, float]:
+        calls.append(folder)
+        size, latency = measure(folder, task)
+        return (size + 10**9 if len(calls) == 1 else size), latency
+
+    monkeypatch.setattr("lamatext.tuning._measure_saved", larger_at_first)
+
+    answer = lamatext(*SEARCH, "--max-size", "5MB")
+
+    assert answer.status == 0, answer.err
+    assert "the model trained on all texts was over a limit" in answer.out
+    assert folder_size(place / "tuned" / "model") < 5e6
+
+
+@pytest.mark.usefixtures("_five_trials")
+def test_several_labels_are_searched_by_macro_f1(lamatext: Command, place: Path) -> None:
+    write_topics(place / "topics.jsonl", 200)
+
+    answer = lamatext("tune", "topics.jsonl", *SEARCH[2:])
+    accuracy = lamatext("tune", "topics.jsonl", *SEARCH[2:], "--metric", "accuracy")
+
+    assert answer.status == 0, answer.err
+    assert "validation macro-F1" in answer.out
+    assert accuracy.status == 2
+    assert "Choose micro-f1 or macro-f1." in accuracy.err
+
+
+def test_ctrl_c_keeps_the_study(
+    lamatext: Command, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("lamatext.tuning._run_trial", interrupt)
+
+    answer = lamatext(*SEARCH)
+
+    assert answer.status == 130
+    assert "the study with 0 trials is kept in tuned. The same command continues it." in answer.err
+    assert (place / "tuned" / "study.sqlite3").is_file()
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "message"),
+    [
+        ("--time", "10", "--time 10: expected a number above 0 with a unit (s, m, min, h)"),
+        ("--max-size", "5 apples", "--max-size 5 apples: expected a number above 0 with a unit"),
+        ("--max-latency", "0ms", "--max-latency 0ms: expected a number above 0"),
+        ("--metric", "f1", "--metric f1: unknown. Known: accuracy, micro-f1, macro-f1."),
+    ],
+)
+def test_a_wrong_limit_is_an_error(
+    lamatext: Command, option: str, value: str, message: str
+) -> None:
+    answer = lamatext("tune", "reviews.csv", option, value)
+
+    assert answer.status == 2
+    assert message in answer.err
+
+
+def test_without_optuna_the_error_names_the_pip_command(
+    lamatext: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "optuna", None)
+
+    answer = lamatext(*SEARCH)
+
+    assert answer.status == 2
+    assert "pip install 'lamatext[tune]'" in answer.err
+
+
+@pytest.mark.slow
+def test_two_processes_share_a_study_and_end_in_time(place: Path) -> None:
+    write_csv(place / "reviews.csv", 200)
+    command = [sys.executable, "-m", "lamatext", *SEARCH, "--jobs", "2", "--time", "40s"]
+
+    started = time.monotonic()
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+
+    assert done.returncode == 0, done.stderr
+    assert time.monotonic() - started < 44
+    assert (place / "tuned" / "model" / "config.json").is_file()

@@ -1,0 +1,103 @@
+"""The choice among the trials of a search: limits, Pareto front, spread of seeds."""
+
+import pytest
+
+from lamatext.errors import ConfigError
+from lamatext.trials import (
+    FINISHED,
+    STOPPED,
+    Limits,
+    Trial,
+    choose_trial,
+    finished_trials,
+    pareto_front,
+    seed_spread,
+)
+
+NO_LIMITS = Limits(600)
+
+
+def trial(number: int, score: float, size: int = 1_000, latency: float = 1.0) -> Trial:
+    settings = {"model.heads": number}
+    return Trial(number, FINISHED, settings, False, 0, 1.0, score, size, latency, 10.0)
+
+
+def default(*scores: float, size: int = 1_000, latency: float = 1.0) -> list[Trial]:
+    return [
+        Trial(seed, FINISHED, {}, True, seed, 1.0, score, size, latency, 10.0)
+        for seed, score in enumerate(scores)
+    ]
+
+
+def test_a_lead_larger_than_the_spread_of_seeds_is_chosen_and_named() -> None:
+    trials = [*default(0.80, 0.81, 0.79), trial(3, 0.86), trial(4, 0.80)]
+
+    choice = choose_trial(trials, NO_LIMITS, "accuracy")
+
+    assert choice.trial.number == 3
+    assert choice.is_better
+    assert choice.verdict == (
+        "The search brought more than the spread of seeds explains: accuracy 0.8600 of the best of "
+        "2 trials, 0.8000 ± 0.0100 of the default recipe with 3 seeds."
+    )
+
+
+def test_a_lead_that_seeds_explain_keeps_the_default() -> None:
+    trials = [*default(0.80, 0.81, 0.79), *(trial(3 + i, 0.80) for i in range(40))]
+    lucky = trial(50, 0.815)
+
+    choice = choose_trial([*trials, lucky], NO_LIMITS, "accuracy")
+
+    assert choice.trial.is_default
+    assert "brought no more than the spread of seeds explains" in choice.verdict
+    assert choose_trial([*trials[:4], lucky], NO_LIMITS, "accuracy").trial == lucky  # of 2 trials
+
+
+def test_without_a_second_seed_the_verdict_says_that_the_spread_is_unknown() -> None:
+    choice = choose_trial([*default(0.8), trial(1, 0.9)], NO_LIMITS, "accuracy")
+
+    assert choice.trial.number == 1
+    assert "was not measured" in choice.verdict
+
+
+def test_the_same_seed_twice_is_no_spread() -> None:
+    first, second = default(0.8, 0.9)
+
+    assert seed_spread([first, first]) is None
+    spread = seed_spread([first, second])
+    assert spread is not None
+    assert spread.mean == pytest.approx(0.85)
+    assert spread.seeds == 2
+
+
+def test_a_model_over_a_limit_is_never_chosen() -> None:
+    large, slow = trial(3, 0.99, size=6_000_000), trial(4, 0.98, latency=2.0)
+    trials = [*default(0.8, 0.81, size=9_000_000), large, slow, trial(5, 0.7)]
+
+    choice = choose_trial(trials, Limits(600, 5e6, 1.5), "accuracy")
+
+    assert choice.trial.number == 5
+    assert choice.verdict.startswith("The default recipe is over a limit")
+
+
+def test_a_limit_that_no_model_meets_names_the_smallest_and_the_fastest() -> None:
+    trials = [*default(0.8, size=4_000_000, latency=0.5), trial(7, 0.7, size=30_000, latency=0.9)]
+
+    with pytest.raises(ConfigError, match=r"a size of 0\.02 MB and 0\.1 ms per text") as error:
+        choose_trial(trials, Limits(600, 20_000, 0.1), "accuracy")
+
+    assert "takes 0.030 MB (trial 7), the fastest 0.500 ms per text (trial 0)" in str(error.value)
+
+
+def test_the_pareto_front_leaves_out_what_another_trial_beats() -> None:
+    best, small, fast = trial(1, 0.9, 900, 0.9), trial(2, 0.7, 100, 0.9), trial(3, 0.6, 900, 0.1)
+    beaten, equal = trial(4, 0.85, 950, 0.9), trial(5, 0.9, 900, 0.9)
+
+    assert pareto_front([best, small, fast, beaten, equal]) == [best, equal, small, fast]
+
+
+def test_only_trials_on_the_largest_share_of_the_texts_are_compared() -> None:
+    half = Trial(1, FINISHED, {}, False, 0, 0.5, 0.99, 1, 1.0, 1.0)
+    stopped = Trial(2, STOPPED, {}, False, 0, 1.0, 0.99, 1, 1.0, 1.0)
+
+    assert finished_trials([*default(0.8), half, stopped]) == default(0.8)

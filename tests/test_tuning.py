@@ -1,0 +1,130 @@
+"""Parts of the hyperparameter search: deadlines, shares of the texts, killed processes."""
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from lamatext.atomic_write import host_code
+from lamatext.data.dataset import Dataset
+from lamatext.pipeline import Splits
+from lamatext.recipes import load_recipe
+from lamatext.trials import FAILED, Limits
+from lamatext.tuning import (
+    SPACE,
+    DeadlineProgress,
+    OutOfTimeError,
+    Range,
+    TuningTask,
+    _nested_order,
+    _parameters_of,
+    _replace_model,
+    _restore_model,
+    open_study,
+    read_trials,
+    tuning_splits,
+)
+from tests.corpora import reviews
+
+pytest.importorskip("optuna")
+
+
+def dataset(count: int, seed: int = 0) -> Dataset:
+    texts, labels = reviews(count, seed=seed)
+    return Dataset(
+        pa.chunked_array([pa.array(texts, pa.large_string())]),
+        pa.chunked_array([pa.array(labels)]),
+        "reviews.csv",
+    )
+
+
+def make_task(folder: Path) -> TuningTask:
+    splits = Splits(dataset(40), dataset(20, seed=1), dataset(20, seed=2))
+    recipe, limits = load_recipe("default"), Limits(60)
+    return TuningTask(
+        splits, recipe, frozenset(), "accuracy", limits, folder, "cpu", time.monotonic()
+    )
+
+
+def test_a_training_stops_at_the_first_report_after_its_deadline() -> None:
+    in_time, late = (DeadlineProgress(time.monotonic() + shift) for shift in (60, -1))
+
+    in_time.stage("epoch 1", 3)
+    in_time.advance()
+    with pytest.raises(OutOfTimeError):
+        late.advance()
+    with pytest.raises(OutOfTimeError):
+        late.stage("epoch 1")
+    with pytest.raises(OutOfTimeError):
+        late.note("epoch 1")
+
+
+def test_every_beginning_of_the_order_has_all_classes_alike() -> None:
+    data = dataset(200)
+
+    order = _nested_order(data, seed=0)
+
+    assert sorted(order.tolist()) == list(range(200))
+    labels = np.array(data.require_labels().to_pylist())
+    for end in (20, 50, 100):
+        assert abs(int((labels[order[:end]] == "pos").sum()) - end // 2) <= 1
+
+
+def test_the_default_recipe_is_a_point_of_the_search_space() -> None:
+    point = _parameters_of(load_recipe("default"), frozenset({"model.heads"}))
+
+    assert point is not None
+    assert point.keys() == SPACE.keys() - {"model.heads"}
+    assert _parameters_of(load_recipe("paper"), frozenset()) is None  # lies outside
+    assert all(d.low < d.high for d in SPACE.values() if isinstance(d, Range))
+
+
+def test_little_data_is_held_out_for_validation_and_test() -> None:
+    data = dataset(100)
+    folds = ((np.arange(20, 100), np.arange(20)),)
+
+    splits = tuning_splits(Splits(data, None, data, folds), seed=0)
+
+    assert splits.validation is not None
+    assert (len(splits.train), len(splits.validation), len(splits.test)) == (64, 16, 20)
+    assert not splits.folds
+
+
+def test_the_trial_of_a_killed_process_counts_as_failed_and_is_run_again(tmp_path: Path) -> None:
+    task = make_task(tmp_path)
+    dead = subprocess.Popen([sys.executable, "-c", ""])
+    dead.wait()
+    trial = open_study(task).ask()
+    trial.set_user_attr("process", f"{host_code()}-{dead.pid}")
+
+    study = open_study(task)
+
+    assert [t.state for t in read_trials(study)] == [FAILED]
+    waiting = [t for t in study.get_trials() if t.state.name == "WAITING"]
+    assert sorted(t.user_attrs["seed"] for t in waiting) == [0, 1, 2]
+
+
+def test_a_process_killed_between_two_renames_loses_no_model(tmp_path: Path) -> None:
+    for name in (".model-old", ".model-999999999"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "config.json").write_text(name)
+
+    _restore_model(tmp_path)
+
+    assert (tmp_path / "model" / "config.json").read_text() == ".model-old"
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]
+
+
+def test_the_new_model_takes_the_place_of_the_old_one(tmp_path: Path) -> None:
+    for name in ("model", ".model-1"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "config.json").write_text(name)
+
+    _replace_model(tmp_path / ".model-1", tmp_path / "model")
+
+    assert (tmp_path / "model" / "config.json").read_text() == ".model-1"
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]

@@ -1,5 +1,11 @@
 """Ablations of LAMA+ctx on test data, and probes: single runs that test one explanation each."""
 
+import re
+from dataclasses import replace
+
+import torch
+
+from lamatext.errors import ModelError
 from paper.accuracy_table import (
     EARLIER,
     accuracy_records,
@@ -7,10 +13,17 @@ from paper.accuracy_table import (
     seed_accuracy,
 )
 from paper.confidence_intervals import format_interval, interval_between
+from paper.datasets import TokenizedDataset
 from paper.heads import DEFAULT_HEADS
 from paper.markdown import MISSING, dataset_heading, markdown_table, three_digits
 from paper.records import Record, Records
-from paper.training_run import Settings
+from paper.training_run import (
+    EARLIER_SCHEDULE,
+    Settings,
+    TrainingRun,
+    describe_device,
+    train,
+)
 
 ABLATED_DATASETS = ("r8", "clothing-long")
 UNCHANGED = "as in the paper"
@@ -26,25 +39,62 @@ ABLATIONS: dict[str, Settings] = {
     "one head": (("model.heads", 1),),
     "one head without l2": (("model.heads", 1), ("model.score_l2", False)),
 }
-CONSTANT_RATE: Settings = (("training.schedule", "constant"),)
 RANDOM_VECTORS: Settings = (("text.word_vectors", "random"),)
+CONSTANT_RATE: Settings = (("training.schedule", "constant"),)
+PENALTY: Settings = (("model.disagreement_weight", 1.0),)
 NO_PENALTY: Settings = (("model.disagreement_weight", 0.0),)
+MANY_HEADS: Settings = (("model.heads", DEFAULT_HEADS),)
+# Each probe with all of its settings: the earlier schedule unless it says otherwise
 PROBES: dict[str, tuple[str, str, Settings]] = {
-    "AVG on r8, random vectors": ("r8", "avg", RANDOM_VECTORS),
+    "AVG on r8, random vectors": ("r8", "avg", (*EARLIER_SCHEDULE, *RANDOM_VECTORS)),
+    "AVG on r8, random vectors, 4 epochs": (
+        "r8",
+        "avg",
+        (*EARLIER_SCHEDULE, *RANDOM_VECTORS, ("training.epochs", 4)),
+    ),
     "AVG on mr, constant rate": ("mr", "avg", CONSTANT_RATE),
     "LE on mr, constant rate": ("mr", "lama-encoder", CONSTANT_RATE),
     "LAMA+ctx on mr, constant rate": ("mr", "lama-ctx", CONSTANT_RATE),
-    "AVG on mr, random vectors": ("mr", "avg", RANDOM_VECTORS),
-    "LE on mr, random vectors": ("mr", "lama-encoder", RANDOM_VECTORS),
-    "LAMA+ctx on mr, random vectors": ("mr", "lama-ctx", RANDOM_VECTORS),
-    "SAN on mr, no penalty": ("mr", "san", NO_PENALTY),
-    "SAN on r8, 15 heads": ("r8", "san", (("model.heads", DEFAULT_HEADS),)),
+    "AVG on mr, random vectors": ("mr", "avg", (*EARLIER_SCHEDULE, *RANDOM_VECTORS)),
+    "LE on mr, random vectors": ("mr", "lama-encoder", (*EARLIER_SCHEDULE, *RANDOM_VECTORS)),
+    "LAMA+ctx on mr, random vectors": ("mr", "lama-ctx", (*EARLIER_SCHEDULE, *RANDOM_VECTORS)),
+    "SAN on mr, no penalty": ("mr", "san", (*EARLIER_SCHEDULE, *NO_PENALTY)),
+    "SAN on r8, 15 heads": ("r8", "san", (*EARLIER_SCHEDULE, *MANY_HEADS, *PENALTY)),
     "SAN on r8, 15 heads, no penalty": (
         "r8",
         "san",
-        (("model.heads", DEFAULT_HEADS), *NO_PENALTY),
+        (*EARLIER_SCHEDULE, *MANY_HEADS, *NO_PENALTY),
     ),
 }
+DIVERGENCE = "diverged in epoch"
+DIVERGENT_MODELS = ("avg", "lama-ctx")
+# The paper's "summed over all documents in a minibatch": the gradient of 32 texts is added up
+SUM_OVER_BATCH: Settings = (
+    *CONSTANT_RATE,
+    ("training.learning_rate", 32 * 0.05),
+    ("training.weight_decay", 1e-4 / 32),
+    ("training.epochs", 2),
+)
+
+
+def measure_divergence(records: Records, data: TokenizedDataset, device: torch.device) -> None:
+    """Record in which epoch training diverges if the loss of a mini-batch is a sum, not a mean.
+
+    Two epochs are tried; 0 means that both ended with a finite loss.
+    """
+    for model in DIVERGENT_MODELS:
+        run = TrainingRun("probe", data.name, model, 0, None, SUM_OVER_BATCH)
+        record = run.record(DIVERGENCE, 0.0)
+        if records.has(record.key):
+            continue
+        try:
+            train(run, data, device)
+        except ModelError as error:
+            epoch = re.search(r"diverged in epoch (\d+)", str(error))
+            if epoch is None:
+                raise
+            record = replace(record, value=float(epoch[1]))
+        records.add([replace(record, device=describe_device(device, model)).with_provenance()])
 
 
 def ablation_records(records: Records, dataset: str, name: str) -> list[Record]:
@@ -79,13 +129,17 @@ def ablation_table(records: Records) -> str:
 
 
 def probe_record(records: Records, name: str) -> Record | None:
-    """Return the test accuracy of a probe."""
+    """Return the test accuracy of a probe; ``--quick`` changes its number of epochs."""
     dataset, model, settings = PROBES[name]
-    for record in records.of("probe"):
-        same_run = (record.dataset, record.model, record.metric) == (dataset, model, "accuracy")
-        if same_run and record.changed_settings == dict(settings):
-            return record
-    return None
+    wanted = dict(settings)
+    similar = [
+        record
+        for record in records.of("probe")
+        if (record.dataset, record.model, record.metric) == (dataset, model, "accuracy")
+        and {**record.config, "training.epochs": 0} == {**wanted, "training.epochs": 0}
+    ]
+    exact = [record for record in similar if dict(record.config) == wanted]
+    return next(iter(exact or similar), None)
 
 
 def probes_table(records: Records) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 from lamatext.errors import ConfigError
 from lamatext.training.trainer import pick_device
 from paper import choices, protocol
-from paper.ablation import ablation_table, probes_table
+from paper.ablation import ablation_table, measure_divergence, probes_table
 from paper.accuracy_table import (
     accuracy_table,
     earlier_table,
@@ -238,6 +238,12 @@ def _shorten(runs: Iterable[TrainingRun]) -> Iterator[TrainingRun]:
             yield replace(run, settings=(*run.settings, few))
 
 
+def _probe(options: Options) -> None:
+    _training(protocol.probe_runs)(options)
+    if not options.quick:
+        measure_divergence(options.records, options.load("r8"), pick_device(options.device))
+
+
 Table = Callable[[Records], str]
 
 
@@ -278,7 +284,7 @@ EXPERIMENTS: dict[str, Experiment] = {
     ),
     "keywords": Experiment(_training(protocol.attention_runs), {"keywords": top_words_table}),
     "heads": Experiment(_training(protocol.cross_validation_runs), {"heads": heads_table}),
-    "probe": Experiment(_training(protocol.probe_runs), {"probe": probes_table}),
+    "probe": Experiment(_probe, {"probe": probes_table}),
     "loading": Experiment(_loading, {"loading": loading_table}),
     "layers": Experiment(_training(protocol.layer_runs), {"layers": layers_table}),
     "ablation": Experiment(_training(protocol.ablation_runs), {"ablation": ablation_table}),

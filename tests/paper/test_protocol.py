@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from paper import choices, protocol
-from paper.ablation import PROBES
+from paper.ablation import DIVERGENT_MODELS, PROBES, SUM_OVER_BATCH
 from paper.datasets import count_datasets
 from paper.heads import HEADS
 from paper.linear_baselines import BASELINE_NAMES, measure_baseline
@@ -132,6 +132,9 @@ def test_every_run_of_the_protocol_has_a_recipe() -> None:
 
 def test_no_record_in_the_repository_is_without_a_run_that_makes_it() -> None:
     made = {run.key[:3] + run.key[4:] for run in all_runs()}
+    for model in DIVERGENT_MODELS:
+        run = TrainingRun("probe", "r8", model, settings=SUM_OVER_BATCH)
+        made.add(run.key[:3] + run.key[4:])
     trained = ("choices", "accuracy", "folds", "heads", "ablation", "probe", "keywords")
 
     for experiment in trained:

@@ -169,6 +169,8 @@ def test_data_that_cannot_be_checked_is_a_named_error(tmp_path: Path) -> None:
         search(dataset(texts[:2], labels[:2]), tmp_path)
     with pytest.raises(DataError, match="every text has the label 'pos'"):
         search(dataset(texts, ["pos"] * 20), tmp_path)
+    with pytest.raises(DataError, match="no label can be checked"):
+        search(dataset(["the same text"] * 20, labels), tmp_path)
     with pytest.raises(DataError, match="several labels per text"):
         search(dataset(texts, labels).with_labels(several), tmp_path)
 

@@ -211,6 +211,9 @@ class OutOfFoldModels:
         """Tokenize the texts and draw the folds of the cross-validation.
 
         The rows of a group are held out together.
+
+        Raises:
+            DataError: no text can be held out.
         """
         column = dataset.require_labels()
         encoder, names = LabelEncoder.fit(column), column.to_pylist()
@@ -225,6 +228,11 @@ class OutOfFoldModels:
             with warnings.catch_warnings():  # of labels seen once, which the result counts
                 warnings.simplefilter("ignore", UserWarning)
                 drawn += folds(names, FOLDS, seed * REPETITIONS + repetition, groups)
+        if not any(len(held_out) for _, held_out in drawn):
+            raise DataError(
+                f"{dataset.source}: no label can be checked, because each has only one text, or "
+                "near-duplicates of one. Give more texts per label."
+            )
         return cls(
             encoder.encode(column),
             classes,

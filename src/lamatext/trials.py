@@ -132,7 +132,7 @@ def choose_trial(trials: Sequence[Trial], limits: Limits, metric: str) -> Choice
     if spread is None:
         gain = best.score - default.score
         verdict = (
-            f"The best trial has a {metric} {100 * gain:.1f} points above the default recipe's; "
+            f"The best trial is {100 * gain:.1f} points above the default recipe in {metric}; "
             "whether that is more than the spread of seeds was not measured, for lack of time."
         )
         return Choice(best, verdict, False)

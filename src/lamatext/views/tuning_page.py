@@ -58,7 +58,10 @@ def _chart(trials: Sequence[Trial], front: Sequence[Trial], metric: str, cost: s
     others = [trial for trial in finished_trials(trials) if trial not in front]
     everything = points([*others, *front])
     unit, form = ("MB", "{:.1f}") if cost == "size" else ("ms", "{:.2f}")
-    lines = [_dots("Pareto front", points(front), 1), _dots("other trials", points(others), 2)]
+    lines = [
+        _dots("Pareto front", points(front), kind=1, radius=5.5),
+        _dots("other trials", points(others), kind=4, radius=3.0),
+    ]
     return Chart(
         f"chart-{cost}",
         f"{metric} and {cost}",
@@ -69,6 +72,6 @@ def _chart(trials: Sequence[Trial], front: Sequence[Trial], metric: str, cost: s
     )
 
 
-def _dots(name: str, points: list[tuple[float, float]], kind: int) -> Line:
+def _dots(name: str, points: list[tuple[float, float]], *, kind: int, radius: float) -> Line:
     band = [(y, y) for _, y in points]
-    return Line(name, points, kind, band=band, radii=[5.0] * len(points), only_dots=True)
+    return Line(name, points, kind, band=band, radii=[radius] * len(points), only_dots=True)

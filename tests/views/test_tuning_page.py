@@ -1,0 +1,70 @@
+"""The trials of a search as a page and in the terminal."""
+
+from io import StringIO
+from pathlib import Path
+
+from rich.console import Console
+
+from lamatext.trials import FINISHED, RUNNING, Limits, Trial, choose_trial
+from lamatext.views.terminal_trials import BEST, LATEST, TrialDisplay, shown_trials
+from lamatext.views.tuning_page import write_tuning_page
+
+
+def made_up_trials(count: int = 8) -> list[Trial]:
+    """Trials of which the default recipe is the first and number 5 is the best."""
+    default = Trial(0, FINISHED, {}, True, 0, 1.0, 0.8, 3_000_000, 0.6, 12.0)
+    settings = {"model.heads": 10, "model.dropout": 0.312345, "ngrams.svm_c": 2.0}
+    others = [
+        Trial(
+            number,
+            FINISHED,
+            settings,
+            share=1.0,
+            score=0.9 if number == 5 else 0.7 + number / 1000,
+            bytes=4_000_000 - 1_000 * number,
+            latency_ms=0.7,
+            seconds=9.0,
+        )
+        for number in range(1, count)
+    ]
+    return [default, *others]
+
+
+def write_page(folder: Path) -> str:
+    trials = made_up_trials()
+    choice = choose_trial(trials, Limits(60), "accuracy")
+    write_tuning_page(trials, choice, "accuracy", "<b>.csv", folder / "tuning.html")
+    return (folder / "tuning.html").read_text(encoding="utf-8")
+
+
+def test_the_page_shows_the_pareto_front_and_escapes_the_source(tmp_path: Path) -> None:
+    page = write_page(tmp_path)
+
+    assert "<b>.csv" not in page
+    assert "&lt;b&gt;.csv" in page
+    assert "5 (chosen)" in page
+    assert page.count('<svg class="chart"') == 2
+    assert "heads=10 dropout=0.312 ngrams.svm_c=2" in page
+    assert "<script" not in page
+
+
+def test_the_live_table_has_the_best_and_the_latest_trials() -> None:
+    trials = [*made_up_trials(40), Trial(40, RUNNING)]
+
+    numbers = [trial.number for trial in shown_trials(trials)]
+
+    assert len(numbers) <= BEST + LATEST
+    assert {0, 5, 39, 40} <= set(numbers)
+
+
+def test_a_line_is_printed_for_each_trial_that_has_ended_if_there_is_no_terminal() -> None:
+    display = TrialDisplay(deadline=0.0)
+    display._console = Console(file=StringIO(), width=200)
+
+    with display:
+        display.show([*made_up_trials(2), Trial(2, RUNNING)])
+        display.show([*made_up_trials(3)])
+
+    assert isinstance(display._console.file, StringIO)
+    lines = display._console.file.getvalue().splitlines()
+    assert [line.split(":")[0] for line in lines] == ["trial 0", "trial 1", "trial 2"]

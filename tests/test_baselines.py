@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from lamatext.baselines import BASELINES, check_baselines, train_baseline
+from lamatext.baselines import BASELINES, TfidfLinear, check_baselines, train_baseline
 from lamatext.data.dataset import Dataset
 from lamatext.errors import ConfigError, DataError
 from tests.corpora import reviews
@@ -71,3 +71,15 @@ def test_a_test_label_that_was_not_trained_on_is_refused() -> None:
 def test_an_unknown_baseline_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"unknown baseline 'svm'. Known: tfidf, .*avg"):
         check_baselines(["tfidf", "svm"])
+
+
+def test_logistic_regression_per_label_is_fitted_to_more_texts_than_fit_into_one_message() -> None:
+    generator = np.random.default_rng(0)  # processes share arrays over 1 MB, read-only by default
+    words = np.array([f"word{number}" for number in range(300)])
+    texts = [" ".join(words[generator.integers(0, 300, 80)]) for _ in range(3_000)]
+    labels = (generator.random((3_000, 2)) < 0.3).astype(np.float32)
+    baseline = TfidfLinear("lr", words=(1, 1))
+
+    baseline.fit(texts, labels)
+
+    assert baseline.predict_proba(texts[:5]).shape == (5, 2)

@@ -250,7 +250,9 @@ class TfidfLinear:
             pipeline.FeatureUnion(self._vectorizers(is_unspaced(" ".join(texts[:SCRIPT_TEXTS])))),
             model,
         )
-        self._pipeline.fit(texts, labels)
+        joblib = require("joblib", extra="train", purpose="TF-IDF")
+        with joblib.parallel_config(mmap_mode="c"):  # liblinear writes to the arrays that it gets
+            self._pipeline.fit(texts, labels)
 
     def _vectorizers(self, by_character: bool) -> list[tuple[str, Any]]:
         vectorizer, common = self._text.TfidfVectorizer, {"sublinear_tf": True, "min_df": 2}

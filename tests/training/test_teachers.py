@@ -219,6 +219,16 @@ def test_a_slow_machine_keeps_the_weights_of_the_encoder() -> None:
     assert plan.seconds > 600  # it says how long it takes, though it is more than wished
 
 
+def test_a_teacher_of_several_labels_gets_more_steps() -> None:
+    def plan(labelled: int) -> TeachingPlan:
+        return plan_teaching(
+            (5e3, 1e4), labelled=labelled, texts=9, variants=0, seconds=600, multi_label=True
+        )
+
+    assert plan(43_410).epochs == 4
+    assert plan(7_000).epochs == 10
+
+
 def test_few_labels_get_more_epochs() -> None:
     plan = plan_teaching((5e3, 1e4), labelled=200, texts=9_000, variants=0, seconds=600)
     assert plan.epochs == 16

@@ -50,6 +50,8 @@ VARIANT_WORDS = 5_000_000  # in all variants together; where there are more word
 BACKWARD_COST = 3.0  # time of a training step, in forward passes
 MIN_STEPS = 200  # training steps that a teacher needs on few texts
 MAX_EPOCHS = 40
+MULTI_LABEL_STEPS = 2_000  # with several labels, of which some are rare, it needs more steps
+MULTI_LABEL_RATE = 1e-4  # and a higher learning rate; chosen on validation texts
 FEW_LABELS_PER_CLASS = 100  # with fewer, a fine-tuned teacher is averaged with a linear layer
 INVERSE_REGULARIZATION = (3.0, 10.0, 30.0, 100.0)  # values of C to choose from
 CROSS_VALIDATED_TEXTS = 2_000  # at most, to choose it
@@ -358,6 +360,7 @@ class EncoderTeacher:
             texts=len(texts),
             variants=wanted,
             seconds=60 * settings.teacher_minutes,
+            multi_label=self.data.train.is_multi_label,
         )
 
     def _texts_per_second(self, texts: Sequence[str], max_words: int) -> float:
@@ -402,6 +405,8 @@ class EncoderTeacher:
             "training.batch_size": 32 if len(self.data.train) >= 1_000 else 16,
             "seed": self.recipe.seed,
         }
+        if self.data.train.is_multi_label:
+            values["training.learning_rate"] = MULTI_LABEL_RATE
         trained = train(
             self.data.train,
             self.data.validation,
@@ -541,6 +546,7 @@ def plan_teaching(
     texts: int,
     variants: int,
     seconds: float,
+    multi_label: bool = False,
 ) -> TeachingPlan:
     """Choose the best way to train an encoder as a teacher that fits into the given time.
 
@@ -553,9 +559,11 @@ def plan_teaching(
         texts: number of all texts that it labels, without variants.
         variants: the wanted number of variants per text.
         seconds: the time for all of it.
+        multi_label: whether a text may have several labels.
     """
     steps = -(-labelled // (32 if labelled >= 1_000 else 16))
-    epochs = min(MAX_EPOCHS, max(3, -(-MIN_STEPS // steps)))
+    least, wanted = (4, MULTI_LABEL_STEPS) if multi_label else (3, MIN_STEPS)
+    epochs = min(MAX_EPOCHS, max(least, -(-wanted // steps)))
     long, short = texts_per_second
     choices = [(epochs, 256, long), (epochs, 128, short), (0, 128, short)]
     for passes, max_words, speed in choices:

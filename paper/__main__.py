@@ -27,7 +27,7 @@ Name = Annotated[
     typer.Argument(
         help="datasets, complexity, choices, accuracy, parameters, runtime, hours, "
         "params-vs-accuracy, word-weights, keywords, heads, ablation, loading, layers, probe, "
-        "or all."
+        "open-directions, phrase-widths, word-order, default-encoders, text-lengths, or all."
     ),
 ]
 RecordsFolder = Annotated[Path, typer.Option("--records", help="Folder of the records.")]

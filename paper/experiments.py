@@ -7,7 +7,7 @@ from pathlib import Path
 
 from lamatext.errors import ConfigError
 from lamatext.training.trainer import pick_device
-from paper import choices, protocol
+from paper import choices, open_directions, protocol
 from paper.ablation import ablation_table, measure_divergence, probes_table
 from paper.accuracy_table import (
     accuracy_table,
@@ -26,6 +26,14 @@ from paper.datasets import (
 )
 from paper.figures import FIGURES, draw
 from paper.heads import heads_table
+from paper.length_scaling import (
+    EPOCH_TEXTS,
+    TEXT_LENGTHS,
+    lengths_table,
+    measure_lengths,
+    measure_training_speed,
+    speed_table,
+)
 from paper.linear_baselines import BASELINE_NAMES, measure_baseline
 from paper.loading_cost import loading_table, measure_loading
 from paper.markdown import fill_blocks
@@ -46,6 +54,7 @@ from paper.runtime import (
 )
 from paper.training_run import Outcome, TrainingRun, train
 from paper.two_layer_gru import layers_table
+from paper.word_order import TASKS, made_up_dataset
 from paper.word_weights import top_words_table, word_weights_table
 
 FINDINGS = Path(__file__).parent / "README.md"
@@ -216,6 +225,22 @@ def _quick_accuracy_runs(_: Records) -> Iterator[TrainingRun]:
         yield TrainingRun("accuracy", "r8", model, settings=settings)
 
 
+def _word_order(options: Options) -> None:
+    for task in TASKS:
+        if not (options.tokenized / f"{task}.npz").is_file():
+            options.tokenized.mkdir(parents=True, exist_ok=True)
+            made_up_dataset(task).save(options.tokenized / f"{task}.npz")
+    runs = list(open_directions.order_runs())
+    train_all(options, lambda _: _shorten(runs) if options.quick else runs)
+
+
+def _text_lengths(options: Options) -> None:
+    device = pick_device(options.device)
+    lengths, texts = (TEXT_LENGTHS[:1], 32) if options.quick else (TEXT_LENGTHS, EPOCH_TEXTS)
+    measure_training_speed(options.records, device, texts=texts)
+    measure_lengths(options.records, device, lengths=lengths)
+
+
 def _training(make: Callable[[str], Iterator[TrainingRun]]) -> Callable[[Options], None]:
     """Return an experiment that trains the protocol's runs; ``--quick`` shortens the list."""
 
@@ -288,6 +313,27 @@ EXPERIMENTS: dict[str, Experiment] = {
     "loading": Experiment(_loading, {"loading": loading_table}),
     "layers": Experiment(_training(protocol.layer_runs), {"layers": layers_table}),
     "ablation": Experiment(_training(protocol.ablation_runs), {"ablation": ablation_table}),
+    "open-directions": Experiment(
+        _training(open_directions.direction_runs),
+        {
+            "open-directions": open_directions.directions_table,
+            "open-directions-intervals": open_directions.direction_intervals_table,
+            "shuffled-words": open_directions.shuffled_table,
+            "after-not": open_directions.negation_table,
+        },
+    ),
+    "phrase-widths": Experiment(
+        _training(open_directions.width_runs),
+        {"phrase-widths": open_directions.widths_table, "blocks": open_directions.blocks_table},
+    ),
+    "word-order": Experiment(_word_order, {"word-order": open_directions.order_table}),
+    "default-encoders": Experiment(
+        _training(open_directions.encoder_runs),
+        {"default-encoders": open_directions.encoders_table},
+    ),
+    "text-lengths": Experiment(
+        _text_lengths, {"speed": speed_table, "text-lengths": lengths_table}
+    ),
 }
 
 

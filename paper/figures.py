@@ -10,6 +10,7 @@ from lamatext.errors import require
 from paper.accuracy_table import accuracy_records
 from paper.heads import HEADS, TUNED_DATASETS
 from paper.markdown import dataset_heading, system_title
+from paper.open_directions import EQUAL_SIZES, title
 from paper.published_results import DATASETS
 from paper.records import Record, Records
 from paper.word_weights import EXAMPLE_WORDS, STARS, recorded_weights
@@ -212,9 +213,44 @@ def _by_epoch(curves: list[Any]) -> tuple[list[float], list[list[float]]]:
     return epochs, [[float(curve[epoch]) for curve in curves] for epoch in range(shortest)]
 
 
+def _text_lengths(records: Records, pyplot: Any) -> Any:
+    """Draw time and memory of inference by text length, one column per device."""
+    measured = records.of("text-lengths")
+    devices = list(dict.fromkeys(record.device for record in measured))
+    if not devices:
+        return None
+    metrics = {"microseconds per word": "microseconds per word", "megabytes": "MB of memory"}
+    figure, all_axes = pyplot.subplots(
+        2, len(devices), figsize=(4.6 * len(devices), 6.4), squeeze=False
+    )
+    for column, device in enumerate(devices):
+        for axes, (metric, label) in zip(all_axes[:, column], metrics.items(), strict=True):
+            for number, model in enumerate(EQUAL_SIZES):
+                points = sorted(
+                    (float(str(record.config["words"])), max(record.number, 0.1))
+                    for record in measured
+                    if (record.device, record.model, record.metric)
+                    == (device, model, f"inference {metric}")
+                )
+                if points:
+                    axes.plot(
+                        *zip(*points, strict=True),
+                        color=COLOURS[number],
+                        marker=MARKS[number],
+                        markersize=4,
+                        label=title(model),
+                    )
+            axes.set(xscale="log", yscale="log", xlabel="words per text", ylabel=label)
+            axes.set_title(f"inference, {device}", fontsize=10)
+        all_axes[0, column].legend(fontsize=8)
+    figure.tight_layout()
+    return figure
+
+
 FIGURES: dict[str, Callable[[Records, Any], Any]] = {
     "runtime": _runtime,
     "params-vs-accuracy": _params_vs_accuracy,
     "word-weights": _word_weights,
     "heads": _heads,
+    "text-lengths": _text_lengths,
 }

@@ -135,6 +135,9 @@ def in_order(runs: Sequence[TrainingRun]) -> list[TrainingRun]:
 
 
 def _priority(run: TrainingRun) -> tuple[int, int, int]:
-    order = ("heads", "choices", "accuracy", "keywords", "ablation", "probe", LAYERS, "folds")
+    order = (
+        *("heads", "choices", "accuracy", "keywords", "ablation", "probe", LAYERS, "folds"),
+        *("open-directions", "word-order", "phrase-widths", "default-encoders"),
+    )
     system = SYSTEMS_BY_IMPORTANCE.index(run.model) if run.model in SYSTEMS_BY_IMPORTANCE else 99
     return order.index(run.experiment), system, -RELATIVE_COST.get(run.dataset, 1)

@@ -20,7 +20,7 @@ from lamatext.metrics import score
 from lamatext.nn.network import count_parameters
 from lamatext.recipes import load_recipe
 from lamatext.runtime.predictor import softmax
-from lamatext.settings import Recipe
+from lamatext.settings import ATTENTIVE, Recipe
 from lamatext.training.batching import EncodedDataset
 from lamatext.training.loop import predict_logits
 from lamatext.training.preparation import encode_tokens
@@ -31,12 +31,13 @@ from paper.official_datasets import pretrained_folder
 from paper.published_results import published_accuracy
 from paper.records import Key, Record, Value
 from paper.two_layer_gru import TWO_LAYERS, TrainedNetwork, train_two_layers
+from paper.word_order import negation_weights, shuffled_accuracy
 from paper.word_weights import attention_records
 
 FOLDS = 3
 VALIDATION_FRACTION = 0.1
 TEST_SCORES = ("accuracy", "macro_f1", "calibration_error")
-VALIDATION_ONLY = ("choices", "heads")  # experiments whose runs are never scored on test
+VALIDATION_ONLY = ("choices", "heads", "default-encoders")  # runs that are never scored on test
 TF32_MODELS = ("te", "bert")  # systems whose matrix products use TF32 on a GPU that has it
 
 Settings = tuple[tuple[str, object], ...]
@@ -199,6 +200,10 @@ def train(run: TrainingRun, data: TokenizedDataset, device: torch.device) -> Out
         if run.experiment == "keywords":
             words = texts.vocabulary.words
             records += attention_records(run.record, network, test, words, data.classes, device)
+        if run.experiment == "open-directions":
+            metrics["accuracy, shuffled words"] = shuffled_accuracy(network, test, device)
+            if run.model in ATTENTIVE:
+                metrics |= negation_weights(network, test, texts.vocabulary.words, device)
     records += [run.record(metric, value) for metric, value in metrics.items()]
     seconds = time.perf_counter() - started
     return Outcome([_complete(record, network, seconds, device) for record in records], correct)

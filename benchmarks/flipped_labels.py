@@ -34,7 +34,7 @@ from lamatext.data.dataset import Dataset
 from lamatext.data.duplicates import group_rows
 from lamatext.errors import DataError, require
 from lamatext.recipes import resolve_recipe
-from lamatext.suspect_labels import FOLDS, IMPROBABLE, OutOfFoldModels
+from lamatext.suspect_labels import FOLDS, IMPROBABLE, OutOfFoldModels, suspect_scores
 from paper.markdown import MISSING, markdown_table
 from paper.official_datasets import load_paper_dataset
 from paper.records import Record, Records
@@ -123,7 +123,7 @@ def score_rankings(data: FlippedLabels, probabilities: Floats) -> dict[str, floa
     own = probabilities[np.arange(len(labels)), labels]
     is_listed = (own < IMPROBABLE) & (probabilities.argmax(axis=1) != labels)
     scores = {
-        "lamatext": precision_of_first(1 - own, is_flipped),
+        "lamatext": precision_of_first(suspect_scores(probabilities, labels), is_flipped),
         "listed": float(is_listed.mean()),
         "precision of listed": float(is_flipped[is_listed].mean()),
         "recall of listed": float(is_listed[is_flipped].mean()),

@@ -220,3 +220,14 @@ def test_finished_folds_of_other_data_are_not_used(
             search(data, tmp_path, seed)
 
     assert fitted == [0, 1, 2] * 3
+
+
+def test_a_label_among_many_improbable_ones_is_more_suspect_than_the_only_alternative() -> None:
+    probabilities = np.array(
+        [[0.05, 0.94, 0.005, 0.005], [0.05, 0.85, 0.05, 0.05], [0.97, 0.01, 0.01, 0.01]]
+    )
+
+    scores = module.suspect_scores(probabilities, np.zeros(3, np.int64))
+
+    assert 1 > scores[1] > scores[0] > scores[2] == 0
+    assert module.suspect_scores(np.eye(2), np.array([0, 1])).tolist() == [0, 0]

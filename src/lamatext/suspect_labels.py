@@ -2,8 +2,15 @@
 
 Each text is predicted by n-gram models that were fitted neither on it nor on a near-duplicate of
 it: ``FOLDS`` folds, ``REPETITIONS`` times with other folds. Their calibrated logits are averaged. A
-label is suspect if its probability is below ``IMPROBABLE``, and the ranking is by that probability:
-if labels are wrong at random, no other ranking by the same probabilities finds more wrong labels.
+label is suspect if its probability p is below ``IMPROBABLE``. With the entropy H of all
+probabilities, relative to its maximum, suspects are ranked by
+
+    score = 1 − min(1, p / √H)
+
+p / √H is the geometric mean of p and p / H, two rankings of confident learning (Northcutt et al.
+2021). The entropy tells wrong labels from right labels of hard texts: a wrong label is any label,
+while a right one that the models do not expect is usually the only alternative to the expected one.
+
 Near-duplicates with different labels and outliers are listed, too: texts that are more unusual than
 99 % of the others, and whose evidence is below Tukey's fence or most of whose words are unknown, so
 that usual data has none.
@@ -70,17 +77,13 @@ class Suspect:
     row: int  # in the dataset
     label: str
     suggestion: str  # the most probable other label
+    score: float | None  # from 0 to 1, see ``suspect_scores``
     label_probability: float | None  # of models that were not trained on the text
-    suggestion_probability: float | None  # both are None if the text could not be held out
+    suggestion_probability: float | None  # None, as the others, if the text could not be held out
     is_improbable: bool  # the label, for the models
     duplicate: int | None  # row of a near-duplicate with another label
     is_outlier: bool
     explanation: Explanation  # of the suggestion against the label
-
-    @property
-    def score(self) -> float | None:
-        """How probable it is, for the models, that the suspect's label is wrong."""
-        return None if self.label_probability is None else 1 - self.label_probability
 
     @property
     def is_label_suspect(self) -> bool:
@@ -190,6 +193,15 @@ class OutOfFoldPredictions(NamedTuple):
         powers = np.exp(self.logits - self.logits.max(axis=1, keepdims=True))
         probabilities: Floats = powers / powers.sum(axis=1, keepdims=True)
         return probabilities
+
+
+def suspect_scores(probabilities: Floats, labels: ClassIndices) -> Floats:
+    """Compute how suspect each label is, from 0 to 1, given the probabilities (n, C) of classes."""
+    own = probabilities[np.arange(len(labels)), labels]
+    terms = probabilities * np.log(np.maximum(probabilities, 1e-300))
+    entropy = -terms.sum(axis=1) / np.log(probabilities.shape[1])
+    scores: Floats = 1 - np.minimum(own / np.sqrt(np.maximum(entropy, 1e-12)), 1)
+    return scores
 
 
 @dataclass(frozen=True, slots=True)
@@ -344,13 +356,15 @@ def _collect_suspects(
     is_suspect = is_improbable.copy()
     is_suspect[list(duplicates)] = True
     rows = np.flatnonzero(is_suspect | is_outlier)
-    rows = rows[np.lexsort((rows, own[rows], ~is_suspect[rows]))]
+    scores = suspect_scores(probabilities, labels)
+    rows = rows[np.lexsort((rows, -scores[rows], ~is_suspect[rows]))]
     explain = _explainer(dataset, encoder, models, rows, progress)
     suspects = [
         Suspect(
             row=row,
             label=encoder.names[labels[row]],
             suggestion=encoder.names[suggested[row]],
+            score=float(scores[row]) if is_checked[row] else None,
             label_probability=float(own[row]) if is_checked[row] else None,
             suggestion_probability=(
                 float(probabilities[row, suggested[row]]) if is_checked[row] else None

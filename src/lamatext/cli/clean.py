@@ -62,7 +62,7 @@ def run(  # noqa: PLR0913 - one argument per option of the command
     """List texts whose labels are probably wrong, near-duplicates that disagree, and outliers.
 
     Every text is predicted by models that were trained neither on it nor on a near-duplicate. A
-    label is suspect if they give it a probability below 10 %; the least probable comes first, with
+    label is suspect if they give it a probability below 10 %; the most suspect comes first, with
     the label that they suggest and the words that support it. Nothing in DATA is changed: delete
     the lines of texts that should stay from the list, and leave out the others with
     `lamatext train --without`, or correct the labels in the page --html.

@@ -123,6 +123,16 @@ def published_table(records: Records) -> str:
     return _next_to_published(records, "accuracy")
 
 
+def earlier_published_table(records: Records) -> str:
+    """Format the accuracies of the earlier protocol next to the published values."""
+    return _next_to_published(records, EARLIER)
+
+
+def earlier_intervals_table(records: Records) -> str:
+    """Format the intervals between LAMA+ctx and the other systems in the earlier protocol."""
+    return intervals_table(records, EARLIER)
+
+
 def folds_table(records: Records) -> str:
     """Format the accuracies of the paper's own 3-fold protocol next to the published values."""
     return _next_to_published(records, "folds")

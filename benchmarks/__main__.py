@@ -47,6 +47,7 @@ COMMANDS = {
     "tables": "leaderboard_tables",
     "growth": "growth",
     "tune": "tuning",
+    "streaming": "streaming",
 }
 RECORDS = Path(__file__).parent / "records"
 

@@ -14,6 +14,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from lamatext.data.dataset import Dataset, dataset_fingerprint
 from lamatext.data.labels import LabelEncoder
+from lamatext.data.splits import Split
+from lamatext.data.streaming import StreamedTexts
 from lamatext.data.text_encoder import Encoder
 from lamatext.data.validation import (
     LabelLists,
@@ -29,7 +31,7 @@ from lamatext.errors import ConfigError, DataError, require
 from lamatext.explain.explanation import Explanation
 from lamatext.label_thresholds import LabelThresholds
 from lamatext.ngrams.model import NgramModel
-from lamatext.progress import Progress
+from lamatext.progress import SILENT, Progress
 from lamatext.provenance import versions
 from lamatext.recipes import continue_recipe, resolve_recipe
 from lamatext.runtime.predictor import Predictor
@@ -222,17 +224,72 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
                 "start": start,
             }
             trained, teacher_facts = self._train(data, recipe, run)
+        thresholds = None
+        if isinstance(labels, LabelLists) and trained.thresholds is not None:
+            thresholds = LabelThresholds(trained.thresholds, labels.is_indicator)
+        ancestors = None if start is None else describe_ancestors(start, self.hash_)
+        self._keep(trained, classes, data.train, thresholds)
+        if ancestors is not None:
+            self.facts_["ancestors"] = ancestors
+        if teacher_facts is not None:
+            self.facts_["teacher"] = teacher_facts
+        return self
+
+    def fit_streamed(
+        self,
+        streamed: StreamedTexts,
+        sample: Dataset,
+        *,
+        checkpoint: Path | None = None,
+        progress: Progress = SILENT,
+    ) -> Self:
+        """Fit the classifier to texts that ``lamatext.data.streaming`` has written to disk.
+
+        Args:
+            streamed: the training and validation texts, with one label per text.
+            sample: some of the training texts, which identify the data.
+            checkpoint: a file for the state of the run; if it exists, training resumes from it.
+            progress: receives progress reports.
+        """
+        from lamatext.training.trainer import train_tokens
+
+        if len(streamed.classes) < 2:
+            raise DataError(
+                f"{sample.source}: all texts have the label {streamed.classes[0]!r}. "
+                "A classifier needs at least two classes."
+            )
+        rows = np.arange(len(streamed.labels))
+        trained = train_tokens(
+            streamed.tokens,
+            streamed.labels,
+            Split(rows[: streamed.training_texts], rows[streamed.training_texts :]),
+            self.resolve(),
+            classes=streamed.classes,
+            device=self.device,
+            checkpoint=checkpoint,
+            progress=progress,
+        )
+        self._keep(trained, streamed.classes, sample)
+        self.facts_["data"]["texts"] = streamed.training_texts
+        return self
+
+    def _keep(
+        self,
+        trained: "TrainedModel",
+        classes: Sequence[Any],
+        train: Dataset,
+        thresholds: LabelThresholds | None = None,
+    ) -> None:
+        """Keep the trained parts of the classifier, and facts about its data and training."""
         self.classes_: NDArray[Any] = np.array(classes)
         self.recipe_: Recipe = trained.recipe
         self.network_: nn.Module = trained.network
         self.encoder_: Encoder = trained.encoder
         self.ngrams_: NgramModel | None = trained.ngrams
-        self.thresholds_: LabelThresholds | None = None
-        if isinstance(labels, LabelLists) and trained.thresholds is not None:
-            self.thresholds_ = LabelThresholds(trained.thresholds, labels.is_indicator)
+        self.thresholds_: LabelThresholds | None = thresholds
         self.history_: list[EpochRecord] = trained.history
         self.facts_: dict[str, Any] = {
-            "data": {"texts": len(texts), "fingerprint": dataset_fingerprint(data.train)},
+            "data": {"texts": len(train), "fingerprint": dataset_fingerprint(train)},
             "training": {
                 "best_epoch": trained.best_epoch,
                 "validation_accuracy": trained.validation_accuracy,
@@ -241,17 +298,12 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
             },
             "versions": versions(),
         }
-        if start is not None:
-            self.facts_["ancestors"] = describe_ancestors(start, self.hash_)
         if trained.validation is not None:
             self.facts_["validation"] = trained.validation.as_dict()
         self.metrics_: dict[str, Any] = {}
         self.hash_: str | None = None  # of the saved model that was loaded
         if trained.architecture is not None:
             self.facts_["architecture"] = trained.architecture
-        if teacher_facts is not None:
-            self.facts_["teacher"] = teacher_facts
-        return self
 
     def _train(
         self, data: "_FitData", recipe: Recipe, run: dict[str, Any]

@@ -35,6 +35,7 @@ from lamatext.data.readers.input_files import decompressed_suffix, missing_file_
 from lamatext.data.readers.table import DEFAULTS, join_columns
 from lamatext.data.sources import has_test_split, load_dataset, open_table
 from lamatext.data.splits import Rows, folds, hold_out
+from lamatext.data.streaming import StreamedTexts, stream_parts
 from lamatext.data.summary import class_counts
 from lamatext.data.suspects_file import leave_out_suspects
 from lamatext.errors import ConfigError, DataError
@@ -89,6 +90,7 @@ class Splits:
     start: Path | None = None  # the folder of the model that is continued
     old_tests: tuple[Dataset, ...] = ()  # test sets of the data it was trained on
     test_source: str | None = None  # of a test set that was given
+    streamed: StreamedTexts | None = None  # if ``train`` is only a sample of the training texts
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,6 +295,56 @@ def _read_like_start(options: ReadOptions, start: Path | None) -> tuple[ReadOpti
     return replace(options, remembered=layout, merge_labels=merge), labels
 
 
+def stream_splits(  # noqa: PLR0913 - as for read_splits
+    source: str,
+    recipe: Recipe,
+    *,
+    test: str | None = None,
+    validation: str | None = None,
+    without: Path | None = None,
+    options: ReadOptions = DEFAULTS,
+    teacher: "TeacherOptions | None" = None,
+    start: Path | None = None,
+    progress: Progress = SILENT,
+) -> Splits:
+    """Read the data of a pipeline run in a stream, with the training texts as tokens on disk.
+
+    The arguments are those of ``read_splits``; a teacher, a model to continue and suspects are
+    refused.
+    """
+    refused = {
+        "--teacher": teacher,
+        "--without": without,
+        "--from": start,
+        "--group-column": options.group_column,
+        "--time-column": options.time_column,
+        "--merge-labels": options.merge_labels,
+        "--model bert": recipe.model.name == "bert",
+    }
+    for option, value in refused.items():
+        if value:
+            raise ConfigError(f"--stream does not work with {option}. Leave one of them out.")
+    others = replace(options, format=None)
+    test_set = None if test is None else load_dataset(test, others)
+    if test_set is None and has_test_split(source):
+        test_set = load_dataset(source, options, split="test")
+    parts = stream_parts(
+        source,
+        options,
+        recipe.text,
+        fractions=(recipe.training.validation_fraction, TEST_FRACTION),
+        validation=None if validation is None else load_dataset(validation, others),
+        test=test_set,
+        progress=progress,
+    )
+    note = (
+        f"{parts.texts.training_texts:,} training texts are streamed; the figures describe "
+        f"{len(parts.sample):,} of them"
+    )
+    sample = replace(parts.sample, notes=(*parts.sample.notes, note))
+    return Splits(sample, parts.validation, parts.test, streamed=parts.texts)
+
+
 @dataclass(frozen=True, slots=True)
 class TeacherOptions:
     """The teacher of a pipeline run as named on the command line, and texts for it to label."""
@@ -414,6 +466,7 @@ def train_and_score(  # noqa: PLR0913 - data, recipe, and where and how to run
 ) -> TrainingResult:
     """Run the training pipeline: train, save and score a model, then train the baselines."""
     check_baselines(baselines)
+    baselines = baselines if splits.streamed is None else ()  # they train in memory
     splits = replace(splits, test=_known_classes(splits).drop_unknown(splits.test))
     checkpoint = folder / CHECKPOINT
     if not resume:
@@ -492,6 +545,10 @@ def fit_recipe(
         classifier = TextClassifier.load(splits.start)
         settings = changeable_values(recipe)
         classifier.set_params(warm_start=True, device=device, settings=settings)
+    if splits.streamed is not None:
+        return classifier.fit_streamed(
+            splits.streamed, splits.train, checkpoint=checkpoint, progress=progress
+        )
     with warnings.catch_warnings():  # the split has already warned
         warnings.filterwarnings("ignore", message=".* seen once", category=UserWarning)
         return classifier.fit(
@@ -615,7 +672,9 @@ def describe_splits(splits: Splits) -> dict[str, Any]:
     """Return facts about the data of a pipeline run, to be saved with the model."""
     facts: dict[str, Any] = {
         "source": splits.train.source,
-        "training_texts": len(splits.train),
+        "training_texts": len(splits.train)
+        if splits.streamed is None
+        else splits.streamed.training_texts,
         "test_texts": 0 if splits.folds else len(splits.test),
         "folds": len(splits.folds),
         "layout": splits.train.layout.as_json(),

@@ -5,6 +5,7 @@ import pyarrow as pa
 import pytest
 
 from lamatext.data.tokenizer import WordTokenizer, tokenize
+from lamatext.ngrams import fitting
 from lamatext.ngrams.fitting import (
     CountedTexts,
     fit_ngrams,
@@ -15,6 +16,7 @@ from lamatext.ngrams.fitting import (
 from lamatext.ngrams.model import NgramModel
 from lamatext.ngrams.svm import SparseRows
 from lamatext.settings import NgramSettings
+from tests.corpora import reviews
 
 WORDS = NgramSettings(enabled=True, max_words=2, characters=False)
 BOTH = NgramSettings(enabled=True, max_words=2, characters=True)
@@ -218,3 +220,22 @@ def test_a_label_that_none_of_the_new_texts_has_keeps_its_weights() -> None:
     model = fit_ngrams([texts[i] for i in rows], targets[rows], WORDS, classes=3, start=start)
 
     np.testing.assert_allclose(model.logits(texts)[:, 2], start.logits(texts)[:, 2], atol=0.02)
+
+
+def test_document_frequencies_of_many_texts_are_counted_in_blocks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(fitting, "BLOCK", 7)
+    texts = pa.chunked_array([reviews(60)[0]])
+    tokens = tokenize(texts, WordTokenizer())
+    settings = NgramSettings(characters=False, max_megabytes=1)
+    whole = CountedTexts.from_tokens(tokens, settings)
+
+    counted = CountedTexts.from_sample(tokens, np.arange(0, 60, 2), 50, settings)
+
+    assert counted.frequencies is not None
+    ((keys, found),) = counted.frequencies.tables
+    (_, counts) = whole.counts[0]
+    first = counts.keys[: counts.offsets[50]]
+    assert found.tolist() == [int((first == key).sum()) for key in keys]
+    assert len(keys) > 50

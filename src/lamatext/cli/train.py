@@ -149,6 +149,14 @@ def run(  # noqa: PLR0913 - one argument per option of the command
             rich_help_panel=options.SETTINGS,
         ),
     ] = None,
+    stream: Annotated[
+        bool,
+        typer.Option(
+            "--stream",
+            help="Train on data larger than memory: Parquet or JSONL shards become token ids on "
+            "disk in one pass. Baselines are not trained.",
+        ),
+    ] = False,
     resume: Annotated[
         bool, typer.Option("--resume", help="Continue an interrupted run in the folder --out.")
     ] = False,
@@ -187,6 +195,7 @@ def run(  # noqa: PLR0913 - one argument per option of the command
         is_finished,
         prepare_run_folder,
         read_splits,
+        stream_splits,
         train_and_score,
     )
     from lamatext.recipes import parse_assignments
@@ -228,7 +237,7 @@ def run(  # noqa: PLR0913 - one argument per option of the command
         output.progress(quiet=quiet) as progress,
     ):
         progress.stage(f"reading {data}")
-        splits = read_splits(
+        splits = (stream_splits if stream else read_splits)(
             data,
             settings,
             test=test,
@@ -271,8 +280,8 @@ def run(  # noqa: PLR0913 - one argument per option of the command
         )
         pages = [page for page in (html, report) if page]
         # stdin cannot be read again, and all texts of little data are training texts
-        test_data = None if (test or data) == "-" or splits.folds else test or data
-        _print_next(out, test_data, output.reading_options(again), pages)
+        is_gone = (test or data) == "-" or splits.folds or (stream and not test)
+        _print_next(out, None if is_gone else test or data, output.reading_options(again), pages)
 
 
 def _teacher_options(

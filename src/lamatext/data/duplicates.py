@@ -77,6 +77,15 @@ def count_shared(texts: pa.ChunkedArray, others: pa.ChunkedArray) -> int:
     return int(np.isin(group[len(texts) :], group[: len(texts)]).sum())
 
 
+def text_keys(texts: pa.Array) -> Hashes:
+    """Return a hash of each text that its exact duplicates share (n,).
+
+    Texts that are equal without case, punctuation, digits and spaces are duplicates.
+    """
+    blocks = [_Words(block).text_keys() for block in _blocks(pa.chunked_array([texts]))]
+    return np.concatenate([np.zeros(0, np.uint64), *blocks])
+
+
 def _merge(group: Rows, left: Rows, right: Rows) -> Rows:
     """Merge the groups of duplicates of each pair of rows; a group is named by its first row."""
     group = group.copy()

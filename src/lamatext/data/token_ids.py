@@ -1,8 +1,10 @@
 """Token ids of many texts in one flat array, and the only place that pads them into batches."""
 
+import mmap
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,6 +42,29 @@ class TokenIds:
         ids = [np.empty(0, np.int32), *(part.ids for part in parts)]
         return cls(np.concatenate(ids), np.cumsum(lengths))
 
+    @classmethod
+    def write(cls, file: Path, parts: Iterable["TokenIds"]) -> "TokenIds":
+        """Write the token ids of the texts of all parts to a file and return them from there."""
+        lengths = [np.zeros(1, np.int64)]
+        with file.open("wb") as output:
+            for part in parts:
+                output.write(np.ascontiguousarray(part.ids, np.int32).data)
+                lengths.append(part.lengths)
+        offsets = np.cumsum(np.concatenate(lengths))
+        if not offsets[-1]:
+            return cls(np.empty(0, np.int32), offsets)
+        return cls(np.memmap(file, np.int32, "r"), offsets)
+
+    def extended(self, other: "TokenIds") -> "TokenIds":
+        """Return these texts, which are on disk, with others added at the end of their file."""
+        if not isinstance(self.ids, np.memmap):
+            return TokenIds.concatenate([self, other])
+        file = Path(str(self.ids.filename))
+        with file.open("ab") as output:
+            output.write(np.ascontiguousarray(other.ids, np.int32).data)
+        offsets = np.append(self.offsets, self.offsets[-1] + other.offsets[1:])
+        return TokenIds(np.memmap(file, np.int32, "r"), offsets)
+
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
@@ -47,13 +72,30 @@ class TokenIds:
         return self.ids[self.offsets[row] : self.offsets[row + 1]]
 
     @property
+    def are_on_disk(self) -> bool:
+        """Return whether the token ids are in a file, because they may not fit in memory."""
+        return isinstance(self.ids, np.memmap)
+
+    def release_pages(self) -> None:
+        """Let the system drop the pages of token ids on disk that were read, to save memory."""
+        pages = getattr(self.ids, "_mmap", None)
+        if pages is not None and hasattr(mmap, "MADV_DONTNEED"):
+            pages.madvise(mmap.MADV_DONTNEED)
+
+    @property
     def lengths(self) -> Indices:
         """Return the number of token ids in each text."""
         return np.diff(self.offsets)
 
     def take(self, rows: Indices) -> "TokenIds":
-        """Return the token ids of the given texts, in the given order."""
-        lengths = self.lengths[rows]
+        """Return the token ids of the given texts, in the given order.
+
+        Consecutive texts are not copied, so those on disk stay there.
+        """
+        if len(rows) and rows[-1] - rows[0] == len(rows) - 1 and (np.diff(rows) == 1).all():
+            offsets = self.offsets[rows[0] : rows[-1] + 2]
+            return TokenIds(self.ids[offsets[0] : offsets[-1]], offsets - offsets[0])
+        lengths = self.offsets[rows + 1] - self.offsets[rows]
         offsets = np.zeros(len(rows) + 1, dtype=np.int64)
         np.cumsum(lengths, out=offsets[1:])
         if len(rows) > MANY_ROWS and (np.diff(rows) > 0).all():  # a mask needs less memory
@@ -73,7 +115,7 @@ class TokenIds:
 
         The batch is (B, T), the lengths are (B,).
         """
-        lengths = self.lengths[rows]
+        lengths = self.offsets[rows + 1] - self.offsets[rows]
         padded = np.full((len(rows), int(lengths.max())), PAD, dtype=np.int32)
         padded[np.arange(padded.shape[1]) < lengths[:, None]] = self.take(rows).ids
         return padded, lengths.astype(np.int32)

@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -20,6 +21,7 @@ from lamatext.errors import require
 from lamatext.progress import SILENT, Progress
 
 Span = tuple[int, int]
+COUNTED = 500_000  # tokenized texts whose words are counted at once
 PART = 10_000  # tokenized texts that are encoded at once
 
 TOKENIZER_VERSION = 2  # of the rules of ``WordTokenizer``; saved models keep the version they have
@@ -238,7 +240,12 @@ class TokenizedTexts:
 
     def counts(self, rows: Indices) -> Indices:
         """Count how often each distinct word occurs in the given tokenized texts."""
-        return np.bincount(self.rows.take(rows).ids, minlength=len(self.types))
+        total = np.zeros(len(self.types), np.int64)
+        for start in range(0, len(rows), COUNTED):
+            ids = self.rows.take(rows[start : start + COUNTED]).ids
+            total += np.bincount(ids, minlength=len(self.types))
+            self.rows.release_pages()
+        return total
 
     def words(self, rows: Indices) -> list[list[str]]:
         """Return the words of the given tokenized texts as strings."""
@@ -258,11 +265,13 @@ class TokenizedTexts:
         The result equals that of ``TextEncoder.encode``.
         """
         table = np.array([vocabulary.ids.get(word, UNK) for word in self.types] or [UNK], np.int32)
-        parts = [
+        parts = (
             _shorten(TokenIds(table[part.ids], part.offsets), rare_words, max_words, last_words)
             for part in self._parts()
-        ]
-        return TokenIds.concatenate(parts)
+        )
+        if isinstance(self.rows.ids, np.memmap):  # into a file beside that of the words
+            return TokenIds.write(Path(str(self.rows.ids.filename)).with_suffix(".encoded"), parts)
+        return TokenIds.concatenate(list(parts))
 
     def _parts(self) -> Iterator[TokenIds]:
         """Yield the tokenized texts in parts, to limit the memory of encoding them."""
@@ -270,6 +279,7 @@ class TokenizedTexts:
         for first in range(0, len(self.rows), PART):
             part = offsets[first : first + PART + 1]
             yield TokenIds(self.rows.ids[part[0] : part[-1]], part - part[0])
+            self.rows.release_pages()
 
 
 def _shorten(

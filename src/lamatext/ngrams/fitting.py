@@ -15,7 +15,13 @@ from numpy.typing import NDArray
 
 from lamatext.data.tokenizer import TokenizedTexts
 from lamatext.kernels.numba_compat import compiled
-from lamatext.ngrams.hashing import NgramCounts, NgramSpec, count_ngrams, count_tokens
+from lamatext.ngrams.hashing import (
+    NgramCounts,
+    NgramSpec,
+    count_ngrams,
+    count_tokens,
+    hash_words,
+)
 from lamatext.ngrams.model import Floats, NgramModel, NgramTable, Words, ngram_specs
 from lamatext.ngrams.svm import BinaryTask, SparseRows, StartWeights, fit_svms
 from lamatext.progress import SILENT, Progress
@@ -23,7 +29,15 @@ from lamatext.settings import NgramSettings
 
 Labels = NDArray[Any]  # (n,) class indices, or (n, L) 0/1 for each label
 Rows = NDArray[np.int64]
+BLOCK = 50_000  # texts whose n-grams are counted at once for document frequencies
 FREQUENT = 100_000  # document frequencies are told apart up to this
+
+
+class Frequencies(NamedTuple):
+    """Document frequencies of n-grams in more texts than the model is fitted to."""
+
+    tables: tuple[tuple[NDArray[np.uint32], Rows], ...]  # n-grams, ascending; texts with each
+    texts: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +46,31 @@ class CountedTexts:
 
     counts: tuple[tuple[NgramSpec, NgramCounts], ...]  # of each table, for all texts
     rows: Rows  # the texts that are meant
+    frequencies: "Frequencies | None" = None  # in more texts than those; None counts in these
 
     @classmethod
     def from_tokens(cls, tokens: TokenizedTexts, settings: NgramSettings) -> "CountedTexts":
         """Count the n-grams of tokenized texts, in preparation for fitting."""
         counts = [(spec, count_tokens(tokens, spec)) for spec in ngram_specs(settings)]
         return cls(tuple(counts), np.arange(len(tokens.rows)))
+
+    @classmethod
+    def from_sample(
+        cls, tokens: TokenizedTexts, sample: Rows, texts: int, settings: NgramSettings
+    ) -> "CountedTexts":
+        """Count the n-grams of a sample of many texts for fitting, and in how many texts they are.
+
+        The document frequencies are those of the first ``texts`` texts, in bounded memory, of the
+        n-grams that occur in two texts of the sample.
+        """
+        counted = cls.from_tokens(TokenizedTexts(tokens.types, tokens.rows.take(sample)), settings)
+        tokens.rows.release_pages()
+        by_table = []
+        for spec, counts in counted.counts:
+            ascending = _sorted_keys(counts, counted.rows)
+            known = np.unique(ascending[1:][ascending[1:] == ascending[:-1]])
+            by_table.append((known, document_frequencies(tokens, texts, spec, known)))
+        return replace(counted, frequencies=Frequencies(tuple(by_table), texts))
 
     @classmethod
     def from_words(cls, texts: Sequence[Words], settings: NgramSettings) -> "CountedTexts":
@@ -121,13 +154,14 @@ def _select_tables(
 
     The limit for all tables together is ``max_bytes``.
     """
+    if texts.frequencies is not None:
+        return _tables_of_frequencies(texts, texts.frequencies, svms, max_bytes)
     total = len(texts.rows) if sample_weight is None else float(sample_weight.sum())
     used = texts.rows if sample_weight is None else texts.rows[sample_weight > 0]
     ascending = [_sorted_keys(counts, used) for _, counts in texts.counts]
     # (tables, FREQUENT + 1): the number of n-grams in at least 0, 1, 2, … texts
     at_least = np.stack([frequency_histogram(keys)[::-1].cumsum()[::-1] for keys in ascending])
-    fits = at_least.sum(axis=0) * (5 + svms) <= max_bytes
-    least = 1 + int(np.argmax(fits[1:])) if fits[1:].any() else FREQUENT
+    least = _least_frequency(at_least, svms, max_bytes)
     selected = []
     for (_, counts), keys, sizes in zip(texts.counts, ascending, at_least, strict=True):
         distinct, frequency = np.empty(sizes[least], np.uint32), np.empty(sizes[least])
@@ -185,6 +219,74 @@ def _start_weights(start: NgramModel, tables: Sequence[NgramTable]) -> StartWeig
         weights[:, place] = old.weights[:, source] * old.steps[:, None]
         parts.append(weights)
     return StartWeights(np.concatenate(parts, axis=1), start.bias)
+
+
+def _least_frequency(at_least: NDArray[np.int64], svms: int, max_bytes: float) -> int:
+    """Return the lowest document frequency of the n-grams that fit into ``max_bytes``.
+
+    ``at_least`` has a row per table: its number of n-grams in at least 0, 1, 2, … texts.
+    """
+    fits = at_least.sum(axis=0) * (5 + svms) <= max_bytes
+    return 1 + int(np.argmax(fits[1:])) if fits[1:].any() else FREQUENT
+
+
+def _tables_of_frequencies(
+    texts: CountedTexts, frequencies: Frequencies, svms: int, max_bytes: float
+) -> list[NgramTable]:
+    """Create the n-gram tables to fit from document frequencies in more texts than those."""
+    histograms = [
+        np.bincount(np.minimum(counts, FREQUENT), minlength=FREQUENT + 1)
+        for _, counts in frequencies.tables
+    ]
+    at_least = np.stack([histogram[::-1].cumsum()[::-1] for histogram in histograms])
+    least = _least_frequency(at_least, svms, max_bytes)
+    tables = []
+    for (spec, _), (keys, counts) in zip(texts.counts, frequencies.tables, strict=True):
+        kept = counts >= least
+        idf = _idf(counts[kept].astype(np.float64), frequencies.texts)
+        tables.append(_table_without_weights(spec, keys[kept], idf, svms))
+    return tables
+
+
+def document_frequencies(
+    tokens: TokenizedTexts, texts: int, spec: NgramSpec, known: NDArray[np.uint32]
+) -> Rows:
+    """Count in how many of the first ``texts`` tokenized texts each known n-gram occurs (K,).
+
+    The texts are counted block by block, so memory does not grow with their number.
+    """
+    hashes, totals = hash_words(tokens.types, spec), np.zeros(len(known), np.int64)
+    buckets, shift = _buckets(known)
+    for first in range(0, texts, BLOCK):
+        rows = tokens.rows.take(np.arange(first, min(first + BLOCK, texts)))
+        counted = count_tokens(TokenizedTexts(tokens.types, rows), spec, hashes)
+        add_known(counted.keys, known, buckets, shift, totals)
+        tokens.rows.release_pages()
+    return totals
+
+
+@compiled
+def add_known(
+    keys: NDArray[np.uint32],
+    known: NDArray[np.uint32],
+    buckets: NDArray[np.int32],
+    shift: np.uint32,
+    totals: NDArray[np.int64],
+) -> None:  # pragma: no cover
+    """Add one to the document frequency of each known n-gram among the keys of some texts."""
+    for k in range(len(keys)):
+        place, end = buckets[keys[k] >> shift], buckets[(keys[k] >> shift) + 1]
+        while place < end and known[place] < keys[k]:
+            place += 1
+        if place < end and known[place] == keys[k]:
+            totals[place] += 1
+
+
+def _buckets(keys: NDArray[np.uint32]) -> tuple[NDArray[np.int32], np.uint32]:
+    """Return where the n-gram keys with the same leading bits begin, and a key's shift to them."""
+    bits = min(24, max(1, len(keys).bit_length()))
+    edges = np.arange((1 << bits) + 1, dtype=np.uint64) << np.uint64(32 - bits)
+    return np.searchsorted(keys.astype(np.uint64), edges).astype(np.int32), np.uint32(32 - bits)
 
 
 def _sorted_keys(counts: NgramCounts, rows: Rows) -> NDArray[np.uint32]:
@@ -290,16 +392,15 @@ def ngram_features(tables: Sequence[NgramTable], texts: CountedTexts) -> SparseR
     """
     lookups, width, size = [], 0, 0
     for table, (_, counted) in zip(tables, texts.counts, strict=True):
-        bits = min(24, max(1, len(table.keys).bit_length()))
-        edges = np.arange((1 << bits) + 1, dtype=np.uint64) << np.uint64(32 - bits)
+        buckets, shift = _buckets(table.keys)
         lookups.append(
             _Lookup(
                 counted.keys,
                 counted.counts.astype(np.uint16, copy=False),
                 counted.offsets,
                 table.keys,
-                np.searchsorted(table.keys.astype(np.uint64), edges).astype(np.int32),
-                np.uint32(32 - bits),
+                buckets,
+                shift,
                 table.idf * table.idf_step,
                 width,
             )

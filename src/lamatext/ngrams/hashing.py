@@ -132,13 +132,15 @@ def count_ngrams(
     )
 
 
-def count_tokens(tokens: TokenizedTexts, spec: NgramSpec) -> NgramCounts:
+def count_tokens(
+    tokens: TokenizedTexts, spec: NgramSpec, hashes: "WordHashes | None" = None
+) -> NgramCounts:
     """Count the n-grams of tokenized texts by hash key; each distinct word is hashed only once.
 
     The counts are those of ``count_ngrams``, up to 65,535. Memory beyond the result is bounded by
-    ``CHUNK``.
+    ``CHUNK``. ``hashes`` are those of the distinct words, if they are known already.
     """
-    rows, hashes = tokens.rows, _hash_words(tokens.types, spec)
+    rows, hashes = tokens.rows, hashes or hash_words(tokens.types, spec)
     ends = rows.offsets * spec.words  # upper bounds of the n-grams up to each text
     if spec.chars is not None:
         characters = np.diff(hashes.offsets)[rows.ids]
@@ -157,7 +159,7 @@ def count_tokens(tokens: TokenizedTexts, spec: NgramSpec) -> NgramCounts:
     return NgramCounts(keys[:size], counts[:size], np.cumsum(lengths))
 
 
-class _WordHashes(NamedTuple):
+class WordHashes(NamedTuple):
     """Hashes of distinct words: of the word itself, and of all its character n-grams."""
 
     sums: NDArray[np.uint32]  # (V,) unfinished
@@ -165,23 +167,24 @@ class _WordHashes(NamedTuple):
     offsets: NDArray[np.int64]  # (V + 1,) where the n-grams of each word begin
 
 
-def _hash_words(words: Sequence[str], spec: NgramSpec) -> _WordHashes:
+def hash_words(words: Sequence[str], spec: NgramSpec) -> WordHashes:
+    """Hash distinct words and all their character n-grams."""
     none = np.zeros(0, np.uint32)
     if not words:
-        return _WordHashes(none, none, np.zeros(1, np.int64))
+        return WordHashes(none, none, np.zeros(1, np.int64))
     points, lengths = _framed(words)
     sums = _sum_words(points, lengths)
     if spec.chars is None:
-        return _WordHashes(sums, none, np.zeros(len(words) + 1, np.int64))
+        return WordHashes(sums, none, np.zeros(len(words) + 1, np.int64))
     parts = _character_ngrams(points, lengths, *spec.chars)
     word = _first(parts)
     counts = np.bincount(word, minlength=len(words))
     keys = _keys(parts)[np.argsort(word, kind="stable")]
-    return _WordHashes(sums, keys, np.concatenate([[0], np.cumsum(counts)]))
+    return WordHashes(sums, keys, np.concatenate([[0], np.cumsum(counts)]))
 
 
 def _token_ngrams(
-    hashes: _WordHashes, ids: Ids, bounds: NDArray[np.int64], spec: NgramSpec
+    hashes: WordHashes, ids: Ids, bounds: NDArray[np.int64], spec: NgramSpec
 ) -> tuple[NDArray[np.uint32], NDArray[np.uint64]]:
     """Return the hash keys of all n-grams of concatenated texts and the text of each n-gram."""
     owner = np.repeat(np.arange(len(bounds) - 1, dtype=np.uint64), np.diff(bounds))  # (words,)

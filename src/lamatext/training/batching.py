@@ -15,6 +15,8 @@ from torch import Tensor
 from lamatext.data.token_ids import Ids, Indices, TokenIds
 
 POOL_BATCHES = 50  # mini-batches whose texts are sorted by length together: little padding
+SHUFFLE_BUFFER = 1 << 20  # texts among which mini-batches are drawn at random
+SHUFFLE_BLOCK = 1 << 10  # texts that are read together
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,17 +73,35 @@ def shuffled_batches(lengths: Indices, *, batch_size: int, seed: int, epoch: int
     """Return the mini-batches of one epoch as arrays of row indices, in random order.
 
     Every row is in exactly one mini-batch. The texts of a mini-batch have similar lengths; seed and
-    epoch determine the order.
+    epoch determine the order. More than ``SHUFFLE_BUFFER`` rows go through a shuffle buffer.
     """
     random = np.random.default_rng((seed, epoch))
-    order = random.permutation(len(lengths))
+    order = _shuffled_rows(len(lengths), random)
     batches: list[Indices] = []
-    for start in range(0, len(order), batch_size * POOL_BATCHES):
-        pool = order[start : start + batch_size * POOL_BATCHES]
-        pool = pool[np.argsort(lengths[pool], kind="stable")]
-        batches += [pool[i : i + batch_size] for i in range(0, len(pool), batch_size)]
-    random.shuffle(batches)
+    for first in range(0, len(order), SHUFFLE_BUFFER):
+        buffer, drawn = order[first : first + SHUFFLE_BUFFER], list[Indices]()
+        for start in range(0, len(buffer), batch_size * POOL_BATCHES):
+            pool = buffer[start : start + batch_size * POOL_BATCHES]
+            pool = pool[np.argsort(lengths[pool], kind="stable")]
+            drawn += [pool[i : i + batch_size] for i in range(0, len(pool), batch_size)]
+        random.shuffle(drawn)
+        batches += drawn
     return batches
+
+
+def _shuffled_rows(count: int, generator: np.random.Generator) -> Indices:
+    """Return all rows in the order in which mini-batches are drawn from a shuffle buffer.
+
+    It is filled with blocks of consecutive rows, in random order, which lie together on disk.
+    """
+    if count <= SHUFFLE_BUFFER:
+        return generator.permutation(count)
+    blocks = generator.permutation(-(-count // SHUFFLE_BLOCK))
+    order = (blocks[:, None] * SHUFFLE_BLOCK + np.arange(SHUFFLE_BLOCK)).ravel()
+    order = order[order < count]
+    for start in range(0, count, SHUFFLE_BUFFER):
+        generator.shuffle(order[start : start + SHUFFLE_BUFFER])
+    return order
 
 
 def _host_tensor(values: NDArray[np.generic], device: torch.device) -> Tensor:

@@ -11,7 +11,7 @@ from torch import nn
 from lamatext.data.cache import Arrays, cached, fingerprint
 from lamatext.data.splits import Split
 from lamatext.data.text_encoder import Encoder, TextEncoder
-from lamatext.data.token_ids import FIRST_WORD, TokenIds
+from lamatext.data.token_ids import FIRST_WORD, Indices, TokenIds
 from lamatext.data.tokenizer import TokenizedTexts, Tokenizer, make_tokenizer, tokenize
 from lamatext.data.vocabulary import Vocabulary
 from lamatext.data.word_vectors import (
@@ -29,6 +29,7 @@ from lamatext.settings import Recipe, TextSettings
 from lamatext.training.auto_settings import DatasetSize, resolve_auto_settings
 from lamatext.training.warm_start import EMBEDDING, extend_word_vectors, start_network
 
+WORD_VECTOR_TEXTS = 1_000_000  # of texts on disk, that word vectors are trained on
 _WORD2VEC_SETTINGS = {name for name in TextSettings.model_fields if name.startswith("word2vec_")}
 
 
@@ -93,7 +94,7 @@ def prepare_run(  # noqa: PLR0913 - data, recipe, and what the caller has alread
         vocabulary = start.encoder.vocabulary.extended(vocabulary.ids)
     token_ids = encode_tokens(texts, vocabulary, text)
     encoder = TextEncoder(tokenizer, vocabulary, text.rare_words, text.max_words, text.last_words)
-    used = token_ids.take(split.train)
+    used = _texts_in_memory(token_ids, split.train, recipe.seed)
     if start is not None:
         by_word = _extended_word_tensors(start, recipe, vocabulary, used, progress)
         network = start_network(start, recipe, classes=classes, by_word=by_word)
@@ -114,6 +115,23 @@ def prepare_run(  # noqa: PLR0913 - data, recipe, and what the caller has alread
 def _phrase_ends(vocabulary: Vocabulary) -> list[float]:
     """Return 1 for each word of a prepared vocabulary that ends a phrase, a punctuation mark."""
     return [float(not any(map(str.isalnum, word))) for word in vocabulary.words]
+
+
+def _texts_in_memory(token_ids: TokenIds, rows: Indices, seed: int) -> TokenIds:
+    """Return the texts to train word vectors on: a random sample if they are on disk."""
+    if not token_ids.are_on_disk:
+        return token_ids.take(rows)
+    sample = token_ids.take(sample_rows(rows, WORD_VECTOR_TEXTS, seed))
+    token_ids.release_pages()
+    return sample
+
+
+def sample_rows(rows: Indices, count: int, seed: int) -> Indices:
+    """Return at most ``count`` of the rows in preparation for a training run, in their order."""
+    if len(rows) <= count:
+        return rows
+    chosen = np.random.default_rng(seed).choice(len(rows), count, replace=False)
+    return rows[np.sort(chosen)]
 
 
 def _prepare_pretrained(

@@ -56,13 +56,14 @@ from lamatext.training.label_calibration import (
     fit_label_factors,
 )
 from lamatext.training.loop import LoopSettings, fit, predict_logits, score_name
-from lamatext.training.preparation import PreparedRun, prepare_run
+from lamatext.training.preparation import PreparedRun, prepare_run, sample_rows
 from lamatext.training.warm_start import calibration_factor, start_ngrams
 
 CROSS_FIT_BELOW = (
     500  # validation texts; with fewer, the n-gram model is calibrated by cross-fitting
 )
 CROSS_FIT_FOLDS = 5
+NGRAM_TEXTS = 500_000  # of texts on disk, that the n-gram model is fitted to
 
 
 @dataclass(frozen=True, slots=True)
@@ -509,11 +510,24 @@ def _ngram_fitter(
     start = None if model is None else start_ngrams(model, classes=prepared.classes)
     by_class, by_text = settings.class_weights, data.sample_weight
 
-    counted = CountedTexts.from_tokens(tokens, ngram_settings)
+    sample = None
+    if tokens.rows.are_on_disk:
+        data.token_ids.release_pages()
+        progress.stage("counting n-grams")
+        sample = sample_rows(split.train, NGRAM_TEXTS, prepared.recipe.seed)
+        sample = np.union1d(sample, split.validation)
+        counted = CountedTexts.from_sample(tokens, sample, len(split.train), ngram_settings)
+    else:
+        counted = CountedTexts.from_tokens(tokens, ngram_settings)
 
     def fit_on(rows: Indices) -> NgramModel:
+        at = rows
+        if sample is not None:  # both are ascending
+            near = rows[np.minimum(np.searchsorted(rows, sample), len(rows) - 1)]
+            at = np.flatnonzero(near == sample)
+            rows = sample[at]
         return fit_ngrams(
-            counted.take(rows),
+            counted.take(at),
             data.labels[rows],
             ngram_settings,
             classes=prepared.classes,
@@ -524,6 +538,14 @@ def _ngram_fitter(
         )
 
     return fit_on
+
+
+def fit_ngrams_of_run(
+    prepared: PreparedRun, data: EncodedDataset, split: Split, settings: LoopSettings
+) -> NgramModel | None:
+    """Fit the n-gram model of a run to its training texts, as training does after the network."""
+    fit_on = _ngram_fitter(prepared, data, split, settings, SILENT)
+    return None if fit_on is None else fit_on(split.train)
 
 
 def _validation_statistics(

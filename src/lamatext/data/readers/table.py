@@ -110,6 +110,38 @@ class Table:
         lines = dataset.lines if options.keep_lines else None
         return replace(dataset, unlabelled=tuple(unlabelled or ()), lines=lines)
 
+    def to_datasets(
+        self, options: ReadOptions = DEFAULTS, *, source: str = ""
+    ) -> Iterator[Dataset]:
+        """Read the text and label columns of the table as one dataset per batch, to save memory.
+
+        Columns that are not requested are detected by their names or by the first batch. The share
+        of bad rows is checked at the end.
+        """
+        texts, labels = choose_by_name(self.columns, options, self.name)
+        batches = self.batches(list(dict.fromkeys([*texts, *labels])) if texts and labels else None)
+        used = rows = 0
+        for record_batch in batches:
+            if not (texts and labels):
+                first = pa.Table.from_batches([record_batch])
+                detected = detect_by_content(first, texts, labels, self.name)
+                texts, labels = detected.text_columns, detected.label_columns
+            layout = self._layout(texts, labels, options)
+            lines = _row_lines(record_batch, self.log, rows, all_lines=False)
+            batch = _Batch(record_batch, lines).with_lists(labels)
+            values = _text_values(batch.rows, texts, self.name)
+            kept = pa.array(_check_rows(batch, values, layout, self.log, None))
+            columns = LabelColumns(labels, layout.label_separator)
+            targets = columns.read(batch.rows.filter(kept), self.name, rows)
+            rows, used = rows + len(record_batch), used + len(targets)
+            yield Dataset(
+                pa.chunked_array([values.filter(kept)], pa.large_string()),
+                join_label_batches([targets]),
+                source,
+                layout,
+            )
+        self.log.check_bad_rows(used + self.log.bad_rows)
+
     def _with_remembered_split(self, options: ReadOptions) -> ReadOptions:
         """Add the group and time columns that a model remembers if the table has them."""
         remembered = options.remembered

@@ -1,0 +1,245 @@
+"""Streaming of data that is larger than memory: one pass turns its texts into token ids on disk.
+
+A hash of each text, without case, punctuation and digits, decides whether it is a training,
+validation or test text, so duplicates stay together (near-duplicates may not). Validation and test
+texts are few enough for memory; of the training texts, memory holds the offsets, the labels, the
+distinct words, and a sample.
+"""
+
+import os
+import shutil
+import tempfile
+import weakref
+from array import array
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from lamatext.data.cache import cache_folder
+from lamatext.data.dataset import Dataset
+from lamatext.data.duplicates import text_keys
+from lamatext.data.labels import ClassIndices, LabelEncoder
+from lamatext.data.read_options import ReadOptions
+from lamatext.data.readers.input_files import decompressed_suffix, missing_file_error, read_chunks
+from lamatext.data.readers.shard_reader import glob_files, is_glob, shards_in_folder, shards_table
+from lamatext.data.token_ids import Indices, TokenIds
+from lamatext.data.tokenizer import TokenizedTexts, make_tokenizer
+from lamatext.errors import ConfigError, DataError
+from lamatext.progress import SILENT, Progress
+from lamatext.settings import TextSettings
+
+HELD_OUT_TEXTS = 50_000  # validation texts, and as many test texts, at most
+SAMPLE_TEXTS = 50_000  # training texts that are kept in memory, for what describes the data
+
+
+@dataclass(frozen=True)
+class StreamedTexts:
+    """Training and validation texts of a stream, as token ids on disk."""
+
+    tokens: TokenizedTexts  # the training texts, then the validation texts
+    labels: ClassIndices  # of all of them
+    training_texts: int
+    classes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StreamedParts:
+    """The parts of streamed data, with a sample of its training texts."""
+
+    texts: StreamedTexts
+    sample: Dataset
+    validation: Dataset
+    test: Dataset
+
+
+class _Part:
+    """Rows of one part of a stream that are kept in memory."""
+
+    def __init__(self) -> None:
+        self._batches: list[Dataset] = []
+
+    def __len__(self) -> int:
+        return sum(map(len, self._batches))
+
+    def add(self, batch: Dataset, rows: Indices) -> None:
+        if len(rows):
+            self._batches.append(batch.take(rows))
+
+    def dataset(self, source: str, name: str) -> Dataset:
+        if not self._batches:
+            raise DataError(f"{source}: no {name} text was held out. Give more texts.")
+        first = self._batches[0]
+        texts = [chunk for batch in self._batches for chunk in batch.texts.chunks]
+        labels = [chunk for batch in self._batches for chunk in batch.require_labels().chunks]
+        return replace(
+            first, texts=pa.chunked_array(texts), labels=pa.chunked_array(labels), source=source
+        )
+
+
+def stream_parts(  # noqa: PLR0913 - what to read, how, and what is held out
+    source: str,
+    options: ReadOptions,
+    settings: TextSettings,
+    *,
+    fractions: tuple[float, float],
+    validation: Dataset | None = None,
+    test: Dataset | None = None,
+    progress: Progress = SILENT,
+) -> StreamedParts:
+    """Read a source in one pass, writing the tokens of its training texts to disk.
+
+    Args:
+        source: a file, a pattern of files or a folder of shards.
+        options: columns, format and encoding; whatever is not given is detected.
+        settings: the tokenizer.
+        fractions: the fractions of validation and test texts, for parts that are not given; they
+            are lowered so that a part has about ``HELD_OUT_TEXTS`` texts at most.
+        validation: separate validation texts.
+        test: separate test texts.
+        progress: receives the number of texts.
+    """
+    files = source_files(source)
+    rows = count_rows(files)
+    limit = HELD_OUT_TEXTS / max(rows, 1)
+    shares = [
+        0.0 if given is not None else min(fraction, limit)
+        for given, fraction in zip((validation, test), fractions, strict=True)
+    ]
+    pass_ = _Pass(settings, (shares[0], sum(shares), sum(shares) + SAMPLE_TEXTS / max(rows, 1)))
+    progress.stage("tokenizing to disk", rows)
+    batches = shards_table(source, files, options).to_datasets(options, source=source)
+    folder = _new_folder()
+    try:
+        tokens = TokenIds.write(folder / "tokens", pass_.run(batches, progress))
+        validation = validation or pass_.validation.dataset(source, "validation")
+        tokens = tokens.extended(pass_.tokenize(validation))
+        texts = pass_.finish(tokens, validation)
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    weakref.finalize(texts, shutil.rmtree, folder, ignore_errors=True)
+    test = test or pass_.test.dataset(source, "test")
+    return StreamedParts(texts, pass_.sample.dataset(source, "training"), validation, test)
+
+
+class _Pass:
+    """State of the pass over a stream: numbers of words and labels, and rows kept in memory."""
+
+    def __init__(self, settings: TextSettings, limits: tuple[float, float, float]) -> None:
+        self._tokenizer = make_tokenizer(
+            settings.tokenizer, lower=settings.lowercase, version=settings.tokenizer_version
+        )
+        self._limits = np.array(limits)
+        self._words: defaultdict[str, int] = defaultdict()
+        self._words.default_factory = self._words.__len__
+        self._labels: dict[str, int] = {}
+        self._codes = array("i")
+        self.validation, self.test, self.sample = _Part(), _Part(), _Part()
+
+    def run(self, batches: Iterator[Dataset], progress: Progress) -> Iterator[TokenIds]:
+        """Yield the tokens of the training texts of each batch of the stream."""
+        for batch in batches:
+            if batch.is_multi_label:
+                raise ConfigError("--stream reads one label per text. Train without --stream.")
+            keys = text_keys(batch.texts.combine_chunks())
+            part = np.searchsorted(self._limits, keys / 2.0**64, side="right")
+            self.validation.add(batch, np.flatnonzero(part == 0))
+            self.test.add(batch, np.flatnonzero(part == 1))
+            rows = np.flatnonzero(part >= 2)
+            training = batch.take(rows)
+            is_sampled = self._add_labels(training)
+            self.sample.add(training, np.flatnonzero(is_sampled | (part[rows] == 2)))
+            yield self.tokenize(training)
+            progress.advance(len(batch))
+
+    def _add_labels(self, training: Dataset) -> NDArray[np.bool_]:
+        """Number the labels of training texts; return which are the first of their class."""
+        labels = training.require_labels().to_pylist()
+        is_new = np.zeros(len(labels), bool)
+        for row, label in enumerate(labels):
+            code = self._labels.get(label)
+            if code is None:
+                code = self._labels[label] = len(self._labels)
+                is_new[row] = True
+            self._codes.append(code)
+        return is_new
+
+    def tokenize(self, dataset: Dataset) -> TokenIds:
+        """Return the words of texts of the stream by their numbers."""
+        ids, ends = array("i"), array("q", [0])
+        for text in dataset.texts.to_pylist():
+            ids.extend(map(self._words.__getitem__, self._tokenizer.words(text)))
+            ends.append(len(ids))
+        return TokenIds(np.frombuffer(ids, np.int32), np.frombuffer(ends, np.int64))
+
+    def finish(self, tokens: TokenIds, validation: Dataset) -> StreamedTexts:
+        """Return the tokens of the stream's training and validation texts with their labels."""
+        encoder = LabelEncoder(tuple(sorted(self._labels)))
+        code_to_class = encoder.encode(list(self._labels))
+        labels = code_to_class[np.frombuffer(self._codes, np.int32)]
+        held_out = encoder.encode(validation.require_labels(), source=validation.source)
+        return StreamedTexts(
+            TokenizedTexts(tuple(self._words), tokens),
+            np.concatenate([labels, held_out]),
+            len(labels),
+            tuple(encoder.names),
+        )
+
+
+def source_files(source: str) -> list[Path]:
+    """Return the files of a streamed source: a file, a pattern, or a folder of shards."""
+    path = Path(source)
+    if is_glob(source):
+        return glob_files(source)
+    if path.is_dir():
+        files = shards_in_folder(path, "train")
+        if not files:
+            raise DataError(
+                f"{source}: a folder without Parquet or JSONL files cannot be streamed. Train "
+                "without --stream."
+            )
+        return files
+    if path.is_file():
+        return [path]
+    if source == "-" or ":" in source or not path.suffix:
+        raise ConfigError(f"{source}: --stream reads files only. Train without --stream.")
+    raise missing_file_error(source)
+
+
+def count_rows(files: Sequence[Path]) -> int:
+    """Estimate the rows of files before they are streamed: rows of Parquet, lines of others."""
+    rows = 0
+    for path in files:
+        if decompressed_suffix(path) in (".parquet", ".pq"):
+            with suppress(pa.ArrowException, OSError):  # its reader says what is wrong
+                rows += pq.read_metadata(path).num_rows
+        else:
+            rows += sum(chunk.count(b"\n") for chunk in read_chunks(str(path)))
+    return rows
+
+
+def _new_folder() -> Path:
+    """Create a folder for the token files of a stream; delete those of processes that ended."""
+    root = cache_folder()
+    root.mkdir(parents=True, exist_ok=True)
+    for old in root.glob("stream-*-*"):
+        if not _is_running(int(old.name.split("-")[1])):
+            shutil.rmtree(old, ignore_errors=True)
+    return Path(tempfile.mkdtemp(prefix=f"stream-{os.getpid()}-", dir=root))
+
+
+def _is_running(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True

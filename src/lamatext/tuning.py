@@ -32,6 +32,7 @@ from lamatext.latency import median_latency
 from lamatext.metrics import Floats
 from lamatext.pipeline import Splits, TrainingResult, fit_recipe, train_and_score
 from lamatext.progress import SILENT, NamedProgress, Progress
+from lamatext.runtime.parallel import usable_cores
 from lamatext.runtime.predictor import Predictor
 from lamatext.saved.format import folder_size
 from lamatext.settings import Recipe, has_effect
@@ -49,7 +50,7 @@ from lamatext.trials import (
 
 STUDY, MODEL, TRIALS = "study.sqlite3", "model", "trials"  # in the output folder
 SHARES = (0.25, 0.5, 1.0)  # of the training texts
-LEAST_TEXTS = 1000  # of a share
+LEAST_TEXTS = 2000  # of a share
 SEEDS = 2  # further seeds of the default recipe
 STARTUP_TRIALS = 6  # random ones, before TPE proposes settings
 LATENCY_ROUNDS = 3  # the lowest median counts: other processes only add to it
@@ -535,9 +536,11 @@ def finish_study(task: TuningTask, study: Any, progress: Progress) -> TuningResu
     """
     trials = read_trials(study)
     if not finished_trials(trials):
+        errors = [t.user_attrs["error"] for t in study.get_trials() if "error" in t.user_attrs]
         raise ConfigError(
             f"no trial was finished in the time ({task.limits.seconds:.0f} s). The study is kept "
             f"in {task.folder}; continue it with a larger --time."
+            + (f" The last trial failed: {errors[-1]}" if errors else "")
         )
     choice = choose_trial(trials, task.limits, task.metric)
     staged = task.folder / f".{MODEL}-{os.getpid()}"
@@ -635,7 +638,7 @@ def worker_processes(commands: list[list[str]]) -> Iterator[None]:
     """Run further processes on the same study while the block runs, then end them."""
     import subprocess
 
-    threads = str(max(1, (os.cpu_count() or 1) // (len(commands) + 1)))
+    threads = str(max(1, usable_cores() // (len(commands) + 1)))
     environment = {**os.environ, "OMP_NUM_THREADS": threads} if commands else None
     processes = [
         subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL)  # nosec B603 # ours

@@ -48,6 +48,7 @@ COMMANDS = {
     "growth": "growth",
     "tune": "tuning",
     "streaming": "streaming",
+    "continuation": "continuation",
 }
 RECORDS = Path(__file__).parent / "records"
 

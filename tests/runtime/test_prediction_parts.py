@@ -21,6 +21,7 @@ from lamatext.runtime.prediction_parts import (
     Output,
     PartFolder,
     describe_job,
+    local_engine,
     part_path,
     predict_in_parts,
     split_rows,
@@ -59,7 +60,8 @@ class Labeller:
 def run(source: Path, out: str, labeller: Labeller, **changes: object) -> int:
     job = describe_job(str(source), text_columns=["text"], model=MODEL, options={"top_k": 1})
     table = file_table(str(source))
-    return predict_in_parts(Output.parse(out), {**job, **changes}, table.all_batches(), labeller)
+    engine = local_engine(labeller)
+    return predict_in_parts(Output.parse(out), {**job, **changes}, table.all_batches(), engine)
 
 
 def labels_of(path: Path) -> list[str]:

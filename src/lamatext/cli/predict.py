@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from lamatext.cli import options, output
-from lamatext.errors import ConfigError
+from lamatext.errors import ConfigError, require
 from lamatext.progress import Progress
 from lamatext.views.formatting import label_names, one_line, terminal_text
 
@@ -19,10 +19,11 @@ if TYPE_CHECKING:
 
     from lamatext.data.read_options import ReadOptions
     from lamatext.data.readers.table import Table
-    from lamatext.runtime.prediction_parts import Output
+    from lamatext.runtime.prediction_parts import Engine, Output
     from lamatext.runtime.predictor import Predictor
 
 NAME = "predict"
+ENGINE = "engine"  # a section of the help
 EXAMPLES = """\
 lamatext predict runs/reviews --text "a thoughtful film"
 lamatext predict runs/reviews new.csv --out labelled.csv"""
@@ -31,7 +32,10 @@ lamatext predict runs/reviews new.csv --out labelled.csv"""
 def run(  # noqa: PLR0913 - one argument per option of the command
     model: options.Model,
     source: Annotated[
-        str | None, typer.Argument(metavar="INPUT", help="A file, a folder, or - for stdin.")
+        str | None,
+        typer.Argument(
+            metavar="INPUT", help="A file, a folder, a pattern of files, or - for stdin."
+        ),
     ] = None,
     text: Annotated[
         list[str] | None,
@@ -82,16 +86,33 @@ def run(  # noqa: PLR0913 - one argument per option of the command
             "run as formulas: text that starts with = + - @, tab or CR.",
         ),
     ] = False,
+    engine: Annotated[
+        str,
+        typer.Option(
+            help="local: this process; ray: one worker per core of a Ray cluster, or of this "
+            "machine.",
+            rich_help_panel=ENGINE,
+        ),
+    ] = "local",
+    address: Annotated[
+        str | None,
+        typer.Option(
+            metavar="HOST:PORT",
+            help="The Ray cluster, or auto for the one that runs on this machine. [default: start "
+            "Ray on this machine]",
+            rich_help_panel=ENGINE,
+        ),
+    ] = None,
     as_json: options.Json = False,
     quiet: options.IsQuiet = False,
 ) -> None:
     """Predict the labels of new texts, streaming the input so that memory use stays constant."""
     from lamatext.runtime.predict_table import predict_batches
-    from lamatext.runtime.prediction_parts import Output, predict_in_parts
+    from lamatext.runtime.prediction_parts import Output, local_engine, predict_in_parts
     from lamatext.runtime.predictor import Predictor
 
-    _check_input(source, text)
-    target = None if out is None else Output.parse(out, safe_csv=safe_csv)
+    _check_options(source, text, out, engine, address)
+    target = None if out is None else Output.parse(out, safe_csv=safe_csv, folder=engine == "ray")
     predictor = Predictor.load(model)
     if unsure is not None:
         predictor.require_threshold()
@@ -126,7 +147,8 @@ def run(  # noqa: PLR0913 - one argument per option of the command
         if target is not None and source is not None and target.is_resumable(source):
             read_as = {"format": format_, "encoding": encoding, "separator": separator}
             job = _describe_job(model, source, columns, {**shape, "read_as": read_as})
-            rows = predict_in_parts(target, job, batches, label, progress)
+            on_ray = _ray_engine(engine, model, columns, shape, address)
+            rows = predict_in_parts(target, job, batches, on_ray or local_engine(label), progress)
         else:
             path = None if target is None else target.path
             rows = _write_stream(
@@ -134,9 +156,34 @@ def run(  # noqa: PLR0913 - one argument per option of the command
             )
     if not quiet:
         _show_notes(table, columns)
-    if out is not None and not quiet:
-        output.message(f"Labels of {rows:,} texts written to {out}")
-        output.next_steps(output.command("explain", model, "--text", "…"))
+        if out is not None:
+            _show_written(rows, out, model)
+
+
+def _check_options(
+    source: str | None, text: list[str] | None, out: str | None, engine: str, address: str | None
+) -> None:
+    """Check the input and the engine of ``lamatext predict`` before anything is loaded."""
+    _check_input(source, text)
+    if engine not in ("local", "ray"):
+        raise ConfigError(f"--engine {engine}: unknown. Use local or ray.")
+    if engine == "local" and address is not None:
+        raise ConfigError("--address needs --engine ray.")
+    if engine == "ray":
+        if source in (None, "-") or out is None:
+            raise ConfigError("--engine ray needs a file as INPUT and --out.")
+        require("ray", extra="ray", purpose="--engine ray")
+
+
+def _ray_engine(
+    engine: str, model: Path, columns: tuple[str, ...], shape: dict[str, Any], address: str | None
+) -> "Engine | None":
+    """Return the engine of ``lamatext predict --engine ray``, or None for another one."""
+    if engine != "ray":
+        return None
+    from lamatext.runtime.ray_engine import ray_engine
+
+    return ray_engine(model, columns, shape, address=address)
 
 
 def _is_delimited(target: "Output | None", as_json: bool) -> bool:
@@ -217,6 +264,11 @@ def _show_notes(table: "Table", columns: tuple[str, ...]) -> None:
         output.message(f"{table.name}: texts from {', '.join(map(repr, columns))}")
     for note in table.log.notes:
         output.message(f"{table.name}: {note}")
+
+
+def _show_written(rows: int, out: str, model: Path) -> None:
+    output.message(f"Labels of {rows:,} texts written to {out}")
+    output.next_steps(output.command("explain", model, "--text", "…"))
 
 
 def _visible_batch(batch: "pa.RecordBatch") -> "pa.RecordBatch":

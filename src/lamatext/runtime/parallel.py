@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
+from lamatext.kernels.kernel_threads import thread_count
+
 T = TypeVar("T")
 R = TypeVar("R")
 
@@ -20,9 +22,9 @@ def parallel_map(
     Args:
         work: must be safe to call from several threads.
         items: drawn in the caller's thread.
-        workers: number of threads; by default the number of usable cores.
+        workers: number of threads; by default that of ``kernel_threads``, or of usable cores.
     """
-    workers = workers or usable_cores()
+    workers = workers or thread_count(default=usable_cores())
     if workers == 1:
         yield from map(work, items)
         return

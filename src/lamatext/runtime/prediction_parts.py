@@ -4,9 +4,9 @@
     NAME.partial/part-00000.parquet  rows 0 to 9,999 with their predictions
     NAME.partial/part-00001.parquet  …
 
-The parts do not depend on the engine that computes them: a process that has ``PART_ROWS`` rows of
-the input calls ``write_part``, in any order. The complete parts are copied to one file, or the
-folder itself becomes the result; its manifest then lists the parts and the number of rows.
+The parts do not depend on the engine that computes them, in any order: this process, or the workers
+of ``ray_engine.py``. The complete parts are copied to one file, or the folder itself becomes the
+result; its manifest then lists the parts and the number of rows.
 """
 
 import json
@@ -29,6 +29,7 @@ from lamatext.atomic_write import (
     replace_atomically,
     write_text,
 )
+from lamatext.data.readers.shard_reader import glob_files, is_glob
 from lamatext.data.writers import check_safe_csv, open_writer, output_format
 from lamatext.errors import ConfigError, DataError
 from lamatext.progress import SILENT, Progress
@@ -41,6 +42,9 @@ Job = dict[str, Any]
 
 
 Batches = Iterable[pa.RecordBatch]
+NumberedParts = Iterable[tuple[int, Batches]]
+Engine = Callable[[NumberedParts], NumberedParts]
+"""Adds predictions to the rows of numbered parts; may answer in another order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +56,13 @@ class Output:
     safe_csv: bool = False
 
     @classmethod
-    def parse(cls, out: str, *, safe_csv: bool = False) -> "Output":
-        """Return the output that the option ``--out`` names; a folder ends with a slash."""
-        path, is_folder = Path(out), out.endswith("/")
+    def parse(cls, out: str, *, safe_csv: bool = False, folder: bool = False) -> "Output":
+        """Return the output that the option ``--out`` names; a folder ends with a slash.
+
+        With ``folder``, a name without extension is a folder, too.
+        """
+        path = Path(out)
+        is_folder = out.endswith("/") or (folder and not path.suffix)
         if is_folder and path.exists() and not path.is_dir():
             raise ConfigError(f"{path}: is a file. Name a new folder.")
         format = "parquet" if is_folder else output_format(path)
@@ -77,7 +85,7 @@ def predict_in_parts(
     output: Output,
     job: Job,
     batches: Batches,
-    predict: Callable[[Batches], Iterator[pa.RecordBatch]],
+    engine: Engine,
     progress: Progress = SILENT,
 ) -> int:
     """Run a batch job, reusing its finished parts; the output appears when it is complete.
@@ -86,7 +94,7 @@ def predict_in_parts(
         output: the file or folder to write.
         job: from ``describe_job``.
         batches: the whole input.
-        predict: adds the predictions to record batches, as ``predict_batches`` does.
+        engine: computes the parts.
         progress: shows the number of texts.
 
     Returns:
@@ -95,7 +103,7 @@ def predict_in_parts(
     if output.is_folder and output.path.is_dir() and any(output.path.iterdir()):
         return _rows_of_finished(output.path, job, progress)
     with PartFolder.open(output.path.with_name(f"{output.path.name}.partial"), job) as parts:
-        rows = parts.predict(batches, predict, progress)
+        rows = parts.predict(batches, engine, progress)
         if output.is_folder:
             parts.publish(output.path)
             return rows
@@ -106,6 +114,19 @@ def predict_in_parts(
                 progress.advance(len(batch))
         parts.delete()
     return rows
+
+
+def local_engine(predict: Callable[[Batches], Iterator[pa.RecordBatch]]) -> Engine:
+    """Return the engine that computes parts in this process, one after the other.
+
+    ``predict`` adds the predictions to record batches, as ``predict_batches`` does.
+    """
+
+    def compute(parts: NumberedParts) -> Iterator[tuple[int, Batches]]:
+        for number, part in parts:
+            yield number, predict(part)
+
+    return compute
 
 
 def describe_job(
@@ -125,7 +146,10 @@ def describe_job(
         options: the options that change the result.
     """
     path = Path(source)
-    files = sorted(path.rglob("*")) if path.is_dir() else [path]
+    if is_glob(source):
+        files = glob_files(source)
+    else:
+        files = sorted(path.rglob("*")) if path.is_dir() else [path]
     return {
         "format": FORMAT,
         "lamatext": __version__,
@@ -199,36 +223,38 @@ class PartFolder:
             return None
         return rows
 
-    def predict(
-        self,
-        batches: Batches,
-        predict: Callable[[Batches], Iterator[pa.RecordBatch]],
-        progress: Progress,
-    ) -> int:
+    def predict(self, batches: Batches, engine: Engine, progress: Progress) -> int:
         """Predict the parts of a batch job that are not finished yet; return the number of rows."""
         rows = 0
 
-        def counted(labelled: Batches) -> Iterator[pa.RecordBatch]:
+        def count(labelled: Batches) -> Iterator[pa.RecordBatch]:
             nonlocal rows
             for batch in labelled:
                 yield batch
                 rows += len(batch)
                 progress.advance(len(batch), f"{rows:,} texts")
 
+        def unfinished() -> Iterator[tuple[int, Batches]]:
+            for number, part in enumerate(split_rows(batches, PART_ROWS)):
+                finished = self.rows_of(number)
+                if finished is None:
+                    yield number, part
+                else:
+                    self._check_rows(number, finished, sum(map(len, count(part))))
+
         if self.rows_of(0) is not None:
             progress.note(f"Continuing with the finished parts in {self.folder}")
-        for number, part in enumerate(split_rows(batches, PART_ROWS)):
-            finished = self.rows_of(number)
-            if finished is None:
-                write_part(self.folder, number, counted(predict(part)))
-                continue
-            skipped = sum(map(len, counted(part)))
-            if skipped != finished:
-                raise DataError(
-                    f"{part_path(self.folder, number)}: has {finished:,} rows, but the input has "
-                    f"{skipped:,}. Delete {self.folder} and start again."
-                )
+        for number, labelled in engine(unfinished()):
+            write_part(self.folder, number, count(labelled))
         return rows
+
+    def _check_rows(self, number: int, finished: int, expected: int) -> None:
+        """Check that a finished part of a batch job has as many rows as its input."""
+        if finished != expected:
+            raise DataError(
+                f"{part_path(self.folder, number)}: has {finished:,} rows, but the input has "
+                f"{expected:,}. Delete {self.folder} and start again."
+            )
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the rows of all parts of a batch job, in the order of the input."""

@@ -1,0 +1,88 @@
+"""Throughput of batch prediction on Ray: two workers against one, and against the plain command.
+
+All read the same Parquet file and write folders of parts, on the same cores. Ray and its workers
+are started before the clock: that takes a few seconds, for a thousand texts as for a billion.
+"""
+
+import tempfile
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from benchmarks.comparison import Comparison, SkippedError, time_alternating
+from benchmarks.untrained_models import save_untrained
+from lamatext.data.readers.format_detection import file_table
+from lamatext.recipes import load_recipe
+from lamatext.runtime.parallel import usable_cores
+from lamatext.runtime.predict_table import predict_batches
+from lamatext.runtime.prediction_parts import (
+    PART_ROWS,
+    Engine,
+    Output,
+    describe_job,
+    local_engine,
+    predict_in_parts,
+)
+from lamatext.runtime.predictor import Predictor
+from lamatext.runtime.ray_engine import RayActors, connect, read_model_files
+from paper.official_datasets import load_paper_dataset
+
+WORKERS = (1, 2)
+
+
+def measure(source: str = "mr", *, parts: int = 16, rounds: int = 3) -> list[Comparison]:
+    """Compare the throughput of batch prediction on Ray in texts per second."""
+    if usable_cores() < max(WORKERS):
+        raise SkippedError("needs two cores")
+    try:
+        import ray
+    except ImportError as error:
+        raise SkippedError("needs the extra ray") from error
+    train = load_paper_dataset(source)
+    rows = np.random.default_rng(0).integers(0, len(train), parts * PART_ROWS)
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder)
+        pq.write_table(pa.table({"text": train.take(rows).texts}), place / "texts.parquet")
+        model = save_untrained(place / "model", load_recipe("default"), train)
+        connect(ray, None, sum(WORKERS))
+        try:
+            engines: dict[str, Engine] = {
+                f"{count} on Ray": _start(ray, model, count).compute for count in WORKERS
+            }
+            label = partial(predict_batches, Predictor.load(model), text_columns=["text"])
+            engines["plain"] = local_engine(lambda batches: label(batches=batches))
+            runs = {name: _job(place, engine) for name, engine in engines.items()}
+            seconds = time_alternating(runs, rounds)
+        finally:
+            ray.shutdown()
+    speeds = {name: [len(rows) / taken for taken in times] for name, times in seconds.items()}
+    two = speeds[f"{WORKERS[-1]} on Ray"]
+    return [
+        Comparison.throughput("2 workers, 1 worker", (two, speeds["1 on Ray"]), "texts/s"),
+        Comparison.throughput("2 workers, plain command", (two, speeds["plain"]), "texts/s"),
+    ]
+
+
+def _start(ray: object, model: Path, count: int) -> RayActors:
+    """Start workers on Ray and wait until all have loaded the model."""
+    actors = RayActors(ray, read_model_files(ray, model), ("text",), {})
+    actors.start(count)
+    actors.wait_until_ready()
+    return actors
+
+
+def _job(place: Path, engine: Engine) -> Callable[[], int]:
+    """Return a batch job that predicts the file into a new folder of parts."""
+    source = str(place / "texts.parquet")
+    job = describe_job(source, text_columns=["text"], model={"hash": ""}, options={})
+
+    def run() -> int:
+        output = Output.parse(f"{place / str(time.monotonic_ns())}/")
+        return predict_in_parts(output, job, file_table(source).all_batches(), engine)
+
+    return run

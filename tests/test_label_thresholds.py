@@ -97,3 +97,13 @@ def test_a_label_is_decided_on_at_its_threshold() -> None:
     decided = thresholds.decide(np.array([[0.5, 0.1], [0.49, 0.2]], np.float32))
 
     assert decided.tolist() == [[True, False], [False, True]]
+
+
+def test_a_label_that_was_hardly_learned_is_not_predicted_at_a_tiny_probability() -> None:
+    generator = np.random.default_rng(0)
+    probabilities = generator.uniform(1e-4, 5e-4, (100, 2))
+    truth = np.zeros((100, 2), bool)
+
+    thresholds = choose_thresholds(probabilities, truth, ThresholdGoal("macro-f1"))
+
+    assert (thresholds == np.float32(0.01)).all()

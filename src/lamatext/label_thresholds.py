@@ -3,7 +3,8 @@
 They are chosen on validation data for a goal. If the probabilities are calibrated, F1 is largest at
 a threshold of F*/2, where F* is that largest F1 (Lipton et al. 2014). The validation labels say how
 many predictions are right, blended with what the probabilities themselves expect, because a rare
-label has too few validation texts to choose by. Shapes: n texts, L labels.
+label has too few validation texts to choose by. No threshold is below 1 %: a label that was hardly
+learned would otherwise be predicted of many texts. Shapes: n texts, L labels.
 """
 
 from dataclasses import dataclass
@@ -20,6 +21,8 @@ Metric = Literal["micro-f1", "macro-f1"]
 EXPECTED_TEXTS = (
     20.0  # predictions of a label at which its labels and its probabilities weigh equal
 )
+
+MIN_THRESHOLD = 0.01
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +75,7 @@ def choose_thresholds(
             if goal.min_precision is None
             else _precise_threshold(ranking, goal.min_precision)
         )
-    return np.array(thresholds, np.float32)
+    return np.maximum(np.array(thresholds, np.float32), np.float32(MIN_THRESHOLD))
 
 
 class _Ranking(NamedTuple):

@@ -47,8 +47,10 @@ def measure(dataset: str, seed: int, seconds: float, device: str) -> list[Record
         result = finish_study(task, study, SILENT)
         used = time.monotonic() - task.started
         tuned, _ = score_saved_model(result.folder, splits.test)
-    with tempfile.TemporaryDirectory() as folder:
-        default = train_and_score(splits, recipe, Path(folder), SILENT, device=device)
+    default = result.final if result.choice.trial.is_default else None
+    if default is None:  # otherwise the search has trained the same model
+        with tempfile.TemporaryDirectory() as folder:
+            default = train_and_score(splits, recipe, Path(folder), SILENT, device=device)
     values = {
         ("tuned", "accuracy"): tuned.accuracy,
         ("tuned", "macro_f1"): tuned.macro_f1,

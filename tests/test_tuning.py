@@ -108,6 +108,17 @@ def test_the_trial_of_a_killed_process_counts_as_failed_and_is_run_again(tmp_pat
     assert sorted(t.user_attrs["seed"] for t in waiting) == [0, 1, 2]
 
 
+def test_two_processes_on_one_study_run_different_trials(tmp_path: Path) -> None:
+    task = make_task(tmp_path)
+    one, other = open_study(task), open_study(task)
+
+    trials = [study.ask() for study in (one, other, one)]
+
+    assert [trial.number for trial in trials] == [0, 1, 2]
+    assert [trial.user_attrs["seed"] for trial in trials] == [0, 1, 2]
+    assert all(trial.user_attrs["default"] for trial in trials)
+
+
 def test_a_process_killed_between_two_renames_loses_no_model(tmp_path: Path) -> None:
     for name in (".model-old", ".model-999999999"):
         (tmp_path / name).mkdir()

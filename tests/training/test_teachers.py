@@ -1,6 +1,5 @@
 """Teachers: what is labelled, what fits into the time, and students that learn from them."""
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +20,6 @@ from lamatext.data.probability_file import ProbabilityTable
 from lamatext.errors import ConfigError, DataError, ModelError
 from lamatext.progress import SILENT, Progress
 from lamatext.training.teachers import (
-    AveragedTeacher,
     TeachingPlan,
     fit_linear_classifier,
     is_encoder_name,
@@ -210,7 +208,9 @@ def test_a_slower_machine_labels_fewer_variants_and_reads_shorter_texts() -> Non
     assert 0 < plan.variants < 48
     assert plan.seconds <= 600
     shorter = plan_teaching((50, 120), labelled=7_000, texts=7_000, variants=48, seconds=600)
-    assert shorter[:2] == (3, 128)
+    assert shorter[:2] == (2, 128)
+    assert shorter.variants >= 2
+    assert shorter.seconds <= 600
 
 
 def test_a_slow_machine_keeps_the_weights_of_the_encoder() -> None:
@@ -232,31 +232,6 @@ def test_a_teacher_of_several_labels_gets_more_steps() -> None:
 def test_few_labels_get_more_epochs() -> None:
     plan = plan_teaching((5e3, 1e4), labelled=200, texts=9_000, variants=0, seconds=600)
     assert plan.epochs == 16
-
-
-def test_probabilities_are_averaged_as_logarithms() -> None:
-    teachers = [Constant([0.9, 0.1]), Constant([0.5, 0.5])]
-
-    averaged = AveragedTeacher(teachers).predict_proba(["a text"])
-
-    odds = np.sqrt(9 * 1)
-    np.testing.assert_allclose(averaged, [[odds / (1 + odds), 1 / (1 + odds)]], rtol=1e-6)
-
-
-class Constant:
-    """Teacher that gives every text the same probabilities."""
-
-    name, labels_new_texts = "constant", True
-
-    def __init__(self, probabilities: list[float]) -> None:
-        self.probabilities = np.array(probabilities, np.float32)
-
-    def predict_proba(
-        self,
-        texts: Sequence[str],
-        progress: Progress = SILENT,  # noqa: ARG002
-    ) -> NDArray[np.float32]:
-        return np.tile(self.probabilities, (len(texts), 1))
 
 
 def test_the_regularization_of_a_linear_teacher_is_chosen_on_the_labels() -> None:

@@ -24,11 +24,12 @@ EXTRA_DATASETS = ("r52", "newsgroups", "authors", "topics")  # not used to devel
 MULTI_LABEL_DATASETS = ("reuters", "goemotions")
 SCORES = ("accuracy", "macro_f1", "calibration_error")
 MINILM = costs.MINILM
-CALIBRATED = ("default",)  # models whose probabilities are temperature-scaled on validation data
+STUDENT = "student"
+CALIBRATED = ("default", STUDENT)  # probabilities scaled on validation data
 TITLES = {
     "default": "**lamatext**, default recipe",
-    "lama-ctx": "LAMA+ctx, the paper's recipe",
     "student": "**lamatext**, `--teacher minilm`",
+    "lama-ctx": "LAMA+ctx, the paper's recipe",
     "tfidf": "TF-IDF (1,2) + logistic regression",
     "tfidf-svc": "TF-IDF (1,2) + LinearSVC",
     "tfidf-chars": "TF-IDF words and characters + LinearSVC",
@@ -109,7 +110,15 @@ def read_leaderboard(folder: Path = RECORDS, paper_folder: Path = PAPER_RECORDS)
     records = Records(folder)
     scores = [r for r in records.of(leaderboard.EXPERIMENT) if r.metric in SCORES]
     paper_scores = _paper_rows(Records(paper_folder))
-    return Leaderboard([*scores, *paper_scores, *records.of(costs.EXPERIMENT)])
+    students, all_costs = _student_rows(records), records.of(costs.EXPERIMENT)
+    return Leaderboard([*scores, *students, *paper_scores, *all_costs])
+
+
+def _student_rows(records: Records) -> Iterator[Record]:
+    """Yield the scores and costs of students that learned all labels of a data set."""
+    for record in records.of(distillation.EXPERIMENT):
+        if record.model == STUDENT and record.dataset in DATASETS:
+            yield record
 
 
 def _paper_rows(records: Records) -> Iterator[Record]:

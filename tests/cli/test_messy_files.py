@@ -83,6 +83,38 @@ def test_a_close_call_prints_commands_that_work(lamatext: Command, place: Path) 
     assert lamatext(*arguments).status == 0
 
 
+def test_columns_of_0_and_1_are_offered_as_several_labels(lamatext: Command, place: Path) -> None:
+    texts, labels = topic_texts(120)
+    with (place / "topics.csv").open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["message", "film", "food", "sport"])
+        for text, row in zip(texts, labels, strict=True):
+            writer.writerow([text, *(int(name in row) for name in ("film", "food", "sport"))])
+
+    answer = lamatext("train", "topics.csv", *TRAIN)
+
+    assert answer.status == 2
+    message, first, *_ = answer.err.splitlines()
+    assert "repeat the option for columns of 0 and 1" in message
+    _, *arguments = shlex.split(first)
+    trained = lamatext(*arguments)
+    assert trained.status == 0, trained.err
+    assert "3 labels" in trained.err
+
+
+def test_fasttext_lines_are_recognised_if_the_first_has_no_label(
+    lamatext: Command, place: Path
+) -> None:
+    texts, labels = reviews(60)
+    lines = [f"__label__{label} {text}" for text, label in zip(texts, labels, strict=True)]
+    (place / "lines.txt").write_text("\n".join(["a film without label", *lines]))
+
+    answer = lamatext("train", "lines.txt", *TRAIN, "--max-bad-rows", "2%")
+
+    assert answer.status == 0, answer.err
+    assert "no label: line 1." in answer.err
+
+
 def test_labels_that_differ_in_case_are_reported_and_can_be_merged(
     lamatext: Command, place: Path
 ) -> None:

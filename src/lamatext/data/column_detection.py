@@ -362,10 +362,15 @@ def _close_call(
 ) -> ColumnChoiceError:
     """Create the error for several columns that could hold the texts or the labels."""
     listed = ", ".join(f"{_short(p.name)}: {p.distinct:,} values" for p in candidates)
+    choices = [[option, p.name] for p in candidates]
+    more = "; repeat the option to join several." if content == "texts" else "."
+    if content == "labels" and all(p.is_number and p.distinct == 2 for p in candidates):
+        more = "; repeat the option for columns of 0 and 1 if a text may have several labels."
+        choices.insert(0, [part for choice in choices for part in choice])
     return ColumnChoiceError(
         f"{name}: several columns could hold the {content}: {listed}. Choose one with {option}"
-        + ("; repeat the option to join several." if content == "texts" else "."),
-        [[option, p.name] for p in candidates],
+        f"{more}",
+        choices,
     )
 
 

@@ -131,7 +131,8 @@ def _format_by_content(first: Block, *, has_suffix: bool) -> str:
     A text file is CSV or TSV if many rows have the same number of fields.
     """
     head = first.data
-    if head.startswith(LABEL_PREFIX.encode()):
+    prefix = LABEL_PREFIX.encode()
+    if head.startswith(prefix) or b"\n" + prefix in head:  # some lines may lack a label
         return "fasttext"
     if head.lstrip().startswith((b"{", b"[{")):
         return "jsonl"

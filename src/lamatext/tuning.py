@@ -419,7 +419,7 @@ def _is_affordable(task: TuningTask, study: Any) -> bool:
     trials = read_trials(study)
     left = task.deadline - time.monotonic() - final_seconds(task, trials)
     needed = [t.seconds for t in finished_trials(trials) if t.is_default and t.seconds is not None]
-    return bool(needed) and needed[0] < left / 3
+    return not needed or needed[0] < left / 3  # unknown while another process trains the default
 
 
 def _has_time(task: TuningTask, study: Any, measured: dict[str, Any], share: float) -> bool:

@@ -3,13 +3,15 @@
 Each text is predicted by n-gram models that were fitted neither on it nor on a near-duplicate of
 it: ``FOLDS`` folds, ``REPETITIONS`` times with other folds. Their calibrated logits are averaged. A
 label is suspect if its probability p is below ``IMPROBABLE``. With the entropy H of all
-probabilities, relative to its maximum, suspects are ranked by
+probabilities, relative to its maximum, and the share a of labels that the models predict, suspects
+are ranked by
 
-    score = 1 − min(1, p / √H)
+    score = 1 − min(1, p / Hᵃ)
 
-p / √H is the geometric mean of p and p / H, two rankings of confident learning (Northcutt et al.
-2021). The entropy tells wrong labels from right labels of hard texts: a wrong label is any label,
-while a right one that the models do not expect is usually the only alternative to the expected one.
+which lies between two rankings of confident learning (Northcutt et al. 2021), p and p / H. The
+entropy tells wrong labels from right labels of hard texts: a wrong label is any label, while a
+right one that the models do not expect is usually the only alternative to the expected one. It
+tells less the more often the models are wrong, hence the exponent.
 
 Near-duplicates with different labels and outliers are listed, too: texts that are more unusual than
 99 % of the others, and whose evidence is below Tukey's fence or most of whose words are unknown, so
@@ -196,11 +198,15 @@ class OutOfFoldPredictions(NamedTuple):
 
 
 def suspect_scores(probabilities: Floats, labels: ClassIndices) -> Floats:
-    """Compute how suspect each label is, from 0 to 1, given the probabilities (n, C) of classes."""
+    """Compute how suspect each label is, from 0 to 1, given the probabilities (n, C) of classes.
+
+    The formula is at the top of this module.
+    """
     own = probabilities[np.arange(len(labels)), labels]
     terms = probabilities * np.log(np.maximum(probabilities, 1e-300))
     entropy = -terms.sum(axis=1) / np.log(probabilities.shape[1])
-    scores: Floats = 1 - np.minimum(own / np.sqrt(np.maximum(entropy, 1e-12)), 1)
+    agreement = float((probabilities.argmax(axis=1) == labels).mean())
+    scores: Floats = 1 - np.minimum(own / np.maximum(entropy, 1e-12) ** agreement, 1)
     return scores
 
 
@@ -356,7 +362,8 @@ def _collect_suspects(
     is_suspect = is_improbable.copy()
     is_suspect[list(duplicates)] = True
     rows = np.flatnonzero(is_suspect | is_outlier)
-    scores = suspect_scores(probabilities, labels)
+    scores = np.zeros(len(labels))
+    scores[is_checked] = suspect_scores(probabilities[is_checked], labels[is_checked])
     rows = rows[np.lexsort((rows, -scores[rows], ~is_suspect[rows]))]
     explain = _explainer(dataset, encoder, models, rows, progress)
     suspects = [

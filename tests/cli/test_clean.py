@@ -53,7 +53,7 @@ def test_suspects_are_listed_with_lines_labels_words_and_hashes(
     assert answer.status == 0, answer.err
     assert {int(row["row"]) for row in rows[:2]} == {row + 2 for row in WRONG}
     assert {rows[0]["label"], rows[0]["suggested_label"]} == {"neg", "pos"}
-    assert float(rows[0]["score"]) >= float(rows[1]["score"]) > 0.9
+    assert float(rows[0]["score"]) >= float(rows[1]["score"]) > 0.7
     assert rows[0]["supporting_words"].split()[0] in rows[0]["text"]
     assert "2 labels of 60 texts (3.3 %) are improbable" in answer.out
     assert f"row {rows[0]['row']}: " in answer.out

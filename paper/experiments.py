@@ -145,7 +145,7 @@ def _record_outcome(options: Options, run: TrainingRun, outcome: Outcome) -> Non
 
 
 def _datasets(options: Options) -> None:
-    for name in count_datasets(options.records, options.datasets):
+    for name in count_datasets(options.records, tuple(_available(options))):
         options.report(f"{name} is not counted: {describe_missing(name)}")
 
 
@@ -187,7 +187,7 @@ def _accuracy(options: Options) -> None:
         return
     else:
         train_all(options, _seed_runs(options, datasets))
-    _datasets(options)
+    count_datasets(options.records, tuple(datasets))
     for dataset in datasets:
         for baseline in BASELINE_NAMES:
             measure_baseline(options.records, dataset, baseline, max_texts=options.max_texts)

@@ -34,7 +34,11 @@ def accuracy_records(
 
 def measured_datasets(records: Records, experiment: str = "accuracy") -> list[str]:
     """Return the columns of an accuracy table: the data sets that any system was trained on."""
-    trained = {record.dataset for record in records.of(experiment) if record.model == "lama-ctx"}
+    trained = {
+        record.dataset
+        for record in records.of(experiment)
+        if record.model not in ("bert", *BASELINE_NAMES)
+    }
     return [name for name in DATASETS if name in trained] or list(DATASETS)
 
 

@@ -341,6 +341,20 @@ EXPERIMENTS: dict[str, Experiment] = {
 }
 
 
+NOT_MEASURED = "**Not measured yet: the records have no run of this experiment.**"
+MEASURED_BY = {  # blocks that need a record with this value: experiment, field and value
+    **dict.fromkeys(
+        ("schedules", "schedules-by-system", "penalties", "chosen-heads"),
+        (choices.EXPERIMENT, "metric", "validation_accuracy"),
+    ),
+    **dict.fromkeys(("accuracy", "published", "intervals"), ("accuracy", "model", "lama-ctx")),
+    "folds": ("folds", "metric", "accuracy"),
+    "layers": ("layers", "metric", "accuracy"),
+    "loading": ("loading", "metric", "seconds"),
+    "hours": ("runtime", "metric", "hours per epoch"),
+}
+
+
 def find_experiment(name: str) -> Experiment:
     """Return the experiment of that name; an unknown name raises ConfigError."""
     if name not in EXPERIMENTS:
@@ -357,12 +371,22 @@ def show(records: Records, name: str, figures: Path) -> tuple[str, list[Path]]:
 
 
 def all_tables(records: Records) -> dict[str, str]:
-    """Return every table of the page of findings by its block name."""
+    """Return every table of the page of findings by its block name.
+
+    A table whose runs have no record is one sentence that says so.
+    """
     return {
-        block: table(records)
+        block: table(records) if _is_measured(records, block) else NOT_MEASURED
         for experiment in EXPERIMENTS.values()
         for block, table in experiment.tables.items()
     }
+
+
+def _is_measured(records: Records, block: str) -> bool:
+    experiment, column, value = MEASURED_BY.get(block, ("", "", ""))
+    return not experiment or any(
+        getattr(record, column) == value for record in records.of(experiment)
+    )
 
 
 def update_findings(page: Path = FINDINGS, folder: Path = PAPER_RECORDS) -> None:

@@ -51,7 +51,7 @@ SCORE_CHANGES = (
     "temperature, starting at 8",
 )  # fmt: skip
 SETTINGS = {  # numbers in the prose that are settings or mathematics, not measurements
-    *("7.4", "0.4", "0.05", "0.9", "0.01", "1e-4", "5e-05"),
+    *("7.4", "0.4", "0.05", "0.9", "0.01", "1e-4", "5e-05", "0.3"),
     *("12.5", "1,600", "5,000,000", "4,484", "5,485"),  # the paper's, and sizes of made-up files
     *(".959", ".962"),  # an example of a tie, in the explanation of the notation
 }

@@ -5,6 +5,9 @@ from pathlib import Path
 import pytest
 
 from paper.__main__ import main as run
+from paper.experiments import NOT_MEASURED, all_tables
+from paper.records import Records
+from paper.training_run import TrainingRun
 from tests.paper.tiny_datasets import write_datasets
 
 
@@ -49,3 +52,13 @@ def test_a_table_without_records_has_dashes(
     assert run(["accuracy", "--show", "--records", str(tmp_path)]) == 0
 
     assert "| LAMA+ctx | – |" in capsys.readouterr().out
+
+
+def test_the_page_says_which_tables_are_not_measured(tmp_path: Path) -> None:
+    records = Records(tmp_path)
+    assert all_tables(records)["folds"] == NOT_MEASURED
+
+    fold = TrainingRun("folds", "r8", "avg", 0, 1)
+    records.add(fold.record(metric, 0.9) for metric in ("accuracy", "validation_accuracy"))
+
+    assert "| AVG | .900 / .795 |" in all_tables(records)["folds"]

@@ -318,10 +318,11 @@ def training_stages(log: list[str], seconds: float) -> list[Stage]:
     paths = [line.rsplit(" ", 1)[-1] for line in log]
     numbers = range(1, len(log) + 1)
     tokens = _first(paths, "/cache/.tokens-")
-    checkpoint = _first(paths, f"/run/.{CHECKPOINT}")
+    is_checkpoint = [_is_checkpoint(path) for path in paths]
+    checkpoint = is_checkpoint.index(True)
     saving = _first(paths, "/run/.unfinished")
     saved = len(paths) - _first(paths[::-1], "/run/.unfinished")
-    writes = tuple(n for n in numbers if paths[n - 1].startswith(f"/run/.{CHECKPOINT}"))
+    writes = tuple(n for n in numbers if is_checkpoint[n - 1])
     first_checkpoint = times[checkpoint]
     return [
         Stage("reading", START, 0.0, times[tokens], tuple(numbers[: tokens + 1])),
@@ -337,6 +338,11 @@ def training_stages(log: list[str], seconds: float) -> list[Stage]:
             tuple(numbers[saved:]),
         ),
     ]  # fmt: skip
+
+
+def _is_checkpoint(path: str) -> bool:
+    """Return whether a path is the temporary file of a checkpoint, until it is complete."""
+    return path.startswith(f"/run/.{CHECKPOINT}.") and path.endswith(".lamatext")
 
 
 def _first(paths: list[str], prefix: str) -> int:

@@ -114,22 +114,21 @@ def test_moments_are_spread_evenly_over_the_time_and_the_operations_of_a_stage()
 
 
 def test_the_stages_of_a_run_follow_from_its_file_operations() -> None:
+    checkpoint = "/run/.checkpoint.safetensors.0bbfd16a-7.lamatext"
     log = [
+        "0.5 os.remove /run/.checkpoint.safetensors.teacher",
         *("1.0 os.mkdir /run", "2.0 open /cache/.tokens-1", "3.0 open /cache/.word2vec-1"),
-        *(
-            "4.0 open /run/.checkpoint.safetensors.1",
-            "5.0 os.rename /run/.checkpoint.safetensors.1",
-        ),
+        *(f"4.0 open {checkpoint}", f"5.0 os.rename {checkpoint}"),
         *("9.0 os.mkdir /run/.unfinished", "9.5 os.rename /run/.unfinished/config.json"),
         "9.6 open /run/.metrics.json",
     ]
 
     stages = {stage.name: stage for stage in training_stages(log, 12.0)}
 
-    assert stages["reading"].operations == (1, 2)
-    assert (stages["word vectors"].begin, stages["word vectors"].operations) == (2.0, (3,))
+    assert stages["reading"].operations == (1, 2, 3)
+    assert (stages["word vectors"].begin, stages["word vectors"].operations) == (2.0, (4,))
     assert stages["epochs"].end == 5.0
-    assert stages["checkpoint writing"].operations == (4, 5)
-    assert stages["final save"].operations == (6, 7)
+    assert stages["checkpoint writing"].operations == (5, 6)
+    assert stages["final save"].operations == (7, 8)
     assert stages["scoring and baselines"].end == 2.5
-    assert stages["scoring and baselines"].operations == (8,)
+    assert stages["scoring and baselines"].operations == (9,)

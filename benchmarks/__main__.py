@@ -30,7 +30,6 @@ BENCHMARKS = {
     "attention_scaling_gpu": ("attention_scaling", "measure_on_gpu"),
     "gpu_training": ("gpu_training", "measure"),
     "serving": ("serving", "measure"),
-    "ray": ("ray_prediction", "measure"),
 }
 # Each of these is a command with its own options: accuracy, and cost over the size of the data.
 COMMANDS = {
@@ -50,6 +49,7 @@ COMMANDS = {
     "tune": "tuning",
     "streaming": "streaming",
     "continuation": "continuation",
+    "ray": "ray_prediction",
 }
 RECORDS = Path(__file__).parent / "records"
 

@@ -67,7 +67,6 @@ TARGETS: Mapping[str, Mapping[str, Target]] = {
         "time at 1024 words, SDPA": Target(0.5),
         "time at 262144 words, LAMA, as written": Target(10),
     },
-    "ray": {"2 workers, 1 worker": Target(1.6), "2 workers, plain command": Target(0.8)},
     "gpu_training": {
         "words/s at batch 32, cuDNN": Target(0.5),
         "words/s at batch 256, cuDNN": Target(0.5),

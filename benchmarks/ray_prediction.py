@@ -1,4 +1,6 @@
-"""Throughput of batch prediction on Ray: two workers against one, and against the plain command.
+"""``python -m benchmarks ray``: throughput of batch prediction on Ray.
+
+Two workers are compared with one, and with the plain command.
 
 All read the same Parquet file and write folders of parts, on the same cores. Ray and its workers
 are started before the clock: that takes a few seconds, for a thousand texts as for a billion.
@@ -9,14 +11,18 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+import typer
 
-from benchmarks.comparison import Comparison, SkippedError, time_alternating
+from benchmarks.accuracy_jobs import RECORDS, Folder
+from benchmarks.comparison import Comparison, Target, time_alternating, write_records
 from benchmarks.untrained_models import save_untrained
 from lamatext.data.readers.format_detection import file_table
+from lamatext.errors import ConfigError, require
 from lamatext.recipes import load_recipe
 from lamatext.runtime.parallel import usable_cores
 from lamatext.runtime.predict_table import predict_batches
@@ -33,16 +39,27 @@ from lamatext.runtime.ray_engine import RayActors, connect, read_model_files
 from paper.official_datasets import load_paper_dataset
 
 WORKERS = (1, 2)
+TARGETS = {"2 workers, 1 worker": Target(1.6), "2 workers, plain command": Target(0.8)}
 
 
-def measure(source: str = "mr", *, parts: int = 16, rounds: int = 3) -> list[Comparison]:
+def run(
+    parts: Annotated[int, typer.Option(help="Parts of 10,000 texts.")] = 16,
+    rounds: Annotated[int, typer.Option(help="Repetitions, in alternation.")] = 3,
+    records: Folder = RECORDS,
+) -> None:
+    """Record the throughput of two workers on Ray against one, and the plain command."""
+    comparisons = measure(parts=parts, rounds=rounds)
+    for comparison in comparisons:
+        target = TARGETS[comparison.metric]
+        print(f"{comparison.metric}: {comparison.ratio:.2f} (target {target})")
+    write_records("ray", comparisons, records)
+
+
+def measure(source: str = "mr", *, parts: int, rounds: int) -> list[Comparison]:
     """Compare the throughput of batch prediction on Ray in texts per second."""
     if usable_cores() < max(WORKERS):
-        raise SkippedError("needs two cores")
-    try:
-        import ray
-    except ImportError as error:
-        raise SkippedError("needs the extra ray") from error
+        raise ConfigError("this benchmark needs at least two cores.")
+    ray = require("ray", extra="ray", purpose="this benchmark")
     train = load_paper_dataset(source)
     rows = np.random.default_rng(0).integers(0, len(train), parts * PART_ROWS)
     with tempfile.TemporaryDirectory() as folder:

@@ -14,6 +14,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from lamatext.data.dataset import Dataset, dataset_fingerprint
 from lamatext.data.labels import LabelEncoder
+from lamatext.data.probability_file import (
+    is_probability_file,
+    match_probabilities,
+    read_probability_columns,
+)
 from lamatext.data.splits import Split
 from lamatext.data.streaming import StreamedTexts
 from lamatext.data.text_encoder import Encoder
@@ -329,19 +334,11 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
             return trained, None
         if run.pop("start") is not None:
             raise ConfigError("a model that continues another one cannot have a teacher, too.")
-        from lamatext.training.teachers import FittedTeacher, is_encoder_name, teach, teacher_data
+        from lamatext.training.teachers import teach, teacher_data
 
         unlabelled = [] if data.unlabelled is None else text_list(data.unlabelled)
         seen = teacher_data(data.train, data.validation, unlabelled, data.classes, recipe)
-        teacher = self.teacher
-        if isinstance(teacher, str | PathLike) and not is_encoder_name(teacher):
-            saved = Predictor.load(teacher)
-            if (saved.thresholds is not None) != data.train.is_multi_label:
-                raise DataError(
-                    f"{teacher}: the teacher and the data must both have several labels per text, "
-                    "or both one. Give a teacher that was trained on labels of the same form."
-                )
-            teacher = FittedTeacher(str(teacher), saved, saved.classes_.tolist(), data.classes)
+        teacher = _open_named_teacher(self.teacher, data, unlabelled)
         lesson = teach(teacher, seen, recipe, **run)
         recipe = recipe.with_values({"distillation.variants": lesson.facts["variants"]})
         trained = train(
@@ -626,6 +623,35 @@ def _extended_classes(start: SavedModel, new: Sequence[Any], *, is_multi_label: 
             f"{added[0]!r} is not. Use labels of one type."
         )
     return [*start.labels, *added]
+
+
+def _open_named_teacher(teacher: object, data: _FitData, unlabelled: Sequence[str]) -> object:
+    """Open the file of probabilities or the saved model that a classifier's teacher names.
+
+    The rows of a file match the texts by a column ``text``, or by order: first the texts of the
+    training data, then the unlabelled ones.
+    """
+    from lamatext.training.teachers import FittedTeacher, is_encoder_name
+
+    if not isinstance(teacher, str | PathLike):
+        return teacher
+    if is_probability_file(teacher):
+        return match_probabilities(
+            read_probability_columns(teacher),
+            LabelEncoder(tuple(data.classes)).names,
+            [*data.train.texts.to_pylist(), *unlabelled],
+            source=str(teacher),
+            multi_label=data.train.is_multi_label,
+        )
+    if is_encoder_name(teacher):
+        return teacher
+    saved = Predictor.load(teacher)
+    if (saved.thresholds is not None) != data.train.is_multi_label:
+        raise DataError(
+            f"{teacher}: the teacher and the data must both have several labels per text, "
+            "or both one. Give a teacher that was trained on labels of the same form."
+        )
+    return FittedTeacher(str(teacher), saved, saved.classes_.tolist(), data.classes)
 
 
 def _parse_labels(labels: Labels, texts: int) -> NDArray[Any] | LabelLists:

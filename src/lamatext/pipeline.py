@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from lamatext.atomic_write import delete_stale_files
@@ -28,10 +27,14 @@ from lamatext.data.dataset import Dataset, dataset_fingerprint, text_batches
 from lamatext.data.duplicates import group_rows
 from lamatext.data.label_variants import merge_label_variants
 from lamatext.data.labels import LabelEncoder
-from lamatext.data.probability_file import IdColumn, ProbabilityTable, match_probabilities
+from lamatext.data.probability_file import (
+    IdColumn,
+    ProbabilityTable,
+    is_probability_file,
+    match_probabilities,
+    read_probability_columns,
+)
 from lamatext.data.read_options import ReadOptions
-from lamatext.data.readers.format_detection import FORMAT_OF_SUFFIX
-from lamatext.data.readers.input_files import decompressed_suffix, missing_file_error
 from lamatext.data.readers.table import DEFAULTS, join_columns
 from lamatext.data.sources import has_test_split, load_dataset, open_table
 from lamatext.data.splits import Rows, folds, hold_out
@@ -252,7 +255,7 @@ def read_splits(  # noqa: PLR0913 - the sources and how to read them
         progress: receives the stages of the work.
     """
     if teacher is not None:
-        teacher.check_file()
+        is_probability_file(teacher.name)  # a missing file is an error before reading the data
     options, labels = _read_like_start(options, start)
     has_teacher, has_suspects = teacher is not None, without is not None
     options = replace(options, keep_unlabelled=has_teacher, keep_lines=has_suspects)
@@ -353,12 +356,6 @@ class TeacherOptions:
     unlabelled: Sequence[str] = ()  # sources of texts
     id_column: str | None = None  # matches the rows of a file of probabilities with the data
 
-    def check_file(self) -> None:
-        """Raise DataError if the teacher has the name of a table, but there is no such file."""
-        path = Path(self.name)
-        if decompressed_suffix(path) in FORMAT_OF_SUFFIX and not path.exists():
-            raise missing_file_error(self.name)
-
     def read_unlabelled(self, options: ReadOptions) -> Iterator[str]:
         """Read the unlabelled texts for the teacher of a pipeline run."""
         for source in self.unlabelled:
@@ -369,7 +366,7 @@ class TeacherOptions:
 
     def open(self, source: str, options: ReadOptions, train: Dataset) -> object:
         """Read the teacher's probabilities if it is a file, matched with the pipeline's data."""
-        if not Path(self.name).is_file():
+        if not is_probability_file(self.name):
             return self.name
         columns, ids, texts = train.layout.text_columns, list[str](), list[str]()
         for batch in open_table(source, options).all_batches():
@@ -379,7 +376,7 @@ class TeacherOptions:
                     raise DataError(f"{source}: no column {self.id_column!r} (--id-column).")
                 ids += map(str, batch.column(self.id_column).to_pylist())
         return match_probabilities(
-            pa.Table.from_batches(open_table(self.name).all_batches()),
+            read_probability_columns(self.name),
             LabelEncoder.fit(train.require_labels()).names,
             texts,
             source=self.name,

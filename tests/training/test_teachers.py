@@ -161,6 +161,21 @@ def test_a_linear_layer_on_embeddings_has_one_logistic_regression_per_label() ->
     assert (logits[:, 2] < -5).all()
 
 
+def test_a_classifier_reads_a_file_of_probabilities_in_the_order_of_its_texts(
+    tmp_path: Path,
+) -> None:
+    texts, labels = reviews(60, seed=0)
+    more, their_labels = reviews(20, seed=1)
+    lines = ["pos,neg", *("0.9,0.1" if y == "pos" else "0.1,0.9" for y in labels + their_labels)]
+    (tmp_path / "votes.csv").write_text("\n".join(lines))
+    fitted = student(tmp_path / "votes.csv").fit(texts, labels, unlabelled=more)
+    assert fitted.facts_["teacher"]["name"] == str(tmp_path / "votes.csv")
+    with pytest.raises(DataError, match="80 rows, but the data has 60"):
+        student(tmp_path / "votes.csv").fit(texts, labels)
+    with pytest.raises(DataError, match=r"vote\.csv: no such file\. Did you mean .*votes\.csv"):
+        student(tmp_path / "vote.csv").fit(texts, labels)
+
+
 def test_the_student_is_saved_with_its_teachers_name(tmp_path: Path) -> None:
     texts, labels = reviews(60, seed=0)
     teacher = make_pipeline(TfidfVectorizer(), LogisticRegression()).fit(texts, labels)

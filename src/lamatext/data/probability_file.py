@@ -7,12 +7,16 @@ Shapes: n texts, C classes.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from lamatext.data.readers.format_detection import FORMAT_OF_SUFFIX, file_table
+from lamatext.data.readers.input_files import decompressed_suffix, missing_file_error
 from lamatext.errors import DataError
 
 TOLERANCE = 1e-3  # of the sum of a row's probabilities
@@ -45,6 +49,21 @@ class ProbabilityTable:
                 f"first is {missing[0][:60]!r}. Add a row for each text of the data."
             )
         return self.probabilities[[self.rows[text] for text in texts]]
+
+
+def is_probability_file(teacher: object) -> bool:
+    """Return whether a teacher is a file of probabilities; a missing table is an error."""
+    if not isinstance(teacher, str | PathLike):
+        return False
+    path = Path(teacher)
+    if decompressed_suffix(path) in FORMAT_OF_SUFFIX and not path.exists():
+        raise missing_file_error(str(path))
+    return path.is_file()
+
+
+def read_probability_columns(path: str | PathLike[str]) -> pa.Table:
+    """Read a probability file of any table format as columns of strings."""
+    return pa.Table.from_batches(file_table(str(path)).all_batches())
 
 
 def match_probabilities(  # noqa: PLR0913 - the file, the data, and how they match

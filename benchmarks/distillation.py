@@ -340,8 +340,9 @@ def run(  # noqa: PLR0913 - each argument is one option on the command line
 ) -> None:
     """Train students, teachers and alternatives, and record their scores."""
     suffix = "@validation" if validation else ""
+    store = Records(records, force=force)
     run_accuracy_jobs(
-        Records(records, force=force),
+        store,
         [
             AccuracyJob(task, system + suffix, int(seed))
             for task in split_names(tasks)
@@ -353,3 +354,4 @@ def run(  # noqa: PLR0913 - each argument is one option on the command line
         device=device,
         workers=workers,
     )
+    draw_label_curves(store, records.parent / "figures")

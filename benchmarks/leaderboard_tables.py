@@ -315,5 +315,4 @@ def run() -> None:
     """Update the leaderboard's tables in benchmarks/leaderboard.md and README.md."""
     fill_blocks(PAGE, leaderboard_blocks())
     fill_blocks(README, {"results": readme_table(read_leaderboard())})
-    distillation.draw_label_curves(Records(RECORDS), PAGE.parent / "figures")
     print(f"updated the tables of {PAGE} and {README}")

@@ -104,9 +104,9 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
         random_state: the seed of the split, word vectors, initial weights and batch order; None
             uses the recipe's seed, so that results are reproducible by default.
         teacher: a larger model from which this one learns: ``minilm``, the name or folder of a
-            Hugging Face encoder, the folder of a saved model, or any fitted classifier that has
-            ``predict_proba`` and ``classes_``. An encoder also provides words and word vectors
-            unless ``recipe`` is given.
+            Hugging Face encoder, the folder of a saved model, a file of probabilities, or any
+            fitted classifier that has ``predict_proba`` and ``classes_``. An encoder also provides
+            words and word vectors unless ``recipe`` is given.
         warm_start: whether ``fit`` continues from the fitted or loaded model instead of starting
             anew. It keeps the model's words and classes and adds those of the new texts, with the
             model's settings at a fraction of its learning rate and for few epochs.

@@ -1,5 +1,6 @@
 """Teachers: what is labelled, what fits into the time, and students that learn from them."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +21,7 @@ from lamatext.data.probability_file import ProbabilityTable
 from lamatext.errors import ConfigError, DataError, ModelError
 from lamatext.progress import SILENT, Progress
 from lamatext.training.teachers import (
+    AveragedTeacher,
     TeachingPlan,
     fit_linear_classifier,
     is_encoder_name,
@@ -247,6 +249,30 @@ def test_a_teacher_of_several_labels_gets_more_steps() -> None:
 def test_few_labels_get_more_epochs() -> None:
     plan = plan_teaching((5e3, 1e4), labelled=200, texts=9_000, variants=0, seconds=600)
     assert plan.epochs == 16
+
+
+class Constant:
+    """Teacher that gives every text the same probabilities."""
+
+    name, labels_new_texts = "constant", True
+
+    def __init__(self, probabilities: list[float]) -> None:
+        self.probabilities = np.array(probabilities, np.float32)
+
+    def predict_proba(
+        self,
+        texts: Sequence[str],
+        progress: Progress = SILENT,  # noqa: ARG002
+    ) -> NDArray[np.float32]:
+        return np.tile(self.probabilities, (len(texts), 1))
+
+
+def test_probabilities_are_averaged_as_logarithms() -> None:
+    teachers = [Constant([0.9, 0.1]), Constant([0.5, 0.5])]
+
+    averaged = AveragedTeacher(teachers).predict_proba(["a text"])
+
+    np.testing.assert_allclose(averaged, [[3 / 4, 1 / 4]], rtol=1e-6)  # odds: √(9 · 1)
 
 
 def test_the_regularization_of_a_linear_teacher_is_chosen_on_the_labels() -> None:

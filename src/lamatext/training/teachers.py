@@ -38,10 +38,9 @@ from lamatext.nn.pretrained import MINILM, PretrainedNetwork, load_pretrained
 from lamatext.progress import SILENT, Progress
 from lamatext.recipes import load_recipe
 from lamatext.saved.format import CONFIG, TEACHER_CHECKPOINT
-from lamatext.saved.model_io import SavedModel, load_network
 from lamatext.settings import Recipe
 from lamatext.training.batching import EncodedDataset
-from lamatext.training.distillation import Probabilities, TeacherLabels
+from lamatext.training.distillation import Probabilities, TeacherLabels, soften_classes
 from lamatext.training.loop import predict_logits
 from lamatext.training.trainer import pick_device, train
 
@@ -53,8 +52,8 @@ MIN_STEPS = 200  # training steps that a teacher needs on few texts
 MAX_EPOCHS = 40
 MULTI_LABEL_STEPS = 2_000  # with several labels, of which some are rare, it needs more steps
 MULTI_LABEL_RATE = 1e-4  # and a higher learning rate; chosen on validation texts
-FEW_LABELS = 1_000  # with fewer, fine-tuning starts from a linear layer that is fitted first
-MIN_VARIANTS = 2  # per text, if wanted; more epochs of fine-tuning help less
+FEW_LABELS_PER_CLASS = 100  # with fewer, a fine-tuned teacher is averaged with a linear layer
+MIN_VARIANTS = 2  # per text, if wanted, before more epochs of fine-tuning
 INVERSE_REGULARIZATION = (3.0, 10.0, 30.0, 100.0)  # values of C to choose from
 CROSS_VALIDATED_TEXTS = 2_000  # at most, to choose it
 SAMPLE = 64  # texts from which the speed of an encoder is measured
@@ -130,6 +129,13 @@ def teacher_data(
         split = hold_out_validation(train.require_labels(), fraction, recipe.seed, groups)
         train, validation, rows = train.take(split.train), train.take(split.validation), split.train
     return TeacherData(train, validation, unlabelled, classes, rows)
+
+
+def has_few_labels(data: TeacherData) -> bool:
+    """Return whether a teacher has too few labels per class to rely on fine-tuning alone."""
+    if data.train.is_multi_label:
+        return False
+    return len(data.train) < FEW_LABELS_PER_CLASS * len(data.classes)
 
 
 def is_encoder_name(teacher: object) -> bool:
@@ -336,7 +342,7 @@ class EncoderTeacher:
 
     def _key(self, texts: Sequence[str], *more: object) -> str:
         labels = [str(label) for label in self.data.train.require_labels().to_pylist()]
-        return fingerprint("3", self.name, self.recipe.seed, list(texts), labels, *more)
+        return fingerprint("2", self.name, self.recipe.seed, list(texts), labels, *more)
 
     def plan(self, texts: Sequence[str], progress: Progress = SILENT) -> TeachingPlan:
         """Choose how the teacher is trained, the same way again if the run is repeated."""
@@ -371,78 +377,67 @@ class EncoderTeacher:
         predict_logits(network, data, device)
         return len(sample) / (time.perf_counter() - started)
 
-    def train(self, plan: TeachingPlan, progress: Progress = SILENT) -> "TrainedEncoder":
-        """Train the encoder on the labelled texts, as the plan says."""
-        network, encoder = self._trained_network(plan, progress)
-        device, multi_label = pick_device(self.device), self.data.train.is_multi_label
-        return TrainedEncoder(self.name, network, encoder, device, multi_label=multi_label)
+    def train(self, plan: TeachingPlan, progress: Progress = SILENT) -> Teacher:
+        """Train the encoder on the labelled texts, as the plan says.
 
-    def _trained_network(
+        With few labels per class, fine-tuning forgets some of what the encoder knows: the result is
+        then averaged with that of a linear layer on the encoder as it is.
+        """
+        networks = []
+        if plan.epochs > 0:
+            networks.append(self._fine_tune(plan, progress))
+        if plan.epochs == 0 or has_few_labels(self.data):
+            networks.append(self._fit_linear_layer(plan, progress))
+        device, multi_label = pick_device(self.device), self.data.train.is_multi_label
+        trained = [
+            TrainedEncoder(self.name, *network, device, multi_label=multi_label)
+            for network in networks
+        ]
+        return trained[0] if len(trained) == 1 else AveragedTeacher(trained)
+
+    def _fine_tune(
         self, plan: TeachingPlan, progress: Progress
     ) -> tuple[PretrainedNetwork, Encoder]:
-        """Fit a linear layer on the teacher's encoder, fine-tune the encoder, or both.
-
-        With few labels, fine-tuning starts from the fitted linear layer, not from a random one,
-        which would distort what the encoder knows (Kumar et al. 2022).
-        """
-        start = None
-        few = len(self.data.train) < FEW_LABELS and not self.data.train.is_multi_label
-        if plan.epochs == 0 or few:
-            start = self._fit_linear_layer(plan, progress)
-        if plan.epochs == 0:
-            assert start is not None
-            network = load_network(start)
-            assert isinstance(network, PretrainedNetwork)
-            return network, start.encoder
-        checkpoint = self.checkpoint
+        """Fine-tune the teacher's encoder with a new linear layer on the labelled texts."""
+        values: dict[str, object] = {
+            "model.pretrained": self.name,
+            "text.max_words": plan.max_words,
+            "training.epochs": plan.epochs,
+            "training.batch_size": 32 if len(self.data.train) >= 1_000 else 16,
+            "seed": self.recipe.seed,
+        }
+        if self.data.train.is_multi_label:
+            values["training.learning_rate"] = MULTI_LABEL_RATE
         trained = train(
             self.data.train,
             self.data.validation,
-            self._recipe(plan),
+            load_recipe("teacher").with_values(values),
             classes=self.data.classes,
-            start=start,
             device=self.device,
-            checkpoint=None if checkpoint is None else checkpoint.with_name(TEACHER_CHECKPOINT),
+            checkpoint=None
+            if self.checkpoint is None
+            else self.checkpoint.with_name(TEACHER_CHECKPOINT),
             progress=progress,
         )
         assert isinstance(trained.network, PretrainedNetwork)
         return trained.network, trained.encoder
 
-    def _recipe(self, plan: TeachingPlan) -> Recipe:
-        """Return the settings with which the teacher's encoder is fine-tuned."""
-        values: dict[str, object] = {
-            "model.pretrained": self.name,
-            "text.max_words": plan.max_words,
-            "training.epochs": max(1, plan.epochs),
-            "training.batch_size": 32 if len(self.data.train) >= FEW_LABELS else 16,
-            "seed": self.recipe.seed,
-        }
-        if self.data.train.is_multi_label:
-            values["training.learning_rate"] = MULTI_LABEL_RATE
-        return load_recipe("teacher").with_values(values)
-
-    def _fit_linear_layer(self, plan: TeachingPlan, progress: Progress) -> SavedModel:
-        """Fit only the last layer of the teacher, a logistic regression on the text embeddings.
-
-        It is cached, so that a run that resumes starts from exactly the same weights.
-        """
+    def _fit_linear_layer(
+        self, plan: TeachingPlan, progress: Progress
+    ) -> tuple[PretrainedNetwork, Encoder]:
+        """Fit only the last layer of the teacher, a logistic regression on the text embeddings."""
         loaded = load_pretrained(self.name, classes=len(self.data.classes), setting="teacher")
         encoder = SubwordEncoder.from_json(loaded.tokenizer, min(plan.max_words, loaded.max_words))
-        network, texts = loaded.network, self.data.train.texts.to_pylist()
-
-        def fit() -> Arrays:
-            device = pick_device(self.device)
-            embeddings = _embed(network.to(device), encoder.encode(texts), device, progress)
-            weights, bias = fit_linear_classifier(embeddings, self.data.targets)
-            return {"weight": weights.astype(np.float32), "bias": bias.astype(np.float32)}
-
-        layer = cached("teacher-layer", self._key(texts, plan.max_words), fit)
-        tensors = {name: value.cpu().numpy() for name, value in network.state_dict().items()}
-        last = next(name for name in reversed(tensors) if name.endswith(".weight"))
-        tensors |= {f"{last.removesuffix('.weight')}.{name}": layer[name] for name in layer}
-        facts = {"architecture": loaded.architecture}
-        classes = list(self.data.classes)
-        return SavedModel(self._recipe(plan), classes, tensors, encoder, facts=facts)
+        network, device = loaded.network, pick_device(self.device)
+        rows = encoder.encode(self.data.train.texts.to_pylist())
+        embeddings = _embed(network.to(device), rows, device, progress)
+        weights, bias = fit_linear_classifier(embeddings, self.data.targets)
+        last = network.classifier[1]
+        assert isinstance(last, torch.nn.Linear)
+        with torch.no_grad():
+            last.weight.copy_(torch.from_numpy(weights))
+            last.bias.copy_(torch.from_numpy(bias))
+        return network, encoder
 
 
 def fit_linear_classifier(
@@ -494,6 +489,21 @@ def _choose_inverse_regularization(
             model.fit(embeddings[fitted], targets[fitted])
             right[strength] += int((model.predict(embeddings[held_out]) == targets[held_out]).sum())
     return max(right, key=lambda strength: right[strength])
+
+
+class AveragedTeacher:
+    """Teacher that averages the log-probabilities of others."""
+
+    labels_new_texts = True
+
+    def __init__(self, teachers: Sequence[Teacher]) -> None:
+        self.name, self._teachers = teachers[0].name, teachers
+
+    def predict_proba(self, texts: Sequence[str], progress: Progress = SILENT) -> Probabilities:
+        """Return the scaled geometric mean of the teachers' probabilities of each text."""
+        parts = [teacher.predict_proba(texts, progress) for teacher in self._teachers]
+        logits = np.mean([np.log(np.maximum(part, 1e-6)) for part in parts], axis=0)
+        return soften_classes(np.exp(logits), 1.0)
 
 
 class TrainedEncoder:
@@ -552,7 +562,7 @@ def plan_teaching(
         seconds: the time for all of it.
         multi_label: whether a text may have several labels.
     """
-    steps = -(-labelled // (32 if labelled >= FEW_LABELS else 16))
+    steps = -(-labelled // (32 if labelled >= 1_000 else 16))
     least, wanted = (4, MULTI_LABEL_STEPS) if multi_label else (3, MIN_STEPS)
     epochs = min(MAX_EPOCHS, max(least, -(-wanted // steps)))
     long, short = texts_per_second

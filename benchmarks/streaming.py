@@ -26,6 +26,7 @@ from benchmarks.costs import describe_cpu
 from benchmarks.growth import Cell, write_made_up
 from lamatext.cli import output
 from lamatext.progress import Progress
+from lamatext.runtime.parallel import usable_cores
 from lamatext.views.terminal_table import terminal_table
 from paper.records import Record, Records
 
@@ -73,8 +74,9 @@ def _measure(cell: Cell, folder: Path) -> Iterator[tuple[str, float]]:
         [sys.executable, "-m", "benchmarks.streaming", "shard", str(folder), str(number), str(rows)]
         for number, rows in enumerate(_shard_rows(cell.rows))
     ]
-    for start in range(0, len(commands), 2):
-        writers = [subprocess.Popen(command) for command in commands[start : start + 2]]
+    cores = usable_cores()
+    for start in range(0, len(commands), cores):
+        writers = [subprocess.Popen(command) for command in commands[start : start + cores]]
         if any(writer.wait() for writer in writers):
             raise RuntimeError("writing the shards failed.")
     process = subprocess.Popen(

@@ -76,6 +76,17 @@ def test_the_labels_of_streamed_texts_are_theirs(shards: Path) -> None:
         assert found.classes[found.labels[row]] == label_of[text]
 
 
+def test_an_empty_shard_is_named_and_other_columns_are_an_error(shards: Path) -> None:
+    (shards / "empty.jsonl").touch()
+
+    assert "empty.jsonl: an empty shard, skipped" in parts(shards).sample.notes[0]
+
+    pq.write_table(pa.table({"text": ["a"], "topic": ["b"]}), shards / "9.parquet")
+    with pytest.raises(DataError, match=r"9\.parquet: the shard has no column 'label'"):
+        parts(shards)
+    assert not list(cache_folder().glob("stream-*"))
+
+
 def test_the_files_are_deleted_with_the_texts(shards: Path, cache: Path) -> None:
     found = parts(shards)
     assert list(cache.glob("stream-*"))

@@ -49,15 +49,7 @@ def test_a_killed_process_ends_the_run_and_another_number_of_processes_resumes_i
     folder: Path,
 ) -> None:
     subprocess.run(command("--out", "whole", "-q"), cwd=folder, check=True, capture_output=True)
-    run = subprocess.Popen(
-        command("--out", "run", "--devices", "3"),
-        cwd=folder,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    assert run.stderr is not None
-    next(line for line in run.stderr if line.strip().startswith("epoch 2/"))
+    run = started(folder, "--devices", "3")
     killed = workers_of(run.pid)[0]
     os.kill(killed, signal.SIGKILL)
 
@@ -73,6 +65,36 @@ def test_a_killed_process_ends_the_run_and_another_number_of_processes_resumes_i
     subprocess.run(again, cwd=folder, check=True, capture_output=True)
     assert losses(folder / "run") == pytest.approx(losses(folder / "whole"), abs=1e-4)
     assert not list((folder / "run").glob("*checkpoint*"))
+
+
+def started(folder: Path, *more: str) -> "subprocess.Popen[str]":
+    """Start a run on several processes and wait until it has finished an epoch."""
+    run = subprocess.Popen(
+        command("--out", "run", *more),
+        cwd=folder,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert run.stderr is not None
+    next(line for line in run.stderr if line.strip().startswith("epoch 2/"))
+    return run
+
+
+@pytest.mark.slow
+def test_the_others_end_when_process_0_is_killed(folder: Path) -> None:
+    run = started(folder, "--devices", "2")
+    (worker,) = workers_of(run.pid)
+    run.kill()
+
+    _, message = run.communicate(timeout=120)  # until the worker closes stderr, too
+
+    assert f"Process 0 (pid {run.pid}) has ended." in message
+    assert not Path(f"/proc/{worker}").exists() or state_of(worker) == "Z"
+
+
+def state_of(pid: int) -> str:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
 
 
 def workers_of(pid: int) -> list[int]:

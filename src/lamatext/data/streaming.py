@@ -114,7 +114,8 @@ def stream_parts(  # noqa: PLR0913 - what to read, how, and what is held out
     ]
     pass_ = _Pass(settings, (shares[0], sum(shares), sum(shares) + SAMPLE_TEXTS / max(rows, 1)))
     progress.stage("tokenizing to disk", rows)
-    batches = shards_table(source, files, options).to_datasets(options, source=source)
+    table = shards_table(source, files, options)
+    batches = table.to_datasets(options, source=source)
     folder = _new_folder()
     try:
         tokens = TokenIds.write(folder / "tokens", pass_.run(batches, progress))
@@ -126,7 +127,9 @@ def stream_parts(  # noqa: PLR0913 - what to read, how, and what is held out
         raise
     weakref.finalize(texts, shutil.rmtree, folder, ignore_errors=True)
     test = test or pass_.test.dataset(source, "test")
-    return StreamedParts(texts, pass_.sample.dataset(source, "training"), validation, test)
+    notes = (*table.log.notes, *table.log.bad_row_lines())
+    sample = replace(pass_.sample.dataset(source, "training"), notes=notes)
+    return StreamedParts(texts, sample, validation, test)
 
 
 class _Pass:

@@ -79,16 +79,16 @@ def _measure(cell: Cell, folder: Path) -> Iterator[tuple[str, float]]:
         writers = [subprocess.Popen(command) for command in commands[start : start + cores]]
         if any(writer.wait() for writer in writers):
             raise RuntimeError("writing the shards failed.")
-    process = subprocess.Popen(
+    with subprocess.Popen(
         [sys.executable, "-m", "benchmarks.streaming", "train", str(folder)],
         env={**os.environ, "LAMATEXT_CACHE": str(folder / "cache")},
         stdout=subprocess.PIPE,
         text=True,
-    )
-    assert process.stdout is not None
-    for line in process.stdout:
-        yield from json.loads(line).items()
-    if process.wait():
+    ) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            yield from json.loads(line).items()
+    if process.returncode:
         raise RuntimeError(f"streaming failed with status {process.returncode}.")
 
 

@@ -14,7 +14,7 @@ def test_two_processes_are_compared_with_one(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(training_processes, "usable_cores", lambda: 2)
     threads = torch.get_num_threads()
 
-    results = training_processes.measure(rounds=1, texts=0.02)
+    results = training_processes.measure(rounds=1, texts=0.01)
 
     torch.set_num_threads(threads)
     assert {result.metric for result in results} == TARGETS["training_processes"].keys()

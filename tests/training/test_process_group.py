@@ -78,7 +78,7 @@ CASES: dict[str, tuple[EncodedDataset, EncodedDataset, LoopSettings]] = {
 }
 
 
-@pytest.fixture(scope="module", params=[2, 4])
+@pytest.fixture(scope="module")
 def group(request: pytest.FixtureRequest) -> Iterator[ProcessGroup]:
     """A group of processes that all tests of a size share; this process is number 0."""
     with training_processes(request.param, CPU) as processes:
@@ -95,8 +95,13 @@ def losses(state: TrainingState) -> list[float]:
     return [record.loss for record in state.history]
 
 
+TWO = pytest.mark.parametrize("group", [2], indirect=True)
+
+
 @pytest.mark.slow  # with two groups of processes to start
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize(
+    ("group", "case"), [*((2, case) for case in CASES), (4, "one label")], indirect=["group"]
+)
 def test_the_losses_are_those_of_one_process(group: ProcessGroup, case: str) -> None:
     train, valid, settings = CASES[case]
 
@@ -110,6 +115,7 @@ def test_the_losses_are_those_of_one_process(group: ProcessGroup, case: str) -> 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("group")
+@TWO
 def test_all_processes_stop_at_the_same_epoch_and_take_the_next_job() -> None:
     settings = plan(epochs=50, patience=2, learning_rate=1e-9, schedule="constant")
 
@@ -120,6 +126,7 @@ def test_all_processes_stop_at_the_same_epoch_and_take_the_next_job() -> None:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("group")
+@TWO
 def test_processes_draw_different_dropout_and_learn() -> None:
     model = MODEL.model_copy(update={"dropout": 0.3})
     settings = plan(model, epochs=30, patience=30, learning_rate=0.03)
@@ -134,6 +141,7 @@ def test_processes_draw_different_dropout_and_learn() -> None:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("group")
+@TWO
 def test_a_run_of_one_process_is_resumed_by_several(tmp_path: Path) -> None:
     path = tmp_path / "run.safetensors"
     settings = plan(schedule="constant")._replace(checkpoint=path)

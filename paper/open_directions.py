@@ -55,8 +55,8 @@ MADE_UP: Settings = (  # for tasks without meaningful word vectors, which start 
     ("training.optimizer", "adamw"),
     ("training.learning_rate", 2e-3),
     ("training.schedule", "constant"),
-    ("training.epochs", 30),
-    ("training.patience", 30),
+    ("training.epochs", 12),
+    ("training.patience", 12),
 )
 
 

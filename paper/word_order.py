@@ -19,8 +19,8 @@ TASKS = {
     "made-up-next": "which of two words follows a third one directly",
 }
 ONE, TWO, MARK = range(3)  # tokens of the made-up texts; MARK is the third word
-FILLERS = 200  # different words that mean nothing
-TEXTS = {"train": 6_000, "test": 2_000}
+FILLERS = 50  # different words that mean nothing
+TEXTS = {"train": 1_600, "test": 400}
 NEGATIONS = ("not", "n't")
 NEGATED_WORDS = ("amazing", "good", "great")
 REACH = 2  # a word is after "not" if "not" is at most this many words before it
@@ -37,7 +37,7 @@ def made_up_dataset(name: str) -> TokenizedDataset:
     types = ("one", "two", "three", *(f"filler{number}" for number in range(FILLERS)))
     rows: list[NDArray[np.int32]] = []
     for _ in range(sum(TEXTS.values()) // 2):
-        row = generator.integers(3, len(types), generator.integers(10, 31)).astype(np.int32)
+        row = generator.integers(3, len(types), generator.integers(6, 17)).astype(np.int32)
         if name == "made-up-next":
             mark = int(generator.integers(len(row) - 1))
             row[mark] = MARK

@@ -13,7 +13,7 @@ from lamatext.settings import Recipe
 from lamatext.training.batching import EncodedDataset
 from paper import length_scaling, open_directions
 from paper.open_directions import EQUAL_SIZES, default_settings, directions_table, settings_of
-from paper.records import Records
+from paper.records import PAPER_RECORDS, Records
 from paper.training_run import TrainingRun
 from paper.word_order import MARK, ONE, TASKS, made_up_dataset, negation_weights, shuffled_accuracy
 
@@ -125,3 +125,15 @@ def test_lengths_are_measured_once_and_shown(
     assert [r.value for r in again.of("text-lengths")] == [
         r.value for r in records.of("text-lengths")
     ]
+
+
+def test_blocks_and_the_gru_learn_both_made_up_tasks_and_le_is_at_chance() -> None:
+    accuracies = {
+        (record.dataset, record.model): record.number
+        for record in Records(PAPER_RECORDS).of("word-order")
+        if record.metric == "accuracy"
+    }
+
+    for task in TASKS:
+        assert accuracies[task, "lama-encoder"] == 0.5
+        assert min(accuracies[task, "lama-blocks"], accuracies[task, "lama-ctx"]) > 0.95

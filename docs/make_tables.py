@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.__main__ import BENCHMARKS, RECORDS
+from benchmarks.flipped_labels import flipped_labels_table
+from paper.records import Records
 
-PAGES = [Path(__file__).parent / name for name in ("performance.md", "production.md")]
+PAGES = [Path(__file__).parent / name for name in ("performance.md", "production.md", "clean.md")]
 
 
 def fill_tables(page: str) -> str:
@@ -21,6 +23,7 @@ def fill_tables(page: str) -> str:
     tables = {
         "results": results_table(records),
         "parts": parts_table(steps),
+        "flipped_labels": flipped_labels_table(Records(RECORDS)),
     }
     for name, table in tables.items():
         block = f"<!-- begin: {name} -->\n{table}\n<!-- end: {name} -->"

@@ -9,7 +9,8 @@ import pytest
 
 from benchmarks import flipped_labels
 from benchmarks.accuracy_jobs import AccuracyJob
-from tests.corpora import reviews
+from lamatext.recipes import resolve_recipe
+from tests.corpora import TINY, reviews
 
 
 @pytest.fixture
@@ -47,3 +48,17 @@ def test_lamatext_and_cleanlab_rank_the_same_probabilities(folder: str, tmp_path
     assert values == {record.metric: record.number for record in loaded}
     assert values["lamatext"] >= 0.8
     assert set(flipped_labels.CLEANLAB) < set(values)
+
+
+@pytest.mark.slow
+def test_the_default_recipe_is_trained_on_the_same_folds(
+    folder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tiny = resolve_recipe(recipe="default", values={**TINY, "model.classifier_width": 0})
+    monkeypatch.setattr(flipped_labels, "resolve_recipe", lambda **_: tiny)
+    data = flipped_labels.flip_labels(folder, seed=3)
+
+    both = flipped_labels.predict_out_of_fold(data, "both", 3, "cpu")
+
+    assert both.shape == (100, 2)
+    assert both.sum(axis=1) == pytest.approx(1)

@@ -140,4 +140,5 @@ def _priority(run: TrainingRun) -> tuple[int, int, int]:
         *("open-directions", "word-order", "phrase-widths", "default-encoders"),
     )
     system = SYSTEMS_BY_IMPORTANCE.index(run.model) if run.model in SYSTEMS_BY_IMPORTANCE else 99
-    return order.index(run.experiment), system, -RELATIVE_COST.get(run.dataset, 1)
+    group = order.index(run.experiment) if run.experiment in order else len(order)
+    return group, system, -RELATIVE_COST.get(run.dataset, 1)

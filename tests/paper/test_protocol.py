@@ -173,3 +173,11 @@ def test_records_without_training_runs_are_recognised_too(
 
     after = {path: path.read_bytes() for path in (tmp_path / "records").rglob("*.json")}
     assert after == before
+
+
+def test_the_recipes_hold_what_the_recorded_choices_say() -> None:
+    records, schedule = Records(PAPER_RECORDS), choices.recipe_schedule()
+    penalty = dict(choices.penalty_settings("san"))["model.disagreement_weight"]
+
+    assert choices.choose_schedule(records) in (schedule, None)
+    assert choices.choose_penalty(records, schedule) in (penalty, None)

@@ -497,7 +497,8 @@ def train_and_score(  # noqa: PLR0913 - data, recipe, and where and how to run
         metrics["continuation"] = [change.as_dict() for change in changes]
     add_metrics(folder, metrics)
     delete_stale_files(folder)
-    (folder / TEACHER_CHECKPOINT).unlink(missing_ok=True)
+    for path in folder.glob(f".{CHECKPOINT}.*"):  # a teacher's, or left by a killed run
+        path.unlink(missing_ok=True)
     checkpoint.unlink(missing_ok=True)  # last: without a checkpoint the run counts as finished
     return TrainingResult(folder, scores, leaderboard, examples, len(splits.folds), tuple(changes))
 

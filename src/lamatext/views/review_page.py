@@ -55,7 +55,7 @@ def write_review_page(
         "review_page.html",
         title=f"Suspect labels of {Path(dataset.source).name}",
         subtitle=_subtitle(search, len(shown)),
-        style=Markup(style() + asset("review_page.css")),
+        style=Markup(style() + asset("review_page.css")),  # nosec B704 # files of the package
         script=script,
         script_hash=policy_hash(script),
         data=Markup(script_json(data)),

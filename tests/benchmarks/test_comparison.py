@@ -157,7 +157,10 @@ def test_an_unknown_name_is_answered_with_the_known_ones(
 ) -> None:
     assert command_line.main(["speed"]) == 2
 
-    assert "unknown benchmark 'speed'. Known: training_step, training_processes" in capsys.readouterr().err
+    assert (
+        "unknown benchmark 'speed'. Known: training_step, training_processes"
+        in capsys.readouterr().err
+    )
 
 
 def test_a_record_names_the_gpu_if_the_benchmark_ran_on_it(

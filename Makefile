@@ -40,7 +40,7 @@ test: setup
 	$(BIN)/pytest
 
 test-all: setup
-	$(BIN)/pytest -m "not browser" --cov --cov-report=term:skip-covered
+	$(BIN)/pytest -m "not browser" --numprocesses 2 --dist loadfile --cov --cov-report=term:skip-covered
 
 # Drives the pages in chromium, which Debian's package of that name brings.
 test-browser: setup

@@ -30,6 +30,7 @@ BENCHMARKS = {
     "attention_scaling_gpu": ("attention_scaling", "measure_on_gpu"),
     "gpu_training": ("gpu_training", "measure"),
     "serving": ("serving", "measure"),
+    "serving_workers": ("serving", "measure_workers"),
 }
 # Each of these is a command with its own options: accuracy, and cost over the size of the data.
 COMMANDS = {

@@ -81,6 +81,7 @@ TARGETS: Mapping[str, Mapping[str, Target]] = {
             ("errors, requests", Target(0, at_most=True)),
         )
     },
+    "serving_workers": {},
 }
 
 

@@ -24,6 +24,7 @@ def fill_tables(page: str) -> str:
         "results": results_table(records),
         "parts": parts_table(steps),
         "flipped_labels": flipped_labels_table(Records(RECORDS)),
+        "workers": workers_table(records["serving_workers"]),
     }
     for name, table in tables.items():
         block = f"<!-- begin: {name} -->\n{table}\n<!-- end: {name} -->"

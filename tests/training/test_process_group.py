@@ -225,6 +225,8 @@ def test_without_accelerate_the_error_names_the_extra(monkeypatch: pytest.Monkey
         pass
 
 
-def test_one_process_needs_no_group() -> None:
+def test_one_process_needs_no_group(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("LOCAL_RANK", raising=False)  # of a group that other tests share
+
     with training_processes(None, CPU) as processes:
         assert processes is process_group.ONE_PROCESS

@@ -1,5 +1,6 @@
 import gzip
 import os
+import re
 import resource
 import subprocess
 import sys
@@ -190,12 +191,10 @@ def test_deeply_nested_json_is_read_or_a_named_error(depth: int, tmp_path: Path)
     source = written(tmp_path, "a.jsonl", f'{{"text": "a", "deep": {deep}}}\n')
 
     try:
-        rows = first_rows(source)
+        found = str(first_rows(source))
     except DataError as error:
-        assert "a.jsonl:1" in str(error)
-        assert "nested too deeply" in str(error)
-    else:
-        assert deep in str(rows)
+        found = str(error)
+    assert deep in found or re.search(r"a\.jsonl:1: .*nested too deeply", found)
 
 
 def test_a_label_folder_whose_name_is_not_utf8_is_read(tmp_path: Path) -> None:

@@ -174,9 +174,9 @@ def test_the_readme_shows_what_the_records_give() -> None:
     [
         ("default", "minilm", "r8", True),
         ("default", "tfidf-svc", "r8", True),
-        ("default", "tfidf-chars", "r8", False),
+        ("default", "tfidf-chars", "r8", True),
         ("default", "minilm", "news", True),
-        ("default", "tfidf-chars", "news", True),
+        ("default", "tfidf-chars", "news", False),
         ("default", "tfidf-svc", "news", False),
         ("default", "minilm", "imdb", False),
         ("default", "minilm", "clothing", False),
@@ -207,7 +207,6 @@ def test_the_leaderboard_page_quotes_the_records_and_nothing_else() -> None:
         for change in (FULL, "stored as float32")
     ]
     quotes = [
-        f"both have a mean of {board.mean('default', 'r8', 'accuracy'):.5f}",
         f"model of {min(over_datasets(board, 'minilm', 'bytes')) / 1e6:.1f} MB or more and takes "
         f"{min(over_datasets(board, 'minilm', 'latency_ms')):.1f} ms or more per text; the default "
         f"recipe takes at most {max(over_datasets(board, 'default', 'bytes')) / 1e6:.1f} MB and "
@@ -226,21 +225,15 @@ def test_the_leaderboard_page_quotes_the_records_and_nothing_else() -> None:
     assert 100 * abs(mean_difference(values, "stored as float32", "accuracy")) < 0.01
 
 
-def test_on_r8_the_default_recipe_and_minilm_are_exactly_tied() -> None:
-    board = read_leaderboard()
-    ours, theirs = (board.mean(model, "r8", "accuracy") for model in ("default", "minilm"))
-
-    assert f"{ours:.5f}" == f"{theirs:.5f}"
-
-
 def test_the_readme_s_comparisons_follow_from_the_records() -> None:
     board = read_leaderboard()
 
     assert not re.findall(r"\d\.\d{2,}", prose(README).partition("## How good is it")[2][:1200])
     for name in DATASETS:
         from_scratch = [model for model in TITLES if model not in ("minilm", "student")]
-        own = [board.mean(model, name, "accuracy") or 0 for model in from_scratch]
-        assert max(own) == board.mean("default", name, "accuracy")
+        own = {model: board.mean(model, name, "accuracy") or 0 for model in from_scratch}
+        best = max(own, key=lambda model: own[model])
+        assert best == ("tfidf-svc" if name == "r8" else "default")
         for metric in ("bytes", "latency_ms"):
             theirs, ours = (board.mean(model, name, metric) for model in ("minilm", "default"))
             assert ours is not None

@@ -77,6 +77,7 @@ def run(  # noqa: PLR0913 - one argument per option of the command
     from lamatext.views.review_page import write_review_page
     from lamatext.views.terminal_suspects import show_suspects
 
+    options.check_input_is_kept(data, out, html)
     _check_output(out, html, force=force)
     reading = options.read_options(
         text_column,

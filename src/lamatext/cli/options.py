@@ -216,6 +216,15 @@ def read_options(
     )
 
 
+def check_input_is_kept(source: str, *outputs: Path | None) -> None:
+    """Check that no output file of a command is its own input file, which it would replace."""
+    for output in outputs:
+        if output and output.is_file() and Path(source).is_file() and output.samefile(source):
+            raise ConfigError(
+                f"{output}: is the input, which would be lost. Give another output file."
+            )
+
+
 def check_device(name: str) -> None:
     """Check that torch and the requested training device are available before reading any data."""
     require("torch", extra="train", purpose="training")

@@ -39,6 +39,7 @@ def run(  # noqa: PLR0913 - one argument per option of the command
     from lamatext.views.report.report_page import write_report
     from lamatext.views.terminal_dataset import show_reading
 
+    options.check_input_is_kept(data, out)
     reading = options.read_options(
         text_column,
         max_record,

@@ -60,6 +60,17 @@ def test_other_texts_are_taken_whole(place: Path) -> None:
     assert (len(found.texts), found.train, found.about) == (30, None, "30 texts")
 
 
+def test_a_training_file_with_other_rows_is_named_as_such(place: Path) -> None:
+    lines = (place / "learnt.csv").read_text(encoding="utf-8").splitlines()
+    (place / "later").mkdir()
+    shorter = place / "later" / "learnt.csv"
+    shorter.write_text("\n".join(lines[:-4]) + "\n", encoding="utf-8")
+
+    found = load_evaluation_data(place / "model", str(shorter))
+
+    assert "56 texts. A file of this name was the training data, with other rows" in found.about
+
+
 def test_few_other_texts_are_taken_whole_too(place: Path) -> None:
     write_csv(place / "two.csv", 2, seed=3)
 

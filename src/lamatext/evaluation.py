@@ -49,7 +49,15 @@ def load_evaluation_data(
     for data in trained_on:
         if (part := _known_part(whole, data)) is not None:
             return part
-    return EvaluationData(whole, None, f"{len(whole):,} texts")
+    about = f"{len(whole):,} texts"
+    if any(
+        Path(str(data.facts.get("source", ""))).name == Path(source).name for data in trained_on
+    ):
+        about += (
+            ". A file of this name was the training data, with other rows: the model may have been "
+            "TRAINED ON some of these texts"
+        )
+    return EvaluationData(whole, None, about)
 
 
 def _reader(

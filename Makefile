@@ -6,7 +6,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-EXTRAS := train,multi,ray,paper,bert,minilm,hub,serve,explain,demo,baselines,docs,dev
+EXTRAS := train,multi,ray,tune,paper,bert,minilm,hub,serve,explain,demo,baselines,docs,dev
 
 .PHONY: setup demo check audit format test test-all test-browser test-floors test-pythons test-sanitizers docs bench clean
 

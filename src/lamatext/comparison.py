@@ -293,7 +293,7 @@ def _difference(
 def _winners(
     observed: Sequence[Floats], resampled: Sequence[Floats], column: int, texts: int
 ) -> list[int]:
-    """Return the best model of a kind of texts, and those from which it cannot be told apart."""
+    """Return the best model on one kind of text, and every model that is tied with it."""
     best = int(np.argmax([scores[column] for scores in observed]))
     others = [i for i in range(len(observed)) if i != best]
     ties = [i for i in others if _difference(observed, resampled, (best, i), column, texts).is_tie]

@@ -105,7 +105,7 @@ def average_precisions(truth: Flags, scores: NDArray[np.floating[Any]]) -> Float
 
 
 def mean_present_precision(truth: Flags, scores: NDArray[np.floating[Any]]) -> float:
-    """Compute the mean average precision over the labels that a text has; 0 if there are none.
+    """Compute the mean average precision over all labels that occur in the texts; 0 if none does.
 
     It is the validation score of a multi-label model: some labels may be too rare to be there.
     """

@@ -112,7 +112,7 @@ def learned_positions(positions: int, width: int) -> nn.Embedding:
 
 
 def check_positions(positions: nn.Module, embedded: Tensor) -> None:
-    """Raise an error if a text has more words than an encoder has learned positions."""
+    """Check that no text has more words than an encoder's table of learned position vectors."""
     words = embedded.shape[1]
     if isinstance(positions, nn.Embedding) and words > positions.num_embeddings:
         raise ConfigError(

@@ -188,7 +188,7 @@ class ProcessGroup(OneProcess):
 
 @contextmanager
 def training_processes(devices: int | None, device: torch.device) -> Iterator[OneProcess]:
-    """Join the group of training processes that a launcher or ``--devices`` has asked for.
+    """Join the process group of a distributed training run, started by a launcher or ``--devices``.
 
     Inside the block, training loops run on the whole group. A process that a launcher started reads
     its place in the group from the environment, as ``torchrun`` defines it; otherwise this process

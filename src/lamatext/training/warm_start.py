@@ -81,7 +81,13 @@ def start_ngrams(start: SavedModel, *, classes: int) -> NgramModel | None:
 
 
 def _add_rows(table: NgramTable, opposite: int, new: int) -> NgramTable:
-    """Add the opposite of the first row, if asked for, and rows of zeros to an n-gram table."""
+    """Extend an n-gram table by rows for further classes.
+
+    Args:
+        table: the table of the old model.
+        opposite: 1 if one row served two classes: the first class then gets its negation.
+        new: number of new classes, whose weights start at zero.
+    """
     zeros = np.zeros((new, len(table.keys)), np.int8)
     return replace(
         table,

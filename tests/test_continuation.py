@@ -361,3 +361,15 @@ def test_the_command_shows_before_and_after(
     shown = capsys.readouterr().out
     assert code == 0
     assert all(word in shown for word in ("before", "after", "old:", "new:"))
+
+
+def test_the_command_counts_old_test_texts_among_the_new_training_texts(
+    place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = run(["train", str(place / "new.csv"), "--test", str(place / "test.csv"),
+                 "--from", str(place / "old"), "--out", str(tmp_path / "out"),
+                 "--old-data", str(place / "new.csv"), "--baselines", "none"])  # fmt: skip
+
+    assert code == 0
+    message = " ".join(capsys.readouterr().err.split())
+    assert "old test texts are among the new training texts" in message

@@ -333,6 +333,7 @@ def _add_old_tests(
     """Find the old test data of ``lamatext train --from``, and say why there is none."""
     from dataclasses import replace
 
+    from lamatext.data.duplicates import count_shared
     from lamatext.data.read_options import ReadOptions
     from lamatext.errors import ConfigError
     from lamatext.evaluation import find_old_tests
@@ -348,6 +349,13 @@ def _add_old_tests(
             f"The score on old data cannot be measured: {reason} Give labelled texts like the old "
             "ones, which the model has not seen, with --old-data."
         )
+    for test in tests:
+        shared = count_shared(splits.train.texts, test.texts.cast(splits.train.texts.type))
+        if shared:
+            progress.note(
+                f"{shared:,} of {len(test):,} old test texts are among the new training texts: "
+                "the score after on old data is too high."
+            )
     return replace(splits, old_tests=tuple(tests))
 
 

@@ -19,6 +19,7 @@ from lamatext.tuning import (
     DeadlineProgress,
     OutOfTimeError,
     Range,
+    TuningSplits,
     TuningTask,
     _nested_order,
     _parameters_of,
@@ -43,7 +44,8 @@ def dataset(count: int, seed: int = 0) -> Dataset:
 
 
 def make_task(folder: Path) -> TuningTask:
-    splits = Splits(dataset(40), dataset(20, seed=1), dataset(20, seed=2))
+    whole = Splits(dataset(40), dataset(20, seed=1), dataset(20, seed=2))
+    splits = TuningSplits(whole, whole)
     recipe, limits = load_recipe("default"), Limits(60)
     return TuningTask(
         splits, recipe, frozenset(), "accuracy", limits, folder, "cpu", time.monotonic()
@@ -87,11 +89,25 @@ def test_little_data_is_held_out_for_validation_and_test() -> None:
     data = dataset(100)
     folds = ((np.arange(20, 100), np.arange(20)),)
 
-    splits = tuning_splits(Splits(data, None, data, folds), seed=0)
+    search, final = tuning_splits(Splits(data, None, data, folds), seed=0)
 
-    assert splits.validation is not None
-    assert (len(splits.train), len(splits.validation), len(splits.test)) == (64, 16, 20)
-    assert not splits.folds
+    assert search.validation is not None
+    assert (len(search.train), len(search.validation), len(search.test)) == (64, 16, 20)
+    assert not search.folds
+    assert final.train.texts.equals(data.texts[20:])  # the final training has all but the test
+    assert final.validation is None
+    assert final.test.texts.equals(data.texts[:20])
+
+
+def test_a_validation_set_of_its_own_stays_that_of_the_final_training() -> None:
+    given = Splits(dataset(40), dataset(20, seed=1), dataset(20, seed=2))
+
+    search, final = tuning_splits(given, seed=0)
+
+    assert search is final
+    assert final.train is given.train
+    assert final.validation is not None
+    assert len(final.validation) == 20
 
 
 def test_the_trial_of_a_killed_process_counts_as_failed_and_is_run_again(tmp_path: Path) -> None:

@@ -118,7 +118,7 @@ class DeadlineProgress(Progress):
 class TuningTask:
     """What a hyperparameter search needs: data, recipe, metric, limits and output folder."""
 
-    splits: Splits  # with a validation set; without folds
+    splits: "TuningSplits"
     recipe: Recipe
     fixed: frozenset[str]  # settings that the user has given, which are not searched
     metric: str  # accuracy, micro-F1 or macro-F1
@@ -135,8 +135,13 @@ class TuningTask:
     @property
     def validation(self) -> Dataset:
         """Return the validation texts, on which trials are compared."""
-        assert self.splits.validation is not None
-        return self.splits.validation
+        assert self.splits.search.validation is not None
+        return self.splits.search.validation
+
+    @property
+    def train(self) -> Dataset:
+        """Return the texts that trials are trained on."""
+        return self.splits.search.train
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,23 +157,31 @@ class TuningResult:
     reason: str  # why the trial's own model was saved; empty otherwise
 
 
-def tuning_splits(splits: Splits, seed: int) -> Splits:
-    """Return splits with a validation and a test set for a search; little data is held out too."""
+class TuningSplits(NamedTuple):
+    """Splits of a hyperparameter search: those of its trials and those of the final training."""
+
+    search: Splits  # with a validation set; without folds
+    final: Splits  # all texts but the test set, split as ``lamatext train`` does
+
+
+def tuning_splits(splits: Splits, seed: int) -> TuningSplits:
+    """Hold out a validation set for the trials of a search, and a test set from little data."""
     if splits.folds:
         rows, held_out = splits.folds[0]
         splits = replace(
             splits, train=splits.test.take(rows), test=splits.test.take(held_out), folds=()
         )
     labels = LabelEncoder.fit(splits.train.require_labels())
-    splits = replace(splits, test=labels.drop_unknown(splits.test))
-    if splits.validation is not None:
-        return replace(splits, validation=labels.drop_unknown(splits.validation))
+    final = replace(splits, test=labels.drop_unknown(splits.test))
+    if final.validation is not None:
+        final = replace(final, validation=labels.drop_unknown(final.validation))
+        return TuningSplits(final, final)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
-        split = hold_out_validation(splits.train.require_labels(), 0.2, seed)
-    train, validation = splits.train.take(split.train), splits.train.take(split.validation)
-    kept = LabelEncoder.fit(train.require_labels())
-    return replace(splits, train=train, validation=kept.drop_unknown(validation))
+        split = hold_out_validation(final.train.require_labels(), 0.2, seed)
+    train, validation = final.train.take(split.train), final.train.take(split.validation)
+    validation = LabelEncoder.fit(train.require_labels()).drop_unknown(validation)
+    return TuningSplits(replace(final, train=train, validation=validation), final)
 
 
 # 1 · The study
@@ -210,7 +223,7 @@ def open_study(task: TuningTask) -> Any:
 
 def _check_identity(study: Any, task: TuningTask) -> None:
     """Store what the study searches for, or check that it is the same as before."""
-    parts = (task.splits.train, task.validation, task.splits.test)
+    parts = (task.train, task.validation, task.splits.final.test)
     identity = {
         "data": fingerprint(*(dataset_fingerprint(part) for part in parts)),
         "metric": task.metric,
@@ -225,7 +238,7 @@ def _check_identity(study: Any, task: TuningTask) -> None:
         if stored.get(name) != value:
             raise ConfigError(
                 f"{task.folder / STUDY}: holds a study of {names[name]} than this search of "
-                f"{task.splits.train.source}. Give --out another folder to start a new study."
+                f"{task.train.source}. Give --out another folder to start a new study."
             )
 
 
@@ -323,7 +336,7 @@ def run_trials(
     task: TuningTask, study: Any, show: Callable[[list[Trial]], None], progress: Progress
 ) -> None:
     """Run trials of a search until its time, less what the final training needs, is over."""
-    order = _nested_order(task.splits.train, task.recipe.seed)
+    order = _nested_order(task.train, task.recipe.seed)
     _load_libraries(progress)
     while True:
         trials = read_trials(study)
@@ -372,7 +385,13 @@ def final_seconds(task: TuningTask, trials: list[Trial]) -> float:
         chosen = sorted(running, key=lambda trial: -trial.share)[:1]
     if not chosen:
         return 0.0
-    return FINAL_MARGIN * (chosen[0].seconds or 0.0) / chosen[0].share + 1.0
+    return FINAL_MARGIN * _seconds_on_everything(task, chosen[0]) + 1.0
+
+
+def _seconds_on_everything(task: TuningTask, trial: Trial) -> float:
+    """Estimate the time of training a trial's recipe on the texts of the final training."""
+    more = len(task.splits.final.train) / max(1, len(task.train))
+    return more * (trial.seconds or 0.0) / trial.share
 
 
 def _run_trial(task: TuningTask, study: Any, trial: Any, order: Rows, progress: Progress) -> None:
@@ -409,7 +428,7 @@ def _run_trial(task: TuningTask, study: Any, trial: Any, order: Rows, progress: 
 def _shares(study: Any, task: TuningTask, *, only_last: bool) -> list[float]:
     """Return the shares of the training texts that a trial is trained on, one after the other."""
     largest = study.user_attrs.get("largest_share", 1.0)
-    texts = len(task.splits.train)
+    texts = len(task.train)
     shares = [s for s in SHARES if s <= largest and (s * texts >= LEAST_TEXTS or s == largest)]
     return shares[-1:] if only_last else shares
 
@@ -448,8 +467,8 @@ def _measure(  # noqa: PLR0913 - the trial, its recipe and its texts
     reserve = final_seconds(task, read_trials(study))
     limited = DeadlineProgress(task.deadline - reserve, NamedProgress(name, progress))
     started = time.monotonic()
-    train = task.splits.train.take(np.sort(order[: round(share * len(order))]))
-    splits = replace(task.splits, train=train, validation=None)
+    train = task.train.take(np.sort(order[: round(share * len(order))]))
+    splits = replace(task.splits.search, train=train, validation=None)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # of few texts of a class in a share
         classifier = fit_recipe(recipe, splits, limited, device=task.device)
@@ -478,7 +497,7 @@ def _penalty(limits: Limits, measured: Mapping[str, float]) -> float:
 def score_model(folder: Path, task: TuningTask) -> tuple[float, float]:
     """Return the validation score of a saved model and its latency, without torch."""
     predictor = Predictor.load(folder)
-    labels = LabelEncoder.fit(task.splits.train.require_labels())
+    labels = LabelEncoder.fit(task.train.require_labels())
     probabilities: Floats = predictor.predict_proba(task.validation.texts.to_pylist()).astype(
         np.float64
     )
@@ -568,7 +587,7 @@ def _train_final(
     """Train the recipe of the chosen trial as ``lamatext train`` does, if there is time for it."""
     limit = task.started + OVERRUN * task.limits.seconds
     recipe = task.recipe.with_values(trial.settings, where="tune")
-    needed = (trial.seconds or 0.0) / trial.share
+    needed = _seconds_on_everything(task, trial)
     reason = "there was no time left to train it on all texts"
     if time.monotonic() + needed / 2 > limit:  # the estimate is cautious: try unless it is hopeless
         return None, reason
@@ -578,7 +597,9 @@ def _train_final(
         limited = DeadlineProgress(limit, NamedProgress("final model", progress))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)
-            return train_and_score(task.splits, recipe, staged, limited, device=task.device), ""
+            return train_and_score(
+                task.splits.final, recipe, staged, limited, device=task.device
+            ), ""
     except OutOfTimeError:
         return None, reason
 

@@ -187,7 +187,7 @@ def _search(
                 f"{task.folder}. The same command continues it."
             )
         raise typer.Exit(130) from None
-    source = task.splits.train.source
+    source = task.train.source
     write_tuning_page(
         result.trials, result.choice, task.metric, source, task.folder / "tuning.html"
     )

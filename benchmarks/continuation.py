@@ -28,7 +28,7 @@ from benchmarks.accuracy_jobs import (
     split_names,
 )
 from lamatext.data.dataset import Dataset
-from lamatext.pipeline import split_dataset, train_and_score
+from lamatext.pipeline import StartModel, split_dataset, train_and_score
 from lamatext.progress import SILENT
 from lamatext.recipes import continue_recipe, resolve_recipe
 from lamatext.saved.format import load_config, saved_recipe
@@ -77,7 +77,7 @@ def measure_job(job: AccuracyJob, device: str) -> list[Record]:
     with TemporaryDirectory() as folder:
         start, after, alone = (Path(folder) / name for name in ("old", "after", "alone"))
         train_and_score(old_splits, recipe, start, SILENT, device=device)
-        continued = replace(new_splits, start=start, old_tests=(old_splits.test,))
+        continued = replace(new_splits, start=StartModel(start, (old_splits.test,)))
         run_recipe = continue_recipe(_saved_recipe(start), {}, again=False)
         result = train_and_score(continued, run_recipe, after, SILENT, device=device)
         scratch = train_and_score(new_splits, recipe, alone, SILENT, device=device)

@@ -14,6 +14,7 @@ SRC = Path(__file__).parents[1] / "src" / "lamatext"
 LAYERS = (
     {
         "errors",
+        "plurals",
         "progress",
         "provenance",
         "settings",

@@ -12,10 +12,12 @@ import pytest
 from lamatext.classifier import TextClassifier
 from lamatext.cli.main import run
 from lamatext.continuation import ScoreChange, measure_changes
+from lamatext.data.dataset import Dataset
+from lamatext.data.duplicates import count_shared
 from lamatext.data.sources import load_dataset
 from lamatext.errors import ConfigError, DataError
-from lamatext.evaluation import find_old_tests, load_evaluation_data
-from lamatext.pipeline import read_splits, train_and_score
+from lamatext.evaluation import find_start_model, load_evaluation_data
+from lamatext.pipeline import StartModel, read_splits, split_dataset, train_and_score
 from lamatext.progress import SILENT
 from lamatext.recipes import continue_recipe, resolve_recipe
 from lamatext.runtime.predictor import Predictor
@@ -64,9 +66,8 @@ def continue_training(folder: Path, out: str, start: str = "old") -> list[ScoreC
     config = load_config(source)
     recipe = continue_recipe(saved_recipe(source, config), {}, again="ancestors" in config)
     test = str(folder / "test.csv")
-    splits = read_splits(str(folder / "new.csv"), recipe, test=test, start=source)
-    tests, _ = find_old_tests(source, None)
-    splits = replace(splits, old_tests=tuple(tests))
+    model = find_start_model(source, None).model
+    splits = read_splits(str(folder / "new.csv"), recipe, test=test, start=model)
     return list(train_and_score(splits, recipe, folder / out, SILENT).changes)
 
 
@@ -146,15 +147,96 @@ def test_the_reason_is_given_if_the_old_test_data_cannot_be_found(
         kept = lines[:-1] if change == "shorter" else lines
         (tmp_path / "old.csv").write_text("".join(kept))
 
-    tests, reasons = find_old_tests(tmp_path / "old", None)
+    search = find_start_model(tmp_path / "old", None)
 
-    assert not tests
-    assert reason in reasons[0]
+    assert not search.model.tests
+    assert not search.model.seen
+    assert reason in search.untested[0]
+    assert reason in search.unknown[0]
 
 
 def test_old_data_that_the_model_was_trained_on_is_refused(place: Path) -> None:
     with pytest.raises(DataError, match=r"--old-data .*trained on all of these texts"):
-        find_old_tests(place / "new", str(place / "new.csv"))
+        find_start_model(place / "new", str(place / "new.csv"))
+
+
+@pytest.fixture
+def grown(place: Path, tmp_path: Path) -> Path:
+    """A file of the old texts and as many new ones."""
+    new = write_csv(tmp_path / "new.csv", 200, seed=7).read_text().split("\n", 1)[1]
+    (tmp_path / "grown.csv").write_text((place / "old.csv").read_text() + new)
+    return tmp_path / "grown.csv"
+
+
+def start_of(place: Path) -> StartModel:
+    return find_start_model(place / "old", None).model
+
+
+def overlap(start: StartModel, test: Dataset) -> int:
+    return sum(count_shared(part.texts, test.texts) for part in start.seen)
+
+
+def test_texts_that_the_model_was_trained_on_are_no_test_texts_of_the_new_data(
+    place: Path, grown: Path
+) -> None:
+    recipe, start = resolve_recipe(values=SETTINGS), start_of(place)
+    drawn = read_splits(str(grown), recipe).test
+
+    splits = read_splits(str(grown), recipe, start=start)
+
+    assert overlap(start, drawn) > 5
+    assert overlap(start, splits.test) == 0
+    assert len(splits.test) + len(splits.moved) == len(drawn)
+    assert len(splits.train) + len(splits.validation or ()) + len(splits.test) == 400
+    assert f"trained on {len(splits.moved)} texts that could be test texts" in splits.train.notes[0]
+    assert f"{len(splits.test)} test texts remain" in splits.train.notes[0]
+
+
+def test_evaluate_finds_the_test_texts_of_a_model_that_was_continued_on_a_grown_file(
+    place: Path, grown: Path, tmp_path: Path
+) -> None:
+    recipe = continue_recipe(
+        saved_recipe(place / "old", load_config(place / "old")), {}, again=False
+    )
+    splits = read_splits(str(grown), recipe, start=start_of(place))
+    train_and_score(splits, recipe, tmp_path / "grown", SILENT)
+
+    found = load_evaluation_data(tmp_path / "grown", str(grown))
+
+    assert found.texts.texts.to_pylist() == splits.test.texts.to_pylist()
+    assert "held out" in found.about
+
+
+def test_cross_validation_does_not_score_texts_that_the_model_was_trained_on(
+    place: Path, grown: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start = replace(start_of(place), tests=())
+    monkeypatch.setattr("lamatext.pipeline.MIN_TEST_TEXTS", 200)
+
+    splits = read_splits(str(grown), resolve_recipe(values=SETTINGS), start=start)
+
+    scored = np.concatenate([rows for _, rows in splits.folds])
+    assert len(splits.folds) == 5
+    assert overlap(start, splits.train.take(scored)) == 0
+    assert all(len(train) + len(test) == 400 for train, test in splits.folds)
+    assert f"{len(scored)} test texts remain" in splits.train.notes[0]
+
+
+def test_a_given_test_file_that_the_model_was_trained_on_is_counted(place: Path) -> None:
+    recipe, test = resolve_recipe(values=SETTINGS), str(place / "old.csv")
+
+    splits = read_splits(str(place / "new.csv"), recipe, test=test, start=start_of(place))
+
+    assert "of 200 texts of" in splits.train.notes[0]
+    assert "the scores before and after on new data are too high" in splits.train.notes[0]
+
+
+def test_new_data_that_the_model_has_seen_completely_is_an_error(place: Path) -> None:
+    recipe = resolve_recipe(values=SETTINGS)
+    parts = split_dataset(load_dataset(str(place / "old.csv")), None, None, recipe)
+
+    with pytest.raises(DataError, match=r"trained on all texts that could be held out.*--test"):
+        split_dataset(parts.train, None, None, recipe, seen=np.arange(len(parts.train)))
 
 
 def test_a_fall_below_the_interval_is_told_apart_from_a_fall_within_it() -> None:
@@ -372,4 +454,4 @@ def test_the_command_counts_old_test_texts_among_the_new_training_texts(
 
     assert code == 0
     message = " ".join(capsys.readouterr().err.split())
-    assert "old test texts are among the new training texts" in message
+    assert "120 of 120 old test texts of" in message

@@ -4,8 +4,9 @@ from pathlib import Path
 import pytest
 
 from lamatext.data.sources import load_dataset
-from lamatext.evaluation import load_evaluation_data
-from lamatext.pipeline import split_dataset, train_and_score
+from lamatext.data.suspects_file import text_hash
+from lamatext.evaluation import find_start_model, load_evaluation_data
+from lamatext.pipeline import read_splits, split_dataset, train_and_score
 from lamatext.progress import SILENT
 from lamatext.recipes import resolve_recipe
 from tests.corpora import TINY, write_csv
@@ -52,6 +53,35 @@ def test_it_is_found_where_the_texts_to_stop_by_came_from_elsewhere(place: Path)
 
     assert found.texts.texts.to_pylist() == parts.test.texts.to_pylist()
     assert len(found.texts) == 6
+
+
+def leave_out(place: Path, *rows: int) -> Path:
+    """Write a list of suspects with some rows of learnt.csv, counted from 0."""
+    texts = load_dataset(str(place / "learnt.csv")).texts
+    lines = [f"{row + 2},{text_hash(texts[row].as_py())}" for row in rows]
+    (place / "suspects.csv").write_text("\n".join(["row,text_hash", *lines, ""]))
+    return place / "suspects.csv"
+
+
+@pytest.mark.parametrize("has_test", [False, True])
+def test_the_held_out_texts_of_a_model_trained_without_suspects_are_found_again(
+    place: Path, tmp_path: Path, has_test: bool
+) -> None:
+    recipe, source = resolve_recipe(values=TINY), str(place / "learnt.csv")
+    test = str(place / "other.csv") if has_test else None
+    splits = read_splits(source, recipe, without=leave_out(place, 3, 7, 30), test=test)
+    train_and_score(splits, recipe, tmp_path / "model", SILENT, device="cpu")
+
+    found = load_evaluation_data(tmp_path / "model", source)
+    start = find_start_model(tmp_path / "model", None)
+
+    expected = splits.train if has_test else splits.test
+    assert found.texts.texts.to_pylist() == expected.texts.to_pylist()
+    assert found.is_seen == has_test
+    assert ", without 3 rows that training left out" in found.about
+    assert not start.untested + start.unknown
+    assert start.model.tests[0].texts.to_pylist() == splits.test.texts.to_pylist()
+    assert start.model.seen[0].texts.to_pylist() == splits.train.texts.to_pylist()
 
 
 def test_other_texts_are_taken_whole(place: Path) -> None:

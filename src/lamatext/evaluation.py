@@ -1,12 +1,14 @@
 """Choice of evaluation data: which texts of a source a saved model may be scored on.
 
-``find_old_tests`` finds the test sets of a model that is continued: those of its own data and of
-the data of its ancestors.
+``find_start_model`` finds the test sets and training texts of a model that is continued: those of
+its own data and of the data of its ancestors.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
+
+import numpy as np
 
 from lamatext.data.dataset import Dataset, dataset_fingerprint
 from lamatext.data.label_variants import merge_label_variants
@@ -14,7 +16,8 @@ from lamatext.data.read_options import Layout, ReadOptions
 from lamatext.data.readers.table import DEFAULTS
 from lamatext.data.sources import has_test_split, load_dataset
 from lamatext.errors import ConfigError, DataError
-from lamatext.pipeline import Splits, split_dataset
+from lamatext.pipeline import Splits, StartModel, split_dataset
+from lamatext.plurals import plural
 from lamatext.saved.ancestors import TrainingData, all_training_data
 from lamatext.saved.format import Config, load_config, saved_recipe
 from lamatext.settings import Recipe
@@ -44,12 +47,12 @@ def load_evaluation_data(
     read = _reader(source, trained_on[0].layout, config, options)
     if has_test_split(source):
         test = read("test")
-        return EvaluationData(test, read("train"), f"its test part, {len(test):,} texts")
+        return EvaluationData(test, read("train"), f"its test part, {plural(len(test), 'text')}")
     whole = read("train")
     for data in trained_on:
         if (part := _known_part(whole, data)) is not None:
             return part
-    about = f"{len(whole):,} texts"
+    about = plural(len(whole), "text")
     if any(
         Path(str(data.facts.get("source", ""))).name == Path(source).name for data in trained_on
     ):
@@ -78,16 +81,30 @@ def _reader(
 def _known_part(whole: Dataset, data: TrainingData) -> EvaluationData | None:
     """Return what a model may be scored on if it was trained on this source, otherwise None."""
     trained_on = data.facts.get("fingerprint")
-    splits = _repeat_split(whole, data)
+    rest = _leave_out_again(whole, data)
+    dropped = len(whole) - len(rest)
+    without = f", without {plural(dropped, 'row')} that training left out" if dropped else ""
+    splits = _repeat_split(rest, data)
     if splits is not None and dataset_fingerprint(splits.train) == trained_on:
-        held_out = f"the {len(splits.test):,} texts that were held out when the model was trained"
-        return EvaluationData(splits.test, splits.train, held_out)
+        held_out = plural(len(splits.test), "text that was", "texts that were")
+        about = f"the {held_out} held out when the model was trained{without}"
+        return EvaluationData(splits.test, splits.train, about)
     seen = (trained_on, data.facts.get("validation_fingerprint"))
-    if (identity := dataset_fingerprint(whole)) in seen:
-        warning = f"{len(whole):,} texts that the model was TRAINED ON: the scores mean little"
-        train = whole if identity == trained_on else None
-        return EvaluationData(whole, train, warning, is_seen=True)
+    if (identity := dataset_fingerprint(rest)) in seen:
+        warning = (
+            f"{plural(len(rest), 'text')} that the model was TRAINED ON: the scores mean little"
+        )
+        train = rest if identity == trained_on else None
+        return EvaluationData(rest, train, f"{warning}{without}", is_seen=True)
     return None
+
+
+def _leave_out_again(whole: Dataset, data: TrainingData) -> Dataset:
+    """Leave out the rows of an evaluation source that ``train --without`` left out."""
+    rows = np.array(data.facts.get("left_out_rows", []), np.int64)
+    if not len(rows) or rows.max() >= len(whole):
+        return whole
+    return whole.take(np.setdiff1d(np.arange(len(whole)), rows))
 
 
 def _repeat_split(whole: Dataset, data: TrainingData) -> Splits | None:
@@ -98,46 +115,94 @@ def _repeat_split(whole: Dataset, data: TrainingData) -> Splits | None:
     recipe = Recipe().with_values(
         {"seed": data.seed, "training.validation_fraction": data.validation_fraction}
     )
+    moved = np.array(data.facts.get("moved_rows", []), np.int64)
+    seen = moved if len(moved) and moved.max() < len(whole) else None
     if len(whole) == sum(counts):
-        return split_dataset(whole, None, None, recipe)
+        return split_dataset(whole, None, None, recipe, seen=seen)
     if len(whole) == sum(counts[:2]):  # the validation set came from another source
-        return split_dataset(whole, whole, None, recipe)
+        return split_dataset(whole, whole, None, recipe, seen=seen)
     return None
 
 
-def find_old_tests(
+@dataclass(frozen=True, slots=True)
+class StartSearch:
+    """Search result for the data of a model to continue: what was found, and what was not."""
+
+    model: StartModel
+    untested: tuple[str, ...]  # reasons why old test sets were not found
+    unknown: tuple[str, ...]  # reasons why training texts were not found
+
+
+def find_start_model(
     folder: Path, old_data: str | None, options: ReadOptions = DEFAULTS
-) -> tuple[list[Dataset], list[str]]:
-    """Find the test sets of the data that a saved model and its ancestors were trained on.
+) -> StartSearch:
+    """Find the data that a saved model and its ancestors were trained and tested on.
 
     Args:
-        folder: the saved model.
-        old_data: labelled texts to use instead of the sources that the model remembers.
+        folder: the saved model, whose training is continued.
+        old_data: labelled texts to score it on, instead of the test sets that it remembers.
         options: limits of the reading.
-
-    Returns:
-        The test sets, and for each source without one the reason.
     """
     config = load_config(folder)
-    if old_data is not None:
-        found = load_evaluation_data(folder, old_data, options)
-        if found.is_seen:
-            raise DataError(
-                f"--old-data {old_data}: the model was trained on all of these texts. Give "
-                "labelled texts that it has not seen."
-            )
-        return [found.texts], []
-    tests, reasons = [], []
+    tests = [] if old_data is None else [_unseen_data(folder, old_data, options)]
+    seen, untested, unknown = list[Dataset](), list[str](), list[str]()
     for data in all_training_data(config, saved_recipe(folder, config)):
+        splits = None
         try:
-            tests.append(_remembered_test(data, config, options))
+            splits = _remembered_splits(data, config, options)
+            seen += [part for part in (splits.train, splits.validation) if part is not None]
         except (DataError, ConfigError) as error:
-            reasons.append(str(error))
-    return tests, reasons
+            unknown.append(str(error))
+        if old_data is not None:
+            continue
+        try:
+            tests.append(_remembered_test(data, splits, config, options))
+        except (DataError, ConfigError) as error:
+            untested.append(str(error))
+    return StartSearch(
+        StartModel(folder, tuple(tests), tuple(seen)), tuple(untested), tuple(unknown)
+    )
 
 
-def _remembered_test(data: TrainingData, config: Config, options: ReadOptions) -> Dataset:
-    """Read the test set of the data that a saved model remembers.
+def _unseen_data(folder: Path, old_data: str, options: ReadOptions) -> Dataset:
+    found = load_evaluation_data(folder, old_data, options)
+    if found.is_seen:
+        raise DataError(
+            f"--old-data {old_data}: the model was trained on all of these texts. Give labelled "
+            "texts that it has not seen."
+        )
+    return found.texts
+
+
+def _remembered_splits(data: TrainingData, config: Config, options: ReadOptions) -> Splits:
+    """Read the training data that a saved model remembers, and split it as in training.
+
+    Raises:
+        DataError: it cannot be found again.
+    """
+    facts = data.facts
+    source = facts.get("source")
+    if source is None or source == "-":
+        raise DataError("the model does not remember a file of its training data.")
+    rest = _leave_out_again(_reader(source, data.layout, config, options)("train"), data)
+    is_split = facts.get("test_texts") and not _has_own_test(data)
+    splits = _repeat_split(rest, data) if is_split else Splits(rest, None, rest)
+    if splits is None:
+        raise DataError(f"{source}: not the file that the model was trained on.")
+    if dataset_fingerprint(splits.train) != facts.get("fingerprint"):
+        raise DataError(f"{source}: has changed since the model was trained.")
+    return splits
+
+
+def _has_own_test(data: TrainingData) -> bool:
+    """Return whether a model's test set was not held out of its training data, but given."""
+    return "test_source" in data.facts or has_test_split(str(data.facts.get("source", "-")))
+
+
+def _remembered_test(
+    data: TrainingData, splits: Splits | None, config: Config, options: ReadOptions
+) -> Dataset:
+    """Read the test set of the data that a saved model remembers, or take that of ``splits``.
 
     Raises:
         DataError: there was none, or it cannot be found again.
@@ -148,16 +213,12 @@ def _remembered_test(data: TrainingData, config: Config, options: ReadOptions) -
         raise DataError("the model does not remember a file of its training data.")
     if not facts.get("test_texts") or "test_fingerprint" not in facts:
         raise DataError(f"{source}: no texts were held out for testing.")
-    read = _reader(source, data.layout, config, options)
-    if "test_source" in facts:
-        test = read("train")
-    elif has_test_split(source):
-        test = read("test")
+    if _has_own_test(data):
+        test = _reader(source, data.layout, config, options)(
+            "train" if "test_source" in facts else "test"
+        )
     else:
-        splits = _repeat_split(read("train"), data)
-        if splits is None:
-            raise DataError(f"{source}: not the file that the model was trained on.")
-        test = splits.test
+        test = (splits or _remembered_splits(data, config, options)).test
     if dataset_fingerprint(test) != facts["test_fingerprint"]:
         raise DataError(f"{source}: has changed since the model was trained.")
     return test

@@ -24,7 +24,7 @@ from lamatext.baselines import BASELINES, LeaderboardRow, check_baselines, train
 from lamatext.continuation import ScoreChange, measure_changes
 from lamatext.data.cache import fingerprint
 from lamatext.data.dataset import Dataset, dataset_fingerprint, text_batches
-from lamatext.data.duplicates import group_rows
+from lamatext.data.duplicates import are_shared, count_shared, group_rows
 from lamatext.data.label_variants import merge_label_variants
 from lamatext.data.labels import LabelEncoder
 from lamatext.data.probability_file import (
@@ -45,6 +45,7 @@ from lamatext.errors import ConfigError, DataError
 from lamatext.label_thresholds import ThresholdGoal
 from lamatext.metrics import Floats, Scores, score
 from lamatext.multi_label_metrics import AnyScores
+from lamatext.plurals import plural
 from lamatext.progress import SILENT, NamedProgress, Progress, track_progress
 from lamatext.recipes import changeable_values
 from lamatext.runtime.predictor import Predictor
@@ -78,6 +79,15 @@ SHORTEST_EXAMPLE, LONGEST_EXAMPLES = 20, (240, 1000)  # characters: preferred an
 
 
 @dataclass(frozen=True, slots=True)
+class StartModel:
+    """Saved model that a pipeline run continues, and what is known of its training data."""
+
+    folder: Path
+    tests: tuple[Dataset, ...] = ()  # test sets of the data that it was trained on
+    seen: tuple[Dataset, ...] = ()  # texts that it was trained on
+
+
+@dataclass(frozen=True, slots=True)
 class Splits:
     """Training, validation and test set of a pipeline run.
 
@@ -90,8 +100,8 @@ class Splits:
     folds: tuple[tuple[Rows, Rows], ...] = ()  # of a cross-validation: training and test rows
     teacher: object = None  # from which the model learns; see ``TextClassifier``
     unlabelled: tuple[str, ...] = ()  # texts that the teacher labels
-    start: Path | None = None  # the folder of the model that is continued
-    old_tests: tuple[Dataset, ...] = ()  # test sets of the data it was trained on
+    start: StartModel | None = None  # the model that is continued
+    moved: tuple[int, ...] = ()  # rows that it was trained on: not for testing
     test_source: str | None = None  # of a test set that was given
     streamed: StreamedTexts | None = None  # if ``train`` is only a sample of the training texts
 
@@ -208,12 +218,14 @@ def is_finished(folder: Path, recipe: Recipe, splits: Splits) -> bool:
     )
 
 
-def _is_child(config: Config, start: Path | None) -> bool:
-    """Return whether a saved model of the pipeline continues the model in the folder ``start``."""
+def _is_child(config: Config, start: StartModel | None) -> bool:
+    """Return whether a saved model of the pipeline continues the model ``start``."""
     ancestors = config.get("ancestors", [])
     if start is None:
         return not ancestors
-    return bool(ancestors) and ancestors[-1]["hash"] == model_hash(start, load_config(start))
+    return bool(ancestors) and ancestors[-1]["hash"] == model_hash(
+        start.folder, load_config(start.folder)
+    )
 
 
 def _settings_agree(requested: object, saved: object) -> bool:
@@ -238,7 +250,7 @@ def read_splits(  # noqa: PLR0913 - the sources and how to read them
     without: Path | None = None,
     options: ReadOptions = DEFAULTS,
     teacher: "TeacherOptions | None" = None,
-    start: Path | None = None,
+    start: StartModel | None = None,
     progress: Progress = SILENT,
 ) -> Splits:
     """Read the data of a pipeline run and split it into training, validation and test sets.
@@ -251,7 +263,8 @@ def read_splits(  # noqa: PLR0913 - the sources and how to read them
         without: a file of suspects, whose rows are left out of the training data.
         options: columns, encoding and format; the other files are read like the first one.
         teacher: the teacher to learn from and further texts that it labels.
-        start: the folder of a model to continue; the data is read like its training data.
+        start: a model to continue; the data is read like its training data, and texts that it was
+            trained on are not held out for testing.
         progress: receives the stages of the work.
     """
     if teacher is not None:
@@ -277,8 +290,9 @@ def read_splits(  # noqa: PLR0913 - the sources and how to read them
         test_set = read(source, split="test")
     validation_set = read(validation) if validation else None
     progress.stage("looking for duplicates", len(train))
-    splits = split_dataset(train, validation_set, test_set, recipe, progress)
-    splits = replace(splits, test_source=test, start=start)
+    seen = None if start is None else _seen_rows(start, train)
+    splits = split_dataset(train, validation_set, test_set, recipe, progress, seen=seen)
+    splits = _add_start_notes(replace(splits, test_source=test, start=start))
     if teacher is None:
         return splits
     unlabelled = [*train.unlabelled, *teacher.read_unlabelled(others)]
@@ -287,11 +301,50 @@ def read_splits(  # noqa: PLR0913 - the sources and how to read them
     )
 
 
-def _read_like_start(options: ReadOptions, start: Path | None) -> tuple[ReadOptions, list[str]]:
+def _seen_rows(start: StartModel, dataset: Dataset) -> Rows:
+    """Return the rows of the pipeline's data that the model to continue was trained on."""
+    is_seen = np.zeros(len(dataset), bool)
+    for known in start.seen:
+        is_seen |= are_shared(known.texts, dataset.texts)
+    return np.flatnonzero(is_seen)
+
+
+def _add_start_notes(splits: Splits) -> Splits:
+    """Note the texts that would spoil the scores before and after a model is continued."""
+    if splits.start is None:
+        return splits
+    folder, notes = splits.start.folder, list[str]()
+    if splits.moved:
+        left = sum(len(rows) for _, rows in splits.folds) or len(splits.test)
+        notes.append(
+            f"{folder} was trained on {plural(len(splits.moved), 'text')} that could be test "
+            "texts: used for training instead; "
+            + plural(left, "test text remains", "test texts remain")
+        )
+    spoilt = len(_seen_rows(splits.start, splits.test)) if splits.test_source else 0
+    if spoilt:
+        notes.append(
+            f"{folder} was trained on {spoilt:,} of {plural(len(splits.test), 'text')} of "
+            f"{splits.test_source}: the scores before and after on new data are too high"
+        )
+    for test in splits.start.tests:
+        shared = count_shared(splits.train.texts, test.texts)
+        if shared:
+            notes.append(
+                f"{shared:,} of {plural(len(test), 'old test text')} of {test.source} also in the "
+                "new training texts: the score after on old data is too high"
+            )
+    train = splits.train
+    return replace(splits, train=replace(train, notes=(*train.notes, *notes)))
+
+
+def _read_like_start(
+    options: ReadOptions, start: StartModel | None
+) -> tuple[ReadOptions, list[str]]:
     """Return the options to read data like that of the model to continue, and its labels."""
     if start is None:
         return options, []
-    config = load_config(start)
+    config = load_config(start.folder)
     layout = remembered_layout(config)
     merge = options.merge_labels or (layout is not None and layout.merge_labels)
     labels = [str(label) for label in config["labels"]]
@@ -307,7 +360,7 @@ def stream_splits(  # noqa: PLR0913 - as for read_splits
     without: Path | None = None,
     options: ReadOptions = DEFAULTS,
     teacher: "TeacherOptions | None" = None,
-    start: Path | None = None,
+    start: StartModel | None = None,
     progress: Progress = SILENT,
 ) -> Splits:
     """Read the data of a pipeline run in a stream, with the training texts as tokens on disk.
@@ -392,12 +445,16 @@ def split_dataset(
     test: Dataset | None,
     recipe: Recipe,
     progress: Progress = SILENT,
+    *,
+    seen: Rows | None = None,
 ) -> Splits:
     """Hold out test and validation sets from the pipeline's training data, unless given.
 
     Duplicates and texts of the same group are never in two of these sets. With times, the newest
     texts are held out. If the test set would have fewer than ``MIN_TEST_TEXTS`` texts, the model is
-    trained on all texts, and scored by cross-validation.
+    trained on all texts, and scored by cross-validation. The rows ``seen``, on which a model that
+    is continued was trained, are never test texts: if they are drawn, they are moved to training,
+    together with their duplicates and groups.
     """
     if not pc.any(pc.not_equal(pc.utf8_trim_whitespace(train.texts), "")).as_py():
         raise DataError(f"{train.source}: every text is empty. Choose another --text-column.")
@@ -406,16 +463,54 @@ def split_dataset(
     groups = group_rows(train.texts, train.group_values, progress)
     is_small = round(len(train) * TEST_FRACTION) < MIN_TEST_TEXTS
     if is_small and train.times is None and not train.is_multi_label:
-        return Splits(train, validation, train, _cross_validation_folds(train, recipe.seed, groups))
+        return _cross_validation_splits(train, validation, recipe.seed, groups, seen)
     rows, test_rows = _hold_out(train, TEST_FRACTION, recipe.seed, groups)
-    rest, test = train.take(rows), train.take(test_rows)
+    test_rows, moved = _move_seen(train, test_rows, groups, seen)
+    rows = np.union1d(rows, np.array(moved, np.int64))
+    rest, splits = train.take(rows), Splits(train, validation, train.take(test_rows), moved=moved)
     if validation is not None:
-        return Splits(rest, validation, test)
+        return replace(splits, train=rest)
     fraction = recipe.training.validation_fraction / (1 - TEST_FRACTION)
     with warnings.catch_warnings():  # the first split has already warned
         warnings.filterwarnings("ignore", message=".* seen once", category=UserWarning)
         rows, validation_rows = _hold_out(rest, fraction, recipe.seed, groups[rows])
-    return Splits(rest.take(rows), rest.take(validation_rows), test)
+    return replace(splits, train=rest.take(rows), validation=rest.take(validation_rows))
+
+
+def _cross_validation_splits(
+    dataset: Dataset, validation: Dataset | None, seed: int, groups: Rows, seen: Rows | None
+) -> Splits:
+    """Train on all of the pipeline's data, and score the unseen texts in folds."""
+    all_folds = _cross_validation_folds(dataset, seed, groups)
+    scored, moved = _move_seen(dataset, _scored_rows(all_folds), groups, seen)
+    tests = [np.intersect1d(rows, scored) for _, rows in all_folds]
+    all_rows = np.arange(len(dataset))
+    kept = tuple((np.setdiff1d(all_rows, rows), rows) for rows in tests if len(rows))
+    return Splits(dataset, validation, dataset, kept, moved=moved)
+
+
+def _move_seen(
+    dataset: Dataset, test: Rows, groups: Rows, seen: Rows | None
+) -> tuple[Rows, tuple[int, ...]]:
+    """Move rows of the pipeline's test set, with their groups, to training if they were seen.
+
+    Returns:
+        The remaining test rows, and those that are moved.
+    """
+    if seen is None:
+        return test, ()
+    is_moved = np.isin(groups[test], groups[seen])
+    if is_moved.all():
+        raise DataError(
+            f"{dataset.source}: the model to continue was trained on all texts that could be held "
+            "out for testing. Give texts that it has not seen with --test."
+        )
+    return test[~is_moved], tuple(test[is_moved].tolist())
+
+
+def _scored_rows(all_folds: Sequence[tuple[Rows, Rows]]) -> Rows:
+    """Return the rows that a cross-validation of the pipeline's data scores."""
+    return np.unique(np.concatenate([test for _, test in all_folds]))
 
 
 def _cross_validation_folds(
@@ -490,10 +585,8 @@ def train_and_score(  # noqa: PLR0913 - data, recipe, and where and how to run
         "leaderboard": [row.as_dict() for row in leaderboard],
         "examples": examples,
     }
-    changes: list[ScoreChange] = []
-    if splits.start is not None:
-        new = splits.test, scores
-        changes = measure_changes(splits.start, folder, splits.old_tests, new, progress)
+    changes = _score_changes(splits, folder, scores, progress)
+    if changes:
         metrics["continuation"] = [change.as_dict() for change in changes]
     add_metrics(folder, metrics)
     delete_stale_files(folder)
@@ -503,12 +596,23 @@ def train_and_score(  # noqa: PLR0913 - data, recipe, and where and how to run
     return TrainingResult(folder, scores, leaderboard, examples, len(splits.folds), tuple(changes))
 
 
+def _score_changes(
+    splits: Splits, folder: Path, scores: AnyScores, progress: Progress
+) -> list[ScoreChange]:
+    """Score the model that the pipeline continued before and after; an empty list without one."""
+    start = splits.start
+    if start is None:
+        return []
+    test = splits.test.take(_scored_rows(splits.folds)) if splits.folds else splits.test
+    return measure_changes(start.folder, folder, start.tests, (test, scores), progress)
+
+
 def _known_classes(splits: Splits) -> LabelEncoder:
     """Return the classes that the pipeline's model will have, to drop test texts of others."""
     labels = LabelEncoder.fit(splits.train.require_labels())
     if splits.start is None:
         return labels
-    old = LabelEncoder(tuple(map(str, load_config(splits.start)["labels"])))
+    old = LabelEncoder(tuple(map(str, load_config(splits.start.folder)["labels"])))
     return LabelEncoder((*old.classes, *old.unknown(labels.classes)))
 
 
@@ -540,7 +644,7 @@ def fit_recipe(
     if splits.start is None:
         classifier = TextClassifier.of_recipe(recipe, device=device, teacher=splits.teacher)
     else:
-        classifier = TextClassifier.load(splits.start)
+        classifier = TextClassifier.load(splits.start.folder)
         settings = changeable_values(recipe)
         classifier.set_params(warm_start=True, device=device, settings=settings)
     if splits.streamed is not None:
@@ -610,7 +714,7 @@ def cross_validated_probabilities(
         labels, predicted = fit_fold(data.take(train), data.take(test), SILENT)
         columns = encoder.encode([str(label) for label in labels])
         probabilities[np.ix_(test, columns)] = predicted
-    rows = np.unique(np.concatenate([test for _, test in splits.folds]))
+    rows = _scored_rows(splits.folds)
     return rows, probabilities[rows]
 
 
@@ -677,6 +781,10 @@ def describe_splits(splits: Splits) -> dict[str, Any]:
         "folds": len(splits.folds),
         "layout": splits.train.layout.as_json(),
     }
+    if splits.train.left_out:
+        facts["left_out_rows"] = list(splits.train.left_out)
+    if splits.moved and not splits.folds:
+        facts["moved_rows"] = list(splits.moved)
     if splits.test_source is not None:
         facts["test_source"] = splits.test_source
     if splits.validation is not None:

@@ -44,11 +44,28 @@ def test_listed_rows_are_left_out(data: Dataset, tmp_path: Path) -> None:
 
     assert rest.texts.to_pylist() == ["a dull film"]
     assert rest.row_numbers.tolist() == [5]
-    assert "2 rows of" in rest.notes[-1]
+    assert "2 rows are left out, as" in rest.notes[-1]
+    assert rest.left_out == (0, 2)
 
 
 def test_an_empty_list_leaves_out_nothing(data: Dataset, tmp_path: Path) -> None:
-    assert len(leave_out_suspects(data, write(tmp_path))) == 3
+    rest = leave_out_suspects(data, write(tmp_path))
+
+    assert len(rest) == 3
+    assert rest.notes == data.notes
+
+
+def test_a_row_whose_label_was_corrected_since_stays(data: Dataset, tmp_path: Path) -> None:
+    path = tmp_path / "suspects.csv"
+    rows = [(2, "POS ", "a fine\nfilm"), (5, "pos", "a dull film"), (6, "", "a superb film")]
+    lines = [f"{row},{label},{text_hash(text)}" for row, label, text in rows]
+    path.write_text("\n".join(["row,label,text_hash", *lines, ""]))
+
+    rest = leave_out_suspects(data, path)
+
+    assert rest.texts.to_pylist() == ["a dull film"]  # it is neg in the data
+    assert rest.notes[-2].startswith("2 rows are left out")
+    assert rest.notes[-1].startswith(f"1 row that {path} lists stays in the data: the label is no")
 
 
 @pytest.mark.parametrize(

@@ -1,12 +1,12 @@
 from datetime import date
 
+from lamatext.plurals import plural
 from lamatext.views.formatting import (
     accuracy_comparison,
     day,
     escaped,
     file_size,
     percent,
-    plural,
     probability,
     share,
 )

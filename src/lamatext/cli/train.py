@@ -16,7 +16,7 @@ from lamatext.progress import Progress
 
 if TYPE_CHECKING:
     from lamatext.data.read_options import ReadOptions
-    from lamatext.pipeline import Splits, TeacherOptions, TrainingResult
+    from lamatext.pipeline import Splits, StartModel, TeacherOptions, TrainingResult
     from lamatext.settings import Recipe
 
 NAME = "train"
@@ -245,10 +245,9 @@ def run(  # noqa: PLR0913 - one argument per option of the command
             without=without,
             options=reading,
             teacher=_teacher_options(teacher, unlabelled, id_column),
-            start=from_,
+            start=_find_start(from_, old_data, reading, progress),
             progress=progress,
         )
-        splits = _add_old_tests(splits, old_data, reading, progress)
         if resume and is_finished(out, settings, splits):
             progress.note(f"{out}: the run is already finished; nothing to do.")
             return
@@ -327,36 +326,31 @@ def _resolve_settings(
     return continue_recipe(saved_recipe(start, config), values, again="ancestors" in config)
 
 
-def _add_old_tests(
-    splits: "Splits", old_data: str | None, reading: "ReadOptions", progress: Progress
-) -> "Splits":
-    """Find the old test data of ``lamatext train --from``, and say why there is none."""
-    from dataclasses import replace
-
-    from lamatext.data.duplicates import count_shared
+def _find_start(
+    start: Path | None, old_data: str | None, reading: "ReadOptions", progress: Progress
+) -> "StartModel | None":
+    """Find the old data of the model of ``lamatext train --from``, and say what was not found."""
     from lamatext.data.read_options import ReadOptions
     from lamatext.errors import ConfigError
-    from lamatext.evaluation import find_old_tests
+    from lamatext.evaluation import find_start_model
 
-    if splits.start is None:
+    if start is None:
         if old_data is not None:
             raise ConfigError("--old-data needs a model to continue: add --from MODEL.")
-        return splits
+        return None
     limits = ReadOptions(max_record=reading.max_record, max_bad_rows=reading.max_bad_rows)
-    tests, reasons = find_old_tests(splits.start, old_data, limits)
-    for reason in reasons:
+    search = find_start_model(start, old_data, limits)
+    for reason in search.untested:
         progress.note(
             f"The score on old data cannot be measured: {reason} Give labelled texts like the old "
             "ones, which the model has not seen, with --old-data."
         )
-    for test in tests:
-        shared = count_shared(splits.train.texts, test.texts.cast(splits.train.texts.type))
-        if shared:
-            progress.note(
-                f"{shared:,} of {len(test):,} old test texts are among the new training texts: "
-                "the score after on old data is too high."
-            )
-    return replace(splits, old_tests=tuple(tests))
+    if search.unknown:
+        progress.note(
+            f"Which texts {start} was trained on is not known: {' '.join(search.unknown)} If new "
+            "test texts are among them, the score before is too high."
+        )
+    return search.model
 
 
 def _default_recipe(teacher: str | None) -> str | None:

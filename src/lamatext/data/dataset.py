@@ -26,6 +26,7 @@ class Dataset:
     group_values: pa.ChunkedArray | None = None  # string; rows with the same one stay together
     times: NDArray[np.float64] | None = None  # seconds, to hold out the newest rows
     lines: NDArray[np.int64] | None = None  # line or row of each text in its file
+    left_out: tuple[int, ...] = ()  # usable rows of the source, from 0, that ``--without`` dropped
 
     def __len__(self) -> int:
         return len(self.texts)

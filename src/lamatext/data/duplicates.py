@@ -70,11 +70,16 @@ def group_rows(
     return group
 
 
+def are_shared(texts: pa.ChunkedArray, others: pa.ChunkedArray) -> NDArray[np.bool_]:
+    """Return which texts of ``others`` have a duplicate in ``texts``."""
+    together = pa.chunked_array([*texts.chunks, *others.cast(texts.type).chunks], texts.type)
+    group = group_rows(together)
+    return np.isin(group[len(texts) :], group[: len(texts)])
+
+
 def count_shared(texts: pa.ChunkedArray, others: pa.ChunkedArray) -> int:
     """Count the texts of ``others`` that have a duplicate in ``texts``."""
-    together = pa.chunked_array([*texts.chunks, *others.chunks], texts.type)
-    group = group_rows(together)
-    return int(np.isin(group[len(texts) :], group[: len(texts)]).sum())
+    return int(are_shared(texts, others).sum())
 
 
 def text_keys(texts: pa.Array) -> Hashes:

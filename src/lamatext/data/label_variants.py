@@ -14,7 +14,7 @@ def label_variants(counts: Mapping[str, int]) -> list[list[str]]:
     """
     groups: dict[str, list[str]] = {}
     for label in sorted(counts, key=lambda label: (-counts[label], label)):
-        groups.setdefault(_key(label), []).append(label)
+        groups.setdefault(label_key(label), []).append(label)
     return [group for group in groups.values() if len(group) > 1]
 
 
@@ -25,11 +25,12 @@ def merge_label_variants(dataset: Dataset, known: Iterable[str] = ()) -> Dataset
     at its ends.
     """
     counts = class_counts(dataset)
-    merged = {_key(label): label for label in known}
+    merged = {label_key(label): label for label in known}
     for label in sorted(counts, key=lambda label: (-counts[label], label)):
-        merged.setdefault(_key(label), label.strip())
-    return dataset.rename_labels({label: merged[_key(label)] for label in counts})
+        merged.setdefault(label_key(label), label.strip())
+    return dataset.rename_labels({label: merged[label_key(label)] for label in counts})
 
 
-def _key(label: str) -> str:
+def label_key(label: str) -> str:
+    """Return what label variants share: the label without case and spaces."""
     return "".join(label.split()).casefold()

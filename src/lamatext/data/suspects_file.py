@@ -1,22 +1,26 @@
 """File of suspect labels: the rows that ``lamatext train --without`` leaves out.
 
-A row is matched by its number, which is its line in the data file, and by a hash of its text.
+A row is matched by its number, which is its line in the data file, and by a hash of its text. If
+its label is another one than in the list, the row is kept.
 """
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 
 from lamatext.data.dataset import Dataset
+from lamatext.data.label_variants import label_key
 from lamatext.data.sources import open_table
 from lamatext.errors import DataError
+from lamatext.plurals import plural
 
-ROW, TEXT_HASH = "row", "text_hash"
+ROW, TEXT_HASH, LABEL = "row", "text_hash", "label"
 COLUMNS = (
-    ROW, "score", "label", "suggested_label", "label_probability", "suggested_probability",
+    ROW, "score", LABEL, "suggested_label", "label_probability", "suggested_probability",
     "reason", "supporting_words", "text", TEXT_HASH,
 )  # fmt: skip
 
@@ -37,12 +41,15 @@ def suspects_table(rows: Sequence[dict[str, object]]) -> pa.RecordBatch:
 def leave_out_suspects(dataset: Dataset, path: Path) -> Dataset:
     """Return the dataset without the rows that a file of suspects lists.
 
+    A row is kept if its label is no longer the listed one: somebody has corrected it.
+
     Raises:
         DataError: the file is no file of suspects, or the data has changed since it was written.
     """
     row_of_line = {line: row for row, line in enumerate(dataset.row_numbers.tolist())}
-    dropped: set[int] = set()
-    for line, expected in _read_rows(path):
+    labels = dataset.require_labels()
+    dropped, corrected = set[int](), set[int]()
+    for line, expected, label in _read_rows(path):
         row = row_of_line.get(line)
         if row is None or text_hash(dataset.texts[row].as_py()) != expected:
             found = "has no usable row there" if row is None else "has another text there"
@@ -50,32 +57,47 @@ def leave_out_suspects(dataset: Dataset, path: Path) -> Dataset:
                 f"{path}: lists row {line:,}, but {dataset.source} {found}. The data, or the way "
                 "it is read, has changed: run `lamatext clean` again, with the same options."
             )
-        dropped.add(row)
+        is_corrected = label and label_key(label) != label_key(str(labels[row].as_py()))
+        (corrected if is_corrected else dropped).add(row)
     kept = np.setdiff1d(np.arange(len(dataset)), np.array(sorted(dropped), np.int64))
     if not len(kept):
         raise DataError(f"{path}: lists every text of {dataset.source}. Keep some of them.")
-    note = (
-        f"{len(dropped):,} rows of {path} are left out. Test texts that are held out of the rest "
-        "lack them, too, so their scores are higher than those on all texts."
-    )
-    return dataset.take(kept).with_note(note)
+    rest = replace(dataset.take(kept), left_out=tuple(sorted(dropped)))
+    return replace(rest, notes=(*rest.notes, *_notes(path, len(dropped), len(corrected))))
 
 
-def _read_rows(path: Path) -> list[tuple[int, str]]:
-    """Read the row numbers and text hashes of a file of suspects."""
-    rows: list[tuple[int, str]] = []
+def _notes(path: Path, dropped: int, corrected: int) -> Iterator[str]:
+    """Describe what became of the rows of a file of suspects."""
+    if dropped:
+        yield (
+            f"{plural(dropped, 'row is', 'rows are')} left out, as {path} lists. Test texts that "
+            "are held out of the rest lack them, too, so their scores are higher than those on "
+            "all texts."
+        )
+    if corrected:
+        yield (
+            f"{plural(corrected, 'row')} that {path} lists stay{'s' if corrected == 1 else ''} in "
+            "the data: the label is no longer the listed one, so it was corrected."
+        )
+
+
+def _read_rows(path: Path) -> list[tuple[int, str, str]]:
+    """Read the row numbers, text hashes and labels (empty if there are none) of the suspects."""
+    rows: list[tuple[int, str, str]] = []
     for batch in open_table(str(path)).all_batches():
-        if not {ROW, TEXT_HASH} <= set(batch.schema.names):
+        names = batch.schema.names
+        if not {ROW, TEXT_HASH} <= set(names):
             raise DataError(
                 f"{path}: expected the columns {ROW!r} and {TEXT_HASH!r} of a file that `lamatext "
-                f"clean` has written, got {', '.join(map(repr, batch.schema.names[:8]))}."
+                f"clean` has written, got {', '.join(map(repr, names[:8]))}."
             )
         numbers, hashes = (batch.column(name).to_pylist() for name in (ROW, TEXT_HASH))
-        for number, value in zip(numbers, hashes, strict=True):
+        labels = batch.column(LABEL).to_pylist() if LABEL in names else [None] * len(batch)
+        for number, value, label in zip(numbers, hashes, labels, strict=True):
             if not str(number).strip().isdecimal() or not value:
                 raise DataError(
                     f"{path}: expected a row number and a text hash in every row, got {number!r} "
                     f"and {value!r}."
                 )
-            rows.append((int(number), value.strip()))
+            rows.append((int(number), value.strip(), str(label or "")))
     return rows

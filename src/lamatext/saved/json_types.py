@@ -50,6 +50,10 @@ STRINGS = _JsonType(
     "a list of strings",
     lambda v: isinstance(v, list) and bool(v) and all(isinstance(item, str) for item in v),
 )
+ROWS = _JsonType(
+    "a list of whole numbers of at least 0",
+    lambda v: isinstance(v, list) and all(map(COUNT.matches, v)),
+)
 STRING_OR_NULL = _JsonType("a string or null", lambda v: v is None or isinstance(v, str))
 BOOL = _JsonType("true or false", lambda v: isinstance(v, bool))
 
@@ -65,6 +69,8 @@ _DATA: _Fields = {
     "test_source": STRING,
     "test_fingerprint": STRING,
     "validation_fingerprint": STRING,
+    "left_out_rows": ROWS,
+    "moved_rows": ROWS,
 }
 _LAYOUT: _Fields = {
     "text_columns": STRINGS,

@@ -15,8 +15,9 @@ from lamatext.data.dataset import Dataset
 from lamatext.explain.classifier_head import Floats
 from lamatext.explain.explanation import Explanation, Label
 from lamatext.multi_label_metrics import AnyScores, MultiLabelScores
+from lamatext.plurals import plural
 from lamatext.runtime.predictor import Predictor
-from lamatext.views.formatting import label_names, percent, plural, summed
+from lamatext.views.formatting import label_names, percent, summed
 from lamatext.views.html_assets import asset, policy_hash, script_json
 from lamatext.views.html_templates import render_template
 from lamatext.views.word_shading import (

@@ -111,11 +111,6 @@ def file_size(count: float) -> str:
     return f"{count / 1e6:.1f} MB" if count >= 1e5 else f"{count / 1e3:.1f} kB"
 
 
-def plural(count: int, singular: str, plural_form: str | None = None) -> str:
-    """Format a count with its noun in the singular or plural, such as ``2 texts``."""
-    return f"{count:,} {singular if count == 1 else plural_form or singular + 's'}"
-
-
 def parted(shares: Mapping[str, float]) -> str:
     """Format the contribution of each model part, as in ``n-grams +1.20, network +0.80``."""
     return ", ".join(f"{name} {signed(value)}" for name, value in sorted(shares.items()))

@@ -5,6 +5,7 @@ from functools import cache
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from lamatext.plurals import plural
 from lamatext.views import formatting
 
 
@@ -27,7 +28,7 @@ def _environment() -> Environment:
     for function in (
         formatting.file_size,
         formatting.percent,
-        formatting.plural,
+        plural,
         formatting.probability,
         formatting.share,
         formatting.signed,

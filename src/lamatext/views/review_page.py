@@ -15,9 +15,9 @@ from lamatext.data.dataset import Dataset
 from lamatext.data.read_options import ReadOptions
 from lamatext.data.sources import open_table
 from lamatext.data.suspects_file import COLUMNS
+from lamatext.plurals import plural
 from lamatext.suspect_labels import Suspect, SuspectSearch
 from lamatext.views.explanation_page import style
-from lamatext.views.formatting import plural
 from lamatext.views.html_assets import asset, policy_hash, script_json
 from lamatext.views.html_templates import render_template
 from lamatext.views.word_shading import contribution_strength, segments

@@ -17,10 +17,10 @@ from rich.text import Text
 
 from lamatext.explain.classifier_head import Floats
 from lamatext.explain.explanation import Explanation, Label
+from lamatext.plurals import plural
 from lamatext.views.formatting import (
     label_names,
     one_line,
-    plural,
     probability,
     share,
     signed,

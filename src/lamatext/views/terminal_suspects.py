@@ -6,8 +6,9 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
+from lamatext.plurals import plural
 from lamatext.suspect_labels import IMPROBABLE, Suspect, SuspectSearch
-from lamatext.views.formatting import one_line, percent, plural, probability
+from lamatext.views.formatting import one_line, percent, probability
 
 SHOWN = 5
 TEXT_LENGTH = 140  # characters of a text that are shown

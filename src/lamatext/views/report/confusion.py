@@ -3,7 +3,8 @@
 A cell links to its examples, which are hidden unless they are the target of the page's address.
 """
 
-from lamatext.views.formatting import percent, plural
+from lamatext.plurals import plural
+from lamatext.views.formatting import percent
 from lamatext.views.report.collect import Findings
 from lamatext.views.report.examples import MAX_MATRIX_CLASSES, Cell, example_values
 

@@ -10,7 +10,8 @@ from typing import Any
 from lamatext.explain.faithfulness import GRADIENTS, RANDOM, VERDICT_SHARE, Order
 from lamatext.metrics import ClassScores, merge_small_bins, wilson_interval
 from lamatext.multi_label_metrics import LabelScores, MultiLabelScores
-from lamatext.views.formatting import accuracy_comparison, file_size, percent, plural
+from lamatext.plurals import plural
+from lamatext.views.formatting import accuracy_comparison, file_size, percent
 from lamatext.views.report.collect import Findings
 from lamatext.views.report.examples import example_values, multi_label_example_values
 from lamatext.views.svg_charts import Chart, Line, count_axis, cut_axis, percent_axis, value_axis

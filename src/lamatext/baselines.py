@@ -74,7 +74,7 @@ class LeaderboardRow:
         )
 
     def with_scores(self, scores: AnyScores) -> "LeaderboardRow":
-        """Return the leaderboard row with other scores, such as those of a cross-validation."""
+        """Return a copy of the leaderboard row with other scores, such as cross-validated ones."""
         return replace(
             self,
             accuracy=scores.accuracy,
@@ -117,7 +117,7 @@ class TrainedBaseline:
     decision: "LabelDecision | None" = None  # of a baseline with several labels per text
 
     def predict_proba(self, texts: Texts) -> Floats:
-        """Predict class probabilities with the baseline; those of several labels are calibrated."""
+        """Predict class probabilities with the baseline, calibrated if it is multi-label."""
         probabilities = self.model.predict_proba(texts)
         return probabilities if self.decision is None else self.decision.calibrate(probabilities)
 
@@ -167,7 +167,7 @@ def train_baseline(
 
 @dataclass(frozen=True, slots=True)
 class LabelDecision:
-    """Calibration and thresholds of a baseline with several labels per text.
+    """Calibration and label thresholds of a multi-label baseline.
 
     The logit of each label is multiplied by one factor for all labels and shifted.
     """

@@ -285,7 +285,7 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
         train: Dataset,
         thresholds: LabelThresholds | None = None,
     ) -> None:
-        """Keep the trained parts of the classifier, and facts about its data and training."""
+        """Store a trained model in the classifier, with a description of its data and training."""
         self.classes_: NDArray[Any] = np.array(classes)
         self.recipe_: Recipe = trained.recipe
         self.network_: nn.Module = trained.network
@@ -313,7 +313,7 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
     def _train(
         self, data: "_FitData", recipe: Recipe, run: dict[str, Any]
     ) -> "tuple[TrainedModel, dict[str, Any] | None]":
-        """Train the classifier's parts on labels, or on what its teacher says of the texts.
+        """Train the classifier's model on labels, or on the probabilities of its teacher.
 
         Returns:
             The trained parts, and facts about the teacher if there is one.
@@ -426,7 +426,7 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
         return save_model(folder, saved, storage=storage or self.recipe_.storage)
 
     def _saved_model(self) -> SavedModel:
-        """Return the fitted classifier as plain data, with its facts but without metrics."""
+        """Convert the fitted classifier to a ``SavedModel``, which can be written to disk."""
         return SavedModel(
             recipe=self.recipe_,
             labels=self.classes_.tolist(),
@@ -549,7 +549,7 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
         return {"text/plain": repr(self), "text/html": html}
 
     def _summary(self) -> dict[str, str]:
-        """Return what a notebook shows of the fitted classifier."""
+        """Return the rows of the table that a notebook shows for the fitted classifier."""
         data, training = self.facts_.get("data", {}), self.facts_.get("training", {})
         summary = {"classes": class_names(self.classes_.tolist())}
         if "texts" in data:
@@ -580,7 +580,7 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
 
 
 class _FitData(NamedTuple):
-    """The data that a classifier is fitted to."""
+    """Validated texts, labels and weights that a classifier is fitted to."""
 
     train: Dataset
     validation: Dataset | None
@@ -590,7 +590,7 @@ class _FitData(NamedTuple):
 
 
 def _classes_of(labels: NDArray[Any] | LabelLists, start: SavedModel | None) -> list[Any]:
-    """Return the classes of a classifier to fit, at least two.
+    """Return the sorted classes of a classifier; raise DataError if there are fewer than two.
 
     If it continues a model, they are the model's classes, followed by new ones.
     """

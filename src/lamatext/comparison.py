@@ -196,7 +196,7 @@ def compare_predictions(  # noqa: PLR0913 - the predictions, and what describes 
 
 
 def decide_classes(probabilities: Floats, thresholds: LabelThresholds | None) -> Flags:
-    """Return the classes that a compared model predicts: the most probable, or all of several.
+    """Return the classes that a compared model predicts: the most probable, or several per text.
 
     The shape is (n, C).
     """
@@ -208,7 +208,7 @@ def decide_classes(probabilities: Floats, thresholds: LabelThresholds | None) ->
 
 
 def true_classes(labels: LabelEncoder, test: Dataset) -> Flags:
-    """Return the classes that the texts to compare models on really have, (n, C)."""
+    """Return the true classes of the texts that models are compared on, as a 0/1 matrix (n, C)."""
     targets = labels.encode_targets(test.require_labels(), source=test.source)
     if targets.ndim == 2:
         several: Flags = targets > 0

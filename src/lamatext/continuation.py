@@ -128,5 +128,5 @@ def _micro_f1(rows: NDArray[np.int64]) -> tuple[float, Interval]:
 
 
 def _name(label: object) -> str:
-    """Return a predicted label as it is written in data files."""
+    """Return the label predicted by a continued model as a string, as in data files."""
     return str(label).lower() if isinstance(label, bool) else str(label)

@@ -90,7 +90,7 @@ def measure_drift(predictor: Predictor, batches: Iterable[Sequence[str]], source
 
 
 class _WordCounts:
-    """Sums over texts that give the share of unknown words and its standard error.
+    """Counts of known and unknown words, from which drift in unknown words is measured.
 
     The words of a text are not independent of each other, so the error comes from the texts.
     """

@@ -79,7 +79,7 @@ def _reader(
 
 
 def _known_part(whole: Dataset, data: TrainingData) -> EvaluationData | None:
-    """Return what a model may be scored on if it was trained on this source, otherwise None."""
+    """Return the evaluation data if the model was trained on this source, otherwise None."""
     trained_on = data.facts.get("fingerprint")
     rest = _leave_out_again(whole, data)
     dropped = len(whole) - len(rest)

@@ -27,7 +27,7 @@ MIN_THRESHOLD = 0.01
 
 @dataclass(frozen=True, slots=True)
 class LabelThresholds:
-    """Thresholds of a multi-label model, and the form in which it answers."""
+    """Probability threshold of each label, from which a multi-label model assigns the label."""
 
     values: NDArray[np.float32]  # (L,) each from 0 to 1
     is_indicator: bool = False  # answer with a matrix of 0 and 1 instead of lists of labels
@@ -39,7 +39,7 @@ class LabelThresholds:
 
 
 class ThresholdGoal(NamedTuple):
-    """What the thresholds of a multi-label model should achieve."""
+    """Goal for which label thresholds are chosen: best micro-F1, macro-F1 or a precision."""
 
     metric: Metric = "macro-f1"
     min_precision: float | None = None  # instead of the metric
@@ -79,7 +79,7 @@ def choose_thresholds(
 
 
 class _Ranking(NamedTuple):
-    """Texts in the order of their probability for a label, the most probable first."""
+    """Texts ranked by their probability of one label, to choose the label's threshold."""
 
     probabilities: NDArray[np.float64]  # (n,)
     gains: NDArray[np.float64]  # (n,) weight of the texts that have the label, 0 for the others

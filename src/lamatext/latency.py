@@ -37,5 +37,5 @@ def single_text_latencies(
 
 
 def median_latency(predict: Callable[[list[str]], object], texts: Sequence[str]) -> float:
-    """Return the median latency of a single text in milliseconds."""
+    """Return the median latency of predicting one text, in milliseconds."""
     return float(np.median(single_text_latencies(predict, texts)))

@@ -155,7 +155,7 @@ def _macro_f1(true: Numbers, predicted: Numbers, counts: Numbers) -> float:
 
 
 def _remaining_error(folds: int) -> float:
-    """Return the error of a model on all texts over that of a model of the cross-validation."""
+    """Estimate the ratio of the error of a model trained on all texts to that on one fold less."""
     return float((1 - 1 / folds) ** ERROR_POWER)
 
 

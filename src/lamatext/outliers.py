@@ -29,7 +29,7 @@ Counts = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class ValidationStatistics:
-    """What a model saw in its validation texts: words, predicted labels, quantiles of evidence.
+    """Statistics of the validation texts, with which the outlier score compares new texts.
 
     They are the reference for outlier scores and for drift.
     """
@@ -57,7 +57,7 @@ class ValidationStatistics:
 def text_evidence(
     network: Floats, ngrams: Floats | None, base: Floats | None, known: Floats
 ) -> Floats:
-    """Compute the evidence for the best class of each text, which outlier scores are made of.
+    """Compute the evidence for the best class of each text, the basis of its outlier score.
 
     Args:
         network: logits of the network (n, C).
@@ -111,7 +111,7 @@ def outlier_scores(evidence: Floats, reference: Sequence[float]) -> NDArray[np.f
 
 
 def _outlier_score(evidence: float, quantiles: Sequence[float]) -> float:
-    """Interpolate between the quantiles; for one text this is faster in Python than in NumPy."""
+    """Compute the outlier score of one text by interpolating between the validation quantiles."""
     lowest, last = quantiles[0], len(quantiles) - 1
     if evidence < lowest:
         return 1 + (lowest - evidence) / max(quantiles[last // 2] - lowest, 1e-6)

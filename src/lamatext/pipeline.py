@@ -608,7 +608,7 @@ def _score_changes(
 
 
 def _known_classes(splits: Splits) -> LabelEncoder:
-    """Return the classes that the pipeline's model will have, to drop test texts of others."""
+    """Return the classes that the pipeline's model will have; other test texts are dropped."""
     labels = LabelEncoder.fit(splits.train.require_labels())
     if splits.start is None:
         return labels
@@ -701,7 +701,7 @@ def cross_validate(splits: Splits, fit_fold: FoldModel, progress: Progress) -> S
 def cross_validated_probabilities(
     splits: Splits, fit_fold: FoldModel, progress: Progress
 ) -> tuple[Rows, Floats]:
-    """Predict each text of the pipeline's data by a model of the folds that it is not in.
+    """Predict each text of the pipeline's data by a cross-validation model not trained on it.
 
     Returns:
         The rows that are in a test fold, and their class probabilities, (rows, C).
@@ -795,7 +795,7 @@ def describe_splits(splits: Splits) -> dict[str, Any]:
 
 
 def _lesson_fingerprint(splits: Splits) -> str:
-    """Return the fingerprint of what a teacher is and labels; empty if there is no teacher."""
+    """Return the fingerprint of the pipeline's teacher and of the texts that it labels."""
     teacher = splits.teacher
     if teacher is None:
         return ""

@@ -28,17 +28,17 @@ SILENT = Progress()
 
 
 class NamedProgress(Progress):
-    """Progress of one part of the work: its stages are named after it, its notes are left out."""
+    """Progress of one part of a longer task, whose stages get its name as a prefix."""
 
     def __init__(self, name: str, whole: Progress) -> None:
         self._name, self._whole = name, whole
 
     def stage(self, name: str, total: int | None = None) -> None:
-        """Report a new stage of the part, with its name."""
+        """Report the start of a new progress stage, prefixed with the name of this part."""
         self._whole.stage(f"{self._name}: {name}", total)
 
     def advance(self, steps: int = 1, detail: str = "") -> None:
-        """Report progress in the current stage of the part."""
+        """Report progress of ``steps`` steps in this part's current stage."""
         self._whole.advance(steps, detail)
 
 

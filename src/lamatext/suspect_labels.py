@@ -152,7 +152,7 @@ def find_suspects(
 def _finish_fold(
     models: "OutOfFoldModels", parts: PartFolder, number: int, progress: Progress
 ) -> pa.Table:
-    """Return the predictions of a fold, from the folder of finished folds if they are there."""
+    """Return the out-of-fold predictions of one fold, reusing those of an interrupted search."""
     if parts.rows_of(number) is None:
         table = models.predict_fold(number, progress)
         empty = pa.RecordBatch.from_pylist([], table.schema)
@@ -191,7 +191,7 @@ class OutOfFoldPredictions(NamedTuple):
 
     @property
     def probabilities(self) -> Floats:
-        """Probability of each class (n, C)."""
+        """Out-of-fold probability of each class, (n, C)."""
         powers = np.exp(self.logits - self.logits.max(axis=1, keepdims=True))
         probabilities: Floats = powers / powers.sum(axis=1, keepdims=True)
         return probabilities
@@ -412,7 +412,7 @@ def conflicting_duplicates(labels: ClassIndices, groups: Rows) -> dict[int, int]
 
 
 def find_outliers(evidence: Logits, known: Logits, reference: Logits) -> NDArray[np.bool_]:
-    """Return which texts are outliers, given the evidence of the texts to compare them with.
+    """Return which texts are outliers compared with the other texts of the dataset.
 
     The outlier score of a text is the same as in ``lamatext predict --outlier``.
     """

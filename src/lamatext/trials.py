@@ -40,7 +40,7 @@ class Limits:
     max_latency_ms: float | None = None
 
     def allow(self, size: float, latency_ms: float) -> bool:
-        """Return whether a model is within the limits of size and latency."""
+        """Return whether a trial's model is within the search's limits of size and latency."""
         is_small = self.max_bytes is None or size <= self.max_bytes
         return is_small and (self.max_latency_ms is None or latency_ms <= self.max_latency_ms)
 

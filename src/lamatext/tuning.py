@@ -100,17 +100,17 @@ class DeadlineProgress(Progress):
             raise OutOfTimeError
 
     def stage(self, name: str, total: int | None = None) -> None:
-        """Report a new stage of the training, or stop it after its deadline."""
+        """Report a new stage of a trial's training, or stop it after its deadline."""
         self._check()
         self._shown.stage(name, total)
 
     def advance(self, steps: int = 1, detail: str = "") -> None:
-        """Report progress of the training, or stop it after its deadline."""
+        """Report progress of a trial's training, or stop it after its deadline."""
         self._check()
         self._shown.advance(steps, detail)
 
     def note(self, text: str) -> None:  # noqa: ARG002 - the notes of trials are not shown
-        """Stop the training after its deadline."""
+        """Report a note, or stop the trial's training after its deadline."""
         self._check()
 
 
@@ -222,7 +222,7 @@ def open_study(task: TuningTask) -> Any:
 
 
 def _check_identity(study: Any, task: TuningTask) -> None:
-    """Store what the study searches for, or check that it is the same as before."""
+    """Store the data and limits of a new study, or check that a continued one has the same."""
     parts = (task.train, task.validation, task.splits.final.test)
     identity = {
         "data": fingerprint(*(dataset_fingerprint(part) for part in parts)),
@@ -243,7 +243,7 @@ def _check_identity(study: Any, task: TuningTask) -> None:
 
 
 def _enqueue_default(study: Any, task: TuningTask) -> None:
-    """Let the default recipe be the first trial, followed by the same with other seeds.
+    """Enqueue the default recipe as the first trial, followed by the same recipe with other seeds.
 
     Those that have failed, or had no time in an earlier run, are tried again.
     """
@@ -359,7 +359,7 @@ def run_trials(
 
 
 def _load_libraries(progress: Progress) -> None:
-    """Load what training needs before the first trial is timed."""
+    """Import the training libraries before the first trial is timed."""
     progress.stage("loading the training libraries")
     from lamatext.classifier import TextClassifier  # noqa: F401
     from lamatext.kernels.cpu_compilation import compile_cpu_kernels
@@ -517,7 +517,7 @@ def measure_latency(predictor: Predictor, dataset: Dataset) -> float:
 
 
 def _nested_order(train: Dataset, seed: int) -> Rows:
-    """Return an order of the training rows of which every beginning has all classes alike."""
+    """Order the training rows so that every subset from the start is stratified by class."""
     generator = np.random.default_rng(seed)
     if train.is_multi_label:
         return generator.permutation(len(train))
@@ -605,7 +605,7 @@ def _train_final(
 
 
 def _copy_trial(task: TuningTask, trial: Trial, staged: Path) -> None:
-    """Take the model that the chosen trial has saved."""
+    """Copy the model that the chosen trial has saved to the output folder."""
     source = task.folder / TRIALS / str(trial.number)
     shutil.rmtree(staged, ignore_errors=True)
     if not source.is_dir():
@@ -629,7 +629,7 @@ def _over_limit(trial: Trial, size: int, latency: float) -> ConfigError:
 
 
 def _replace_model(staged: Path, target: Path) -> None:
-    """Put a new model in the place of the old one; a killed process leaves one of them."""
+    """Replace the model of a search so that a killed process leaves the old or the new one."""
     old = target.with_name(f".{MODEL}-old")
     for _ in range(10):  # another process of the study may replace it, too
         shutil.rmtree(old, ignore_errors=True)

@@ -53,7 +53,7 @@ def command(*arguments: object) -> str:
 
 
 def reading_options(options: ReadOptions) -> list[str]:
-    """Return the options for reading data to include in the commands that the output suggests."""
+    """Return the command-line options for reading data, to repeat them in suggested commands."""
     max_bad_rows = options.max_bad_rows
     pairs = [
         *(("--text-column", column) for column in options.text_columns),

@@ -374,7 +374,7 @@ def _print_next(out: Path, test: str | None, reading: list[str], pages: list[Pat
 
 
 def _work_for_another_process(device: str) -> None:
-    """Only work for process 0 if a launcher started this ``lamatext train`` as another one."""
+    """Run ``lamatext train`` as a worker process if a launcher started it as one."""
     if "LOCAL_RANK" in os.environ and os.environ.get("RANK", "0") != "0":
         from lamatext.training.process_worker import main
 
@@ -466,7 +466,7 @@ def _explain_interrupt(out: Path, *, resume: bool) -> Iterator[None]:
 
 
 def _resume_command() -> str:
-    """Return the command line that continues the current ``lamatext train``."""
+    """Return the ``lamatext train`` command line that resumes the current run."""
     return f"{_repeat('--resume', '--force')} --resume"
 
 

@@ -161,7 +161,7 @@ def run(  # noqa: PLR0913 - one argument per option of the command
 def _search(
     task: "TuningTask", display: "TrialDisplay", jobs: int, *, only_trials: bool
 ) -> "TuningResult | None":
-    """Run the trials and the final training; Ctrl-C keeps the study."""
+    """Run the trials and the final training of ``lamatext tune``; Ctrl-C keeps the study."""
     from lamatext.tuning import (
         finish_study,
         open_study,
@@ -202,7 +202,7 @@ def _check_search(metric: str | None, data: str, jobs: int) -> None:
 
 
 def _metric_name(metric: str | None, *, is_multi_label: bool) -> str:
-    """Return the name of the metric that the search maximizes."""
+    """Return the name of the metric that ``lamatext tune`` maximizes."""
     if metric == "accuracy" and is_multi_label:
         raise ConfigError(
             "--metric accuracy: the texts have several labels. Choose micro-f1 or macro-f1."
@@ -213,7 +213,7 @@ def _metric_name(metric: str | None, *, is_multi_label: bool) -> str:
 
 
 def _parse_quantity(text: str, units: dict[str, float], option: str, example: str) -> float:
-    """Parse a number with a unit, such as ``10m``, ``5MB`` or ``1ms``."""
+    """Parse a limit of ``lamatext tune`` with its unit, such as ``10m``, ``5MB`` or ``1ms``."""
     match = re.fullmatch(r"([0-9]*\.?[0-9]+)\s*([A-Za-zµ]+)", text.strip())
     if match is None or match[2] not in units or float(match[1]) <= 0:
         raise ConfigError(
@@ -224,7 +224,7 @@ def _parse_quantity(text: str, units: dict[str, float], option: str, example: st
 
 
 def _show_result(task: "TuningTask", result: "TuningResult", *, quiet: bool) -> None:
-    """Print the Pareto front, what the search brought, and the saved model with its test score."""
+    """Print the result of ``lamatext tune``: Pareto front, gain over the default, test score."""
     from lamatext.trials import pareto_front
     from lamatext.views.formatting import file_size, one_line
     from lamatext.views.terminal_scores import scores_sentence

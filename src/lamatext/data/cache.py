@@ -33,7 +33,7 @@ def cache_folder() -> Path:
 
 @contextmanager
 def empty_cache() -> Iterator[None]:
-    """Use an empty temporary cache folder, so that a measured training time has no head start."""
+    """Use an empty temporary cache folder, so that a measured training time includes everything."""
     before = os.environ.get("LAMATEXT_CACHE")
     with tempfile.TemporaryDirectory() as folder:
         os.environ["LAMATEXT_CACHE"] = folder

@@ -70,7 +70,7 @@ def is_known_name(column: str) -> bool:
 def choose_by_name(
     columns: Sequence[str], options: ReadOptions, name: str
 ) -> tuple[tuple[str, ...] | None, tuple[str, ...] | None]:
-    """Return the requested, remembered or usually named text columns and label columns.
+    """Choose the text and label columns by name: those requested, remembered or usually named so.
 
     Either is None if the names do not decide.
 
@@ -103,7 +103,7 @@ def choose_by_name(
 def choose_text_by_name(
     columns: Sequence[str], options: ReadOptions, name: str
 ) -> tuple[str, ...] | None:
-    """Return the requested, remembered or usually named text columns, or None."""
+    """Choose the text columns by name: those requested, remembered or usually named so, or None."""
     if options.text_columns:
         for column in options.text_columns:
             check_column(columns, column, name, "--text-column")

@@ -106,7 +106,7 @@ def _merge(group: Rows, left: Rows, right: Rows) -> Rows:
 
 
 def _first_equal(keys: NDArray[np.generic]) -> Rows:
-    """Return the first row with the same key, for each row."""
+    """Return for each row the first row with the same key, to group exact duplicates."""
     _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
     rows: Rows = first[inverse]
     return rows
@@ -190,7 +190,7 @@ def _buffers(texts: pa.Array) -> tuple[NDArray[np.uint8], Rows]:
 
 
 def _hash_runs(letters: NDArray[np.uint8], run: Rows, runs: int) -> Hashes:
-    """Return a polynomial hash of each run of bytes; ``run`` is ascending, one per byte."""
+    """Hash each run of bytes; ``run`` gives the number of the run that each byte belongs to."""
     hashes = np.zeros(runs, np.uint64)
     if not len(letters):
         return hashes
@@ -204,7 +204,7 @@ def _hash_runs(letters: NDArray[np.uint8], run: Rows, runs: int) -> Hashes:
 
 
 def _run_starts(run: Rows) -> Rows:
-    """Return the positions at which an ascending array changes, and 0."""
+    """Return the index at which each run of equal values in an ascending array starts."""
     return np.flatnonzero(np.diff(run, prepend=-1))
 
 
@@ -230,7 +230,7 @@ def _minhash_bands(hashes: Hashes, text: Rows, texts: int) -> Hashes:
 
 
 def _candidates(keys: Hashes, bands: Hashes) -> Iterator[tuple[Rows, Rows]]:
-    """Yield pairs of rows that share a band, in limited numbers; of equal keys only the first."""
+    """Yield pairs of rows that share a MinHash band and so may be duplicates."""
     rows = np.unique(_first_equal(keys))
     rows = rows[bands[rows].any(axis=1)]
     for band in range(BANDS):

@@ -120,7 +120,7 @@ class LabelEncoder:
         return lists
 
     def unknown(self, labels: Sequence[Label]) -> list[Label]:
-        """Return those of some different labels that are not among the classes."""
+        """Return the given labels that are not classes of the encoder."""
         indices = self._class_of(np.array(labels))
         return [label for label, index in zip(labels, indices, strict=True) if index < 0]
 

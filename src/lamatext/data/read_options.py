@@ -27,12 +27,12 @@ class Layout:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> "Layout":
-        """Create the layout from the JSON object in a saved model's ``config.json``."""
+        """Create the layout of a data file from its JSON object in a saved model."""
         lists = {name: tuple(value[name]) for name in ("text_columns", "label_columns")}
         return cls(**{**value, **lists})
 
     def as_json(self) -> dict[str, Any]:
-        """Return the layout as a JSON object, to be remembered by a saved model."""
+        """Return the layout of a data file as a JSON object, which a saved model remembers."""
         lists = {name: list(getattr(self, name)) for name in ("text_columns", "label_columns")}
         return {**asdict(self), **lists}
 

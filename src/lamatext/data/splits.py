@@ -161,21 +161,21 @@ def folds(
 
 
 class _Units(NamedTuple):
-    """Units of a split: groups of rows that stay together, in the order of their first rows."""
+    """Groups of rows that a split never separates, such as duplicates or rows of one customer."""
 
     unit_of_row: Rows  # (n,)
     sizes: Rows  # number of rows of each unit
     codes: ClassIndices  # stratum of each unit
 
     def rows_of(self, units: Rows) -> Rows:
-        """Return the rows of some units of a split."""
+        """Return the rows that belong to the given groups of a split."""
         if len(self.sizes) == len(self.unit_of_row):
             return units  # each row is a unit
         return np.flatnonzero(np.isin(self.unit_of_row, units))
 
 
 def _group_units(strata: "_Strata", groups: Rows | None) -> _Units:
-    """Group the rows of a split into units, each in its most frequent stratum."""
+    """Form the groups of rows that a split never separates; each gets its most frequent label."""
     rows = len(strata.codes)
     if groups is None:
         return _Units(np.arange(rows), np.ones(rows, np.int64), strata.codes)
@@ -192,7 +192,7 @@ def _group_units(strata: "_Strata", groups: Rows | None) -> _Units:
 
 
 def _pick(pool: Rows, sizes: Rows, fraction: float, rng: np.random.Generator) -> NDArray[np.bool_]:
-    """Select units for a part of a split that gets this fraction of the rows in the pool."""
+    """Select groups of rows for one part of a split until it has the given fraction of the rows."""
     weights = sizes[pool]
     target = weights.sum() * fraction
     if len(pool) == weights.sum():
@@ -208,7 +208,7 @@ def _pick(pool: Rows, sizes: Rows, fraction: float, rng: np.random.Generator) ->
 
 
 class _Strata(NamedTuple):
-    """Strata of a split: one per label, in which a row with several labels is in the rarest's."""
+    """Strata of a split, one per label; a row with several labels belongs to its rarest label."""
 
     codes: ClassIndices  # (n,) stratum of each row
     names: list[str]  # of the labels
@@ -247,7 +247,7 @@ def _codes(column: pa.Array | pa.ChunkedArray) -> tuple[ClassIndices, list[str]]
 
 
 def _single_labels(strata: _Strata, units: _Units) -> NDArray[np.bool_]:
-    """Return which strata have a single unit, with a warning for labels that occur once."""
+    """Return which labels occur in only one group of rows; warn of labels that occur once."""
     pairs = strata.labels * len(units.sizes) + units.unit_of_row[strata.label_rows]
     counts = np.bincount(np.unique(pairs) // len(units.sizes), minlength=len(strata.names))
     is_once = counts == 1
@@ -266,7 +266,7 @@ def _single_labels(strata: _Strata, units: _Units) -> NDArray[np.bool_]:
 
 
 def _shuffled_by_label(units: _Units, rng: np.random.Generator) -> Rows:
-    """Return the units of a split in random order, sorted by label and size."""
+    """Return the groups of rows of a split sorted by label and size, and at random among equals."""
     shuffled = rng.permutation(len(units.codes))
     order: Rows = shuffled[np.lexsort((units.sizes[shuffled], units.codes[shuffled]))]
     return order

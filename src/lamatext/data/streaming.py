@@ -41,7 +41,7 @@ SAMPLE_TEXTS = 50_000  # training texts that are kept in memory, for what descri
 
 @dataclass(frozen=True)
 class StreamedTexts:
-    """Training and validation texts of a stream, as token ids on disk."""
+    """Training and validation texts of streamed data, stored as token ids on disk."""
 
     tokens: TokenizedTexts  # the training texts, then the validation texts
     labels: ClassIndices  # of all of them
@@ -51,7 +51,7 @@ class StreamedTexts:
 
 @dataclass(frozen=True, slots=True)
 class StreamedParts:
-    """The parts of streamed data, with a sample of its training texts."""
+    """Training, validation and test part of streamed data, with a sample of the training texts."""
 
     texts: StreamedTexts
     sample: Dataset
@@ -60,7 +60,7 @@ class StreamedParts:
 
 
 class _Part:
-    """Rows of one part of a stream that are kept in memory."""
+    """Rows of the training, validation or test part of streamed data that are kept in memory."""
 
     def __init__(self) -> None:
         self._batches: list[Dataset] = []
@@ -133,7 +133,7 @@ def stream_parts(  # noqa: PLR0913 - what to read, how, and what is held out
 
 
 class _Pass:
-    """State of the pass over a stream: numbers of words and labels, and rows kept in memory."""
+    """State of streaming over the data: numbers of words and labels, rows kept in memory."""
 
     def __init__(self, settings: TextSettings, limits: tuple[float, float, float]) -> None:
         self._tokenizer = make_tokenizer(
@@ -147,7 +147,7 @@ class _Pass:
         self.validation, self.test, self.sample = _Part(), _Part(), _Part()
 
     def run(self, batches: Iterator[Dataset], progress: Progress) -> Iterator[TokenIds]:
-        """Yield the tokens of the training texts of each batch of the stream."""
+        """Stream over the data and yield the tokens of the training texts, batch by batch."""
         for batch in batches:
             if batch.is_multi_label:
                 raise ConfigError("--stream reads one label per text. Train without --stream.")
@@ -163,7 +163,7 @@ class _Pass:
             progress.advance(len(batch))
 
     def _add_labels(self, training: Dataset) -> NDArray[np.bool_]:
-        """Number the labels of training texts; return which are the first of their class."""
+        """Number the labels of streamed texts; return which texts introduce a new label."""
         labels = training.require_labels().to_pylist()
         is_new = np.zeros(len(labels), bool)
         for row, label in enumerate(labels):
@@ -175,7 +175,7 @@ class _Pass:
         return is_new
 
     def tokenize(self, dataset: Dataset) -> TokenIds:
-        """Return the words of texts of the stream by their numbers."""
+        """Tokenize texts of the stream and return the number of each word."""
         ids, ends = array("i"), array("q", [0])
         for text in dataset.texts.to_pylist():
             ids.extend(map(self._words.__getitem__, self._tokenizer.words(text)))

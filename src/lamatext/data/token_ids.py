@@ -37,14 +37,14 @@ class TokenIds:
 
     @classmethod
     def concatenate(cls, parts: Sequence["TokenIds"]) -> "TokenIds":
-        """Return the token ids of the texts of all parts, one part after the other."""
+        """Concatenate several TokenIds objects into one, in the given order."""
         lengths = np.concatenate([np.zeros(1, np.int64), *(part.lengths for part in parts)])
         ids = [np.empty(0, np.int32), *(part.ids for part in parts)]
         return cls(np.concatenate(ids), np.cumsum(lengths))
 
     @classmethod
     def write(cls, file: Path, parts: Iterable["TokenIds"]) -> "TokenIds":
-        """Write the token ids of the texts of all parts to a file and return them from there."""
+        """Write several TokenIds objects to one file and return them as one that reads from it."""
         lengths = [np.zeros(1, np.int64)]
         with file.open("wb") as output:
             for part in parts:
@@ -56,7 +56,7 @@ class TokenIds:
         return cls(np.memmap(file, np.int32, "r"), offsets)
 
     def extended(self, other: "TokenIds") -> "TokenIds":
-        """Return these texts, which are on disk, with others added at the end of their file."""
+        """Append the token ids of further texts to the file that holds these token ids."""
         if not isinstance(self.ids, np.memmap):
             return TokenIds.concatenate([self, other])
         file = Path(str(self.ids.filename))

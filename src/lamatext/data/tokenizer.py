@@ -274,7 +274,7 @@ class TokenizedTexts:
         return TokenIds.concatenate(list(parts))
 
     def _parts(self) -> Iterator[TokenIds]:
-        """Yield the tokenized texts in parts, to limit the memory of encoding them."""
+        """Yield the tokenized texts in chunks, so that encoding them needs little memory."""
         offsets = self.rows.offsets
         for first in range(0, len(self.rows), PART):
             part = offsets[first : first + PART + 1]
@@ -285,7 +285,7 @@ class TokenizedTexts:
 def _shorten(
     rows: TokenIds, rare_words: RareWords, max_words: int | None, last_words: int
 ) -> TokenIds:
-    """Drop unknown words and the middle of long texts, as the settings of the text encoder say."""
+    """Drop unknown words and the middle of long tokenized texts, as the text settings say."""
     if rare_words == "drop":
         rows = rows.filter(rows.ids != UNK)
     if max_words is not None and rows.lengths.max(initial=0) > max_words:

@@ -29,7 +29,7 @@ LEADING_VOWELS = "เแโใไເແໂໃໄ"
 
 
 def group_characters(explanation: Explanation, ngrams: NgramModel) -> Explanation:
-    """Group the characters of scripts without spaces in an explanation into readable units."""
+    """Group the characters of scripts without spaces, such as Chinese, in an explanation."""
     words = explanation.words
     scripts = [unspaced_script(word) for word in words]
     if not any(scripts):
@@ -61,7 +61,7 @@ def _associated_characters(
     joins: Sequence[bool],
     table: NgramTable,
 ) -> list[int | None]:
-    """Return the first character of the unit of each character, or None if it is in no unit."""
+    """Return for each character the first character of its group, or None if it has no group."""
     ngrams = hash_ngrams([word.lower() for word in words], table.spec)
     idf = table.idf_steps(ngrams.keys).tolist()
     step = float(table.idf_step.item())
@@ -87,7 +87,7 @@ def _unit_starts(
     scripts: Sequence[Script | None],
     joins: Sequence[bool],
 ) -> list[int]:
-    """Return the first word of every unit of an explanation; other words are units of their own."""
+    """Return the start index of each group of characters in an explanation."""
     starts = [0]
     for t in range(1, len(units)):
         in_unit = units[t] is not None and units[t] == units[t - 1]

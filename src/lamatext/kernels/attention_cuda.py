@@ -278,7 +278,7 @@ class Launch:
 
 
 class Plan(NamedTuple):
-    """Kernel launches that compute CUDA attention for batches of one shape."""
+    """Sequence of kernel launches that computes CUDA attention for batches of one shape."""
 
     attend: Launch
     combine: Launch | None  # joins the chunks of long texts

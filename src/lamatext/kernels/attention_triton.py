@@ -154,7 +154,7 @@ def combine(  # pragma: no cover
     block_m: tl.constexpr,
     block_d: tl.constexpr,
 ):
-    """Join the attention chunks of long texts in a second Triton kernel.
+    """Combine the partial attention results of a long text's chunks in a second Triton kernel.
 
     A program writes the weights of ``span`` words and ``columns`` columns of the embedding. The
     grid is (⌈T / span⌉ and at least block_d / columns, B).

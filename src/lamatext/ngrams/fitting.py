@@ -34,7 +34,7 @@ FREQUENT = 100_000  # document frequencies are told apart up to this
 
 
 class Frequencies(NamedTuple):
-    """Document frequencies of n-grams in more texts than the model is fitted to."""
+    """Document frequencies of n-grams, counted in all texts if the model is fitted to a sample."""
 
     tables: tuple[tuple[NDArray[np.uint32], Rows], ...]  # n-grams, ascending; texts with each
     texts: int
@@ -137,7 +137,7 @@ def fit_ngrams(  # noqa: PLR0913 - data, its weights, and settings
 
 
 class _Selected(NamedTuple):
-    """N-grams of one table that are fitted, with their document frequencies."""
+    """N-grams selected for one table of the n-gram model, with their document frequencies."""
 
     keys: NDArray[np.uint32]  # ascending
     frequency: NDArray[np.float64]
@@ -233,7 +233,7 @@ def _least_frequency(at_least: NDArray[np.int64], svms: int, max_bytes: float) -
 def _tables_of_frequencies(
     texts: CountedTexts, frequencies: Frequencies, svms: int, max_bytes: float
 ) -> list[NgramTable]:
-    """Create the n-gram tables to fit from document frequencies in more texts than those."""
+    """Create the n-gram tables to fit, given document frequencies counted in further texts."""
     histograms = [
         np.bincount(np.minimum(counts, FREQUENT), minlength=FREQUENT + 1)
         for _, counts in frequencies.tables
@@ -283,14 +283,14 @@ def add_known(
 
 
 def _buckets(keys: NDArray[np.uint32]) -> tuple[NDArray[np.int32], np.uint32]:
-    """Return where the n-gram keys with the same leading bits begin, and a key's shift to them."""
+    """Index sorted n-gram keys by their leading bits, so that a key is found quickly."""
     bits = min(24, max(1, len(keys).bit_length()))
     edges = np.arange((1 << bits) + 1, dtype=np.uint64) << np.uint64(32 - bits)
     return np.searchsorted(keys.astype(np.uint64), edges).astype(np.int32), np.uint32(32 - bits)
 
 
 def _sorted_keys(counts: NgramCounts, rows: Rows) -> NDArray[np.uint32]:
-    """Return the n-grams of the given texts in ascending order, each once per text."""
+    """Return the sorted n-gram keys of the given texts, each key once per text."""
     ends = np.concatenate([[0], np.cumsum(np.diff(counts.offsets)[rows])])
     keys = np.empty(ends[-1], np.uint32)
     copy_rows(counts.keys, counts.offsets, rows, ends, keys)
@@ -373,7 +373,7 @@ def _table_without_weights(
 
 
 class _Lookup(NamedTuple):
-    """Counted n-grams of all texts, and the table in which to look them up."""
+    """Input of the feature computation: the n-gram counts of all texts and an n-gram table."""
 
     counted: NDArray[np.uint32]
     counts: NDArray[np.uint16]

@@ -46,7 +46,7 @@ class Ngrams(NamedTuple):
 
 
 class _Sums(NamedTuple):
-    """Unfinished hashes of all n-grams of one length, before the bits are mixed."""
+    """Hashes of all n-grams of one length before their bits are mixed."""
 
     sums: NDArray[np.uint32]  # (N,)
     first: NDArray[np.int64]  # (N,) first word that each covers
@@ -227,7 +227,7 @@ def _count_chunk(
 
 
 def _count_pairs(keys: NDArray[np.uint32], owner: NDArray[np.uint64], texts: int) -> NgramCounts:
-    """Count the n-grams of each text, given the hash key and the text of every occurrence."""
+    """Count how often each n-gram hash key occurs in each text, given all occurrences."""
     pairs = (owner << np.uint64(32)) | keys  # text and key in 64 bits
     pairs.sort()
     starts = _starts(pairs)
@@ -250,7 +250,7 @@ def _starts(ascending: NDArray[Any]) -> NDArray[np.int64]:
 
 
 def _hash_sums(words: Sequence[str], bounds: NDArray[np.int64], spec: NgramSpec) -> list[_Sums]:
-    """Compute the unfinished hashes of all n-grams in concatenated texts.
+    """Sum the word hashes of each n-gram in concatenated texts, before the bits are mixed.
 
     No n-gram crosses a text boundary in ``bounds``.
     """
@@ -282,7 +282,7 @@ def _framed(words: Sequence[str]) -> tuple[NDArray[np.uint32], NDArray[np.int64]
 
 
 def _sum_words(points: NDArray[np.uint32], lengths: NDArray[np.int64]) -> NDArray[np.uint32]:
-    """Compute the unfinished hash of each word from its code points.
+    """Sum the code points of each word into its hash, before the bits are mixed.
 
     It is Σ cᵢ·BASEⁱ.
     """

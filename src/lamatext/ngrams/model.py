@@ -55,7 +55,7 @@ class NgramTable:
         return place, ((1 + np.log(counts)) * idf).astype(np.float32)
 
     def idf_steps(self, keys: NDArray[np.uint32]) -> NDArray[np.int64]:
-        """Look up the inverse document frequencies of n-grams, in units of ``idf_step``.
+        """Look up the inverse document frequencies of n-grams, quantized to multiples of a step.
 
         That of unknown n-grams is 0.
         """
@@ -226,7 +226,7 @@ def _check_array(
 
 
 def is_within(array: NDArray[Any], limit: float) -> bool:
-    """Return whether all numbers of an array of weights lie between -limit and limit: no NaN."""
+    """Return whether all weights of an array lie between -limit and limit; false if one is NaN."""
     return bool(float(array.max(initial=0)) <= limit and float(array.min(initial=0)) >= -limit)
 
 

@@ -111,7 +111,7 @@ class LowRankAttention(nn.Module):
         return self.combine(query, self.keys(states))
 
     def keys(self, states: Tensor) -> Tensor:
-        """Project the states (B, T, D) to the keys Q̃ᵀuₜ (B, T, M*k) that attention scores."""
+        """Project the word states (B, T, D) of LAMA attention to the keys Q̃ᵀuₜ (B, T, M*k)."""
         words = states if self.project is None else self.project(states).tanh()  # (B, T, D)
         keys: Tensor = self.q(words)
         return keys
@@ -230,7 +230,7 @@ def _required(context: Tensor | None) -> Tensor:
 
 
 def _member(module: nn.Module, table: str, name: str) -> Any:
-    """Return a submodule or parameter of an attention layer without the slow attribute lookup.
+    """Look up a submodule or parameter of an attention layer faster than by attribute access.
 
     On a GPU eight lookups by ``nn.Module`` take a tenth of a short text's time. Whatever is not in
     the private table, such as a parametrised weight, is looked up as usual.

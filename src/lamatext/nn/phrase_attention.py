@@ -159,7 +159,7 @@ class PhraseAttention(nn.Module):
 
 
 class _Sums(NamedTuple):
-    """Running sums of phrase attention over the phrases computed so far."""
+    """Running sums of the phrase attention layer over the phrases processed so far."""
 
     maximum: Tensor  # (B, M): the largest phrase score, subtracted before exp
     total: Tensor  # (B, M): Σ_j exp(g_ij − maximum)

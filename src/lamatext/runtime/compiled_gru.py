@@ -88,7 +88,7 @@ class CompiledGru:
         return states
 
     def _gate_inputs(self, words: Array) -> Floats:
-        """Compute how much each word's embedding adds to the gates of the compiled GRU.
+        """Compute the input part of the compiled GRU's gates for each word of the batch.
 
         For the embedding x of a word this is W_i x + b; the result is (count, 2·N·3·8).
         """

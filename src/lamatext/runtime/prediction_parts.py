@@ -49,7 +49,7 @@ Engine = Callable[[NumberedParts], NumberedParts]
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """The output of a batch job: one file, or a folder of parts."""
+    """Destination of a batch prediction job: one file, or a folder of part files."""
 
     path: Path
     is_folder: bool
@@ -57,7 +57,7 @@ class Output:
 
     @classmethod
     def parse(cls, out: str, *, safe_csv: bool = False, folder: bool = False) -> "Output":
-        """Return the output that the option ``--out`` names; a folder ends with a slash.
+        """Parse the option ``--out`` of a batch job: a file, or a folder if it ends with a slash.
 
         With ``folder``, a name without extension is a folder, too.
         """
@@ -88,7 +88,7 @@ def predict_in_parts(
     engine: Engine,
     progress: Progress = SILENT,
 ) -> int:
-    """Run a batch job, reusing its finished parts; the output appears when it is complete.
+    """Run a batch prediction job part by part, reusing finished parts of an interrupted run.
 
     Args:
         output: the file or folder to write.
@@ -330,7 +330,7 @@ def read_manifest(folder: Path) -> Job:
 
 
 def _rows_of_finished(folder: Path, job: Job, progress: Progress) -> int:
-    """Return the number of rows of a batch job that is already complete."""
+    """Return the number of predicted rows if a batch job is already complete."""
     manifest = read_manifest(folder)
     if not (same_job(manifest, job) and isinstance(manifest.get("rows"), int)):
         raise ConfigError(f"{folder}/: already exists. Name another folder, or delete it first.")
@@ -340,7 +340,7 @@ def _rows_of_finished(folder: Path, job: Job, progress: Progress) -> int:
 
 
 def _is_leftover(name: str) -> bool:
-    """Return whether a file is one that a process leaves that is killed while it deletes parts."""
+    """Return whether a file was left by a batch job that was killed while deleting parts."""
     return name.endswith(".lamatext") or (name.startswith("part-") and name.endswith(".parquet"))
 
 

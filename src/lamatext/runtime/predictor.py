@@ -137,7 +137,7 @@ class Predictor:
         return model_html("Predictor", self._facts())
 
     def _facts(self) -> dict[str, str]:
-        """Return what a notebook shows of the predictor."""
+        """Return the rows of the table that a notebook shows for the predictor."""
         from lamatext.views.notebook import class_names
 
         facts = {"classes": class_names(self.classes_.tolist())}
@@ -241,7 +241,7 @@ class Predictor:
         return Assessments(*columns)
 
     def assess_each(self, texts: Sequence[str]) -> list[TextAssessment]:
-        """Assess texts one by one as far as the predictor's model has what is needed for it."""
+        """Return the predictor's probabilities, threshold decision and outlier score per text."""
         scores: Iterable[tuple[float | None, int, int]] = [(None, 0, 0)] * len(texts)
         if self.validation is None:
             probabilities = self.predict_proba(texts)
@@ -313,7 +313,7 @@ class Predictor:
         return self._network_logits(self.encoder.encode(texts))
 
     def _assess_chunk(self, texts: list[str]) -> Assessments:
-        """Assess one chunk of texts; each part of the predictor's model runs once."""
+        """Compute the predictor's logits and outlier evidence of one chunk of texts together."""
         assert self.validation is not None
         check_texts(texts)
         ngrams, base = None, None

@@ -35,7 +35,7 @@ PredictOptions = dict[str, Any]  # keyword arguments of predict_batches
 
 
 class PartWorker:
-    """Actor that loads a model from the contents of its files and predicts parts."""
+    """Ray actor that loads a saved model and predicts parts of a batch job."""
 
     def __init__(self, files: dict[str, bytes]) -> None:
         with tempfile.TemporaryDirectory() as folder:
@@ -44,13 +44,13 @@ class PartWorker:
             self._predictor = Predictor.load(folder)
 
     def is_ready(self) -> bool:
-        """Return true, which shows that the actor has loaded its model."""
+        """Return true as soon as the Ray actor has loaded its model."""
         return True
 
     def predict(
         self, part: pa.Table, text_columns: tuple[str, ...], options: PredictOptions
     ) -> pa.Table:
-        """Add the predictions to the rows of a part, on one core."""
+        """Predict the rows of one part of a batch job in this Ray actor, on one core."""
         with kernel_threads(1):
             batches = predict_batches(
                 self._predictor, part.to_batches() or _no_rows(part), text_columns, **options
@@ -77,19 +77,19 @@ class RayActors:
     failed_starts: int = 0
 
     def start(self, count: int) -> None:
-        """Create actors, which take parts as soon as they have loaded the model."""
+        """Start Ray actors, which load the model and then predict parts."""
         remote = self.ray.remote(num_cpus=1, max_restarts=0)(PartWorker)
         for _ in range(count):
             actor = remote.remote(self.files)
             self.starting[actor.is_ready.remote()] = actor
 
     def wait_until_ready(self) -> None:
-        """Wait until all actors that were started have loaded the model."""
+        """Wait until all started Ray actors have loaded the model."""
         while self.starting and not self.tasks:
             list(self._collect())
 
     def compute(self, parts: NumberedParts) -> Iterator[tuple[int, list[pa.RecordBatch]]]:
-        """Predict numbered parts on the actors; yield each as soon as it is finished."""
+        """Predict the parts of a batch job on the Ray actors; yield each finished part."""
         for number, batches in parts:
             rows = self.ray.put(pa.Table.from_batches(list(batches)))
             while not self._has_room():
@@ -102,14 +102,14 @@ class RayActors:
         return len(self.tasks) < PARTS_PER_ACTOR * len(self.ready)
 
     def _submit(self, number: int, rows: Any) -> None:
-        """Give a part to the actor that has the fewest."""
+        """Assign a part to the Ray actor that has the fewest parts to predict."""
         busy = Counter(task.actor for task in self.tasks.values())
         actor = min(self.ready, key=lambda actor: busy[actor])
         result = actor.predict.remote(rows, self.text_columns, self.options)
         self.tasks[result] = _Task(number, rows, actor)
 
     def _collect(self) -> Iterator[tuple[int, list[pa.RecordBatch]]]:
-        """Wait until a part is finished, or an actor has started or was lost."""
+        """Wait for the next Ray event: a finished part, a started actor or a lost actor."""
         wait_for = [*self.tasks, *self.starting]
         finished, _ = self.ray.wait(wait_for, num_returns=1, timeout=START_SECONDS)
         if not finished and not self.ready:
@@ -150,7 +150,7 @@ class RayActors:
         self.ready.append(actor)
 
     def _replace_actor(self, task: "_Task") -> None:
-        """Give the parts of a lost actor to others, and start an actor in its place."""
+        """Assign the parts of a lost Ray actor to other actors, and start a new actor."""
         self.lost[task.number] += 1
         if self.lost[task.number] >= MAX_LOSSES:
             raise ProcessError(
@@ -177,7 +177,7 @@ class RayActors:
 
 @dataclass(frozen=True)
 class _Task:
-    """A part that an actor computes."""
+    """Part of a batch job that a Ray actor is predicting."""
 
     number: int
     rows: Any  # object reference of the rows, which this process owns
@@ -230,7 +230,7 @@ def read_model_files(ray: Any, model: Path) -> Any:
 
 
 def connect(ray: Any, address: str | None, cores: int | None) -> None:
-    """Connect to a Ray cluster, or start one on this machine; name an address without answer."""
+    """Connect to a Ray cluster, or start one on this machine if no address is given."""
     started = {"num_cpus": cores, "include_dashboard": False} if address is None else {}
     try:
         with redirect_stdout(None):

@@ -12,7 +12,7 @@ from lamatext.runtime.predictor import Predictor
 
 
 def encode_test_labels(predictor: Predictor, test: Dataset) -> tuple[Dataset, Targets]:
-    """Encode the labels of a test set for scoring a saved model, without unknown labels.
+    """Encode test labels for scoring a saved model; drop rows whose label the model lacks.
 
     Raises:
         DataError: the model gives several labels per text and the test set one, or vice versa.

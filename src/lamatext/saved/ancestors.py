@@ -33,7 +33,7 @@ def describe_ancestors(parent: SavedModel, parent_hash: str | None) -> list[Conf
 
 @dataclass(frozen=True, slots=True)
 class TrainingData:
-    """What a saved model remembers of the data that it or one of its ancestors was trained on."""
+    """Training data of a saved model or one of its ancestors: source, layout, fingerprints."""
 
     facts: Config  # the section ``data`` of config.json
     seed: int  # of the split
@@ -41,13 +41,13 @@ class TrainingData:
 
     @property
     def layout(self) -> Layout | None:
-        """Return how the training file was read, if known."""
+        """Return the layout of the ancestor's training file, or None if it is unknown."""
         layout: dict[str, Any] | None = self.facts.get("layout")
         return None if layout is None else Layout.from_json(layout)
 
 
 def all_training_data(config: Config, recipe: Recipe) -> list[TrainingData]:
-    """Return the data of a saved model, then that of its ancestors, the youngest first."""
+    """Return the training data of a saved model and of its ancestors, latest first."""
     own = TrainingData(config.get("data", {}), recipe.seed, recipe.training.validation_fraction)
     ancestors = [
         TrainingData(entry["data"], entry["seed"], entry["validation_fraction"])

@@ -100,7 +100,7 @@ SCORE_INPUTS = {"u": "projected", "h": "states"}  # values of format 1's model.s
 
 
 def _advice(folder: Path) -> str:
-    """Return what to do with a folder whose saved model a crash has left unfinished."""
+    """Return advice on a saved model folder that an interrupted run left incomplete."""
     if (folder / CHECKPOINT).is_file():
         return " Its training is unfinished: continue it with --resume."
     has_only_hidden_files = all(path.name.startswith(".") for path in folder.iterdir())

@@ -14,7 +14,7 @@ _LIMIT = 1 << 63  # a larger whole number cannot be formatted as a float
 
 
 class _JsonType(NamedTuple):
-    """A JSON type of a field: its name for messages, and a check of a value."""
+    """JSON type that a field must have: its name and a function that checks a value."""
 
     name: str
     matches: Callable[[object], bool]
@@ -206,7 +206,7 @@ def check_metrics_types(path: Path, metrics: Mapping[str, Any]) -> None:
 
 
 def _check_ancestors(path: Path, ancestors: Any) -> None:
-    """Check what ``config.json`` says of the models that a model's training continued."""
+    """Check the JSON types of the ancestors in ``config.json``, which training continued."""
     _check_type(path, "ancestors", ancestors, LIST)
     for number, ancestor in enumerate(ancestors):
         _check_fields(path, f"ancestors[{number}]", ancestor, _ANCESTOR)
@@ -214,7 +214,7 @@ def _check_ancestors(path: Path, ancestors: Any) -> None:
 
 
 def _check_data(path: Path, where: str, section: Any) -> None:
-    """Check what ``config.json`` says of the data of a model or one of its ancestors."""
+    """Check the JSON types of the training data's description in ``config.json``."""
     _check_known_fields(path, where, section, _DATA)
     _check_layout(path, section.get("layout"))
 
@@ -246,7 +246,7 @@ def _check_fields(path: Path, where: str, section: object, fields: _Fields) -> N
 
 
 def _check_known_fields(path: Path, where: str, section: object, fields: _Fields) -> None:
-    """Check the JSON types of the fields that a section has; others may be missing."""
+    """Check the JSON types of those fields of a ``config.json`` section that are present."""
     if not isinstance(section, dict):
         raise _wrong_type(path, where, "an object", section)
     for name in fields.keys() & section.keys():

@@ -224,7 +224,7 @@ def _low_rank_shapes(model: ModelSettings, layer: str, *, states: int, context: 
 
 
 def _projection_shapes(model: ModelSettings, layer: str, states: int) -> Shapes:
-    """Return the shapes of the tensors that project the states an attention layer scores."""
+    """Return the shapes of an attention layer's projection tensors in a saved network."""
     if model.score_input == "states":
         return {}
     return {f"{layer}.project.weight": (states, states), f"{layer}.project.bias": (states,)}

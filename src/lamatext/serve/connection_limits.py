@@ -63,7 +63,7 @@ class ConnectionLimits:
 
 
 class ConnectionState(IntEnum):
-    """What a connection is waiting for, which determines its timeout."""
+    """State of a connection: what it is waiting for, which determines its timeout."""
 
     HEAD = 0  # the request line and the headers
     BODY = 1

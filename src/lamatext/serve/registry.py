@@ -200,7 +200,7 @@ def load_models(models: Sequence[str | Path]) -> list[ServedModel]:
 
 
 def stamp_of(folder: Path) -> Stamp | None:
-    """Return what changes when a model is saved into a folder; None if the folder has no model."""
+    """Return a value that changes whenever a model is saved to the folder; None without a model."""
     try:
         status = (folder / CONFIG).stat()
     except OSError:

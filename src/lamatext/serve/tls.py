@@ -88,7 +88,7 @@ class TlsListener:
             self.loop.remove_reader(self.listener)
 
     async def wait_closed(self) -> None:
-        """Return at once: nothing is left to close."""
+        """Return immediately, since a closed TLS listener has nothing left to wait for."""
 
     async def _shake_hands(self, connection: socket.socket) -> None:
         try:

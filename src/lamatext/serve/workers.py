@@ -26,7 +26,7 @@ log = logging.getLogger("lamatext.serve")
 
 @dataclass(frozen=True, slots=True)
 class WorkerContext:
-    """What a worker process knows of its supervisor.
+    """Data that the supervisor passes to a worker process when it starts it.
 
     Args:
         number: the worker's number, from 0; its successor has the same.

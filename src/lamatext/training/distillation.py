@@ -40,7 +40,7 @@ class TeacherLabels:
                 raise DataError(f"teacher probabilities ({name}) are {found}, expected {shape}.")
 
     def predictions(self, *, multi_label: bool) -> Targets:
-        """Return the teacher's class (k,), or its labels (k, C), of the texts without labels."""
+        """Return the teacher's predicted class or labels of each text without a label."""
         return (self.more >= 0.5).astype(np.float32) if multi_label else self.more.argmax(axis=1)
 
 

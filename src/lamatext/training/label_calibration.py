@@ -30,7 +30,7 @@ RELIABLE_TEXTS = 10.0  # training texts with a label at which half of the networ
 
 
 class LabelFactors(NamedTuple):
-    """Calibration of a multi-label model: factors of the two parts and a shift, for each label."""
+    """Calibration of each label: factors of network and n-gram logits, and a constant shift."""
 
     ngrams: NDArray[np.float32]  # (L,)
     network: NDArray[np.float32]  # (L,)
@@ -44,7 +44,7 @@ class LabelFactors(NamedTuple):
     def for_all_labels(
         self, seen: NDArray[np.bool_], ngrams: float, network: float
     ) -> "LabelFactors":
-        """Return the calibration of all labels, with the given factors for those not ``seen``."""
+        """Extend the calibration to all labels, using the given factors for labels not ``seen``."""
         parts = []
         for fitted, other in zip(self, (ngrams, network, 0.0), strict=True):
             values = np.full(len(seen), other, np.float32)
@@ -111,7 +111,7 @@ def fit_label_factors(
 
 
 def apply_label_factors(network: "nn.Module", factors: LabelFactors) -> None:
-    """Scale the logits of a multi-label network and add the shifts, in its last layer."""
+    """Build the calibration factor and shift of each label into the last layer of a network."""
     import torch
     from torch import nn
 

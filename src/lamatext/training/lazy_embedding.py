@@ -39,15 +39,15 @@ class DenseUpdates:
     """Embedding updates by the optimizer itself, which updates every row at every step."""
 
     def epoch(self, rates: Sequence[float]) -> AbstractContextManager[None]:  # noqa: ARG002 - for LazyUpdates
-        """Return a context that does nothing, where lazy updates would set up an epoch."""
+        """Do nothing at the start of an epoch, unlike lazy embedding updates."""
         return nullcontext()
 
     def load_rows(self, ids: Ids) -> Ids:
-        """Return the token ids unchanged, where lazy updates would load their embedding rows."""
+        """Return the token ids unchanged, unlike lazy embedding updates."""
         return ids
 
     def step(self) -> None:
-        """Do nothing, where lazy updates would update the embedding rows of the mini-batch."""
+        """Do nothing, since the optimizer itself updates the embedding."""
 
 
 class LazyUpdates(DenseUpdates):

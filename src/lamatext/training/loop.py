@@ -82,7 +82,7 @@ def fit(
 
 
 class LoopJob(NamedTuple):
-    """A training loop to run, as the other processes of a group receive it."""
+    """Everything needed to run a training loop, as sent to the other processes of a group."""
 
     network: nn.Module
     train: EncodedDataset
@@ -91,7 +91,7 @@ class LoopJob(NamedTuple):
     state: TrainingState  # to start from
 
     def on(self, device: torch.device) -> "LoopJob":
-        """Return this training loop for another process of the group, which writes nothing."""
+        """Return a copy of this training loop for another process, which writes no files."""
         return self._replace(settings=self.settings._replace(device=device, checkpoint=None))
 
 
@@ -215,7 +215,7 @@ def _update_weights(
 
 
 class _LossFractions(NamedTuple):
-    """How much one process's mean losses weigh in those of the whole mini-batch of the loop."""
+    """Weights of one process's mean losses in the loss of the whole mini-batch."""
 
     loss: Tensor
     disagreement: Tensor
@@ -395,7 +395,7 @@ def _is_out_of_patience(state: TrainingState, training: TrainingSettings) -> boo
 
 
 def _load_state(settings: LoopSettings) -> TrainingState:
-    """Load the state of the training loop from its checkpoint, or create that of a new one."""
+    """Load the training loop's state from a checkpoint, or return the initial state."""
     if settings.checkpoint is None or not settings.checkpoint.is_file():
         return TrainingState(settings.run_id, learning_rate=settings.training.learning_rate)
     return load_checkpoint(settings.checkpoint, settings.run_id)

@@ -241,7 +241,7 @@ def _initial_vectors(
     progress: Progress,
     device: str = "cpu",
 ) -> Vectors:
-    """Create the initial word vectors in preparation for a training run, caching word2vec's."""
+    """Create the initial word vectors for a training run, cached on disk if they were trained."""
     text, seed = recipe.text, recipe.seed
 
     def train_word2vec() -> Arrays:

@@ -42,7 +42,7 @@ T = TypeVar("T")
 
 
 class OneProcess:
-    """The process group of an ordinary training: one process, which has every text to itself."""
+    """Process group of an ordinary training run: a single process, which trains on all texts."""
 
     rank = 0
     size = 1
@@ -73,11 +73,11 @@ class OneProcess:
         return value
 
     def gather_rows(self, values: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Return the rows that all processes computed with ``share_of_rows``, in their order."""
+        """Gather the results of all processes of the group for their rows, in row order."""
         return values
 
     def from_main(self, value: T) -> T:
-        """Return the value that process 0 of the group has, in every process."""
+        """Broadcast a value from process 0 to every process of the group."""
         return value
 
 
@@ -158,7 +158,7 @@ class ProcessGroup(OneProcess):
         return value
 
     def gather_rows(self, values: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Return the rows that all processes computed with ``share_of_rows``, in their order."""
+        """Gather the results of all processes of the group for their rows, in row order."""
         parts: list[Any] = [None] * self.size
         with self._connected():
             torch.distributed.all_gather_object(parts, values, group=self._messages)
@@ -168,7 +168,7 @@ class ProcessGroup(OneProcess):
         return rows
 
     def from_main(self, value: T) -> T:
-        """Return the value that process 0 of the group has, in every process."""
+        """Broadcast a value from process 0 to every process of the group."""
         values = [value]
         with self._connected():
             torch.distributed.broadcast_object_list(values, src=0, group=self._messages)
@@ -225,7 +225,7 @@ def _stop_for_launcher(*_: object) -> None:
 
 @contextmanager
 def _as_current(group: ProcessGroup) -> Iterator[None]:
-    """Let training loops use the group; at the end, dismiss its waiting processes."""
+    """Make the process group current for training loops; at the end, dismiss its processes."""
     token = _current.set(group)
     is_broken = False
     try:

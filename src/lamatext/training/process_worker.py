@@ -18,7 +18,7 @@ from lamatext.training.trainer import pick_device
 
 
 def work(group: ProcessGroup) -> None:
-    """Run this worker process's part of all training loops until process 0 has no more."""
+    """Run this worker process's share of every training loop until process 0 sends no more."""
     while (job := group.receive_job()) is not None:
         assert isinstance(job, LoopJob)
         try:
@@ -30,7 +30,7 @@ def work(group: ProcessGroup) -> None:
 
 
 def main(device: str) -> int:
-    """Join the group that the environment names, work in it, and return the exit status."""
+    """Run a worker process: join the process group given by environment variables and train."""
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = os.getppid()

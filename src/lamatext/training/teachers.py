@@ -293,7 +293,7 @@ def _one_column_per_class(probabilities: Any) -> Probabilities:
 
 
 class TeachingPlan(NamedTuple):
-    """What an encoder does as a teacher, so that it takes no longer than the settings allow."""
+    """Plan for training an encoder as a teacher within the time that the settings allow."""
 
     epochs: int  # 0: the encoder keeps its weights, and only a linear layer is fitted
     max_words: int  # subwords of a text that it reads
@@ -345,7 +345,7 @@ class EncoderTeacher:
         return fingerprint("2", self.name, self.recipe.seed, list(texts), labels, *more)
 
     def plan(self, texts: Sequence[str], progress: Progress = SILENT) -> TeachingPlan:
-        """Choose how the teacher is trained, the same way again if the run is repeated."""
+        """Choose how to train the teacher, or reuse the plan of an interrupted run."""
 
         def measure() -> Arrays:
             progress.stage(f"measuring the speed of {self.name}")

@@ -151,7 +151,7 @@ def _add_unlabelled_rows(split: Split, rows: int, teacher_labels: TeacherLabels)
 def _make_lesson(
     data: EncodedDataset, split: Split, teacher_labels: TeacherLabels, recipe: Recipe
 ) -> EncodedDataset:
-    """Return the texts that a student network trains on, with the teacher's probabilities.
+    """Return the training texts of a student network, with its teacher's probabilities as targets.
 
     These are the training texts, the unlabelled texts and the variants.
     """
@@ -278,7 +278,7 @@ def _train(
 
 
 class _Finished(NamedTuple):
-    """Calibrated parts of a trained model, and its score and thresholds on validation data."""
+    """Calibrated network and n-gram model, with validation score and label thresholds."""
 
     ngrams: NgramModel | None
     scales: dict[str, float]  # calibration factors

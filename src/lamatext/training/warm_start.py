@@ -81,7 +81,7 @@ def start_ngrams(start: SavedModel, *, classes: int) -> NgramModel | None:
 
 
 def _add_rows(table: NgramTable, opposite: int, new: int) -> NgramTable:
-    """Extend an n-gram table by rows for further classes.
+    """Add a row of zero weights to a saved n-gram table for each new class.
 
     Args:
         table: the table of the old model.

@@ -75,7 +75,7 @@ def _subtitle(search: SuspectSearch, shown: int) -> str:
 
 
 def whole_table(dataset: Dataset, options: ReadOptions) -> dict[str, Any] | None:
-    """Return all columns and rows of the data with the line of each row, or None if it is large.
+    """Return the whole table for download from the review page, or None if it is too large.
 
     Data from stdin cannot be read again: its texts and labels are returned.
     """
@@ -104,7 +104,7 @@ def whole_table(dataset: Dataset, options: ReadOptions) -> dict[str, Any] | None
 def _source_batches(
     dataset: Dataset, options: ReadOptions
 ) -> Iterator[tuple[list[str], list[list[str | None]], list[int]]]:
-    """Yield the column names, the rows and their lines, batch by batch."""
+    """Yield the columns, rows and line numbers of the data to review, batch by batch."""
     if dataset.source == "-":
         texts, labels = dataset.texts.to_pylist(), dataset.require_labels().to_pylist()
         names = [dataset.layout.text_columns[0], dataset.layout.label_columns[0]]

@@ -50,7 +50,7 @@ def show_reading(dataset: Dataset, progress: Progress) -> None:
 
 
 def label_hints(dataset: Dataset) -> list[str]:
-    """Return hints at labels of a dataset that are probably meant differently."""
+    """Return hints for the user about labels that look wrong, such as near-equal spellings."""
     if dataset.labels is None:
         return []
     hints = []

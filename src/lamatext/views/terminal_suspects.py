@@ -17,7 +17,7 @@ TEXT_LENGTH = 140  # characters of a text that are shown
 def show_suspects(
     console: Console, search: SuspectSearch, rows: Sequence[Mapping[str, object]]
 ) -> None:
-    """Print the number of suspect labels by reason, and the first of them with their words.
+    """Print the number of suspect labels by reason, and the most suspect texts with their words.
 
     ``rows`` are those of the file of suspects, in the same order.
     """

@@ -50,16 +50,16 @@ class TrialDisplay(Progress):
             self._live.stop()
 
     def stage(self, name: str, total: int | None = None) -> None:  # noqa: ARG002 - no bar
-        """Show what the search is doing below the table of trials."""
+        """Show the current stage of the search below the live table of trials."""
         self._stage = name
 
     def note(self, text: str) -> None:
-        """Print a line above the table of trials."""
+        """Print a line of text above the live table of trials."""
         if not self._quiet:
             self._console.print(one_line(text), markup=False, soft_wrap=True)
 
     def section(self, title: str) -> None:
-        """Print a heading above the table of trials."""
+        """Print a heading above the live table of trials."""
         if not self._quiet:
             self._console.print(one_line(title), markup=False, style="bold")
 

@@ -252,7 +252,7 @@ def _misquoted_span(data: bytes, dialect: Dialect, start: int) -> tuple[int, int
 
 
 def _item(lines: Sequence[int], row: int) -> int:
-    """Return the line of a CSV row, or the last one in a block that pyarrow divides differently."""
+    """Return the line number of a CSV row for an error message, or that of the block's last row."""
     return lines[min(row, len(lines) - 1)] if lines else 1
 
 

@@ -16,7 +16,7 @@ _IS_SET = {"1": True, "1.0": True, "true": True, "0": False, "0.0": False, "fals
 
 
 class LabelColumns(NamedTuple):
-    """Columns of a table that hold the labels, and the separator of joined labels, if any."""
+    """Label columns of a table, and the separator between several labels in one cell, if any."""
 
     names: tuple[str, ...]  # more than one: a column of 0 and 1 for each label
     separator: str | None = None

@@ -227,7 +227,7 @@ def _parse_lists(column: pa.Array) -> pa.Array | None:
 def _row_lines(
     batch: pa.RecordBatch, log: ReadLog, rows_before: int, *, all_lines: bool
 ) -> NDArray[np.int64]:
-    """Return the line of each table row, or only of rows with an empty cell and 0 for others."""
+    """Return the line in the file of each table row; 0 for rows whose line no message needs."""
     is_needed = np.full(len(batch), all_lines)
     for column in batch.columns:
         is_needed |= _is_blank(column)

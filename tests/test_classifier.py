@@ -486,7 +486,7 @@ def test_errors_are_values_errors_too() -> None:
 
 
 def test_a_label_seen_once_stays_in_training_with_a_warning() -> None:
-    with pytest.warns(UserWarning, match=r"seen once stay in training.*: odd\."):
+    with pytest.warns(UserWarning, match=r"seen once stays in training.*: odd\."):
         classifier = tiny().fit([*TEXTS, "an odd film"], [*LABELS, "odd"])
 
     assert classifier.classes_.tolist() == ["neg", "odd", "pos"]

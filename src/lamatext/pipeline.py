@@ -290,9 +290,9 @@ def read_splits(  # noqa: PLR0913 - the sources and how to read them
         test_set = read(source, split="test")
     validation_set = read(validation) if validation else None
     progress.stage("looking for duplicates", len(train))
-    seen = None if start is None else _seen_rows(start, train)
+    seen = _seen_rows(start, train)
     splits = split_dataset(train, validation_set, test_set, recipe, progress, seen=seen)
-    splits = _add_start_notes(replace(splits, test_source=test, start=start))
+    splits = _add_notes(replace(splits, test_source=test, start=start), test_set is not None)
     if teacher is None:
         return splits
     unlabelled = [*train.unlabelled, *teacher.read_unlabelled(others)]
@@ -301,41 +301,59 @@ def read_splits(  # noqa: PLR0913 - the sources and how to read them
     )
 
 
-def _seen_rows(start: StartModel, dataset: Dataset) -> Rows:
+def _seen_rows(start: StartModel | None, dataset: Dataset) -> Rows:
     """Return the rows of the pipeline's data that the model to continue was trained on."""
     is_seen = np.zeros(len(dataset), bool)
-    for known in start.seen:
+    for known in () if start is None else start.seen:
         is_seen |= are_shared(known.texts, dataset.texts)
     return np.flatnonzero(is_seen)
 
 
-def _add_start_notes(splits: Splits) -> Splits:
-    """Note the texts that would spoil the scores before and after a model is continued."""
-    if splits.start is None:
-        return splits
-    folder, notes = splits.start.folder, list[str]()
+def _add_notes(splits: Splits, is_test_given: bool) -> Splits:
+    """Describe the pipeline's test set and, if a model is continued, texts that it has seen."""
+    train, start = splits.train, splits.start
+    notes = [] if is_test_given else list(_test_notes(splits))
+    notes += [] if start is None else _start_notes(splits, start)
+    return replace(splits, train=replace(train, notes=(*train.notes, *notes)))
+
+
+def _test_notes(splits: Splits) -> Iterator[str]:
+    """Describe the test set that the pipeline held out: its time, and why it may be small."""
+    parts = {"training": splits.train, "validation": splits.validation, "test": splits.test}
+    times = [f"{part} texts {data.period}" for part, data in parts.items() if data and data.period]
+    if times:
+        yield f"column {splits.train.layout.time_column!r}: {', '.join(times)}"
+    if not splits.folds and len(splits.test) < MIN_TEST_TEXTS:
+        kind = "--time-column" if times else "several labels per text"
+        why = "only the newest texts are for testing" if times else "it needs one label per text"
+        yield (
+            f"{plural(len(splits.test), 'test text')}: few, so the score is uncertain. With {kind} "
+            f"there is no cross-validation, because {why}"
+        )
+
+
+def _start_notes(splits: Splits, start: StartModel) -> Iterator[str]:
+    """Describe texts that would spoil the scores before and after a model is continued."""
     if splits.moved:
         left = sum(len(rows) for _, rows in splits.folds) or len(splits.test)
-        notes.append(
-            f"{folder} was trained on {plural(len(splits.moved), 'text')} that could be test "
+        yield (
+            f"{start.folder} was trained on {plural(len(splits.moved), 'text')} that could be test "
             "texts: used for training instead; "
             + plural(left, "test text remains", "test texts remain")
         )
-    spoilt = len(_seen_rows(splits.start, splits.test)) if splits.test_source else 0
+    spoilt = len(_seen_rows(start, splits.test)) if splits.test_source else 0
     if spoilt:
-        notes.append(
-            f"{folder} was trained on {spoilt:,} of {plural(len(splits.test), 'text')} of "
+        yield (
+            f"{start.folder} was trained on {spoilt:,} of {plural(len(splits.test), 'text')} of "
             f"{splits.test_source}: the scores before and after on new data are too high"
         )
-    for test in splits.start.tests:
+    for test in start.tests:
         shared = count_shared(splits.train.texts, test.texts)
         if shared:
-            notes.append(
+            yield (
                 f"{shared:,} of {plural(len(test), 'old test text')} of {test.source} also in the "
                 "new training texts: the score after on old data is too high"
             )
-    train = splits.train
-    return replace(splits, train=replace(train, notes=(*train.notes, *notes)))
 
 
 def _read_like_start(

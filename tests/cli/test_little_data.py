@@ -8,7 +8,7 @@ import pytest
 from tests.cli.conftest import Command
 from tests.cli.test_commands import SMALL
 from tests.cli.test_next_commands import next_commands
-from tests.corpora import write_csv
+from tests.corpora import reviews, write_csv
 
 TRAIN = ("--out", "run", *SMALL)
 
@@ -25,9 +25,17 @@ def test_forty_rows_are_scored_by_cross_validation_with_an_interval(
 ) -> None:
     write_csv(place / "few.csv", 40)
 
-    answer = lamatext("train", "few.csv", *TRAIN, "--baselines", "tfidf,avg")
+    answer = lamatext("train", "few.csv", *TRAIN, "--baselines", "tfidf,avg", "--html", "a.html")
 
     assert answer.status == 0, answer.err
+    assert "Training texts with their predictions and the reasons" in answer.out
+    card = (place / "run" / "README.md").read_text()
+    assert "scored by 5-fold cross-validation on the same texts" in card
+    assert "Texts of the training data, with their true labels" in card
+    assert '"split": "5-fold cross-validation"' in card
+    page = (place / "a.html").read_text()
+    assert "40 training texts" in page
+    assert "It was trained on the texts below" in page
     assert "the scores are from 5-fold cross-validation" in answer.err
     assert "Scores of 5-fold cross-validation on 40 texts." in answer.out
     assert "95 % interval" in answer.out
@@ -48,6 +56,24 @@ def test_no_command_scores_the_model_on_its_training_texts(lamatext: Command, pl
 
     assert [command[1] for command in commands] == ["predict", "explain"]
     assert "TRAINED ON: the scores mean little" in scored.err
+
+
+def test_a_split_by_time_says_its_dates_and_why_there_is_no_cross_validation(
+    lamatext: Command, place: Path
+) -> None:
+    texts, labels = reviews(40)
+    dates = [f"2026-{1 + i // 20:02}-{1 + i % 20:02}" for i in range(40)]
+    rows = zip(dates, texts, labels, strict=True)
+    lines = [",".join(row) for row in rows]
+    (place / "dated.csv").write_text("\n".join(["date,text,label", *lines, ""]))
+
+    answer = lamatext("train", "dated.csv", *TRAIN, "--time-column", "date")
+
+    shown = " ".join(answer.err.split())
+    assert "training texts 2026-01-01 to " in shown
+    assert ", test texts 2026-02-17 to 2026-02-20" in shown
+    assert "4 test texts: few, so the score is uncertain. With --time-column there is no" in shown
+    assert "Test texts with their predictions" in answer.out
 
 
 def test_a_given_test_file_is_used_however_small(lamatext: Command, place: Path) -> None:

@@ -48,7 +48,7 @@ def test_arrow_columns_and_lists_give_the_same_split() -> None:
 def test_a_label_seen_once_stays_in_training_with_a_warning() -> None:
     labels = ["a"] * 10 + ["once"]
 
-    with pytest.warns(UserWarning, match=r"1 label\(s\) seen once stay in training.*: once\."):
+    with pytest.warns(UserWarning, match=r"1 label seen once stays in training.*: once\."):
         train, *_ = stratified_split(labels, SHARES, seed=0)
 
     assert 10 in train
@@ -187,7 +187,7 @@ def test_five_large_groups_can_be_split_and_one_cannot() -> None:
     assert (len(rows), len(held_out)) == (800, 200)
     with (
         pytest.warns(UserWarning, match="seen once, or in one group of texts"),
-        pytest.raises(DataError, match=r"1000 texts in 1 groups of texts .* too few to hold out"),
+        pytest.raises(DataError, match=r"1000 texts in 1 group of texts .* too few to hold out"),
     ):
         hold_out(LABELS, 0.1, 0, groups=np.zeros(1000, np.int64))
 
@@ -196,6 +196,21 @@ def test_folds_keep_groups_together() -> None:
     for train, held in folds(LABELS, 4, 0, GROUPS):
         assert not set(GROUPS[train]) & set(GROUPS[held])
         assert abs(len(held) - 250) < 40
+
+
+def test_a_label_of_a_single_group_is_never_held_out() -> None:
+    labels = ["a", "b"] * 60
+    labels[10] = labels[12] = "rare"  # a minority of a group that counts for another label
+    groups = np.arange(120) // 10
+
+    with pytest.warns(UserWarning, match="1 label seen once, or in one group.* not scored: rare"):
+        all_folds = list(folds(labels, 5, 0, groups))
+    with pytest.warns(UserWarning, match="not scored: rare"):
+        parts = [stratified_split(labels, (0.8, 0.2), seed, groups)[1] for seed in range(20)]
+
+    held_out = np.concatenate([*parts, *(test for _, test in all_folds)])
+    assert not np.isin([10, 12], held_out).any()
+    assert np.isin([20, 119], held_out).all()
 
 
 def test_the_newest_rows_are_held_out() -> None:

@@ -39,7 +39,9 @@ class RunningServer:
 
     def __init__(self, *arguments: str) -> None:
         command = [sys.executable, "-c", START, *arguments, "--port", "0", "--drain", "0.2"]
-        self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+        self.process = subprocess.Popen(
+            command, stderr=subprocess.PIPE, text=True, start_new_session=True
+        )
         self.messages: list[str] = []
         self.reader = threading.Thread(target=self._read, daemon=True)
         self.reader.start()
@@ -191,6 +193,29 @@ def test_workers_stop_without_a_lost_request_and_with_their_supervisor(folder: P
         server.process.kill()
         server.process.wait()
         wait_until(lambda: not any(_is_alive(worker) for worker in workers))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("signal_", "times", "workers"),
+    [(signal.SIGTERM, 1, 2), (signal.SIGINT, 1, 2), (signal.SIGTERM, 2, 2), (signal.SIGINT, 2, 1)],
+)
+def test_a_signal_to_the_whole_process_group_ends_the_server_quietly(
+    folder: Path, signal_: signal.Signals, times: int, workers: int
+) -> None:
+    with serving(folder, "--workers", workers) as server:
+        processes = server.workers()
+        server.wait_for("in a browser")
+        server.ask()  # announced a moment before it handles signals
+        shown = len(server.messages)
+        for _ in range(times):
+            os.killpg(server.process.pid, signal_)
+            time.sleep(0.05)
+        assert server.process.wait(20) == 0
+        server.reader.join(20)
+
+    assert server.messages[shown:] == []
+    assert not any(_is_alive(process) for process in processes)
 
 
 def _is_alive(process: int) -> bool:

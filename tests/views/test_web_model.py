@@ -225,7 +225,21 @@ def test_a_summary_has_accuracy_date_and_examples(tmp_path: Path) -> None:
     (folder / CONFIG).write_text(json.dumps(config))
 
     expected = "Labels 91.6 % of 1,200 test texts correctly · saved on 16 November 2026"
-    assert model_summary(folder) == {"summary": expected, "examples": [example]}
+    assert model_summary(folder) == {
+        "summary": expected,
+        "examples": [example],
+        "examples_from": "test",
+    }
+
+
+def test_the_examples_of_a_cross_validated_model_are_called_training_texts(tmp_path: Path) -> None:
+    folder = save(tmp_path / "model")
+    add_metrics(folder, {"test": {"accuracy": 0.9, "texts": 40, "folds": 5}})
+
+    assert model_summary(folder)["examples_from"] == "training"
+    assert (
+        "90.0 % of 40 test texts correctly (cross-validation)" in model_summary(folder)["summary"]
+    )
 
 
 DAMAGED = """

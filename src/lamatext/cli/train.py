@@ -405,7 +405,8 @@ def _show_result(result: "TrainingResult", *, quiet: bool) -> None:
     if result.changes:
         console.print()
         show_changes(console, result.changes)
-    show_examples(console, Predictor.load(result.folder), result.examples[:SHOWN_EXAMPLES])
+    examples = result.examples[:SHOWN_EXAMPLES]
+    show_examples(console, Predictor.load(result.folder), examples, result.folds)
     console.print()
     console.print(one_line(f"Saved to {result.folder}"), markup=False)
 

@@ -25,6 +25,7 @@ class Dataset:
     unlabelled: tuple[str, ...] = ()  # texts of rows without a label, if they were asked for
     group_values: pa.ChunkedArray | None = None  # string; rows with the same one stay together
     times: NDArray[np.float64] | None = None  # seconds, to hold out the newest rows
+    time_values: pa.ChunkedArray | None = None  # the same as written in the file
     lines: NDArray[np.int64] | None = None  # line or row of each text in its file
     left_out: tuple[int, ...] = ()  # usable rows of the source, from 0, that ``--without`` dropped
 
@@ -57,8 +58,17 @@ class Dataset:
             labels=None if self.labels is None else _take_rows(self.labels, rows),
             group_values=None if self.group_values is None else _take_rows(self.group_values, rows),
             times=None if self.times is None else self.times[rows],
+            time_values=None if self.time_values is None else _take_rows(self.time_values, rows),
             lines=None if self.lines is None else self.lines[rows],
         )
+
+    @property
+    def period(self) -> str:
+        """Return the oldest and the newest time of the dataset, as they are written in its file."""
+        if self.times is None or self.time_values is None or not len(self):
+            return ""
+        ends = (int(self.times.argmin()), int(self.times.argmax()))
+        return " to ".join(dict.fromkeys(self.time_values[row].as_py().strip() for row in ends))
 
     def with_labels(self, labels: pa.ChunkedArray) -> "Dataset":
         """Return a copy of the dataset with another label column."""
@@ -98,6 +108,7 @@ class Dataset:
             texts=pa.chunked_array([*self.texts.chunks, *other.texts.chunks], self.texts.type),
             group_values=None,
             times=None,
+            time_values=None,
             lines=None,
             labels=pa.chunked_array([*first.chunks, *second.chunks], first.type),
         )

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from lamatext.data.labels import ClassIndices, LabelColumn, holds_lists, list_items, list_rows
 from lamatext.errors import DataError
+from lamatext.plurals import plural
 
 Rows = NDArray[np.int64]
 
@@ -48,14 +49,14 @@ def stratified_split(
         raise DataError(f"fractions {tuple(fractions)} must be above 0 and sum to 1.")
     strata, rng = _strata(labels), np.random.default_rng(seed)
     units = _group_units(strata, groups)
-    is_single = _single_labels(strata, units)
+    is_single = _single_units(strata, units)
     order = _shuffled_by_label(units, rng)
-    pool, parts = order[~is_single[units.codes[order]]], []
+    pool, parts = order[~is_single[order]], []
     for last in range(len(fractions) - 1, 0, -1):
         picked = _pick(pool, units.sizes, fractions[last] / sum(fractions[: last + 1]), rng)
         parts.append(units.rows_of(pool[picked]))
         pool = pool[~picked]
-    train = units.rows_of(np.concatenate([pool, order[is_single[units.codes[order]]]]))
+    train = units.rows_of(np.concatenate([pool, order[is_single[order]]]))
     train, held_out = _complete_training(train, parts[::-1], strata, units)
     return tuple(np.sort(part) for part in (train, *held_out))
 
@@ -111,7 +112,7 @@ def hold_out(
         rows, held_out = stratified_split(labels, (1 - fraction, fraction), seed, groups)
     if not len(held_out):
         many = "" if groups is None or len(np.unique(groups)) == len(rows) else (
-            f" in {len(np.unique(groups)):,} groups of texts that stay together"
+            f" in {plural(len(np.unique(groups)), 'group')} of texts that stay together"
         )  # fmt: skip
         raise DataError(
             f"{source}: {len(rows)} texts{many} are too few to hold out {fraction:.0%} of them. "
@@ -150,10 +151,10 @@ def folds(
         raise DataError(f"folds ({k}) must be at least 2.")
     strata, rng = _strata(labels), np.random.default_rng(seed)
     units = _group_units(strata, groups)
-    is_single = _single_labels(strata, units)
+    is_single = _single_units(strata, units)
     order = _shuffled_by_label(units, rng)
     fold_of_unit = np.full(len(units.sizes), -1)
-    dealt = order[~is_single[units.codes[order]]]
+    dealt = order[~is_single[order]]
     fold_of_unit[dealt] = np.arange(len(dealt)) % k
     fold_of_row = fold_of_unit[units.unit_of_row]
     for fold in range(k):
@@ -246,22 +247,27 @@ def _codes(column: pa.Array | pa.ChunkedArray) -> tuple[ClassIndices, list[str]]
     return encoded.indices.to_numpy().astype(np.int64), distinct
 
 
-def _single_labels(strata: _Strata, units: _Units) -> NDArray[np.bool_]:
-    """Return which labels occur in only one group of rows; warn of labels that occur once."""
-    pairs = strata.labels * len(units.sizes) + units.unit_of_row[strata.label_rows]
-    counts = np.bincount(np.unique(pairs) // len(units.sizes), minlength=len(strata.names))
-    is_once = counts == 1
+def _single_units(strata: _Strata, units: _Units) -> NDArray[np.bool_]:
+    """Return which groups of rows stay in training, because no other group has one of their labels.
+
+    These labels are named in a warning.
+    """
+    pairs = np.unique(strata.labels * len(units.sizes) + units.unit_of_row[strata.label_rows])
+    labels, unit_of_label = pairs // len(units.sizes), pairs % len(units.sizes)
+    is_once = np.bincount(labels, minlength=len(strata.names)) == 1
     single = [strata.names[code] for code in np.flatnonzero(is_once)]
     if single:
         grouped = (
             "" if len(units.sizes) == len(units.unit_of_row) else ", or in one group of texts,"
         )
+        stay = "stays in training and is" if len(single) == 1 else "stay in training and are"
         warnings.warn(
-            f"{len(single)} label(s) seen once{grouped} stay in training and are not scored: "
+            f"{plural(len(single), 'label')} seen once{grouped} {stay} not scored: "
             f"{', '.join(single[:5])}{', ...' if len(single) > 5 else ''}.",
             stacklevel=3,
         )
-    is_single: NDArray[np.bool_] = np.bincount(units.codes, minlength=len(strata.names) + 1) == 1
+    is_single: NDArray[np.bool_] = np.bincount(units.codes)[units.codes] == 1
+    is_single[unit_of_label[is_once[labels]]] = True
     return is_single
 
 

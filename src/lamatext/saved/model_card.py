@@ -53,10 +53,11 @@ def _hub_metadata(config: Mapping[str, Any], metrics: Mapping[str, Any]) -> str:
         for name, (kind, title) in _HUB_METRICS.items()
         if name in test
     ]
+    split = f"{_folds(metrics)}-fold cross-validation" if _folds(metrics) else "test"
     if scores:
         result = {
             "task": {"type": "text-classification"},
-            "dataset": {"type": "text", "name": source, "split": "test"},
+            "dataset": {"type": "text", "name": source, "split": split},
             "metrics": scores,
         }
         fields["metrics"] = sorted({str(score["type"]) for score in scores})
@@ -76,7 +77,10 @@ def _scores(metrics: Mapping[str, Any]) -> str:
     rows = metrics.get("leaderboard")
     if not rows:
         return ""
-    lines = ["## Scores", "", "All models were trained and tested on the same texts:", ""]
+    tested = "trained and tested on the same texts"
+    if _folds(metrics):
+        tested = f"scored by {_folds(metrics)}-fold cross-validation on the same texts"
+    lines = ["## Scores", "", f"All models were {tested}:", ""]
     columns = {"accuracy": "accuracy", "macro-F1": "macro_f1"}
     if "micro_f1" in rows[0]:
         columns = {
@@ -95,6 +99,11 @@ def _scores(metrics: Mapping[str, Any]) -> str:
         for row in rows
     ]
     return "\n".join(lines)
+
+
+def _folds(metrics: Mapping[str, Any]) -> int:
+    """Return the folds of the cross-validation that gave the scores; 0 if there was a test set."""
+    return int((metrics.get("test") or {}).get("folds", 0))
 
 
 def _teacher(config: Mapping[str, Any]) -> str:
@@ -163,7 +172,8 @@ def _examples(metrics: Mapping[str, Any]) -> str:
     examples = metrics.get("examples")
     if not examples:
         return ""
-    lines = ["## Examples", "", "Texts of the test set, with their true labels:", ""]
+    origin = "training data" if _folds(metrics) else "test set"
+    lines = ["## Examples", "", f"Texts of the {origin}, with their true labels:", ""]
     lines += [f"- {_plain(one['text'])} ({_code(one['label'])})" for one in examples]
     return "\n".join(lines)
 

@@ -207,8 +207,8 @@ class DrainingServer(uvicorn.Server):
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002 - uvicorn's
         """Start draining the server on the first signal; exit immediately on the second."""
-        if self.worker is not None and sig == signal.SIGINT:
-            return  # Ctrl-C reaches all processes; the supervisor stops its workers
+        if self.worker is not None and (sig == signal.SIGINT or self.state.draining):
+            return  # a signal to the group reaches all processes; the supervisor stops its workers
         if not self.state.draining and self.started:
             self.state.draining = True
             self.drained_at = monotonic() + self.drain
@@ -233,6 +233,8 @@ class DrainingServer(uvicorn.Server):
         while self.server_state.connections and monotonic() < deadline and not self.force_exit:
             await asyncio.sleep(0.02)
         await super().shutdown(sockets)
+        if self.force_exit:  # uvicorn would cancel the application, with a traceback
+            await self.lifespan.shutdown()
 
     async def _serve_accepted(self, connection: socket.socket) -> None:
         """Serve a connection that was waiting when the listening socket was closed."""

@@ -54,7 +54,7 @@ class Supervisor:
     """Starts the worker processes of a server, restarts dead ones and forwards signals to them.
 
     SIGHUP is forwarded, so that the workers reload their models. SIGINT and SIGTERM stop all
-    workers, a second one at once.
+    workers, a second one kills them. They may be sent to the whole process group.
 
     Args:
         listeners: one listening socket per worker.
@@ -174,10 +174,12 @@ class Supervisor:
                 self._start(number)
 
     def _stop(self, _: int, __: FrameType | None) -> None:
-        if not self.is_stopping:
-            self.is_stopping = True
-            for listener in self.listeners:  # the workers close theirs after draining
-                listener.close()
+        if self.is_stopping:
+            self._forward(signal.SIGKILL, None)
+            return
+        self.is_stopping = True
+        for listener in self.listeners:  # the workers close theirs after draining
+            listener.close()
         self._forward(signal.SIGTERM, None)
 
     def _forward(self, one: int, _: FrameType | None) -> None:

@@ -89,7 +89,8 @@ def explanation_page(
 def write_test_page(folder: Path, test: Dataset, scores: AnyScores, out: Path) -> None:
     """Explain test texts and write them to an HTML explanation page.
 
-    The texts are a random sample, and further mistakes.
+    The texts are a random sample, and further mistakes. After a cross-validation they are training
+    texts.
     """
     predictor, labels = Predictor.load(folder), test.require_labels().to_pylist()
     predicted = predictor.predict(test.texts.to_pylist()).tolist()
@@ -98,12 +99,16 @@ def write_test_page(folder: Path, test: Dataset, scores: AnyScores, out: Path) -
     mistakes = [row for row in rest if str(predicted[row]) != str(labels[row])][:MORE_MISTAKES]
     rows = sorted(sample + mistakes)
     further = f" and {plural(len(mistakes), 'further mistake')}" if mistakes else ""
-    correct = f"labels {percent(scores.accuracy)} of {scores.texts:,} test texts correctly"
+    part, tested = "test", plural(scores.texts, "test text")
+    correct = f"labels {percent(scores.accuracy)} of {tested} correctly"
     if isinstance(scores, MultiLabelScores):
-        correct = f"has a micro-F1 of {scores.micro_f1:.3f} on {scores.texts:,} test texts"
+        correct = f"has a micro-F1 of {scores.micro_f1:.3f} on {tested}"
+    elif scores.folds:
+        part = "training"
+        correct = f"{correct} in a cross-validation. It was trained on the texts below"
     page = explanation_page(
         [predictor.explain(test.texts[row].as_py()) for row in rows],
-        f"{test.source}: {plural(len(sample), 'test text')}{further}",
+        f"{test.source}: {plural(len(sample), f'{part} text')}{further}",
         f"The model {correct}.",
         truths=[labels[row] for row in rows],
     )

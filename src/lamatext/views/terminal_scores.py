@@ -141,11 +141,15 @@ def show_faithfulness(console: Console, faithfulness: Faithfulness) -> None:
 
 
 def show_examples(
-    console: Console, predictor: Predictor, examples: Sequence[Mapping[str, str]]
+    console: Console, predictor: Predictor, examples: Sequence[Mapping[str, str]], folds: int = 0
 ) -> None:
-    """Print test texts to the terminal, each with its prediction and the reasons for it."""
+    """Print test texts to the terminal, each with its prediction and the reasons for it.
+
+    After a cross-validation in ``folds`` they are training texts.
+    """
     if examples:
-        console.print("\nTest texts with their predictions and the reasons")
+        part = "Training" if folds else "Test"
+        console.print(f"\n{part} texts with their predictions and the reasons")
     for example in examples:
         explanation = predictor.explain(example["text"])
         for line in example_lines(explanation, example["label"]):

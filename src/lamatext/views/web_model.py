@@ -6,6 +6,7 @@ from typing import Any
 
 from lamatext.errors import ModelError
 from lamatext.ngrams.model import ngram_specs
+from lamatext.plurals import plural
 from lamatext.saved.format import (
     VOCAB,
     WEIGHTS,
@@ -69,16 +70,18 @@ def model_summary(folder: Path) -> dict[str, Any]:
     """Return the web page's summary of a model: accuracy, date and example texts."""
     metrics, config = load_metrics(folder), load_config(folder)
     test, facts = metrics.get("test") or {}, []
+    validated = " (cross-validation)" if test.get("folds") else ""
     if "micro_f1" in test:
         facts.append(f"Micro-F1 {test['micro_f1']:.3f} on the test texts")
     elif "accuracy" in test:
-        count = f" of {test['texts']:,} test texts" if "texts" in test else " of the test texts"
-        facts.append(f"Labels {percent(test['accuracy'])}{count} correctly")
+        count = plural(test["texts"], "test text") if "texts" in test else "the test texts"
+        facts.append(f"Labels {percent(test['accuracy'])} of {count} correctly{validated}")
     if "saved" in config:
         facts.append(f"saved on {day(datetime.fromisoformat(config['saved']))}")
     return {
         "summary": " · ".join(facts),
         "examples": metrics.get("examples") or [],
+        "examples_from": "training" if test.get("folds") else "test",
         **({"thresholds": config["multi_label"]["thresholds"]} if "multi_label" in config else {}),
     }
 

@@ -282,6 +282,7 @@ def _usable_rows(
         notes=(*log.notes, *log.bad_row_lines()),
         group_values=_column(extra, layout.group_column),
         times=parse_times(_column(extra, layout.time_column), layout.time_column, log.name),
+        time_values=_column(extra, layout.time_column),
         lines=np.concatenate(lines),
     )
 

@@ -63,7 +63,7 @@ class Page {
     panel.model = await this.loaded.get(m);
     byId("privacy").textContent = panel.model.privacyNote;
     panel.chooser.value = String(m);
-    panel.showExamples(this.models[m].examples ?? []);
+    panel.showExamples(this.models[m].examples ?? [], this.models[m].examples_from ?? "test");
     this.arrange();
     await panel.update();
   }

@@ -85,10 +85,10 @@ export class Panel {
     checkCurrent();
   }
 
-  /** Offer example texts to click. */
-  showExamples(examples) {
+  /** Offer example texts of the test or training data to click. */
+  showExamples(examples, part) {
     const buttons = examples.map(({ text }) => element("button", { type: "button", title: text, textContent: text }));
-    this.find(".examples").replaceChildren(...(buttons.length ? [element("span", { textContent: "Examples from the test texts:" }), ...buttons] : []));
+    this.find(".examples").replaceChildren(...(buttons.length ? [element("span", { textContent: `Examples from the ${part} texts:` }), ...buttons] : []));
     this.find(".examples").hidden = !buttons.length;
   }
 

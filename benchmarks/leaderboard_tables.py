@@ -15,7 +15,6 @@ from benchmarks import (
     recipe_ablation,
 )
 from benchmarks.accuracy_jobs import RECORDS
-from paper.accuracy_table import EARLIER
 from paper.markdown import MISSING, fill_blocks, markdown_table
 from paper.records import PAPER_RECORDS, Record, Records
 
@@ -123,12 +122,12 @@ def _student_rows(records: Records) -> Iterator[Record]:
 
 def _paper_rows(records: Records) -> Iterator[Record]:
     """Yield the records of LAMA+ctx, and of MiniLM with its training time on a GPU."""
-    for record in (*records.of(EARLIER), *records.of("accuracy")):
+    for record in records.of("accuracy"):
         if record.metric not in SCORES:
             continue
         if record.model == "lama-ctx":
             yield record
-        elif record.experiment != EARLIER and record.config.get("model.pretrained") == MINILM:
+        elif record.config.get("model.pretrained") == MINILM:
             yield replace(record, model=MINILM)
             if record.metric == "accuracy":
                 yield replace(record, model=MINILM, metric="seconds", value=record.seconds)

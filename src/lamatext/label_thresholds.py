@@ -2,9 +2,9 @@
 
 They are chosen on validation data for a goal. If the probabilities are calibrated, F1 is largest at
 a threshold of F*/2, where F* is that largest F1 (Lipton et al. 2014). The validation labels say how
-many predictions are right, blended with what the probabilities themselves expect, because a rare
-label has too few validation texts to choose by. No threshold is below 1 %: a label that was hardly
-learned would otherwise be predicted of many texts. Shapes: n texts, L labels.
+many predictions are right, blended with what the probabilities themselves expect, because the best
+of many thresholds on a few validation texts is best by luck. No threshold is below 1 %: a label
+that was hardly learned would otherwise be predicted of many texts. Shapes: n texts, L labels.
 """
 
 from dataclasses import dataclass
@@ -18,10 +18,7 @@ Flags = NDArray[np.bool_]
 
 Metric = Literal["micro-f1", "macro-f1"]
 
-EXPECTED_TEXTS = (
-    20.0  # predictions of a label at which its labels and its probabilities weigh equal
-)
-
+EXPECTED_TEXTS = 200.0  # texts with a label at which its labels and its probabilities weigh equal
 MIN_THRESHOLD = 0.01
 
 

@@ -213,7 +213,7 @@ class NgramSettings(Settings):
     """The longest word n-gram, in words."""
     characters: bool | Literal["auto"] = "auto"
     """Also use character n-grams of 2 to 5 characters within words; ``auto`` uses them where many
-    words are rare."""
+    words or labels are rare."""
     naive_bayes_power: NotNegative = 0.5
     """Scale each n-gram by its naive-Bayes log-count ratio to this power; 0 does not scale."""
     svm_c: Positive = 1.0

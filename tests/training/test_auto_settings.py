@@ -4,8 +4,10 @@ from lamatext.recipes import load_recipe
 from lamatext.training.auto_settings import DatasetSize, resolve_auto_settings
 
 
-def facts(rows: int, words: int, *, once: int = 0, classes: int = 2) -> DatasetSize:
-    return DatasetSize(rows, words, once, classes)
+def facts(
+    rows: int, words: int, *, once: int = 0, classes: int = 2, multi_label: bool = False
+) -> DatasetSize:
+    return DatasetSize(rows, words, once, classes, multi_label)
 
 
 def test_every_auto_setting_is_resolved() -> None:
@@ -29,7 +31,9 @@ def test_texts_without_words_are_resolved_too() -> None:
         (facts(1_000, 100_000, once=1_999), False),
         (facts(1_000, 100_000, once=1_000, classes=5), True),  # few texts per class
         (facts(1_000, 100_000, once=999, classes=5), False),  # but hardly a word is new
+        (facts(1_000, 100_000, classes=5, multi_label=True), True),  # most labels are rare
         (facts(1_000, 100_000, once=1_000, classes=4), False),
+        (facts(1_000, 100_000, once=1_000, classes=4, multi_label=True), False),
         (facts(10**6, 5_000_000), True),
         (facts(10**6, 5_000_001, once=10**6, classes=10**5), False),  # too many to learn from
     ],

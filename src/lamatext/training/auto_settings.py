@@ -60,13 +60,16 @@ def _use_characters(size: DatasetSize) -> bool:
     """Resolve the ``auto`` setting ``ngrams.characters``: true if many words are rare.
 
     The fraction of words seen once estimates the fraction of unseen words in a new text
-    (Good 1953, after Turing). It is tiny for Thai, where a word is a letter with its vowels.
+    (Good 1953, after Turing). It is tiny for Thai, where a word is a letter with its vowels. With
+    several labels per text most labels have far fewer texts than their mean, so parts of words
+    help even if few words are unseen.
     """
-    texts, words, words_seen_once, classes, _ = size
+    texts, words, words_seen_once, classes, multi_label = size
+    has_unseen_words = multi_label or words_seen_once >= ALL_WORDS_SEEN * words
     rare = (
         words <= SHORT_TEXT * texts
         or words_seen_once >= UNSEEN_WORDS * words
-        or (texts < FEW_TEXTS_PER_CLASS * classes and words_seen_once >= ALL_WORDS_SEEN * words)
+        or (texts < FEW_TEXTS_PER_CLASS * classes and has_unseen_words)
     )
     return rare and words <= MANY_WORDS
 

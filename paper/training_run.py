@@ -138,17 +138,24 @@ def encode(run: TrainingRun, data: TokenizedDataset) -> EncodedTexts:
     return EncodedTexts(vocabulary, encode_tokens(data.tokens, vocabulary, text), split)
 
 
-def _word2vec_vectors(run: TrainingRun, texts: EncodedTexts) -> Vectors | None:
-    """Return word2vec vectors in full precision, trained once for all runs on the same rows."""
+def _word2vec_vectors(
+    run: TrainingRun, data: TokenizedDataset, texts: EncodedTexts
+) -> Vectors | None:
+    """Return word2vec vectors in full precision, trained once for all runs on the same rows.
+
+    They are trained on whole texts, also for a system that reads at most ``text.max_words``.
+    """
     if run.cache_key is None:
         return None
-    recipe = run.recipe
+    text = run.recipe.text.model_copy(update={"max_words": None, "last_words": 0})
 
     def make() -> Arrays:
-        rows = texts.token_ids.take(texts.split.train)
-        return {"vectors": make_vectors(recipe.text, texts.vocabulary, rows, seed=recipe.seed)}
+        whole = text == run.recipe.text
+        ids = texts.token_ids if whole else encode_tokens(data.tokens, texts.vocabulary, text)
+        rows = ids.take(texts.split.train)
+        return {"vectors": make_vectors(text, texts.vocabulary, rows, seed=run.seed)}
 
-    settings = (recipe.text.model_dump_json(), recipe.seed, run.cache_key)
+    settings = (text.model_dump_json(), run.seed, run.cache_key)
     key = fingerprint("paper", settings, texts.vocabulary.words, texts.split.train)
     return cached("word2vec", key, make)["vectors"].astype(np.float32)
 
@@ -162,7 +169,7 @@ def _with_local_weights(recipe: Recipe) -> Recipe:
 def _train_network(
     run: TrainingRun, data: TokenizedDataset, texts: EncodedTexts, device: torch.device
 ) -> TrainedModel | TrainedNetwork:
-    vectors = _word2vec_vectors(run, texts)
+    vectors = _word2vec_vectors(run, data, texts)
     if run.model == TWO_LAYERS:
         return train_two_layers(data, texts.split, run.recipe, vectors, device)
     return train_tokens(

@@ -7,6 +7,10 @@ import pyarrow as pa
 import pytest
 import torch
 
+from lamatext.data.token_ids import TokenIds
+from lamatext.data.vocabulary import Vocabulary
+from lamatext.data.word_vectors import Vectors, random_vectors
+from lamatext.settings import TextSettings
 from paper import protocol
 from paper.confidence_intervals import unpack_bits
 from paper.datasets import load_tokenized, remove_line_break_tags
@@ -50,6 +54,30 @@ def test_folds_validate_every_training_row_once_and_never_use_the_test_part(fold
     assert all(
         not set(fold.split.train.tolist()) & set(fold.split.validation.tolist()) for fold in folds
     )
+
+
+@pytest.mark.filterwarnings("ignore:.*texts in its.*")
+def test_systems_that_cut_texts_share_the_word_vectors_of_whole_texts(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data, trained = load_tokenized("r8", folder), []
+
+    def count_words(
+        text: TextSettings, vocabulary: Vocabulary, rows: TokenIds, *, seed: int
+    ) -> Vectors:
+        trained.append(len(rows.ids))
+        return random_vectors(len(vocabulary), text.vector_width, seed)
+
+    monkeypatch.setattr("paper.training_run.make_vectors", count_words)
+    cut = (("text.max_words", 3), *FEW_EPOCHS)
+    short = TrainingRun("open-directions", "r8", "avg", settings=cut)
+    whole = TrainingRun("open-directions", "r8", "avg", settings=FEW_EPOCHS)
+
+    train(short, data, torch.device("cpu"))
+    train(whole, data, torch.device("cpu"))
+
+    texts = encode(whole, data)
+    assert trained == [len(texts.token_ids.take(texts.split.train).ids)]
 
 
 @pytest.mark.filterwarnings("ignore:.*texts in its.*")

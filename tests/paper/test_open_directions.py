@@ -1,6 +1,7 @@
 """The open directions: equal sizes, made-up word-order tasks, words after "not", text lengths."""
 
 from collections import Counter
+import time
 from pathlib import Path
 
 import numpy as np
@@ -137,3 +138,15 @@ def test_blocks_and_the_gru_learn_both_made_up_tasks_and_le_is_at_chance() -> No
     for task in TASKS:
         assert accuracies[task, "lama-encoder"] == 0.5
         assert min(accuracies[task, "lama-blocks"], accuracies[task, "lama-ctx"]) > 0.95
+
+
+def test_a_slow_first_run_is_a_warm_up_and_not_the_measured_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(length_scaling, "MAX_SECONDS", 0.01)
+    pauses = [0.2, 0.0, 0.0, 0.0]
+
+    seconds, _ = length_scaling._timed(lambda: time.sleep(pauses.pop(0)), CPU)
+
+    assert seconds < 0.1
+    assert pauses == []

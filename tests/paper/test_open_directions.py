@@ -1,7 +1,7 @@
 """The open directions: equal sizes, made-up word-order tasks, words after "not", text lengths."""
 
-from collections import Counter
 import time
+from collections import Counter
 from pathlib import Path
 
 import numpy as np

@@ -3,6 +3,7 @@
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -133,6 +134,17 @@ def test_two_processes_on_one_study_run_different_trials(tmp_path: Path) -> None
     assert [trial.number for trial in trials] == [0, 1, 2]
     assert [trial.user_attrs["seed"] for trial in trials] == [0, 1, 2]
     assert all(trial.user_attrs["default"] for trial in trials)
+
+
+def test_threads_that_ask_at_once_get_different_trials(tmp_path: Path) -> None:
+    study = open_study(make_task(tmp_path))
+    for number in range(30):
+        study.enqueue_trial({}, user_attrs={"number": number})
+
+    with ThreadPoolExecutor(8) as pool:
+        numbers = list(pool.map(lambda _: study.ask().number, range(33)))
+
+    assert sorted(numbers) == list(range(33))
 
 
 def test_a_process_killed_between_two_renames_loses_no_model(tmp_path: Path) -> None:

@@ -11,11 +11,15 @@ which they do not see; the test texts are scored once, with the final model.
 
 import os
 import shutil
+import tempfile
+import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,13 +31,15 @@ from lamatext.data.cache import fingerprint
 from lamatext.data.dataset import Dataset, dataset_fingerprint
 from lamatext.data.labels import LabelEncoder
 from lamatext.data.splits import Rows, hold_out_validation
-from lamatext.errors import ConfigError, LamatextError, ModelError, require
+from lamatext.errors import ConfigError, LamatextError, ModelError, ProcessError, require
+from lamatext.kernels.kernel_threads import kernel_threads
 from lamatext.latency import median_latency
 from lamatext.metrics import Floats
 from lamatext.pipeline import Splits, TrainingResult, fit_recipe, train_and_score
 from lamatext.progress import SILENT, NamedProgress, Progress
 from lamatext.runtime.parallel import usable_cores
 from lamatext.runtime.predictor import Predictor
+from lamatext.runtime.ray_tasks import RayTasks, ray_tasks
 from lamatext.saved.format import folder_size
 from lamatext.settings import Recipe, has_effect
 from lamatext.trials import (
@@ -55,6 +61,7 @@ SEEDS = 2  # further seeds of the default recipe
 STARTUP_TRIALS = 6  # random ones, before TPE proposes settings
 LATENCY_ROUNDS = 3  # the lowest median counts: other processes only add to it
 OVERRUN = 1.05  # of the time at which the final training is given up
+RAY_GRACE = 5.0  # seconds for a trial on Ray to stop by itself at its deadline
 FINAL_MARGIN = 1.3  # of the estimated time of the final training
 
 
@@ -93,10 +100,10 @@ class DeadlineProgress(Progress):
     """Progress of a training that is stopped at its next step after a deadline."""
 
     def __init__(self, deadline: float, shown: Progress = SILENT) -> None:
-        self._deadline, self._shown = deadline, shown
+        self.deadline, self._shown = deadline, shown  # time.monotonic()
 
     def _check(self) -> None:
-        if time.monotonic() > self._deadline:
+        if time.monotonic() > self.deadline:
             raise OutOfTimeError
 
     def stage(self, name: str, total: int | None = None) -> None:
@@ -194,13 +201,13 @@ def open_study(task: TuningTask) -> Any:
         ConfigError: the folder holds a study of other data, or of another recipe or metric.
     """
     optuna = require("optuna", extra="tune", purpose="lamatext tune")
-    require("sqlalchemy", extra="tune", purpose="lamatext tune")
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     task.folder.mkdir(parents=True, exist_ok=True)
     path = (task.folder / STUDY).resolve()
     storage = optuna.storages.RDBStorage(
         f"sqlite:///{path}", engine_kwargs={"connect_args": {"timeout": 60}}
     )
+    _lock_in_transactions(storage.engine)
     study = optuna.create_study(
         study_name="tune",
         storage=storage,
@@ -219,6 +226,19 @@ def open_study(task: TuningTask) -> Any:
                 study.tell(trial.number, state=optuna.trial.TrialState.FAIL)
     _enqueue_default(study, task)
     return study
+
+
+def _lock_in_transactions(engine: Any) -> None:
+    """Let each transaction of an SQLite study lock the file before it reads.
+
+    SQLite has no SELECT FOR UPDATE: without a lock two processes can take the same waiting trial.
+    """
+    sqlalchemy = require("sqlalchemy", extra="tune", purpose="lamatext tune")
+
+    def begin(connection: Any) -> None:
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+    sqlalchemy.event.listen(engine, "begin", begin)
 
 
 def _check_identity(study: Any, task: TuningTask) -> None:
@@ -332,12 +352,34 @@ def _is_alive(attributes: Mapping[str, Any]) -> bool:
 # 2 · Trials
 
 
+Measurements = dict[str, float]  # score, bytes, latency_ms and seconds of a trial
+# Trains a recipe on some rows, saves the model in a folder and measures it.
+TrainTrial = Callable[[TuningTask, Recipe, Rows, Path, DeadlineProgress], Measurements]
+
+
+class _TrialEngine(NamedTuple):
+    """How the trials of a search are trained."""
+
+    order: Rows  # of the training texts; a share is its beginning
+    progress: Progress
+    train: TrainTrial
+
+
 def run_trials(
-    task: TuningTask, study: Any, show: Callable[[list[Trial]], None], progress: Progress
+    task: TuningTask,
+    study: Any,
+    show: Callable[[list[Trial]], None],
+    progress: Progress,
+    train: TrainTrial | None = None,
 ) -> None:
-    """Run trials of a search until its time, less what the final training needs, is over."""
+    """Run trials of a search until its time, less what the final training needs, is over.
+
+    ``train`` trains a trial; by default in this process.
+    """
+    if train is None:
+        load_libraries(progress)
     order = _nested_order(task.train, task.recipe.seed)
-    _load_libraries(progress)
+    engine = _TrialEngine(order, progress, train or train_trial)
     while True:
         trials = read_trials(study)
         show(trials)
@@ -350,15 +392,17 @@ def run_trials(
         trial = study.ask()
         trial.set_user_attr("process", f"{host_code()}-{os.getpid()}")
         try:
-            _run_trial(task, study, trial, order, progress)
+            _run_trial(task, study, trial, engine)
+        except (ProcessError, OutOfTimeError) as error:
+            _tell(study, trial, "FAIL")
+            if isinstance(error, ProcessError):  # no further trial can be trained
+                raise
         except LamatextError as error:  # such as a training that diverged
             trial.set_user_attr("error", str(error))
             _tell(study, trial, "FAIL")
-        except OutOfTimeError:
-            _tell(study, trial, "FAIL")
 
 
-def _load_libraries(progress: Progress) -> None:
+def load_libraries(progress: Progress) -> None:
     """Import the training libraries before the first trial is timed."""
     progress.stage("loading the training libraries")
     from lamatext.classifier import TextClassifier  # noqa: F401
@@ -394,7 +438,7 @@ def _seconds_on_everything(task: TuningTask, trial: Trial) -> float:
     return more * (trial.seconds or 0.0) / trial.share
 
 
-def _run_trial(task: TuningTask, study: Any, trial: Any, order: Rows, progress: Progress) -> None:
+def _run_trial(task: TuningTask, study: Any, trial: Any, engine: _TrialEngine) -> None:
     """Train one trial on growing shares of the texts, until it is stopped early or finished."""
     is_default, seed = trial.user_attrs.get("default"), trial.user_attrs.get("seed")
     is_repeated = bool(is_default) and seed != task.recipe.seed
@@ -411,7 +455,7 @@ def _run_trial(task: TuningTask, study: Any, trial: Any, order: Rows, progress: 
         raise OutOfTimeError
     value = 0.0
     for place, share in enumerate(shares):
-        measured, value = _measure(task, study, trial, recipe, order, share, progress)
+        measured, value = _measure(task, study, trial, recipe, share, engine)
         if share == shares[-1] or not _has_time(task, study, measured, shares[place + 1]):
             break
         trial.report(value, step=round(4 * share))
@@ -441,23 +485,17 @@ def _is_affordable(task: TuningTask, study: Any) -> bool:
     return not needed or needed[0] < left / 3  # unknown while another process trains the default
 
 
-def _has_time(task: TuningTask, study: Any, measured: dict[str, Any], share: float) -> bool:
+def _has_time(task: TuningTask, study: Any, measured: Measurements, share: float) -> bool:
     """Return whether a trial can go on to the next share and leave time for the final training."""
     needed = measured["seconds"] * share / measured["share"]
     left = task.deadline - time.monotonic() - final_seconds(task, read_trials(study))
     return bool(needed < left / (1 if "largest_share" in study.user_attrs else 3))
 
 
-def _measure(  # noqa: PLR0913 - the trial, its recipe and its texts
-    task: TuningTask,
-    study: Any,
-    trial: Any,
-    recipe: Recipe,
-    order: Rows,
-    share: float,
-    progress: Progress,
-) -> tuple[dict[str, Any], float]:
-    """Train a trial on a share of the texts; measure score, size and latency of the saved model.
+def _measure(
+    task: TuningTask, study: Any, trial: Any, recipe: Recipe, share: float, engine: _TrialEngine
+) -> tuple[Measurements, float]:
+    """Train a trial on a share of the texts, in the time before the final training.
 
     Returns:
         The measurements, and the value that the search maximizes: the score, less a penalty for
@@ -465,25 +503,31 @@ def _measure(  # noqa: PLR0913 - the trial, its recipe and its texts
     """
     name = f"trial {trial.number}, {share:.0%} of the texts"
     reserve = final_seconds(task, read_trials(study))
-    limited = DeadlineProgress(task.deadline - reserve, NamedProgress(name, progress))
+    limited = DeadlineProgress(task.deadline - reserve, NamedProgress(name, engine.progress))
+    rows = np.sort(engine.order[: round(share * len(engine.order))])
+    folder = task.folder / TRIALS / str(trial.number)
+    measured = {"share": share, **engine.train(task, recipe, rows, folder, limited)}
+    trial.set_user_attr("measured", measured)
+    return measured, measured["score"] - _penalty(task.limits, measured)
+
+
+def train_trial(
+    task: TuningTask, recipe: Recipe, rows: Rows, folder: Path, progress: DeadlineProgress
+) -> Measurements:
+    """Train the recipe of a trial on some rows; measure score, size and latency as saved."""
     started = time.monotonic()
-    train = task.train.take(np.sort(order[: round(share * len(order))]))
-    splits = replace(task.splits.search, train=train, validation=None)
+    splits = replace(task.splits.search, train=task.train.take(rows), validation=None)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # of few texts of a class in a share
-        classifier = fit_recipe(recipe, splits, limited, device=task.device)
-    folder = task.folder / TRIALS / str(trial.number)
+        classifier = fit_recipe(recipe, splits, progress, device=task.device)
     classifier.save(folder)
     score, latency = score_model(folder, task)
-    measured = {
-        "share": share,
+    return {
         "score": score,
         "bytes": folder_size(folder),
         "latency_ms": latency,
         "seconds": time.monotonic() - started,
     }
-    trial.set_user_attr("measured", measured)
-    return measured, score - _penalty(task.limits, measured)
 
 
 def _penalty(limits: Limits, measured: Mapping[str, float]) -> float:
@@ -542,7 +586,92 @@ def _keep_best_models(task: TuningTask, study: Any) -> None:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-# 3 · The final model
+# 3 · Trials on Ray
+
+
+def run_trials_on_ray(
+    task: TuningTask,
+    study: Any,
+    show: Callable[[list[Trial]], None],
+    progress: Progress,
+    *,
+    address: str | None = None,
+    jobs: int | None = None,
+) -> None:
+    """Run trials of a search on a Ray cluster until its time is over.
+
+    This process owns the study: it proposes settings, stops trials early and keeps the models.
+    Ray workers only train, so they need no shared file system.
+
+    Args:
+        task: the search; its data is sent to the workers once.
+        study: the Optuna study.
+        show: displays the trials.
+        progress: receives the stages of the trials.
+        address: ``HOST:PORT`` of a running cluster, or ``auto`` for the one on this machine; None
+            starts Ray on this machine until the search ends.
+        jobs: number of trials at a time; None is one per core.
+    """
+    lock = threading.Lock()
+
+    def show_locked(trials: list[Trial]) -> None:
+        with lock:
+            show(trials)
+
+    progress.stage("connecting to Ray")
+    with ray_tasks(train_on_worker, address, jobs) as tasks:
+        sent = tasks.ray.put(replace(task, device="cpu"))
+        arguments = (task, study, show_locked, progress, partial(_train_on_ray, tasks, sent))
+        count = jobs or tasks.cores
+        with ThreadPoolExecutor(count) as pool:
+            futures = [pool.submit(run_trials, *arguments) for _ in range(count)]
+            try:
+                ended, _ = wait(futures, return_when=FIRST_EXCEPTION)
+            finally:
+                tasks.stop()  # after an error or Ctrl-C, the other threads end, too
+        for future in ended:
+            future.result()
+
+
+def _train_on_ray(  # noqa: PLR0913 - those of train_trial, and where it runs
+    tasks: RayTasks,
+    sent: Any,  # object reference of the task
+    task: TuningTask,  # noqa: ARG001 - it is sent once
+    recipe: Recipe,
+    rows: Rows,
+    folder: Path,
+    progress: DeadlineProgress,
+) -> Measurements:
+    """Train a trial on a Ray worker and save its model here."""
+    seconds = progress.deadline - time.monotonic()
+    try:
+        answer = tasks.call(sent, recipe, rows, seconds, deadline=progress.deadline + RAY_GRACE)
+    except TimeoutError:
+        raise OutOfTimeError from None
+    if isinstance(answer, Exception):
+        raise answer
+    measured, files = answer
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, content in files.items():
+        (folder / name).write_bytes(content)
+    return dict(measured)
+
+
+def train_on_worker(
+    task: TuningTask, recipe: Recipe, rows: Rows, seconds: float
+) -> tuple[Measurements, dict[str, bytes]] | Exception:
+    """Train a trial on one core of a Ray worker; return its measurements and the model's files."""
+    load_libraries(SILENT)
+    limited = DeadlineProgress(time.monotonic() + seconds)
+    with kernel_threads(1), tempfile.TemporaryDirectory() as folder:
+        try:
+            measured = train_trial(task, recipe, rows, Path(folder), limited)
+        except (LamatextError, OutOfTimeError) as error:
+            return error
+        return measured, {path.name: path.read_bytes() for path in Path(folder).iterdir()}
+
+
+# 4 · The final model
 
 
 def finish_study(task: TuningTask, study: Any, progress: Progress) -> TuningResult:

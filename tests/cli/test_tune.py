@@ -1,6 +1,7 @@
 """lamatext tune: a search under limits that can be continued."""
 
 import re
+import socket
 import sqlite3
 import subprocess
 import sys
@@ -10,12 +11,16 @@ from pathlib import Path
 import pytest
 
 from lamatext import Predictor, tuning
+from lamatext.runtime import ray_engine
 from lamatext.saved.format import folder_size, load_config, saved_recipe
 from lamatext.trials import RUNNING, Trial
 from tests.cli.conftest import Command
 from tests.corpora import TINY, write_csv, write_topics
 
 pytest.importorskip("optuna")
+needs_ray = pytest.mark.skipif(
+    __import__("importlib.util").util.find_spec("ray") is None, reason="needs the extra ray"
+)
 
 FIXED = {**TINY, "training.epochs": 1, "model.name": "avg", "model.classifier_width": 0}
 SETTINGS = [
@@ -23,6 +28,7 @@ SETTINGS = [
     for k, v in FIXED.items()
     if k not in ("ngrams.enabled", "model.heads", "model.hidden_size")
 ]
+ON_RAY = ("--engine", "ray")
 SEARCH = ("tune", "reviews.csv", "--time", "90s", "--out", "tuned", *SETTINGS)
 
 
@@ -193,3 +199,63 @@ def test_two_processes_share_a_study_and_end_in_time(place: Path) -> None:
     with sqlite3.connect(place / "tuned" / "study.sqlite3") as study:
         rows = study.execute("select value_json from trial_user_attributes where key = 'process'")
         assert len({row[0] for row in rows}) == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--engine", "spark"), "--engine spark: unknown. Use local or ray."),
+        (("--address", "auto"), "--address needs --engine ray."),
+        pytest.param(
+            (*ON_RAY, "--device", "cuda"), "trains trials on processor cores", marks=needs_ray
+        ),
+        pytest.param((*ON_RAY, "--address", "here"), "expected HOST:PORT", marks=needs_ray),
+    ],
+)
+def test_options_that_do_not_fit_are_named_before_the_study_is_created(
+    lamatext: Command, place: Path, arguments: tuple[str, ...], message: str
+) -> None:
+    write_csv(place / "reviews.csv", 200)
+
+    answer = lamatext(*SEARCH, *arguments)
+
+    assert answer.status == 2
+    assert message in answer.err
+    assert not (place / "tuned").exists()
+
+
+@needs_ray
+def test_an_address_without_answer_is_named(
+    lamatext: Command, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_csv(place / "reviews.csv", 200)
+    monkeypatch.setattr(ray_engine, "CONNECT_SECONDS", 1.0)
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{unused.getsockname()[1]}"
+
+        answer = lamatext(*SEARCH, *ON_RAY, "--address", address)
+
+    assert answer.status == 2
+    assert f"--address {address}: no answer within 1 s" in answer.err
+    assert not (place / "tuned").exists()
+
+
+@needs_ray
+@pytest.mark.slow
+@pytest.mark.usefixtures("_five_trials")
+def test_two_ray_workers_run_the_trials_of_one_study(lamatext: Command, place: Path) -> None:
+    write_csv(place / "reviews.csv", 200)
+
+    answer = lamatext(*SEARCH, "--time", "300s", *ON_RAY, "--jobs", "2")
+
+    assert answer.status == 0, answer.err
+    assert Predictor.load(place / "tuned" / "model").predict(["a moving film"])[0] in ("neg", "pos")
+    with sqlite3.connect(place / "tuned" / "study.sqlite3") as study:
+        trials = study.execute(
+            "select number, state, datetime_start, datetime_complete from trials"
+        )
+        rows = trials.fetchall()
+    finished = [row for row in rows if row[1] in ("COMPLETE", "PRUNED")]
+    assert len(finished) >= 3
+    assert rows[1][2] < rows[0][3]  # the second trial started before the first one was finished

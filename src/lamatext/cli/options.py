@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 READING = "reading the data"  # a section of the help
 SETTINGS = "settings"  # another one
+ENGINE = "engine"  # another one
 
 Data = Annotated[
     str,
@@ -182,6 +183,22 @@ Seed = Annotated[
     ),
 ]
 Device = Annotated[str, typer.Option(help="auto, cpu or cuda.", rich_help_panel=SETTINGS)]
+Engine = Annotated[
+    str,
+    typer.Option(
+        help="local: without Ray; ray: one worker per core of a Ray cluster, or of this machine.",
+        rich_help_panel=ENGINE,
+    ),
+]
+Address = Annotated[
+    str | None,
+    typer.Option(
+        metavar="HOST:PORT",
+        help="The Ray cluster, or auto for the one that runs on this machine. [default: start "
+        "Ray on this machine]",
+        rich_help_panel=ENGINE,
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 IsQuiet = Annotated[
     bool, typer.Option("--quiet", "-q", help="Do not show progress or suggested commands.")
@@ -223,6 +240,16 @@ def check_input_is_kept(source: str, *outputs: Path | None) -> None:
             raise ConfigError(
                 f"{output}: is the input, which would be lost. Give another output file."
             )
+
+
+def check_engine(engine: str, address: str | None) -> None:
+    """Check the options of the engine, local or Ray, before anything is loaded."""
+    if engine not in ("local", "ray"):
+        raise ConfigError(f"--engine {engine}: unknown. Use local or ray.")
+    if engine == "local" and address is not None:
+        raise ConfigError("--address needs --engine ray.")
+    if engine == "ray":
+        require("ray", extra="ray", purpose="--engine ray")
 
 
 def check_device(name: str) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from lamatext.cli import options, output
-from lamatext.errors import ConfigError, require
+from lamatext.errors import ConfigError
 from lamatext.progress import Progress
 from lamatext.views.formatting import label_names, one_line, terminal_text
 
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from lamatext.runtime.predictor import Predictor
 
 NAME = "predict"
-ENGINE = "engine"  # a section of the help
 EXAMPLES = """\
 lamatext predict runs/reviews --text "a thoughtful film"
 lamatext predict runs/reviews new.csv --out labelled.csv"""
@@ -86,23 +85,8 @@ def run(  # noqa: PLR0913 - one argument per option of the command
             "run as formulas: text that starts with = + - @, tab or CR.",
         ),
     ] = False,
-    engine: Annotated[
-        str,
-        typer.Option(
-            help="local: this process; ray: one worker per core of a Ray cluster, or of this "
-            "machine.",
-            rich_help_panel=ENGINE,
-        ),
-    ] = "local",
-    address: Annotated[
-        str | None,
-        typer.Option(
-            metavar="HOST:PORT",
-            help="The Ray cluster, or auto for the one that runs on this machine. [default: start "
-            "Ray on this machine]",
-            rich_help_panel=ENGINE,
-        ),
-    ] = None,
+    engine: options.Engine = "local",
+    address: options.Address = None,
     as_json: options.Json = False,
     quiet: options.IsQuiet = False,
 ) -> None:
@@ -165,14 +149,9 @@ def _check_options(
 ) -> None:
     """Check the input and the engine of ``lamatext predict`` before anything is loaded."""
     _check_input(source, text)
-    if engine not in ("local", "ray"):
-        raise ConfigError(f"--engine {engine}: unknown. Use local or ray.")
-    if engine == "local" and address is not None:
-        raise ConfigError("--address needs --engine ray.")
-    if engine == "ray":
-        if source in (None, "-") or out is None:
-            raise ConfigError("--engine ray needs a file as INPUT and --out.")
-        require("ray", extra="ray", purpose="--engine ray")
+    if engine == "ray" and (source in (None, "-") or out is None):
+        raise ConfigError("--engine ray needs a file as INPUT and --out.")
+    options.check_engine(engine, address)
 
 
 def _ray_engine(

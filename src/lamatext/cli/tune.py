@@ -4,7 +4,7 @@ import re
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -70,7 +70,17 @@ def run(  # noqa: PLR0913 - one argument per option of the command
             "continued.",
         ),
     ] = Path("runs/tuned"),
-    jobs: Annotated[int, typer.Option(min=1, max=64, help="Processes that run trials.")] = 1,
+    jobs: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            max=1024,
+            help="Number of trials at a time. [default: 1; with --engine ray, one per core]",
+            rich_help_panel=options.ENGINE,
+        ),
+    ] = None,
+    engine: options.Engine = "local",
+    address: options.Address = None,
     test: options.TestData = None,
     validation: options.ValidationData = None,
     text_column: options.TextColumns = None,
@@ -125,7 +135,8 @@ def run(  # noqa: PLR0913 - one argument per option of the command
     if metric in ("micro-f1", "macro-f1"):
         values["training.metric"] = metric  # the thresholds of several labels, too
     settings = resolve_recipe(recipe=recipe, values=values)
-    _check_search(metric, data, jobs)
+    workers = _Workers(engine, address, jobs, only_trials)
+    _check_search(metric, data, device, workers)
     reading = options.read_options(
         text_column,
         max_record,
@@ -153,34 +164,35 @@ def run(  # noqa: PLR0913 - one argument per option of the command
             device,
             started,
         )
-        result = _search(task, display, jobs, only_trials=only_trials)
+        result = _search(task, display, workers)
     if result is not None:
         _show_result(task, result, quiet=quiet)
 
 
+class _Workers(NamedTuple):
+    """Where the trials of ``lamatext tune`` run."""
+
+    engine: str
+    address: str | None
+    jobs: int | None
+    only_trials: bool  # for a study that another process finishes
+
+
 def _search(
-    task: "TuningTask", display: "TrialDisplay", jobs: int, *, only_trials: bool
+    task: "TuningTask", display: "TrialDisplay", workers: _Workers
 ) -> "TuningResult | None":
     """Run the trials and the final training of ``lamatext tune``; Ctrl-C keeps the study."""
-    from lamatext.tuning import (
-        finish_study,
-        open_study,
-        read_trials,
-        run_trials,
-        worker_processes,
-    )
+    from lamatext.tuning import finish_study, open_study, read_trials
     from lamatext.views.tuning_page import write_tuning_page
 
     study = open_study(task)
-    worker = [sys.executable, "-m", "lamatext", *sys.argv[1:], "--only-trials", "--quiet"]
     try:
-        with worker_processes([worker] * (0 if only_trials else jobs - 1)):
-            run_trials(task, study, display.show, display)
-        if only_trials:
+        _run_trials(task, study, display, workers)
+        if workers.only_trials:
             return None
         result = finish_study(task, study, display)
     except KeyboardInterrupt:
-        if not only_trials:
+        if not workers.only_trials:
             finished = sum(trial.state != "running" for trial in read_trials(study))
             output.message(
                 f"\nlamatext: interrupted; the study with {finished} trials is kept in "
@@ -194,10 +206,34 @@ def _search(
     return result
 
 
-def _check_search(metric: str | None, data: str, jobs: int) -> None:
+def _run_trials(task: "TuningTask", study: Any, display: "TrialDisplay", workers: _Workers) -> None:
+    """Run the trials of ``lamatext tune`` on Ray, or here and in further processes."""
+    if workers.engine == "ray":
+        from lamatext.tuning import run_trials_on_ray
+
+        address, jobs = workers.address, workers.jobs
+        run_trials_on_ray(task, study, display.show, display, address=address, jobs=jobs)
+        return
+    from lamatext.tuning import run_trials, worker_processes
+
+    more = 0 if workers.only_trials else (workers.jobs or 1) - 1
+    command = [sys.executable, "-m", "lamatext", *sys.argv[1:], "--only-trials", "--quiet"]
+    with worker_processes([command] * more):
+        run_trials(task, study, display.show, display)
+
+
+def _check_search(metric: str | None, data: str, device: str, workers: _Workers) -> None:
+    """Check the options of ``lamatext tune`` that need no data."""
     if metric is not None and metric not in METRICS:
         raise ConfigError(f"--metric {metric}: unknown. Known: {', '.join(METRICS)}.")
-    if data == "-" and jobs > 1:
+    options.check_engine(workers.engine, workers.address)
+    if workers.engine == "ray":
+        from lamatext.runtime.ray_engine import import_ray
+
+        if device == "cuda":
+            raise ConfigError("--engine ray trains trials on processor cores. Use --device cpu.")
+        import_ray(workers.address)
+    elif data == "-" and (workers.jobs or 1) > 1:
         raise ConfigError("--jobs needs a file: several processes cannot read stdin.")
 
 

@@ -204,11 +204,7 @@ def ray_engine(
             starts Ray on this machine until the job ends.
         workers: number of actors; None is one per core.
     """
-    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"  # no telemetry
-    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # silences a warning
-    ray = require("ray", extra="ray", purpose="--engine ray")
-    if address is not None:
-        _check_address(address)
+    ray = import_ray(address)
 
     def compute(parts: NumberedParts) -> Iterator[tuple[int, list[pa.RecordBatch]]]:
         connect(ray, address, workers)
@@ -220,6 +216,16 @@ def ray_engine(
             ray.shutdown()
 
     return compute
+
+
+def import_ray(address: str | None) -> Any:
+    """Import Ray without its usage reports, and check that its address answers."""
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"  # no telemetry
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # silences a warning
+    ray = require("ray", extra="ray", purpose="--engine ray")
+    if address is not None:
+        _check_address(address)
+    return ray
 
 
 def read_model_files(ray: Any, model: Path) -> Any:

@@ -1,0 +1,81 @@
+"""Calls of a function as Ray tasks of one core each, with deadlines (extra ``ray``).
+
+``lamatext tune --engine ray`` trains its trials with them. Several threads wait for a task each. A
+task whose worker or node dies is repeated elsewhere by Ray.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from lamatext.errors import ConfigError, ProcessError
+from lamatext.runtime.ray_engine import MAX_LOSSES, connect, import_ray
+
+POLL_SECONDS = 0.5  # between looks at the deadline while a task runs
+
+
+class RayTasks:
+    """Runs a function on a Ray cluster; several threads may call it at once."""
+
+    def __init__(self, ray: Any, function: Callable[..., Any]) -> None:
+        self.ray = ray
+        self._remote = ray.remote(num_cpus=1, max_retries=MAX_LOSSES)(function)
+        self._losses = 0  # of tasks in a row, after all repetitions
+        self._is_stopped = threading.Event()
+
+    @property
+    def cores(self) -> int:
+        """Return the number of cores of the Ray cluster."""
+        return max(1, int(self.ray.cluster_resources().get("CPU", 1)))
+
+    def call(self, *arguments: Any, deadline: float) -> Any:
+        """Call the function on a Ray worker and return its answer.
+
+        Raises:
+            TimeoutError: it has not answered at the deadline, a ``time.monotonic()``.
+            ConfigError: its workers were lost.
+            ProcessError: so were those of several tasks before, or the tasks are stopped.
+        """
+        reference = self._remote.remote(*arguments)
+        while not self.ray.wait([reference], timeout=POLL_SECONDS)[0]:
+            if self._is_stopped.is_set() or time.monotonic() > deadline:
+                self.ray.cancel(reference, force=True)
+                raise ProcessError("stopped.") if self._is_stopped.is_set() else TimeoutError
+        try:
+            answer = self.ray.get(reference)
+        except self.ray.exceptions.RayTaskError:
+            raise  # an error of the function itself
+        except self.ray.exceptions.RayError as error:
+            self._count_loss(error)
+        self._losses = 0
+        return answer
+
+    def stop(self) -> None:
+        """Cancel all Ray tasks that are waited for."""
+        self._is_stopped.set()
+
+    def _count_loss(self, error: Exception) -> None:
+        """Raise the error of a task whose workers were lost."""
+        self._losses += 1
+        reason = str(error).strip().splitlines()[0]
+        if self._losses < MAX_LOSSES:
+            raise ConfigError(f"the Ray worker was lost: {reason}") from error
+        raise ProcessError(
+            f"{MAX_LOSSES} tasks in a row lost their Ray workers: {reason}. What is finished is "
+            "kept: repeat the command when the cluster is up, or on larger nodes."
+        ) from error
+
+
+@contextmanager
+def ray_tasks(
+    function: Callable[..., Any], address: str | None, cores: int | None
+) -> Iterator[RayTasks]:
+    """Connect to a Ray cluster, or start Ray on this machine, to call a function as tasks."""
+    ray = import_ray(address)
+    connect(ray, address, cores)
+    try:
+        yield RayTasks(ray, function)
+    finally:
+        ray.shutdown()

@@ -1,5 +1,7 @@
 """The choice among the trials of a search: limits, Pareto front, spread of seeds."""
 
+from dataclasses import replace
+
 import pytest
 
 from lamatext.errors import ConfigError
@@ -51,6 +53,20 @@ def test_a_lead_that_seeds_explain_keeps_the_default() -> None:
     assert choice.trial.is_default
     assert "brought no more than the spread of seeds explains" in choice.verdict
     assert choose_trial([*trials[:4], lucky], NO_LIMITS, "accuracy").trial == lucky  # of 2 trials
+
+
+def test_fewer_seeds_and_trials_that_were_stopped_early_demand_a_larger_lead() -> None:
+    three, two = default(0.80, 0.81, 0.79), default(0.79, 0.81)
+    sampled = [trial(3 + i, 0.80) for i in range(4)]
+    best = trial(50, 0.83)
+    stopped = [replace(trial(60 + i, 0.80), state=STOPPED) for i in range(20)]
+
+    def is_chosen(*trials: Trial) -> bool:
+        return choose_trial([*trials, *sampled, best], NO_LIMITS, "accuracy").trial == best
+
+    assert is_chosen(*three)
+    assert not is_chosen(*two)
+    assert not is_chosen(*three, *stopped)
 
 
 def test_without_a_second_seed_the_verdict_says_that_the_spread_is_unknown() -> None:

@@ -1,9 +1,9 @@
 """Trials of a hyperparameter search: limits, Pareto front, spread of seeds, choice of the best."""
 
+import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
-from statistics import NormalDist
 from typing import Any
 
 from lamatext.errors import ConfigError
@@ -136,8 +136,8 @@ def choose_trial(trials: Sequence[Trial], limits: Limits, metric: str) -> Choice
             "whether that is more than the spread of seeds was not measured, for lack of time."
         )
         return Choice(best, verdict, False)
-    sampled = sum(not trial.is_default for trial in finished)
-    chance = spread.deviation * _expected_maximum(sampled)
+    sampled = sum(not t.is_default and t.state in (FINISHED, STOPPED) for t in trials)
+    chance = spread.deviation * _expected_maximum(sampled, spread.seeds)
     gain = best.score - spread.mean
     compared = (
         f"{metric} {best.score:.4f} of the best of {sampled} trials, {spread.mean:.4f} ± "
@@ -150,9 +150,18 @@ def choose_trial(trials: Sequence[Trial], limits: Limits, metric: str) -> Choice
     return Choice(default, f"{verdict}The default recipe is kept.", False)
 
 
-def _expected_maximum(count: int) -> float:
-    """Return the expected maximum of ``count`` standard normal values (Blom 1958)."""
-    return NormalDist().inv_cdf((count - 0.375) / (count + 0.25)) if count > 1 else 0.0
+def _expected_maximum(count: int, seeds: int) -> float:
+    """Return how far the best of ``count`` seeds lies above the mean of a few, in deviations.
+
+    It is Blom's approximation (1958) of an expected maximum, as a quantile of Student's t instead
+    of the normal distribution: mean and deviation are estimated from ``seeds`` scores only.
+    """
+    if count < 2:
+        return 0.0
+    from scipy.special import stdtrit
+
+    quantile = float(stdtrit(seeds - 1, (count - 0.375) / (count + 0.25)))
+    return quantile * math.sqrt(1 + 1 / seeds)
 
 
 def _no_trial_within(limits: Limits, finished: Sequence[Trial]) -> ConfigError:

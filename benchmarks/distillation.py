@@ -40,7 +40,7 @@ from lamatext.metrics import score
 from lamatext.recipes import load_recipe
 from lamatext.runtime.predictor import Predictor
 from lamatext.saved.format import folder_size
-from lamatext.training.teachers import EncoderTeacher, TeachingPlan, teacher_data
+from lamatext.training.teachers import EncoderTeacher, TeachingPlan, VariantCounts, teacher_data
 from lamatext.training.trainer import pick_device
 from paper.markdown import MISSING, markdown_table
 from paper.official_datasets import load_paper_dataset
@@ -189,7 +189,7 @@ def _score_encoder(task: Task, system: str, seed: int, device: str) -> tuple[Lea
         recipe = load_recipe("student").with_values({"seed": seed})
         data = teacher_data(task.labelled, None, task.unlabelled, encoder.classes, recipe)
         teacher = EncoderTeacher("minilm", data, recipe, device)
-        plan = TeachingPlan(0, 256, 0, 0.0)
+        plan = TeachingPlan(0, 256, VariantCounts(0, 0), 0.0)
         if system == "teacher":
             plan = teacher.plan([*data.train.texts.to_pylist(), *data.unlabelled])
         predict = teacher.train(plan).predict_proba

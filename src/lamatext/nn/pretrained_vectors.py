@@ -12,13 +12,11 @@ import torch
 from numpy.typing import NDArray
 
 from lamatext.data.text_encoder import SubwordEncoder
-from lamatext.data.token_ids import batches_by_length
 from lamatext.nn.encoders import mask_of
 from lamatext.nn.pooling import masked_mean
-from lamatext.nn.pretrained import load_pretrained
+from lamatext.nn.pretrained import encoder_batches, load_pretrained
 from lamatext.progress import SILENT, Progress
 
-BATCH_SUBWORDS = 8_192  # subwords, padding included, that the encoder reads at once
 STANDARD_DEVIATION = 0.3  # of all numbers of the word vectors, as in word2vec's
 
 Vectors = NDArray[np.float32]
@@ -68,7 +66,7 @@ def _mean_outputs(
     loaded = load_pretrained(name, classes=2, setting="text.word_vectors")
     encoder = loaded.network.encoder.to(device).eval()
     rows = SubwordEncoder.from_json(loaded.tokenizer, 32).encode(words)
-    batches = batches_by_length(rows.lengths, max_words=BATCH_SUBWORDS)
+    batches = encoder_batches(rows.lengths, torch.device(device))
     progress.stage(f"word vectors from {name}", len(batches))
     outputs: list[NDArray[np.float64]] = []
     with torch.inference_mode():

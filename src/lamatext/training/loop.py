@@ -22,6 +22,7 @@ from lamatext.errors import ConfigError, ModelError
 from lamatext.multi_label_metrics import mean_present_precision
 from lamatext.nn.losses import disagreement
 from lamatext.nn.network import Output
+from lamatext.nn.pretrained import PretrainedNetwork, encoder_batches
 from lamatext.progress import SILENT, Progress
 from lamatext.settings import ModelSettings, TrainingSettings
 from lamatext.training.batching import Batch, EncodedDataset, make_batch, shuffled_batches
@@ -367,12 +368,21 @@ def predict_logits(
     order: list[Indices] = []
     logits: list[Tensor] = []
     with training_threads(network), torch.inference_mode():
-        for rows in batches_by_length(dataset.token_ids.lengths, max_words=PREDICTION_TOKENS):
+        for rows in _prediction_batches(network, dataset.token_ids.lengths, device):
             batch = make_batch(dataset, rows, device)
             logits.append(network(batch.ids, batch.lengths).logits.float())
             order.append(rows)
     in_batch_order: NDArray[np.float32] = torch.cat(logits).cpu().numpy()
     return in_batch_order[np.argsort(np.concatenate(order))]
+
+
+def _prediction_batches(
+    network: nn.Module, lengths: Indices, device: torch.device
+) -> list[Indices]:
+    """Return the mini-batches for which the training loop computes logits without gradients."""
+    if isinstance(network, PretrainedNetwork):
+        return encoder_batches(lengths, device)
+    return batches_by_length(lengths, max_words=PREDICTION_TOKENS)
 
 
 def _learning_rates(state: TrainingState, training: TrainingSettings, batches: int) -> list[float]:

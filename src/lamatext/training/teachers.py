@@ -34,7 +34,7 @@ from lamatext.data.text_variants import make_text_variants
 from lamatext.data.token_ids import TokenIds
 from lamatext.errors import ConfigError, DataError
 from lamatext.multi_label_metrics import mean_present_precision
-from lamatext.nn.pretrained import MINILM, PretrainedNetwork, load_pretrained
+from lamatext.nn.pretrained import MINILM, PretrainedNetwork, encoder_batches, load_pretrained
 from lamatext.progress import SILENT, Progress
 from lamatext.recipes import load_recipe
 from lamatext.saved.format import CONFIG, TEACHER_CHECKPOINT
@@ -47,13 +47,16 @@ from lamatext.training.trainer import pick_device, train
 CHUNK = 2_048  # texts that a teacher labels between two steps of the progress bar
 MAX_VARIANTS = 48  # per text
 VARIANT_WORDS = 5_000_000  # in all variants together; where there are more words, texts suffice
-BACKWARD_COST = 3.0  # time of a training step, in forward passes
+BACKWARD_COST = 3.5  # time of a training step, in forward passes
 MIN_STEPS = 200  # training steps that a teacher needs on few texts
 MAX_EPOCHS = 40
 MULTI_LABEL_STEPS = 2_000  # with several labels, of which some are rare, it needs more steps
 MULTI_LABEL_RATE = 1e-4  # and a higher learning rate; chosen on validation texts
 FEW_LABELS_PER_CLASS = 100  # with fewer, a fine-tuned teacher is averaged with a linear layer
-MIN_VARIANTS = 2  # per text, if wanted, before more epochs of fine-tuning
+SHORT_RATE = 1e-4  # learning rate of a single epoch, which then teaches as well as three
+MIN_VARIANTS = 12  # per text, if wanted, before a second epoch of fine-tuning; then as many as fit
+LENGTHS = (512, 256, 128)  # subwords that an encoder may read of a text
+LONG_TEXT_LABELS = 10_000  # labels from which it learns to read 512, more than it was trained on
 INVERSE_REGULARIZATION = (3.0, 10.0, 30.0, 100.0)  # values of C to choose from
 CROSS_VALIDATED_TEXTS = 2_000  # at most, to choose it
 SAMPLE = 64  # texts from which the speed of an encoder is measured
@@ -176,15 +179,15 @@ def teach(
         encoder = EncoderTeacher(str(teacher), data, recipe, device, checkpoint)
         return encoder.teach(texts, progress)
     opened = open_teacher(teacher, data.classes, multi_label=data.train.is_multi_label)
-    variants = recipe.distillation.variants
-    per_text = _wanted_variants(texts) if variants == "auto" else variants
-    per_text = per_text if opened.labels_new_texts else 0
-    everything = [*texts, *make_text_variants(texts, per_text, recipe.seed)]
+    counts = VariantCounts(0, 0)
+    if opened.labels_new_texts:
+        counts = wanted_variants(data, recipe.distillation.variants)
+    everything = [*texts, *_make_variants(data, counts, recipe.seed)]
     probabilities = opened.predict_proba(everything, progress)
     accuracy = None
     if opened.labels_new_texts:
         accuracy = data.score(opened.predict_proba(data.validation.texts.to_pylist()))
-    facts = {"name": opened.name, "variants": per_text, "validation_accuracy": accuracy}
+    facts = {"name": opened.name, "variants": counts.labelled, "validation_accuracy": accuracy}
     return Lesson(_teacher_labels(probabilities, everything, data), facts)
 
 
@@ -198,10 +201,38 @@ def _teacher_labels(
     )
 
 
-def _wanted_variants(texts: Sequence[str]) -> int:
-    """Return how many variants of each text a teacher should label: many if there are few words."""
-    words = sum(len(text.split()) for text in texts)
-    return min(MAX_VARIANTS, VARIANT_WORDS // max(1, words))
+class VariantCounts(NamedTuple):
+    """How many variants of each text a teacher labels."""
+
+    labelled: int
+    unlabelled: int
+
+
+def wanted_variants(data: TeacherData, setting: "int | str") -> VariantCounts:
+    """Choose how many variants of each text a teacher should label: many if there are few words.
+
+    The labelled texts come first, so that texts of another kind do not outnumber them.
+    """
+    if isinstance(setting, int):
+        return VariantCounts(setting, setting)
+    labelled, unlabelled = _count_words(data.train.texts.to_pylist()), _count_words(data.unlabelled)
+    if labelled + unlabelled > VARIANT_WORDS:
+        return VariantCounts(0, 0)
+    first = min(MAX_VARIANTS, VARIANT_WORDS // max(1, labelled))
+    left = (VARIANT_WORDS - first * labelled) // max(1, unlabelled)
+    return VariantCounts(first, min(MAX_VARIANTS, left))
+
+
+def _count_words(texts: Sequence[str]) -> int:
+    return sum(len(text.split()) for text in texts)
+
+
+def _make_variants(data: TeacherData, counts: VariantCounts, seed: int) -> list[str]:
+    """Make the variants of labelled and unlabelled texts that a teacher labels."""
+    return [
+        *make_text_variants(data.train.texts.to_pylist(), counts.labelled, seed),
+        *make_text_variants(data.unlabelled, counts.unlabelled, seed),
+    ]
 
 
 # Teachers that are ready
@@ -297,7 +328,7 @@ class TeachingPlan(NamedTuple):
 
     epochs: int  # 0: the encoder keeps its weights, and only a linear layer is fitted
     max_words: int  # subwords of a text that it reads
-    variants: int  # per text
+    variants: VariantCounts
     seconds: float  # how long all of it takes, estimated from the measured speed
 
 
@@ -319,7 +350,7 @@ class EncoderTeacher:
         """
         plan = self.plan(texts, progress)
         progress.note(_describe(self.name, plan))
-        everything = [*texts, *make_text_variants(texts, plan.variants, self.recipe.seed)]
+        everything = [*texts, *_make_variants(self.data, plan.variants, self.recipe.seed)]
 
         def label() -> Arrays:
             trained = self.train(plan, progress)
@@ -335,7 +366,7 @@ class EncoderTeacher:
             "name": self.name,
             "licence": LICENCES.get(self.name),
             "epochs": plan.epochs,
-            "variants": plan.variants,
+            "variants": plan.variants.labelled,
             "validation_accuracy": float(arrays["accuracy"]),
         }
         return Lesson(_teacher_labels(probabilities, everything, self.data), facts)
@@ -349,17 +380,15 @@ class EncoderTeacher:
 
         def measure() -> Arrays:
             progress.stage(f"measuring the speed of {self.name}")
-            speed = [self._texts_per_second(texts, words) for words in (256, 128)]
-            return {"speed": np.array(speed)}
+            return {"speed": np.array([self._texts_per_second(texts, n) for n in LENGTHS])}
 
         settings = self.recipe.distillation
-        speed = cached("teacher-speed", self._key(texts, self.device), measure)["speed"]
-        wanted = _wanted_variants(texts) if settings.variants == "auto" else settings.variants
+        speed = cached("teacher-speed", self._key(texts, self.device, LENGTHS), measure)["speed"]
         return plan_teaching(
-            (float(speed[0]), float(speed[1])),
+            speed.tolist(),
             labelled=len(self.data.train),
-            texts=len(texts),
-            variants=wanted,
+            unlabelled=len(self.data.unlabelled),
+            variants=wanted_variants(self.data, settings.variants),
             seconds=60 * settings.teacher_minutes,
             multi_label=self.data.train.is_multi_label,
         )
@@ -408,6 +437,8 @@ class EncoderTeacher:
         }
         if self.data.train.is_multi_label:
             values["training.learning_rate"] = MULTI_LABEL_RATE
+        elif plan.epochs == 1:
+            values["training.learning_rate"] = SHORT_RATE
         trained = train(
             self.data.train,
             self.data.validation,
@@ -541,23 +572,24 @@ class TrainedEncoder:
 
 
 def plan_teaching(
-    texts_per_second: tuple[float, float],
+    texts_per_second: Sequence[float],
     *,
     labelled: int,
-    texts: int,
-    variants: int,
+    unlabelled: int,
+    variants: VariantCounts,
     seconds: float,
     multi_label: bool = False,
 ) -> TeachingPlan:
     """Choose the best way to train an encoder as a teacher that fits into the given time.
 
-    In this order: fine-tuning on up to 256 subwords per text, on 128, in fewer epochs, and a linear
-    layer on the encoder as it is. Then as many variants as the rest of the time allows.
+    In this order: fine-tuning on up to 512 subwords per text, if there are enough labels for that,
+    on 256, on 128, in fewer epochs, and a linear layer on the encoder as it is. Then as many
+    variants as the rest of the time allows.
 
     Args:
-        texts_per_second: measured speed of the encoder for 256 and 128 subwords per text.
+        texts_per_second: measured speed of the encoder for each of ``LENGTHS``.
         labelled: number of labelled texts, on which the teacher is trained.
-        texts: number of all texts that it labels, without variants.
+        unlabelled: number of further texts that it labels, without variants.
         variants: the wanted number of variants per text.
         seconds: the time for all of it.
         multi_label: whether a text may have several labels.
@@ -565,26 +597,32 @@ def plan_teaching(
     steps = -(-labelled // (32 if labelled >= 1_000 else 16))
     least, wanted = (4, MULTI_LABEL_STEPS) if multi_label else (3, MIN_STEPS)
     epochs = min(MAX_EPOCHS, max(least, -(-wanted // steps)))
-    long, short = texts_per_second
-    fewer = [(passes, 128, short) for passes in range(epochs, -1, -1) if passes < 3]
-    for passes, max_words, speed in [(epochs, 256, long), (epochs, 128, short), *fewer]:
+    choices = [(epochs, *length) for length in zip(LENGTHS, texts_per_second, strict=True)]
+    choices = choices[0 if labelled >= LONG_TEXT_LABELS else 1 :]
+    _, shortest, fastest = choices[-1]
+    choices += [(passes, shortest, fastest) for passes in (2, 1, 0) if passes < epochs]
+    most = labelled * variants.labelled + unlabelled * variants.unlabelled
+    for passes, max_words, speed in choices:
         training = labelled * (BACKWARD_COST * passes if passes else 1) / speed
-        left = seconds - training - texts / speed
-        affordable = max(0, int(left * speed / max(1, texts)))
-        if (left >= 0 and affordable >= min(variants, MIN_VARIANTS)) or passes == 0:
-            chosen = min(variants, affordable)
-            total = training + texts * (1 + chosen) / speed
+        left = seconds - training - (labelled + unlabelled) / speed
+        part = min(1.0, max(0.0, left * speed / max(1, most)))  # of the variants fits into the time
+        chosen = VariantCounts(*(int(part * count) for count in variants))
+        enough = min(variants.labelled, MIN_VARIANTS if passes > 1 else 1)
+        if (left >= 0 and chosen.labelled >= enough) or passes == 0:
+            more = labelled * chosen.labelled + unlabelled * chosen.unlabelled
+            total = training + (labelled + unlabelled + more) / speed
             return TeachingPlan(passes, max_words, chosen, total)
     raise AssertionError("the last choice is always taken")
 
 
 def _describe(name: str, plan: TeachingPlan) -> str:
     how = (
-        f"{plan.epochs} epochs of fine-tuning"
+        f"{plan.epochs} epoch{'s' if plan.epochs > 1 else ''} of fine-tuning"
         if plan.epochs
         else "a linear layer on its embeddings"
     )
-    variants = f", {plan.variants} variants per text" if plan.variants else ""
+    count = plan.variants.labelled
+    variants = f", {count} variants per text" if count else ""
     minutes = plan.seconds / 60
     estimate = f"{minutes:.0f} minutes" if minutes >= 1.5 else f"{plan.seconds:.0f} seconds"
     return f"teacher {name}: {how}{variants}; about {estimate} on this machine"
@@ -594,10 +632,8 @@ def _embed(
     network: PretrainedNetwork, rows: TokenIds, device: torch.device, progress: Progress
 ) -> NDArray[np.float32]:
     """Return the text embeddings of the teacher's encoder, (n, D)."""
-    from lamatext.data.token_ids import batches_by_length
-
     network.eval()
-    batches = batches_by_length(rows.lengths, max_words=16_384)
+    batches = encoder_batches(rows.lengths, device)
     progress.stage("reading the texts with the teacher", len(batches))
     parts = []
     with torch.inference_mode():

@@ -158,7 +158,7 @@ def score_ngram_model(recipe: Recipe, parts: Parts) -> tuple[Scores, int]:
     size = DatasetSize(len(train), sum(counts), once, classes)
     ngrams = resolve_auto_settings(recipe, size).ngrams
     logits = fit_ngrams(train, labels, ngrams, classes=classes).logits(validation)
-    scale, _, bias = calibrate_ngrams(logits, validation_labels)
+    scale, _, bias, _ = calibrate_ngrams(logits, validation_labels)
     all_labels = np.concatenate([labels, validation_labels])
     model = fit_ngrams([*train, *validation], all_labels, ngrams, classes=classes).scaled(
         scale, bias

@@ -119,9 +119,10 @@ def train(folder: Path) -> None:
     from lamatext.data.streaming import stream_parts
     from lamatext.recipes import load_recipe
     from lamatext.training.batching import EncodedDataset
+    from lamatext.training.cross_fitting import fit_ngrams_of_run
     from lamatext.training.loop import LoopSettings, fit
     from lamatext.training.preparation import prepare_run
-    from lamatext.training.trainer import fit_ngrams_of_run, pick_device
+    from lamatext.training.trainer import pick_device
 
     recipe = load_recipe("default")
     with _measured("vocabulary"):

@@ -305,6 +305,8 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
         }
         if trained.validation is not None:
             self.facts_["validation"] = trained.validation.as_dict()
+        if trained.label_noise:
+            self.facts_["label_noise"] = trained.label_noise
         self.metrics_: dict[str, Any] = {}
         self.hash_: str | None = None  # of the saved model that was loaded
         if trained.architecture is not None:
@@ -531,6 +533,7 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
             max_occlusions=max_occlusions(name),
             threshold=self.facts_.get("unsure", {}).get("threshold"),
             validation=load_validation_statistics(self.facts_),
+            label_noise=self.facts_.get("label_noise", 0.0),
         )  # fmt: skip
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:

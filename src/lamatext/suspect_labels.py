@@ -315,7 +315,7 @@ class OutOfFoldModels:
             table = pa.concat_tables(tables[start : start + FOLDS])
             rows = table["row"].to_numpy()
             logits, base = (_matrix(table[name], self.classes) for name in ("logits", "base"))
-            a, _, bias = calibrate_ngrams(logits, self.labels[rows])
+            a, _, bias, _ = calibrate_ngrams(logits, self.labels[rows])
             calibrated = (a * logits + bias).astype(np.float32)
             base = (a * base + bias).astype(np.float32)
             total[rows] += calibrated / REPETITIONS

@@ -60,6 +60,20 @@ def test_the_file_equals_the_predictor(name: str, labels: list[str], tmp_path: P
     assert ("weights" in outputs) == (name in ("lama-ctx", "san"))
 
 
+@pytest.mark.parametrize("width", [0, 9])
+def test_the_file_allows_for_wrong_labels(width: int, tmp_path: Path) -> None:
+    facts: dict[str, object] = {"label_noise": 0.25}
+    folder = save(tmp_path / "model", ngrams=True, facts=facts, classifier_width=width)
+    predictor = Predictor.load(folder)
+
+    export_onnx(folder, tmp_path / "model.onnx")
+    outputs = run(tmp_path / "model.onnx", predictor, TEXTS)
+
+    expected = predictor.predict_proba(TEXTS)
+    assert expected.max() < 0.75
+    np.testing.assert_allclose(outputs["probabilities"], expected, rtol=0, atol=1e-5)
+
+
 def test_the_ngrams_have_an_effect(tmp_path: Path) -> None:
     with_ngrams = save(tmp_path / "with", ngrams=True)
     export_onnx(with_ngrams, tmp_path / "model.onnx")

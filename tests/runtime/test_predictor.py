@@ -26,6 +26,21 @@ def test_the_predicted_label_is_the_most_probable(model: Predictor) -> None:
     np.testing.assert_allclose(probabilities.sum(axis=1), 1, rtol=1e-6)
 
 
+def test_wrong_labels_limit_the_probabilities_and_change_no_label(model: Predictor) -> None:
+    """With ε wrong labels, one that is right with the probability p is given as often as this."""
+    noisy = replace(model, label_noise=0.2)
+    right = model.predict_proba(TEXTS)
+
+    given = noisy.predict_proba(TEXTS)
+
+    np.testing.assert_allclose(given, 0.8 * right + 0.2 * (1 - right), atol=1e-6)
+    np.testing.assert_allclose(given.sum(axis=1), 1, rtol=1e-6)
+    assert noisy.predict(TEXTS).tolist() == model.predict(TEXTS).tolist()
+    np.testing.assert_allclose(
+        noisy.explain(TEXTS[0]).probabilities, noisy.predict_proba(TEXTS[:1])[0], atol=1e-6
+    )
+
+
 def test_a_text_below_the_threshold_is_unsure(model: Predictor) -> None:
     highest = model.predict_proba(TEXTS).max(axis=1)
     strict = replace(model, threshold=float(np.median(highest)))

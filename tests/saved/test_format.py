@@ -132,6 +132,11 @@ BROKEN: dict[str, tuple[Callable[[Path], object], str]] = {
     "list labels": (lambda f: set_in(f, "labels", value=[["a"], ["b"]]), "expected labels"),
     "no storage": (lambda f: edit_config(f, lambda c: c.pop("storage")), "expected storage to be"),
     "other storage": (lambda f: set_in(f, "storage", value="int4"), "one of .* got int4"),
+    "all labels wrong": (
+        lambda f: set_in(f, "label_noise", value=0.5),
+        "label_noise to be a number of at least 0 and below 0.5, got '0.5'",
+    ),
+    "noise a string": (lambda f: set_in(f, "label_noise", value="0.2"), "label_noise to be a num"),
     "no settings": (lambda f: edit_config(f, lambda c: c.pop("recipe")), "has no settings"),
     "unknown setting": (
         lambda f: set_in(f, "recipe", "model", "wings", value=2),

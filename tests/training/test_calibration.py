@@ -8,11 +8,16 @@ from lamatext.nn.network import build_network
 from lamatext.settings import ModelSettings
 from lamatext.training.batching import EncodedDataset
 from lamatext.training.calibration import (
+    MIN_NOISE,
     PRIOR_NGRAM_FACTOR,
     Combination,
+    _losses,
     add_network,
     calibrate_ngrams,
+    estimate_noise,
     fit_temperature,
+    is_evidence_of_noise,
+    label_trust,
     scale_logits,
 )
 from lamatext.training.loop import predict_logits
@@ -66,7 +71,7 @@ def fit_both(first: Logits, second: Logits, labels: Labels) -> Combination:
 
 
 def test_the_fitted_factors_are_those_the_labels_were_drawn_with() -> None:
-    a, b, bias = fit_both(*drawn(20_000, ngrams=2.0, network=0.7))
+    a, b, bias, _ = fit_both(*drawn(20_000, ngrams=2.0, network=0.7))
 
     np.testing.assert_allclose([a, b], [2.0, 0.7], atol=0.1)
     np.testing.assert_allclose(bias, 0, atol=0.1)
@@ -77,7 +82,7 @@ def test_the_fitted_biases_are_those_the_labels_were_drawn_with() -> None:
     shift = np.array([0.5, -0.5, 0.0])
     noise = np.random.default_rng(1).gumbel(size=first.shape)
 
-    a, _, bias = calibrate_ngrams(first, (2 * first + shift + noise).argmax(axis=1))
+    a, _, bias, _ = calibrate_ngrams(first, (2 * first + shift + noise).argmax(axis=1))
 
     assert a == pytest.approx(2, rel=0.05)
     np.testing.assert_allclose(bias - bias.mean(), shift, atol=0.08)
@@ -147,3 +152,77 @@ def test_weights_count_like_repetitions() -> None:
     assert weighted.ngrams == pytest.approx(repeated.ngrams, rel=0.02)
     np.testing.assert_allclose(weighted.bias, repeated.bias, atol=0.02)
     assert weighted.bias[0] > calibrate_ngrams(first, labels).bias[0] + 0.5
+
+
+def flipped(labels: Labels, share: float, classes: int = 3) -> Labels:
+    draw = np.random.default_rng(9)
+    wrong = draw.random(len(labels)) < share
+    return np.where(wrong, (labels + draw.integers(1, classes, len(labels))) % classes, labels)
+
+
+@pytest.mark.parametrize("share", [0.1, 0.2, 0.4])
+def test_the_share_of_flipped_labels_is_found(share: float) -> None:
+    first, _, labels = drawn(20_000, ngrams=4.0, network=0.0)
+
+    noisy = estimate_noise(first, flipped(labels, share))
+    plain = calibrate_ngrams(first, flipped(labels, share))
+
+    assert noisy.noise == pytest.approx(share, abs=0.02)
+    assert noisy.ngrams == pytest.approx(4, rel=0.1)
+    assert is_evidence_of_noise(noisy, plain, first, flipped(labels, share))
+
+
+@pytest.mark.parametrize("texts", [3, 30, 300, 3_000])
+def test_hard_texts_are_no_evidence_of_wrong_labels(texts: int) -> None:
+    """The labels are drawn from the probabilities: most errors are those of an unsure model."""
+    first, _, labels = drawn(texts, ngrams=1.0, network=0.0)
+
+    noisy, plain = estimate_noise(first, labels), calibrate_ngrams(first, labels)
+
+    assert not is_evidence_of_noise(noisy, plain, first, labels)
+
+
+def test_a_few_wrong_labels_are_no_evidence() -> None:
+    first, _, labels = drawn(300, ngrams=30.0, network=0.0)
+    labels[:3] = (labels[:3] + 1) % 3
+
+    noisy, plain = estimate_noise(first, labels), calibrate_ngrams(first, labels)
+
+    assert noisy.noise < MIN_NOISE
+    assert not is_evidence_of_noise(noisy, plain, first, labels)
+
+
+def test_the_derivatives_with_noise_are_those_of_the_loss() -> None:
+    draw = np.random.default_rng(0)
+    logits, labels = draw.normal(size=(5, 4)), draw.integers(0, 4, 5)
+    weights, step = draw.random(5), 1e-6
+
+    _, errors = _losses(logits, labels, weights, 0.3)
+
+    for place in np.ndindex(*logits.shape):
+        moved = logits.copy()
+        moved[place] += step
+        change = _losses(moved, labels, weights, 0.3)[0] - _losses(logits, labels, weights, 0.3)[0]
+        assert errors[place] == pytest.approx(change / step, abs=1e-4)
+
+
+def test_wrong_labels_are_trusted_less_than_right_ones() -> None:
+    first, _, labels = drawn(2_000, ngrams=20.0, network=0.0)
+    given = flipped(labels, 0.2)
+
+    trust = label_trust(calibrate_ngrams(first, given, noise=0.2), first, given)
+
+    assert trust[given == labels].mean() > 0.9
+    assert trust[given != labels].mean() < 0.3
+    assert trust.mean() == pytest.approx(0.8, abs=0.03)
+
+
+def test_a_network_is_added_under_the_same_share_of_wrong_labels() -> None:
+    first, second, labels = drawn(20_000, ngrams=2.0, network=0.7)
+    given = flipped(labels, 0.2)
+
+    ngrams = calibrate_ngrams(first, given, noise=0.2)
+    a, b, _, noise = add_network(ngrams, first, second, given)
+
+    np.testing.assert_allclose([a, b], [2.0, 0.7], atol=0.15)
+    assert noise == 0.2

@@ -118,6 +118,15 @@ def test_every_storage_gives_the_same_explanation_in_javascript(
 
 
 @needs_node
+@pytest.mark.parametrize("labels", [["no", "yes"], ["a", "b", "c"]])
+def test_wrong_labels_are_allowed_for_as_in_python(tmp_path: Path, labels: list[str]) -> None:
+    facts: dict[str, object] = {"label_noise": 0.25}
+    folder = save(tmp_path / "model", labels=labels, ngrams=True, facts=facts)
+
+    check_same(folder, TEXTS, 1e-5)
+
+
+@needs_node
 @pytest.mark.parametrize(
     "text",
     [

@@ -62,7 +62,12 @@ def export_onnx(folder: Path, file: Path, *, storage: Storage | None = None) -> 
     }
     tensors = quantize(model.tensors, storage or config["storage"])
     content = build_full_graph(
-        model.recipe.model, tensors, model.ngrams, metadata, multi_label=thresholds is not None
+        model.recipe.model,
+        tensors,
+        model.ngrams,
+        metadata,
+        multi_label=thresholds is not None,
+        label_noise=config.get("label_noise", 0.0),
     )
     texts = ["", *random_texts(words[FIRST_WORD:])]
     difference = _difference(content, Predictor.load(folder), texts)

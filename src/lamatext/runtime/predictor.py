@@ -86,6 +86,7 @@ class Predictor:
     max_occlusions: int = MAX_OCCLUSIONS  # texts that explaining one text by occlusion may cost
     threshold: float | None = None  # smallest probability of a label that the model is sure of
     validation: ValidationStatistics | None = None  # reference of outlier scores
+    label_noise: float = 0.0  # share of wrong labels that the probabilities allow for
 
     @classmethod
     def load(cls, folder: str | PathLike[str]) -> "Predictor":
@@ -101,6 +102,7 @@ class Predictor:
         reference: dict[str, Any] = {
             "threshold": config.get("unsure", {}).get("threshold"),
             "validation": load_validation_statistics(config),
+            "label_noise": config.get("label_noise", 0.0),
         }
         if recipe.model.name not in WITHOUT_GRAPH:
             from lamatext.runtime.onnx_engine import OnnxEngine
@@ -220,8 +222,13 @@ class Predictor:
         return self.probabilities(self.logits(texts))
 
     def probabilities(self, logits: Floats) -> Floats:
-        """Convert the predictor's logits (n, C) to probabilities by a softmax, or by sigmoids."""
-        return softmax(logits) if self.thresholds is None else sigmoid(logits)
+        """Convert the predictor's logits (n, C) to probabilities by a softmax, or by sigmoids.
+
+        They are probabilities of labels like those of the training texts, some of them wrong.
+        """
+        if self.thresholds is not None:
+            return sigmoid(logits)
+        return add_label_noise(softmax(logits), self.label_noise)
 
     def assess(self, texts: Iterable[str]) -> Assessments:
         """Return the predictor's probabilities of each text together with its outlier score.
@@ -422,6 +429,20 @@ def softmax(logits: Floats) -> Floats:
     powers = np.exp(logits - logits.max(axis=1, keepdims=True))
     probabilities: Floats = powers / powers.sum(axis=1, keepdims=True)
     return probabilities
+
+
+def add_label_noise(probabilities: Floats, noise: float) -> Floats:
+    """Return the predictor's probabilities (n, C) of labels of which the share ``noise`` is wrong.
+
+    A wrong label is any of the others; the order of the classes stays the same.
+    """
+    if not noise:
+        return probabilities
+    wrong = noise / (probabilities.shape[1] - 1)
+    noisy: Floats = (np.float32(1 - noise - wrong) * probabilities + np.float32(wrong)).astype(
+        probabilities.dtype
+    )
+    return noisy
 
 
 def sigmoid(logits: Floats) -> Floats:

@@ -25,6 +25,7 @@ def model_card(config: Mapping[str, Any], metrics: Mapping[str, Any]) -> str:
         _scores(metrics),
         _teacher(config),
         _ancestor(config, metrics),
+        _label_noise(config.get("label_noise", 0)),
         _unsure(config.get("unsure")),
         _examples(metrics),
         _faithfulness(metrics),
@@ -153,6 +154,18 @@ def _ancestor(config: Mapping[str, Any], metrics: Mapping[str, Any]) -> str:
 def _with_interval(change: Mapping[str, Any], when: str) -> str:
     low, high = change[f"{when}_interval"]
     return f"{change[when]:.4f} ({low:.4f}–{high:.4f})"
+
+
+def _label_noise(noise: float) -> str:
+    """Format the model card's section on wrong labels among the training texts."""
+    if not noise:
+        return ""
+    return (
+        "## Wrong labels\n\n"
+        f"About {noise:.0%} of the labels of its training texts look wrong. It learned less from "
+        "those, and its probabilities are those of labels like them: none is above "
+        f"{1 - noise:.0%}. List the suspects with `lamatext clean`, correct them and train again."
+    )
 
 
 def _unsure(unsure: Mapping[str, float] | None) -> str:

@@ -29,6 +29,7 @@ def build_full_graph(
     metadata: Mapping[str, object],
     *,
     multi_label: bool = False,
+    label_noise: float = 0.0,
 ) -> bytes:
     """Build the ONNX graph of a whole model and return the bytes of the file.
 
@@ -38,6 +39,7 @@ def build_full_graph(
         ngrams: the n-gram model, if there is one.
         metadata: values that the file stores as JSON under their names.
         multi_label: whether each label has its own probability (sigmoid instead of softmax).
+        label_noise: share of wrong labels, which the probabilities of classes allow for.
     """
     graph = OnnxGraphBuilder(tensors, {})
     name = "logits" if ngrams is None else "network_logits"
@@ -46,6 +48,12 @@ def build_full_graph(
         graph.add("Add", name, _add_ngrams(graph, ngrams), name="logits")
     if multi_label:
         graph.add("Sigmoid", "logits", name="probabilities")
+    elif label_noise:
+        last = max(name for name in tensors if name.startswith("classifier.") and ".bias" in name)
+        wrong = label_noise / (len(tensors[last]) - 1)  # of each other class
+        softmax = graph.add("Softmax", "logits", axis=-1)
+        right = graph.add("Mul", softmax, graph.number(1 - label_noise - wrong))
+        graph.add("Add", right, graph.number(wrong), name="probabilities")
     else:
         graph.add("Softmax", "logits", axis=-1, name="probabilities")
     outputs: dict[str, list[str | int]] = {

@@ -11,6 +11,10 @@ one standard error of the derivative of the loss at b = 0, and more where few te
 error. So b is exactly 0 unless the validation texts are evidence of at least that strength for the
 network, whatever the size of its logits, and the pull towards 0 vanishes as their number grows.
 
+Some labels may be wrong. If a share ε of them is replaced by another label at random, a label that
+is right with the probability p is given with the probability (1 − ε)·p + ε·(1 − p) / (C − 1). ε is
+fitted together with a and the biases, and is 0 unless the labels are evidence of it.
+
 Shapes: n texts, C classes.
 """
 
@@ -33,6 +37,9 @@ BIAS_SPREAD = 0.8  # standard deviation of a class's bias in its prior
 CORRECTION_SPREAD = 0.5  # of the logarithm by which a changes when the network is added
 EVIDENCE = 1.0  # standard errors of evidence that the network needs, and
 FEW_TEXTS = 5  # EVIDENCE times this / n more with n validation texts
+MIN_NOISE = 0.05  # share of wrong labels below which all labels are trusted
+MAX_NOISE = 0.45  # the share from which labels say too little to tell which are wrong
+NOISE_EVIDENCE = 3.0  # log-likelihood that wrong labels must explain
 
 
 class Combination(NamedTuple):
@@ -41,6 +48,7 @@ class Combination(NamedTuple):
     ngrams: float  # a
     network: float  # b
     bias: Floats  # (C,)
+    noise: float = 0.0  # ε
 
     def logits(self, ngram_logits: Logits, network_logits: Logits) -> Floats:
         """Combine the logits of both parts into calibrated logits (n, C)."""
@@ -68,7 +76,7 @@ def fit_temperature(logits: Logits, labels: Labels, weights: Floats | None = Non
 
 
 def calibrate_ngrams(
-    ngram_logits: Logits, labels: Labels, weights: Floats | None = None
+    ngram_logits: Logits, labels: Labels, weights: Floats | None = None, *, noise: float = 0.0
 ) -> Combination:
     """Fit the calibration factor and the class biases of an n-gram model without a network.
 
@@ -76,6 +84,7 @@ def calibrate_ngrams(
         ngram_logits: out-of-sample logits.
         labels: class index of each text.
         weights: weight of each text in the likelihood; None weights all equally.
+        noise: share of wrong labels.
     """
     first, classes = ngram_logits.astype(np.float64), ngram_logits.shape[1]
     weights = _normalized(weights, len(labels))
@@ -84,12 +93,66 @@ def calibrate_ngrams(
 
     def objective(values: Floats) -> tuple[float, Floats]:
         a = PRIOR_NGRAM_FACTOR * np.exp(values[0])
-        loss, errors = _losses(a * first + values[1:], labels, weights)
+        loss, errors = _losses(a * first + values[1:], labels, weights, noise)
         gradient = np.append((errors * first).sum() * a, errors.sum(axis=0))
         return loss + (precision * values**2).sum() / 2, gradient + precision * values
 
     values = _minimize(objective, start, [(None, None)] * len(start))
-    return Combination(float(PRIOR_NGRAM_FACTOR * np.exp(values[0])), 0.0, values[1:])
+    return Combination(float(PRIOR_NGRAM_FACTOR * np.exp(values[0])), 0.0, values[1:], noise)
+
+
+def estimate_noise(ngram_logits: Logits, labels: Labels) -> Combination:
+    """Fit the share of wrong labels together with the calibration of an n-gram model.
+
+    ``ngram_logits`` are out-of-sample logits, ``labels`` the class index of each text.
+    """
+    first, classes = ngram_logits.astype(np.float64), ngram_logits.shape[1]
+    weights, start = np.ones(len(labels)), np.append(np.zeros(1 + classes), MIN_NOISE)
+    precision = np.array([NGRAM_FACTOR_SPREAD**-2] + [BIAS_SPREAD**-2] * classes + [0.0])
+
+    def objective(values: Floats) -> tuple[float, Floats]:
+        a, noise = PRIOR_NGRAM_FACTOR * np.exp(values[0]), float(values[-1])
+        logits = a * first + values[1:-1]
+        loss, errors = _losses(logits, labels, weights, noise)
+        right = _own_probabilities(logits, labels)
+        slope = ((right - (1 - right) / (classes - 1)) / _with_noise(right, noise, classes)).sum()
+        gradient = np.concatenate([[(errors * first).sum() * a], errors.sum(axis=0), [slope]])
+        return loss + (precision * values**2).sum() / 2, gradient + precision * values
+
+    bounds: list[tuple[float | None, float | None]] = [(None, None)] * (1 + classes)
+    values = _minimize(objective, start, [*bounds, (1e-6, MAX_NOISE)])  # finite slopes above 0
+    a = float(PRIOR_NGRAM_FACTOR * np.exp(values[0]))
+    return Combination(a, 0.0, values[1:-1], float(values[-1]))
+
+
+def is_evidence_of_noise(
+    noisy: Combination, plain: Combination, ngram_logits: Logits, labels: Labels
+) -> bool:
+    """Return whether labels speak for the calibration with wrong labels and against the plain one.
+
+    A few errors that the n-grams are sure of are no reason to distrust all labels.
+    """
+    if not MIN_NOISE <= noisy.noise < MAX_NOISE:
+        return False
+    gain = held_out_loss(plain, ngram_logits, labels) - held_out_loss(noisy, ngram_logits, labels)
+    return gain >= NOISE_EVIDENCE
+
+
+def held_out_loss(ngrams: Combination, ngram_logits: Logits, labels: Labels) -> float:
+    """Return the summed negative log-likelihood of labels under calibrated n-grams alone."""
+    logits = ngrams.logits(ngram_logits, np.zeros_like(ngram_logits))
+    return _losses(logits, labels, np.ones(len(labels)), ngrams.noise)[0]
+
+
+def label_trust(ngrams: Combination, ngram_logits: Logits, labels: Labels) -> Floats:
+    """Return the probability that each label is right, by calibrated n-grams with noise: (n,).
+
+    ``ngram_logits`` are out-of-sample logits.
+    """
+    logits = ngrams.logits(ngram_logits, np.zeros_like(ngram_logits))
+    right = _own_probabilities(logits, labels)
+    trust: Floats = (1 - ngrams.noise) * right / _with_noise(right, ngrams.noise, logits.shape[1])
+    return trust
 
 
 def add_network(
@@ -111,14 +174,14 @@ def add_network(
         return ngrams
     second = second / size
     weights = _normalized(weights, len(labels))
-    _, errors = _losses(base, labels, weights)
+    _, errors = _losses(base, labels, weights, ngrams.noise)
     evidence = (errors * second).sum(axis=1)  # (n,) derivative of each text's loss at b = 0
     strength = EVIDENCE * (1 + FEW_TEXTS / len(labels))
     penalty = strength * float(np.sqrt((evidence**2).sum()))
 
     def objective(values: Floats) -> tuple[float, Floats]:
         change, b = np.exp(values[0]), values[1]
-        loss, errors = _losses(change * base + b * second, labels, weights)
+        loss, errors = _losses(change * base + b * second, labels, weights, ngrams.noise)
         prior = (values[0] / CORRECTION_SPREAD) ** 2 / 2
         gradient = [
             (errors * base).sum() * change + values[0] / CORRECTION_SPREAD**2,
@@ -130,19 +193,40 @@ def add_network(
     if b == 0:
         return ngrams
     change = float(np.exp(log_change))
-    return Combination(ngrams.ngrams * change, float(b / size), ngrams.bias * change)
+    return Combination(ngrams.ngrams * change, float(b / size), ngrams.bias * change, ngrams.noise)
 
 
-def _losses(logits: Floats, labels: Labels, weights: Floats) -> tuple[float, Floats]:
+def _losses(
+    logits: Floats, labels: Labels, weights: Floats, noise: float = 0.0
+) -> tuple[float, Floats]:
     """Return the weighted cross-entropy and its derivatives with respect to the logits (n, C)."""
     rows = np.arange(len(labels))
     shifted = logits - logits.max(axis=1, keepdims=True)
     powers = np.exp(shifted)
     totals = powers.sum(axis=1)
     errors = powers / totals[:, None]
+    right = errors[rows, labels]
     errors[rows, labels] -= 1
-    loss = float((weights * (np.log(totals) - shifted[rows, labels])).sum())
-    return loss, errors * weights[:, None]
+    if not noise:
+        loss = float((weights * (np.log(totals) - shifted[rows, labels])).sum())
+        return loss, errors * weights[:, None]
+    classes = logits.shape[1]
+    given = _with_noise(right, noise, classes)
+    slopes = (1 - noise * classes / (classes - 1)) * right / given  # of ln(given) to ln(right)
+    return -float((weights * np.log(given)).sum()), errors * (weights * slopes)[:, None]
+
+
+def _with_noise(right: Floats, noise: float, classes: int) -> Floats:
+    """Return the probability of each given label from the probability that it is the right one."""
+    given: Floats = (1 - noise) * right + noise * (1 - right) / (classes - 1)
+    return given
+
+
+def _own_probabilities(logits: Floats, labels: Labels) -> Floats:
+    """Return the softmax probability of each text's label (n,)."""
+    powers = np.exp(logits - logits.max(axis=1, keepdims=True))
+    own: Floats = powers[np.arange(len(labels)), labels] / powers.sum(axis=1)
+    return own
 
 
 def _normalized(weights: Floats | None, texts: int) -> Floats:

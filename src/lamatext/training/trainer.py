@@ -1,7 +1,6 @@
 """Train a text classification model: from texts and labels to network, n-gram model and history."""
 
-import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,7 +15,7 @@ from lamatext.data.cache import fingerprint
 from lamatext.data.dataset import Dataset
 from lamatext.data.duplicates import group_rows
 from lamatext.data.labels import ClassIndices, Label, LabelEncoder, Targets
-from lamatext.data.splits import Split, folds, hold_out_validation
+from lamatext.data.splits import Split, hold_out_validation
 from lamatext.data.text_encoder import Encoder, TextEncoder
 from lamatext.data.token_ids import Indices
 from lamatext.data.tokenizer import TokenizedTexts, Tokenizer
@@ -37,13 +36,9 @@ from lamatext.saved.model_io import SavedModel
 from lamatext.saved.quantization import dequantize, quantize
 from lamatext.settings import RECURRENT, Recipe
 from lamatext.training.batching import EncodedDataset
-from lamatext.training.calibration import (
-    add_network,
-    calibrate_ngrams,
-    fit_temperature,
-    scale_logits,
-)
+from lamatext.training.calibration import add_network, fit_temperature, scale_logits
 from lamatext.training.checkpoint import EpochRecord
+from lamatext.training.cross_fitting import cross_fit, ngram_fitter, words_of
 from lamatext.training.distillation import (
     TeacherLabels,
     soften_classes,
@@ -56,14 +51,8 @@ from lamatext.training.label_calibration import (
     fit_label_factors,
 )
 from lamatext.training.loop import LoopSettings, fit, predict_logits, score_name
-from lamatext.training.preparation import PreparedRun, prepare_run, sample_rows
-from lamatext.training.warm_start import calibration_factor, start_ngrams
-
-CROSS_FIT_BELOW = (
-    500  # validation texts; with fewer, the n-gram model is calibrated by cross-fitting
-)
-CROSS_FIT_FOLDS = 5
-NGRAM_TEXTS = 500_000  # of texts on disk, that the n-gram model is fitted to
+from lamatext.training.preparation import PreparedRun, prepare_run
+from lamatext.training.warm_start import calibration_factor
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +69,7 @@ class TrainedModel:
     scales: dict[str, float]  # calibration factors, already applied to the logits of each part
     validation: ValidationStatistics | None = None  # reference of outlier scores and drift
     thresholds: NDArray[np.float32] | None = None  # (C,) if a text may have several labels
+    label_noise: float = 0.0  # share of wrong labels, which the probabilities include
     architecture: dict[str, object] | None = None  # of a pretrained encoder
 
 
@@ -259,7 +249,7 @@ def _train(
     round_as_stored(network, recipe.storage)
     finish = _finish_multi_label if settings.multi_label else _finish
     finished = finish(prepared, data, split, settings, progress)
-    ngrams, scales, accuracy, statistics, thresholds = finished
+    ngrams, scales, accuracy, statistics, thresholds, label_noise = finished
     network.to("cpu").eval()
     round_as_stored(network, recipe.storage)  # calibration changed the last layer
     return TrainedModel(
@@ -273,6 +263,7 @@ def _train(
         scales=scales,
         validation=statistics,
         thresholds=thresholds,
+        label_noise=label_noise,
         architecture=prepared.architecture,
     )
 
@@ -285,6 +276,7 @@ class _Finished(NamedTuple):
     score: float | None  # of both parts together; None without an n-gram model
     statistics: ValidationStatistics
     thresholds: NDArray[np.float32] | None = None
+    label_noise: float = 0.0
 
 
 def _finish(
@@ -298,21 +290,18 @@ def _finish(
 
     The final n-gram model is fitted on training and validation texts.
     """
-    fit_on = _ngram_fitter(prepared, data, split, settings, progress)
+    fitter = ngram_fitter(prepared, data, split, settings, progress)
     logits = predict_logits(prepared.network, data.take(split.validation), settings.device)
     weights = _text_weights(data, settings)
     seen, columns = _seen_classes(prepared, data.labels, split)
-    if fit_on is None:
+    if fitter is None:
         labels = columns[split.validation]
         scale = 1 / fit_temperature(logits[:, seen], labels, weights[split.validation])
         scale_logits(prepared.network, scale)
         statistics = _validation_statistics(prepared, split.validation, scale * logits)
         return _Finished(None, {"network": scale}, None, statistics)
-    held_out = _held_out_ngrams(prepared, data.labels, split, weights, fit_on)
-    combination = calibrate_ngrams(
-        held_out.logits[:, seen], columns[held_out.rows], weights[held_out.rows]
-    )
-    ngrams = fit_on(np.union1d(split.train, split.validation))
+    fitter, held_out, combination = cross_fit(fitter, split, weights, seen)
+    ngrams = fitter.fit(np.union1d(split.train, split.validation))
     accuracy, rows, base = None, split.validation, ngrams.base
     unseen = np.setdiff1d(split.validation, split.train)  # none if there were too few to hold out
     both, at, _ = np.intersect1d(held_out.rows, unseen, return_indices=True)
@@ -325,13 +314,14 @@ def _finish(
         accuracy = float((decided == columns[both]).mean())
         progress.note(f"network and n-grams together: validation accuracy {100 * accuracy:.1f} %")
     else:
-        ngram_logits = ngrams.logits(_words_of(prepared, rows))
-    a, b, bias = combination.for_all_classes(seen, prepared.classes)
+        ngram_logits = ngrams.logits(words_of(prepared, rows))
+    a, b, bias, noise = combination.for_all_classes(seen, prepared.classes)
     statistics = _validation_statistics(
         prepared, rows, b * logits, a * ngram_logits + bias, a * base + bias
     )
     scale_logits(prepared.network, b)
-    return _Finished(ngrams.scaled(a, bias), {"ngrams": a, "network": b}, accuracy, statistics)
+    scales = {"ngrams": a, "network": b}
+    return _Finished(ngrams.scaled(a, bias), scales, accuracy, statistics, label_noise=noise)
 
 
 def _seen_classes(
@@ -346,52 +336,6 @@ def _seen_classes(
         return np.arange(prepared.classes), labels
     seen = np.unique(labels[np.union1d(split.train, split.validation)])
     return seen, np.searchsorted(seen, labels)
-
-
-class _HeldOutNgrams(NamedTuple):
-    """Logits of n-gram models for texts that they were not fitted on."""
-
-    rows: Indices
-    logits: NDArray[np.float32]  # (n, C)
-    base: NDArray[np.float32]  # (C,) of a text without known n-grams
-
-
-def _held_out_ngrams(
-    prepared: PreparedRun,
-    labels: ClassIndices,
-    split: Split,
-    weights: NDArray[np.float64],
-    fit_on: Callable[[Indices], NgramModel],
-) -> _HeldOutNgrams:
-    """Compute out-of-sample n-gram logits: of the validation texts, or by cross-fitting of all.
-
-    A small validation set is too few texts to calibrate with, and fitting the n-gram model to few
-    texts is cheap: there every text gets the logits of a model fitted on the other folds.
-    """
-    if len(split.validation) >= CROSS_FIT_BELOW:
-        model = fit_on(split.train)
-        words = _words_of(prepared, split.validation)
-        return _HeldOutNgrams(split.validation, model.logits(words), model.base)
-    rows = np.union1d(split.train, split.validation)
-    rows = rows[weights[rows] > 0]
-    with warnings.catch_warnings():  # of labels seen once, which the first split has named
-        warnings.simplefilter("ignore", UserWarning)
-        parts = list(folds(labels[rows].tolist(), CROSS_FIT_FOLDS, prepared.recipe.seed))
-    order = [np.zeros(0, np.int64)]
-    logits = [np.zeros((0, prepared.classes), np.float32)]
-    base = np.zeros(prepared.classes, np.float32)
-    for fitted, held_out in parts:
-        if len(held_out):
-            model = fit_on(rows[fitted])
-            order.append(rows[held_out])
-            logits.append(model.logits(_words_of(prepared, rows[held_out])))
-            base += model.base / np.float32(len(parts))
-    return _HeldOutNgrams(np.concatenate(order), np.concatenate(logits), base)
-
-
-def _words_of(prepared: PreparedRun, rows: Indices) -> list[list[str]]:
-    assert prepared.tokens is not None  # an n-gram model reads words
-    return list(prepared.tokens.words(rows))
 
 
 def _text_weights(data: EncodedDataset, settings: LoopSettings) -> NDArray[np.float64]:
@@ -416,12 +360,12 @@ def _finish_multi_label(
     As for one label per text, the n-gram model of the training texts decides, and the final one is
     fitted on training and validation texts.
     """
-    tokens, fit_on = prepared.tokens, _ngram_fitter(prepared, data, split, settings, progress)
+    tokens, fitter = prepared.tokens, ngram_fitter(prepared, data, split, settings, progress)
     targets = data.labels[split.validation]
     logits = predict_logits(prepared.network, data.take(split.validation), settings.device)
     ngram_logits, base = np.zeros_like(logits), np.zeros(logits.shape[1], np.float32)
-    if fit_on is not None and tokens is not None:
-        on_training = fit_on(split.train)
+    if fitter is not None and tokens is not None:
+        on_training = fitter.fit(split.train)
         ngram_logits, base = on_training.logits(tokens.words(split.validation)), on_training.base
     by_label = settings.class_weights
     label_weights = None if by_label is None else by_label.cpu().numpy().astype(np.float64)
@@ -439,7 +383,7 @@ def _finish_multi_label(
     calibrated = b * logits + factors.shifts
     statistics = (
         _validation_statistics(prepared, split.validation, calibrated)
-        if fit_on is None
+        if fitter is None
         else _validation_statistics(
             prepared, split.validation, calibrated, a * ngram_logits, a * base
         )
@@ -449,12 +393,12 @@ def _finish_multi_label(
     thresholds = _thresholds_of_unseen_labels(thresholds, training_texts, prepared)
     score = mean_present_precision(targets > 0.5, combined)
     apply_label_factors(prepared.network, factors)
-    if fit_on is None:
+    if fitter is None:
         return _Finished(None, {"network": float(b.mean())}, score, statistics, thresholds)
     progress.note(
         f"network and n-grams together: validation {score_name(True)} {100 * score:.1f} %"
     )
-    ngrams = fit_on(np.union1d(split.train, split.validation)).scaled(a)
+    ngrams = fitter.fit(np.union1d(split.train, split.validation)).scaled(a)
     scales = {"ngrams": float(a.mean()), "network": float(b.mean())}
     return _Finished(ngrams, scales, score, statistics, thresholds)
 
@@ -493,61 +437,6 @@ def _choose_label_thresholds(
     return choose_thresholds(probabilities, targets > 0.5, goal, label_weights)
 
 
-def _ngram_fitter(
-    prepared: PreparedRun,
-    data: EncodedDataset,
-    split: Split,
-    settings: LoopSettings,
-    progress: Progress,
-) -> Callable[[Indices], NgramModel] | None:
-    """Return a function that fits the n-gram model of a run to some rows, or None if disabled."""
-    ngram_settings, tokens = prepared.recipe.ngrams, prepared.tokens
-    if not ngram_settings.enabled or tokens is None or not tokens.rows.lengths[split.train].any():
-        return None
-    from lamatext.ngrams.fitting import CountedTexts, fit_ngrams
-
-    model = prepared.start
-    start = None if model is None else start_ngrams(model, classes=prepared.classes)
-    by_class, by_text = settings.class_weights, data.sample_weight
-
-    sample = None
-    if tokens.rows.are_on_disk:
-        data.token_ids.release_pages()
-        progress.stage("counting n-grams")
-        sample = sample_rows(split.train, NGRAM_TEXTS, prepared.recipe.seed)
-        sample = np.union1d(sample, split.validation)
-        counted = CountedTexts.from_sample(tokens, sample, len(split.train), ngram_settings)
-    else:
-        counted = CountedTexts.from_tokens(tokens, ngram_settings)
-
-    def fit_on(rows: Indices) -> NgramModel:
-        at = rows
-        if sample is not None:  # both are ascending
-            near = rows[np.minimum(np.searchsorted(rows, sample), len(rows) - 1)]
-            at = np.flatnonzero(near == sample)
-            rows = sample[at]
-        return fit_ngrams(
-            counted.take(at),
-            data.labels[rows],
-            ngram_settings,
-            classes=prepared.classes,
-            class_weights=None if by_class is None else by_class.cpu().numpy(),
-            sample_weight=None if by_text is None else by_text[rows],
-            start=start,
-            progress=progress,
-        )
-
-    return fit_on
-
-
-def fit_ngrams_of_run(
-    prepared: PreparedRun, data: EncodedDataset, split: Split, settings: LoopSettings
-) -> NgramModel | None:
-    """Fit the n-gram model of a run to its training texts, as training does after the network."""
-    fit_on = _ngram_fitter(prepared, data, split, settings, SILENT)
-    return None if fit_on is None else fit_on(split.train)
-
-
 def _validation_statistics(
     prepared: PreparedRun,
     rows: Indices,
@@ -562,7 +451,7 @@ def _validation_statistics(
     words = unknown = np.zeros(len(network), np.int64)
     known = np.ones(len(network), np.float32)
     if isinstance(prepared.encoder, TextEncoder) and prepared.tokens is not None:
-        texts = _words_of(prepared, rows)
+        texts = words_of(prepared, rows)
         words = np.fromiter(map(len, texts), np.int64, len(texts))
         unknown = words - prepared.encoder.count_known(texts)
         known = known_share(words, unknown)

@@ -60,6 +60,7 @@ def describe_model(folder: Path) -> dict[str, Any]:
         "words": words,
         "shapes": network_shapes(recipe, vocabulary=len(words), classes=len(labels)),
         "threshold": config.get("unsure", {}).get("threshold"),
+        "labelNoise": config.get("label_noise", 0.0),
         "evidence": config.get("validation", {}).get("evidence"),
         "ngrams": ngrams if ngrams_file(folder).is_file() else None,
         "bytes": (folder / WEIGHTS).stat().st_size,

@@ -99,3 +99,9 @@ export function softmax(values) {
   const total = powers.reduce((a, b) => a + b, 0);
   return Float32Array.from(powers, power => power / total);
 }
+
+/** Probabilities of labels of which the share `noise` is wrong: any of the others. */
+export function addLabelNoise(probabilities, noise) {
+  const wrong = noise / (probabilities.length - 1);
+  return noise ? probabilities.map(value => (1 - noise - wrong) * value + wrong) : probabilities;
+}

@@ -1,6 +1,6 @@
 // A saved model that classifies and explains one text at a time, like lamatext's Predictor.
 
-import { sigmoids, softmax, sum } from "./arrays.js";
+import { addLabelNoise, sigmoids, softmax, sum } from "./arrays.js";
 import { contributions, groupCharacters, occlusion, windowSize } from "./explain.js";
 import { forward } from "./network.js";
 import { OUTLIER, evidenceOf, outlierScore } from "./outliers.js";
@@ -16,6 +16,7 @@ export class Model {
     this.threshold = description.threshold;
     this.evidence = description.evidence; // quantiles of the validation texts, or null
     this.thresholds = description.thresholds ?? null; // one per label if a text may have several
+    this.labelNoise = description.labelNoise ?? 0; // share of wrong labels that the probabilities allow for
     this.privacyNote = description.privacyNote;
     this.encoder = new Encoder(description.words, description.text);
     const tensors = readTensors(weights);
@@ -36,7 +37,11 @@ export class Model {
       const ngrams = ngramContributions(this.ngrams, words);
       logits.forEach((_, c) => { logits[c] += ngrams.base[c] + sum(ngrams.contributions[c]); });
     }
-    return Array.from(this.thresholds ? sigmoids(logits) : softmax(logits));
+    return this.probabilities(logits);
+  }
+
+  probabilities(logits) {
+    return Array.from(this.thresholds ? sigmoids(logits) : addLabelNoise(softmax(logits), this.labelNoise));
   }
 
   /** Explain the class of `text`: the fields of lamatext's Explanation, with spans in UTF-16 units. */
@@ -58,8 +63,9 @@ export class Model {
       method: weights ? "contribution" : "occlusion",
       window: weights ? 1 : windowSize(encoded.ids.length),
     };
-    const complete = withProbabilities(
-      this.ngrams ? addNgrams(this.ngrams, explanation, encoded) : explanation);
+    const both = this.ngrams ? addNgrams(this.ngrams, explanation, encoded) : explanation;
+    const total = both.contributions.map((row, c) => sum(row) + both.base[c]);
+    const complete = withDerivedFields({ ...both, probabilities: this.probabilities(total) });
     return { ...complete, ...this.assess(complete, encoded, logits) };
   }
 
@@ -110,13 +116,11 @@ function addNgrams(ngrams, explanation, { spans, words, indices }) {
 
 /** Add the derived fields; `relative` values are contributions minus their mean over classes, or the
  *  contributions themselves if the labels are independent of each other. */
-export function withProbabilities(explanation) {
+export function withDerivedFields(explanation) {
   const { contributions: scores, base, weights, parts = { network: scores }, thresholds } = explanation;
   const relative = thresholds ? rows => rows : minusMean;
-  const logits = scores.map((row, c) => sum(row) + base[c]);
   return {
     ...explanation,
-    probabilities: Array.from(thresholds ? sigmoids(logits) : softmax(logits)),
     relative: relative(scores),
     relativeBase: thresholds ? base : base.map(value => value - sum(base) / base.length),
     relativeParts: Object.fromEntries(Object.entries(parts).map(([name, rows]) => [name, relative(rows)])),

@@ -1,6 +1,6 @@
 // A model that runs on the server: the interface of Model, answered by HTTP requests.
 
-import { withProbabilities } from "./model.js";
+import { withDerivedFields } from "./model.js";
 
 export class RemoteModel {
   /** `post(route, body, signal)` sends a JSON request to the server and returns its response. */
@@ -22,7 +22,7 @@ export class RemoteModel {
     const [explanation] = explanations;
     this.heads = explanation.weights?.length ?? 0;
     this.parts = Object.keys(explanation.parts ?? {});
-    return withProbabilities({ ...explanation, text, spans: toUtf16(text, explanation.spans) });
+    return withDerivedFields({ ...explanation, text, spans: toUtf16(text, explanation.spans) });
   }
 }
 

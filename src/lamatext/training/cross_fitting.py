@@ -1,0 +1,276 @@
+"""Cross-fitting of the n-gram model: out-of-sample logits for calibration, and wrong labels.
+
+Every text gets the logits of a model that was fitted to other texts. If they are evidence of wrong
+labels (``training/calibration.py``), the n-gram model is fitted again, each text weighted by the
+probability that its label is right, and with the strength of the fit that held-out texts prefer.
+
+Shapes: n texts, C classes.
+"""
+
+import warnings
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lamatext.data.splits import Split, folds
+from lamatext.data.token_ids import Indices
+from lamatext.ngrams.model import NgramModel
+from lamatext.progress import SILENT, Progress
+from lamatext.settings import NgramSettings
+from lamatext.training.batching import EncodedDataset
+from lamatext.training.calibration import (
+    MIN_NOISE,
+    Combination,
+    calibrate_ngrams,
+    estimate_noise,
+    held_out_loss,
+    is_evidence_of_noise,
+    label_trust,
+)
+from lamatext.training.loop import LoopSettings
+from lamatext.training.preparation import PreparedRun, sample_rows
+from lamatext.training.warm_start import start_ngrams
+
+if TYPE_CHECKING:
+    from lamatext.ngrams.fitting import CountedTexts
+
+CROSS_FIT_BELOW = 500  # validation texts; with fewer, all texts are cross-fitted to calibrate
+CROSS_FIT_FOLDS = 5
+NGRAM_TEXTS = 500_000  # of texts on disk, that the n-gram model is fitted to
+NOISE_TEXTS = 1000  # validation texts; with fewer, all are cross-fitted to find wrong labels
+TRUST_FOLDS = 3  # of the texts whose labels are doubted
+UNDOUBTED_TEXTS = 10  # classes with fewer are too rare to tell which of their labels are wrong
+SVM_STRENGTHS = (1.0, 0.3, 0.1)  # times ``ngrams.svm_c``, tried if labels are wrong
+
+Logits = NDArray[np.float32]  # (n, C)
+
+
+class HeldOutNgrams(NamedTuple):
+    """Logits of cross-fitted n-gram models for texts that they were not fitted on."""
+
+    rows: Indices
+    logits: Logits
+    base: NDArray[np.float32]  # (C,) of a text without known n-grams
+
+
+class CrossFit(NamedTuple):
+    """Result of cross-fitting: what fits the n-gram model, its held-out logits and calibration."""
+
+    fitter: "NgramFitter"
+    held_out: HeldOutNgrams
+    combination: Combination  # without a network, for the seen classes
+
+
+@dataclass(frozen=True, slots=True)
+class NgramFitter:
+    """The n-gram model of a run, to be fitted to some of its texts."""
+
+    prepared: PreparedRun
+    data: EncodedDataset
+    counted: "CountedTexts"
+    sample: Indices | None  # rows of the counted texts; None if all are
+    settings: NgramSettings
+    class_weights: NDArray[np.float32] | None
+    start: NgramModel | None
+    progress: Progress
+    noise: float = 0.0  # share of wrong labels
+
+    def fit(self, rows: Indices) -> NgramModel:
+        """Fit the n-gram model to the given rows, which are ascending.
+
+        If labels are wrong, each text is weighted by the probability that its label is right.
+        """
+        weights = self._trust(self.usable(rows)) if self.noise else self.data.sample_weight
+        return self._fit(rows, weights)
+
+    def _trust(self, rows: Indices) -> NDArray[np.float32]:
+        """Return the probability that a label is right, by models fitted to the other folds.
+
+        The shape is (n,): all texts, of which those outside of ``rows`` are not looked at.
+        """
+        trusting, trust = replace(self, noise=0.0), np.ones(len(self.data), np.float32)
+        rows, logits, _ = _cross_fitted(trusting, rows, TRUST_FOLDS)
+        seen, labels = np.unique(self.data.labels[rows], return_inverse=True)
+        if len(seen) > 1:
+            logits = logits[:, seen]
+            calibration = calibrate_ngrams(logits, labels, noise=self.noise)
+            is_doubted = np.bincount(labels)[labels] >= UNDOUBTED_TEXTS
+            trust[rows] = np.where(is_doubted, label_trust(calibration, logits, labels), 1)
+        return trust
+
+    def weaker(self, strength: float) -> "NgramFitter":
+        """Return what fits the n-gram model with ``strength`` times its ``ngrams.svm_c``."""
+        svm_c = strength * self.settings.svm_c
+        return replace(self, settings=self.settings.model_copy(update={"svm_c": svm_c}))
+
+    def usable(self, rows: Indices) -> Indices:
+        """Return those of the rows whose n-grams are counted."""
+        return rows if self.sample is None else np.intersect1d(rows, self.sample)
+
+    def _fit(self, rows: Indices, weights: NDArray[np.float32] | None) -> NgramModel:
+        from lamatext.ngrams.fitting import fit_ngrams
+
+        at = rows
+        if self.sample is not None:  # both are ascending
+            near = rows[np.minimum(np.searchsorted(rows, self.sample), len(rows) - 1)]
+            at = np.flatnonzero(near == self.sample)
+            rows = self.sample[at]
+        return fit_ngrams(
+            self.counted.take(at),
+            self.data.labels[rows],
+            self.settings,
+            classes=self.prepared.classes,
+            class_weights=self.class_weights,
+            sample_weight=None if weights is None else weights[rows],
+            start=self.start,
+            progress=self.progress,
+        )
+
+
+def ngram_fitter(
+    prepared: PreparedRun,
+    data: EncodedDataset,
+    split: Split,
+    settings: LoopSettings,
+    progress: Progress,
+) -> NgramFitter | None:
+    """Count the n-grams of a run and return what fits its n-gram model; None if disabled."""
+    ngrams, tokens = prepared.recipe.ngrams, prepared.tokens
+    if not ngrams.enabled or tokens is None or not tokens.rows.lengths[split.train].any():
+        return None
+    from lamatext.ngrams.fitting import CountedTexts
+
+    model, by_class = prepared.start, settings.class_weights
+    start = None if model is None else start_ngrams(model, classes=prepared.classes)
+    sample = None
+    if tokens.rows.are_on_disk:
+        data.token_ids.release_pages()
+        progress.stage("counting n-grams")
+        sample = sample_rows(split.train, NGRAM_TEXTS, prepared.recipe.seed)
+        sample = np.union1d(sample, split.validation)
+        counted = CountedTexts.from_sample(tokens, sample, len(split.train), ngrams)
+    else:
+        counted = CountedTexts.from_tokens(tokens, ngrams)
+    class_weights = None if by_class is None else by_class.cpu().numpy()
+    return NgramFitter(prepared, data, counted, sample, ngrams, class_weights, start, progress)
+
+
+def fit_ngrams_of_run(
+    prepared: PreparedRun, data: EncodedDataset, split: Split, settings: LoopSettings
+) -> NgramModel | None:
+    """Fit the n-gram model of a run to its training texts, as training does after the network."""
+    fitter = ngram_fitter(prepared, data, split, settings, SILENT)
+    return None if fitter is None else fitter.fit(split.train)
+
+
+def cross_fit(
+    fitter: NgramFitter, split: Split, weights: NDArray[np.float64], seen: Indices
+) -> CrossFit:
+    """Cross-fit and calibrate the n-gram model, trusting labels less if many look wrong.
+
+    Args:
+        fitter: the n-gram model of the run.
+        split: rows of the training and validation texts.
+        weights: weight of each text in the calibration. If texts or classes have weights, all
+            labels are trusted: the weights say already how much each label counts.
+        seen: the classes to calibrate, ascending.
+    """
+    trusting = _calibrated(fitter, split, weights, seen)
+    is_weighted = fitter.class_weights is not None or fitter.data.sample_weight is not None
+    if is_weighted or not (noise := _find_noise(trusting, split)):
+        return trusting
+    fitter.progress.note(
+        f"about {100 * noise:.0f} % of the labels look wrong: fitting the n-grams again with less "
+        "weight on those; `lamatext clean` lists them"
+    )
+    choices = [replace(fitter.weaker(strength), noise=noise) for strength in SVM_STRENGTHS]
+    fits = [_calibrated(choice, split, weights, seen) for choice in choices]
+    return min(
+        fits,
+        key=lambda fit: held_out_loss(
+            fit.combination, *_logits_of_classes(fit.fitter, fit.held_out, seen)
+        ),
+    )
+
+
+def _calibrated(
+    fitter: NgramFitter, split: Split, weights: NDArray[np.float64], seen: Indices
+) -> CrossFit:
+    """Cross-fit the n-gram model and calibrate it on the held-out texts."""
+    held_out = _held_out_ngrams(fitter, split, weights)
+    logits, labels = _logits_of_classes(fitter, held_out, seen)
+    combination = calibrate_ngrams(logits, labels, weights[held_out.rows], noise=fitter.noise)
+    return CrossFit(fitter, held_out, combination)
+
+
+def _find_noise(trusting: CrossFit, split: Split) -> float:
+    """Return the share of wrong labels of which all texts together are evidence, or 0.
+
+    They are cross-fitted with the weakest SVM, which wrong labels mislead least, if the held-out
+    texts suggest wrong labels or if these are validation texts, too few to do so.
+    """
+    fitter, held_out, _ = trusting
+    rows = fitter.usable(np.union1d(split.train, split.validation))
+    counts = np.bincount(fitter.data.labels[rows], minlength=fitter.prepared.classes)
+    common = np.flatnonzero(counts >= UNDOUBTED_TEXTS)
+    if len(common) < 2:
+        return 0.0
+    are_few = CROSS_FIT_BELOW <= len(split.validation) < NOISE_TEXTS
+    logits, labels = _logits_of_classes(fitter, held_out, common)
+    if not are_few and estimate_noise(logits, labels).noise < MIN_NOISE:
+        return 0.0
+    held_out = _cross_fitted(fitter.weaker(SVM_STRENGTHS[-1]), rows, TRUST_FOLDS)
+    logits, labels = _logits_of_classes(fitter, held_out, common)
+    noisy, plain = estimate_noise(logits, labels), calibrate_ngrams(logits, labels)
+    return noisy.noise if is_evidence_of_noise(noisy, plain, logits, labels) else 0.0
+
+
+def _logits_of_classes(
+    fitter: NgramFitter, held_out: HeldOutNgrams, classes: Indices
+) -> tuple[Logits, Indices]:
+    """Return the held-out logits of the texts of some classes, and their positions among these."""
+    labels = fitter.data.labels[held_out.rows]
+    kept = np.isin(labels, classes)
+    return held_out.logits[kept][:, classes], np.searchsorted(classes, labels[kept])
+
+
+def _held_out_ngrams(
+    fitter: NgramFitter, split: Split, weights: NDArray[np.float64]
+) -> HeldOutNgrams:
+    """Compute out-of-sample n-gram logits: of the validation texts, or by cross-fitting of all.
+
+    A small validation set is too few texts to calibrate with, and fitting the n-gram model to few
+    texts is cheap: there every text gets the logits of a model fitted on the other folds.
+    """
+    if len(split.validation) >= CROSS_FIT_BELOW:
+        model = fitter.fit(split.train)
+        words = words_of(fitter.prepared, split.validation)
+        return HeldOutNgrams(split.validation, model.logits(words), model.base)
+    rows = np.union1d(split.train, split.validation)
+    return _cross_fitted(fitter, rows[weights[rows] > 0], CROSS_FIT_FOLDS)
+
+
+def _cross_fitted(fitter: NgramFitter, rows: Indices, count: int) -> HeldOutNgrams:
+    """Return the logits of each row by the n-gram model fitted to the other folds."""
+    classes, labels = fitter.prepared.classes, fitter.data.labels[rows].tolist()
+    with warnings.catch_warnings():  # of labels seen once, which the first split has named
+        warnings.simplefilter("ignore", UserWarning)
+        parts = list(folds(labels, count, fitter.prepared.recipe.seed))
+    order = [np.zeros(0, np.int64)]
+    logits = [np.zeros((0, classes), np.float32)]
+    base = np.zeros(classes, np.float32)
+    for fitted, held_out in parts:
+        if len(held_out):
+            model = fitter.fit(rows[fitted])
+            order.append(rows[held_out])
+            logits.append(model.logits(words_of(fitter.prepared, rows[held_out])))
+            base += model.base / np.float32(len(parts))
+    return HeldOutNgrams(np.concatenate(order), np.concatenate(logits), base)
+
+
+def words_of(prepared: PreparedRun, rows: Indices) -> list[list[str]]:
+    """Return the words of the given texts of a run, as an n-gram model reads them."""
+    assert prepared.tokens is not None  # an n-gram model reads words
+    return list(prepared.tokens.words(rows))

@@ -1,0 +1,147 @@
+"""Training on wrong labels: how the n-gram model is cross-fitted, weighted and calibrated."""
+
+import warnings
+from itertools import product
+
+import numpy as np
+import pytest
+
+from lamatext import TextClassifier
+from lamatext.training import cross_fitting
+from tests.corpora import TINY
+
+WITH_NGRAMS = TINY | {"ngrams.enabled": True, "training.epochs": 1}
+KINDS = ("apple", "banana", "cherry", "damson")
+PARTS = ("leaf", "seed", "peel", "stem", "root")
+OTHERS = ["".join(letters) for letters in product("bdfgklmn", "aeiou", "prst", "y")]
+
+
+def fruit(count: int, *, wrong: float = 0.0, seed: int = 0) -> tuple[list[str], list[str]]:
+    """Texts about one of four fruits, with a share of labels of another."""
+    draw = np.random.default_rng(seed)
+    texts, labels = [], []
+    for number in range(count):
+        kind = number % 4
+        words = [*draw.choice(OTHERS, 8), KINDS[kind], f"{KINDS[kind]}{draw.choice(PARTS)}"]
+        texts.append(" ".join(draw.permutation(words)))
+        kind += int(draw.integers(1, 4)) if draw.random() < wrong else 0
+        labels.append(KINDS[kind % 4])
+    return texts, labels
+
+
+def fitted(texts: list[str], labels: list[str], **parameters: object) -> TextClassifier:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # of labels seen once
+        classifier = TextClassifier(settings=WITH_NGRAMS, device="cpu", random_state=0)
+        classifier.set_params(**parameters)
+        return classifier.fit(texts, labels)
+
+
+def accuracy(classifier: TextClassifier) -> float:
+    texts, labels = fruit(400, seed=1)
+    return float((classifier.predict(texts) == labels).mean())
+
+
+@pytest.mark.parametrize("wrong", [0.2, 0.4])
+def test_wrong_labels_are_found_and_hardly_harm(wrong: float) -> None:
+    classifier = fitted(*fruit(300, wrong=wrong))
+
+    assert classifier.facts_["label_noise"] == pytest.approx(wrong, abs=0.08)
+    assert accuracy(classifier) > 0.97
+    confidence = classifier.predict_proba(fruit(400, seed=1)[0]).max(axis=1)
+    assert confidence.max() < 1 - wrong + 0.08
+    assert confidence.mean() == pytest.approx(1 - wrong, abs=0.08)
+
+
+def test_right_labels_leave_the_model_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    texts, labels = fruit(200)
+    found = fitted(texts, labels)
+
+    monkeypatch.setattr(cross_fitting, "_find_noise", lambda *_: 0.0)
+    expected = fitted(texts, labels)
+
+    assert "label_noise" not in found.facts_
+    assert found.facts_["training"]["scales"] == expected.facts_["training"]["scales"]
+    np.testing.assert_array_equal(found.predict_proba(texts), expected.predict_proba(texts))
+
+
+@pytest.mark.parametrize("each", [1, 3])
+def test_a_few_texts_per_class_are_no_evidence_of_wrong_labels(each: int) -> None:
+    texts, labels = fruit(4 * each)
+    labels[0] = labels[1]
+
+    classifier = fitted(texts, labels)
+
+    assert "label_noise" not in classifier.facts_
+    assert np.isfinite(classifier.predict_proba(texts)).all()
+
+
+def test_a_class_with_a_single_text_is_kept_among_wrong_labels() -> None:
+    texts, labels = fruit(400, wrong=0.3)
+
+    classifier = fitted([*texts, "quince quince jelly"], [*labels, "quince"])
+
+    assert classifier.facts_["label_noise"] > 0.2
+    assert classifier.ngrams_ is not None
+    logits = classifier.ngrams_.logits([["quince", "jelly"]])[0]
+    assert classifier.classes_[logits.argmax()] == "quince"
+
+
+@pytest.mark.parametrize("by", ["class_weight", "sample_weight"])
+def test_labels_that_have_weights_are_trusted(by: str) -> None:
+    texts, labels = fruit(200, wrong=0.3)
+    if by == "class_weight":
+        classifier = fitted(texts, labels, class_weight="balanced")
+    else:
+        classifier = TextClassifier(settings=WITH_NGRAMS, device="cpu", random_state=0)
+        classifier.fit(texts, labels, sample_weight=np.ones(len(texts)))
+
+    assert "label_noise" not in classifier.facts_
+
+
+def test_many_validation_texts_are_evidence_without_cross_fitting(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(cross_fitting, "CROSS_FIT_BELOW", 30)
+    monkeypatch.setattr(cross_fitting, "NOISE_TEXTS", 30)
+
+    assert fitted(*fruit(600, wrong=0.3)).facts_["label_noise"] == pytest.approx(0.3, abs=0.15)
+
+
+def test_few_validation_texts_are_supplemented_by_cross_fitting(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(cross_fitting, "CROSS_FIT_BELOW", 5)
+    counts: list[int] = []
+    cross_fitted = cross_fitting._cross_fitted
+
+    def counted(fitter: cross_fitting.NgramFitter, rows: np.ndarray, count: int) -> object:
+        counts.append(len(rows))
+        return cross_fitted(fitter, rows, count)
+
+    monkeypatch.setattr(cross_fitting, "_cross_fitted", counted)
+    classifier = fitted(*fruit(120, wrong=0.2))
+
+    assert counts[0] == 120
+    assert classifier.facts_["label_noise"] == pytest.approx(0.2, abs=0.12)
+
+
+def test_the_model_is_saved_with_the_share_of_wrong_labels(tmp_path: object) -> None:
+    texts, labels = fruit(240, wrong=0.2)
+    classifier = fitted(texts, labels)
+
+    folder = classifier.save(str(tmp_path))
+    again = TextClassifier.load(folder)
+
+    np.testing.assert_array_equal(again.predict_proba(texts), classifier.predict_proba(texts))
+    card = (folder / "README.md").read_text(encoding="utf-8")
+    assert f"About {classifier.facts_['label_noise']:.0%} of the labels" in card
+    assert "lamatext clean" in card
+
+
+def test_training_on_wrong_labels_is_reproducible() -> None:
+    texts, labels = fruit(160, wrong=0.3)
+
+    one, other = fitted(texts, labels), fitted(texts, labels)
+
+    np.testing.assert_array_equal(one.predict_proba(texts), other.predict_proba(texts))

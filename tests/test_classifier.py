@@ -532,9 +532,9 @@ def test_empty_texts_are_flagged_with_their_rows() -> None:
 
     with pytest.warns(UserWarning, match=r"2 of 3 texts are empty \(rows 0, 2, counted from 0\)"):
         labels = classifier.predict(["", "a film", " \n"])
-    with pytest.warns(UserWarning, match=r"1 of 1 texts are empty"):
+    with pytest.warns(UserWarning, match=r"1 of 1 text is empty"):
         classifier.predict_proba([""])
-    with pytest.warns(UserWarning, match=r"1 of 2 texts are empty"):
+    with pytest.warns(UserWarning, match=r"1 of 2 texts is empty"):
         classifier._predictor().predict(["a", ""])
 
     assert len(labels) == 3

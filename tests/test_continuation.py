@@ -81,6 +81,18 @@ def test_the_model_to_continue_stays_and_the_new_one_names_it(place: Path) -> No
     assert parent[:16] in (place / "new" / "README.md").read_text()
 
 
+def test_info_names_the_ancestor_and_the_scores_before_and_after(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    parent = model_hash(place / "old", load_config(place / "old"))
+
+    assert run(["info", str(place / "new")]) == 0
+
+    shown = capsys.readouterr().out
+    assert f"continues: the model with the hash {parent[:16]}, trained on {place}" in shown
+    assert shown.count(", then ") == 2
+
+
 def test_scores_before_and_after_are_those_of_the_two_models(place: Path) -> None:
     changes = json.loads((place / "new" / "metrics.json").read_text())["continuation"]
     old, new = changes

@@ -19,6 +19,7 @@ from lamatext.data.tokenizer import WordTokenizer
 from lamatext.label_thresholds import LabelThresholds
 from lamatext.metrics import FOLD_VARIANCE, Floats
 from lamatext.multi_label_metrics import Flags
+from lamatext.plurals import plural
 from lamatext.progress import SILENT, Progress, track_progress
 
 RESAMPLES = 1000
@@ -123,7 +124,9 @@ class Comparison:
             if gap.value:
                 size = f"{100 * abs(gap.value):.1f} points in {metric}"
                 found = f"a difference of {size}, which can be due to chance,"
-            return f"{own} and {row.model} tie: {found} on {self.texts:,} texts ({interval})."
+            return (
+                f"{own} and {row.model} tie: {found} on {plural(self.texts, 'text')} ({interval})."
+            )
         ahead, behind = (row.model, own) if gap.value > 0 else (own, row.model)
         return (
             f"{ahead} is ahead of {behind} by {100 * abs(gap.value):.1f} points in {metric} "

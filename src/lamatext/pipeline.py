@@ -412,7 +412,7 @@ def stream_splits(  # noqa: PLR0913 - as for read_splits
         progress=progress,
     )
     note = (
-        f"{parts.texts.training_texts:,} training texts are streamed; the figures describe "
+        f"{plural(parts.texts.training_texts, 'streamed training text')}; the figures describe "
         f"{len(parts.sample):,} of them"
     )
     sample = replace(parts.sample, notes=(*parts.sample.notes, note))
@@ -540,10 +540,12 @@ def _cross_validation_folds(
     used = tuple((train, test) for train, test in all_folds if len(test))
     if len(used) < 2:
         count = len(np.unique(groups))
-        grouped = "" if count == len(dataset) else f" in {count} groups of different texts"
+        grouped = (
+            "" if count == len(dataset) else f" in {plural(count, 'group')} of different texts"
+        )
         raise DataError(
-            f"{dataset.source}: {len(dataset)} texts{grouped} are too few to hold out any. Give "
-            "more texts, or a separate file with --test."
+            f"{dataset.source}: {plural(len(dataset), 'text')}{grouped}: too few to hold out any. "
+            "Give more texts, or a separate file with --test."
         )
     return used
 

@@ -45,6 +45,7 @@ from lamatext.explain.explanation import Explanation
 from lamatext.ngrams.fitting import CountedTexts, fit_ngrams
 from lamatext.ngrams.model import NgramModel
 from lamatext.outliers import OUTLIER, STEPS, outlier_scores, text_evidence
+from lamatext.plurals import plural
 from lamatext.progress import SILENT, NamedProgress, Progress
 from lamatext.recipes import resolve_recipe
 from lamatext.runtime.prediction_parts import (
@@ -175,8 +176,8 @@ def _check_labels(dataset: Dataset) -> LabelEncoder:
         )
     if len(dataset) < MIN_TEXTS:
         raise DataError(
-            f"{dataset.source}: {len(dataset)} texts are too few to check their labels. Expected "
-            f"at least {MIN_TEXTS}."
+            f"{dataset.source}: {plural(len(dataset), 'text is', 'texts are')} too few to check "
+            f"labels. Expected at least {MIN_TEXTS}."
         )
     return encoder
 

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from lamatext.errors import ConfigError
+from lamatext.plurals import plural
 
 FINISHED, RUNNING, STOPPED, FAILED = "finished", "running", "stopped early", "failed"
 
@@ -140,8 +141,8 @@ def choose_trial(trials: Sequence[Trial], limits: Limits, metric: str) -> Choice
     chance = spread.deviation * _expected_maximum(sampled, spread.seeds)
     gain = best.score - spread.mean
     compared = (
-        f"{metric} {best.score:.4f} of the best of {sampled} trials, {spread.mean:.4f} ± "
-        f"{spread.deviation:.4f} of the default recipe with {spread.seeds} seeds"
+        f"{metric} {best.score:.4f} of the best of {plural(sampled, 'trial')}, {spread.mean:.4f} ± "
+        f"{spread.deviation:.4f} of the default recipe with {plural(spread.seeds, 'seed')}"
     )
     if gain > max(chance, spread.deviation):
         verdict = f"The search brought more than the spread of seeds explains: {compared}."
@@ -173,7 +174,7 @@ def _no_trial_within(limits: Limits, finished: Sequence[Trial]) -> ConfigError:
     fastest = min(finished, key=lambda trial: trial.latency_ms or 0.0)
     return ConfigError(
         f"no model is within the limits ({' and '.join(asked)}). The smallest of "
-        f"{len(finished)} trials takes {(smallest.bytes or 0) / 1e6:.3f} MB (trial "
+        f"{plural(len(finished), 'trial')} takes {(smallest.bytes or 0) / 1e6:.3f} MB (trial "
         f"{smallest.number}), the fastest {fastest.latency_ms:.3f} ms per text (trial "
         f"{fastest.number}). Raise a limit, or search longer with a larger --time."
     )

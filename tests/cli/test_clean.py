@@ -17,6 +17,7 @@ from lamatext.pipeline import read_splits
 from lamatext.recipes import resolve_recipe
 from lamatext.suspect_labels import OutOfFoldModels
 from tests.cli.conftest import Command
+from tests.cli.test_commands import SMALL
 from tests.cli.test_next_commands import next_commands
 from tests.corpora import reviews, topic_texts
 
@@ -55,24 +56,26 @@ def test_suspects_are_listed_with_lines_labels_words_and_hashes(
     assert {rows[0]["label"], rows[0]["suggested_label"]} == {"neg", "pos"}
     assert float(rows[0]["score"]) >= float(rows[1]["score"]) > 0.7
     assert rows[0]["supporting_words"].split()[0] in rows[0]["text"]
-    assert "2 labels of 60 texts (3.3 %) are improbable" in answer.out
+    assert "2 improbable labels of 60 texts (3.3 %)" in answer.out
     assert f"row {rows[0]['row']}: " in answer.out
     assert "texts from column 'text'" in answer.err
     assert not list(place.glob("*.partial"))
 
 
 @pytest.mark.usefixtures("flipped")
-def test_the_next_commands_of_clean_carry_the_options(lamatext: Command) -> None:
+def test_the_next_command_of_clean_carries_the_options(lamatext: Command, place: Path) -> None:
     options = ("--label-column", "label", "--max-bad-rows", "5%", "--merge-labels")
 
-    review, train = next_commands(lamatext("clean", "reviews.csv", "--out", "s.csv", *options))
+    (place / "runs" / "clean").mkdir(parents=True)
 
-    assert review[1:7] == ["clean", "reviews.csv", "--out", "s.csv", "--html", "s.html"]
-    assert train[1:5] == ["train", "reviews.csv", "--without", "s.csv"]
-    for command in (review, train):
-        assert command[-5:] == ["--label-column", "label", "--max-bad-rows", "0.05",
-                                "--merge-labels"]  # fmt: skip
-    assert lamatext(*review[1:]).status == 0
+    answer = lamatext("clean", "reviews.csv", "--out", "s.csv", *options)
+    (train,) = next_commands(answer)
+
+    assert train[1:7] == ["train", "reviews.csv", "--without", "s.csv", "--out", "runs/clean-2"]
+    assert train[-5:] == ["--label-column", "label", "--max-bad-rows", "0.05",
+                          "--merge-labels"]  # fmt: skip
+    assert "s.csv. To review them in a browser, add --html FILE." in answer.out
+    assert lamatext(*train[1:], *SMALL).status == 0
 
 
 @pytest.mark.usefixtures("flipped")

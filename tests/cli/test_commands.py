@@ -380,6 +380,8 @@ def test_info_describes_a_model(lamatext: Command) -> None:
 
     for part in ("lama-ctx, 2 classes", "embedding", "total", "made up", "accuracy", "torch"):
         assert part in answer.out
+    assert "(95 % interval " in answer.out
+    assert not any(line.rstrip().endswith(":") for line in answer.out.splitlines())
     assert "lamatext predict model" in answer.err
 
 

@@ -26,7 +26,7 @@ def test_the_command_prints_a_table_and_json(lamatext: Command) -> None:
     assert json.loads(same.out)["unknown_words"]["new"] < 0.5
     assert "outliers" in shown.out
     assert "100.0 %" in shown.out
-    assert "shares have changed more than chance explains" in shown.out
+    assert "shares changed more than chance explains" in shown.out
     assert "--outlier" in shown.err
 
 

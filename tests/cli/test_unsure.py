@@ -88,7 +88,7 @@ def test_a_target_that_no_threshold_reaches_names_the_best(model: Path, lamatext
     answer = lamatext("evaluate", str(model), "wrong.csv", "--target-accuracy", "0.99")
 
     assert answer.status == 2
-    assert "no threshold reaches an accuracy of 99.0% on these 60 texts" in answer.err
+    assert "no threshold reaches an accuracy of 99.0% on 60 texts" in answer.err
     assert "Choose a lower --target-accuracy" in answer.err
 
 

@@ -114,7 +114,7 @@ def test_a_held_out_fraction_is_the_second_part_of_a_stratified_split() -> None:
 
 
 def test_too_few_texts_to_hold_any_out_are_an_error_that_names_the_source() -> None:
-    with pytest.raises(DataError, match=r"a.csv: 4 texts are too few to hold out 10% .*--test"):
+    with pytest.raises(DataError, match=r"a.csv: 4 texts: too few to hold out 10% .*--test"):
         hold_out(["x", "y"] * 2, 0.1, seed=0, source="a.csv")
 
 
@@ -187,7 +187,7 @@ def test_five_large_groups_can_be_split_and_one_cannot() -> None:
     assert (len(rows), len(held_out)) == (800, 200)
     with (
         pytest.warns(UserWarning, match="seen once, or in one group of texts"),
-        pytest.raises(DataError, match=r"1000 texts in 1 group of texts .* too few to hold out"),
+        pytest.raises(DataError, match=r"1,000 texts in 1 group of texts .* too few to hold out"),
     ):
         hold_out(LABELS, 0.1, 0, groups=np.zeros(1000, np.int64))
 

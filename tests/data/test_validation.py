@@ -125,7 +125,7 @@ BAD_LISTS = {
     "mixed later": ([["b"], "a"], r"labels\[1\] is 'a', but labels\[0\] is \['b'\]"),
     "no label": ([[], []], "every list of labels is empty"),
     "types": ([["a"], [1]], "all str, all int or all bool, got int and str"),
-    "counts": ([["a"]], "2 texts but 1 labels"),
+    "counts": ([["a"]], "2 texts but 1 label\\."),
     "matrix": (np.array([[2, 0], [0, 1]]), "expected an indicator matrix of 0 and 1"),
     "long matrix": (np.eye(3), "2 texts but 3 labels"),
 }

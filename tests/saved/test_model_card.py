@@ -5,8 +5,10 @@ from typing import Any
 import pytest
 from markdown_it import MarkdownIt
 
+from lamatext.data.read_options import Layout
+from lamatext.metrics import wilson_interval
 from lamatext.recipes import load_recipe
-from lamatext.saved.model_card import model_card
+from lamatext.saved.model_card import data_facts, model_card
 
 LABELS = [
     "plain",
@@ -47,6 +49,33 @@ def test_scores_are_a_table_with_one_row_per_model(config: dict[str, Any]) -> No
 
     assert "| lamatext | 0.9123 | 0.9000 | 2.5 MB | 1,234 |" in card
     assert "| fastText | 0.5000 |" in card
+
+
+def test_scores_have_intervals_if_the_number_of_test_texts_is_known(config: dict[str, Any]) -> None:
+    row = {"model": "a", "accuracy": 0.9, "macro_f1": 0.9, "bytes": 1, "texts_per_second": 1.0}
+
+    card = model_card(config, {"leaderboard": [row], "test": {"texts": 100}})
+
+    low, high = wilson_interval(0.9, 100)
+    assert "| model | accuracy | macro-F1 | 95 % interval of the accuracy | size |" in card
+    assert f"| a | 0.9000 | 0.9000 | {low:.4f}–{high:.4f} | 0.0 MB |" in card
+
+
+def test_facts_about_the_data_are_words_without_empty_ones() -> None:
+    layout = Layout(("Subject", "Body"), ("Queue",), group_column="customer").as_json()
+    data = {"source": "a.csv", "texts": 5, "training_texts": 1200, "lesson": "", "folds": 5,
+            "test_texts": 0, "fingerprint": "0", "left_out_rows": [1, 2]}  # fmt: skip
+
+    assert data_facts({**data, "layout": layout}) == {
+        "source": "a.csv",
+        "training texts": "1,200",
+        "left out rows": "2",
+        "scored by": "5-fold cross-validation",
+        "columns of the texts": "Subject, Body",
+        "column of the labels": "Queue",
+        "group column": "customer",
+        "encoding": "utf-8",
+    }
 
 
 def test_examples_are_shown_literally_with_their_labels(config: dict[str, Any]) -> None:

@@ -10,8 +10,8 @@ def test_the_summary_is_formatted_as_lines() -> None:
     assert summary_lines(Summary("reviews.csv", 5, classes, WORDS, 1.6, 2, 1, 4, 2)) == [
         "2 classes: x 60 %, y 40 %",
         "2 words per text on average; 95 % have at most 4, the longest 4",
-        "2 empty texts, 1 exact duplicates, 2 of 4 test texts are duplicates or near-duplicates "
-        "of training texts",
+        "2 empty texts, 1 exact duplicate, 2 of 4 test texts are duplicates or near-duplicates of "
+        "training texts",
     ]
 
 

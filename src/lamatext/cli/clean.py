@@ -11,6 +11,7 @@ import typer
 
 from lamatext.cli import options, output
 from lamatext.errors import ConfigError
+from lamatext.plurals import plural
 
 if TYPE_CHECKING:
     from lamatext.data.dataset import Dataset
@@ -111,11 +112,11 @@ def run(  # noqa: PLR0913 - one argument per option of the command
     if not quiet:
         output.section("Result")
     show_suspects(output.out(), search, rows)
-    for path in filter(None, (out, html)):
-        hint = ": open it in a browser." if path == html else ""
-        output.out().print(one_line(f"Written to {path}{hint}"), markup=False)
+    hint = ". To review them in a browser, add --html FILE." if html is None else ""
+    for line in (f"{out}{hint}", *([] if html is None else [f"{html}: open it in a browser."])):
+        output.out().print(one_line(f"Written to {line}"), markup=False)
     if not quiet and data != "-":
-        _print_next(data, out, html, reading)
+        _print_next(data, out, reading)
 
 
 def _check_output(out: Path, html: Path | None, *, force: bool) -> None:
@@ -144,7 +145,7 @@ def _read(data: str, reading: "ReadOptions", progress: "Progress") -> "Dataset":
         dataset = merge_label_variants(dataset)
     progress.section("Data")
     show_reading(dataset, progress)
-    progress.note(f"{len(dataset):,} texts")
+    progress.note(plural(len(dataset), "text"))
     for line in (*label_hints(dataset), summary_lines(summarize_dataset(dataset))[0]):
         progress.note(line)
     return dataset
@@ -163,12 +164,9 @@ def _explain_interrupt(partial_folder: Path) -> Iterator[None]:
         raise typer.Exit(130) from None
 
 
-def _print_next(data: str, out: Path, html: Path | None, reading: "ReadOptions") -> None:
-    """Print the commands that use the list of suspects, with the same options for reading."""
+def _print_next(data: str, out: Path, reading: "ReadOptions") -> None:
+    """Print the command that uses the list of suspects, with the same options for reading."""
     read_as = output.reading_options(reading)
     read_as += ["--merge-labels"] if reading.merge_labels else []
-    review = output.command(
-        "clean", data, "--out", out, "--html", out.with_suffix(".html"), "--force", *read_as
-    )
-    train = output.command("train", data, "--without", out, "--out", "runs/clean", *read_as)
-    output.next_steps(*([] if html else [review]), train)
+    folder = output.new_folder("runs/clean")
+    output.next_steps(output.command("train", data, "--without", out, "--out", folder, *read_as))

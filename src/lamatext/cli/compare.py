@@ -112,13 +112,9 @@ def _print_next(data: str, rest: list[str], written: list[Path]) -> None:
     for path in written:
         output.message(f"Written to {path}.")
     if data != "-":
-        output.next_steps(output.command("train", data, "--out", _new_folder(), *rest))
-
-
-def _new_folder() -> Path:
-    """Return a folder for a model that does not exist yet, to suggest to the user."""
-    names = ("runs/first", *(f"runs/run-{number}" for number in range(2, 1000)))
-    return next(Path(name) for name in names if not Path(name).exists())
+        output.next_steps(
+            output.command("train", data, "--out", output.new_folder("runs/first"), *rest)
+        )
 
 
 def _write_json(comparison: dict[str, object], path: Path) -> None:

@@ -42,4 +42,4 @@ def run(as_json: options.Json = False, quiet: options.IsQuiet = False) -> None:
     available = [dataset.entry.name for dataset in datasets if dataset.location]
     if available and not quiet:
         name = "rotten-tomatoes" if "rotten-tomatoes" in available else available[0]
-        output.next_steps(output.command("train", name, "--out", f"runs/{name}"))
+        output.next_steps(output.command("train", name, "--out", output.new_folder(f"runs/{name}")))

@@ -9,6 +9,7 @@ import typer
 
 from lamatext.cli import options, output
 from lamatext.errors import ConfigError, DataError
+from lamatext.plurals import plural
 from lamatext.progress import Progress
 
 if TYPE_CHECKING:
@@ -157,7 +158,7 @@ def _find_threshold(
     if point is None:
         best = max(scores.coverage, key=lambda point: point.accuracy)
         raise DataError(
-            f"no threshold reaches an accuracy of {target:.1%} on these {scores.texts:,} texts; "
+            f"no threshold reaches an accuracy of {target:.1%} on {plural(scores.texts, 'text')}; "
             f"the most confident {best.answered:.0%} reach {best.accuracy:.1%}. Choose a lower "
             "--target-accuracy, or train on more texts."
         )

@@ -11,6 +11,7 @@ import typer
 
 from lamatext.cli import options, output
 from lamatext.errors import ConfigError
+from lamatext.plurals import plural
 
 if TYPE_CHECKING:
     from lamatext.data.read_options import ReadOptions
@@ -151,7 +152,7 @@ def _write_page(
         explanations = []
         for one in islice(texts, MAX_PAGE_TEXTS):
             explanations.append(predictor.explain(one))
-            progress.advance(detail=f"{len(explanations):,} texts")
+            progress.advance(detail=plural(len(explanations), "text"))
     is_cut = next(texts, None) is not None
     title = f"The first {MAX_PAGE_TEXTS} texts" if is_cut else "Explanation"
     write_text(html, explanation_page(explanations, title, f"by {name}"))
@@ -190,9 +191,9 @@ def _write_records(
         progress.stage("explaining")
         for count, line in enumerate(lines(), start=1):
             file.write(f"{line}\n")
-            progress.advance(detail=f"{count:,} texts")
+            progress.advance(detail=plural(count, "text"))
     if not quiet:
-        output.message(f"Explanations of {count:,} texts written to {out}")
+        output.message(f"Explanations of {plural(count, 'text')} written to {out}")
 
 
 def _record(explanation: "Explanation", label: "Label | None") -> dict[str, Any]:

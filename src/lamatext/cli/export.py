@@ -7,6 +7,7 @@ import typer
 
 from lamatext.cli import options, output
 from lamatext.errors import ConfigError
+from lamatext.plurals import plural
 
 if TYPE_CHECKING:
     from lamatext.runtime.folder_export import FolderExport
@@ -90,7 +91,8 @@ def _describe_export(report: "FolderExport") -> str:
     return (
         f"{report.folder}: weights in {report.storage}, {report.bytes_after / 1e6:.2f} MB (the "
         f"original has {report.bytes_before / 1e6:.2f} MB). Compared on {comparison.texts} texts: "
-        f"largest difference {comparison.difference:.1g}, {comparison.changed} labels changed."
+        f"largest difference {comparison.difference:.1g}, "
+        f"{plural(comparison.changed, 'label')} changed."
     )
 
 

@@ -1,16 +1,26 @@
 """``lamatext info``: describe a saved model."""
 
 import json
+from typing import Any
 
 from rich.padding import Padding
 from rich.text import Text
 
 from lamatext.cli import options, output
+from lamatext.plurals import plural
 from lamatext.views.formatting import one_line, percent
 from lamatext.views.terminal_table import terminal_table
 
 NAME = "info"
 EXAMPLES = "lamatext info runs/reviews"
+SCORES = {
+    "accuracy": "accuracy",
+    "micro_f1": "micro-F1",
+    "macro_f1": "macro-F1",
+    "mean_average_precision": "mean average precision",
+    "subset_accuracy": "subset accuracy",
+    "calibration_error": "calibration error",
+}
 
 
 def run(
@@ -25,10 +35,11 @@ def run(
         print(json.dumps({**config, "metrics": metrics, "bytes": folder_size(model)}))
         return
     console = output.out()
-    name, labels = saved_recipe(model, config).model.name, config["labels"]
+    name = saved_recipe(model, config).model.name
+    classes = plural(len(config["labels"]), "class", "classes")
     console.print(
         one_line(
-            f"{model}: {name}, {len(labels)} classes, {folder_size(model) / 1e6:.2f} MB, "
+            f"{model}: {name}, {classes}, {folder_size(model) / 1e6:.2f} MB, "
             f"weights in {config.get('storage')}, saved by lamatext {config.get('lamatext')}"
         ),
         end="\n\n",
@@ -50,22 +61,46 @@ def run(
         )
 
 
-def _facts(config: dict[str, object], metrics: dict[str, object]) -> dict[str, dict[str, object]]:
-    facts: dict[str, dict[str, object]] = {}
-    for key in ("data", "training", "unsure", "versions"):
-        section = config.get(key)
-        if isinstance(section, dict):
-            facts[key] = {
-                name: value for name, value in section.items() if not name.endswith("fingerprint")
-            }
-    test = metrics.get("test")
-    if isinstance(test, dict):
-        facts["test scores"] = {
-            name: test[name]
-            for name in ("accuracy", "macro_f1", "calibration_error")
-            if name in test
-        }
-    return facts
+def _facts(config: dict[str, Any], metrics: dict[str, Any]) -> dict[str, dict[str, object]]:
+    from lamatext.saved.model_card import data_facts
+
+    facts: dict[str, dict[str, object]] = {"data": {**data_facts(config.get("data", {}))}}
+    for number, ancestor in enumerate(reversed(config.get("ancestors", []))):
+        name = "continues" if not number else "which continues"
+        source = ancestor["data"].get("source", "unnamed data")
+        described = f"the model with the hash {(ancestor['hash'] or 'unknown')[:16]}"
+        facts.setdefault("ancestors", {})[name] = f"{described}, trained on {source}"
+    for key in ("training", "unsure", "versions"):
+        facts[key] = config.get(key) or {}
+    facts["test scores"] = _scores(metrics.get("test") or {})
+    facts["scores before and after the model was continued"] = {
+        f"{'old' if change['is_old'] else 'new'} data, {change['data']}": (
+            f"{change['metric']} {_score(change, 'before')}, then {_score(change, 'after')}"
+        )
+        for change in metrics.get("continuation") or []
+    }
+    return {title: section for title, section in facts.items() if section}
+
+
+def _scores(test: dict[str, Any]) -> dict[str, object]:
+    """Return the test scores of a saved model with their 95 % intervals."""
+    scores: dict[str, object] = {
+        SCORES[name]: _score(test, name) for name in SCORES if name in test
+    }
+    if "texts" in test:
+        scores["texts"] = test["texts"]
+    if test.get("folds"):
+        scores["scored by"] = f"{test['folds']}-fold cross-validation"
+    return scores
+
+
+def _score(section: dict[str, Any], name: str) -> str:
+    """Format a score of a saved model with its 95 % interval, if that is known."""
+    shown = "{:.3f}".format if "f1" in name or "precision" in name else percent
+    if not (interval := section.get(f"{name}_interval")):
+        return shown(section[name])
+    low, high = map(shown, interval)
+    return f"{shown(section[name])} (95 % interval {low} to {high})"
 
 
 def _rounded(name: str, value: object) -> str:

@@ -2,6 +2,7 @@
 
 import shlex
 import sys
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
@@ -71,6 +72,12 @@ def reading_options(options: ReadOptions) -> list[str]:
         if value is not None
         for part in (name, f"{value:g}" if isinstance(value, float) else value)
     ]
+
+
+def new_folder(name: str) -> str:
+    """Return the name of a folder that does not exist yet, for a suggested ``lamatext train``."""
+    names = (name, *(f"{name}-{number}" for number in range(2, 1000)))
+    return next(one for one in names if not Path(one).exists())
 
 
 def section(title: str) -> None:

@@ -11,6 +11,7 @@ import typer
 
 from lamatext.cli import options, output
 from lamatext.errors import ConfigError
+from lamatext.plurals import plural
 from lamatext.progress import Progress
 from lamatext.views.formatting import label_names, one_line, terminal_text
 
@@ -202,7 +203,7 @@ def _write_stream(
         for batch in labelled:
             write(batch)
             rows += len(batch)
-            progress.advance(len(batch), f"{rows:,} texts")
+            progress.advance(len(batch), plural(rows, "text"))
     return rows
 
 
@@ -246,7 +247,7 @@ def _show_notes(table: "Table", columns: tuple[str, ...]) -> None:
 
 
 def _show_written(rows: int, out: str, model: Path) -> None:
-    output.message(f"Labels of {rows:,} texts written to {out}")
+    output.message(f"Labels of {plural(rows, 'text')} written to {out}")
     output.next_steps(output.command("explain", model, "--text", "…"))
 
 

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from lamatext.cli import options, output
+from lamatext.plurals import plural
 
 NAME = "report"
 EXAMPLES = "lamatext report runs/reviews held-out.csv --out report.html"
@@ -67,7 +68,7 @@ def run(  # noqa: PLR0913 - one argument per option of the command
         write_report(findings, out, title=title)
     console = output.out()
     console.print(
-        f"accuracy {percent(findings.scores.accuracy)} on {findings.scores.texts:,} texts"
+        f"accuracy {percent(findings.scores.accuracy)} on {plural(findings.scores.texts, 'text')}"
     )
     console.print(findings.faithfulness.verdict(), markup=False)
     console.print(one_line(f"Written to {out}: open it in a browser."), markup=False)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lamatext.cli import options, output
+from lamatext.plurals import plural
 from lamatext.progress import Progress
 
 if TYPE_CHECKING:
@@ -430,7 +431,7 @@ def _write_pages(
             result.folder,
             splits.test,
             train=splits.train,
-            description=f"{len(splits.test):,} texts that it was "
+            description=f"{plural(len(splits.test), 'text')} that it was "
             + ("TRAINED ON: the scores mean little" if splits.folds else "not trained on"),
             progress=progress,
         )

@@ -10,6 +10,7 @@ import typer
 
 from lamatext.cli import options, output
 from lamatext.errors import ConfigError
+from lamatext.plurals import plural
 
 if TYPE_CHECKING:
     from lamatext.tuning import TuningResult, TuningTask
@@ -195,7 +196,7 @@ def _search(
         if not workers.only_trials:
             finished = sum(trial.state != "running" for trial in read_trials(study))
             output.message(
-                f"\nlamatext: interrupted; the study with {finished} trials is kept in "
+                f"\nlamatext: interrupted; the study with {plural(finished, 'trial')} is kept in "
                 f"{task.folder}. The same command continues it."
             )
         raise typer.Exit(130) from None

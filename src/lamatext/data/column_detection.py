@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from lamatext.data.read_options import ReadOptions
 from lamatext.errors import ColumnChoiceError, DataError
+from lamatext.plurals import plural
 
 # In order of preference; compared without case, spaces and punctuation.
 TEXT_NAMES = (
@@ -217,15 +218,15 @@ def detect_by_content(
         profiles = [profile for profile in profiles if profile is not text]
         reasons.append(
             f"texts: column '{text.name}', whose values are the longest and most varied "
-            f"({text.length:,.0f} characters on average, {text.distinct:,} different values in "
-            f"{text.values:,} rows)"
+            f"({text.length:,.0f} characters on average, "
+            f"{plural(text.distinct, 'different value')} in {plural(text.values, 'row')})"
         )
     if labels is None:
         best = _detect_label(profiles, names, name, len(rows))
         labels = (_check_unique(names, best.name, name),)
         reasons.append(
             f"labels: column '{best.name}', whose values are few and repeated "
-            f"({best.distinct:,} different values in {best.values:,} rows)"
+            f"({plural(best.distinct, 'different value')} in {plural(best.values, 'row')})"
         )
     return DetectedColumns(texts, labels, tuple(reasons))
 
@@ -361,7 +362,7 @@ def _close_call(
     name: str, content: str, option: str, candidates: Sequence[_Profile]
 ) -> ColumnChoiceError:
     """Create the error for several columns that could hold the texts or the labels."""
-    listed = ", ".join(f"{_short(p.name)}: {p.distinct:,} values" for p in candidates)
+    listed = ", ".join(f"{_short(p.name)}: {plural(p.distinct, 'value')}" for p in candidates)
     choices = [[option, p.name] for p in candidates]
     more = "; repeat the option to join several." if content == "texts" else "."
     if content == "labels" and all(p.is_number and p.distinct == 2 for p in candidates):

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from lamatext.data.readers.format_detection import FORMAT_OF_SUFFIX, file_table
 from lamatext.data.readers.input_files import decompressed_suffix, missing_file_error
 from lamatext.errors import DataError
+from lamatext.plurals import plural
 
 TOLERANCE = 1e-3  # of the sum of a row's probabilities
 _NAMES_OF_TEXTS = ("text",)
@@ -103,9 +104,9 @@ def match_probabilities(  # noqa: PLR0913 - the file, the data, and how they mat
         keys: Sequence[str] = texts
         if len(values) != len(texts):
             raise DataError(
-                f"{source}: {len(values)} rows, but the data has {len(texts)}. Rows match by their "
-                "order, since the file has no column of texts: give one row per text, add the "
-                "texts, or name a column of ids with --id-column."
+                f"{source}: {plural(len(values), 'row')}, but the data has {len(texts)}. "
+                "Rows match by their order, since the file has no column of texts: give one row "
+                "per text, add the texts, or name a column of ids with --id-column."
             )
     else:
         keys = ["" if value is None else value for value in table.column(key).to_pylist()]

@@ -115,8 +115,8 @@ def hold_out(
             f" in {plural(len(np.unique(groups)), 'group')} of texts that stay together"
         )  # fmt: skip
         raise DataError(
-            f"{source}: {len(rows)} texts{many} are too few to hold out {fraction:.0%} of them. "
-            "Give more texts, or a separate file with --test or --validation."
+            f"{source}: {plural(len(rows), 'text')}{many}: too few to hold out {fraction:.0%} of "
+            "them. Give more texts, or a separate file with --test or --validation."
         )
     return rows, held_out
 
@@ -131,7 +131,7 @@ def hold_out_validation(
     rows, held_out = stratified_split(labels, (1 - fraction, fraction), seed, groups)
     if not len(held_out):
         warnings.warn(
-            f"{len(rows)} texts are too few to hold out a validation set: "
+            f"{plural(len(rows), 'text is', 'texts are')} too few to hold out a validation set: "
             "early stopping uses the training texts.",
             stacklevel=2,
         )

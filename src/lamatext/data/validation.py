@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from lamatext.data.labels import Label
 from lamatext.data.tokenizer import encodable
 from lamatext.errors import DataError
+from lamatext.plurals import plural
 
 # A pandas or polars Series is an Iterable: neither library is imported here.
 Texts: TypeAlias = "Iterable[str] | NDArray[Any] | pa.Array | pa.ChunkedArray"
@@ -144,7 +145,9 @@ _LIST_TYPES = (list, tuple, set, frozenset, np.ndarray)
 
 def _check_count(labels: int, texts: int) -> None:
     if labels != texts:
-        raise DataError(f"{texts} texts but {labels} labels. Give one label for each text.")
+        raise DataError(
+            f"{plural(texts, 'text')} but {plural(labels, 'label')}. Give one label for each text."
+        )
 
 
 def _one_kind(kinds: set[str]) -> str:
@@ -193,8 +196,9 @@ def warn_of_empty_texts(texts: list[str]) -> None:
     rows = [row for row, text in enumerate(texts) if isinstance(text, str) and not text.strip()]
     if rows:
         places = ", ".join(map(str, rows[:10])) + (", …" if len(rows) > 10 else "")
+        places, is_or_are = (f"row {places}", "is") if len(rows) == 1 else (f"rows {places}", "are")
         warnings.warn(
-            f"{len(rows):,} of {len(texts):,} texts are empty (rows {places}, counted from 0): "
-            "their predictions only say which label is frequent.",
+            f"{len(rows):,} of {plural(len(texts), 'text')} {is_or_are} empty ({places}, counted "
+            "from 0): the prediction only says which label is frequent.",
             stacklevel=3,
         )

@@ -32,6 +32,7 @@ from lamatext.atomic_write import (
 from lamatext.data.readers.shard_reader import glob_files, is_glob
 from lamatext.data.writers import check_safe_csv, open_writer, output_format
 from lamatext.errors import ConfigError, DataError
+from lamatext.plurals import plural
 from lamatext.progress import SILENT, Progress
 
 PART_ROWS = 10_000  # a part takes about a second; fewer rows are lost if the job is killed
@@ -232,7 +233,7 @@ class PartFolder:
             for batch in labelled:
                 yield batch
                 rows += len(batch)
-                progress.advance(len(batch), f"{rows:,} texts")
+                progress.advance(len(batch), plural(rows, "text"))
 
         def unfinished() -> Iterator[tuple[int, Batches]]:
             for number, part in enumerate(split_rows(batches, PART_ROWS)):
@@ -252,8 +253,8 @@ class PartFolder:
         """Check that a finished part of a batch job has as many rows as its input."""
         if finished != expected:
             raise DataError(
-                f"{part_path(self.folder, number)}: has {finished:,} rows, but the input has "
-                f"{expected:,}. Delete {self.folder} and start again."
+                f"{part_path(self.folder, number)}: has {plural(finished, 'row')}, but the input "
+                f"has {expected:,}. Delete {self.folder} and start again."
             )
 
     def batches(self) -> Iterator[pa.RecordBatch]:

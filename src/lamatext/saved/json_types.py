@@ -129,7 +129,11 @@ _UNSURE: _Fields = {
 }
 _TEACHER: _Fields = {"name": STRING, "variants": COUNT, "licence": STRING_OR_NULL}
 _EXAMPLE: _Fields = {"text": STRING, "label": STRING}
-_SEVERAL_LABELS: _Fields = {"micro_f1": FRACTION, "mean_average_precision": FRACTION}
+_SEVERAL_LABELS: _Fields = {
+    "micro_f1": FRACTION,
+    "mean_average_precision": FRACTION,
+    "subset_accuracy": FRACTION,
+}
 _FAITHFULNESS: _Fields = {"texts": COUNT, "verdict": STRING}
 _EPOCH: _Fields = {"epoch": COUNT, "loss": NUMBER, "accuracy": NUMBER, "seconds": NUMBER}
 _LEADERBOARD_ROW: _Fields = {

@@ -4,6 +4,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from lamatext.metrics import accuracy_interval
+from lamatext.plurals import plural
 from lamatext.settings import has_effect
 
 SHOWN_LABELS = 20
@@ -90,15 +92,16 @@ def _scores(metrics: Mapping[str, Any]) -> str:
             "mean average precision": "mean_average_precision",
             "subset accuracy": "accuracy",
         }
-    lines += [
-        f"| model | {' | '.join(columns)} | size | texts/s |",
-        f"|---|{'--:|' * (len(columns) + 2)}",
-    ]
-    lines += [
-        f"| {row['model']} | {' | '.join(f'{row.get(name, 0):.4f}' for name in columns.values())} "
-        f"| {row['bytes'] / 1e6:.1f} MB | {row['texts_per_second']:,.0f} |"
-        for row in rows
-    ]
+    texts = 0 if "micro_f1" in rows[0] else (metrics.get("test") or {}).get("texts", 0)
+    titles = [*columns, *(["95 % interval of the accuracy"] if texts else []), "size", "texts/s"]
+    lines += [f"| model | {' | '.join(titles)} |", f"|---|{'--:|' * len(titles)}"]
+    for row in rows:
+        cells = [f"{row.get(name, 0):.4f}" for name in columns.values()]
+        if texts:
+            low, high = accuracy_interval(row["accuracy"], texts, _folds(metrics))
+            cells.append(f"{low:.4f}–{high:.4f}")
+        cells += [f"{row['bytes'] / 1e6:.1f} MB", f"{row['texts_per_second']:,.0f}"]
+        lines.append(f"| {row['model']} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
@@ -143,9 +146,9 @@ def _ancestor(config: Mapping[str, Any], metrics: Mapping[str, Any]) -> str:
     if changes:
         lines += ["", "| test data | score | before | after |", "|---|---|--:|--:|"]
     lines += [
-        f"| {'old' if change['is_old'] else 'new'}: {_plain(change['data'])}, {change['texts']:,} "
-        f"texts | {_plain(change['metric'])} | {_with_interval(change, 'before')} "
-        f"| {_with_interval(change, 'after')} |"
+        f"| {'old' if change['is_old'] else 'new'}: {_plain(change['data'])}, "
+        f"{plural(change['texts'], 'text')} | {_plain(change['metric'])} "
+        f"| {_with_interval(change, 'before')} | {_with_interval(change, 'after')} |"
         for change in changes
     ]
     return "\n".join(lines)
@@ -197,20 +200,44 @@ def _faithfulness(metrics: Mapping[str, Any]) -> str:
     if not faithfulness:
         return ""
     verdict = _plain(faithfulness["verdict"])
-    measured = f"Measured on {faithfulness['texts']} texts."
+    measured = f"Measured on {plural(faithfulness['texts'], 'text')}."
     return f"## Are its explanations faithful?\n\n{verdict} {measured}"
 
 
 def _data(data: Mapping[str, Any]) -> str:
     if not data:
         return ""
-    lines = ["## Data", ""]
-    lines += [
-        f"- {name.replace('_', ' ')}: {_plain(value)}"
-        for name, value in data.items()
-        if not isinstance(value, (dict, list))
-    ]
-    return "\n".join(lines)
+    facts = (f"- {name}: {_plain(value)}" for name, value in data_facts(data).items())
+    return "\n".join(["## Data", "", *facts])
+
+
+def data_facts(data: Mapping[str, Any]) -> dict[str, str]:
+    """Return what ``config.json`` says of a model's data in words, for the model card and ``info``.
+
+    Fingerprints are left out, and so is whatever is 0 or empty.
+    """
+    layout, numbers = data.get("layout") or {}, dict[str, object]()
+    for name, value in data.items():
+        is_known = name.endswith("fingerprint") or name in ("layout", "lesson", "folds")
+        is_repeated = name == "texts" and "training_texts" in data
+        if value and not (is_known or is_repeated):
+            count = len(value) if isinstance(value, list) else value
+            numbers[name.replace("_", " ")] = f"{count:,}" if isinstance(count, int) else count
+    if data.get("folds"):
+        numbers["scored by"] = f"{data['folds']}-fold cross-validation"
+    for part in ("text", "label"):
+        columns = layout.get(f"{part}_columns", [])
+        if columns:
+            numbers[f"column{'s' if len(columns) > 1 else ''} of the {part}s"] = ", ".join(columns)
+    details = {
+        "label separator": layout.get("label_separator"),
+        "labels that differ only in case or spaces": layout.get("merge_labels") and "merged",
+        "group column": layout.get("group_column"),
+        "time column": layout.get("time_column"),
+        "format": layout.get("format"),
+        "encoding": layout.get("encoding"),
+    }
+    return {name: str(value) for name, value in (numbers | details).items() if value}
 
 
 def _size(config: Mapping[str, Any]) -> str:

@@ -30,6 +30,7 @@ from torch import Tensor, nn
 
 from lamatext.data.token_ids import Indices
 from lamatext.errors import ConfigError, ProcessError, require
+from lamatext.plurals import plural
 from lamatext.training.batching import Batch
 
 # Process 0 may read and prepare data for long; a process that ends is noticed without a timeout.
@@ -244,15 +245,17 @@ def _check_devices(devices: int | None, device: torch.device) -> None:
     launched = int(os.environ.get("WORLD_SIZE", 1)) if "LOCAL_RANK" in os.environ else None
     if None not in (launched, devices) and launched != devices:
         raise ConfigError(
-            f"--devices {devices}: the launcher has started {launched} processes. Leave it out."
+            f"--devices {devices}: the launcher has started "
+            f"{plural(launched or 1, 'process', 'processes')}. Leave it out."
         )
     if device.index is not None:
         raise ConfigError(f"several processes choose their GPU themselves; {device} names one.")
     local = int(os.environ.get("LOCAL_WORLD_SIZE", launched or devices or 1))
     if device.type == "cuda" and local > torch.cuda.device_count():
         raise ConfigError(
-            f"{local} processes were asked for, but PyTorch finds {torch.cuda.device_count()} GPUs "
-            "on this machine. Ask for as many, or train on processor cores with --device cpu."
+            f"{local} processes were asked for, but PyTorch finds "
+            f"{plural(torch.cuda.device_count(), 'GPU')} on this machine. Ask for as many, or "
+            "train on processor cores with --device cpu."
         )
 
 

@@ -35,6 +35,7 @@ from lamatext.data.token_ids import TokenIds
 from lamatext.errors import ConfigError, DataError
 from lamatext.multi_label_metrics import mean_present_precision
 from lamatext.nn.pretrained import MINILM, PretrainedNetwork, encoder_batches, load_pretrained
+from lamatext.plurals import plural
 from lamatext.progress import SILENT, Progress
 from lamatext.recipes import load_recipe
 from lamatext.saved.format import CONFIG, TEACHER_CHECKPOINT
@@ -301,7 +302,7 @@ class FittedTeacher:
 
     def predict_proba(self, texts: Sequence[str], progress: Progress = SILENT) -> Probabilities:
         """Predict the probabilities of texts with the teacher's classifier."""
-        progress.stage(f"labelling {len(texts):,} texts with {self.name}", len(texts))
+        progress.stage(f"labelling {plural(len(texts), 'text')} with {self.name}", len(texts))
         parts = []
         for start in range(0, len(texts), CHUNK):
             chunk = list(texts[start : start + CHUNK])
@@ -556,7 +557,7 @@ class TrainedEncoder:
 
     def predict_proba(self, texts: Sequence[str], progress: Progress = SILENT) -> Probabilities:
         """Return the probabilities of the texts by the trained teacher, in chunks."""
-        progress.stage(f"labelling {len(texts):,} texts with {self.name}", len(texts))
+        progress.stage(f"labelling {plural(len(texts), 'text')} with {self.name}", len(texts))
         parts: list[Probabilities] = []
         for start in range(0, len(texts), CHUNK):
             rows = self._encoder.encode(texts[start : start + CHUNK])
@@ -617,12 +618,12 @@ def plan_teaching(
 
 def _describe(name: str, plan: TeachingPlan) -> str:
     how = (
-        f"{plan.epochs} epoch{'s' if plan.epochs > 1 else ''} of fine-tuning"
+        f"{plural(plan.epochs, 'epoch')} of fine-tuning"
         if plan.epochs
         else "a linear layer on its embeddings"
     )
     count = plan.variants.labelled
-    variants = f", {count} variants per text" if count else ""
+    variants = f", {plural(count, 'variant')} per text" if count else ""
     minutes = plan.seconds / 60
     estimate = f"{minutes:.0f} minutes" if minutes >= 1.5 else f"{plan.seconds:.0f} seconds"
     return f"teacher {name}: {how}{variants}; about {estimate} on this machine"

@@ -3,6 +3,7 @@
 from rich.console import Console
 
 from lamatext.comparison import ComparedRow, Comparison, Difference
+from lamatext.plurals import plural
 from lamatext.views.formatting import duration, file_size, one_line, percent, points
 from lamatext.views.terminal_table import terminal_table
 
@@ -17,9 +18,11 @@ def show_comparison(console: Console, comparison: Comparison) -> None:
     )
     rows = sorted(comparison.rows, key=lambda row: -row.scores[first])
     console.print(terminal_table(columns, [_cells(row, first, second) for row in rows]))
-    tested = f"{comparison.texts:,} test texts of {comparison.source}"
+    tested = f"{plural(comparison.texts, 'test text')} of {comparison.source}"
     if comparison.folds:
-        tested = f"{comparison.folds}-fold cross-validation on all {comparison.texts:,} texts"
+        tested = (
+            f"{comparison.folds}-fold cross-validation on all {plural(comparison.texts, 'text')}"
+        )
     console.print(
         one_line(f"Scores: {tested}. Intervals: paired bootstrap over the texts."), markup=False
     )

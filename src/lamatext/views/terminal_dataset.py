@@ -6,6 +6,7 @@ from lamatext.data.column_detection import label_separator
 from lamatext.data.dataset import Dataset
 from lamatext.data.label_variants import label_variants
 from lamatext.data.summary import Summary, class_counts, summarize_dataset
+from lamatext.plurals import plural
 from lamatext.progress import Progress
 from lamatext.views.formatting import percent
 
@@ -26,9 +27,9 @@ def show_dataset(
     show_reading(train, progress)
     for line in label_hints(train):
         progress.note(line)
-    validating = "" if validation is None else f", {len(validation):,} validation texts"
-    testing = "" if folds else f", {len(test):,} test texts"
-    progress.note(f"{len(train):,} training texts{validating}{testing}")
+    validating = "" if validation is None else f", {plural(len(validation), 'validation text')}"
+    testing = "" if folds else f", {plural(len(test), 'test text')}"
+    progress.note(f"{plural(len(train), 'training text')}{validating}{testing}")
     if folds:
         progress.note(
             f"too few texts to hold some out for testing: the scores are from {folds}-fold "
@@ -79,21 +80,25 @@ def summary_lines(summary: Summary) -> list[str]:
     """Format a dataset summary as lines for the terminal."""
     lines = []
     if summary.classes:
-        kind = "classes" if summary.labels_per_text is None else "labels"
-        lines.append(f"{len(summary.classes)} {kind}: {_class_balance(summary)}")
+        kind = ("class", "classes") if summary.labels_per_text is None else ("label", "labels")
+        lines.append(f"{plural(len(summary.classes), *kind)}: {_class_balance(summary)}")
     if summary.labels_per_text is not None:
         lines += _label_lines(summary.labels_per_text, summary.classes)
     lines.append(
         f"{summary.mean_words:,.0f} words per text on average; 95 % have at most "
         f"{summary.words[95]:,}, the longest {summary.words[100]:,}"
     )
-    problems = {
-        "empty texts": summary.empty,
-        "exact duplicates": summary.duplicates,
-        f"of {summary.test_rows or 0:,} test texts are duplicates or near-duplicates of training "
-        "texts": summary.in_both or 0,
-    }
-    found = [f"{count:,} {problem}" for problem, count in problems.items() if count]
+    found = [
+        plural(count, noun)
+        for noun, count in (("empty text", summary.empty), ("exact duplicate", summary.duplicates))
+        if count
+    ]
+    if summary.in_both:
+        of = f"of {plural(summary.test_rows or 0, 'test text')}"
+        are = "is a duplicate or near-duplicate" if summary.in_both == 1 else (
+            "are duplicates or near-duplicates"
+        )  # fmt: skip
+        found.append(f"{summary.in_both:,} {of} {are} of training texts")
     return [*lines, ", ".join(found) or "no empty texts, duplicates or test texts in training"]
 
 

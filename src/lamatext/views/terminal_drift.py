@@ -3,6 +3,7 @@
 from rich.console import Console
 
 from lamatext.drift import Drift
+from lamatext.plurals import plural
 from lamatext.views.formatting import percent
 from lamatext.views.terminal_table import terminal_table
 
@@ -24,16 +25,18 @@ def show_drift(console: Console, drift: Drift) -> None:
         for number, share in enumerate(shown)
     ]
     console.print(
-        f"{drift.texts:,} texts compared with the model's {drift.validation_texts:,} validation "
-        "texts\n"
+        f"{plural(drift.texts, 'text')} compared with the model's "
+        f"{plural(drift.validation_texts, 'validation text')}\n"
     )
     columns = ("share of", "validation texts", "these texts", "95 % interval", "")
     console.print(terminal_table(columns, rows))
     if len(by_change) > MAX_LABELS:
-        console.print(f"({len(by_change) - MAX_LABELS} more labels, whose share changed less)")
+        console.print(
+            f"({plural(len(by_change) - MAX_LABELS, 'more label')}, whose share changed less)"
+        )
     changed = sum(share.has_changed for share in drift.shares)
     console.print(
-        f"\n{changed} of {len(drift.shares)} shares have changed more than chance explains."
+        f"\n{changed} of {len(drift.shares)} shares changed more than chance explains."
         if changed
         else "\nNo share has changed more than chance explains."
     )

@@ -17,6 +17,7 @@ from lamatext.metrics import (
     wilson_interval,
 )
 from lamatext.multi_label_metrics import AnyScores, MultiLabelScores
+from lamatext.plurals import plural
 from lamatext.runtime.predictor import Predictor
 from lamatext.views.formatting import accuracy_comparison, file_size, percent, terminal_text
 from lamatext.views.terminal_explanation import example_lines
@@ -48,7 +49,7 @@ def show_scores(console: Console, scores: AnyScores, texts_per_second: float) ->
         f"{_percentages(scores.accuracy_interval)}), macro-F1 {scores.macro_f1:.3f} "
         f"({scores.macro_f1_interval[0]:.3f}–{scores.macro_f1_interval[1]:.3f}), "
         f"calibration error {percent(scores.calibration_error)}, log loss {scores.log_loss:.3f}\n"
-        f"{scores.texts:,} texts, {texts_per_second:,.0f} texts/s\n"
+        f"{plural(scores.texts, 'text')}, {texts_per_second:,.0f} texts/s\n"
     )
     rows = [
         (c.label, f"{c.precision:.3f}", f"{c.recall:.3f}", f"{c.f1:.3f}", f"{c.texts:,}")
@@ -65,12 +66,12 @@ def scores_sentence(scores: AnyScores) -> str:
     if isinstance(scores, MultiLabelScores):
         return (
             f"micro-F1 {scores.micro_f1:.3f}, macro-F1 {scores.macro_f1:.3f} on "
-            f"{scores.texts:,} test texts."
+            f"{plural(scores.texts, 'test text')}."
         )
     return (
         f"accuracy {percent(scores.accuracy)} (95 % interval "
         f"{_percentages(scores.accuracy_interval)}), macro-F1 {scores.macro_f1:.3f} on "
-        f"{scores.texts:,} test texts."
+        f"{plural(scores.texts, 'test text')}."
     )
 
 
@@ -82,7 +83,7 @@ def _show_multi_label_scores(
         f"mean average precision {scores.mean_average_precision:.4f}\n"
         f"subset accuracy {scores.subset_accuracy:.4f}   Hamming loss {scores.hamming_loss:.4f}   "
         f"calibration error {scores.calibration_error:.4f}   "
-        f"({scores.texts:,} texts, {texts_per_second:,.0f} texts/s)\n"
+        f"({plural(scores.texts, 'text')}, {texts_per_second:,.0f} texts/s)\n"
     )
     rows = [
         (
@@ -105,7 +106,7 @@ def show_threshold(console: Console, point: CoveragePoint, target: float, texts:
     console.print(
         f"\nTarget accuracy {percent(target)}: answer if the probability is at least "
         f"{point.threshold:.4f}, otherwise unsure.\n"
-        f"On these {texts:,} texts {percent(point.answered)} are answered, with an accuracy of "
+        f"Of {plural(texts, 'text')} {percent(point.answered)} are answered, with an accuracy of "
         f"{percent(point.accuracy)} (95 % interval {percent(point.low)} to {percent(point.high)}, "
         "which allows for choosing the threshold on the same texts)."
     )
@@ -116,8 +117,8 @@ def show_faithfulness(console: Console, faithfulness: Faithfulness) -> None:
     shares = faithfulness.shares
     places = [shares.index(share) for share in (0.05, 0.2, 0.5)]
     console.print(
-        f"\nFaithfulness of the explanations on {faithfulness.texts:,} texts: probability of the "
-        "predicted class when words are removed"
+        f"\nFaithfulness of the explanations on {plural(faithfulness.texts, 'text')}: probability "
+        "of the predicted class when words are removed"
     )
     rows = [
         (
@@ -226,9 +227,13 @@ def _leaderboard_summary(rows: Sequence["LeaderboardRow"], texts: int) -> str:
     if own.micro_f1 is not None:
         best_f1 = max((row.micro_f1 or 0.0 for row in baselines), default=None)
         compared = "" if best_f1 is None else f", the best of the other models {best_f1:.3f}"
-        return f"{own.model}: micro-F1 {own.micro_f1:.3f} on {texts:,} test texts{compared}."
+        return (
+            f"{own.model}: micro-F1 {own.micro_f1:.3f} on {plural(texts, 'test text')}{compared}."
+        )
     if not baselines:
-        return f"{own.model} labels {percent(own.accuracy)} of {texts:,} test texts correctly."
+        return (
+            f"{own.model} labels {percent(own.accuracy)} of {plural(texts, 'test text')} correctly."
+        )
     best = max(baselines, key=lambda row: row.accuracy)
     return accuracy_comparison((own.model, own.accuracy), (best.model, best.accuracy), texts)
 

@@ -26,13 +26,15 @@ def show_suspects(
     conflicts = sum(suspect.duplicate is not None for suspect in search.suspects)
     outliers = sum(suspect.is_outlier for suspect in search.suspects)
     counts = [
-        f"{plural(improbable, 'label')} of {plural(search.texts, 'text')} ({share}) "
-        f"{'is' if improbable == 1 else 'are'} improbable: below {percent(IMPROBABLE, 0)} for "
-        "models that did not see the text",
-        f"{plural(conflicts, 'text is', 'texts are')} near-duplicates of a text with another label",
-        f"{plural(outliers, 'text is', 'texts are')} unlike the others",
+        f"{plural(improbable, 'improbable label')} of {plural(search.texts, 'text')} ({share}): "
+        f"below {percent(IMPROBABLE, 0)} for models that did not see the text",
         f"{percent(search.agreement)} of the labels are the ones that the models predict",
     ]
+    if conflicts:
+        one, more = "text is a near-duplicate", "texts are near-duplicates"
+        counts.append(f"{plural(conflicts, one, more)} of a text with another label")
+    if outliers:
+        counts.append(f"{plural(outliers, 'text is', 'texts are')} unlike the others")
     if search.unchecked:
         counts.append(
             f"{plural(search.unchecked, 'text')} could not be checked: no other text has the label"

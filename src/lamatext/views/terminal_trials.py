@@ -9,6 +9,7 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
+from lamatext.plurals import plural
 from lamatext.progress import Progress
 from lamatext.trials import FINISHED, RUNNING, Trial
 from lamatext.views.formatting import duration, file_size, one_line
@@ -78,7 +79,7 @@ class TrialDisplay(Progress):
     def _render(self) -> Group:
         left = max(0.0, self._deadline - time.monotonic())
         rows = [trial_cells(trial) for trial in shown_trials(self._trials)]
-        footer = f"{duration(left)} left · {len(self._trials)} trials · {self._stage}"
+        footer = f"{duration(left)} left · {plural(len(self._trials), 'trial')} · {self._stage}"
         return Group(terminal_table(COLUMNS, rows), Text(one_line(footer), style="dim"))
 
 

@@ -7,6 +7,7 @@ from markupsafe import Markup
 
 from lamatext import __version__
 from lamatext.atomic_write import write_text
+from lamatext.plurals import plural
 from lamatext.trials import Choice, Trial, finished_trials, pareto_front
 from lamatext.views.explanation_page import style
 from lamatext.views.html_assets import asset, policy_hash
@@ -65,7 +66,7 @@ def _chart(trials: Sequence[Trial], front: Sequence[Trial], metric: str, cost: s
     return Chart(
         f"chart-{cost}",
         f"{metric} and {cost}",
-        f"{len(front)} trials on the Pareto front, {len(others)} others.",
+        f"{plural(len(front), 'trial')} on the Pareto front, {plural(len(others), 'other')}.",
         value_axis(f"{cost}, {unit}", [x for x, _ in everything], form),
         value_axis(f"validation {metric}", [y for _, y in everything], "{:.1%}", limit=1.0),
         [line for line in lines if line.points],

@@ -63,6 +63,8 @@ def test_unicode_encodings_are_detected_with_and_without_byte_order_mark(
 
     assert dataset.texts.to_pylist() == lines * 10
     assert dataset.layout.text_columns == ("text",)
+    has_mark = encoding in ("utf-8-sig", "utf-16", "utf-32")
+    assert any("byte order mark" in note for note in dataset.notes) == has_mark
 
 
 def test_the_encoding_is_detected_after_many_lines_of_ascii(tmp_path: Path) -> None:

@@ -184,6 +184,8 @@ def _text_chunks(source: str, encoding: str | None, log: ReadLog) -> Iterator[by
     wide, mark, reason = wide_encoding(first[:4096], encoding)
     if wide is None:
         _check_is_text(first[:4096], log.name)
+    if mark and wide is None:
+        log.notes.append(f"read as UTF-8 text: {reason}")
     chunks = chain([first[mark:]], chunks)
     if wide is not None:
         log.encoding = wide

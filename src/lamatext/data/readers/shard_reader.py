@@ -13,6 +13,7 @@ from lamatext.data.readers.input_files import decompressed_suffix
 from lamatext.data.readers.read_log import ReadLog
 from lamatext.data.readers.table import Table
 from lamatext.errors import DataError
+from lamatext.plurals import plural
 
 SUFFIXES = (".parquet", ".pq", ".jsonl", ".ndjson")
 
@@ -59,7 +60,9 @@ def shards_table(name: str, files: Sequence[Path], options: ReadOptions) -> Tabl
         if path not in used:
             log.notes.append(f"{path}: an empty shard, skipped")
     if not used:
-        raise DataError(f"{name}: all {len(files)} shards are empty. Expected one text or more.")
+        raise DataError(
+            f"{name}: no rows in {plural(len(files), 'shard')}. Expected one text or more."
+        )
     first = file_table(str(used[0]), options)
     log.format = first.log.format
 

@@ -51,6 +51,8 @@ COMMANDS = {
     "streaming": "streaming",
     "continuation": "continuation",
     "ray": "ray_prediction",
+    "process-accuracy": "process_accuracy",
+    "estimates": "estimates",
 }
 RECORDS = Path(__file__).parent / "records"
 

@@ -1,6 +1,7 @@
 """``python -m benchmarks ray``: throughput of batch prediction on Ray.
 
-Two workers are compared with one, and with the plain command.
+Two workers are compared with one, and with the plain command; that one also with reading and
+writing alone, which limits how many workers one process can serve.
 
 All read the same Parquet file and write folders of parts, on the same cores. Ray and its workers
 are started before the clock: that takes a few seconds, for a thousand texts as for a billion.
@@ -50,7 +51,7 @@ def run(
     """Record the throughput of two workers on Ray against one, and the plain command."""
     comparisons = measure(parts=parts, rounds=rounds)
     for comparison in comparisons:
-        target = TARGETS[comparison.metric]
+        target = TARGETS.get(comparison.metric, "none")
         print(f"{comparison.metric}: {comparison.ratio:.2f} (target {target})")
     write_records("ray", comparisons, records)
 
@@ -73,6 +74,7 @@ def measure(source: str = "mr", *, parts: int, rounds: int) -> list[Comparison]:
             }
             label = partial(predict_batches, Predictor.load(model), text_columns=["text"])
             engines["plain"] = local_engine(lambda batches: label(batches=batches))
+            engines["no model"] = local_engine(iter)  # reading and writing alone
             runs = {name: _job(place, engine) for name, engine in engines.items()}
             seconds = time_alternating(runs, rounds)
         finally:
@@ -82,6 +84,9 @@ def measure(source: str = "mr", *, parts: int, rounds: int) -> list[Comparison]:
     return [
         Comparison.throughput("2 workers, 1 worker", (two, speeds["1 on Ray"]), "texts/s"),
         Comparison.throughput("2 workers, plain command", (two, speeds["plain"]), "texts/s"),
+        Comparison.throughput(
+            "plain command, no model", (speeds["plain"], speeds["no model"]), "texts/s"
+        ),
     ]
 
 

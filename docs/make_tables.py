@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.__main__ import BENCHMARKS, RECORDS
+from benchmarks.estimates import estimates_table
 from benchmarks.flipped_labels import flipped_labels_table
 from paper.records import Records
 
-PAGES = [Path(__file__).parent / name for name in ("performance.md", "production.md", "clean.md")]
+NAMES = ("performance.md", "production.md", "clean.md", "scale.md")
+PAGES = [Path(__file__).parent / name for name in NAMES]
 
 
 def fill_tables(page: str) -> str:
@@ -25,6 +27,7 @@ def fill_tables(page: str) -> str:
         "parts": parts_table(steps),
         "flipped_labels": flipped_labels_table(Records(RECORDS)),
         "workers": workers_table(records["serving_workers"]),
+        "estimates": estimates_table(RECORDS),
     }
     for name, table in tables.items():
         block = f"<!-- begin: {name} -->\n{table}\n<!-- end: {name} -->"

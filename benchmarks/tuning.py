@@ -31,6 +31,8 @@ from paper.records import Record, Records
 
 EXPERIMENT = "tuning"
 DATASETS = "mr,clothing,r8"
+EARLIER = "tuned, earlier rule"  # chose a trial by a quantile of the normal distribution
+TITLES = {EARLIER: "search, earlier rule (default kept)", "tuned": "search (default kept)"}
 
 
 def measure(dataset: str, seed: int, seconds: float, device: str) -> list[Record]:
@@ -72,28 +74,54 @@ def _record(dataset: str, metric: str, value: float, seed: int, seconds: float) 
 
 
 def summarize(tuned: list[Record], leaderboard: list[Record], dataset: str) -> str:
-    """Return one line on a data set: the mean test accuracies, and whether the search lost any.
-
-    Raises:
-        DataError: the leaderboard lacks the default recipe on this data set.
-    """
-    ours = [r.number for r in tuned if (r.dataset, r.metric) == (dataset, "accuracy")]
-    default = [
-        r.number
-        for r in leaderboard
-        if (r.dataset, r.model, r.metric) == (dataset, "default", "accuracy")
-    ]
-    if not default:
-        raise DataError(
-            f"leaderboard.json: no accuracy of the default recipe on {dataset}. Run "
-            f"`python -m benchmarks leaderboard --datasets {dataset}` first."
-        )
+    """Return one line on a data set: the mean test accuracies, and whether the search lost any."""
+    ours, default = _values(tuned, "tuned", dataset, "accuracy"), _defaults(leaderboard, dataset)
     mean, spread = fmean(default), stdev(default) if len(default) > 1 else 0.0
     verdict = "holds" if fmean(ours) >= mean - spread else "does not hold"
     return (
         f"{dataset}: tuned {fmean(ours):.4f} over {len(ours)} seeds, default {mean:.4f} ± "
         f"{spread:.4f} over {len(default)}; no lower than the default minus its spread: {verdict}"
     )
+
+
+def _values(records: list[Record], model: str, dataset: str, metric: str) -> list[float]:
+    wanted = (dataset, model, metric)
+    return [r.number for r in records if (r.dataset, r.model, r.metric) == wanted]
+
+
+def _defaults(leaderboard: list[Record], dataset: str) -> list[float]:
+    """Return the leaderboard's accuracies of the default recipe; an error if it has none."""
+    if found := _values(leaderboard, "default", dataset, "accuracy"):
+        return found
+    raise DataError(
+        f"leaderboard.json: no accuracy of the default recipe on {dataset}. Run "
+        f"`python -m benchmarks leaderboard --datasets {dataset}` first."
+    )
+
+
+def tuning_table(folder: Path = RECORDS) -> str:
+    """Return the table of test accuracies of the default recipe and of searches, as Markdown."""
+    records, leaderboard = Records(folder).of(EXPERIMENT), Records(folder).of("leaderboard")
+    lines = [
+        f"| data set | default recipe | minus its deviation | {' | '.join(TITLES.values())} |",
+        "|---|--:|--:|--:|--:|",
+    ]
+    for dataset in split_names(DATASETS):
+        default = _defaults(leaderboard, dataset)
+        cells = [
+            f"{fmean(default):.4f} ± {stdev(default):.4f}",
+            f"{fmean(default) - stdev(default):.4f}",
+            *(_search_cell(records, model, dataset) for model in TITLES),
+        ]
+        lines.append(f"| {dataset} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _search_cell(records: list[Record], model: str, dataset: str) -> str:
+    """Format the mean accuracy of searches, and how many of them kept the default recipe."""
+    values = _values(records, model, dataset, "accuracy")
+    kept = sum(_values(records, model, dataset, "is_default"))
+    return f"{fmean(values):.4f} ({kept:.0f} of {len(values)})" if values else "not measured"
 
 
 def run(

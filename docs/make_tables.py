@@ -11,9 +11,10 @@ from typing import Any
 from benchmarks.__main__ import BENCHMARKS, RECORDS
 from benchmarks.estimates import estimates_table
 from benchmarks.flipped_labels import flipped_labels_table
+from benchmarks.tuning import tuning_table
 from paper.records import Records
 
-NAMES = ("performance.md", "production.md", "clean.md", "scale.md")
+NAMES = ("performance.md", "production.md", "clean.md", "scale.md", "compare.md")
 PAGES = [Path(__file__).parent / name for name in NAMES]
 
 
@@ -28,6 +29,7 @@ def fill_tables(page: str) -> str:
         "flipped_labels": flipped_labels_table(Records(RECORDS)),
         "workers": workers_table(records["serving_workers"]),
         "estimates": estimates_table(RECORDS),
+        "tuning": tuning_table(RECORDS),
     }
     for name, table in tables.items():
         block = f"<!-- begin: {name} -->\n{table}\n<!-- end: {name} -->"

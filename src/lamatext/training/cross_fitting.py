@@ -221,7 +221,7 @@ def _find_noise(trusting: CrossFit, split: Split) -> float:
     logits, labels = _logits_of_classes(fitter, held_out, common)
     if not are_few and estimate_noise(logits, labels).noise < MIN_NOISE:
         return 0.0
-    held_out = _cross_fitted(fitter.weaker(SVM_STRENGTHS[-1]), rows, TRUST_FOLDS)
+    held_out = _cross_fitted(fitter.weaker(SVM_STRENGTHS[-1]), rows, CROSS_FIT_FOLDS)
     logits, labels = _logits_of_classes(fitter, held_out, common)
     noisy, plain = estimate_noise(logits, labels), calibrate_ngrams(logits, labels)
     return noisy.noise if is_evidence_of_noise(noisy, plain, logits, labels) else 0.0

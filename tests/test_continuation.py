@@ -467,3 +467,16 @@ def test_the_command_counts_old_test_texts_among_the_new_training_texts(
     assert code == 0
     message = " ".join(capsys.readouterr().err.split())
     assert "120 of 120 old test texts of" in message
+    assert "the score on old data is not measured" in message
+
+
+def test_old_test_texts_that_are_trained_on_are_not_scored(place: Path, grown: Path) -> None:
+    start = start_of(place)
+
+    splits = read_splits(str(grown), resolve_recipe(values=SETTINGS), start=start)
+
+    assert splits.start is not None
+    (left,) = splits.start.tests
+    assert 0 < len(left) < len(start.tests[0])
+    assert count_shared(splits.train.texts, left.texts) == 0
+    assert f"the score on old data is of the other {len(left)}" in splits.train.notes[-1]

@@ -24,7 +24,7 @@ from lamatext.baselines import BASELINES, LeaderboardRow, check_baselines, train
 from lamatext.continuation import ScoreChange, measure_changes
 from lamatext.data.cache import fingerprint
 from lamatext.data.dataset import Dataset, dataset_fingerprint, text_batches
-from lamatext.data.duplicates import are_shared, count_shared, group_rows
+from lamatext.data.duplicates import are_shared, group_rows
 from lamatext.data.label_variants import merge_label_variants
 from lamatext.data.labels import LabelEncoder
 from lamatext.data.probability_file import (
@@ -314,7 +314,7 @@ def _add_notes(splits: Splits, is_test_given: bool) -> Splits:
     train, start = splits.train, splits.start
     notes = [] if is_test_given else list(_test_notes(splits))
     notes += [] if start is None else _start_notes(splits, start)
-    return replace(splits, train=replace(train, notes=(*train.notes, *notes)))
+    return _leave_out_trained(replace(splits, train=replace(train, notes=(*train.notes, *notes))))
 
 
 def _test_notes(splits: Splits) -> Iterator[str]:
@@ -323,7 +323,8 @@ def _test_notes(splits: Splits) -> Iterator[str]:
     times = [f"{part} texts {data.period}" for part, data in parts.items() if data and data.period]
     if times:
         yield f"column {splits.train.layout.time_column!r}: {', '.join(times)}"
-    if not splits.folds and len(splits.test) < MIN_TEST_TEXTS:
+    is_never_folded = bool(times) or splits.train.is_multi_label
+    if is_never_folded and len(splits.test) < MIN_TEST_TEXTS:
         kind = "--time-column" if times else "several labels per text"
         why = "only the newest texts are for testing" if times else "it needs one label per text"
         yield (
@@ -347,13 +348,26 @@ def _start_notes(splits: Splits, start: StartModel) -> Iterator[str]:
             f"{start.folder} was trained on {spoilt:,} of {plural(len(splits.test), 'text')} of "
             f"{splits.test_source}: the scores before and after on new data are too high"
         )
-    for test in start.tests:
-        shared = count_shared(splits.train.texts, test.texts)
-        if shared:
-            yield (
-                f"{shared:,} of {plural(len(test), 'old test text')} of {test.source} also in the "
-                "new training texts: the score after on old data is too high"
+
+
+def _leave_out_trained(splits: Splits) -> Splits:
+    """Leave texts that the pipeline trains on out of the test sets of the model to continue."""
+    start, tests, notes = splits.start, list[Dataset](), list[str]()
+    for test in () if start is None else start.tests:
+        is_trained = are_shared(splits.train.texts, test.texts)
+        left = test.take(np.flatnonzero(~is_trained))
+        if len(left):
+            tests.append(left)
+        if is_trained.any():
+            rest = f"of the other {len(left):,}" if len(left) else "not measured"
+            notes.append(
+                f"{is_trained.sum():,} of {plural(len(test), 'old test text')} of {test.source} "
+                f"also in the new training texts: the score on old data is {rest}"
             )
+    if start is None or not notes:
+        return splits
+    train = replace(splits.train, notes=(*splits.train.notes, *notes))
+    return replace(splits, train=train, start=replace(start, tests=tuple(tests)))
 
 
 def _read_like_start(

@@ -8,6 +8,7 @@ import pytest
 
 from lamatext import TextClassifier
 from tests.cli.conftest import Command
+from tests.cli.test_next_commands import next_commands
 from tests.corpora import TINY, reviews, write_csv, write_topics
 
 SETTINGS = [f"--set={name}={value}" for name, value in TINY.items() if name != "ngrams.enabled"]
@@ -33,6 +34,37 @@ def test_models_are_compared_on_one_file_in_the_terminal_as_json_and_as_a_page(
     assert "if it has seen any of the test texts" in answer.out.lower()
     assert "reviews.csv: comparison of models" in (place / "page.html").read_text()
     assert "lamatext train reviews.csv --out runs/first" in answer.err
+
+
+def test_the_next_command_repeats_the_options_and_works(lamatext: Command, place: Path) -> None:
+    write_csv(place / "reviews.csv", 300)
+    options = ("--seed", "3", "--text-column", "text", "--merge-labels")
+
+    answer = lamatext("compare", "reviews.csv", "--with", "tfidf", *SETTINGS, *options)
+    ((_, *train),) = next_commands(answer)
+
+    assert train[:6] == ["train", "reviews.csv", "--out", "runs/first", "--seed", "3"]
+    assert "training.epochs=1" in train
+    assert train[-3:] == ["--text-column", "text", "--merge-labels"]
+    assert lamatext(*train).status == 0
+
+
+def test_ctrl_c_says_that_nothing_is_saved_and_how_to_start_again(
+    lamatext: Command, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    arguments = ("compare", "reviews.csv", "--json", "scores.json")
+    monkeypatch.setattr(sys, "argv", ["lamatext", *arguments])
+    monkeypatch.setattr("lamatext.contestants.compare_models", interrupt)
+
+    answer = lamatext(*arguments)
+
+    assert answer.status == 130
+    assert "interrupted; a comparison is saved only when it is complete. Continue" in answer.err
+    assert answer.err.endswith("  lamatext compare reviews.csv --json scores.json\n")
+    assert not (place / "scores.json").exists()
 
 
 def test_texts_with_several_labels_are_compared_by_f1(lamatext: Command, place: Path) -> None:

@@ -38,6 +38,7 @@ def odd_names(place: Path, saved: Path) -> None:
         ("report", "my model", "my reviews.csv", "--out", "p.html", *ODD_COLUMNS),
         ("export", "my model", "--out", "my copy", "--web", "page.html"),
         ("info", "my model"),
+        ("drift", "my model", "my reviews.csv", "--text-column", "my text"),
     ],
     ids=lambda command: command[0],
 )

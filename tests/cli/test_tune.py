@@ -154,6 +154,21 @@ def test_ctrl_c_keeps_the_study(
     assert (place / "tuned" / "study.sqlite3").is_file()
 
 
+def test_ctrl_c_before_the_search_is_one_sentence(
+    lamatext: Command, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("lamatext.pipeline.load_dataset", interrupt)
+
+    answer = lamatext(*SEARCH)
+
+    assert answer.status == 130
+    assert "lamatext: interrupted; the search had not begun. Continue with:" in answer.err
+    assert not (place / "tuned").exists()
+
+
 @pytest.mark.parametrize(
     ("option", "value", "message"),
     [

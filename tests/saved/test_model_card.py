@@ -69,7 +69,7 @@ def test_facts_about_the_data_are_words_without_empty_ones() -> None:
     assert data_facts({**data, "layout": layout}) == {
         "source": "a.csv",
         "training texts": "1,200",
-        "left out rows": "2",
+        "rows that --without left out": "2",
         "scored by": "5-fold cross-validation",
         "columns of the texts": "Subject, Body",
         "column of the labels": "Queue",

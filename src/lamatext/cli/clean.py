@@ -1,9 +1,6 @@
 """``lamatext clean``: list the texts whose labels are probably wrong."""
 
 import json
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -93,7 +90,10 @@ def run(  # noqa: PLR0913 - one argument per option of the command
         keep_lines=True,
     )
     partial_folder = out.with_name(f"{out.name}.partial")
-    with _explain_interrupt(partial_folder), output.progress(quiet=quiet) as progress:
+    with (
+        output.explain_interrupt(lambda: _kept(partial_folder)),
+        output.progress(quiet=quiet) as progress,
+    ):
         dataset = _read(data, reading, progress)
         with find_suspects(
             dataset,
@@ -151,22 +151,14 @@ def _read(data: str, reading: "ReadOptions", progress: "Progress") -> "Dataset":
     return dataset
 
 
-@contextmanager
-def _explain_interrupt(partial_folder: Path) -> Iterator[None]:
-    """Handle Ctrl-C during ``lamatext clean``: print what is kept and how to continue."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        again = output.command(*sys.argv[1:])
-        finished = len(list(partial_folder.glob("part-*.parquet")))
-        kept = f"finished folds are kept in {partial_folder}" if finished else "nothing is saved"
-        output.message(f"\nlamatext: interrupted; {kept}. Continue with:\n  {again}")
-        raise typer.Exit(130) from None
+def _kept(partial_folder: Path) -> str:
+    """Return what an interrupted ``lamatext clean`` keeps."""
+    finished = len(list(partial_folder.glob("part-*.parquet")))
+    return f"finished folds are kept in {partial_folder}" if finished else "nothing is saved"
 
 
 def _print_next(data: str, out: Path, reading: "ReadOptions") -> None:
     """Print the command that uses the list of suspects, with the same options for reading."""
     read_as = output.reading_options(reading)
-    read_as += ["--merge-labels"] if reading.merge_labels else []
     folder = output.new_folder("runs/clean")
     output.next_steps(output.command("train", data, "--without", out, "--out", folder, *read_as))

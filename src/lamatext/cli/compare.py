@@ -1,6 +1,7 @@
 """``lamatext compare``: our model, baselines and saved models on the user's own data."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -84,7 +85,10 @@ def run(  # noqa: PLR0913 - one argument per option of the command
     )
     names = list(dict.fromkeys(name for name in with_.split(",") if name))
     check_contestants(names)
-    with output.progress(quiet=quiet) as progress:
+    with (
+        output.explain_interrupt(lambda: "a comparison is saved only when it is complete"),
+        output.progress(quiet=quiet) as progress,
+    ):
         options.check_device(device)
         progress.stage(f"reading {data}")
         splits = read_splits(
@@ -103,8 +107,15 @@ def run(  # noqa: PLR0913 - one argument per option of the command
             return
     show_comparison(output.out(), comparison)
     if not quiet:
-        rest = [*(["--test", test] if test else []), *output.reading_options(reading)]
+        given = {"--test": test, "--validation": validation, "--recipe": recipe, "--seed": seed}
+        rest = [*_train_options(given, set_ or []), *output.reading_options(reading)]
         _print_next(data, rest, [path for path in (html, json_) if path is not None])
+
+
+def _train_options(given: Mapping[str, object], settings: list[str]) -> list[str]:
+    """Return the options of ``lamatext compare`` that the suggested ``lamatext train`` repeats."""
+    pairs = [*given.items(), *(("--set", setting) for setting in settings)]
+    return [str(part) for name, value in pairs if value is not None for part in (name, value)]
 
 
 def _print_next(data: str, rest: list[str], written: list[Path]) -> None:

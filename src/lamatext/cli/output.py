@@ -2,10 +2,13 @@
 
 import shlex
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+import typer
 from rich.console import Console
 
 from lamatext.data.read_options import DEFAULT_MAX_BAD_ROWS, MAX_RECORD, ReadOptions
@@ -65,13 +68,27 @@ def reading_options(options: ReadOptions) -> list[str]:
         ("--separator", options.separator),
         ("--max-record", None if options.max_record == MAX_RECORD else options.max_record / 1e6),
         ("--max-bad-rows", None if max_bad_rows in (None, DEFAULT_MAX_BAD_ROWS) else max_bad_rows),
+        ("--group-column", options.group_column),
+        ("--time-column", options.time_column),
     ]
-    return [
+    parts = [
         part
         for name, value in pairs
         if value is not None
         for part in (name, f"{value:g}" if isinstance(value, float) else value)
     ]
+    return [*parts, *(["--merge-labels"] if options.merge_labels else [])]
+
+
+@contextmanager
+def explain_interrupt(kept: Callable[[], str]) -> Iterator[None]:
+    """Handle Ctrl-C during a command: print what is kept, and the command line that continues."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        again = command(*sys.argv[1:])
+        message(f"\nlamatext: interrupted; {kept()}. Continue with:\n  {again}")
+        raise typer.Exit(130) from None
 
 
 def new_folder(name: str) -> str:

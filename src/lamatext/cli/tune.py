@@ -151,7 +151,10 @@ def run(  # noqa: PLR0913 - one argument per option of the command
         group_column=group_column,
         time_column=time_column,
     )
-    with TrialDisplay(started + limits.seconds, quiet=quiet) as display:
+    with (
+        output.explain_interrupt(lambda: "the search had not begun"),
+        TrialDisplay(started + limits.seconds, quiet=quiet) as display,
+    ):
         options.check_device(device)
         display.stage(f"reading {data}")
         splits = read_splits(data, settings, test=test, validation=validation, options=reading)

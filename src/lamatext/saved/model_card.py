@@ -211,6 +211,12 @@ def _data(data: Mapping[str, Any]) -> str:
     return "\n".join(["## Data", "", *facts])
 
 
+_DATA_NAMES = {
+    "left_out_rows": "rows that --without left out",
+    "moved_rows": "rows not for testing, because the continued model was trained on them",
+}
+
+
 def data_facts(data: Mapping[str, Any]) -> dict[str, str]:
     """Return what ``config.json`` says of a model's data in words, for the model card and ``info``.
 
@@ -222,7 +228,9 @@ def data_facts(data: Mapping[str, Any]) -> dict[str, str]:
         is_repeated = name == "texts" and "training_texts" in data
         if value and not (is_known or is_repeated):
             count = len(value) if isinstance(value, list) else value
-            numbers[name.replace("_", " ")] = f"{count:,}" if isinstance(count, int) else count
+            numbers[_DATA_NAMES.get(name, name.replace("_", " "))] = (
+                f"{count:,}" if isinstance(count, int) else count
+            )
     if data.get("folds"):
         numbers["scored by"] = f"{data['folds']}-fold cross-validation"
     for part in ("text", "label"):

@@ -2,8 +2,8 @@
 
 Made-up Parquet shards go through the stages of ``lamatext train --stream`` in a process of its own:
 the pass that tokenizes all rows and counts the vocabulary, a part of the first epoch, and the
-passes that count the n-grams of all rows and fit them. The seconds of the whole epoch are computed
-from those of the part.
+passes that count the n-grams of all rows and fit them. The processor time of the whole epoch is
+computed from that of the part.
 """
 
 import json
@@ -165,7 +165,7 @@ def _measured(stage: str) -> Iterator[None]:
         metrics = {
             "epoch_part_seconds": seconds,
             "epoch_part_cpu_seconds": cpu,
-            "epoch_seconds_computed": seconds / EPOCH_PART,
+            "epoch_cpu_seconds_computed": cpu / EPOCH_PART,
             "epoch_megabytes": peak,
         }
     print(json.dumps(metrics), flush=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.__main__ import BENCHMARKS, RECORDS
-from benchmarks.estimates import estimates_table
+from benchmarks.estimates import STREAMED, estimates_table
 from benchmarks.flipped_labels import flipped_labels_table
 from benchmarks.tuning import tuning_table
 from paper.records import Records
@@ -29,6 +29,7 @@ def fill_tables(page: str) -> str:
         "flipped_labels": flipped_labels_table(Records(RECORDS)),
         "workers": workers_table(records["serving_workers"]),
         "estimates": estimates_table(RECORDS),
+        "streaming": streaming_table(Records(RECORDS)),
         "tuning": tuning_table(RECORDS),
     }
     for name, table in tables.items():
@@ -78,6 +79,23 @@ def parts_table(steps: dict[str, Any]) -> str:
     ]
     totals = " | ".join(f"{sum(parts.values()):.1f}" for _, parts in columns)
     return "\n".join((*lines, f"| total | {totals} |"))
+
+
+def streaming_table(records: Records) -> str:
+    """Return the table of peak memory and processor time of training on streamed texts."""
+    found = {r.metric: r.number for r in records.of("streaming") if r.dataset == STREAMED}
+    stages = {
+        "all rows: tokens, vocabulary, word vectors": ("vocabulary", "vocabulary"),
+        "the first 5 % of an epoch": ("epoch", "epoch_part"),
+        "all rows: n-grams": ("ngrams", "ngrams"),
+    }
+    lines = ["| stage | peak memory | processor time |", "|---|--:|--:|"]
+    for title, (memory, time) in stages.items():
+        peak, seconds = found.get(f"{memory}_megabytes"), found.get(f"{time}_cpu_seconds")
+        cells = f"{peak:,.0f} MB | {seconds:,.0f} s" if peak and seconds else "not measured |"
+        lines.append(f"| {title} | {cells} |")
+    computed = found["epoch_cpu_seconds_computed"]
+    return "\n".join((*lines, f"| a whole epoch, computed | | {computed:,.0f} s |"))
 
 
 def workers_table(records: list[dict[str, Any]]) -> str:

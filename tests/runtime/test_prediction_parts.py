@@ -171,7 +171,7 @@ def test_a_part_with_other_rows_than_the_input_is_an_error(source: Path, tmp_pat
         run(source, f"{tmp_path}/out.csv", Labeller(fail_after=44))
     parquet.write_table(pa.table({"text": ["x"]}), part_path(tmp_path / "out.csv.partial", 2))
 
-    with pytest.raises(DataError, match=r"has 1 rows, but the input has 10. Delete .*partial"):
+    with pytest.raises(DataError, match=r"has 1 row, but the input has 10. Delete .*partial"):
         run(source, f"{tmp_path}/out.csv", Labeller())
 
 

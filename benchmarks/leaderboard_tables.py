@@ -233,16 +233,12 @@ def outlier_table(records: Records) -> str:
     return markdown_table([*header, "marked in scope", "marked out of scope"], rows)
 
 
-def multi_label_table(records: Records, dataset: str, part: str = "") -> str:
+def multi_label_table(records: Records, dataset: str) -> str:
     """Format the leaderboard of several labels per text on one data set: scores and costs.
 
-    The best mean of each score is bold. The part is ``validation`` for held-out training texts.
+    The best mean of each score is bold.
     """
-    board = Leaderboard(
-        replace(record, model=record.model.partition("@")[0])
-        for record in records.of(multi_label.EXPERIMENT)
-        if record.model.partition("@")[2] == part
-    )
+    board = Leaderboard(records.of(multi_label.EXPERIMENT))
     models = board.models([dataset])
     scores = {
         "micro_f1": "micro-F1",
@@ -297,7 +293,6 @@ def leaderboard_blocks(
         "outliers": outlier_table(records),
         "coverage": coverage_table(records),
         **{name: multi_label_table(records, name) for name in MULTI_LABEL_DATASETS},
-        "goemotions-validation": multi_label_table(records, "goemotions", "validation"),
         **{name: dataset_table(board, name) for name in (*DATASETS, *EXTRA_DATASETS)},
         "distillation": distillation.distillation_table(records),
         "distillation-costs": distillation.distillation_cost_table(records),

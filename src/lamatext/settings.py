@@ -220,7 +220,7 @@ class NgramSettings(Settings):
     """C, the inverse regularization strength of the linear SVM."""
     max_megabytes: Positive | Literal["auto"] = 6.0
     """The size limit of the n-gram tables; the rarest n-grams are removed first. ``auto`` is 6,
-    less the room for ``text.extra_words``, and at least 0.15 per label if a text may have several
+    less the room for ``text.extra_words``, and at least 0.2 per label if a text may have several
     labels."""
 
 

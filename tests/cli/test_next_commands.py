@@ -8,6 +8,7 @@ import pytest
 
 from tests.cli.conftest import Answer, Command
 from tests.cli.test_commands import SMALL
+from tests.training.test_cross_fitting import fruit
 
 ODD_COLUMNS = ("--text-column", "my text", "--label-column", "Urteil (1-5)")
 TRAIN = ("train", "my reviews.csv", "--out", "my runs/new", "--baselines", "none", *SMALL)
@@ -69,3 +70,20 @@ def test_the_data_command_suggests_a_data_set_that_is_available(lamatext: Comman
         name = command[2]
         (row,) = [line for line in answer.out.splitlines() if line.startswith(f"{name} ")]
         assert "not found" not in row
+
+
+def test_after_training_on_wrong_labels_the_command_that_lists_them_works(
+    lamatext: Command, place: Path
+) -> None:
+    texts, labels = fruit(300, wrong=0.3)
+    rows = [f"{text},{label}" for text, label in zip(texts, labels, strict=True)]
+    (place / "fruit.csv").write_text("\n".join(["text,label", *rows]))
+
+    trained = lamatext(
+        "train", "fruit.csv", "--out", "run", "--baselines", "none", "--test", "fruit.csv",
+        *SMALL, "--set", "ngrams.enabled=true",
+    )  # fmt: skip
+
+    assert "of the labels look wrong" in trained.err
+    (clean,) = [command for command in next_commands(trained) if command[1] == "clean"]
+    assert lamatext(*clean[1:]).status == 0

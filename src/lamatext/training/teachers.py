@@ -180,15 +180,15 @@ def teach(
         encoder = EncoderTeacher(str(teacher), data, recipe, device, checkpoint)
         return encoder.teach(texts, progress)
     opened = open_teacher(teacher, data.classes, multi_label=data.train.is_multi_label)
-    counts = VariantCounts(0, 0)
-    if opened.labels_new_texts:
-        counts = wanted_variants(data, recipe.distillation.variants)
-    everything = [*texts, *_make_variants(data, counts, recipe.seed)]
+    variants = recipe.distillation.variants
+    per_text = _wanted_variants(texts) if variants == "auto" else variants
+    per_text = per_text if opened.labels_new_texts else 0
+    everything = [*texts, *make_text_variants(texts, per_text, recipe.seed)]
     probabilities = opened.predict_proba(everything, progress)
     accuracy = None
     if opened.labels_new_texts:
         accuracy = data.score(opened.predict_proba(data.validation.texts.to_pylist()))
-    facts = {"name": opened.name, "variants": counts.labelled, "validation_accuracy": accuracy}
+    facts = {"name": opened.name, "variants": per_text, "validation_accuracy": accuracy}
     return Lesson(_teacher_labels(probabilities, everything, data), facts)
 
 
@@ -202,38 +202,10 @@ def _teacher_labels(
     )
 
 
-class VariantCounts(NamedTuple):
-    """How many variants of each text a teacher labels."""
-
-    labelled: int
-    unlabelled: int
-
-
-def wanted_variants(data: TeacherData, setting: "int | str") -> VariantCounts:
-    """Choose how many variants of each text a teacher should label: many if there are few words.
-
-    The labelled texts come first, so that texts of another kind do not outnumber them.
-    """
-    if isinstance(setting, int):
-        return VariantCounts(setting, setting)
-    labelled, unlabelled = _count_words(data.train.texts.to_pylist()), _count_words(data.unlabelled)
-    if labelled + unlabelled > VARIANT_WORDS:
-        return VariantCounts(0, 0)
-    first = min(MAX_VARIANTS, VARIANT_WORDS // max(1, labelled))
-    left = (VARIANT_WORDS - first * labelled) // max(1, unlabelled)
-    return VariantCounts(first, min(MAX_VARIANTS, left))
-
-
-def _count_words(texts: Sequence[str]) -> int:
-    return sum(len(text.split()) for text in texts)
-
-
-def _make_variants(data: TeacherData, counts: VariantCounts, seed: int) -> list[str]:
-    """Make the variants of labelled and unlabelled texts that a teacher labels."""
-    return [
-        *make_text_variants(data.train.texts.to_pylist(), counts.labelled, seed),
-        *make_text_variants(data.unlabelled, counts.unlabelled, seed),
-    ]
+def _wanted_variants(texts: Sequence[str]) -> int:
+    """Return how many variants of each text a teacher should label: many if there are few words."""
+    words = sum(len(text.split()) for text in texts)
+    return min(MAX_VARIANTS, VARIANT_WORDS // max(1, words))
 
 
 # Teachers that are ready
@@ -329,7 +301,7 @@ class TeachingPlan(NamedTuple):
 
     epochs: int  # 0: the encoder keeps its weights, and only a linear layer is fitted
     max_words: int  # subwords of a text that it reads
-    variants: VariantCounts
+    variants: int  # per text
     seconds: float  # how long all of it takes, estimated from the measured speed
 
 
@@ -351,7 +323,7 @@ class EncoderTeacher:
         """
         plan = self.plan(texts, progress)
         progress.note(_describe(self.name, plan))
-        everything = [*texts, *_make_variants(self.data, plan.variants, self.recipe.seed)]
+        everything = [*texts, *make_text_variants(texts, plan.variants, self.recipe.seed)]
 
         def label() -> Arrays:
             trained = self.train(plan, progress)
@@ -367,7 +339,7 @@ class EncoderTeacher:
             "name": self.name,
             "licence": LICENCES.get(self.name),
             "epochs": plan.epochs,
-            "variants": plan.variants.labelled,
+            "variants": plan.variants,
             "validation_accuracy": float(arrays["accuracy"]),
         }
         return Lesson(_teacher_labels(probabilities, everything, self.data), facts)
@@ -385,11 +357,12 @@ class EncoderTeacher:
 
         settings = self.recipe.distillation
         speed = cached("teacher-speed", self._key(texts, self.device, LENGTHS), measure)["speed"]
+        wanted = _wanted_variants(texts) if settings.variants == "auto" else settings.variants
         return plan_teaching(
             speed.tolist(),
             labelled=len(self.data.train),
-            unlabelled=len(self.data.unlabelled),
-            variants=wanted_variants(self.data, settings.variants),
+            texts=len(texts),
+            variants=wanted,
             seconds=60 * settings.teacher_minutes,
             multi_label=self.data.train.is_multi_label,
         )
@@ -576,8 +549,8 @@ def plan_teaching(
     texts_per_second: Sequence[float],
     *,
     labelled: int,
-    unlabelled: int,
-    variants: VariantCounts,
+    texts: int,
+    variants: int,
     seconds: float,
     multi_label: bool = False,
 ) -> TeachingPlan:
@@ -590,7 +563,7 @@ def plan_teaching(
     Args:
         texts_per_second: measured speed of the encoder for each of ``LENGTHS``.
         labelled: number of labelled texts, on which the teacher is trained.
-        unlabelled: number of further texts that it labels, without variants.
+        texts: number of all texts that it labels, without variants.
         variants: the wanted number of variants per text.
         seconds: the time for all of it.
         multi_label: whether a text may have several labels.
@@ -602,16 +575,14 @@ def plan_teaching(
     choices = choices[0 if labelled >= LONG_TEXT_LABELS else 1 :]
     _, shortest, fastest = choices[-1]
     choices += [(passes, shortest, fastest) for passes in (2, 1, 0) if passes < epochs]
-    most = labelled * variants.labelled + unlabelled * variants.unlabelled
     for passes, max_words, speed in choices:
         training = labelled * (BACKWARD_COST * passes if passes else 1) / speed
-        left = seconds - training - (labelled + unlabelled) / speed
-        part = min(1.0, max(0.0, left * speed / max(1, most)))  # of the variants fits into the time
-        chosen = VariantCounts(*(int(part * count) for count in variants))
-        enough = min(variants.labelled, MIN_VARIANTS if passes > 1 else 1)
-        if (left >= 0 and chosen.labelled >= enough) or passes == 0:
-            more = labelled * chosen.labelled + unlabelled * chosen.unlabelled
-            total = training + (labelled + unlabelled + more) / speed
+        left = seconds - training - texts / speed
+        affordable = max(0, int(left * speed / max(1, texts)))
+        enough = min(variants, MIN_VARIANTS if passes > 1 else 1)
+        if (left >= 0 and affordable >= enough) or passes == 0:
+            chosen = min(variants, affordable)
+            total = training + texts * (1 + chosen) / speed
             return TeachingPlan(passes, max_words, chosen, total)
     raise AssertionError("the last choice is always taken")
 
@@ -622,7 +593,7 @@ def _describe(name: str, plan: TeachingPlan) -> str:
         if plan.epochs
         else "a linear layer on its embeddings"
     )
-    count = plan.variants.labelled
+    count = plan.variants
     variants = f", {plural(count, 'variant')} per text" if count else ""
     minutes = plan.seconds / 60
     estimate = f"{minutes:.0f} minutes" if minutes >= 1.5 else f"{plan.seconds:.0f} seconds"

@@ -221,6 +221,7 @@ def test_two_processes_share_a_study_and_end_in_time(place: Path) -> None:
     [
         (("--engine", "spark"), "--engine spark: unknown. Use local or ray."),
         (("--address", "auto"), "--address needs --engine ray."),
+        (("--jobs", "65"), "--jobs 65: at most 64 processes run on one machine."),
         pytest.param(
             (*ON_RAY, "--device", "cuda"), "trains trials on processor cores", marks=needs_ray
         ),

@@ -25,6 +25,7 @@ SECONDS = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 BYTES = {"B": 1.0, "kB": 1e3, "KB": 1e3, "MB": 1e6, "GB": 1e9}
 MILLISECONDS = {"us": 1e-3, "µs": 1e-3, "ms": 1.0, "s": 1e3}
 METRICS = {"accuracy": "accuracy", "micro-f1": "micro-F1", "macro-f1": "macro-F1"}
+MAX_PROCESSES = 64  # without Ray
 LIMITS = "limits"  # a section of the help
 
 
@@ -237,8 +238,14 @@ def _check_search(metric: str | None, data: str, device: str, workers: _Workers)
         if device == "cuda":
             raise ConfigError("--engine ray trains trials on processor cores. Use --device cpu.")
         import_ray(workers.address)
-    elif data == "-" and (workers.jobs or 1) > 1:
+        return
+    if data == "-" and (workers.jobs or 1) > 1:
         raise ConfigError("--jobs needs a file: several processes cannot read stdin.")
+    if (workers.jobs or 1) > MAX_PROCESSES:
+        raise ConfigError(
+            f"--jobs {workers.jobs}: at most {MAX_PROCESSES} processes run on one machine. Use "
+            "--engine ray for more."
+        )
 
 
 def _metric_name(metric: str | None, *, is_multi_label: bool) -> str:

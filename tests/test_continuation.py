@@ -218,6 +218,12 @@ def test_evaluate_finds_the_test_texts_of_a_model_that_was_continued_on_a_grown_
     assert found.texts.texts.to_pylist() == splits.test.texts.to_pylist()
     assert "held out" in found.about
 
+    old = load_evaluation_data(tmp_path / "grown", str(place / "old.csv"))
+
+    assert splits.start is not None
+    assert old.texts.texts.to_pylist() == splits.start.tests[0].texts.to_pylist()
+    assert "that it was trained on in another run" in old.about
+
 
 def test_cross_validation_does_not_score_texts_that_the_model_was_trained_on(
     place: Path, grown: Path, monkeypatch: pytest.MonkeyPatch

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from lamatext.data.dataset import Dataset, dataset_fingerprint
+from lamatext.data.duplicates import are_shared
 from lamatext.data.label_variants import merge_label_variants
 from lamatext.data.read_options import Layout, ReadOptions
 from lamatext.data.readers.table import DEFAULTS
@@ -51,7 +52,7 @@ def load_evaluation_data(
     whole = read("train")
     for data in trained_on:
         if (part := _known_part(whole, data)) is not None:
-            return part
+            return part if len(trained_on) == 1 else _leave_out_seen(folder, part, options)
     about = plural(len(whole), "text")
     if any(
         Path(str(data.facts.get("source", ""))).name == Path(source).name for data in trained_on
@@ -97,6 +98,20 @@ def _known_part(whole: Dataset, data: TrainingData) -> EvaluationData | None:
         train = rest if identity == trained_on else None
         return EvaluationData(rest, train, f"{warning}{without}", is_seen=True)
     return None
+
+
+def _leave_out_seen(folder: Path, part: EvaluationData, options: ReadOptions) -> EvaluationData:
+    """Leave out evaluation texts of one run that another run of a continued model trained on."""
+    is_seen = np.full(len(part.texts), part.is_seen)
+    for known in find_start_model(folder, None, options).model.seen:
+        is_seen |= are_shared(known.texts, part.texts.texts)
+    if part.is_seen or not is_seen.any():
+        return part
+    if is_seen.all():
+        warning = f"{part.about}, on which it was TRAINED LATER: the scores mean little"
+        return replace(part, about=warning, is_seen=True)
+    about = f"{part.about}, without {is_seen.sum():,} that it was trained on in another run"
+    return replace(part, texts=part.texts.take(np.flatnonzero(~is_seen)), about=about)
 
 
 def _leave_out_again(whole: Dataset, data: TrainingData) -> Dataset:

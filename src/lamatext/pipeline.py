@@ -355,6 +355,8 @@ def _leave_out_trained(splits: Splits) -> Splits:
     start, tests, notes = splits.start, list[Dataset](), list[str]()
     for test in () if start is None else start.tests:
         is_trained = are_shared(splits.train.texts, test.texts)
+        if splits.validation is not None:
+            is_trained |= are_shared(splits.validation.texts, test.texts)
         left = test.take(np.flatnonzero(~is_trained))
         if len(left):
             tests.append(left)
@@ -362,7 +364,7 @@ def _leave_out_trained(splits: Splits) -> Splits:
             rest = f"of the other {len(left):,}" if len(left) else "not measured"
             notes.append(
                 f"{is_trained.sum():,} of {plural(len(test), 'old test text')} of {test.source} "
-                f"also in the new training texts: the score on old data is {rest}"
+                f"also in the new training data: the score on old data is {rest}"
             )
     if start is None or not notes:
         return splits

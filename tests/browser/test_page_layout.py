@@ -53,6 +53,7 @@ def test_the_browser_file_has_its_input_first_and_nothing_jumps(
         places = "['.examples', '.verdict', '.bars', '.why'].map(s => document.querySelector(s)"
         places += ".getBoundingClientRect().top)"
         before = page.evaluate(places)
+        assert page.locator(".examples span").inner_text() == "Examples from the test texts:"
         page.locator(".examples button").nth(1).click()
         expect(page.locator(".probability")).to_contain_text("%")
         assert page.evaluate(places) == before

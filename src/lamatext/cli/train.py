@@ -347,9 +347,12 @@ def _find_start(
             "ones, which the model has not seen, with --old-data."
         )
     if search.unknown:
+        reasons = [reason for reason in search.unknown if reason not in search.untested]
         progress.note(
-            f"Which texts {start} was trained on is not known: {' '.join(search.unknown)} If new "
-            "test texts are among them, the score before is too high."
+            f"Not all texts that {start} was trained on are known. "
+            + " ".join(
+                [*reasons, "If new test texts are among them, the score before is too high."]
+            )
         )
     return search.model
 

@@ -127,16 +127,6 @@ def published_table(records: Records) -> str:
     return _next_to_published(records, "accuracy")
 
 
-def earlier_published_table(records: Records) -> str:
-    """Format the accuracies of the earlier protocol next to the published values."""
-    return _next_to_published(records, EARLIER)
-
-
-def earlier_intervals_table(records: Records) -> str:
-    """Format the intervals between LAMA+ctx and the other systems in the earlier protocol."""
-    return intervals_table(records, EARLIER)
-
-
 def folds_table(records: Records) -> str:
     """Format the accuracies of the paper's own 3-fold protocol next to the published values."""
     return _next_to_published(records, "folds")
@@ -156,17 +146,14 @@ def _next_to_published(records: Records, experiment: str) -> str:
     return markdown_table(("ours / paper", *map(dataset_heading, columns)), rows)
 
 
-def intervals_table(records: Records, experiment: str = "accuracy") -> str:
+def intervals_table(records: Records) -> str:
     """Format the paired 95 % interval of LAMA+ctx's accuracy minus each other system's."""
 
     def cell(dataset: str, model: str) -> str:
-        ours, theirs = (
-            accuracy_records(records, dataset, name, experiment=experiment)
-            for name in ("lama-ctx", model)
-        )
+        ours, theirs = (accuracy_records(records, dataset, name) for name in ("lama-ctx", model))
         return format_interval(interval_between(records, ours, theirs))
 
-    columns = measured_datasets(records, experiment)
+    columns = measured_datasets(records)
     rows = [
         [system_title(model), *(cell(dataset, model) for dataset in columns)]
         for model in ROWS

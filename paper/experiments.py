@@ -11,8 +11,6 @@ from paper import choices, open_directions, protocol
 from paper.ablation import ablation_table, measure_divergence, probes_table
 from paper.accuracy_table import (
     accuracy_table,
-    earlier_intervals_table,
-    earlier_published_table,
     earlier_table,
     folds_table,
     intervals_table,
@@ -288,8 +286,6 @@ _ACCURACY_TABLES: dict[str, Table] = {
     "intervals": intervals_table,
     "folds": folds_table,
     "earlier": earlier_table,
-    "earlier-published": earlier_published_table,
-    "earlier-intervals": earlier_intervals_table,
 }
 EXPERIMENTS: dict[str, Experiment] = {
     "datasets": Experiment(_datasets, {"datasets": datasets_table}),

@@ -214,23 +214,24 @@ def _by_epoch(curves: list[Any]) -> tuple[list[float], list[list[float]]]:
 
 
 def _text_lengths(records: Records, pyplot: Any) -> Any:
-    """Draw time and memory of inference by text length, one column per device."""
+    """Draw time and memory of inference and training by text length on each device."""
     measured = records.of("text-lengths")
-    devices = list(dict.fromkeys(record.device for record in measured))
-    if not devices:
+    devices = dict.fromkeys(record.device for record in measured)
+    columns = [(device, task) for device in devices for task in ("inference", "training")]
+    if not columns:
         return None
     metrics = {"microseconds per word": "microseconds per word", "megabytes": "MB of memory"}
     figure, all_axes = pyplot.subplots(
-        2, len(devices), figsize=(4.6 * len(devices), 6.4), squeeze=False
+        2, len(columns), figsize=(3.6 * len(columns), 6.4), squeeze=False, sharey="row"
     )
-    for column, device in enumerate(devices):
+    for column, (device, task) in enumerate(columns):
         for axes, (metric, label) in zip(all_axes[:, column], metrics.items(), strict=True):
             for number, model in enumerate(EQUAL_SIZES):
                 points = sorted(
-                    (float(str(record.config["words"])), max(record.number, 0.1))
+                    (float(str(record.config["words"])), max(record.number, 1e-3))
                     for record in measured
                     if (record.device, record.model, record.metric)
-                    == (device, model, f"inference {metric}")
+                    == (device, model, f"{task} {metric}")
                 )
                 if points:
                     axes.plot(
@@ -240,9 +241,11 @@ def _text_lengths(records: Records, pyplot: Any) -> Any:
                         markersize=4,
                         label=title(model),
                     )
-            axes.set(xscale="log", yscale="log", xlabel="words per text", ylabel=label)
-            axes.set_title(f"inference, {device}", fontsize=10)
-        all_axes[0, column].legend(fontsize=8)
+            axes.set(xscale="log", yscale="log", xlabel="words per text")
+            axes.set_title(f"{task}, {device}", fontsize=10)
+            if column == 0:
+                axes.set_ylabel(label)
+    all_axes[0, -1].legend(fontsize=8, loc="upper right")
     figure.tight_layout()
     return figure
 

@@ -14,7 +14,13 @@ from torch import Tensor
 from lamatext.data.text_encoder import SubwordEncoder
 from lamatext.errors import MissingExtraError, ModelError
 from lamatext.nn.network import count_parameters
-from lamatext.nn.pretrained import Pretrained, PretrainedNetwork, load_pretrained, rebuild
+from lamatext.nn.pretrained import (
+    Pretrained,
+    PretrainedNetwork,
+    encoder_batches,
+    load_pretrained,
+    rebuild,
+)
 from lamatext.runtime.predictor import Predictor
 from lamatext.runtime.torch_engine import TorchEngine
 from tests.nn.tiny_bert import WORDS, save_bert
@@ -373,3 +379,13 @@ def test_an_explanation_removes_words_but_keeps_special_tokens(
         for row in (ids, without)
     ]
     np.testing.assert_allclose(why.contributions[:, 0], change[0] - change[1], atol=1e-5)
+
+
+def test_an_encoder_reads_smaller_batches_on_a_cpu_and_every_text_once() -> None:
+    lengths = np.full(100, 64)
+
+    on_cpu, on_gpu = (encoder_batches(lengths, torch.device(name)) for name in ("cpu", "cuda"))
+
+    assert max(map(len, on_cpu)) == 16
+    assert len(on_gpu) == 1
+    assert sorted(np.concatenate(on_cpu).tolist()) == list(range(100))

@@ -24,6 +24,7 @@ LAYERS = (
         "latency",
         "outliers",
         "atomic_write",
+        "folder_lock",
     },
     {"recipes", "data"},
     {"kernels", "ngrams"},

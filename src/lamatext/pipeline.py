@@ -42,6 +42,7 @@ from lamatext.data.streaming import StreamedTexts, stream_parts
 from lamatext.data.summary import class_counts
 from lamatext.data.suspects_file import leave_out_suspects
 from lamatext.errors import ConfigError, DataError
+from lamatext.folder_lock import locked_folder
 from lamatext.label_thresholds import ThresholdGoal
 from lamatext.metrics import Floats, Scores, score
 from lamatext.multi_label_metrics import AnyScores
@@ -139,17 +140,14 @@ def prepare_run_folder(folder: Path, *, resume: bool, force: bool = False) -> It
             "give either --resume (continue a run) or --force (replace it), not both."
         )
     _check_run_folder(folder, resume=resume)
-    if not (resume or force):
-        _check_nothing_is_replaced(folder)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ConfigError(f"{folder}: cannot be created: {error.strerror}.") from error
-    try:
-        yield
-    finally:
-        with suppress(OSError):  # not empty
-            folder.rmdir()
+    with locked_folder(folder):
+        if not (resume or force):
+            _check_nothing_is_replaced(folder)
+        try:
+            yield
+        finally:
+            with suppress(OSError):  # not empty
+                folder.rmdir()
 
 
 def _check_run_folder(folder: Path, *, resume: bool) -> None:

@@ -122,7 +122,7 @@ CASES: dict[str, tuple[tuple[str, ...], str]] = {
                    r"training diverged in epoch \d.*Lower training.learning_rate"),
     # the folders
     "--out a file": (("train", "two.csv", "--out", "two.csv"), "two.csv: is a file. Give --out a"),
-    "--out in a file": (("train", "two.csv", "--out", "two.csv/run"), "run: cannot be created"),
+    "--out in a file": (("train", "two.csv", "--out", "two.csv/run"), "run: cannot be written"),
     "--out not empty": (("train", "two.csv", "--out", "full"), "full: not empty, and not a model"),
     "nothing to resume": ((*TRAIN, "--resume"), "no such folder, so there is no run to resume"),
     "another run's": (("train", "two.csv", "--out", "model", "--resume"), "model of another run"),

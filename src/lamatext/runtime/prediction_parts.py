@@ -10,9 +10,7 @@ result; its manifest then lists the parts and the number of rows.
 """
 
 import json
-import os
 import shutil
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -32,6 +30,7 @@ from lamatext.atomic_write import (
 from lamatext.data.readers.shard_reader import glob_files, is_glob
 from lamatext.data.writers import check_safe_csv, open_writer, output_format
 from lamatext.errors import ConfigError, DataError
+from lamatext.folder_lock import locked_folder
 from lamatext.plurals import plural
 from lamatext.progress import SILENT, Progress
 
@@ -201,7 +200,7 @@ class PartFolder:
         Raises:
             ConfigError: another process is writing to the folder, or it holds something else.
         """
-        with _locked_folder(folder):
+        with locked_folder(folder):
             parts = cls(folder, job)
             if (folder / MANIFEST).is_file():
                 if not same_job(read_manifest(folder), job):
@@ -343,37 +342,6 @@ def _rows_of_finished(folder: Path, job: Job, progress: Progress) -> int:
 def _is_leftover(name: str) -> bool:
     """Return whether a file was left by a batch job that was killed while deleting parts."""
     return name.endswith(".lamatext") or (name.startswith("part-") and name.endswith(".parquet"))
-
-
-@contextmanager
-def _locked_folder(folder: Path) -> Iterator[None]:
-    """Create a folder and hold a lock on it, which the system releases if the process is killed."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        descriptor = None if sys.platform == "win32" else os.open(folder, os.O_RDONLY)
-    except OSError as error:
-        raise DataError(f"{folder}: cannot be written: {error.strerror}.") from error
-    try:
-        if descriptor is not None and not _lock(descriptor, folder):
-            raise ConfigError(
-                f"{folder}: another process is writing to it. Wait for its end, or give another "
-                "--out."
-            )
-        yield
-    finally:
-        if descriptor is not None:
-            os.close(descriptor)
-
-
-def _lock(descriptor: int, folder: Path) -> bool:
-    """Lock a folder; return False if another process has locked it, or has just deleted it."""
-    import fcntl  # not on Windows
-
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        return os.path.samestat(os.fstat(descriptor), folder.stat())
-    except (BlockingIOError, FileNotFoundError):
-        return False
 
 
 def _json(value: Job) -> str:

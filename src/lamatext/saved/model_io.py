@@ -2,8 +2,8 @@
 
 import json
 import os
-import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from os import PathLike
@@ -20,6 +20,7 @@ from lamatext.data.text_encoder import Encoder, SubwordEncoder, TextEncoder
 from lamatext.data.tokenizer import make_tokenizer
 from lamatext.data.vocabulary import Vocabulary
 from lamatext.errors import ModelError, require
+from lamatext.folder_lock import locked_folder
 from lamatext.label_thresholds import LabelThresholds
 from lamatext.ngrams.model import NgramModel
 from lamatext.outliers import ValidationStatistics
@@ -79,12 +80,16 @@ def save_model(
     """Save a trained model to a folder, replacing any earlier model in it.
 
     The files are written to a temporary folder first, then moved over those of the earlier model.
+
+    Raises:
+        ModelError: the folder cannot be written, or another process deletes its files.
+        ConfigError: another process is saving a model there.
     """
     folder = Path(folder)
-    staging = _new_staging_folder(folder)
     try:
-        _write_files(staging, model, storage)
-        _replace_files(staging, folder)
+        with _staging_folder(folder) as staging:
+            _write_files(staging, model, storage)
+            _replace_files(staging, folder)
     except FileNotFoundError as error:
         raise ModelError(
             f"{folder}: its files vanished while the model was saved. Another process deletes them "
@@ -304,15 +309,18 @@ def _json(value: Mapping[str, Any]) -> str:
     return json.dumps(value, indent=1, ensure_ascii=False) + "\n"
 
 
-def _new_staging_folder(folder: Path) -> Path:
-    """Create an empty staging folder for saving a model; delete one left by a failed save."""
+@contextmanager
+def _staging_folder(folder: Path) -> Iterator[Path]:
+    """Yield an empty staging folder for saving a model, which no other process may use."""
     staging = folder / STAGING
-    shutil.rmtree(staging, ignore_errors=True)
     try:
-        staging.mkdir(parents=True)
+        folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ModelError(f"{folder}: cannot be written: {error.strerror}.") from error
-    return staging
+    with locked_folder(staging):
+        for path in staging.iterdir():  # of a save that failed
+            path.unlink()
+        yield staging
 
 
 def _replace_files(staging: Path, folder: Path) -> None:

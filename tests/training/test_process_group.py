@@ -190,7 +190,7 @@ def test_more_processes_than_gpus_are_an_error(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
 
     with (
-        pytest.raises(ConfigError, match=r"2 processes were asked for, but PyTorch finds 1 GPUs"),
+        pytest.raises(ConfigError, match=r"2 processes were asked for, but PyTorch finds 1 GPU on"),
         training_processes(2, torch.device("cuda")),
     ):
         pass

@@ -26,7 +26,7 @@ class Rates(NamedTuple):
 
     predict: float  # on one core
     prepare: float  # tokens, vocabulary and word vectors, on one core
-    ngrams: float | None  # counting and fitting n-grams, on one core
+    ngrams: float  # counting and fitting n-grams, on one core
     epoch: float  # of training, on one core
     gpu_steps: float  # training steps per second on one GPU
     group_steps: float  # the same in a process group over NCCL
@@ -51,11 +51,10 @@ def read_rates(folder: Path = RECORDS) -> Rates:
     epoch = _comparisons(folder, "training_processes")["epoch, 20 words, 1 process"]
     gpu = _comparisons(folder, "gpu_training")["words/s at batch 32, cuDNN"]
     ray = _comparisons(folder, "ray")
-    seconds = streamed.get("ngrams_cpu_seconds")
     return Rates(
         predict=predict / CORES,
         prepare=STREAMED_ROWS / streamed["vocabulary_cpu_seconds"],
-        ngrams=STREAMED_ROWS / seconds if seconds else None,
+        ngrams=STREAMED_ROWS / streamed["ngrams_cpu_seconds"],
         epoch=epoch["details"]["texts"] / epoch["baseline"],
         gpu_steps=1e6 * gpu["ours"] / (gpu["details"]["batch"] * gpu["details"]["words"]),
         group_steps=MR_STEPS / group[-1],
@@ -97,8 +96,7 @@ def setups(rates: Rates) -> list[Setup]:
 
 def _train(rates: Rates, epoch: float) -> float:
     """Return the throughput of a whole training from that of its epochs."""
-    passes = 1 / rates.prepare + (1 / rates.ngrams if rates.ngrams else 0.0)
-    return 1 / (passes + EPOCHS / epoch)
+    return 1 / (1 / rates.prepare + 1 / rates.ngrams + EPOCHS / epoch)
 
 
 def estimates_table(folder: Path = RECORDS) -> str:
@@ -122,15 +120,14 @@ def estimates_table(folder: Path = RECORDS) -> str:
 
 
 def _rate_lines(rates: Rates) -> list[str]:
-    ngrams, transfer = rates.ngrams, rates.transfer
+    transfer = rates.transfer
     return [
         "| measured, texts of 20 words | rate | record |",
         "|---|--:|---|",
         f"| predict, one core | {rates.predict:,.0f} texts/s | `costs`, mr |",
         f"| first pass: tokens, vocabulary, word vectors, one core | {rates.prepare:,.0f} texts/s "
         "| `streaming` |",
-        f"| n-grams, one core | {f'{ngrams:,.0f} texts/s' if ngrams else 'not measured'} "
-        "| `streaming` |",
+        f"| n-grams, one core | {rates.ngrams:,.0f} texts/s | `streaming` |",
         f"| an epoch, one core | {rates.epoch:,.0f} texts/s | `training_processes` |",
         f"| steps of 32 texts of 250 words, one GPU | {rates.gpu_steps:,.0f} per s "
         "| `gpu_training` |",
@@ -155,13 +152,12 @@ def _saturation_lines(rates: Rates) -> list[str]:
         f"- With one GPU the epochs take {one:.0%}; the passes on one core take the rest, and more "
         "GPUs cannot shorten them.",
     ]
-    if rates.transfer:
+    if rates.transfer is None:
+        limit = "limits the number of workers; at how many was not measured."
+    else:
         cores = rates.transfer / (rates.predict * (rates.ray or RAY_EFFICIENCY))
-        lines.append(
-            f"- On Ray the process that reads and writes saturates at about {cores:,.0f} cores, "
-            "or earlier, because it also sends the rows over the network."
-        )
-    return lines
+        limit = f"saturates at {cores:,.0f} cores, or earlier: it sends the rows as well."
+    return [*lines, f"- On Ray the one process that reads and writes {limit}"]
 
 
 def _per_hour(rate: float | None) -> str:

@@ -479,7 +479,7 @@ def test_validation_texts_with_an_unknown_label_are_refused() -> None:
 
 
 def test_errors_are_values_errors_too() -> None:
-    with pytest.raises(ValueError, match="60 texts but 1 labels") as caught:
+    with pytest.raises(ValueError, match="60 texts but 1 label") as caught:
         tiny().fit(TEXTS, ["a"])
 
     assert isinstance(caught.value, LamatextError)

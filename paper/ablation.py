@@ -36,6 +36,8 @@ CONSTANT_RATE: Settings = (("training.schedule", "constant"),)
 FOUR_EPOCHS: Settings = (("training.epochs", 4),)
 NO_CLIPPING: Settings = (("training.gradient_clip", None),)
 FIVE_HEADS: Settings = (("model.heads", 5),)
+FIFTEEN_HEADS: Settings = (("model.heads", 15),)
+SUMMED_TERM: Settings = (("model.disagreement_weight", 32 * 0.2),)  # over a batch of 32 texts
 
 
 def _settled(*changes: Settings) -> Settings:
@@ -56,6 +58,7 @@ PROBES: dict[str, tuple[str, str, Settings]] = {
         ("imdb", "bigru", "random vectors, 4 epochs", [RANDOM_VECTORS, FOUR_EPOCHS]),
         ("r8", "te", "gradient not limited", [NO_CLIPPING]),
         ("r8", "te", "4 epochs", [FOUR_EPOCHS]),
+        ("r8", "lama-ctx-de", "15 heads, term summed", [FIFTEEN_HEADS, SUMMED_TERM]),
         ("mr", "avg", "random vectors", [RANDOM_VECTORS]),
         ("mr", "cnn", "random vectors", [RANDOM_VECTORS]),
         ("mr", "lama-encoder", "random vectors", [RANDOM_VECTORS]),

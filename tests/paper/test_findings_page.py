@@ -352,11 +352,11 @@ QUOTES: list[tuple[str, tuple[str, ...]]] = [
         (above("r8", "lama-ctx-de"), above("r8", "lama-ctx-dp")),
     ),
     (
-        "in the earlier protocol, D_e has {}; with 15 heads and a term that is summed over a "
+        "With 15 heads D_e has {}; with 15 heads and a term that is summed over a "
         "mini-batch instead of averaged, so 32 times as strong, {}. Neither comes near the "
         "published {}",
         (
-            earlier("r8", "lama-ctx-de"),
+            probe("LAMA+ctx+D_e on r8, 15 heads"),
             probe("LAMA+ctx+D_e on r8, 15 heads, term summed"),
             published("r8", "lama-ctx-de"),
         ),

@@ -589,6 +589,11 @@ def test_lama_blocks_and_le_are_at_chance_on_mr_and_shuffled_words_make_no_diffe
 
     for model in ("lama-blocks", "lama-encoder"):
         assert values[model, "accuracy"] == pytest.approx(0.5, abs=0.005)
+    assert next(
+        r.number
+        for r in RECORDS.of("open-directions")
+        if (r.dataset, r.model, r.metric) == ("r8", "lama-blocks", "accuracy")
+    ) == pytest.approx(1083 / 2189)  # the most frequent class of the test part
     for model in ("lama-ctx", "lama-phrases"):
         shuffled = values[model, "accuracy, shuffled words"]
         assert shuffled == pytest.approx(values[model, "accuracy"], abs=0.01)

@@ -249,6 +249,29 @@ def small_data_table(records: Records, experiment: str = EXPERIMENT) -> str:
     return markdown_table(["training texts", *SIZES], rows)
 
 
+def wrong_labels_table(records: Records) -> str:
+    """Format the scores of small-data jobs with flipped labels next to the best TF-IDF baseline.
+
+    The accuracy is that on clean test labels, the calibration error that on flipped ones.
+    """
+    values, rows = read_values(records), []
+    for dataset in (name for name, variants in SPECIAL.items() if FLIPPED in variants):
+        scores = {
+            metric: mean(record.number for record in found)
+            for (name, size, metric), found in values.items()
+            if (name, size) == (dataset, FLIPPED) and metric.endswith("accuracy")
+        }
+        if "accuracy" not in scores:
+            continue
+        best = max(score for metric, score in scores.items() if metric.endswith(" accuracy"))
+        draws = values[dataset, FLIPPED, "reliability"]
+        error = pooled_calibration_error([r.value for r in draws])  # type: ignore[misc]
+        row = [f"{scores['accuracy']:.3f}", f"{best:.3f}", f"{error:.3f}", str(len(draws))]
+        rows.append([dataset, *row])
+    head = ["20 % of the labels wrong", "accuracy", "best TF-IDF", "calibration error", "draws"]
+    return markdown_table(head, rows)
+
+
 def run(  # noqa: PLR0913 - each argument is one option on the command line
     datasets: Annotated[str, typer.Option(help="Names, separated by commas.")] = ALL_DATASETS,
     sizes: Annotated[str, typer.Option(help="Sizes or variants; none means all.")] = "",

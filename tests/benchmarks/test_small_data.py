@@ -74,3 +74,25 @@ def test_every_sib_set_has_a_baseline_on_all_texts_only() -> None:
     assert list(small_data._baselines(AccuracyJob("sib-tha", "all", 0))) == ["characters"]
     assert not small_data._baselines(AccuracyJob("sib-tha", "all", 1))
     assert len(small_data._baselines(AccuracyJob("mr", small_data.FLIPPED, 3))) == 4
+
+
+def test_the_table_of_wrong_labels_names_the_best_baseline(tmp_path: Path) -> None:
+    records = Records(tmp_path)
+    sums = [0.0] * 14 + [100.0] + [0.0] * 14 + [80.0] + [0.0] * 14 + [75.0]
+    values: dict[str, Value] = {
+        "accuracy": 0.97,
+        "ngrams_accuracy": 0.99,
+        "words accuracy": 0.94,
+        "words, logistic accuracy": 0.95,
+        "reliability": sums,
+    }
+    records.add(
+        [
+            Record(small_data.EXPERIMENT, "r8", small_data.FLIPPED, metric, value, 0)
+            for metric, value in values.items()
+        ]
+    )
+
+    table = small_data.wrong_labels_table(records)
+
+    assert "| r8 | 0.970 | 0.950 | 0.050 | 1 |" in table

@@ -1,6 +1,7 @@
 import json
 import shutil
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from lamatext import Predictor, TextClassifier
+from lamatext.data.read_options import Layout
 from lamatext.data.text_encoder import TextEncoder
 from lamatext.errors import ModelError
 from lamatext.saved.format import (
@@ -19,6 +21,7 @@ from lamatext.saved.format import (
     ngrams_file,
     saved_recipe,
 )
+from lamatext.saved.json_types import check_config_types
 from lamatext.settings import setting_names
 from lamatext.views.web_model import describe_model
 from tests.corpora import TINY, reviews
@@ -334,3 +337,13 @@ def test_a_folder_without_config_says_whether_it_is_unfinished(
 
     with pytest.raises(ModelError, match=advice):
         load_config(tmp_path)
+
+
+@pytest.mark.parametrize("missing", Layout((), ()).as_json())
+def test_a_layout_without_one_of_its_fields_loads_or_is_a_named_error(missing: str) -> None:
+    layout = Layout(("text",), ("label",)).as_json()
+    del layout[missing]
+
+    with suppress(ModelError):
+        check_config_types(Path("config.json"), {"data": {"layout": layout}})
+        Layout.from_json(layout)

@@ -237,7 +237,7 @@ def _check_layout(path: Path, layout: Any) -> None:
     _check_fields(path, "data.layout", layout, _LAYOUT)
     if unknown := layout.keys() - _LAYOUT.keys():
         raise _wrong_type(path, f"data.layout.{min(unknown)}", "absent", "a value")
-    separator, quote = layout["separator"], layout["quote"]
+    separator, quote = layout.get("separator"), layout["quote"]
     if separator is not None and not (len(separator) == 1 and separator.isascii()):
         raise _wrong_type(path, "data.layout.separator", "one ASCII character", separator)
     if quote not in ('"', "'", ""):

@@ -44,7 +44,7 @@ class ComparedModel:
 
 
 class TextGroup(NamedTuple):
-    """One kind of test texts, such as the short ones."""
+    """Group of test texts on which models are compared, such as the shortest third."""
 
     kind: str
     name: str
@@ -263,7 +263,7 @@ def _scores(
 
 
 def _resamples(texts: int, folds: int) -> Iterator[NDArray[np.float32]]:
-    """Yield chunks of bootstrap resamples (R, n), the same ones at every call.
+    """Yield bootstrap resamples of the test texts in chunks (R, n), the same for every model.
 
     Cross-validated predictions are less independent than those of a test set: fewer texts are
     drawn, which widens the intervals.
@@ -283,7 +283,7 @@ def _difference(
     column: int,
     texts: int,
 ) -> Difference:
-    """Return the score of the first model of a pair minus the second's, with its interval."""
+    """Return the difference between the scores of two models, with its bootstrap interval."""
     one, other = pair
     value = float(observed[one][column] - observed[other][column])
     gaps = resampled[one][:, column] - resampled[other][:, column]
@@ -306,7 +306,7 @@ def _winners(
 def _group_columns(
     truth: Flags, groups: Sequence[TextGroup], classes: Sequence[object]
 ) -> Iterator[tuple[str, str, int, int]]:
-    """Yield kind, name, number of texts and score column of each group and frequent class."""
+    """Yield the kind, name, size and score column of each group of texts and frequent class."""
     for place, group in enumerate(groups):
         yield group.kind, group.name, int(group.is_member.sum()), 2 + place
     texts = truth.sum(axis=0)

@@ -76,7 +76,7 @@ def check_contestants(names: Sequence[str]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Trained:
-    """A trained contestant: how it predicts, how it decides and what it costs."""
+    """Trained model in a comparison: functions that predict and decide, and its costs."""
 
     predict_proba: Callable[[list[str]], Floats]
     thresholds: LabelThresholds | None
@@ -200,7 +200,7 @@ def _measure(
     fit_fold: FoldModel,
     progress: Progress,
 ) -> ComparedModel:
-    """Predict the test texts with a trained contestant, or all texts by cross-validation."""
+    """Predict the test texts with a contestant, or all texts by cross-validation."""
     texts = test.texts.to_pylist()
     progress.stage(f"predicting with {title}")
     if splits.folds:

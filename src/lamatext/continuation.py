@@ -108,7 +108,7 @@ def _score(model: Predictor, test: Dataset, progress: Progress) -> tuple[float, 
 
 
 def _label_lists(model: Predictor, predictions: list[Any]) -> list[list[Any]]:
-    """Return the predicted labels of each text, also of a model that answers with 0 and 1."""
+    """Return the labels that a continued model predicts for each text, as lists of strings."""
     if model.thresholds is None:  # one label per text
         return [[label] for label in predictions]
     if not model.thresholds.is_indicator:

@@ -21,7 +21,7 @@ ERROR_RATE = 0.05  # probability that any share is marked although nothing has c
 
 @dataclass(frozen=True, slots=True)
 class DriftShare:
-    """A share of the new texts or words next to the same share of the validation texts."""
+    """Drift of one share, such as unknown words: its value in new texts and in validation texts."""
 
     name: str
     validation: float

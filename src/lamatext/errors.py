@@ -54,7 +54,7 @@ class MissingExtraError(LamatextError, ImportError):
 
 
 def require(module: str, *, extra: str, purpose: str) -> ModuleType:
-    """Import a module, or raise an error that names the pip command to install it."""
+    """Import an optional dependency, or raise an error with the pip command that installs it."""
     try:
         return import_module(module)
     except ModuleNotFoundError as error:

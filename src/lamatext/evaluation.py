@@ -123,7 +123,7 @@ def _leave_out_again(whole: Dataset, data: TrainingData) -> Dataset:
 
 
 def _repeat_split(whole: Dataset, data: TrainingData) -> Splits | None:
-    """Split the evaluation source as in training, or return None if its size does not match."""
+    """Repeat the training split of a data source, or return None if the data has changed."""
     counts = [data.facts.get(f"{part}_texts", 0) for part in ("training", "test", "validation")]
     if whole.labels is None or not counts[1]:
         return None
@@ -217,7 +217,7 @@ def _has_own_test(data: TrainingData) -> bool:
 def _remembered_test(
     data: TrainingData, splits: Splits | None, config: Config, options: ReadOptions
 ) -> Dataset:
-    """Read the test set of the data that a saved model remembers, or take that of ``splits``.
+    """Return the test set of a saved model's own training data, read again if necessary.
 
     Raises:
         DataError: there was none, or it cannot be found again.

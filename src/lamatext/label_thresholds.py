@@ -88,7 +88,7 @@ def _sorted(probabilities: Floats, gains: NDArray[np.float64]) -> _Ranking:
 
 
 def _hits(ranking: _Ranking) -> NDArray[np.float64]:
-    """Estimate how many of the first k texts of a ranking have the label, for each k.
+    """Estimate for each k how many of the k most probable texts have the label.
 
     The counted number is blended with the number that the probabilities expect.
     """

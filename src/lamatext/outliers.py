@@ -102,7 +102,7 @@ def collect_statistics(
 
 
 def outlier_scores(evidence: Floats, reference: Sequence[float]) -> NDArray[np.float64]:
-    """Convert the evidence of texts to outlier scores, given the quantiles of validation texts.
+    """Compute outlier scores: how unusual the evidence of each text is among validation texts.
 
     Below the lowest quantile, the score goes on above 1 in units of the distance from the lowest
     quantile to the median.

@@ -719,7 +719,7 @@ FoldModel = Callable[[Dataset, Dataset, Progress], tuple[Sequence[object], Float
 
 
 def cross_validate(splits: Splits, fit_fold: FoldModel, progress: Progress) -> Scores:
-    """Score a kind of model by cross-validation: each text by a model not trained on it.
+    """Score a recipe or baseline by cross-validation in a pipeline run.
 
     Args:
         splits: the folds of the pipeline's data.

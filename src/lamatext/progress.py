@@ -18,7 +18,7 @@ class Progress:
         """Report progress of ``steps`` steps in the current stage."""
 
     def section(self, title: str) -> None:
-        """Report the heading of the notes that follow."""
+        """Report a section heading; the progress notes that follow belong to it."""
 
     def note(self, text: str) -> None:
         """Report a line of text to display next to the progress bar."""

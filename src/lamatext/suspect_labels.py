@@ -297,7 +297,7 @@ class OutOfFoldModels:
         )
 
     def fit(self, rows: Rows, progress: Progress = SILENT) -> NgramModel:
-        """Fit an n-gram model to some rows of the dataset."""
+        """Fit the n-gram model of one fold, with which suspect labels are searched."""
         return fit_ngrams(
             self.counted.take(rows),
             self.labels[rows],
@@ -307,7 +307,7 @@ class OutOfFoldModels:
         )
 
     def combine(self, tables: Sequence[pa.Table]) -> OutOfFoldPredictions:
-        """Calibrate the logits of each repetition on all texts, and average the repetitions."""
+        """Calibrate and average the out-of-fold logits of repeated cross-validations."""
         texts = len(self.labels)
         is_checked = np.zeros(texts, bool)
         total = np.zeros((texts, self.classes))

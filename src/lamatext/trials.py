@@ -57,7 +57,7 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The trial that a search chooses, and in one sentence what the search brought."""
+    """Trial chosen by a hyperparameter search, with a sentence that compares it to the default."""
 
     trial: Trial
     verdict: str
@@ -98,7 +98,7 @@ def _costs(trial: Trial) -> tuple[float, float, float]:
 
 
 def seed_spread(trials: Sequence[Trial]) -> Spread | None:
-    """Return the spread of the default recipe's score over seeds; None with fewer than two."""
+    """Compute the spread of the default recipe's score over seeds; None with fewer than two."""
     scores = {t.seed: t.score or 0.0 for t in finished_trials(trials) if t.is_default}
     if len(scores) < 2:
         return None

@@ -280,7 +280,7 @@ def _enqueue_default(study: Any, task: TuningTask) -> None:
 
 
 def _parameters_of(recipe: Recipe, fixed: frozenset[str]) -> dict[str, Any] | None:
-    """Return the recipe as a point of the search space; None if it lies outside."""
+    """Express a recipe as Optuna parameters; return None if a value is outside its range."""
     point: dict[str, Any] = {}
     for name in _searched(recipe, fixed, recipe.model.name):
         value, domain = _setting(recipe, name), SPACE[name]
@@ -303,7 +303,7 @@ def _setting(recipe: Recipe, name: str) -> Any:
 
 
 def _searched(recipe: Recipe, fixed: frozenset[str], model: str) -> Iterator[str]:
-    """Yield the settings of the search space that affect a model and that the user left open."""
+    """Yield the settings to search: those that affect the model and that the user did not fix."""
     for name in SPACE:
         is_off = name.startswith("ngrams.") and not recipe.ngrams.enabled
         if name not in fixed and not is_off and has_effect(name, model):
@@ -372,7 +372,7 @@ def run_trials(
     progress: Progress,
     train: TrainTrial | None = None,
 ) -> None:
-    """Run trials of a search until its time, less what the final training needs, is over.
+    """Run trials of a search until only the time for the final training is left.
 
     ``train`` trains a trial; by default in this process.
     """

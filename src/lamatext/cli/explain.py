@@ -129,7 +129,7 @@ def _find_label(predictor: "Predictor", label: str | None) -> "Label | None":
 
 
 def _read(model: Path, source: str, reading: "ReadOptions") -> Iterator[str]:
-    """Yield the texts of the INPUT of ``lamatext explain``, from the columns of the model."""
+    """Read the input file of ``lamatext explain`` and yield the texts of its text columns."""
     from lamatext.data.readers.table import join_columns
     from lamatext.data.sources import open_table
     from lamatext.saved.format import load_config, remembered_layout

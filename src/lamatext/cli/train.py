@@ -389,7 +389,7 @@ def _cleaning_commands(out: Path, data: str | None, reading: "ReadOptions") -> l
 
 
 def _work_for_another_process(device: str) -> None:
-    """Run ``lamatext train`` as a worker process if a launcher started it as one."""
+    """Check whether torchrun started this ``lamatext train`` as a worker; if so, run the worker."""
     if "LOCAL_RANK" in os.environ and os.environ.get("RANK", "0") != "0":
         from lamatext.training.process_worker import main
 

@@ -92,7 +92,7 @@ def text_keys(texts: pa.Array) -> Hashes:
 
 
 def _merge(group: Rows, left: Rows, right: Rows) -> Rows:
-    """Merge the groups of duplicates of each pair of rows; a group is named by its first row."""
+    """Merge the duplicate groups of each pair of rows; a group's number is its first row."""
     group = group.copy()
     while len(left):
         first, second = group[left], group[right]
@@ -113,7 +113,7 @@ def _first_equal(keys: NDArray[np.generic]) -> Rows:
 
 
 def _signatures(texts: pa.ChunkedArray, progress: Progress) -> tuple[Hashes, Hashes]:
-    """Compute a key that duplicates share, and the bands of a MinHash signature, for each text.
+    """Compute for each text a hash that exact duplicates share, and its MinHash bands.
 
     The shapes are (n,) and (n, BANDS). A text of fewer than three words has the bands 0.
     """
@@ -128,7 +128,7 @@ def _signatures(texts: pa.ChunkedArray, progress: Progress) -> tuple[Hashes, Has
 
 
 def _blocks(texts: pa.ChunkedArray) -> Iterator[pa.Array]:
-    """Yield the texts in blocks of a limited number of bytes, to bound the memory use."""
+    """Yield the texts in blocks of limited size, so that finding duplicates needs little memory."""
     for batch in text_batches(texts):
         size = max(1, len(batch) * _BLOCK // max(batch.nbytes, 1))
         for start in range(0, len(batch), size):

@@ -169,7 +169,7 @@ class _Units(NamedTuple):
     codes: ClassIndices  # stratum of each unit
 
     def rows_of(self, units: Rows) -> Rows:
-        """Return the rows that belong to the given groups of a split."""
+        """Return the row numbers that belong to the given groups of a split."""
         if len(self.sizes) == len(self.unit_of_row):
             return units  # each row is a unit
         return np.flatnonzero(np.isin(self.unit_of_row, units))

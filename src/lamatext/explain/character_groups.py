@@ -61,7 +61,7 @@ def _associated_characters(
     joins: Sequence[bool],
     table: NgramTable,
 ) -> list[int | None]:
-    """Return for each character the first character of its group, or None if it has no group."""
+    """Return for each character of an explanation the index at which its group starts, or None."""
     ngrams = hash_ngrams([word.lower() for word in words], table.spec)
     idf = table.idf_steps(ngrams.keys).tolist()
     step = float(table.idf_step.item())

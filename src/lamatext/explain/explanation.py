@@ -141,7 +141,7 @@ class Explanation:
         return list(self.labels).index(label)
 
     def columns(self, label: Label | None, limit: int = 3) -> list[int]:
-        """Return the class indices that the explanation is for.
+        """Return the class indices of the labels that the explanation explains.
 
         That is ``label`` if it is given, otherwise the predicted label or, of a multi-label model,
         the most probable of the predicted labels; the most probable label if none is predicted.

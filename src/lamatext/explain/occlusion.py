@@ -48,7 +48,7 @@ def occlusion(ids: Ids, logits_of: LogitsOf, *, limit: int = MAX_OCCLUSIONS) -> 
 
 
 def without(ids: Ids, words: slice | np.ndarray[tuple[int], np.dtype[np.integer]]) -> Ids:
-    """Remove words from a text for occlusion; an empty result becomes one unknown word."""
+    """Remove the occluded words from a text; an empty text becomes one unknown word."""
     rest = np.delete(ids, words)
     return rest if len(rest) else np.array([UNK], dtype=np.int32)
 

@@ -462,7 +462,7 @@ def scores_backward(
     text: int,
     scratch: Scratch,
 ) -> None:  # pragma: no cover
-    """Backpropagate from the CPU attention scores to the head vectors and projected states.
+    """Backpropagate the gradient of the CPU attention scores to the heads and the states.
 
     Given the gradient of f, compute those of G and u.
     """

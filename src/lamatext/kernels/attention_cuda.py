@@ -269,7 +269,7 @@ def _head_vector_gradients(
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """Launch configuration of one CUDA attention kernel: everything but the tensors."""
+    """Launch configuration of one CUDA attention kernel: grid, block sizes and constants."""
 
     kernel: str  # its name in ``attention_triton``
     grid: tuple[int, int, int]
@@ -357,7 +357,7 @@ def split_into_chunks(texts: int, words: int, processors: int) -> tuple[int, int
 
 
 def _start(planned: Launch, inputs: tuple[Tensor, ...], outputs: tuple[Tensor, ...]) -> None:
-    """Start one CUDA attention kernel, using Triton's private launcher from the second call on.
+    """Launch one CUDA attention kernel, faster from the second call on.
 
     The launcher skips Triton's cache lookup and hooks, which take longer than a short text. It is
     used only with the Triton versions in ``DIRECT_TRITON``; others get the public call every time.

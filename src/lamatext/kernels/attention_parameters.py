@@ -24,7 +24,7 @@ class AttentionParameters(NamedTuple):
 
     @property
     def rank(self) -> int:
-        """Return the rank of the attention heads, inferred from the shape of the parameters.
+        """Return the rank of the low-rank attention parameters, inferred from their shapes.
 
         It is k, the number of vector pairs per head.
         """

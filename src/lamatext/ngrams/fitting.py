@@ -180,7 +180,7 @@ def _select_tables(
 def _merge_tables(
     start: NgramModel, selected: Sequence[_Selected], texts: float, limit: int
 ) -> list[NgramTable]:
-    """Create n-gram tables from those of a fitted model and the n-grams of further texts.
+    """Extend the n-gram tables of a fitted model by the n-grams of further texts.
 
     An n-gram of the model keeps its idf; that of another counts the model's texts as texts without
     it. How many those were follows from the largest idf, which is that of an n-gram seen once. The
@@ -209,7 +209,7 @@ def _merge_tables(
 
 
 def _start_weights(start: NgramModel, tables: Sequence[NgramTable]) -> StartWeights:
-    """Return the weights of a fitted n-gram model for the n-grams of ``tables``, 0 for others."""
+    """Look up the weights of an earlier n-gram model for the n-grams to fit, 0 for new ones."""
     parts = []
     for old, table in zip(start.tables, tables, strict=True):
         weights = np.zeros((len(old.weights), len(table.keys)), np.float32)

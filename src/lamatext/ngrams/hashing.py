@@ -104,7 +104,7 @@ def hash_ngrams(words: Sequence[str], spec: NgramSpec) -> Ngrams:
 def count_text(
     words: Sequence[str], spec: NgramSpec, known: KeyFilter
 ) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
-    """Count the n-grams of one text by hash key, as far as they may be known.
+    """Count the n-grams of one text by hash key, skipping those that no table contains.
 
     Return the distinct keys in ascending order and their counts.
     """

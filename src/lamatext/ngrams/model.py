@@ -65,7 +65,7 @@ class NgramTable:
         return np.where(self.keys[place] == keys, self.idf[place], 0).astype(np.int64)
 
     def logits(self, texts: Sequence[Words]) -> Floats:
-        """Compute what the n-grams of this table add to the n-gram model's logits of each text.
+        """Compute the logits that the n-grams of this table contribute to each text.
 
         The shape is (n, rows).
         """
@@ -93,7 +93,7 @@ class NgramTable:
         return np.array(sums, np.float32) / np.float32(norm) * self.steps
 
     def contributions(self, words: Words) -> Floats:
-        """Compute what each word adds to the n-gram model's logits through this table.
+        """Compute the contribution of each word to the n-gram logits through this table.
 
         The words of an n-gram share its value equally. The shape is (rows, T).
         """

@@ -15,7 +15,7 @@ DISAGREEMENT = {"lama-ctx-dp": "positions", "lama-ctx-de": "embeddings", "san": 
 
 
 def disagreement(model: ModelSettings, output: Output) -> Tensor | None:
-    """Compute the disagreement loss term of each text; return None if the model has none.
+    """Compute the loss term that makes attention heads disagree, or None if the model has none.
 
     The shape is (B,).
     """

@@ -18,7 +18,7 @@ PART = 1 << 25  # scores computed at a time, of all texts, heads, phrases and wo
 
 
 class Queries(NamedTuple):
-    """Queries of the phrases of a batch: mean embeddings, and which phrases are not padding."""
+    """Phrase queries of a batch: the mean word embedding of each phrase, and a padding mask."""
 
     means: Tensor  # (B, J, E)
     mask: Tensor  # (B, J) bool: true for phrases that have words
@@ -125,7 +125,7 @@ class PhraseAttention(nn.Module):
         mask: Tensor,
         context: Tensor,
     ) -> "_Sums":
-        """Add the phrases of a part to the running sums of phrase attention."""
+        """Process a chunk of phrases and add it to the running sums of phrase attention."""
         weights = self._word_weights(means, keys, mask)  # (B, M, J, T)
         values = values.view(*values.shape[:2], self.words.heads, -1)  # (B, T, M, k)
         summaries = weights @ values.transpose(1, 2)  # (B, M, J, k): Q′ᵢᵀS_ij
@@ -153,7 +153,7 @@ class PhraseAttention(nn.Module):
         return (b[:, :, None] @ s)[:, :, 0], (b[:, :, None] @ a)[:, :, 0]
 
     def _word_weights(self, means: Tensor, keys: Tensor, mask: Tensor) -> Tensor:
-        """Return the weights A (B, M, J, T) of the words for the queries of some phrases."""
+        """Compute the attention weights of all words for each phrase query: (B, M, J, T)."""
         scores = self.words.combine(self.words.p(means)[:, :, None], keys[:, None])  # (B, J, T, M)
         return masked_softmax(scores.permute(0, 3, 1, 2), mask[:, None, None, :])
 

@@ -62,7 +62,7 @@ def pretrained_word_vectors(
 def _mean_outputs(
     name: str, words: Sequence[str], device: str, progress: Progress
 ) -> NDArray[np.float64]:
-    """Return the mean output of a pretrained encoder for each word, of shape (V, D)."""
+    """Encode each word alone with a pretrained encoder and average its subword outputs (V, D)."""
     loaded = load_pretrained(name, classes=2, setting="text.word_vectors")
     encoder = loaded.network.encoder.to(device).eval()
     rows = SubwordEncoder.from_json(loaded.tokenizer, 32).encode(words)

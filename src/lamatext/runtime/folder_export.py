@@ -69,7 +69,7 @@ def export_folder(folder: Path, out: Path, *, storage: Storage | None = None) ->
 
 
 def _is_free(out: Path) -> bool:
-    """Return whether a folder is empty, or holds only what a killed export has left."""
+    """Return whether a model can be exported to a folder: empty, or left by a killed export."""
     if not out.is_dir():
         return False
     names = {path.name for path in out.iterdir()}

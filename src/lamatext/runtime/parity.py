@@ -31,7 +31,7 @@ class Parity:
 
     @property
     def difference(self) -> float:
-        """Return the largest parity difference in logits or attention weights; NaN if any is."""
+        """Return the largest difference in logits or attention weights of a parity check."""
         return float(np.max([self.logits, self.weights or 0.0]))
 
     def __str__(self) -> str:

@@ -20,7 +20,7 @@ _DATA_FACTS = (
 
 
 def describe_ancestors(parent: SavedModel, parent_hash: str | None) -> list[Config]:
-    """Return the ancestors of a model that continues ``parent``; its hash is None if unsaved."""
+    """Describe the ancestors of a model: ``parent``, which its training continued, and so on."""
     facts = parent.facts.get("data", {})
     entry = {
         "hash": parent_hash,

@@ -131,7 +131,7 @@ class LimitedProtocol(HttpToolsProtocol):
             self._check_pending()
 
     def _check_pending(self) -> None:
-        """Refuse headers that are too large before they are complete, and endless trailers."""
+        """Refuse oversized headers and endless trailers of a connection early."""
         limits = self.limits
         head = self.received is ConnectionState.HEAD
         if head and len(self.url) > limits.request_line:
@@ -323,7 +323,7 @@ class ConnectionTable:
             group.pop(connection, None)
 
     def place(self, connection: LimitedProtocol) -> None:
-        """Record whether a connection waits for its client and may be closed for another."""
+        """Record whether a connection is idle, so that it may be closed to make room for others."""
         if connection not in self.connections:
             return
         state = connection.state

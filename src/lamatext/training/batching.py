@@ -90,7 +90,7 @@ def shuffled_batches(lengths: Indices, *, batch_size: int, seed: int, epoch: int
 
 
 def _shuffled_rows(count: int, generator: np.random.Generator) -> Indices:
-    """Return all rows in the order in which mini-batches are drawn from a shuffle buffer.
+    """Return the rows of an epoch in random order; many rows pass through a shuffle buffer.
 
     It is filled with blocks of consecutive rows, in random order, which lie together on disk.
     """

@@ -56,7 +56,7 @@ class Combination(NamedTuple):
         return combined
 
     def for_all_classes(self, seen: NDArray[np.int64], classes: int) -> "Combination":
-        """Return the calibration of all classes if it was fitted to those ``seen``: bias 0."""
+        """Extend the calibration to all classes; classes that were not ``seen`` get the bias 0."""
         bias = np.zeros(classes)
         bias[seen] = self.bias
         return self._replace(bias=bias)
@@ -230,7 +230,7 @@ def _own_probabilities(logits: Floats, labels: Labels) -> Floats:
 
 
 def _normalized(weights: Floats | None, texts: int) -> Floats:
-    """Return the weights of the texts divided by their mean, so that a prior keeps its strength."""
+    """Divide the text weights by their mean, so that the calibration prior keeps its strength."""
     if weights is None or not texts:
         return np.ones(texts)
     return np.asarray(weights / weights.mean(), np.float64)

@@ -60,7 +60,7 @@ def soften_labels(probabilities: Probabilities, temperature: float) -> Probabili
 
 
 def _log(probabilities: NDArray[np.floating]) -> NDArray[np.float64]:
-    """Return the logarithm of a teacher's probabilities, finite also for 0."""
+    """Return the logarithm of a teacher's probabilities, clipped so that it is finite."""
     return np.log(np.maximum(probabilities.astype(np.float64), 1e-12))
 
 

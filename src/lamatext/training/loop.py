@@ -240,7 +240,7 @@ def _share_of_batch(
 
 
 def _loss_weights(batch: Batch, settings: LoopSettings) -> tuple[Tensor, Tensor]:
-    """Return the sums of weights by which ``training_loss`` divides its two means."""
+    """Return the total weights by which the two means of the training loss are divided."""
     labels, weights, by_class = batch.labels, batch.sample_weight, settings.class_weights
     texts = torch.tensor(float(len(batch.ids)), device=batch.ids.device)
     weights = torch.ones(len(batch.ids), device=batch.ids.device) if weights is None else weights

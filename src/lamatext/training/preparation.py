@@ -113,7 +113,7 @@ def prepare_run(  # noqa: PLR0913 - data, recipe, and what the caller has alread
 
 
 def _phrase_ends(vocabulary: Vocabulary) -> list[float]:
-    """Return 1 for each word of a prepared vocabulary that ends a phrase, a punctuation mark."""
+    """Return which words of the vocabulary end a phrase: 1 for punctuation marks, 0 for others."""
     return [float(not any(map(str.isalnum, word))) for word in vocabulary.words]
 
 

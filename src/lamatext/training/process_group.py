@@ -177,7 +177,7 @@ class ProcessGroup(OneProcess):
 
     @contextmanager
     def _connected(self) -> Iterator[None]:
-        """Report a failed exchange as the end of another process of the group."""
+        """Convert communication errors into an error that says another process has ended."""
         try:
             yield
         except RuntimeError as error:
@@ -312,7 +312,7 @@ class _Workers:
 
     @contextmanager
     def failure_explained(self) -> Iterator[None]:
-        """Name the training process that ended first if the group loses a connection."""
+        """Raise an error that names the failed process if the group loses a connection."""
         try:
             yield
         except (ProcessError, torch.distributed.DistError) as error:
@@ -351,7 +351,7 @@ class _Workers:
             time.sleep(0.05)
 
     def _watch(self) -> None:
-        """End this process if another one failed and no exchange with it reports that.
+        """Watch the other processes of the group, and end this one if another has failed.
 
         GPUs wait for a lost process without an error.
         """

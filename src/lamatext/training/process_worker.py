@@ -18,7 +18,7 @@ from lamatext.training.trainer import pick_device
 
 
 def work(group: ProcessGroup) -> None:
-    """Run this worker process's share of every training loop until process 0 sends no more."""
+    """Run this worker's share of each training loop that process 0 sends."""
     while (job := group.receive_job()) is not None:
         assert isinstance(job, LoopJob)
         try:

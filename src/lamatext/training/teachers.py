@@ -381,7 +381,7 @@ class EncoderTeacher:
         return len(sample) / (time.perf_counter() - started)
 
     def train(self, plan: TeachingPlan, progress: Progress = SILENT) -> Teacher:
-        """Train the encoder on the labelled texts, as the plan says.
+        """Train the teacher's encoder on the labelled texts according to its teaching plan.
 
         With few labels per class, fine-tuning forgets some of what the encoder knows: the result is
         then averaged with that of a linear layer on the encoder as it is.

@@ -406,7 +406,7 @@ def _finish_multi_label(
 def _old_factors_of_unseen_labels(
     factors: LabelFactors, seen: NDArray[np.bool_], prepared: PreparedRun
 ) -> LabelFactors:
-    """Add the calibration of the labels that the texts of a continued run lack, as it was."""
+    """Keep the old calibration of labels that no text of a continued run has."""
     if prepared.start is None:
         return factors
     old = [calibration_factor(prepared.start, part) for part in ("ngrams", "network")]
@@ -467,7 +467,7 @@ def _validation_statistics(
 def _join(
     train: Dataset, validation: Dataset | None, recipe: Recipe, classes: Sequence[Label]
 ) -> tuple[pa.ChunkedArray, Targets, Split]:
-    """Combine the datasets for training and validation into texts, targets and a split."""
+    """Join training and validation set into one list of texts and targets, with a split."""
     encoder = LabelEncoder(tuple(classes))
     labels = encoder.encode_targets(train.require_labels(), source=train.source)
     if validation is None:

@@ -66,7 +66,7 @@ def start_network(
 
 
 def start_ngrams(start: SavedModel, *, classes: int) -> NgramModel | None:
-    """Return the n-gram model of a saved model for further fitting, without its calibration."""
+    """Return a saved model's n-gram model for further training, with its calibration removed."""
     if start.ngrams is None:
         return None
     model = start.ngrams.scaled(1 / calibration_factor(start, "ngrams"))

@@ -47,7 +47,7 @@ def _cells(row: ComparedRow, first: str, second: str) -> tuple[str, ...]:
 
 
 def interval_text(difference: Difference) -> str:
-    """Format the interval of a difference between compared models in points."""
+    """Format the confidence interval of the difference between two compared models."""
     return f"{points(difference.low)} to {points(difference.high)}"
 
 

@@ -155,7 +155,7 @@ def _name(word: StrongWord) -> str:
 def _attention(
     explanation: Explanation, columns: Sequence[int], *, shaded: bool
 ) -> Iterator[RenderableType]:
-    """Yield how the score of each class adds up and what each attention head looks at."""
+    """Yield lines on how each class score adds up and which words each attention head weighs."""
     yield Text()
     for column in columns:
         name = f"{_label(explanation, column)}: " if len(columns) > 1 else ""

@@ -191,7 +191,7 @@ def show_leaderboard(
 
 
 def show_changes(console: Console, changes: Sequence["ScoreChange"]) -> None:
-    """Print the scores of a continued model before and after, on old and new test data."""
+    """Print the scores before and after further training (``--from``), on old and new test data."""
     cells = [
         (
             f"{'old' if change.is_old else 'new'}: {terminal_text(change.data)}",

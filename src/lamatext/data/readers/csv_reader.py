@@ -162,7 +162,7 @@ def _last_rows(data: bytes, line: int, dialect: Dialect, log: ReadLog) -> Iterat
 
 
 def _unquoted_spans(data: bytes, dialect: Dialect) -> Iterator[tuple[int, int]]:
-    """Yield the beginning and end of each part of CSV data that is outside quoted fields.
+    """Yield the start and end of each span of CSV data between quoted fields.
 
     As in pyarrow, a quote opens a field only at its start and is a plain character elsewhere.
     """
@@ -241,7 +241,7 @@ def _blank_misquoted_lines(data: bytes, line: int, dialect: Dialect, log: ReadLo
 
 
 def _misquoted_span(data: bytes, dialect: Dialect, start: int) -> tuple[int, int] | None:
-    """Return the first misquoted CSV field after ``start`` and its first line end, or None."""
+    """Find the first CSV field after ``start`` whose quote is closed only in a later row."""
     follows = dialect.separator.encode() + b"\r\n"
     for quote, end in _quoted_fields(data, dialect, start):
         if end is None or end == len(data) or data[end] in follows:

@@ -178,7 +178,7 @@ def record_too_long(where: str, max_record: int) -> DataError:
 
 
 def _text_chunks(source: str, encoding: str | None, log: ReadLog) -> Iterator[bytes]:
-    """Yield the bytes of a text file in an encoding that extends ASCII, with LF at line ends."""
+    """Yield the bytes of an input text file with normalized line ends (LF), chunk by chunk."""
     chunks = read_chunks(source)
     first = next(chunks, b"")
     wide, mark, reason = wide_encoding(first[:4096], encoding)

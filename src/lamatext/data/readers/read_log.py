@@ -60,7 +60,7 @@ class ReadLog:
             own.extend(lines[: MAX_LISTED - len(own)])
 
     def has_only(self, fault: str) -> bool:
-        """Return whether all bad rows of the file have this fault."""
+        """Return whether every bad row of the file was skipped for the given reason."""
         return set(self._lines) == {fault}
 
     def bad_row_lines(self) -> list[str]:

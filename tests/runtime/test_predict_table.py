@@ -55,3 +55,11 @@ def test_batches_are_predicted_one_after_the_other(model: Predictor) -> None:
     results = predict_batches(model, (batch(text=["a film"]) for _ in range(3)), ["text"])
 
     assert [len(result) for result in results] == [1, 1, 1]
+
+
+@pytest.mark.filterwarnings("default")
+def test_empty_texts_are_counted_in_a_warning(model: Predictor) -> None:
+    batches = [batch(text=["a film", ""]), batch(text=["  ", None])]
+
+    with pytest.warns(UserWarning, match=r"^3 texts are empty: the prediction only says"):
+        assert len(list(predict_batches(model, batches, ["text"]))) == 2

@@ -26,4 +26,4 @@ def test_only_the_first_ten_classes_are_listed() -> None:
 def test_a_summary_without_problems_says_so() -> None:
     lines = summary_lines(Summary("a.csv", 5, {}, WORDS, 1.0, 0, 0))
 
-    assert lines[1:] == ["no empty texts, duplicates or test texts in training"]
+    assert lines[1:] == ["no empty texts, exact duplicates or test texts in training"]

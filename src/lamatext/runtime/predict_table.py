@@ -1,5 +1,6 @@
 """Predictions for a table: Arrow record batches with label and probability columns added."""
 
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
@@ -9,6 +10,7 @@ import pyarrow.compute as pc
 from lamatext.data.readers.table import join_columns
 from lamatext.errors import ConfigError
 from lamatext.outliers import OUTLIER
+from lamatext.plurals import plural
 from lamatext.runtime.engine import Floats
 from lamatext.runtime.predictor import Predictor
 
@@ -45,10 +47,12 @@ def predict_batches(  # noqa: PLR0913 - one argument per option of the table
         predictor.require_threshold()
     if predictor.thresholds is not None:
         _check_label_options(predictor, top_k, label_separator)
+    empty = 0
     for batch in batches:
         names = list(batch.schema.names)
         parts = [batch.column(names.index(column)) for column in text_columns]
         texts = join_columns(parts).to_pylist()
+        empty += sum(not text.strip() for text in texts)
         scores = None
         if outlier:
             probabilities, scores, *_ = predictor.assess(texts)
@@ -65,6 +69,16 @@ def predict_batches(  # noqa: PLR0913 - one argument per option of the table
         for name in columns:
             names.append(_unused_name(name, names))
         yield pa.RecordBatch.from_arrays([*batch.columns, *columns.values()], names=names)
+    _warn_of_empty_texts(empty)
+
+
+def _warn_of_empty_texts(count: int) -> None:
+    if count:
+        warnings.warn(
+            f"{plural(count, 'text is', 'texts are')} empty: the prediction only says which label "
+            "is frequent.",
+            stacklevel=3,
+        )
 
 
 def _probability_columns(predictor: Predictor, probabilities: Floats) -> dict[str, pa.Array]:

@@ -85,7 +85,7 @@ def summary_lines(summary: Summary) -> list[str]:
     if summary.labels_per_text is not None:
         lines += _label_lines(summary.labels_per_text, summary.classes)
     lines.append(
-        f"{summary.mean_words:,.0f} words per text on average; 95 % have at most "
+        f"{plural(round(summary.mean_words), 'word')} per text on average; 95 % have at most "
         f"{summary.words[95]:,}, the longest {summary.words[100]:,}"
     )
     found = [
@@ -99,7 +99,10 @@ def summary_lines(summary: Summary) -> list[str]:
             "are duplicates or near-duplicates"
         )  # fmt: skip
         found.append(f"{summary.in_both:,} {of} {are} of training texts")
-    return [*lines, ", ".join(found) or "no empty texts, duplicates or test texts in training"]
+    return [
+        *lines,
+        ", ".join(found) or "no empty texts, exact duplicates or test texts in training",
+    ]
 
 
 def _class_balance(summary: Summary, limit: int = 10) -> str:

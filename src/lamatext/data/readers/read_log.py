@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from lamatext.errors import DataError
+from lamatext.plurals import plural
 
 MAX_LISTED = 1000  # bad rows per fault that are kept with their line
 _SHOWN = 12  # lines per fault in a message
@@ -64,8 +65,17 @@ class ReadLog:
         return set(self._lines) == {fault}
 
     def bad_row_lines(self) -> list[str]:
-        """Return one sentence per fault: how many bad rows were skipped, and their lines."""
+        """Return one sentence per fault of the file's bad rows, with their lines."""
         return [_sentence(fault, self.unit, lines) for fault, lines in self._lines.items()]
+
+    def skipped_lines(self) -> list[str]:
+        """Return how many bad rows of the file were skipped, followed by their faults and lines."""
+        if not self.bad_rows:
+            return []
+        skipped = plural(
+            self.bad_rows, "row that cannot be used was", "rows that cannot be used were"
+        )
+        return [f"{skipped} skipped.", *self.bad_row_lines()]
 
     def check_bad_rows(self, rows: int, separator: str | None = None) -> None:
         """Raise DataError if too many of the file's rows were bad.

@@ -279,7 +279,7 @@ def _usable_rows(
         labels=all_labels,
         source=source,
         layout=layout,
-        notes=(*log.notes, *log.bad_row_lines()),
+        notes=(*log.notes, *log.skipped_lines()),
         group_values=_column(extra, layout.group_column),
         times=parse_times(_column(extra, layout.time_column), layout.time_column, log.name),
         time_values=_column(extra, layout.time_column),

@@ -50,6 +50,15 @@ def test_the_probabilities_are_one_sigmoid_per_label() -> None:
     assert (MATRIX.transform(model.predict(NEW)) == decided).all()
 
 
+def test_the_saved_label_counts_are_those_of_the_thresholds(tmp_path: Path) -> None:
+    predictor = Predictor.load(fitted().save(tmp_path / "model"))
+
+    assert predictor.validation is not None
+    assert sum(predictor.validation.labels) > predictor.validation.texts  # not one per text
+    counts = predictor.count_labels(predictor.predict_proba(NEW))
+    assert counts.tolist() == MATRIX.transform(predictor.predict(NEW)).sum(axis=0).tolist()
+
+
 @pytest.mark.parametrize("form", [list, set, tuple])
 def test_lists_sets_and_tuples_train_the_same_model(form: type) -> None:
     model = classifier(settings={"training.epochs": 1})

@@ -64,7 +64,7 @@ def measure_drift(predictor: Predictor, batches: Iterable[Sequence[str]], source
     texts = outliers = 0
     for batch in batches:
         found = predictor.assess(batch)
-        labels += np.bincount(found.probabilities.argmax(axis=1), minlength=len(labels))
+        labels += predictor.count_labels(found.probabilities)
         outliers += int((found.outlier_scores >= OUTLIER).sum())
         texts += len(found.words)
         counts.add(found.words.astype(np.float64), found.unknown_words.astype(np.float64))

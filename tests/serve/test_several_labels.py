@@ -37,6 +37,15 @@ def test_the_server_answers_with_a_list_of_labels(client: TestClient, folder: Pa
     assert list(predictions[0]["probabilities"]) == ["film", "food", "sport", "war"]
 
 
+def test_the_metrics_count_every_predicted_label(folder: Path) -> None:
+    with TestClient(create_app(load_models([folder]))) as client:
+        client.post("/predict", json={"texts": [TEXT, TEXT, "two people in a town"]})
+        lines = client.get("/metrics").text.splitlines()
+
+    counts = [line.rpartition("{")[2] for line in lines if "predicted_labels_total{" in line]
+    assert counts == ['model="topics",label="film"} 2', 'model="topics",label="food"} 2']
+
+
 def test_an_explanation_has_the_predicted_labels_and_thresholds(client: TestClient) -> None:
     explanation = client.post("/explain", json={"text": TEXT}).json()["explanations"][0]
 

@@ -73,7 +73,7 @@ def test_workers_add_up_what_they_counted(folder: Path, tmp_path: Path) -> None:
     one, other = Metrics(), Metrics()
     assessments = Predictor.load(folder).assess_each(TEXTS)
     for metrics in (one, other):
-        metrics.count_inputs("m", assessments, LABELS)
+        metrics.count_inputs("m", assessments, [{"label": "good"}] * len(assessments))
     SharedMetrics(tmp_path, 1).save(other)
 
     total = SharedMetrics(tmp_path, 0).total(one)

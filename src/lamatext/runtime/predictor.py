@@ -230,6 +230,13 @@ class Predictor:
             return sigmoid(logits)
         return add_label_noise(softmax(logits), self.label_noise)
 
+    def count_labels(self, probabilities: Floats) -> NDArray[np.int64]:
+        """Count how often the predictor gives each label, from probabilities (n, C)."""
+        if self.thresholds is None:
+            return np.bincount(probabilities.argmax(axis=1), minlength=len(self.classes_))
+        counts: NDArray[np.int64] = self.thresholds.decide(probabilities).sum(axis=0)
+        return counts
+
     def assess(self, texts: Iterable[str]) -> Assessments:
         """Return the predictor's probabilities of each text together with its outlier score.
 

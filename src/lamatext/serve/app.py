@@ -159,13 +159,13 @@ class RouteHandlers:
         with queues.in_use():
             rows = await self._run(request, queues.predict, body.all_texts)
         self.metrics.texts["/predict"] += len(rows)
-        self.metrics.count_inputs(queues.model.name, rows, queues.labels)
         predictions = [
             prediction_json(
                 queues.labels, row, queues.thresholds, top_k=int(body.top_k), proba=body.proba
             )
             for row in rows
         ]
+        self.metrics.count_inputs(queues.model.name, rows, predictions)
         return json_response({**queues.identity, "predictions": predictions})
 
     async def explain(self, request: Request) -> Response:

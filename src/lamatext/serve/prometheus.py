@@ -3,7 +3,8 @@
 import json
 from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from lamatext.outliers import OUTLIER, ValidationStatistics
 from lamatext.runtime.predictor import TextAssessment
@@ -65,12 +66,18 @@ class Metrics:
         self.seconds[route].observe(seconds)
 
     def count_inputs(
-        self, model: str, assessments: Iterable[TextAssessment], labels: Sequence[object]
+        self,
+        model: str,
+        assessments: Sequence[TextAssessment],
+        predictions: Sequence[Mapping[str, Any]],
     ) -> None:
-        """Count what predicted texts are like in the Prometheus metrics; no text is stored."""
-        for assessment in assessments:
-            label = str(labels[int(assessment.probabilities.argmax())])
-            self.inputs["predicted_labels", model, label] += 1
+        """Count the predicted labels, words and outliers of texts; no text is stored.
+
+        ``predictions`` are those of the response: with a ``label``, or a list of ``labels``.
+        """
+        for assessment, prediction in zip(assessments, predictions, strict=True):
+            for label in prediction["labels"] if "labels" in prediction else [prediction["label"]]:
+                self.inputs["predicted_labels", model, str(label)] += 1
             self.inputs["unsure", model, ""] += bool(assessment.is_unsure)
             self.inputs["outliers", model, ""] += (assessment.outlier_score or 0.0) >= OUTLIER
             self.inputs["words", model, ""] += assessment.words

@@ -22,7 +22,7 @@ from lamatext.data.tokenizer import TokenizedTexts, Tokenizer
 from lamatext.data.word_vectors import Vectors
 from lamatext.errors import ConfigError, DataError
 from lamatext.kernels.cpu_compilation import compile_cpu_kernels, cpu_kernels_are_compiled
-from lamatext.label_thresholds import ThresholdGoal, choose_thresholds
+from lamatext.label_thresholds import LabelThresholds, ThresholdGoal, choose_thresholds
 from lamatext.multi_label_metrics import mean_present_precision
 from lamatext.ngrams.model import NgramModel
 from lamatext.outliers import (
@@ -391,6 +391,8 @@ def _finish_multi_label(
     combined = factors.combine(ngram_logits, logits)
     thresholds = _choose_label_thresholds(combined, targets, prepared.recipe, label_weights)
     thresholds = _thresholds_of_unseen_labels(thresholds, training_texts, prepared)
+    decided = LabelThresholds(thresholds).decide(1 / (1 + np.exp(-combined)))
+    statistics = replace(statistics, labels=tuple(decided.sum(axis=0).tolist()))
     score = mean_present_precision(targets > 0.5, combined)
     apply_label_factors(prepared.network, factors)
     if fitter is None:

@@ -1,3 +1,4 @@
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -5,7 +6,12 @@ import pytest
 
 from lamatext.data.sources import load_dataset
 from lamatext.data.suspects_file import text_hash
-from lamatext.evaluation import find_start_model, load_evaluation_data
+from lamatext.errors import DataError
+from lamatext.evaluation import (
+    _checked_source,
+    find_start_model,
+    load_evaluation_data,
+)
 from lamatext.pipeline import read_splits, split_dataset, train_and_score
 from lamatext.progress import SILENT
 from lamatext.recipes import resolve_recipe
@@ -125,3 +131,10 @@ def test_a_sources_own_test_part_goes_first(place: Path) -> None:
     assert (len(found.texts), found.about) == (8, "its test part, 8 texts")
     assert found.train is not None
     assert len(found.train) == 20
+
+
+def test_a_remembered_pipe_is_not_read_again(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+
+    with pytest.raises(DataError, match="pipe: a pipe or device"):
+        _checked_source(str(tmp_path / "pipe"))

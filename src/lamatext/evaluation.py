@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from lamatext.atomic_write import is_special_file
 from lamatext.data.dataset import Dataset, dataset_fingerprint
 from lamatext.data.duplicates import are_shared
 from lamatext.data.label_variants import merge_label_variants
@@ -196,9 +197,7 @@ def _remembered_splits(data: TrainingData, config: Config, options: ReadOptions)
         DataError: it cannot be found again.
     """
     facts = data.facts
-    source = facts.get("source")
-    if source is None or source == "-":
-        raise DataError("the model does not remember a file of its training data.")
+    source = _checked_source(facts.get("source"))
     rest = _leave_out_again(_reader(source, data.layout, config, options)("train"), data)
     is_split = facts.get("test_texts") and not _has_own_test(data)
     splits = _repeat_split(rest, data) if is_split else Splits(rest, None, rest)
@@ -207,6 +206,19 @@ def _remembered_splits(data: TrainingData, config: Config, options: ReadOptions)
     if dataset_fingerprint(splits.train) != facts.get("fingerprint"):
         raise DataError(f"{source}: has changed since the model was trained.")
     return splits
+
+
+def _checked_source(source: str | None) -> str:
+    """Return the data source that a saved model remembers.
+
+    Raises:
+        DataError: it remembers none, or one that could never end.
+    """
+    if source is None or source == "-":
+        raise DataError("the model does not remember a file of its training data.")
+    if is_special_file(Path(source)):
+        raise DataError(f"{source}: a pipe or device, which is not read again.")
+    return source
 
 
 def _has_own_test(data: TrainingData) -> bool:
@@ -223,9 +235,7 @@ def _remembered_test(
         DataError: there was none, or it cannot be found again.
     """
     facts = data.facts
-    source = facts.get("test_source") or facts.get("source")
-    if source is None or source == "-":
-        raise DataError("the model does not remember a file of its training data.")
+    source = _checked_source(facts.get("test_source") or facts.get("source"))
     if not facts.get("test_texts") or "test_fingerprint" not in facts:
         raise DataError(f"{source}: no texts were held out for testing.")
     if _has_own_test(data):

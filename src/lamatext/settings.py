@@ -209,7 +209,7 @@ class NgramSettings(Settings):
 
     enabled: bool = False
     """Train an n-gram model together with the network."""
-    max_words: Count = 3
+    max_words: Annotated[int, Field(ge=1, le=20)] = 3
     """The longest word n-gram, in words."""
     characters: bool | Literal["auto"] = "auto"
     """Also use character n-grams of 2 to 5 characters within words; ``auto`` uses them where many
@@ -247,7 +247,7 @@ class Recipe(Settings):
     distillation: DistillationSettings = DistillationSettings()
     storage: Literal["float32", "float16", "int8"] = "float32"
     """The number format of the saved weights; the trained model already uses the rounded values."""
-    seed: Annotated[int, Field(ge=0)] = 0
+    seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
     """The random seed of the split, the word vectors, the initial weights and the batch order."""
 
     @model_validator(mode="after")

@@ -58,6 +58,7 @@ STUDY, MODEL, TRIALS = "study.sqlite3", "model", "trials"  # in the output folde
 SHARES = (0.25, 0.5, 1.0)  # of the training texts
 LEAST_TEXTS = 2000  # of a share
 SEEDS = 2  # further seeds of the default recipe
+STORAGE_ATTEMPTS = 10  # to open a study whose tables another process may be creating
 STARTUP_TRIALS = 6  # random ones, before TPE proposes settings
 LATENCY_ROUNDS = 3  # the lowest median counts: other processes only add to it
 OVERRUN = 1.05  # of the time at which the final training is given up
@@ -204,9 +205,7 @@ def open_study(task: TuningTask) -> Any:
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     task.folder.mkdir(parents=True, exist_ok=True)
     path = (task.folder / STUDY).resolve()
-    storage = optuna.storages.RDBStorage(
-        f"sqlite:///{path}", engine_kwargs={"connect_args": {"timeout": 60}}
-    )
+    storage = _open_storage(optuna, path)
     _lock_in_transactions(storage.engine)
     study = optuna.create_study(
         study_name="tune",
@@ -226,6 +225,21 @@ def open_study(task: TuningTask) -> Any:
                 study.tell(trial.number, state=optuna.trial.TrialState.FAIL)
     _enqueue_default(study, task)
     return study
+
+
+def _open_storage(optuna: Any, path: Path) -> Any:
+    """Open the SQLite file of a study; another process may be creating its tables right now."""
+    errors = require("sqlalchemy.exc", extra="tune", purpose="lamatext tune")
+    for attempt in range(1, STORAGE_ATTEMPTS + 1):
+        try:
+            return optuna.storages.RDBStorage(
+                f"sqlite:///{path}", engine_kwargs={"connect_args": {"timeout": 60}}
+            )
+        except errors.OperationalError:
+            if attempt == STORAGE_ATTEMPTS:
+                raise
+            time.sleep(0.2 * attempt)
+    raise AssertionError("the last attempt returns or raises")
 
 
 def _lock_in_transactions(engine: Any) -> None:

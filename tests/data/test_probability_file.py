@@ -95,3 +95,10 @@ def test_a_probability_of_a_label_outside_0_to_1_is_an_error(value: str) -> None
         DataError, match=r"row 2 is .*, expected probabilities from 0 to 1\.$|numbers"
     ):
         match({"pos": ["0.9", value, "1"], "neg": NEG}, multi_label=True)
+
+
+def test_a_column_that_occurs_twice_is_an_error() -> None:
+    table = pa.table([["1"], ["0"], ["0"]], names=["neg", "pos", "pos"])
+
+    with pytest.raises(DataError, match="several columns are called 'pos'"):
+        match_probabilities(table, ["neg", "pos"], ["a film"], source="votes.csv")

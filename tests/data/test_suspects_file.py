@@ -93,3 +93,15 @@ def test_a_list_of_every_text_is_an_error(data: Dataset, tmp_path: Path) -> None
 
     with pytest.raises(DataError, match="lists every text of"):
         leave_out_suspects(data, write(tmp_path, *listed))
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["row,text_hash\n" + "9" * 5000 + ",aa\n", "row,row,text_hash\n2,2,aa\n"],
+    ids=["endless number", "column twice"],
+)
+def test_a_hostile_list_is_an_error(content: str, data: Dataset, tmp_path: Path) -> None:
+    (tmp_path / "suspects.csv").write_text(content)
+
+    with pytest.raises(DataError, match=r"suspects\.csv: expected .*row"):
+        leave_out_suspects(data, tmp_path / "suspects.csv")

@@ -175,6 +175,21 @@ def test_a_part_with_other_rows_than_the_input_is_an_error(source: Path, tmp_pat
         run(source, f"{tmp_path}/out.csv", Labeller())
 
 
+def test_a_part_with_a_flipped_bit_is_predicted_again(source: Path, tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        run(source, f"{tmp_path}/out.csv", Labeller(fail_after=44))
+    part = part_path(tmp_path / "out.csv.partial", 1)
+    content = bytearray(part.read_bytes())
+    at = content.index(b"text 1")
+    content[at] ^= 1
+    part.write_bytes(content)
+
+    run(source, f"{tmp_path}/out.csv", Labeller())
+    run(source, f"{tmp_path}/whole.csv", Labeller())
+
+    assert (tmp_path / "out.csv").read_text() == (tmp_path / "whole.csv").read_text()
+
+
 def test_two_processes_do_not_write_the_same_parts(source: Path, tmp_path: Path) -> None:
     with (
         PartFolder.open(tmp_path / "out.csv.partial", {"input": "x"}),

@@ -347,3 +347,37 @@ def test_a_layout_without_one_of_its_fields_loads_or_is_a_named_error(missing: s
     with suppress(ModelError):
         check_config_types(Path("config.json"), {"data": {"layout": layout}})
         Layout.from_json(layout)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("encoding", "nosuch-encoding"),
+        ("encoding", "zlib"),
+        ("encoding", "undefined"),
+        ("separator", "\0"),
+        ("separator", ";;"),
+    ],
+)
+def test_a_layout_that_cannot_be_read_with_is_refused(field: str, value: str) -> None:
+    layout = {**Layout(("text",), ("label",)).as_json(), field: value}
+
+    with pytest.raises(ModelError, match=f"data.layout.{field}"):
+        check_config_types(Path("config.json"), {"data": {"layout": layout}})
+
+
+@pytest.mark.parametrize("values", [{"ngrams.max_words": 10**7}, {"seed": 10**30}])
+def test_settings_that_would_take_endless_time_are_refused(
+    values: dict[str, int], folder: Path
+) -> None:
+    config = json.loads((folder / CONFIG).read_text())
+    for name, value in values.items():
+        *sections, last = name.split(".")
+        section = config["recipe"]
+        for part in sections:
+            section = section[part]
+        section[last] = value
+    (folder / CONFIG).write_text(json.dumps(config))
+
+    with pytest.raises(ModelError, match=next(iter(values))):
+        Predictor.load(folder)

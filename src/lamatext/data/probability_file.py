@@ -93,6 +93,8 @@ def match_probabilities(  # noqa: PLR0913 - the file, the data, and how they mat
             not hold probabilities.
     """
     names = list(table.column_names)
+    if repeated := [name for name in dict.fromkeys(names) if names.count(name) > 1]:
+        raise DataError(f"{source}: several columns are called {repeated[0]!r}. Rename them.")
     key = next((name for name in (text_column, *_NAMES_OF_TEXTS) if name in names), None)
     if ids is not None:
         key = ids.name

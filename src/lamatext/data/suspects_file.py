@@ -5,6 +5,7 @@ its label is another one than in the list, the row is kept.
 """
 
 import hashlib
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +20,7 @@ from lamatext.errors import DataError
 from lamatext.plurals import plural
 
 ROW, TEXT_HASH, LABEL = "row", "text_hash", "label"
+_ROW_NUMBER = re.compile("[0-9]{1,18}")
 COLUMNS = (
     ROW, "score", LABEL, "suggested_label", "label_probability", "suggested_probability",
     "reason", "supporting_words", "text", TEXT_HASH,
@@ -86,7 +88,7 @@ def _read_rows(path: Path) -> list[tuple[int, str, str]]:
     rows: list[tuple[int, str, str]] = []
     for batch in open_table(str(path)).all_batches():
         names = batch.schema.names
-        if not {ROW, TEXT_HASH} <= set(names):
+        if any(names.count(name) != 1 for name in (ROW, TEXT_HASH)) or names.count(LABEL) > 1:
             raise DataError(
                 f"{path}: expected the columns {ROW!r} and {TEXT_HASH!r} of a file that `lamatext "
                 f"clean` has written, got {', '.join(map(repr, names[:8]))}."
@@ -94,10 +96,10 @@ def _read_rows(path: Path) -> list[tuple[int, str, str]]:
         numbers, hashes = (batch.column(name).to_pylist() for name in (ROW, TEXT_HASH))
         labels = batch.column(LABEL).to_pylist() if LABEL in names else [None] * len(batch)
         for number, value, label in zip(numbers, hashes, labels, strict=True):
-            if not str(number).strip().isdecimal() or not value:
+            if not _ROW_NUMBER.fullmatch(str(number).strip()) or not value:
                 raise DataError(
-                    f"{path}: expected a row number and a text hash in every row, got {number!r} "
-                    f"and {value!r}."
+                    f"{path}: expected a row number and a text hash in every row, got "
+                    f"{str(number)[:40]!r} and {str(value)[:40]!r}."
                 )
             rows.append((int(number), value.strip(), str(label or "")))
     return rows

@@ -309,7 +309,7 @@ def _word_ngrams(sums: NDArray[np.uint32], bounds: NDArray[np.int64], longest: i
         left = np.repeat(bounds[1:], np.diff(bounds)) - at
     parts = [_Sums(sums, at, 1)] if longest else []
     hashes = rolled = mix(sums)
-    for n in range(2, longest + 1):
+    for n in range(2, min(longest, len(sums)) + 1):
         rolled = rolled[:-1] * BASE + hashes[n - 1 :]
         if left is None:
             parts.append(_Sums(rolled, at[: len(rolled)], n))

@@ -172,7 +172,9 @@ def write_part(folder: Path, number: int, batches: Batches) -> int:
     with replace_atomically(part_path(folder, number)) as temporary:
         writer = None
         for batch in batches:
-            writer = writer or parquet.ParquetWriter(temporary, batch.schema)
+            writer = writer or parquet.ParquetWriter(
+                temporary, batch.schema, write_page_checksum=True
+            )
             writer.write_batch(batch)
             rows += len(batch)
         assert writer is not None  # an input without rows is one empty batch
@@ -218,10 +220,12 @@ class PartFolder:
     def rows_of(self, number: int) -> int | None:
         """Return the number of rows of a finished part; None if it is missing or damaged."""
         try:
-            rows: int = parquet.read_metadata(part_path(self.folder, number)).num_rows
+            with parquet.ParquetFile(
+                part_path(self.folder, number), page_checksum_verification=True
+            ) as file:
+                return sum(map(len, file.iter_batches()))
         except (OSError, pa.ArrowException):
             return None
-        return rows
 
     def predict(self, batches: Batches, engine: Engine, progress: Progress) -> int:
         """Predict the parts of a batch job that are not finished yet; return the number of rows."""

@@ -238,12 +238,13 @@ def _check_layout(path: Path, layout: Any) -> None:
     if unknown := layout.keys() - _LAYOUT.keys():
         raise _wrong_type(path, f"data.layout.{min(unknown)}", "absent", "a value")
     separator, quote = layout.get("separator"), layout["quote"]
-    if separator is not None and not (len(separator) == 1 and separator.isascii()):
+    is_printable = separator is None or separator == "\t" or separator.isprintable()
+    if separator is not None and not (len(separator) == 1 and separator.isascii() and is_printable):
         raise _wrong_type(path, "data.layout.separator", "one ASCII character", separator)
     if quote not in ('"', "'", ""):
         raise _wrong_type(path, "data.layout.quote", "a quote or empty", quote)
     try:
-        b"".decode(layout["encoding"])
+        "a".encode(layout["encoding"])
     except (LookupError, ValueError):
         expected = "a text encoding"
         raise _wrong_type(path, "data.layout.encoding", expected, layout["encoding"]) from None

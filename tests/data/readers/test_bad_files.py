@@ -399,3 +399,8 @@ def test_a_damaged_compressed_file_does_not_leak_memory(tmp_path: Path) -> None:
     before = read_often(50)
     grown = (read_often(400) - before) * resource.getpagesize()
     assert grown < 400 * CHUNK / 4
+
+
+def test_a_name_with_a_null_character_is_an_error() -> None:
+    with pytest.raises(DataError, match="not the name of a file"):
+        load_dataset("a\0b.csv")

@@ -70,7 +70,10 @@ def _reading_function(stream: Any, source: str) -> Callable[[int], bytes]:
 def _open_decompressed(source: str) -> BinaryIO | pa.NativeFile:
     raw = sys.stdin.buffer if source == "-" else _open_file(source)
     peekable = raw if isinstance(raw, io.BufferedReader) else io.BufferedReader(raw)  # type: ignore[type-var]  # any binary stream will do
-    head = peekable.peek(4)[:4]
+    try:
+        head = peekable.peek(4)[:4]
+    except OSError as error:
+        raise DataError(f"{source}: cannot be read: {error.strerror}.") from error
     for magic, codec in _MAGIC.items():
         if head.startswith(magic):
             return pa.CompressedInputStream(pa.PythonFile(peekable, mode="r"), codec)
@@ -90,6 +93,8 @@ def _open_file(source: str) -> BinaryIO:
         raise missing_file_error(source) from None
     except OSError as error:
         raise DataError(f"{source}: cannot be read: {error.strerror}.") from error
+    except ValueError as error:  # a null character
+        raise DataError(f"{source}: not the name of a file.") from error
 
 
 def missing_file_error(source: str) -> DataError:

@@ -62,3 +62,9 @@ def test_every_command_has_a_name_and_an_example() -> None:
         assert command.NAME
         assert command.EXAMPLES.startswith("lamatext ") or "lamatext data" in command.EXAMPLES
     assert info in main.COMMANDS
+
+
+def test_the_synopsis_of_a_command_with_several_models_has_no_braces(lamatext: Command) -> None:
+    lines = lamatext("serve", "--help").out.splitlines()
+
+    assert lines[lines.index("SYNOPSIS") + 1].strip() == "lamatext serve MODEL... [OPTION]..."

@@ -42,7 +42,7 @@ def _page(ctx: Any, command: Any, sections: Sequence[tuple[str, str]]) -> str:
     name = _wrap(f"{ctx.command_path} - {summary[0].lower()}{summary[1:].rstrip('.')}")
     pieces = ["" if one == "[OPTIONS]" else one for one in command.collect_usage_pieces(ctx)]
     required = [_describe(one)[0] for one in command.get_params(ctx) if _is_required_option(one)]
-    arguments = [one.strip("{}") for one in pieces if one]
+    arguments = [one.replace("{", "").replace("}", "") for one in pieces if one]
     usage = " ".join([ctx.command_path, *arguments, *required, "[OPTION]..."])
     description = "\n\n".join(_wrap(" ".join(one.split())) for one in paragraphs[1:])
     examples = "\n".join(" " * INDENT + line for line in (command.epilog or "").splitlines())

@@ -22,7 +22,7 @@ def run(  # noqa: PLR0913 - one argument per option of the command
     models: Annotated[
         list[str],
         typer.Argument(
-            metavar="MODEL...",
+            metavar="MODEL",
             help="Folders written by lamatext train, hf:OWNER/NAME, or NAME=FOLDER to name them; "
             "the first is the default model.",
         ),

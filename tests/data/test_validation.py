@@ -135,3 +135,10 @@ BAD_LISTS = {
 def test_bad_lists_of_labels_are_errors(labels: Any, message: str) -> None:
     with pytest.raises(DataError, match=message):
         label_lists(labels, 2)
+
+
+def test_the_labels_of_a_set_are_sorted() -> None:
+    found = label_lists([set("thequickbrownfoxjumpsoverthelazydog"), {"a"}], 2)
+
+    assert found is not None
+    assert found.rows == [sorted("abcdefghijklmnopqrstuvwxyz"), ["a"]]

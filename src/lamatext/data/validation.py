@@ -112,13 +112,18 @@ def label_lists(labels: Labels, text_count: int) -> LabelLists | None:
             "texts have one label and others a list. Give a list of labels for every text; an "
             "empty list means that no label applies."
         )
-    rows = [list(dict.fromkeys(_python_label(label) for label in value)) for value in values]
+    rows = [list(dict.fromkeys(map(_python_label, _ordered(value)))) for value in values]
     flat = [label for row in rows for label in row]
     if not flat:
         raise DataError("every list of labels is empty. Give some texts labels.")
     kinds = {_label_kind(label, i) for i, row in enumerate(rows) for label in row}
     classes: NDArray[Any] = np.unique(np.asarray(flat, dtype=_DTYPES[_one_kind(kinds)]))
     return LabelLists(rows, tuple(classes.tolist()), is_indicator=False)
+
+
+def _ordered(labels: Iterable[Any]) -> Iterable[Any]:
+    """Sort the labels of a set, whose order differs between runs of Python."""
+    return sorted(labels, key=str) if isinstance(labels, set | frozenset) else labels
 
 
 def _indicator_lists(labels: Any, text_count: int) -> LabelLists:

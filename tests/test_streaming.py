@@ -16,7 +16,7 @@ from lamatext.data.streaming import count_rows, source_files, stream_parts
 from lamatext.errors import ConfigError, DataError
 from lamatext.runtime.predictor import Predictor
 from lamatext.settings import TextSettings
-from lamatext.training import batching, trainer
+from lamatext.training import batching, cross_fitting
 from tests.corpora import TINY, reviews
 
 SMALL = [
@@ -153,7 +153,7 @@ def test_a_shuffle_buffer_draws_every_row_once(monkeypatch: pytest.MonkeyPatch) 
 def test_a_streamed_model_learns_and_is_saved(
     shards: Path, texts: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(trainer, "NGRAM_TEXTS", texts)
+    monkeypatch.setattr(cross_fitting, "NGRAM_TEXTS", texts)
     monkeypatch.setattr(batching, "SHUFFLE_BUFFER", 256)
     out = shards.parent / "model"
 

@@ -79,3 +79,11 @@ def test_workers_add_up_what_they_counted(folder: Path, tmp_path: Path) -> None:
     total = SharedMetrics(tmp_path, 0).total(one)
 
     assert total.inputs["words", "m", ""] == 22
+
+
+def test_labels_in_the_metrics_are_escaped_as_prometheus_reads_them(folder: Path) -> None:
+    metrics, [assessment] = Metrics(), Predictor.load(folder).assess_each(TEXTS[:1])
+    metrics.count_inputs("m", [assessment], [{"label": 'a"b\\c\nd\x1bé'}])
+
+    expected = 'lamatext_predicted_labels_total{model="m",label="a\\"b\\\\c\\nd\x1bé"} 1'
+    assert expected in metrics.exposition().split("\n")

@@ -1,6 +1,5 @@
 """Request counters, drift counters and histograms in the Prometheus text exposition format."""
 
-import json
 from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -103,8 +102,8 @@ class Metrics:
             yield f'lamatext_texts_total{{route="{route}"}} {count}'
         yield from _header("lamatext_reloads_total", "counter", "Reloads of a model.")
         for (model, result), count in sorted(self.reloads.items()):
-            name = json.dumps(model, ensure_ascii=False)
-            yield f'lamatext_reloads_total{{model={name},result="{result}"}} {count}'
+            labels = _braces(_pair("model", model), _pair("result", result))
+            yield f"lamatext_reloads_total{labels} {count}"
         for series, description in INPUTS.items():
             yield from _header(f"lamatext_{series}_total", "counter", description)
             for (name, model, label), count in sorted(self.inputs.items()):
@@ -131,7 +130,9 @@ def _reference_lines(references: References) -> Iterator[str]:
 
 
 def _pair(name: str, value: str) -> str:
-    return f"{name}={json.dumps(value, ensure_ascii=False)}"
+    """Format a label of a Prometheus series; its text format escapes nothing else."""
+    escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return f'{name}="{escaped}"'
 
 
 def _header(name: str, kind: str, description: str) -> Iterator[str]:

@@ -1,6 +1,7 @@
 """Records of hardening campaigns: one JSON list per campaign with seed, counts, machine, commit."""
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, is_dataclass
 from pathlib import Path
@@ -14,6 +15,8 @@ RECORDS = Path(__file__).parent / "records"
 # The field that names what a record of each campaign is about.
 SUBJECTS = {"kills": "command", "disk": "scenario", "server": "attack"}
 
+ABSOLUTE_PATH = re.compile(r"(?<![\w.])/(?:[\w.@+-]+/)+(?=[\w.@+-])")
+
 Record = dict[str, Any]
 
 
@@ -25,11 +28,18 @@ def add_records(campaign: str, results: Sequence[object], folder: Path) -> Path:
         assert is_dataclass(result)
         assert not isinstance(result, type)
         record = {"experiment": campaign, **asdict(result), **origin}
+        if "problems" in record:
+            record["problems"] = [without_folders(problem) for problem in record["problems"]]
         records[_key(campaign, record)] = record
     lines = ",\n".join(json.dumps(record) for record in records.values())
     path = folder / f"{campaign}.json"
     write_text(path, f"[\n{lines}\n]\n")
     return path
+
+
+def without_folders(message: str) -> str:
+    """Shorten the absolute paths in a message to file names: folders belong to one machine."""
+    return ABSOLUTE_PATH.sub("", message)
 
 
 def read_records(campaign: str, folder: Path = RECORDS) -> list[Record]:

@@ -23,6 +23,7 @@ from lamatext.tuning import (
     TuningSplits,
     TuningTask,
     _nested_order,
+    _open_storage,
     _parameters_of,
     _replace_model,
     _restore_model,
@@ -167,3 +168,20 @@ def test_the_new_model_takes_the_place_of_the_old_one(tmp_path: Path) -> None:
 
     assert (tmp_path / "model" / "config.json").read_text() == ".model-1"
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
+
+
+def test_a_study_whose_tables_are_just_being_created_is_opened_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    optuna, sqlalchemy = pytest.importorskip("optuna"), pytest.importorskip("sqlalchemy")
+    create, failures = optuna.storages.RDBStorage, iter([True, True, False])
+
+    def create_or_fail(*arguments: object, **options: object) -> object:
+        if next(failures):
+            raise sqlalchemy.exc.OperationalError("CREATE TABLE studies", {}, Exception("exists"))
+        return create(*arguments, **options)
+
+    monkeypatch.setattr(optuna.storages, "RDBStorage", create_or_fail)
+    monkeypatch.setattr(time, "sleep", lambda _: None)
+
+    assert isinstance(_open_storage(optuna, tmp_path / "study.sqlite3"), create)

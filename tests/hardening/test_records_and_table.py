@@ -86,3 +86,13 @@ def test_one_case_can_be_repeated_from_the_command_line(
     assert main(["readers", "--only", "csv", "--input", str(tmp_path / "a.bin")]) == 0
     assert capsys.readouterr().out == "accepted\naccepted\n"
     assert main(["readers", "--case", "0"]) == 2
+
+
+def test_a_record_names_no_folder_of_the_machine(tmp_path: Path) -> None:
+    problem = 'File "/home/me/lib/pathlib.py", line 3: /tmp/x1/run/a.json, two/run/.unfinished, 3/4'
+
+    add_records("disk", [DiskResult("quota", 0, problems=[problem])], tmp_path)
+
+    [record] = read_records("disk", tmp_path)
+    shortened = 'File "pathlib.py", line 3: a.json, two/run/.unfinished, 3/4'
+    assert record["problems"] == [shortened]

@@ -404,3 +404,9 @@ def test_a_damaged_compressed_file_does_not_leak_memory(tmp_path: Path) -> None:
 def test_a_name_with_a_null_character_is_an_error() -> None:
     with pytest.raises(DataError, match="not the name of a file"):
         load_dataset("a\0b.csv")
+
+
+@pytest.mark.skipif(not Path("/proc/self/mem").exists(), reason="needs /proc")
+def test_a_file_whose_content_cannot_be_read_is_an_error() -> None:
+    with pytest.raises(DataError, match="/proc/self/mem: cannot be read"):
+        next(iter(read_chunks("/proc/self/mem")))

@@ -73,6 +73,7 @@ def _open_decompressed(source: str) -> BinaryIO | pa.NativeFile:
     try:
         head = peekable.peek(4)[:4]
     except OSError as error:
+        peekable.close()
         raise DataError(f"{source}: cannot be read: {error.strerror}.") from error
     for magic, codec in _MAGIC.items():
         if head.startswith(magic):

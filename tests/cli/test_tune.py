@@ -165,7 +165,7 @@ def test_ctrl_c_before_the_search_is_one_sentence(
     answer = lamatext(*SEARCH)
 
     assert answer.status == 130
-    assert "lamatext: interrupted; the search had not begun. Continue with:" in answer.err
+    assert "lamatext: interrupted; the search had not begun. Run it again with:" in answer.err
     assert not (place / "tuned").exists()
 
 

@@ -82,12 +82,12 @@ def reading_options(options: ReadOptions) -> list[str]:
 
 @contextmanager
 def explain_interrupt(kept: Callable[[], str]) -> Iterator[None]:
-    """Handle Ctrl-C during a command: print what is kept, and the command line that continues."""
+    """Handle Ctrl-C during a command: print what is kept, and the command line to repeat."""
     try:
         yield
     except KeyboardInterrupt:
         again = command(*sys.argv[1:])
-        message(f"\nlamatext: interrupted; {kept()}. Continue with:\n  {again}")
+        message(f"\nlamatext: interrupted; {kept()}. Run it again with:\n  {again}")
         raise typer.Exit(130) from None
 
 

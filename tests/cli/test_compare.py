@@ -62,7 +62,7 @@ def test_ctrl_c_says_that_nothing_is_saved_and_how_to_start_again(
     answer = lamatext(*arguments)
 
     assert answer.status == 130
-    assert "interrupted; a comparison is saved only when it is complete. Continue" in answer.err
+    assert "interrupted; a comparison is saved only when it is complete. Run it again" in answer.err
     assert answer.err.endswith("  lamatext compare reviews.csv --json scores.json\n")
     assert not (place / "scores.json").exists()
 

@@ -205,7 +205,7 @@ def test_ctrl_c_says_what_is_kept_and_how_to_continue(
     continued = lamatext(*arguments)
 
     assert stopped.status == 130
-    assert "interrupted; finished folds are kept in suspects.csv.partial. Run it again" in stopped.err
+    assert "finished folds are kept in suspects.csv.partial. Run it again" in stopped.err
     assert "  lamatext clean reviews.csv --out suspects.csv\n" in stopped.err
     assert "Continuing with the finished folds" in continued.err
     assert (place / "suspects.csv").is_file()

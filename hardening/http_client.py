@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -88,6 +88,12 @@ def request(port: int, method: str, path: str, body: bytes | None = None) -> tup
         connection.close()
 
 
+def p99_ms(latencies: Sequence[float]) -> float:
+    """Return the 99th percentile of latencies in seconds, in milliseconds."""
+    ordered = sorted(latencies)
+    return 1000 * ordered[min(len(ordered) - 1, int(0.99 * len(ordered)))] if ordered else 0.0
+
+
 @dataclass(slots=True)
 class PoliteClient:
     """A thread that sends requests at a steady rate and measures their latency.
@@ -116,8 +122,7 @@ class PoliteClient:
 
     def p99(self) -> float:
         """Return the 99th percentile of the polite client's latencies in milliseconds."""
-        ordered = sorted(self.latencies)
-        return 1000 * ordered[min(len(ordered) - 1, int(0.99 * len(ordered)))] if ordered else 0.0
+        return p99_ms(self.latencies)
 
     def _run(self) -> None:
         kept = http.client.HTTPConnection(HOST, self.port, timeout=ANSWER_SECONDS)

@@ -14,7 +14,14 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from hardening.http_client import HOST, PoliteClient, ServerProcess, request, running_server
+from hardening.http_client import (
+    HOST,
+    PoliteClient,
+    ServerProcess,
+    p99_ms,
+    request,
+    running_server,
+)
 
 MAX_RATIO = 2.0
 MIN_P99_MS = 5.0  # below this, both are noise
@@ -252,7 +259,7 @@ def measure_soak(
             client.__exit__()
         result.requests = sum(len(client.latencies) for client in clients)
         result.failures = sum(len(client.failures) for client in clients)
-        result.p99_ms = round(max(client.p99() for client in clients), 2)
+        result.p99_ms = round(p99_ms([t for client in clients for t in client.latencies]), 2)
         if result.growth_mb > 0.1 * before:
             result.problems.append(f"memory grew from {before:.0f} MB by {result.growth_mb} MB")
         if result.failures:

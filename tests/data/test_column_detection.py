@@ -9,6 +9,7 @@ from lamatext.data.column_detection import (
     choose_text_by_name,
     detect_by_content,
     detect_text_by_content,
+    explain_choice,
     label_separator,
 )
 from lamatext.data.read_options import Layout, ReadOptions
@@ -89,7 +90,7 @@ def test_columns_without_useful_names_are_detected_by_their_contents(case: Case)
     assert detected.label_columns == (case.label,)
     assert len(detected.reasons) == 2
     assert re.search(r"'\w+'.*different values in [\d,]+ rows", detected.reasons[1])
-    assert detect_text_by_content(rows, "a.csv") == (case.text,)
+    assert detect_text_by_content(rows, "a.csv").text_columns == (case.text,)
 
 
 def tickets(**columns: list[str]) -> pa.Table:
@@ -144,3 +145,43 @@ def test_a_table_of_numbers_has_no_text_column() -> None:
 )
 def test_several_labels_in_one_value_are_noticed(labels: list[str], expected: str | None) -> None:
     assert label_separator(pa.chunked_array([labels])) == expected
+
+
+def test_a_list_column_and_a_plain_one_that_could_be_labels_are_both_listed() -> None:
+    themes = ['["billing", "vip"]', '["login"]', '["billing"]', "[]"] * 15
+    rows = tickets(**{"ticket.themes": themes, "ticket.urgency": ["low", "high", "mid"] * 20})
+
+    with pytest.raises(ColumnChoiceError) as caught:
+        detect_by_content(rows, None, None, "tickets.jsonl")
+
+    assert "ticket.themes: 3 values in lists" in str(caught.value)
+    assert "ticket.urgency: 3 values" in str(caught.value)
+    assert ["--label-column", "ticket.themes"] in caught.value.choices
+
+
+def test_the_reason_is_named_if_names_decide_or_a_trained_column_is_missing() -> None:
+    columns = ["text", "label", "nr"]
+    trained = ReadOptions(remembered=Layout(text_columns=("body",), label_columns=("label",)))
+
+    by_name = explain_choice(columns, NOTHING, ("text",), ("label",))
+    missing = explain_choice(columns, trained, ("text",), ("label",))
+    requested = explain_choice(columns, ReadOptions(("text",), ("label",)), ("text",), ("label",))
+
+    assert by_name == [
+        "texts and labels chosen by name; --text-column and --label-column name others"
+    ]
+    assert missing == [
+        "texts chosen by name; --text-column names others",
+        "labels chosen as in training",
+        "no column 'body', from which the texts were read in training",
+    ]
+    assert requested == []
+
+
+def test_a_name_that_decides_between_fitting_columns_is_named_with_the_others() -> None:
+    rows = tickets(tags=['["a"]', '["b", "a"]', '["c"]'] * 20, mood=["low", "high", "mid"] * 20)
+
+    detected = detect_by_content(rows, None, None, "tickets.jsonl")
+
+    assert detected.label_columns == ("tags",)
+    assert "by its name; mood: 3 values would fit, too (--label-column mood)" in detected.reasons[1]

@@ -2,9 +2,9 @@
 
 import json
 from collections.abc import Iterator
-from dataclasses import replace
 
 from lamatext.cli import options, output
+from lamatext.cli.text_input import TextInput
 
 NAME = "drift"
 EXAMPLES = "lamatext drift runs/reviews new.csv"
@@ -18,39 +18,35 @@ def run(  # noqa: PLR0913 - one argument per option of the command
     encoding: options.Encoding = None,
     separator: options.Separator = None,
     max_record: options.MaxRecord = options.DEFAULT_MAX_RECORD,
+    max_bad_rows: options.MaxUnreadableRows = options.BAD_ROWS_DEFAULT,
     as_json: options.Json = False,
     quiet: options.IsQuiet = False,
 ) -> None:
     """Compare new texts with a model's validation texts: unknown words, outliers and labels."""
-    from lamatext.data.readers.table import join_columns
-    from lamatext.data.sources import open_table
     from lamatext.drift import measure_drift
     from lamatext.runtime.predictor import Predictor
-    from lamatext.saved.format import load_config, remembered_layout
     from lamatext.views.terminal_drift import show_drift
 
     reading = options.read_options(
         text_column,
         max_record,
-        None,
+        max_bad_rows,
         format=format_ or ("lines" if data == "-" else None),
         encoding=encoding,
         separator=separator,
     )
-    reading = replace(reading, remembered=remembered_layout(load_config(model)))
     predictor = Predictor.load(model)
-    table = open_table(data, reading)
-    columns, batches = table.text_batches(reading)
+    source = TextInput.open(model, data, reading)
     with output.progress(quiet=quiet) as progress:
         progress.stage("predicting")
 
         def texts() -> Iterator[list[str]]:
-            for batch in batches:
-                parts = [batch.column(batch.schema.names.index(name)) for name in columns]
-                yield join_columns(parts).to_pylist()
+            for batch in source.texts():
+                yield batch
                 progress.advance(len(batch))
 
         drift = measure_drift(predictor, texts(), data)
+    source.show_reading(quiet=quiet)
     if as_json:
         print(json.dumps(drift.as_dict()))
         return

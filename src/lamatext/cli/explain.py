@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterator
-from dataclasses import replace
 from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,11 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from lamatext.cli import options, output
+from lamatext.cli.text_input import TextInput
 from lamatext.errors import ConfigError
 from lamatext.plurals import plural
 
 if TYPE_CHECKING:
-    from lamatext.data.read_options import ReadOptions
     from lamatext.explain.explanation import Explanation, Label
     from lamatext.runtime.predictor import Predictor
 
@@ -62,6 +61,7 @@ def run(  # noqa: PLR0913 - one argument per option of the command
     encoding: options.Encoding = None,
     separator: options.Separator = None,
     max_record: options.MaxRecord = options.DEFAULT_MAX_RECORD,
+    max_bad_rows: options.MaxUnreadableRows = options.BAD_ROWS_DEFAULT,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print all numbers as JSON, for INPUT one text per line.")
     ] = False,
@@ -82,12 +82,13 @@ def run(  # noqa: PLR0913 - one argument per option of the command
     reading = options.read_options(
         text_column,
         max_record,
-        None,
+        max_bad_rows,
         format=format_ or ("lines" if source == "-" else None),
         encoding=encoding,
         separator=separator,
     )
-    texts = iter(text) if text else _read(model, str(source), reading)
+    read = None if source is None else TextInput.open(model, source, reading)
+    texts = iter(text or ()) if read is None else chain.from_iterable(read.texts())
     if html is not None:
         _write_page(predictor, texts, html, model.name, quiet=quiet)
     elif source is not None:
@@ -102,6 +103,8 @@ def run(  # noqa: PLR0913 - one argument per option of the command
             show_explanation(
                 predictor.explain(one), output.out(), label=explained_label, heads=heads
             )
+    if read is not None:
+        read.show_reading(quiet=quiet)
     if not quiet and not as_json and text and html is None:
         page = ["--html", "explanation.html"]
         more = [] if heads else [output.command("explain", model, "--text", text[0], "--heads")]
@@ -126,18 +129,6 @@ def _find_label(predictor: "Predictor", label: str | None) -> "Label | None":
             f"--label {label}: the model has no such label. It has {', '.join(list(labels)[:20])}."
         )
     return None if label is None else labels[label]
-
-
-def _read(model: Path, source: str, reading: "ReadOptions") -> Iterator[str]:
-    """Read the input file of ``lamatext explain`` and yield the texts of its text columns."""
-    from lamatext.data.readers.table import join_columns
-    from lamatext.data.sources import open_table
-    from lamatext.saved.format import load_config, remembered_layout
-
-    reading = replace(reading, remembered=remembered_layout(load_config(model)))
-    columns, batches = open_table(source, reading).text_batches(reading)
-    texts = (join_columns([batch.column(name) for name in columns]) for batch in batches)
-    return chain.from_iterable(batch.to_pylist() for batch in texts)
 
 
 def _write_page(

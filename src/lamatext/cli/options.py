@@ -91,6 +91,16 @@ MaxBadRows = Annotated[
         rich_help_panel=READING,
     ),
 ]
+MaxUnreadableRows = Annotated[
+    str,
+    typer.Option(
+        "--max-bad-rows",
+        metavar="SHARE",
+        help="The share of rows that may be skipped because they cannot be read, such as 3% or "
+        "0.03; more are an error. They are listed with their line.",
+        rich_help_panel=READING,
+    ),
+]
 BAD_ROWS_DEFAULT = "1%"  # data.read_options.DEFAULT_MAX_BAD_ROWS
 DEFAULT_MAX_RECORD = 64  # MB
 Format = Annotated[

@@ -3,13 +3,13 @@
 import json
 import sys
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from lamatext.cli import options, output
+from lamatext.cli.text_input import TextInput
 from lamatext.errors import ConfigError
 from lamatext.plurals import plural
 from lamatext.progress import Progress
@@ -18,8 +18,6 @@ from lamatext.views.formatting import label_names, one_line, terminal_text
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from lamatext.data.read_options import ReadOptions
-    from lamatext.data.readers.table import Table
     from lamatext.runtime.prediction_parts import Engine, Output
     from lamatext.runtime.predictor import Predictor
 
@@ -55,6 +53,7 @@ def run(  # noqa: PLR0913 - one argument per option of the command
     encoding: options.Encoding = None,
     separator: options.Separator = None,
     max_record: options.MaxRecord = options.DEFAULT_MAX_RECORD,
+    max_bad_rows: options.MaxUnreadableRows = options.BAD_ROWS_DEFAULT,
     top_k: Annotated[int, typer.Option(min=1, help="Output the k most probable labels.")] = 1,
     proba: Annotated[
         bool, typer.Option("--proba", help="Output the probability of every label.")
@@ -110,12 +109,13 @@ def run(  # noqa: PLR0913 - one argument per option of the command
     reading = options.read_options(
         text_column,
         max_record,
-        None,
+        max_bad_rows,
         format=format_ or ("lines" if source == "-" else None),
         encoding=encoding,
         separator=separator,
     )
-    table, columns, batches = _open(model, source, text, reading)
+    texts = _table_of(text) if source is None else TextInput.open(model, source, reading)
+    columns, batches = texts.columns, texts.batches
     shape: dict[str, Any] = {
         "top_k": top_k,
         "proba": proba,
@@ -139,10 +139,9 @@ def run(  # noqa: PLR0913 - one argument per option of the command
             rows = _write_stream(
                 label(batches), path, "jsonl" if as_json else "csv", progress, safe_csv=safe_csv
             )
-    if not quiet:
-        _show_notes(table, columns)
-        if out is not None:
-            _show_written(rows, out, model)
+    texts.show_reading(quiet=quiet)
+    if not quiet and out is not None:
+        _show_written(rows, out, model)
 
 
 def _check_options(
@@ -207,19 +206,7 @@ def _write_stream(
     return rows
 
 
-def _open(
-    model: Path, source: str | None, text: list[str] | None, reading: "ReadOptions"
-) -> tuple["Table", tuple[str, ...], Iterator["pa.RecordBatch"]]:
-    """Open the input of ``lamatext predict``; return its table, text columns and batches."""
-    from lamatext.data.sources import open_table
-    from lamatext.saved.format import load_config, remembered_layout
-
-    reading = replace(reading, remembered=remembered_layout(load_config(model)))
-    table = _table_of(text) if text else open_table(str(source), reading)
-    return table, *table.text_batches(reading)
-
-
-def _table_of(texts: list[str]) -> "Table":
+def _table_of(texts: list[str] | None) -> TextInput:
     """Return the ``--text`` arguments of ``lamatext predict`` as a table of one column."""
     import pyarrow as pa
 
@@ -227,8 +214,9 @@ def _table_of(texts: list[str]) -> "Table":
     from lamatext.data.readers.table import Table
     from lamatext.data.tokenizer import encodable
 
-    batch = pa.RecordBatch.from_pydict({"text": list(map(encodable, texts))})
-    return Table("--text", ("text",), lambda _: iter([batch]), ReadLog("--text"))
+    batch = pa.RecordBatch.from_pydict({"text": list(map(encodable, texts or ()))})
+    table = Table("--text", ("text",), lambda _: iter([batch]), ReadLog("--text"))
+    return TextInput(table, ("text",), table.all_batches())
 
 
 def _check_input(source: str | None, text: list[str] | None) -> None:
@@ -236,14 +224,6 @@ def _check_input(source: str | None, text: list[str] | None) -> None:
         raise ConfigError("give either an INPUT (a file, or - for stdin) or --text, not both.")
     if source is None and text is None:
         raise ConfigError("nothing to predict. Give an INPUT (a file, or - for stdin) or --text.")
-
-
-def _show_notes(table: "Table", columns: tuple[str, ...]) -> None:
-    """Print what was assumed in reading the input of ``lamatext predict``."""
-    if len(table.columns) > 1:
-        output.message(f"{table.name}: texts from {', '.join(map(repr, columns))}")
-    for note in table.log.notes:
-        output.message(f"{table.name}: {note}")
 
 
 def _show_written(rows: int, out: str, model: Path) -> None:

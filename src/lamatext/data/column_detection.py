@@ -1,5 +1,6 @@
 """Column detection: which columns hold the texts and the labels, by their names and contents."""
 
+import json
 import re
 import shlex
 from collections.abc import Collection, Sequence
@@ -117,6 +118,45 @@ def choose_text_by_name(
     return None if detected is None else (_check_unique(columns, detected, name),)
 
 
+def explain_choice(
+    columns: Sequence[str],
+    options: ReadOptions,
+    texts: tuple[str, ...] | None,
+    labels: tuple[str, ...] | None = None,
+) -> list[str]:
+    """Say why the columns of texts and labels were chosen by name, and which ones are missing.
+
+    Args:
+        columns: the names of all columns.
+        options: the columns that the user requested, and those that a model remembers.
+        texts: the text columns, or None if their contents decide.
+        labels: the label columns, or None if their contents decide or labels are not read.
+    """
+    known = options.remembered
+    notes, reasons = list[str](), dict[str, list[tuple[str, str]]]()
+    for content, option, chosen, requested, trained in (
+        ("texts", "--text-column", texts, options.text_columns, known and known.text_columns),
+        ("labels", "--label-column", labels, options.label_columns, known and known.label_columns),
+    ):
+        if requested:
+            continue
+        if chosen is not None:
+            by = "as in training" if chosen == trained else "by name"
+            reasons.setdefault(by, []).append((content, option))
+        missing = [column for column in trained or () if column not in columns]
+        if missing and (content == "texts" or chosen is not None):
+            notes.append(
+                f"no column {missing[0]!r}, from which the {content} were read in training"
+            )
+    return [*(_reason(by, kinds) for by, kinds in reasons.items()), *notes]
+
+
+def _reason(by: str, kinds: Sequence[tuple[str, str]]) -> str:
+    contents, options = (" and ".join(parts) for parts in zip(*kinds, strict=True))
+    others = f"; {options} {'names' if len(kinds) == 1 else 'name'} others"
+    return f"{contents} chosen {by}{others if by == 'by name' else ''}"
+
+
 def check_column(columns: Sequence[str], requested: str, name: str, option: str) -> None:
     """Check that a requested column exists once; the error suggests a similar name."""
     if requested in columns:
@@ -179,6 +219,7 @@ class _Profile:
     is_date: bool
     is_address: bool
     is_prose: bool  # most values have several words
+    is_list: bool  # each value is a JSON list, whose items are counted
     separator: str | None  # of several labels in one value
 
     @property
@@ -216,26 +257,40 @@ def detect_by_content(
         text = _detect_text(profiles, names, name)
         texts = (_check_unique(names, text.name, name),)
         profiles = [profile for profile in profiles if profile is not text]
-        reasons.append(
-            f"texts: column '{text.name}', whose values are the longest and most varied "
-            f"({text.length:,.0f} characters on average, "
-            f"{plural(text.distinct, 'different value')} in {plural(text.values, 'row')})"
-        )
+        reasons.append(_text_reason(text))
     if labels is None:
-        best = _detect_label(profiles, names, name, len(rows))
+        best, others = _detect_label(profiles, names, name, len(rows))
         labels = (_check_unique(names, best.name, name),)
-        reasons.append(
-            f"labels: column '{best.name}', whose values are few and repeated "
-            f"({plural(best.distinct, 'different value')} in {plural(best.values, 'row')})"
-        )
+        reasons.append(_label_reason(best, others))
     return DetectedColumns(texts, labels, tuple(reasons))
 
 
-def detect_text_by_content(rows: pa.Table, name: str) -> tuple[str, ...]:
+def _label_reason(best: _Profile, others: Sequence[_Profile]) -> str:
+    """Say why a column was chosen for the labels; ``others`` fit, but have other names."""
+    reason = (
+        f"labels: column '{best.name}', whose values are few and repeated "
+        f"({plural(best.distinct, 'different value')} in "
+        f"{plural(best.values, 'list item' if best.is_list else 'row')})"
+    )
+    if not others:
+        return reason
+    options = " or ".join(f"--label-column {shlex.quote(other.name)}" for other in others)
+    return f"{reason}, by its name; {_candidates(others)} would fit, too ({options})"
+
+
+def detect_text_by_content(rows: pa.Table, name: str) -> DetectedColumns:
     """Detect the text column of a table without labels by its values."""
     names = rows.schema.names
-    profiles = _profiles(rows, name, exclude=())
-    return (_check_unique(names, _detect_text(profiles, names, name).name, name),)
+    text = _detect_text(_profiles(rows, name, exclude=()), names, name)
+    return DetectedColumns((_check_unique(names, text.name, name),), (), (_text_reason(text),))
+
+
+def _text_reason(text: _Profile) -> str:
+    return (
+        f"texts: column '{text.name}', whose values are the longest and most varied "
+        f"({text.length:,.0f} characters on average, "
+        f"{plural(text.distinct, 'different value')} in {plural(text.values, 'row')})"
+    )
 
 
 def _profiles(rows: pa.Table, name: str, exclude: Collection[str]) -> list[_Profile]:
@@ -249,7 +304,27 @@ def _profiles(rows: pa.Table, name: str, exclude: Collection[str]) -> list[_Prof
     return [_profile(rows.column(i), c) for i, c in enumerate(names) if c not in exclude]
 
 
+def parse_lists(column: pa.Array | pa.ChunkedArray) -> list[list[str] | None] | None:
+    """Parse a column in which every value is a JSON list of labels; return None for others."""
+    values = column.to_pylist()
+    if not all(value is None or (value[:1], value[-1:]) == ("[", "]") for value in values):
+        return None
+    try:
+        lists = [None if value is None else json.loads(value) for value in values]
+    except (ValueError, RecursionError):
+        return None
+    return [None if items is None else [_clean(item) for item in items] for items in lists]
+
+
+def _clean(item: object) -> str:
+    return str(item).encode("utf-8", "replace").decode()
+
+
 def _profile(column: pa.ChunkedArray, name: str) -> _Profile:
+    lists = parse_lists(column) if pc.any(pc.starts_with(column, "[")).as_py() else None
+    if lists is not None:
+        items = [item for values in lists for item in values or ()]
+        column = pa.chunked_array([pa.array(items, pa.string())])
     trimmed = pc.utf8_trim_whitespace(pc.fill_null(column, ""))
     values = trimmed.filter(pc.not_equal(trimmed, ""))
     counts = pc.value_counts(values)
@@ -272,6 +347,7 @@ def _profile(column: pa.ChunkedArray, name: str) -> _Profile:
         is_date=most(_DATE),
         is_address=most(_ADDRESS),
         is_prose=most(_SEVERAL_WORDS, 0.5),
+        is_list=lists is not None,
         separator=label_separator(values),
     )
 
@@ -300,6 +376,7 @@ def label_separator(labels: pa.ChunkedArray) -> str | None:
 
 
 def _detect_text(profiles: Sequence[_Profile], names: Sequence[str], name: str) -> _Profile:
+    profiles = [p for p in profiles if not p.is_list]
     fitting = [p for p in profiles if p.is_prose and not (p.is_date or p.is_number)]
     fitting = fitting or [
         p
@@ -326,12 +403,14 @@ def _text_weight(profile: _Profile) -> float:
 
 def _detect_label(
     profiles: Sequence[_Profile], names: Sequence[str], name: str, rows: int
-) -> _Profile:
+) -> tuple[_Profile, list[_Profile]]:
+    """Detect the label column, and those that its name was preferred to."""
     fitting = [p for p in profiles if _fits_labels(p, rows)]
     by_name = _detect_by_name([p.name for p in fitting], WEAK_LABEL_NAMES)
-    if by_name is not None:
-        return next(p for p in fitting if p.name == by_name)
     plain = [p for p in fitting if not _words(p.name) & _METADATA_WORDS]
+    if by_name is not None:
+        chosen = next(p for p in fitting if p.name == by_name)
+        return chosen, [p for p in plain if p is not chosen]
     ranked = sorted(plain or fitting, key=lambda p: p.distinct)
     if not ranked:
         if len(names) == 1:
@@ -344,12 +423,13 @@ def _detect_label(
     close = [p for p in others if p.distinct <= _CLEAR_VALUES * best.distinct]
     if close:
         raise _close_call(name, "labels", "--label-column", [best, *close])
-    return best
+    return best, []
 
 
 def _fits_labels(profile: _Profile, rows: int) -> bool:
     """Return whether the values of a column can be labels: few, short and repeated."""
-    if profile.distinct < 2 or 2 * profile.values < rows or profile.length > _LABEL_LENGTH:
+    is_rare = 2 * profile.values < rows and not profile.is_list
+    if profile.distinct < 2 or is_rare or profile.length > _LABEL_LENGTH:
         return False
     if profile.is_date or profile.is_fraction or profile.is_address:
         return False
@@ -362,7 +442,7 @@ def _close_call(
     name: str, content: str, option: str, candidates: Sequence[_Profile]
 ) -> ColumnChoiceError:
     """Create the error for several columns that could hold the texts or the labels."""
-    listed = ", ".join(f"{_short(p.name)}: {plural(p.distinct, 'value')}" for p in candidates)
+    listed = _candidates(candidates)
     choices = [[option, p.name] for p in candidates]
     more = "; repeat the option to join several." if content == "texts" else "."
     if content == "labels" and all(p.is_number and p.distinct == 2 for p in candidates):
@@ -372,6 +452,13 @@ def _close_call(
         f"{name}: several columns could hold the {content}: {listed}. Choose one with {option}"
         f"{more}",
         choices,
+    )
+
+
+def _candidates(candidates: Sequence[_Profile]) -> str:
+    return ", ".join(
+        f"{_short(p.name)}: {plural(p.distinct, 'value')}{' in lists' if p.is_list else ''}"
+        for p in candidates
     )
 
 

@@ -22,7 +22,7 @@ def test_rows_without_text_or_label_are_skipped_and_listed(tmp_path: Path) -> No
     dataset = read(tmp_path, "a.csv", rows)
 
     assert dataset.texts.to_pylist() == ["a\nb", "d"]
-    assert dataset.notes == (
+    assert dataset.notes[1:] == (
         "2 rows that cannot be used were skipped.",
         "no label: line 6.",
         "no text: line 4.",
@@ -35,8 +35,8 @@ def test_rows_with_another_number_of_fields_are_skipped(tmp_path: Path) -> None:
     dataset = read(tmp_path, "a.csv", rows)
 
     assert dataset.texts.to_pylist() == ["a", "b\nc", "h"]
-    assert "expected 2 fields" in dataset.notes[1]
-    assert dataset.notes[1].endswith("line 5, 6.")
+    assert "expected 2 fields" in dataset.notes[2]
+    assert dataset.notes[2].endswith("line 5, 6.")
 
 
 def test_a_quote_that_is_not_closed_loses_one_row(tmp_path: Path) -> None:
@@ -48,7 +48,7 @@ def test_a_quote_that_is_not_closed_loses_one_row(tmp_path: Path) -> None:
     assert len(in_the_middle) == 40
     assert len(at_the_end) == 21
     for dataset in (in_the_middle, at_the_end):
-        assert dataset.notes[1:] == ("a quote is opened in this row and not closed: line 22.",)
+        assert dataset.notes[2:] == ("a quote is opened in this row and not closed: line 22.",)
 
 
 def test_lines_with_broken_bytes_are_skipped(tmp_path: Path) -> None:
@@ -59,8 +59,8 @@ def test_lines_with_broken_bytes_are_skipped(tmp_path: Path) -> None:
     lines = read(tmp_path, "a.jsonl", b'{"text": "\xc3\xa9", "label": "x"}\n{"text": "\xe9"}\n')
 
     assert dataset.texts.to_pylist() == ["é"] * 5 + ["c"]
-    assert dataset.notes[1:] == ("holds bytes that are not UTF-8: line 7.",)
-    assert lines.notes[1:] == ("holds bytes that are not UTF-8: line 2.",)
+    assert dataset.notes[2:] == ("holds bytes that are not UTF-8: line 7.",)
+    assert lines.notes[2:] == ("holds bytes that are not UTF-8: line 2.",)
 
 
 def test_broken_json_lines_are_skipped_except_the_first(tmp_path: Path) -> None:
@@ -69,7 +69,7 @@ def test_broken_json_lines_are_skipped_except_the_first(tmp_path: Path) -> None:
     dataset = read(tmp_path, "a.jsonl", f'{good}{{"text": \n{good}[1]\n{good}')
 
     assert len(dataset) == 3
-    assert dataset.notes[1:] == ("expected a JSON object: line 2, 4.",)
+    assert dataset.notes[2:] == ("expected a JSON object: line 2, 4.",)
     with pytest.raises(DataError, match=r"a.jsonl:1: expected a JSON object"):
         read(tmp_path, "a.jsonl", f"{{\n{good}"[2:].replace("{", "", 1))
 
@@ -97,7 +97,7 @@ def test_a_file_of_empty_texts_is_an_error(tmp_path: Path) -> None:
 def test_many_bad_rows_are_counted_and_some_are_listed(tmp_path: Path) -> None:
     rows = "text,label\n" + "a,x\n" + "b,\n" * 50
 
-    count, note = read(tmp_path, "a.csv", rows).notes
+    _, count, note = read(tmp_path, "a.csv", rows).notes
 
     assert count == "50 rows that cannot be used were skipped."
     assert note.endswith("14 and 38 more.")

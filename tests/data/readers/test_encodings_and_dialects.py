@@ -219,3 +219,57 @@ def test_a_remembered_layout_is_used_for_a_file_with_the_same_columns(tmp_path: 
 
     assert second.texts.to_pylist() == ["q;w;e"]
     assert Layout.from_json(first.layout.as_json()) == first.layout
+
+
+RUSSIAN = "text,label\nОчень хороший фильм, спасибо всем,да\nПосылка не пришла вовремя,нет\n"
+GERMAN = "text,label\nGröße passt nicht und Überraschung,ja\nLieferung verspätet zurück,nein\n"
+
+
+@pytest.mark.parametrize(
+    ("trained_in", "text", "encoding"),
+    [
+        ("cp1252", RUSSIAN.replace("фильм,", "фильм"), "cp1251"),
+        ("cp1251", GERMAN, "cp1252"),
+        ("utf-16-le", GERMAN, "cp1252"),
+        ("gb18030", RUSSIAN.replace("фильм,", "фильм"), "koi8_r"),
+    ],
+)
+def test_a_remembered_encoding_that_does_not_fit_is_not_forced(
+    trained_in: str, text: str, encoding: str, tmp_path: Path
+) -> None:
+    remembered = Layout(encoding=trained_in)
+
+    dataset = read(tmp_path, "a.csv", text.encode(encoding), remembered=remembered)
+
+    assert dataset.texts[0].as_py() == text.splitlines()[1].rpartition(",")[0]
+    assert any(f"not fit {trained_in}" in note for note in dataset.notes)
+
+
+@pytest.mark.parametrize("encoding", LINES)
+def test_a_remembered_encoding_that_fits_is_kept(encoding: str, tmp_path: Path) -> None:
+    content = "".join(f'"{line}",x\n' for line in LINES[encoding])
+
+    dataset = read(
+        tmp_path,
+        "a.csv",
+        f"text,label\n{content}".encode(encoding),
+        remembered=Layout(encoding=encoding),
+    )
+
+    assert dataset.layout.encoding == encoding
+    assert dataset.texts.to_pylist() == LINES[encoding]
+
+
+def test_another_separator_or_quotes_than_in_training_are_detected_and_named(
+    tmp_path: Path,
+) -> None:
+    remembered = Layout(separator=";", quote="", encoding="utf-8")
+    quoted = 'text;label\n"one; two";a\n"three; ""four""";b\n"five; six";a\n'
+
+    commas = read(tmp_path, "a.csv", "text,label\none; two,a\nthree,b\n", remembered=remembered)
+    quotes = read(tmp_path, "b.csv", quoted, remembered=remembered)
+
+    assert commas.texts.to_pylist() == ["one; two", "three"]
+    assert "unlike the training file (separator ;, without quotes)" in commas.notes[0]
+    assert quotes.texts.to_pylist() == ["one; two", 'three; "four"', "five; six"]
+    assert "unlike the training file" in quotes.notes[0]

@@ -10,7 +10,13 @@ import pyarrow as pa
 import pyarrow.csv as pacsv
 
 from lamatext.data.read_options import MAX_RECORD, Layout
-from lamatext.data.readers.csv_dialect import SEPARATORS, Dialect, detect_dialect, lacks_header
+from lamatext.data.readers.csv_dialect import (
+    SEPARATORS,
+    Dialect,
+    detect_dialect,
+    lacks_header,
+    regularity,
+)
 from lamatext.data.readers.input_files import Block
 from lamatext.data.readers.read_log import ReadLog
 from lamatext.data.readers.table import MAX_COLUMNS, Table, too_many_columns
@@ -79,7 +85,11 @@ def sample_dialect(block: Block, separators: str = SEPARATORS) -> Dialect:
 
 
 def remembered_dialect(block: Block, layout: Layout) -> Dialect | None:
-    """Return the CSV dialect of a model's training file if this file has its text columns."""
+    """Return the CSV dialect of a model's training file if it fits this file.
+
+    It fits if the header then has the model's text columns, and if no other dialect makes the rows
+    more regular.
+    """
     if layout.separator is None:
         return None
     dialect = Dialect(layout.separator, layout.quote)
@@ -87,13 +97,20 @@ def remembered_dialect(block: Block, layout: Layout) -> Dialect | None:
         columns, _ = _Parser(dialect, ReadLog("")).header(block)
     except DataError:
         return None
-    return dialect if set(layout.text_columns) <= set(columns) else None
+    lines = block.data[:_SAMPLE].decode(errors="ignore").splitlines(keepends=True)
+    regular, detected = (
+        regularity(lines, one, is_cut=len(block.data) > _SAMPLE)[0]
+        for one in (dialect, sample_dialect(block))
+    )
+    is_single = len(columns) == 1  # such a file has no separator
+    fits = set(layout.text_columns) <= set(columns) and (regular >= detected or is_single)
+    return dialect if fits else None
 
 
-def describe_dialect(log: ReadLog) -> str:
-    """Describe the detected CSV dialect in a few words."""
-    separator = _SHOWN.get(str(log.separator), str(log.separator))
-    quotes = {'"': "", "'": ", quotes '", "": ", without quotes"}[log.quote]
+def describe_dialect(dialect: Dialect) -> str:
+    """Describe the separator and the quotes of a CSV file in a few words."""
+    separator = _SHOWN.get(dialect.separator, dialect.separator)
+    quotes = {'"': "", "'": ", quotes '", "": ", without quotes"}[dialect.quote]
     return f"separator {separator}{quotes}"
 
 

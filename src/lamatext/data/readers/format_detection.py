@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from itertools import chain
 from pathlib import Path
 
-from lamatext.data.read_options import ReadOptions
+from lamatext.data.read_options import Layout, ReadOptions
 from lamatext.data.readers.csv_dialect import SEPARATORS, Dialect, parse_separator, regularity
 from lamatext.data.readers.csv_reader import (
     csv_table,
@@ -99,10 +99,22 @@ def _csv_table(name: str, blocks: Iterator[Block], options: ReadOptions, log: Re
     table = csv_table(
         name, chain([first], blocks), dialect=dialect, max_record=options.max_record, log=log
     )
-    expected = "\t" if log.format == "tsv" else ","
-    if options.separator is None and (log.separator != expected or log.quote != '"'):
-        log.notes.insert(0, f"{describe_dialect(log)}, detected; --separator names another one")
+    if options.separator is None and len(table.columns) > 1:
+        log.notes[:0] = _dialect_notes(dialect, log.format, options.remembered)
     return table
+
+
+def _dialect_notes(dialect: Dialect, format: str | None, remembered: Layout | None) -> list[str]:
+    """Say which CSV dialect was detected, if it is not the usual one or not a model's."""
+    trained = dialect
+    if remembered is not None and remembered.separator is not None:
+        trained = Dialect(remembered.separator, remembered.quote)
+    usual = Dialect("\t" if format == "tsv" else ",", '"')
+    if dialect == usual == trained:
+        return []
+    unlike = f", unlike the training file ({describe_dialect(trained)})"
+    detected = f"{describe_dialect(dialect)}, detected{'' if dialect == trained else unlike}"
+    return [f"{detected}; --separator names another one"]
 
 
 def is_table_file(path: Path) -> bool:

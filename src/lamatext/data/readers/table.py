@@ -16,7 +16,9 @@ from lamatext.data.column_detection import (
     choose_text_by_name,
     detect_by_content,
     detect_text_by_content,
+    explain_choice,
     label_separator,
+    parse_lists,
 )
 from lamatext.data.dataset import Dataset
 from lamatext.data.read_options import JOINT, MAX_RECORD, Layout, ReadOptions
@@ -30,6 +32,7 @@ DEFAULTS = ReadOptions()
 
 
 MAX_COLUMNS = 10_000
+_NAMED_COLUMNS = ("csv", "tsv", "jsonl", "parquet", "xlsx")  # formats whose columns have names
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +62,14 @@ class Table:
             columns = [pa.array([], pa.string()) for _ in self.columns]
             yield pa.RecordBatch.from_arrays(columns, names=list(self.columns))
 
+    def _checked_batches(self) -> Iterator[pa.RecordBatch]:
+        """Yield all columns in batches, then raise DataError if too many rows were skipped."""
+        rows = 0
+        for batch in self.all_batches():
+            rows += len(batch)
+            yield batch
+        self.log.check_bad_rows(rows + self.log.bad_rows)
+
     def numbered_batches(self) -> Iterator[tuple[pa.RecordBatch, NDArray[np.int64]]]:
         """Yield all columns of the table in batches, with the line of each row in the file."""
         rows = 0
@@ -71,13 +82,17 @@ class Table:
     ) -> tuple[tuple[str, ...], Iterator[pa.RecordBatch]]:
         """Choose the text columns of the table; return them and the batches of all columns.
 
-        If the names of the columns do not decide, the first batch does.
+        If the names of the columns do not decide, the first batch does. At the end, too many bad
+        rows are an error.
         """
-        batches = self.all_batches()
+        batches = self._checked_batches()
         texts = choose_text_by_name(self.columns, options, self.name)
+        self._explain_choice(options, texts)
         if texts is None:
             first = next(batches)
-            texts = detect_text_by_content(pa.Table.from_batches([first]), self.name)
+            detected = detect_text_by_content(pa.Table.from_batches([first]), self.name)
+            texts = detected.text_columns
+            self.log.notes.extend(detected.reasons)
             batches = chain([first], batches)
         return texts, batches
 
@@ -91,6 +106,7 @@ class Table:
         """
         options = self._with_remembered_split(options)
         texts, labels = choose_by_name(self.columns, options, self.name)
+        self._explain_choice(options, texts, labels)
         extra = [column for column in (options.group_column, options.time_column) if column]
         if texts and labels:
             wanted = list(dict.fromkeys([*texts, *labels, *extra]))
@@ -141,6 +157,16 @@ class Table:
                 layout,
             )
         self.log.check_bad_rows(used + self.log.bad_rows)
+
+    def _explain_choice(
+        self,
+        options: ReadOptions,
+        texts: tuple[str, ...] | None,
+        labels: tuple[str, ...] | None = None,
+    ) -> None:
+        """Log why columns were chosen by name, if the file has names and a choice of columns."""
+        if self.log.format in _NAMED_COLUMNS and len(self.columns) > 1:
+            self.log.notes.extend(explain_choice(self.columns, options, texts, labels))
 
     def _with_remembered_split(self, options: ReadOptions) -> ReadOptions:
         """Add the group and time columns that a model remembers if the table has them."""
@@ -206,22 +232,11 @@ class _Batch(NamedTuple):
         """Return a batch in which columns of JSON lists are lists of strings again."""
         rows = self.rows
         for column in columns:
-            lists = _parse_lists(rows.column(column))
+            lists = parse_lists(rows.column(column))
             if lists is not None:
-                rows = rows.set_column(rows.schema.get_field_index(column), column, lists)
+                array = pa.array(lists, LABEL_LISTS)
+                rows = rows.set_column(rows.schema.get_field_index(column), column, array)
         return self._replace(rows=rows)
-
-
-def _parse_lists(column: pa.Array) -> pa.Array | None:
-    """Parse a column in which every value is a JSON list of labels; return None for others."""
-    values = column.to_pylist()
-    if not all(value is None or (value[:1], value[-1:]) == ("[", "]") for value in values):
-        return None
-    try:
-        lists = [None if value is None else json.loads(value) for value in values]
-        return pa.array([v and [str(label) for label in v] for v in lists], LABEL_LISTS)
-    except (ValueError, TypeError, RecursionError, pa.ArrowException):
-        return None
 
 
 def _row_lines(

@@ -20,6 +20,8 @@ _CANDIDATES = (
 )  # fmt: skip
 _SAMPLE = 1 << 15  # bytes of lines that are not ASCII, to detect their encoding
 _MAX_UNDECODABLE = 100_000  # lines
+_EVIDENCE = 4  # bytes that are not ASCII, fewer do not speak against the expected encoding
+_NEARLY_AS_GOOD = 0.05  # of the share of odd characters with which an encoding reads a text
 _SHOWN_NAMES = {"cp1252": "cp1252 (Windows, Western Europe)"}
 
 
@@ -120,14 +122,20 @@ class LineDecoder:
     def _detect(self, data: bytes) -> str:
         lines = [line for line in data.splitlines() if not line.isascii()]
         valid = sum(_is_valid(line, "utf-8") for line in lines)
+        expected = self._expected or "utf-8"
         if 2 * valid >= len(lines):
+            if expected != "utf-8":
+                self._log.notes.append(f"read as UTF-8 text, unlike the training file ({expected})")
             return "utf-8"
         sample = b"\n".join(lines)[:_SAMPLE]
         sample = sample[: sample.rfind(b"\n")] if len(sample) == _SAMPLE else sample
-        if self._expected not in (None, "utf-8") and _is_valid(sample, str(self._expected)):
-            encoding, reason = str(self._expected), "as the training file"
+        encoding = detect_encoding(sample, expected)
+        if expected == "utf-8":
+            reason = "detected, as it is not UTF-8"
+        elif encoding == expected:
+            reason = "as the training file"
         else:
-            encoding, reason = detect_encoding(sample), "detected, as it is not UTF-8"
+            reason = f"detected; it does not fit {expected}, the encoding of the training file"
         self._log.encoding = encoding
         shown = _SHOWN_NAMES.get(encoding, encoding)
         self._log.notes.append(f"read as {shown} text: {reason}; --encoding names another one")
@@ -147,14 +155,24 @@ class LineDecoder:
                 self._log.undecodable.add(number)
 
 
-def detect_encoding(sample: bytes) -> str:
+def detect_encoding(sample: bytes, expected: str = "utf-8") -> str:
     """Detect the encoding of lines that are not UTF-8; cp1252 if nothing speaks against it.
 
-    Bytes that cp1252 does not define are read as latin-1.
+    The expected encoding is returned if it reads the sample about as well as any other. Bytes that
+    cp1252 does not define are read as latin-1.
     """
     from charset_normalizer import from_bytes  # only for a file that is not UTF-8
 
-    matches = list(from_bytes(sample, cp_isolation=list(_CANDIDATES), enable_fallback=False))
+    fits = expected != "utf-8" and _extends_ascii(expected) and _is_valid(sample, expected)
+    if fits and sum(byte > 127 for byte in sample) < _EVIDENCE:
+        return expected
+    candidates = list(dict.fromkeys([*_CANDIDATES, *([expected] if fits else [])]))
+    matches = list(from_bytes(sample, cp_isolation=candidates, enable_fallback=False))
+    limit = min((match.chaos for match in matches), default=1.0) + _NEARLY_AS_GOOD
+    good = [match for match in matches if match.chaos <= limit]
+    fitting = {codecs.lookup(n).name for match in good for n in match.could_be_from_charset}
+    if fits and (not matches or codecs.lookup(expected).name in fitting):
+        return expected
     if matches:
         best = matches[0]
         equal = [m for m in matches if (m.chaos, m.coherence) == (best.chaos, best.coherence)]

@@ -1,0 +1,52 @@
+"""Text input of ``predict``, ``explain`` and ``drift``: read as a model's training file was."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lamatext.cli import output
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from lamatext.data.read_options import ReadOptions
+    from lamatext.data.readers.table import Table
+
+
+@dataclass(frozen=True, slots=True)
+class TextInput:
+    """Table of input texts for a model, which can be read once, and the columns of its texts."""
+
+    table: "Table"
+    columns: tuple[str, ...]
+    batches: Iterator["pa.RecordBatch"]  # all columns
+
+    @classmethod
+    def open(cls, model: Path, source: str, reading: "ReadOptions") -> "TextInput":
+        """Open the input of a command, with the columns and dialect that the model remembers."""
+        from lamatext.data.sources import open_table
+        from lamatext.saved.format import load_config, remembered_layout
+
+        reading = replace(reading, remembered=remembered_layout(load_config(model)))
+        table = open_table(source, reading)
+        return cls(table, *table.text_batches(reading))
+
+    def texts(self) -> Iterator[list[str]]:
+        """Yield the input texts batch by batch, with several text columns joined."""
+        from lamatext.data.readers.table import join_columns
+
+        for batch in self.batches:
+            names = batch.schema.names
+            yield join_columns([batch.column(names.index(n)) for n in self.columns]).to_pylist()
+
+    def show_reading(self, *, quiet: bool) -> None:
+        """Print what was assumed in reading the input, and always which rows were skipped."""
+        name, log = self.table.name, self.table.log
+        if not quiet:
+            if len(self.table.columns) > 1:
+                output.message(f"{name}: texts from {', '.join(map(repr, self.columns))}")
+            for note in log.notes:
+                output.message(f"{name}: {note}")
+        if skipped := log.skipped_lines():
+            output.message(f"lamatext: {name}: {' '.join(skipped)} They are not in the result.")

@@ -89,6 +89,8 @@ class ReadLog:
             " The labels look like several per text: with "
             f"--label-separator '{separator}' an empty cell means that none applies."
         )  # fmt: skip
+        if self.undecodable:
+            hint += " If the file has another encoding, name it with --encoding."
         needed = min(-(-self.bad_rows * 1000 // rows) / 10, 100)
         raise DataError(
             f"{self.name}: {self.bad_rows:,} of {rows:,} rows cannot be used, more than the "

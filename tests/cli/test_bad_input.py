@@ -136,7 +136,10 @@ CASES: dict[str, tuple[tuple[str, ...], str]] = {
     "neither": (("predict", "model"), "nothing to predict. Give an INPUT"),
     "no input file": (("predict", "model", "nothere.csv"), "nothere.csv: no such file"),
     "input empty": (("predict", "model", "empty.csv"), "empty.csv: the file is empty"),
-    "input latin": (("predict", "model", "latin.csv"), "not UTF-8: line 3.*name it with --encoding"),
+    "input latin": (
+        ("predict", "model", "latin.csv", "--out", "o.csv"),
+        "not UTF-8: line 3.*name it with --encoding",
+    ),
     "input column": (("predict", "model", "two.csv", "--text-column", "x"), "no column 'x'"),
     "--out unknown": (("predict", "model", "two.csv", "--out", "o.xlsx"), "cannot write .xlsx"),
     "--out bare": (("predict", "model", "two.csv", "--out", "o"), "a file without extension"),

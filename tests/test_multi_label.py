@@ -130,8 +130,12 @@ def test_the_thresholds_serve_the_metric(metric: str) -> None:
     assert distinct == (1 if metric == "micro-f1" else 4)
 
 
-def test_a_minimum_precision_raises_the_thresholds() -> None:
-    careful = classifier(settings={"training.min_precision": 0.99}).fit(TEXTS, LABELS)
+def test_a_minimum_precision_raises_the_thresholds_and_names_the_labels_that_lack_it() -> None:
+    careful = classifier(settings={"training.min_precision": 0.99})
+    with pytest.warns(
+        UserWarning, match=r"cannot reach a precision of 0\.99 .*: film, food, war\."
+    ):
+        careful.fit(TEXTS, LABELS)
 
     assert careful.thresholds_ is not None
     assert fitted().thresholds_ is not None

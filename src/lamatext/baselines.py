@@ -193,7 +193,8 @@ class LabelDecision:
         targets = labels.encode_lists(validation.require_labels())
         factors = fit_label_factors(np.zeros_like(logits), logits, targets)
         probabilities = _sigmoid(factors.combine(np.zeros_like(logits), logits))
-        values = choose_thresholds(probabilities, targets > 0, goal)
+        texts = labels.encode_lists(train.require_labels()).sum(axis=0) + targets.sum(axis=0)
+        values = choose_thresholds(probabilities, targets > 0, goal, labelled_texts=texts)
         return cls(factors.network, factors.shifts, LabelThresholds(values))
 
     def calibrate(self, probabilities: Floats) -> Floats:

@@ -3,15 +3,22 @@
 They are chosen on validation data for a goal. If the probabilities are calibrated, F1 is largest at
 a threshold of F*/2, where F* is that largest F1 (Lipton et al. 2014). The validation labels say how
 many predictions are right, blended with what the probabilities themselves expect, because the best
-of many thresholds on a few validation texts is best by luck. No threshold is below 1 %: a label
-that was hardly learned would otherwise be predicted of many texts. Shapes: n texts, L labels.
+of many thresholds on a few validation texts is best by luck.
+
+For a label that was hardly learned, F1 is largest if nearly every text gets it. Two lower limits
+prevent that: 1 %, and odds of 1 + 5/k times the label's mean probability, where k training and
+validation texts have the label. Shapes: n texts, L labels.
 """
 
+import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+from lamatext.plurals import plural
 
 Floats = NDArray[np.floating]  # (n, L) or (n,)
 Flags = NDArray[np.bool_]
@@ -20,19 +27,30 @@ Metric = Literal["micro-f1", "macro-f1"]
 
 EXPECTED_TEXTS = 200.0  # texts with a label at which its labels and its probabilities weigh equal
 MIN_THRESHOLD = 0.01
+RARE_TEXTS = 5.0  # texts with a label at which its threshold is at least about twice its mean
+MAX_LOWER_LIMIT = 0.5
+NEVER = 1.0  # threshold of a label that is never predicted
+MAX_THRESHOLD = float(np.nextafter(np.float32(NEVER), np.float32(0)))  # of the other labels
+ASSUMED_TEXTS = 10.0  # texts that the probabilities count as, in the precision of a label
+MAX_RISK = 0.05  # probability that a label's precision is below the one that was asked for
 
 
 @dataclass(frozen=True, slots=True)
 class LabelThresholds:
     """Probability threshold of each label, from which a multi-label model assigns the label."""
 
-    values: NDArray[np.float32]  # (L,) each from 0 to 1
+    values: NDArray[np.float32]  # (L,) each from 0 to 1; with 1, the label is never predicted
     is_indicator: bool = False  # answer with a matrix of 0 and 1 instead of lists of labels
 
     def decide(self, probabilities: Floats) -> Flags:
         """Return which labels each text has: those with a probability of at least the threshold."""
-        decided: Flags = probabilities >= self.values
-        return decided
+        return reaches_threshold(probabilities, self.values)
+
+
+def reaches_threshold(probabilities: Floats, thresholds: Floats) -> Flags:
+    """Return which probabilities reach their label's threshold; none reaches a threshold of 1."""
+    reached: Flags = (probabilities >= thresholds) & (thresholds < NEVER)
+    return reached
 
 
 class ThresholdGoal(NamedTuple):
@@ -46,6 +64,8 @@ def choose_thresholds(
     probabilities: Floats,
     truth: Flags,
     goal: ThresholdGoal,
+    *,
+    labelled_texts: Floats | None = None,
     label_weights: Floats | None = None,
 ) -> NDArray[np.float32]:
     """Choose the threshold of each label for a goal on validation data.
@@ -54,25 +74,31 @@ def choose_thresholds(
         probabilities: calibrated, (n, L).
         truth: labels of the validation texts, (n, L).
         goal: a metric to maximize, or a precision to reach.
+        labelled_texts: number of training and validation texts with each label, (L,); None means
+            many.
         label_weights: how much a text with the label counts, compared with one without it, (L,).
 
     Returns:
-        The thresholds, (L,).
+        The thresholds, (L,); ``NEVER`` for a label that cannot reach the precision.
     """
     weights = np.ones(truth.shape[1]) if label_weights is None else label_weights
-    if goal.min_precision is None and goal.metric == "micro-f1":
-        gains = np.where(truth, weights, 0.0)
+    if goal.min_precision is not None:
+        thresholds = [
+            _precise_threshold(probabilities[:, label], truth[:, label], goal.min_precision, weight)
+            for label, weight in enumerate(weights)
+        ]
+        return np.array(thresholds, np.float32)
+    gains = np.where(truth, weights, 0.0)
+    if goal.metric == "micro-f1":
         best = _best_f1(_sorted(probabilities.ravel(), gains.ravel()))
         return np.full(truth.shape[1], best / 2, np.float32)
-    thresholds = []
-    for label, weight in enumerate(weights):
-        ranking = _sorted(probabilities[:, label], np.where(truth[:, label], weight, 0.0))
-        thresholds.append(
-            _best_f1(ranking) / 2
-            if goal.min_precision is None
-            else _precise_threshold(ranking, goal.min_precision)
-        )
-    return np.maximum(np.array(thresholds, np.float32), np.float32(MIN_THRESHOLD))
+    best_f1 = [
+        _best_f1(_sorted(*columns)) for columns in zip(probabilities.T, gains.T, strict=True)
+    ]
+    texts = np.inf if labelled_texts is None else np.maximum(labelled_texts, 1)
+    odds = probabilities.mean(axis=0) * (1 + RARE_TEXTS / texts)
+    limits = np.clip(odds / (1 + odds), MIN_THRESHOLD, MAX_LOWER_LIMIT)
+    return np.asarray(np.maximum(np.array(best_f1) / 2, limits), np.float32)
 
 
 class _Ranking(NamedTuple):
@@ -103,8 +129,41 @@ def _best_f1(ranking: _Ranking) -> float:
     return float((2 * hits / (np.arange(1, len(hits) + 1) + hits[-1])).max())
 
 
-def _precise_threshold(ranking: _Ranking, precision: float) -> float:
-    """Return the lowest threshold at which the estimated precision is high enough, or 1."""
-    hits = _hits(ranking)
-    precise = np.flatnonzero(hits / np.arange(1, len(hits) + 1) >= precision)
-    return float(ranking.probabilities[precise[-1]]) if len(precise) else 1.0
+def _precise_threshold(
+    probabilities: Floats, truth: Flags, precision: float, weight: float
+) -> float:
+    """Return the lowest threshold at which a label is precise enough, or ``NEVER``.
+
+    The precision of the k most probable texts has a Beta distribution: the counted texts are added
+    to ``ASSUMED_TEXTS`` that are right as often as the probabilities say. It is high enough if it
+    is below the given one with a probability of at most ``MAX_RISK``.
+    """
+    from scipy.special import betainc  # only when training
+
+    order = np.argsort(-probabilities, kind="stable")
+    ranked = probabilities[order].astype(np.float64)
+    expected = ranked / (ranked + weight * (1 - ranked))  # probabilities of texts without weights
+    predicted = np.arange(1, len(ranked) + 1)
+    right = np.cumsum(truth[order])
+    mean = np.clip(np.cumsum(expected) / predicted, 1e-6, 1 - 1e-6)
+    risk = betainc(
+        right + ASSUMED_TEXTS * mean, predicted - right + ASSUMED_TEXTS * (1 - mean), precision
+    )
+    is_last = np.append(np.diff(ranked) != 0, True)  # of the texts with the same probability
+    precise = np.flatnonzero((risk <= MAX_RISK) & is_last)
+    return min(float(ranked[precise[-1]]), MAX_THRESHOLD) if len(precise) else NEVER
+
+
+def warn_of_labels_without_threshold(
+    labels: Sequence[object], thresholds: Floats, precision: float
+) -> None:
+    """Warn of the labels that are never predicted because they cannot reach the precision."""
+    never = [str(label) for label, value in zip(labels, thresholds, strict=True) if value >= NEVER]
+    if never:
+        warnings.warn(
+            f"{plural(len(never), 'label')} of {len(labels)} cannot reach a precision of "
+            f"{precision:g} on the validation texts and will never be predicted: "
+            f"{', '.join(never[:10])}{', ...' if len(never) > 10 else ''}. Add texts with these "
+            "labels, or lower min_precision (--min-precision).",
+            stacklevel=2,
+        )

@@ -1,8 +1,11 @@
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
+from lamatext.data.readers.format_detection import file_table
+from lamatext.data.writers import open_writer
 from lamatext.runtime.predict_table import predict_batches
 from lamatext.runtime.predictor import Predictor
 
@@ -29,7 +32,7 @@ def test_label_and_probability_are_added_after_the_columns_of_the_input(model: P
     texts = [text or "" for text in TEXTS]  # a missing text is read as empty
     assert result["label"].to_pylist() == model.predict(texts).tolist()
     expected = model.predict_proba(texts).max(axis=1).tolist()
-    assert result["probability"].to_pylist() == pytest.approx(expected, abs=1e-6)
+    assert result["probability"].to_pylist() == expected
 
 
 def test_all_labels_and_all_probabilities_can_be_added(model: Predictor) -> None:
@@ -40,6 +43,22 @@ def test_all_labels_and_all_probabilities_can_be_added(model: Predictor) -> None
     for row in result.to_pylist():
         assert {row["label"], row["label_2"]} == {"neg", "pos"}
         assert row["probability"] == row[f"p({row['label']})"] >= row["probability_2"]
+
+
+@pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])
+def test_a_written_file_has_every_digit_of_the_probabilities(
+    model: Predictor, tmp_path: Path, ending: str
+) -> None:
+    texts, path = ["a superb film", "a dull film", "film"], tmp_path / f"labelled.{ending}"
+
+    with open_writer(path) as write:
+        for part in predict_batches(model, [batch(text=list(texts))], ["text"], proba=True):
+            write(part)
+
+    table = file_table(str(path)).all_batches()
+    columns = pa.Table.from_batches(table).select(["p(neg)", "p(pos)"]).to_pydict()
+    written = np.array(list(columns.values()), np.float64).T.astype(np.float32)
+    assert written.tolist() == model.predict_proba(texts).tolist()
 
 
 def test_a_name_that_the_input_has_already_gets_a_prefix(model: Predictor) -> None:

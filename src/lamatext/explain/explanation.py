@@ -13,6 +13,7 @@ import numpy as np
 from lamatext.data.tokenizer import Span
 from lamatext.errors import ModelError
 from lamatext.explain.classifier_head import Floats
+from lamatext.label_thresholds import reaches_threshold
 
 Label = str | int
 
@@ -76,7 +77,8 @@ class Explanation:
         if self.thresholds is None:
             return [self.predicted]
         order = np.argsort(-self.probabilities, kind="stable")
-        return [self.labels[i] for i in order if self.probabilities[i] >= self.thresholds[i]]
+        reached = reaches_threshold(self.probabilities, self.thresholds)
+        return [self.labels[i] for i in order if reached[i]]
 
     @property
     def pooled(self) -> Floats | None:
@@ -188,7 +190,7 @@ class Explanation:
         }
         if self.thresholds is not None:
             values["predicted_labels"] = list(map(_python_label, self.predicted_labels))
-            values["thresholds"] = _rounded(self.thresholds)
+            values["thresholds"] = [float(f"{value:.9g}") for value in self.thresholds.tolist()]
         if self.method == "occlusion":
             values["window"] = self.window
         if self.parts is not None:

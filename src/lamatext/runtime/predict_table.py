@@ -83,7 +83,7 @@ def _warn_of_empty_texts(count: int) -> None:
 
 def _probability_columns(predictor: Predictor, probabilities: Floats) -> dict[str, pa.Array]:
     labels = map(str, predictor.classes_.tolist())
-    return {f"p({label})": _rounded(probabilities[:, i]) for i, label in enumerate(labels)}
+    return {f"p({label})": _floats(probabilities[:, i]) for i, label in enumerate(labels)}
 
 
 def _label_columns(
@@ -104,7 +104,7 @@ def _prediction_columns(
         chosen = order[:, rank]
         ending = "" if rank == 0 else f"_{rank + 1}"
         columns[f"label{ending}"] = pa.array(labels[chosen], pa.string())
-        columns[f"probability{ending}"] = _rounded(probabilities[np.arange(len(chosen)), chosen])
+        columns[f"probability{ending}"] = _floats(probabilities[np.arange(len(chosen)), chosen])
     return columns
 
 
@@ -135,8 +135,9 @@ def _check_label_options(predictor: Predictor, top_k: int, separator: str | None
             )
 
 
-def _rounded(probabilities: Floats) -> pa.Array:
-    return pa.array(np.round(probabilities.astype(np.float64), 6))
+def _floats(probabilities: Floats) -> pa.Array:
+    """Return probabilities with all their digits: rounding makes ties, which change a ranking."""
+    return pa.array(probabilities.astype(np.float32))
 
 
 def _unused_name(name: str, names: list[str]) -> str:

@@ -22,7 +22,12 @@ from lamatext.data.tokenizer import TokenizedTexts, Tokenizer
 from lamatext.data.word_vectors import Vectors
 from lamatext.errors import ConfigError, DataError
 from lamatext.kernels.cpu_compilation import compile_cpu_kernels, cpu_kernels_are_compiled
-from lamatext.label_thresholds import LabelThresholds, ThresholdGoal, choose_thresholds
+from lamatext.label_thresholds import (
+    LabelThresholds,
+    ThresholdGoal,
+    choose_thresholds,
+    warn_of_labels_without_threshold,
+)
 from lamatext.multi_label_metrics import mean_present_precision
 from lamatext.ngrams.model import NgramModel
 from lamatext.outliers import (
@@ -250,6 +255,9 @@ def _train(
     finish = _finish_multi_label if settings.multi_label else _finish
     finished = finish(prepared, data, split, settings, progress)
     ngrams, scales, accuracy, statistics, thresholds, label_noise = finished
+    precision = recipe.training.min_precision
+    if thresholds is not None and precision is not None:
+        warn_of_labels_without_threshold(options.class_names, thresholds, precision)
     network.to("cpu").eval()
     round_as_stored(network, recipe.storage)  # calibration changed the last layer
     return TrainedModel(
@@ -389,7 +397,13 @@ def _finish_multi_label(
         )
     )
     combined = factors.combine(ngram_logits, logits)
-    thresholds = _choose_label_thresholds(combined, targets, prepared.recipe, label_weights)
+    thresholds = choose_thresholds(
+        0.5 * (1 + np.tanh(combined / 2)),
+        targets > 0.5,
+        _threshold_goal(prepared.recipe),
+        labelled_texts=training_texts + _class_totals(targets, prepared.classes),
+        label_weights=label_weights,
+    )
     thresholds = _thresholds_of_unseen_labels(thresholds, training_texts, prepared)
     decided = LabelThresholds(thresholds).decide(1 / (1 + np.exp(-combined)))
     statistics = replace(statistics, labels=tuple(decided.sum(axis=0).tolist()))
@@ -428,15 +442,8 @@ def _thresholds_of_unseen_labels(
     return np.where(training_texts > 0, thresholds, old)
 
 
-def _choose_label_thresholds(
-    logits: NDArray[np.float64],
-    targets: NDArray[np.float32],
-    recipe: Recipe,
-    label_weights: NDArray[np.float64] | None,
-) -> NDArray[np.float32]:
-    goal = ThresholdGoal(recipe.training.metric, recipe.training.min_precision)
-    probabilities = 0.5 * (1 + np.tanh(logits / 2))
-    return choose_thresholds(probabilities, targets > 0.5, goal, label_weights)
+def _threshold_goal(recipe: Recipe) -> ThresholdGoal:
+    return ThresholdGoal(recipe.training.metric, recipe.training.min_precision)
 
 
 def _validation_statistics(

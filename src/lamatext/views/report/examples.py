@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lamatext.explain.explanation import Explanation
+from lamatext.label_thresholds import reaches_threshold
 from lamatext.metrics import Floats, Numbers
 from lamatext.views.formatting import label_names
 from lamatext.views.word_shading import contribution_strength, excerpt_segments
@@ -79,7 +80,7 @@ def multi_label_example_values(
     """
     thresholds = explanation.thresholds
     assert thresholds is not None
-    decided = explanation.probabilities >= thresholds
+    decided = reaches_threshold(explanation.probabilities, thresholds)
     errors = np.where(truth != decided, np.abs(truth - explanation.probabilities), 0.0)
     column = int(errors.argmax()) if errors.any() else explanation.best
     return {

@@ -14,9 +14,10 @@ export const percent = value =>
     : value >= 0.9995 && value < 1 ? "> 99.9 %" : `${(100 * value).toFixed(1)} %`;
 export const argmax = values => values.reduce((best, value, i) => (value > values[best] ? i : best), 0);
 
-/** The labels that a model gives a text: the most probable one, or those that reach their thresholds. */
+/** The labels that a model gives a text: the most probable one, or those that reach their thresholds;
+ *  none reaches a threshold of 1. */
 export const chosen = (probabilities, thresholds) =>
-  thresholds ? probabilities.map((value, c) => value >= thresholds[c])
+  thresholds ? probabilities.map((value, c) => value >= thresholds[c] && thresholds[c] < 1)
     : probabilities.map((_, c) => c === argmax(probabilities));
 
 export function element(name, properties = {}, ...children) {

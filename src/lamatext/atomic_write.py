@@ -78,12 +78,12 @@ def _follow_links(path: Path) -> Path:
 
 
 def host_code() -> str:
-    """Return a short code of this machine, by which temporary files name their writer."""
+    """Return a short code for this machine, part of the names of its temporary files."""
     return f"{zlib.crc32(platform.node().encode()):08x}"
 
 
 def is_running(pid: int) -> bool:
-    """Return whether a process of this machine may still write its temporary files."""
+    """Return whether the process that writes a temporary file may still be running."""
     if os.name != "posix":
         return True  # os.kill would end the process there
     try:

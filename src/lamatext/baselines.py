@@ -91,7 +91,7 @@ class Baseline(Protocol):
     """Interface of a baseline classifier: training, prediction and model size."""
 
     def fit(self, texts: Texts, labels: Targets) -> None:
-        """Train the baseline on texts and their class indices, or their matrix of labels."""
+        """Train the baseline on texts and their class indices, or a multi-label 0/1 matrix."""
         ...
 
     def predict_proba(self, texts: Texts) -> Floats:
@@ -185,7 +185,7 @@ class LabelDecision:
         validation: Dataset,
         goal: ThresholdGoal,
     ) -> "LabelDecision":
-        """Train a baseline on the training set, then calibrate it on the validation set."""
+        """Train a multi-label baseline, then calibrate it and choose its thresholds."""
         from lamatext.training.label_calibration import fit_label_factors
 
         baseline.fit(train.texts.to_pylist(), labels.encode_lists(train.require_labels()))
@@ -234,7 +234,7 @@ class TfidfLinear:
         self._pipeline: Any = None
 
     def fit(self, texts: Texts, labels: Targets) -> None:
-        """Train the TF-IDF baseline on texts and their class indices, or one-vs-rest on labels.
+        """Train the TF-IDF baseline on texts and class indices, or one-vs-rest on a label matrix.
 
         Texts in scripts without spaces are read as runs of one to four characters.
         """
@@ -317,7 +317,7 @@ class FastText:
         self._classes = 0
 
     def fit(self, texts: Texts, labels: Targets) -> None:
-        """Train the fastText baseline on texts and their class indices or matrix of labels."""
+        """Train the fastText baseline on texts and their class indices, or a 0/1 label matrix."""
         is_several = labels.ndim == 2
         self._classes = labels.shape[1] if is_several else int(labels.max()) + 1
         order = np.random.default_rng(0).permutation(len(texts))

@@ -315,7 +315,7 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
     def _train(
         self, data: "_FitData", recipe: Recipe, run: dict[str, Any]
     ) -> "tuple[TrainedModel, dict[str, Any] | None]":
-        """Train the classifier's model on labels, or on the probabilities of its teacher.
+        """Train the classifier's model on labels, or on the probabilities of a teacher.
 
         Returns:
             The trained parts, and facts about the teacher if there is one.
@@ -369,7 +369,7 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
         return self._predictor().predict_proba(texts)
 
     def score(self, X: Texts, y: Labels, sample_weight: ArrayLike | None = None) -> float:
-        """Return the classifier's accuracy: the share of texts whose labels are all right."""
+        """Return the classifier's accuracy: the share of texts with only correct labels."""
         self._check_fitted()
         if self.thresholds_ is None:
             truth = np.array(label_array(y, len(text_column(X))).tolist())  # object → bool or str
@@ -384,7 +384,7 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
         return float(np.average((decided == (truth > 0)).all(axis=1), weights=weights))
 
     def transform(self, X: Iterable[str]) -> NDArray[np.float32]:
-        """Return the text embeddings of the fitted classifier, one flat row per text.
+        """Return the text embeddings of the fitted classifier, one flat vector per text.
 
         The shape is (n, heads * width).
         """
@@ -489,13 +489,13 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
         )
 
     def _resolve_continued(self, start: SavedModel) -> Recipe:
-        """Return the recipe with which the classifier continues a trained model."""
+        """Return the recipe that the classifier uses to continue the training of a saved model."""
         again = "ancestors" in start.facts
         values = self._given_settings()
         return continue_recipe(start.recipe, values, again=again, where="TextClassifier")
 
     def _given_settings(self) -> dict[str, object]:
-        """Return the settings given as parameters or in ``settings``, by dotted name."""
+        """Return the settings passed to the classifier, as parameters or ``settings``."""
         values = {
             setting: getattr(self, parameter)
             for parameter, setting in SETTING_OF_PARAMETER.items()
@@ -508,7 +508,7 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
         return {**(self.settings or {}), **values}
 
     def _default_recipe(self) -> str:
-        """Return the recipe of a classifier for which none is given, ``student`` or ``default``."""
+        """Return the recipe of a classifier created without one: ``student`` or ``default``."""
         if self.teacher is not None:
             from lamatext.training.teachers import is_encoder_name
 
@@ -544,7 +544,7 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
         return f"TextClassifier, fitted ({facts})"
 
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
-        """Return the classifier for display in Jupyter notebooks."""
+        """Return the HTML and plain text that Jupyter notebooks display for the classifier."""
         if not self.__sklearn_is_fitted__():
             bundle: dict[str, str] = super()._repr_mimebundle_(**kwargs)
             return bundle
@@ -552,7 +552,7 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
         return {"text/plain": repr(self), "text/html": html}
 
     def _summary(self) -> dict[str, str]:
-        """Return the rows of the table that a notebook shows for the fitted classifier."""
+        """Return the rows of the table that a notebook displays for the fitted classifier."""
         data, training = self.facts_.get("data", {}), self.facts_.get("training", {})
         summary = {"classes": class_names(self.classes_.tolist())}
         if "texts" in data:
@@ -612,7 +612,7 @@ def _classes_of(labels: NDArray[Any] | LabelLists, start: SavedModel | None) -> 
 
 
 def _extended_classes(start: SavedModel, new: Sequence[Any], *, is_multi_label: bool) -> list[Any]:
-    """Return the classes of the model to continue, followed by those that only new texts have."""
+    """Return the classes of the classifier to continue, followed by those new in the data."""
     if is_multi_label != (start.thresholds is not None):
         raise DataError(
             f"the model to continue gives {'one label' if is_multi_label else 'several labels'} "
@@ -629,7 +629,7 @@ def _extended_classes(start: SavedModel, new: Sequence[Any], *, is_multi_label: 
 
 
 def _open_named_teacher(teacher: object, data: _FitData, unlabelled: Sequence[str]) -> object:
-    """Open the file of probabilities or the saved model that a classifier's teacher names.
+    """Open the probability file or the saved model that a classifier's ``teacher`` names.
 
     The rows of a file match the texts by a column ``text``, or by order: first the texts of the
     training data, then the unlabelled ones.

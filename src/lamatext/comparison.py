@@ -53,7 +53,7 @@ class TextGroup(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A model's score minus that of the first model, with a 95 % interval."""
+    """Difference between a compared model's score and the first model's, with a 95 % interval."""
 
     value: float
     low: float
@@ -61,7 +61,7 @@ class Difference:
 
     @property
     def is_tie(self) -> bool:
-        """Whether the difference can be due to chance: the interval includes 0."""
+        """Whether the compared models are tied: the interval of their difference includes 0."""
         return self.low <= 0 <= self.high
 
 
@@ -80,7 +80,7 @@ class ComparedRow:
 
 @dataclass(frozen=True, slots=True)
 class GroupRow:
-    """Scores of all compared models on one kind of texts, and which of them are best."""
+    """Scores of all compared models on one group of texts, and the names of the best."""
 
     kind: str  # length, unknown words or class
     name: str
@@ -111,7 +111,7 @@ class Comparison:
         return {**asdict(self), "metrics": list(self.metrics), "groups": groups}
 
     def verdicts(self) -> list[str]:
-        """Return one sentence per other model: which of the two is ahead, or that it is a tie."""
+        """Return one sentence per compared model: whether it or the first model is better."""
         return [self._verdict(row) for row in self.rows[1:]]
 
     def _verdict(self, row: ComparedRow) -> str:
@@ -229,7 +229,7 @@ def score_decisions(truth: Flags, decided: Flags, *, is_multi_label: bool) -> di
 
 
 class _Counts(NamedTuple):
-    """Correct, predicted and true labels of each text: in total, in each group, of each class."""
+    """Correct, predicted and true labels per text, group and class, for comparing models."""
 
     hits: NDArray[np.float32]  # (n, 1 + groups + C)
     predicted: NDArray[np.float32]
@@ -296,7 +296,7 @@ def _difference(
 def _winners(
     observed: Sequence[Floats], resampled: Sequence[Floats], column: int, texts: int
 ) -> list[int]:
-    """Return the best model on one kind of text, and every model that is tied with it."""
+    """Return the best model on one group of texts, and every model that is tied with it."""
     best = int(np.argmax([scores[column] for scores in observed]))
     others = [i for i in range(len(observed)) if i != best]
     ties = [i for i in others if _difference(observed, resampled, (best, i), column, texts).is_tie]
@@ -306,7 +306,7 @@ def _winners(
 def _group_columns(
     truth: Flags, groups: Sequence[TextGroup], classes: Sequence[object]
 ) -> Iterator[tuple[str, str, int, int]]:
-    """Yield the kind, name, size and score column of each group of texts and frequent class."""
+    """Yield kind, name, size and score column of each text group and frequent class compared."""
     for place, group in enumerate(groups):
         yield group.kind, group.name, int(group.is_member.sum()), 2 + place
     texts = truth.sum(axis=0)
@@ -318,7 +318,7 @@ def _group_columns(
 def text_groups(
     parts: Sequence[tuple[Sequence[str], Sequence[str]]], progress: Progress = SILENT
 ) -> list[TextGroup]:
-    """Divide test texts by their length and by their share of words unseen in training.
+    """Group the compared test texts by length and by share of words unseen in training.
 
     Args:
         parts: training and test texts; several parts of a cross-validation.
@@ -337,7 +337,7 @@ def text_groups(
 
 
 def _length_groups(lengths: NDArray[np.int64]) -> Iterator[TextGroup]:
-    """Yield the shortest, middle and longest third of the texts; equal lengths stay together."""
+    """Yield the shortest, middle and longest third of the compared texts; ties stay together."""
     short, middle = (int(cut) for cut in np.quantile(lengths, (1 / 3, 2 / 3), method="lower"))
     yield TextGroup("length", f"up to {short:,} words", lengths <= short)
     between = (lengths > short) & (lengths <= middle)

@@ -76,7 +76,7 @@ def check_contestants(names: Sequence[str]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Trained:
-    """Trained model in a comparison: functions that predict and decide, and its costs."""
+    """A trained contestant of the comparison: prediction function, thresholds and costs."""
 
     predict_proba: Callable[[list[str]], Floats]
     thresholds: LabelThresholds | None
@@ -125,7 +125,7 @@ def compare_models(
 
 
 def _text_groups(splits: Splits, progress: Progress) -> list[TextGroup]:
-    """Divide the test texts by length and unknown words; with folds, unknown to their own model."""
+    """Group the contestants' test texts by length and by words unseen in training."""
     if not splits.folds:
         train: list[str] = splits.train.texts.to_pylist()
         if splits.validation is not None:
@@ -164,7 +164,7 @@ def _contestant(
 def _compare_recipe(
     title: str, recipe: Recipe, splits: Splits, test: Dataset, device: str, progress: Progress
 ) -> ComparedModel:
-    """Train a network by its recipe, save it, and predict the test texts with the saved model."""
+    """Train a contestant by its recipe, save it and predict the test texts with the saved model."""
     progress.stage(f"training {title}")
     started = time.perf_counter()
     with empty_cache():  # every contestant prepares its own texts
@@ -181,7 +181,7 @@ def _compare_recipe(
 def _compare_baseline(
     name: str, recipe: Recipe, splits: Splits, test: Dataset, progress: Progress
 ) -> ComparedModel:
-    """Train a baseline on the training and validation sets, and predict the test texts."""
+    """Train a baseline as a contestant on all but the test texts, and predict the test texts."""
     title, training = BASELINES[name].title, recipe.training
     progress.stage(f"training {title}")
     goal = ThresholdGoal(training.metric, training.min_precision)
@@ -220,7 +220,7 @@ def _measure(
 def _compare_saved_model(
     folder: str, splits: Splits, test: Dataset, progress: Progress
 ) -> ComparedModel:
-    """Predict the test texts with a saved model; its columns are ordered as the data's classes."""
+    """Predict the test texts with a saved model that takes part as a contestant."""
     progress.stage(f"predicting with {folder}", len(test))
     config = load_config(folder)
     trained = _load(Path(folder), seconds=None)  # it knows the time of its epochs alone
@@ -249,7 +249,7 @@ def _load(folder: Path, seconds: float | None) -> _Trained:
 
 
 def _check_saved_model(folder: str, splits: Splits, labels: LabelEncoder) -> None:
-    """Raise an error if a saved model has other classes than the data, or has seen the test."""
+    """Raise an error if a saved contestant has other classes or was trained on the test texts."""
     config = load_config(folder)
     try:
         LabelEncoder(tuple(config["labels"])).encode(labels.names)

@@ -26,7 +26,7 @@ Interval = tuple[float, float]
 
 @dataclass(frozen=True, slots=True)
 class ScoreChange:
-    """Score of a model on one test set before and after it was continued, with 95 % intervals."""
+    """Score of a model on a test set before and after its continuation, with 95 % intervals."""
 
     data: str  # the source of the test set
     is_old: bool  # whether it belongs to the data that the model was trained on before
@@ -40,11 +40,11 @@ class ScoreChange:
 
     @property
     def is_forgotten(self) -> bool:
-        """Return whether the score on old data fell below the interval it had before."""
+        """Return whether the continuation lowered the score on old data below its old interval."""
         return self.is_old and self.after < self.before_interval[0]
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the change as a JSON object for ``metrics.json``."""
+        """Return the scores before and after the continuation as JSON for ``metrics.json``."""
         lists = {name: list(getattr(self, name)) for name in ("before_interval", "after_interval")}
         return {**asdict(self), **lists}
 
@@ -91,7 +91,7 @@ def _change(
 
 
 def _score(model: Predictor, test: Dataset, progress: Progress) -> tuple[float, Interval]:
-    """Score a model on a test set and compute the 95 % interval of the score."""
+    """Score a model before or after its continuation, with the 95 % interval of the score."""
     progress.stage(f"scoring on {test.source}", len(test))
     texts = chain.from_iterable(batch.to_pylist() for batch in text_batches(test.texts))
     predictions = model.predict(track_progress(texts, progress)).tolist()
@@ -108,7 +108,7 @@ def _score(model: Predictor, test: Dataset, progress: Progress) -> tuple[float, 
 
 
 def _label_lists(model: Predictor, predictions: list[Any]) -> list[list[Any]]:
-    """Return the labels that a continued model predicts for each text, as lists of strings."""
+    """Return the labels that a continued model predicts, as one list per text."""
     if model.thresholds is None:  # one label per text
         return [[label] for label in predictions]
     if not model.thresholds.is_indicator:
@@ -118,7 +118,7 @@ def _label_lists(model: Predictor, predictions: list[Any]) -> list[list[Any]]:
 
 
 def _micro_f1(rows: NDArray[np.int64]) -> tuple[float, Interval]:
-    """Compute micro-F1 and its interval from the hits and the size of each text, (n, 2)."""
+    """Compute micro-F1 and its interval, given the hits and label counts per text, (n, 2)."""
     generator = np.random.default_rng(0)
     draws = generator.multinomial(len(rows), np.full(len(rows), 1 / len(rows)), RESAMPLES) @ rows
     values = 2 * draws[:, 0] / np.maximum(draws[:, 1], 1)
@@ -128,5 +128,5 @@ def _micro_f1(rows: NDArray[np.int64]) -> tuple[float, Interval]:
 
 
 def _name(label: object) -> str:
-    """Return the label predicted by a continued model as a string, as in data files."""
+    """Return a label predicted before or after a continuation as the string in data files."""
     return str(label).lower() if isinstance(label, bool) else str(label)

@@ -44,7 +44,7 @@ class Drift:
 
     @property
     def shares(self) -> list[DriftShare]:
-        """All compared shares of the drift, those of the labels last."""
+        """All shares whose drift was measured: unknown words, outliers, then each label."""
         return [self.unknown_words, self.outliers, *self.labels]
 
     def as_dict(self) -> dict[str, object]:
@@ -105,7 +105,7 @@ class _WordCounts:
         self.squares += [unknown @ unknown, unknown @ words, words @ words]
 
     def compare(self, validation: ValidationStatistics, texts: int, z: float) -> DriftShare:
-        """Compare the share of unknown words, assuming equally varied validation texts."""
+        """Measure the drift in the share of unknown words, with an interval."""
         share = self.unknown / max(self.words, 1.0)
         old = validation.unknown_words / max(validation.words, 1)
         squared = self.squares @ [1, -2 * share, share * share]
@@ -118,7 +118,7 @@ class _WordCounts:
 def _compare(
     name: str, counts: tuple[float, float], sizes: tuple[int, int], z: float
 ) -> DriftShare:
-    """Compare a share of the new texts with that of the validation texts.
+    """Measure the drift of a share between the validation texts and the new texts.
 
     ``counts`` and ``sizes`` are those of the new texts, then those of the validation texts.
     """

@@ -68,7 +68,7 @@ def load_evaluation_data(
 def _reader(
     source: str, layout: Layout | None, config: Config, options: ReadOptions
 ) -> Callable[[str], Dataset]:
-    """Return a function that reads the training or test part of an evaluation source."""
+    """Return a function that reads the training or test split of an evaluation source."""
     options = replace(options, remembered=layout)
 
     def read(split: str) -> Dataset:
@@ -81,7 +81,7 @@ def _reader(
 
 
 def _known_part(whole: Dataset, data: TrainingData) -> EvaluationData | None:
-    """Return the evaluation data if the model was trained on this source, otherwise None."""
+    """Return the evaluation data if the saved model was trained on this source, else None."""
     trained_on = data.facts.get("fingerprint")
     rest = _leave_out_again(whole, data)
     dropped = len(whole) - len(rest)
@@ -102,7 +102,7 @@ def _known_part(whole: Dataset, data: TrainingData) -> EvaluationData | None:
 
 
 def _leave_out_seen(folder: Path, part: EvaluationData, options: ReadOptions) -> EvaluationData:
-    """Leave out evaluation texts of one run that another run of a continued model trained on."""
+    """Leave out evaluation texts that a continued model was trained on in another run."""
     is_seen = np.full(len(part.texts), part.is_seen)
     for known in find_start_model(folder, None, options).model.seen:
         is_seen |= are_shared(known.texts, part.texts.texts)
@@ -124,7 +124,7 @@ def _leave_out_again(whole: Dataset, data: TrainingData) -> Dataset:
 
 
 def _repeat_split(whole: Dataset, data: TrainingData) -> Splits | None:
-    """Repeat the training split of a data source, or return None if the data has changed."""
+    """Repeat the split of a saved model's training data; return None if the data has changed."""
     counts = [data.facts.get(f"{part}_texts", 0) for part in ("training", "test", "validation")]
     if whole.labels is None or not counts[1]:
         return None
@@ -142,7 +142,7 @@ def _repeat_split(whole: Dataset, data: TrainingData) -> Splits | None:
 
 @dataclass(frozen=True, slots=True)
 class StartSearch:
-    """Search result for the data of a model to continue: what was found, and what was not."""
+    """Data found for continuing a saved model, and reasons why other data was not found."""
 
     model: StartModel
     untested: tuple[str, ...]  # reasons why old test sets were not found
@@ -191,7 +191,7 @@ def _unseen_data(folder: Path, old_data: str, options: ReadOptions) -> Dataset:
 
 
 def _remembered_splits(data: TrainingData, config: Config, options: ReadOptions) -> Splits:
-    """Read the training data that a saved model remembers, and split it as in training.
+    """Read the training data recorded in a saved model and repeat its split.
 
     Raises:
         DataError: it cannot be found again.
@@ -209,7 +209,7 @@ def _remembered_splits(data: TrainingData, config: Config, options: ReadOptions)
 
 
 def _checked_source(source: str | None) -> str:
-    """Return the data source that a saved model remembers.
+    """Return the data source recorded in a saved model.
 
     Raises:
         DataError: it remembers none, or one that could never end.
@@ -222,14 +222,14 @@ def _checked_source(source: str | None) -> str:
 
 
 def _has_own_test(data: TrainingData) -> bool:
-    """Return whether a model's test set was not held out of its training data, but given."""
+    """Return whether a saved model's test set was a separate file or split, not held out."""
     return "test_source" in data.facts or has_test_split(str(data.facts.get("source", "-")))
 
 
 def _remembered_test(
     data: TrainingData, splits: Splits | None, config: Config, options: ReadOptions
 ) -> Dataset:
-    """Return the test set of a saved model's own training data, read again if necessary.
+    """Return the test set of a saved model's training run, read again if necessary.
 
     Raises:
         DataError: there was none, or it cannot be found again.

@@ -155,7 +155,7 @@ def _macro_f1(true: Numbers, predicted: Numbers, counts: Numbers) -> float:
 
 
 def _remaining_error(folds: int) -> float:
-    """Estimate the ratio of the error of a model trained on all texts to that on one fold less."""
+    """Estimate the ratio of a model's error with all training folds to that with one fold less."""
     return float((1 - 1 / folds) ** ERROR_POWER)
 
 

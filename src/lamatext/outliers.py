@@ -57,7 +57,7 @@ class ValidationStatistics:
 def text_evidence(
     network: Floats, ngrams: Floats | None, base: Floats | None, known: Floats
 ) -> Floats:
-    """Compute the evidence for the best class of each text, the basis of its outlier score.
+    """Compute the evidence for each text's best class, from which its outlier score is computed.
 
     Args:
         network: logits of the network (n, C).
@@ -75,7 +75,7 @@ def text_evidence(
 
 
 def known_share(words: Counts, unknown_words: Counts) -> Floats:
-    """Compute the share of known words of each text; a text without words counts as unknown."""
+    """Compute the share of known words per text for outlier scores; 0 for a text without words."""
     shares: Floats = ((words - unknown_words) / np.maximum(words, 1)).astype(np.float32)
     return shares
 

@@ -120,7 +120,7 @@ def run(  # noqa: PLR0913 - one argument per option of the command
 
 
 def _check_output(out: Path, html: Path | None, *, force: bool) -> None:
-    """Check the files that ``lamatext clean`` writes before the search starts."""
+    """Check the output paths of ``lamatext clean`` before the search starts."""
     from lamatext.data.writers import output_format
 
     output_format(out)
@@ -133,7 +133,7 @@ def _check_output(out: Path, html: Path | None, *, force: bool) -> None:
 
 
 def _read(data: str, reading: "ReadOptions", progress: "Progress") -> "Dataset":
-    """Read the labelled texts to check, as ``lamatext train`` does, and print how."""
+    """Read the labelled texts for ``lamatext clean`` and print how they were read."""
     from lamatext.data.label_variants import merge_label_variants
     from lamatext.data.sources import load_dataset
     from lamatext.data.summary import summarize_dataset
@@ -152,13 +152,13 @@ def _read(data: str, reading: "ReadOptions", progress: "Progress") -> "Dataset":
 
 
 def _kept(partial_folder: Path) -> str:
-    """Return what an interrupted ``lamatext clean`` keeps."""
+    """Describe what an interrupted ``lamatext clean`` has saved, if anything."""
     finished = len(list(partial_folder.glob("part-*.parquet")))
     return f"finished folds are kept in {partial_folder}" if finished else "nothing is saved"
 
 
 def _print_next(data: str, out: Path, reading: "ReadOptions") -> None:
-    """Print the command that uses the list of suspects, with the same options for reading."""
+    """Print the suggested ``lamatext train`` command that leaves out the suspects found."""
     read_as = output.reading_options(reading)
     folder = output.new_folder("runs/clean")
     output.next_steps(output.command("train", data, "--without", out, "--out", folder, *read_as))

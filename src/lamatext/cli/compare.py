@@ -113,7 +113,7 @@ def run(  # noqa: PLR0913 - one argument per option of the command
 
 
 def _train_options(given: Mapping[str, object], settings: list[str]) -> list[str]:
-    """Return the options of ``lamatext compare`` that the suggested ``lamatext train`` repeats."""
+    """Return the options of ``lamatext compare`` to repeat in the suggested ``lamatext train``."""
     pairs = [*given.items(), *(("--set", setting) for setting in settings)]
     return [str(part) for name, value in pairs if value is not None for part in (name, value)]
 

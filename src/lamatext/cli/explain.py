@@ -134,7 +134,7 @@ def _find_label(predictor: "Predictor", label: str | None) -> "Label | None":
 def _write_page(
     predictor: "Predictor", texts: Iterator[str], html: Path, name: str, *, quiet: bool
 ) -> None:
-    """Write the first texts and their explanations to an HTML page."""
+    """Write the HTML page of ``lamatext explain --html``, with the first texts explained."""
     from lamatext.atomic_write import write_text
     from lamatext.views.explanation_page import explanation_page
 
@@ -161,7 +161,7 @@ def _write_records(
     all_numbers: bool,
     quiet: bool,
 ) -> None:
-    """Write the explanations of many texts as JSON lines."""
+    """Write the explanations of ``lamatext explain`` for many texts as JSON lines."""
     from lamatext.atomic_write import replace_atomically
 
     def lines() -> Iterator[str]:
@@ -188,7 +188,7 @@ def _write_records(
 
 
 def _record(explanation: "Explanation", label: "Label | None") -> dict[str, Any]:
-    """Return the strongest words for and against a label, as one line of JSON lines output."""
+    """Return one record of ``lamatext explain``: the strongest words for and against a label."""
     from lamatext.views.word_shading import strongest_words
 
     column = explanation.column(label)

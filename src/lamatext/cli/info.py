@@ -83,7 +83,7 @@ def _facts(config: dict[str, Any], metrics: dict[str, Any]) -> dict[str, dict[st
 
 
 def _scores(test: dict[str, Any]) -> dict[str, object]:
-    """Return the test scores of a saved model with their 95 % intervals."""
+    """Return the test scores that ``lamatext info`` shows, with their 95 % intervals."""
     scores: dict[str, object] = {
         SCORES[name]: _score(test, name) for name in SCORES if name in test
     }
@@ -95,7 +95,7 @@ def _scores(test: dict[str, Any]) -> dict[str, object]:
 
 
 def _score(section: dict[str, Any], name: str) -> str:
-    """Format a score of a saved model with its 95 % interval, if that is known."""
+    """Format a score for ``lamatext info`` with its 95 % interval, if that is known."""
     shown = "{:.3f}".format if "f1" in name or "precision" in name else percent
     if not (interval := section.get(f"{name}_interval")):
         return shown(section[name])
@@ -104,7 +104,7 @@ def _score(section: dict[str, Any], name: str) -> str:
 
 
 def _rounded(name: str, value: object) -> str:
-    """Format a fact about a saved model for people; ``--json`` has all digits."""
+    """Format a value for the output of ``lamatext info``; ``--json`` keeps all digits."""
     if isinstance(value, dict):
         return ", ".join(f"{key} {_rounded(key, one)}" for key, one in value.items())
     if isinstance(value, float) and ("accuracy" in name or "error" in name):

@@ -229,7 +229,7 @@ def parse_share(value: str, option: str) -> float:
 def read_options(
     text_column: list[str] | None, max_record: int, max_bad_rows: str | None, **given: Any
 ) -> "ReadOptions":
-    """Collect the command-line options that say how to read data."""
+    """Convert the command-line options for reading data to ``ReadOptions``."""
     from lamatext.data.read_options import ReadOptions
 
     labels = tuple(given.pop("label_column", None) or ())
@@ -244,7 +244,7 @@ def read_options(
 
 
 def check_input_is_kept(source: str, *outputs: Path | None) -> None:
-    """Check that no output file of a command is its own input file, which it would replace."""
+    """Check that a command's output file is not also its input file, which would be lost."""
     for output in outputs:
         if output and output.is_file() and Path(source).is_file() and output.samefile(source):
             raise ConfigError(
@@ -253,7 +253,7 @@ def check_input_is_kept(source: str, *outputs: Path | None) -> None:
 
 
 def check_engine(engine: str, address: str | None) -> None:
-    """Check the options of the engine, local or Ray, before anything is loaded."""
+    """Check the command-line options ``--engine`` and ``--address`` before loading anything."""
     if engine not in ("local", "ray"):
         raise ConfigError(f"--engine {engine}: unknown. Use local or ray.")
     if engine == "local" and address is not None:

@@ -98,7 +98,7 @@ def new_folder(name: str) -> str:
 
 
 def section(title: str) -> None:
-    """Print the heading of the results to stderr, as ``Progress.section`` does for its notes."""
+    """Print the heading of a command's results to stderr, styled like other progress headings."""
     Console(stderr=True, highlight=False).print(f"\n{title}", style="bold")
 
 

@@ -157,7 +157,7 @@ def _check_options(
 def _ray_engine(
     engine: str, model: Path, columns: tuple[str, ...], shape: dict[str, Any], address: str | None
 ) -> "Engine | None":
-    """Return the engine of ``lamatext predict --engine ray``, or None for another one."""
+    """Return the engine of ``lamatext predict --engine ray``, or None for the local engine."""
     if engine != "ray":
         return None
     from lamatext.runtime.ray_engine import ray_engine
@@ -192,7 +192,7 @@ def _write_stream(
     *,
     safe_csv: bool,
 ) -> int:
-    """Write the predictions for stdin and ``--text``, or those that go to stdout or a FIFO."""
+    """Write the predictions of ``lamatext predict`` as a stream, which cannot be resumed."""
     from lamatext.data.writers import open_writer
 
     if path is None and sys.stdout.isatty():
@@ -207,7 +207,7 @@ def _write_stream(
 
 
 def _table_of(texts: list[str] | None) -> TextInput:
-    """Return the ``--text`` arguments of ``lamatext predict`` as a table of one column."""
+    """Return the ``--text`` arguments of ``lamatext predict`` as a table with one column."""
     import pyarrow as pa
 
     from lamatext.data.readers.read_log import ReadLog
@@ -287,7 +287,7 @@ def _print_labels(
     as_json: bool,
     top: int,
 ) -> None:
-    """Print the labels that a multi-label model gives a text, the most probable first.
+    """Print the labels that a multi-label model assigns to a text, the most probable first.
 
     With ``top`` above 1, that many labels are printed, whether they reach their thresholds or not.
     ``fields`` are the text and its outlier score, if that is wanted.

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class TextInput:
-    """Table of input texts for a model, which can be read once, and the columns of its texts."""
+    """Input table of a command, which can be read only once, and its text columns."""
 
     table: "Table"
     columns: tuple[str, ...]
@@ -24,7 +24,7 @@ class TextInput:
 
     @classmethod
     def open(cls, model: Path, source: str, reading: "ReadOptions") -> "TextInput":
-        """Open the input of a command, with the columns and dialect that the model remembers."""
+        """Open a command's input, with the columns and the CSV dialect of the training file."""
         from lamatext.data.sources import open_table
         from lamatext.saved.format import load_config, remembered_layout
 
@@ -41,7 +41,7 @@ class TextInput:
             yield join_columns([batch.column(names.index(n)) for n in self.columns]).to_pylist()
 
     def show_reading(self, *, quiet: bool) -> None:
-        """Print what was assumed in reading the input, and always which rows were skipped."""
+        """Print how the input was read (unless quiet), and which rows were skipped."""
         name, log = self.table.name, self.table.log
         if not quiet:
             if len(self.table.columns) > 1:

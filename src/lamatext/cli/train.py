@@ -287,7 +287,7 @@ def run(  # noqa: PLR0913 - one argument per option of the command
 def _teacher_options(
     teacher: str | None, unlabelled: list[str] | None, id_column: str | None
 ) -> "TeacherOptions | None":
-    """Combine the options of ``lamatext train`` about a teacher, or say that one is missing."""
+    """Combine the teacher options of ``lamatext train``; raise an error if one is missing."""
     from lamatext.errors import ConfigError
     from lamatext.pipeline import TeacherOptions
 
@@ -330,7 +330,7 @@ def _resolve_settings(
 def _find_start(
     start: Path | None, old_data: str | None, reading: "ReadOptions", progress: Progress
 ) -> "StartModel | None":
-    """Find the old data of the model of ``lamatext train --from``, and say what was not found."""
+    """Find the data of the model that ``lamatext train --from`` continues; note missing data."""
     from lamatext.data.read_options import ReadOptions
     from lamatext.errors import ConfigError
     from lamatext.evaluation import find_start_model
@@ -358,7 +358,7 @@ def _find_start(
 
 
 def _default_recipe(teacher: str | None) -> str | None:
-    """Return the recipe of ``lamatext train`` with a teacher, or None for the usual one."""
+    """Return the recipe of ``lamatext train`` with a teacher, or None for the default one."""
     if teacher is None:
         return None
     from lamatext.training.teachers import is_encoder_name
@@ -367,7 +367,7 @@ def _default_recipe(teacher: str | None) -> str | None:
 
 
 def _evaluate_command(out: Path, data: str, test: str | None, reading: "ReadOptions") -> str:
-    """Return the command that scores what ``lamatext train`` saved on its test data again."""
+    """Return the ``lamatext evaluate`` command that scores the trained model again."""
     from lamatext.data.read_options import ReadOptions
 
     again = ReadOptions(  # the model remembers everything else
@@ -379,7 +379,7 @@ def _evaluate_command(out: Path, data: str, test: str | None, reading: "ReadOpti
 
 
 def _cleaning_commands(out: Path, data: str | None, reading: "ReadOptions") -> list[str]:
-    """Return the command that lists wrong labels if ``lamatext train`` has found many of them."""
+    """Return the ``lamatext clean`` command if training found many wrong labels."""
     from lamatext.saved.format import load_config
 
     if data is None or "label_noise" not in load_config(out):
@@ -389,7 +389,7 @@ def _cleaning_commands(out: Path, data: str | None, reading: "ReadOptions") -> l
 
 
 def _work_for_another_process(device: str) -> None:
-    """Check whether torchrun started this ``lamatext train`` as a worker; if so, run the worker."""
+    """Run as a worker process if torchrun started this ``lamatext train`` as one."""
     if "LOCAL_RANK" in os.environ and os.environ.get("RANK", "0") != "0":
         from lamatext.training.process_worker import main
 
@@ -398,7 +398,7 @@ def _work_for_another_process(device: str) -> None:
 
 @contextmanager
 def _join_processes(devices: int | None, device: str) -> Iterator[None]:
-    """Check torch and the devices before ``lamatext train`` reads data; start other processes."""
+    """Check torch and the devices before ``lamatext train`` reads data; start worker processes."""
     options.check_device(device)
     from lamatext.training.process_group import training_processes
     from lamatext.training.trainer import pick_device
@@ -408,7 +408,7 @@ def _join_processes(devices: int | None, device: str) -> Iterator[None]:
 
 
 def _show_result(result: "TrainingResult", *, quiet: bool) -> None:
-    """Print the scores, two examples with their reasons, and where the model is saved."""
+    """Print the results of ``lamatext train``: scores, two examples explained, model folder."""
     from lamatext.runtime.predictor import Predictor
     from lamatext.views.formatting import one_line
     from lamatext.views.terminal_scores import show_changes, show_examples, show_leaderboard

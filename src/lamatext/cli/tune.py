@@ -175,7 +175,7 @@ def run(  # noqa: PLR0913 - one argument per option of the command
 
 
 class _Workers(NamedTuple):
-    """Where the trials of ``lamatext tune`` run."""
+    """Options of ``lamatext tune`` on where its trials run: locally or on a Ray cluster."""
 
     engine: str
     address: str | None
@@ -212,7 +212,7 @@ def _search(
 
 
 def _run_trials(task: "TuningTask", study: Any, display: "TrialDisplay", workers: _Workers) -> None:
-    """Run the trials of ``lamatext tune`` on Ray, or here and in further processes."""
+    """Run the trials of ``lamatext tune`` on Ray, or in this and additional local processes."""
     if workers.engine == "ray":
         from lamatext.tuning import run_trials_on_ray
 
@@ -228,7 +228,7 @@ def _run_trials(task: "TuningTask", study: Any, display: "TrialDisplay", workers
 
 
 def _check_search(metric: str | None, data: str, device: str, workers: _Workers) -> None:
-    """Check the options of ``lamatext tune`` that need no data."""
+    """Check those options of ``lamatext tune`` that can be checked without reading data."""
     if metric is not None and metric not in METRICS:
         raise ConfigError(f"--metric {metric}: unknown. Known: {', '.join(METRICS)}.")
     options.check_engine(workers.engine, workers.address)

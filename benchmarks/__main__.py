@@ -47,6 +47,7 @@ COMMANDS = {
     "small-data": "small_data",
     "tables": "leaderboard_tables",
     "growth": "growth",
+    "training-cost": "training_cost",
     "tune": "tuning",
     "streaming": "streaming",
     "continuation": "continuation",

@@ -13,7 +13,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
@@ -24,6 +25,7 @@ import typer
 from benchmarks.accuracy_jobs import RECORDS, Folder, Force
 from benchmarks.costs import describe_cpu
 from lamatext.cli import output
+from lamatext.progress import Progress
 from lamatext.views.terminal_table import terminal_table
 from paper.records import Record, Records
 
@@ -32,6 +34,14 @@ SYSTEMS = {"lamatext": "lamatext", "fasttext": "fastText", "tfidf": "TF-IDF (1,2
 COLORS = {"lamatext": "#0b6e4f", "fasttext": "#8a8a8a", "tfidf": "#c8553d"}
 METRICS = ("train_cpu_seconds", "train_seconds", "train_megabytes", "predict_cpu_seconds")
 OVER_LIMIT = "over_limit_seconds"
+# Stages of ``lamatext train`` by the beginning of their names, in the order of the table.
+STAGES = {
+    "reading": ("reading", "looking", "tokenizing"),
+    "word vectors": ("word",),
+    "network": ("epoch", "compiling"),
+    "n-grams": ("counting", "fitting"),
+    "scoring": ("scoring",),
+}
 TEST_ROWS = 5_000
 CHUNK = 10_000  # rows that are drawn at once
 
@@ -75,6 +85,8 @@ def run(
 ) -> None:
     """Measure the cost of training and predicting as the data grows, ours and the alternatives'."""
     store = Records(records, force=force)
+    if "lamatext" in systems.split(","):
+        compile_kernels()
     cells = dict.fromkeys(cell for name in sweeps.split(",") for cell in SWEEPS[name])
     for cell in sorted(cell for cell in cells if cell.rows <= max_rows):
         with tempfile.TemporaryDirectory() as folder:
@@ -85,6 +97,15 @@ def run(
     output.out().print(terminal_table(columns, rows))
     if len(rows) > len(SYSTEMS):
         draw(store.of(EXPERIMENT), records.parent / "figures")
+
+
+def compile_kernels() -> None:
+    """Train on a few texts, so that compiling the kernels, once per machine, is not measured."""
+    with tempfile.TemporaryDirectory() as folder:
+        train, test = Path(folder) / "train.parquet", Path(folder) / "test.parquet"
+        for path, seed in ((train, 0), (test, 1)):
+            write_made_up(path, Cell(300), seed=seed)
+        measure_system("lamatext", train, test, Path(folder), limit=600)
 
 
 def _record_cell(store: Records, cell: Cell, system: str, folder: Path, limit: int) -> None:
@@ -129,12 +150,16 @@ def measure_system(
     return {
         **dict(zip(METRICS, (*values, predict_cpu), strict=True)),
         "accuracy": result["accuracy"],
+        **{f"{stage}_cpu_seconds": value for stage, value in result.get("stages", {}).items()},
     }
 
 
-def run_process(command: Sequence[str], folder: Path, limit: int) -> Usage | None:
+def run_process(
+    command: Sequence[str], folder: Path, limit: int, environment: Mapping[str, str] | None = None
+) -> Usage | None:
     """Run a command with an empty cache and return its resource usage; None after ``limit`` s."""
-    environment = {**os.environ, "LAMATEXT_CACHE": str(folder / "cache")}
+    if environment is None:
+        environment = {**os.environ, "LAMATEXT_CACHE": str(folder / "cache")}
     started = time.perf_counter()
     process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL)
     deadline = started + limit
@@ -154,6 +179,21 @@ def run_process(command: Sequence[str], folder: Path, limit: int) -> Usage | Non
     return Usage(usage.ru_utime + usage.ru_stime, seconds, usage.ru_maxrss / 1e3)
 
 
+class StageSeconds(Progress):
+    """Progress that adds up the CPU seconds of the stages of training, by ``STAGES``."""
+
+    def __init__(self) -> None:
+        self.seconds = dict.fromkeys(STAGES, 0.0)
+        self._current, self._since = "reading", 0.0  # importing libraries is a part of reading
+
+    def stage(self, name: str, total: int | None = None) -> None:  # noqa: ARG002 - not shown
+        """Add the seconds since the last call to its stage."""
+        now = time.process_time()
+        self.seconds[self._current] += now - self._since
+        starts = {start: stage for stage, starts in STAGES.items() for start in starts}
+        self._current, self._since = starts.get(name.split()[0], self._current), now
+
+
 def run_step(step: str, system: str, train: str, test: str, model: str) -> None:
     """Run one step of a growth cell in this process and write ``MODEL.json``."""
     from lamatext.data.sources import load_dataset
@@ -162,11 +202,15 @@ def run_step(step: str, system: str, train: str, test: str, model: str) -> None:
         from lamatext.cli.main import run as run_command
 
         if step == "train":
+            stages = StageSeconds()
+            output.progress = lambda **_: nullcontext(stages)  # type: ignore[assignment]
             command = ["train", train, "--test", test, "--baselines", "none", "--out", model, "-q"]
             status = run_command(command)
             metrics = json.loads((Path(model) / "metrics.json").read_text())
             accuracy = metrics["test"]["accuracy"]
-            Path(f"{model}.json").write_text(json.dumps({"accuracy": accuracy}))
+            stages.stage("end")
+            result = {"accuracy": accuracy, "stages": stages.seconds}
+            Path(f"{model}.json").write_text(json.dumps(result))
         else:
             status = run_command(["predict", model, test, "--out", f"{model}.csv", "-q"])
         sys.exit(status)

@@ -41,6 +41,19 @@ def test_exponents_are_the_slopes_of_the_log_log_curves(sweep: str) -> None:
     assert found == pytest.approx({"lamatext": 1.0, "tfidf": 1.5})
 
 
+def test_cpu_seconds_are_added_up_by_stage(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = iter([2.0, 5.0, 6.0, 16.0, 20.0, 21.0])
+    monkeypatch.setattr("benchmarks.growth.time.process_time", lambda: next(clock))
+    stages = growth.StageSeconds()
+
+    for name in ("reading a.csv", "word vectors", "epoch 1/2", "epoch 2/2", "fitting the n-grams"):
+        stages.stage(name)
+    stages.stage("end")
+
+    expected = {"reading": 5.0, "word vectors": 1.0, "network": 14.0, "n-grams": 1.0, "scoring": 0}
+    assert stages.seconds == expected
+
+
 def test_a_process_over_the_limit_is_stopped_and_shown_as_such(tmp_path: Path) -> None:
     sleep = [sys.executable, "-c", "import time; time.sleep(60)"]
 

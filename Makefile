@@ -8,7 +8,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 EXTRAS := train,multi,ray,tune,paper,bert,minilm,hub,serve,explain,demo,baselines,docs,dev
 
-.PHONY: setup demo check audit format test test-all test-browser test-floors test-pythons test-sanitizers docs bench clean
+.PHONY: setup demo check audit format test test-all coverage test-browser test-floors test-pythons test-sanitizers docs bench clean
 
 setup: $(VENV)/.installed
 
@@ -37,14 +37,18 @@ format: setup
 	$(BIN)/ruff check --fix .
 
 test: setup
-	$(BIN)/pytest
+	$(BIN)/pytest --numprocesses 2 --dist loadfile
 
 test-all: setup
+	$(BIN)/pytest -m "not browser" --numprocesses 2 --dist loadfile --durations 20
+
+# All tests, with the lines and branches that none of them reaches; takes half as long again.
+coverage: setup
 	$(BIN)/pytest -m "not browser" --numprocesses 2 --dist loadfile --cov --cov-report=term:skip-covered
 
 # Drives the pages in chromium, which Debian's package of that name brings.
 test-browser: setup
-	$(BIN)/pytest -m browser
+	$(BIN)/pytest -m browser --numprocesses 2 --dist loadfile
 
 # The core and the server with the lowest versions that pyproject.toml allows, and without torch.
 # These tests import no training library; warnings of old versions are not errors.

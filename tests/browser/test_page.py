@@ -150,7 +150,7 @@ def test_words_can_be_selected_with_the_keyboard(address: str, open_page: Open) 
     page.keyboard.press("Tab")
     page.locator("#text-1").focus()
     page.keyboard.type("a good film")
-    page.wait_for_selector(".w")
+    page.wait_for_selector(".w:text-is('film')")
 
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.className") == "text"

@@ -37,13 +37,13 @@ MAX_RISK = 0.05  # probability that a label's precision is below the one that wa
 
 @dataclass(frozen=True, slots=True)
 class LabelThresholds:
-    """Probability threshold of each label, from which a multi-label model assigns the label."""
+    """Probability threshold of each label, at or above which a multi-label model assigns it."""
 
     values: NDArray[np.float32]  # (L,) each from 0 to 1; with 1, the label is never predicted
     is_indicator: bool = False  # answer with a matrix of 0 and 1 instead of lists of labels
 
     def decide(self, probabilities: Floats) -> Flags:
-        """Return which labels each text has: those with a probability of at least the threshold."""
+        """Return which labels each text gets: those whose probability reaches the threshold."""
         return reaches_threshold(probabilities, self.values)
 
 
@@ -54,7 +54,7 @@ def reaches_threshold(probabilities: Floats, thresholds: Floats) -> Flags:
 
 
 class ThresholdGoal(NamedTuple):
-    """Goal for which label thresholds are chosen: best micro-F1, macro-F1 or a precision."""
+    """Goal of choosing label thresholds: the best micro-F1 or macro-F1, or a minimum precision."""
 
     metric: Metric = "macro-f1"
     min_precision: float | None = None  # instead of the metric

@@ -29,7 +29,7 @@ Counts = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class ValidationStatistics:
-    """Statistics of the validation texts, with which the outlier score compares new texts.
+    """Statistics of the validation texts, with which outlier scores compare new texts.
 
     They are the reference for outlier scores and for drift.
     """

@@ -81,7 +81,7 @@ SHORTEST_EXAMPLE, LONGEST_EXAMPLES = 20, (240, 1000)  # characters: preferred an
 
 @dataclass(frozen=True, slots=True)
 class StartModel:
-    """Saved model that a pipeline run continues, and what is known of its training data."""
+    """Saved model that a pipeline run continues, and what is known about its training data."""
 
     folder: Path
     tests: tuple[Dataset, ...] = ()  # test sets of the data that it was trained on
@@ -184,7 +184,7 @@ def _holds_a_run(folder: Path) -> bool:
 
 
 def _is_unfinished(folder: Path) -> bool:
-    """Return whether the folder holds a checkpoint of a pipeline run or of its teacher."""
+    """Return whether the folder holds a checkpoint of a pipeline run or its teacher."""
     return any((folder / name).is_file() for name in (CHECKPOINT, TEACHER_CHECKPOINT))
 
 
@@ -217,7 +217,7 @@ def is_finished(folder: Path, recipe: Recipe, splits: Splits) -> bool:
 
 
 def _is_child(config: Config, start: StartModel | None) -> bool:
-    """Return whether a saved model of the pipeline continues the model ``start``."""
+    """Return whether the pipeline's saved model is a continuation of the model ``start``."""
     ancestors = config.get("ancestors", [])
     if start is None:
         return not ancestors
@@ -308,7 +308,7 @@ def _seen_rows(start: StartModel | None, dataset: Dataset) -> Rows:
 
 
 def _add_notes(splits: Splits, is_test_given: bool) -> Splits:
-    """Describe the pipeline's test set and, if a model is continued, texts that it has seen."""
+    """Add notes on the pipeline's test set, and drop test texts that the model was trained on."""
     train, start = splits.train, splits.start
     notes = [] if is_test_given else list(_test_notes(splits))
     notes += [] if start is None else _start_notes(splits, start)
@@ -316,7 +316,7 @@ def _add_notes(splits: Splits, is_test_given: bool) -> Splits:
 
 
 def _test_notes(splits: Splits) -> Iterator[str]:
-    """Describe the test set that the pipeline held out: its time, and why it may be small."""
+    """Describe the test set that the pipeline held out: its period, and why it may be small."""
     parts = {"training": splits.train, "validation": splits.validation, "test": splits.test}
     times = [f"{part} texts {data.period}" for part, data in parts.items() if data and data.period]
     if times:
@@ -332,7 +332,7 @@ def _test_notes(splits: Splits) -> Iterator[str]:
 
 
 def _start_notes(splits: Splits, start: StartModel) -> Iterator[str]:
-    """Describe texts that would spoil the scores before and after a model is continued."""
+    """Describe test texts of the pipeline that the model to continue was already trained on."""
     if splits.moved:
         left = sum(len(rows) for _, rows in splits.folds) or len(splits.test)
         yield (
@@ -349,7 +349,7 @@ def _start_notes(splits: Splits, start: StartModel) -> Iterator[str]:
 
 
 def _leave_out_trained(splits: Splits) -> Splits:
-    """Leave texts that the pipeline trains on out of the test sets of the model to continue."""
+    """Remove texts that the pipeline trains on from the test sets of the model to continue."""
     start, tests, notes = splits.start, list[Dataset](), list[str]()
     for test in () if start is None else start.tests:
         is_trained = are_shared(splits.train.texts, test.texts)
@@ -373,7 +373,7 @@ def _leave_out_trained(splits: Splits) -> Splits:
 def _read_like_start(
     options: ReadOptions, start: StartModel | None
 ) -> tuple[ReadOptions, list[str]]:
-    """Return the options to read data like that of the model to continue, and its labels."""
+    """Return read options that follow the model to continue in the pipeline, and its labels."""
     if start is None:
         return options, []
     config = load_config(start.folder)
@@ -512,7 +512,7 @@ def split_dataset(
 def _cross_validation_splits(
     dataset: Dataset, validation: Dataset | None, seed: int, groups: Rows, seen: Rows | None
 ) -> Splits:
-    """Train on all of the pipeline's data, and score the unseen texts in folds."""
+    """Create pipeline splits that train on all data and score unseen texts by cross-validation."""
     all_folds = _cross_validation_folds(dataset, seed, groups)
     scored, moved = _move_seen(dataset, _scored_rows(all_folds), groups, seen)
     tests = [np.intersect1d(rows, scored) for _, rows in all_folds]
@@ -524,7 +524,7 @@ def _cross_validation_splits(
 def _move_seen(
     dataset: Dataset, test: Rows, groups: Rows, seen: Rows | None
 ) -> tuple[Rows, tuple[int, ...]]:
-    """Move rows of the pipeline's test set, with their groups, to training if they were seen.
+    """Move test rows that the model to continue has seen, and their groups, to training.
 
     Returns:
         The remaining test rows, and those that are moved.
@@ -541,14 +541,14 @@ def _move_seen(
 
 
 def _scored_rows(all_folds: Sequence[tuple[Rows, Rows]]) -> Rows:
-    """Return the rows that a cross-validation of the pipeline's data scores."""
+    """Return the rows of the pipeline's data that are scored by cross-validation."""
     return np.unique(np.concatenate([test for _, test in all_folds]))
 
 
 def _cross_validation_folds(
     dataset: Dataset, seed: int, groups: Rows
 ) -> tuple[tuple[Rows, Rows], ...]:
-    """Return the training and test rows of each fold in which the pipeline scores little data."""
+    """Return training and test rows of each cross-validation fold for a small pipeline dataset."""
     labels = dataset.require_labels()
     all_folds = folds(labels, FOLDS, seed, groups) if len(dataset) >= MIN_TEXTS else ()
     used = tuple((train, test) for train, test in all_folds if len(test))
@@ -565,7 +565,7 @@ def _cross_validation_folds(
 
 
 def _hold_out(dataset: Dataset, fraction: float, seed: int, groups: Rows) -> tuple[Rows, Rows]:
-    """Hold out a fraction of the pipeline's data; duplicates and groups stay together."""
+    """Hold out a fraction of the pipeline's data, keeping duplicates and groups together."""
     return hold_out(
         dataset.require_labels(),
         fraction,
@@ -633,7 +633,7 @@ def train_and_score(  # noqa: PLR0913 - data, recipe, and where and how to run
 def _score_changes(
     splits: Splits, folder: Path, scores: AnyScores, progress: Progress
 ) -> list[ScoreChange]:
-    """Score the model that the pipeline continued before and after; an empty list without one."""
+    """Score the pipeline's model before and after it was continued; return [] if it was not."""
     start = splits.start
     if start is None:
         return []
@@ -642,7 +642,7 @@ def _score_changes(
 
 
 def _known_classes(splits: Splits) -> LabelEncoder:
-    """Return the classes that the pipeline's model will have; other test texts are dropped."""
+    """Return the classes of the pipeline's model: those of the model to continue, then new ones."""
     labels = LabelEncoder.fit(splits.train.require_labels())
     if splits.start is None:
         return labels
@@ -651,7 +651,7 @@ def _known_classes(splits: Splits) -> LabelEncoder:
 
 
 def _announce_teacher_per_fold(splits: Splits, progress: Progress) -> None:
-    """Report that the pipeline trains the teacher again for each fold of a cross-validation."""
+    """Report that the pipeline trains the teacher again for each cross-validation fold."""
     if splits.folds and splits.teacher is not None:
         from lamatext.training.teachers import is_encoder_name
 
@@ -735,7 +735,7 @@ def cross_validate(splits: Splits, fit_fold: FoldModel, progress: Progress) -> S
 def cross_validated_probabilities(
     splits: Splits, fit_fold: FoldModel, progress: Progress
 ) -> tuple[Rows, Floats]:
-    """Predict each text of the pipeline's data by a cross-validation model not trained on it.
+    """Predict each text of the pipeline's data with a cross-validation model not trained on it.
 
     Returns:
         The rows that are in a test fold, and their class probabilities, (rows, C).
@@ -791,7 +791,7 @@ def choose_examples(test: Dataset, count: int) -> list[dict[str, str]]:
 
 
 def _label_names(dataset: Dataset) -> list[str]:
-    """Return each text's label as a string; several labels are separated by commas."""
+    """Return the labels of the pipeline's texts as strings, several labels separated by commas."""
     labels = dataset.require_labels().to_pylist()
     return [", ".join(label) if isinstance(label, list) else str(label) for label in labels]
 

@@ -28,7 +28,7 @@ SILENT = Progress()
 
 
 class NamedProgress(Progress):
-    """Progress of one part of a longer task, whose stages get its name as a prefix."""
+    """Progress of one part of a longer task, whose stages are prefixed with the part's name."""
 
     def __init__(self, name: str, whole: Progress) -> None:
         self._name, self._whole = name, whole

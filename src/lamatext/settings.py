@@ -74,7 +74,7 @@ class TextSettings(Settings):
 
     @property
     def added_words(self) -> int:
-        """The number of extra words; 0 unless the word vectors come from a file or an encoder."""
+        """Effective number of extra words; 0 if the word vectors are trained or random."""
         is_trained = self.word_vectors in ("svd", "word2vec", "random")
         return 0 if is_trained else self.extra_words
 
@@ -225,7 +225,7 @@ class NgramSettings(Settings):
 
 
 class DistillationSettings(Settings):
-    """Settings of a run with a teacher, whose probabilities the network learns."""
+    """Settings of distillation, in which the network learns a teacher's probabilities."""
 
     temperature: Positive = 2.0
     """τ: the teacher's probabilities and the network's logits are softened by it in the loss."""

@@ -90,12 +90,12 @@ class Suspect:
 
     @property
     def is_label_suspect(self) -> bool:
-        """Whether the label is suspect, rather than the text being an outlier."""
+        """Whether the label is suspect; false if only the text is an outlier."""
         return self.is_improbable or self.duplicate is not None
 
     @property
     def supporting_words(self) -> list[str]:
-        """The words that support the suggested label against the suspect's label."""
+        """The words that support the suggested label over the suspect label."""
         if not self.is_label_suspect or not self.explanation.words:
             return []
         top = self.explanation.top(4 * SUPPORTING_WORDS, self.suggestion)
@@ -153,7 +153,7 @@ def find_suspects(
 def _finish_fold(
     models: "OutOfFoldModels", parts: PartFolder, number: int, progress: Progress
 ) -> pa.Table:
-    """Return the out-of-fold predictions of one fold, reusing those of an interrupted search."""
+    """Return the predictions for one fold of the suspect search, reusing saved ones."""
     if parts.rows_of(number) is None:
         table = models.predict_fold(number, progress)
         empty = pa.RecordBatch.from_pylist([], table.schema)
@@ -183,7 +183,7 @@ def _check_labels(dataset: Dataset) -> LabelEncoder:
 
 
 class OutOfFoldPredictions(NamedTuple):
-    """Calibrated logits and evidence of texts, from models that were not trained on them."""
+    """Out-of-fold predictions for finding suspect labels: calibrated logits and evidence."""
 
     is_checked: NDArray[np.bool_]  # (n,) false for the only text of a label
     logits: Floats  # (n, C) mean over the repetitions
@@ -192,14 +192,14 @@ class OutOfFoldPredictions(NamedTuple):
 
     @property
     def probabilities(self) -> Floats:
-        """Out-of-fold probability of each class, (n, C)."""
+        """Out-of-fold class probabilities for finding suspect labels, (n, C)."""
         powers = np.exp(self.logits - self.logits.max(axis=1, keepdims=True))
         probabilities: Floats = powers / powers.sum(axis=1, keepdims=True)
         return probabilities
 
 
 def suspect_scores(probabilities: Floats, labels: ClassIndices) -> Floats:
-    """Compute how suspect each label is, from 0 to 1, given the probabilities (n, C) of classes.
+    """Compute how suspect each label is, from 0 to 1, given the class probabilities (n, C).
 
     The formula is at the top of this module.
     """
@@ -213,7 +213,7 @@ def suspect_scores(probabilities: Floats, labels: ClassIndices) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class OutOfFoldModels:
-    """N-gram models of a cross-validation, each of which predicts the texts of its fold."""
+    """N-gram models of a cross-validation that finds suspect labels, one per fold."""
 
     labels: ClassIndices  # (n,)
     classes: int
@@ -227,7 +227,7 @@ class OutOfFoldModels:
     def prepare(
         cls, dataset: Dataset, seed: int, groups: Rows, progress: Progress = SILENT
     ) -> "OutOfFoldModels":
-        """Tokenize the texts and draw the folds of the cross-validation.
+        """Tokenize the texts and draw the cross-validation folds of the search for suspect labels.
 
         The rows of a group are held out together.
 
@@ -263,7 +263,7 @@ class OutOfFoldModels:
         )
 
     def describe_job(self) -> dict[str, object]:
-        """Describe the search for suspects; finished folds are reused if it is the same."""
+        """Describe the search for suspect labels; finished folds of an equal search are reused."""
         return {
             "format": 1,
             "lamatext": __version__,
@@ -274,7 +274,7 @@ class OutOfFoldModels:
         }
 
     def predict_fold(self, number: int, progress: Progress = SILENT) -> pa.Table:
-        """Fit the model of a fold and predict its held-out texts, as a table with a row per text.
+        """Fit the model of a fold and predict its held-out texts, to find suspect labels.
 
         Its columns are the row in the dataset, the share of known words, the logits, and the logits
         of a text without known n-grams.
@@ -297,7 +297,7 @@ class OutOfFoldModels:
         )
 
     def fit(self, rows: Rows, progress: Progress = SILENT) -> NgramModel:
-        """Fit the n-gram model of one fold, with which suspect labels are searched."""
+        """Fit the n-gram model of one fold of the search for suspect labels."""
         return fit_ngrams(
             self.counted.take(rows),
             self.labels[rows],
@@ -307,7 +307,7 @@ class OutOfFoldModels:
         )
 
     def combine(self, tables: Sequence[pa.Table]) -> OutOfFoldPredictions:
-        """Calibrate and average the out-of-fold logits of repeated cross-validations."""
+        """Calibrate and average the logits of repeated cross-validations to find suspect labels."""
         texts = len(self.labels)
         is_checked = np.zeros(texts, bool)
         total = np.zeros((texts, self.classes))
@@ -394,7 +394,7 @@ def _collect_suspects(
 
 
 def conflicting_duplicates(labels: ClassIndices, groups: Rows) -> dict[int, int]:
-    """Return the rows with near-duplicates of another label, and one of these near-duplicates.
+    """Return each row that has a near-duplicate with another label, and that near-duplicate.
 
     If most texts of a group of near-duplicates have one label, only the other texts are suspect.
     """
@@ -413,7 +413,7 @@ def conflicting_duplicates(labels: ClassIndices, groups: Rows) -> dict[int, int]
 
 
 def find_outliers(evidence: Logits, known: Logits, reference: Logits) -> NDArray[np.bool_]:
-    """Return which texts are outliers compared with the other texts of the dataset.
+    """Return which texts of the dataset are outliers rather than suspect labels.
 
     The outlier score of a text is the same as in ``lamatext predict --outlier``.
     """
@@ -431,7 +431,7 @@ def _explainer(
     suspects: Rows,
     progress: Progress,
 ) -> Callable[[int, int, Floats], Explanation]:
-    """Return a function that explains why a label is suggested instead of a text's own label.
+    """Return a function that explains why a label is suggested in place of a suspect one.
 
     The contributions are those of a model that was fitted on all texts but the suspects.
     """
@@ -457,7 +457,7 @@ def _explainer(
 
 
 def suspect_rows(search: SuspectSearch, dataset: Dataset) -> list[dict[str, object]]:
-    """Return the rows of the file of suspects, as ``data.suspects_file`` describes it."""
+    """Return one row per suspect label or outlier, for the suspects file."""
     lines, labels = dataset.row_numbers.tolist(), dataset.require_labels()
 
     def row_of(suspect: Suspect) -> dict[str, object]:

@@ -48,7 +48,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """Mean and standard deviation of the default recipe's score over seeds."""
+    """Mean and standard deviation of the score of default trials over several seeds."""
 
     mean: float
     deviation: float
@@ -72,7 +72,7 @@ def finished_trials(trials: Sequence[Trial]) -> list[Trial]:
 
 
 def pareto_front(trials: Sequence[Trial]) -> list[Trial]:
-    """Return the trials that no other beats in score, size and latency at once, best score first.
+    """Return the Pareto front: trials that no other beats in score, size and latency at once.
 
     Of the default recipe's seeds only the first counts.
     """
@@ -98,7 +98,7 @@ def _costs(trial: Trial) -> tuple[float, float, float]:
 
 
 def seed_spread(trials: Sequence[Trial]) -> Spread | None:
-    """Compute the spread of the default recipe's score over seeds; None with fewer than two."""
+    """Compute the spread of the default trials' scores over seeds; None with fewer than two."""
     scores = {t.seed: t.score or 0.0 for t in finished_trials(trials) if t.is_default}
     if len(scores) < 2:
         return None
@@ -152,7 +152,7 @@ def choose_trial(trials: Sequence[Trial], limits: Limits, metric: str) -> Choice
 
 
 def _expected_maximum(count: int, seeds: int) -> float:
-    """Return how far the best of ``count`` seeds lies above the mean of a few, in deviations.
+    """Estimate how many standard deviations the best of ``count`` equal trials is above the mean.
 
     It is Blom's approximation (1958) of an expected maximum, as a quantile of Student's t instead
     of the normal distribution: mean and deviation are estimated from ``seeds`` scores only.

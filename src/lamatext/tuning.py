@@ -67,7 +67,7 @@ FINAL_MARGIN = 1.3  # of the estimated time of the final training
 
 
 class Range(NamedTuple):
-    """A range of values that the search draws from, on a linear or logarithmic scale."""
+    """A range of values that a hyperparameter search samples, on a linear or logarithmic scale."""
 
     low: float
     high: float
@@ -94,11 +94,11 @@ SPACE: Mapping[str, tuple[Any, ...] | Range] = {
 
 
 class OutOfTimeError(Exception):
-    """Raised inside a training that would end after its deadline."""
+    """Raised inside the training of a search's trial when its deadline has passed."""
 
 
 class DeadlineProgress(Progress):
-    """Progress of a training that is stopped at its next step after a deadline."""
+    """Progress display that stops the training of a search's trial after a deadline."""
 
     def __init__(self, deadline: float, shown: Progress = SILENT) -> None:
         self.deadline, self._shown = deadline, shown  # time.monotonic()
@@ -137,18 +137,18 @@ class TuningTask:
 
     @property
     def deadline(self) -> float:
-        """Return the time.monotonic() at which the search must have ended."""
+        """Return when the hyperparameter search must end, as a ``time.monotonic()`` value."""
         return self.started + self.limits.seconds
 
     @property
     def validation(self) -> Dataset:
-        """Return the validation texts, on which trials are compared."""
+        """Return the validation texts, on which the search compares its trials."""
         assert self.splits.search.validation is not None
         return self.splits.search.validation
 
     @property
     def train(self) -> Dataset:
-        """Return the texts that trials are trained on."""
+        """Return the texts that the search trains its trials on."""
         return self.splits.search.train
 
 
@@ -166,14 +166,14 @@ class TuningResult:
 
 
 class TuningSplits(NamedTuple):
-    """Splits of a hyperparameter search: those of its trials and those of the final training."""
+    """Data splits of a hyperparameter search: one for its trials, one for the final training."""
 
     search: Splits  # with a validation set; without folds
     final: Splits  # all texts but the test set, split as ``lamatext train`` does
 
 
 def tuning_splits(splits: Splits, seed: int) -> TuningSplits:
-    """Hold out a validation set for the trials of a search, and a test set from little data."""
+    """Hold out a validation set for the search's trials, and a test set if the data is small."""
     if splits.folds:
         rows, held_out = splits.folds[0]
         splits = replace(
@@ -317,7 +317,7 @@ def _setting(recipe: Recipe, name: str) -> Any:
 
 
 def _searched(recipe: Recipe, fixed: frozenset[str], model: str) -> Iterator[str]:
-    """Yield the settings to search: those that affect the model and that the user did not fix."""
+    """Yield the settings to search: those that affect the model and are not fixed by the user."""
     for name in SPACE:
         is_off = name.startswith("ngrams.") and not recipe.ngrams.enabled
         if name not in fixed and not is_off and has_effect(name, model):
@@ -342,7 +342,7 @@ def sample_settings(trial: Any, recipe: Recipe, fixed: frozenset[str]) -> dict[s
 
 
 def read_trials(study: Any) -> list[Trial]:
-    """Read all trials of a study, also those of other processes."""
+    """Read all trials of the search's study, including those of other processes."""
     states = {"COMPLETE": FINISHED, "RUNNING": RUNNING, "PRUNED": STOPPED, "FAIL": FAILED}
     return [
         Trial(
@@ -372,7 +372,7 @@ TrainTrial = Callable[[TuningTask, Recipe, Rows, Path, DeadlineProgress], Measur
 
 
 class _TrialEngine(NamedTuple):
-    """How the trials of a search are trained."""
+    """How a search trains its trials: order of the texts, progress and training function."""
 
     order: Rows  # of the training texts; a share is its beginning
     progress: Progress
@@ -432,7 +432,7 @@ def _tell(study: Any, trial: Any, state: str, value: float | None = None) -> Non
 
 
 def final_seconds(task: TuningTask, trials: list[Trial]) -> float:
-    """Estimate the time of the final training from the trials; 0 if there is nothing to go by."""
+    """Estimate the time of the search's final training from its trials; 0 if none is known."""
     finished = finished_trials(trials)
     try:
         chosen = [choose_trial(trials, task.limits, task.metric).trial] if finished else []
@@ -492,7 +492,7 @@ def _shares(study: Any, task: TuningTask, *, only_last: bool) -> list[float]:
 
 
 def _is_affordable(task: TuningTask, study: Any) -> bool:
-    """Return whether another seed of the default recipe takes a small part of the time left."""
+    """Return whether the search has time to train the default recipe with another seed."""
     trials = read_trials(study)
     left = task.deadline - time.monotonic() - final_seconds(task, trials)
     needed = [t.seconds for t in finished_trials(trials) if t.is_default and t.seconds is not None]
@@ -569,13 +569,13 @@ def score_model(folder: Path, task: TuningTask) -> tuple[float, float]:
 
 
 def measure_latency(predictor: Predictor, dataset: Dataset) -> float:
-    """Measure the median latency of single texts: the lowest of a few rounds."""
+    """Measure the median latency of a trial's model; the lowest of a few rounds counts."""
     texts = dataset.texts.to_pylist()
     return min(median_latency(predictor.predict_proba, texts) for _ in range(LATENCY_ROUNDS))
 
 
 def _nested_order(train: Dataset, seed: int) -> Rows:
-    """Order the training rows so that every subset from the start is stratified by class."""
+    """Order the training rows so that any first share of them is stratified, for trials."""
     generator = np.random.default_rng(seed)
     if train.is_multi_label:
         return generator.permutation(len(train))
@@ -588,7 +588,7 @@ def _nested_order(train: Dataset, seed: int) -> Rows:
 
 
 def _keep_best_models(task: TuningTask, study: Any) -> None:
-    """Delete the models of trials except the best within the limits, the default and running."""
+    """Delete the models of all trials but the best within the limits, default and running ones."""
     trials = read_trials(study)
     kept = {str(trial.number) for trial in trials if trial.state == RUNNING or trial.is_default}
     with suppress(ConfigError):
@@ -772,7 +772,7 @@ def _over_limit(trial: Trial, size: int, latency: float) -> ConfigError:
 
 
 def _replace_model(staged: Path, target: Path) -> None:
-    """Replace the model of a search so that a killed process leaves the old or the new one."""
+    """Replace the final model of a search; a killed process leaves either the old or the new."""
     old = target.with_name(f".{MODEL}-old")
     for _ in range(10):  # another process of the study may replace it, too
         shutil.rmtree(old, ignore_errors=True)
@@ -787,7 +787,7 @@ def _replace_model(staged: Path, target: Path) -> None:
 
 
 def _restore_model(folder: Path) -> None:
-    """Restore the old model if a process was killed while it replaced it."""
+    """Restore the old model of a search if its replacement was interrupted."""
     old, target = folder / f".{MODEL}-old", folder / MODEL
     if old.is_dir() and not target.exists():
         with suppress(OSError):

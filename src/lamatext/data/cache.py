@@ -33,7 +33,7 @@ def cache_folder() -> Path:
 
 @contextmanager
 def empty_cache() -> Iterator[None]:
-    """Use an empty temporary cache folder, so that a measured training time includes everything."""
+    """Use an empty temporary cache folder, so that time measurements include all work."""
     before = os.environ.get("LAMATEXT_CACHE")
     with tempfile.TemporaryDirectory() as folder:
         os.environ["LAMATEXT_CACHE"] = folder
@@ -99,7 +99,7 @@ def fingerprint(*parts: object) -> str:
 
 
 def _digest_texts(digest: hashlib.blake2b, texts: pa.ChunkedArray) -> None:
-    """Add texts to a cache fingerprint, independently of how the column is divided into chunks."""
+    """Add texts to a cache key's hash, independently of how the column is divided into chunks."""
     lengths = hashlib.blake2b(digest_size=16)
     for chunk in texts.chunks:
         column = chunk.cast(pa.large_string())

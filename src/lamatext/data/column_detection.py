@@ -53,7 +53,7 @@ LABEL_SEPARATORS = ",;|"
 
 @dataclass(frozen=True, slots=True)
 class DetectedColumns:
-    """Detected text and label columns, with the reasons in words."""
+    """Detected text and label columns, with a sentence that gives the reason for each."""
 
     text_columns: tuple[str, ...]
     label_columns: tuple[str, ...]
@@ -64,7 +64,7 @@ class DetectedColumns:
 
 
 def is_known_name(column: str) -> bool:
-    """Return whether a column name is one that text or label columns usually have."""
+    """Return whether a column name is typical of text or label columns."""
     names = (*TEXT_NAMES, *LABEL_NAMES, *WEAK_TEXT_NAMES, *WEAK_LABEL_NAMES, "id")
     return _plain_name(column) in names
 
@@ -72,7 +72,7 @@ def is_known_name(column: str) -> bool:
 def choose_by_name(
     columns: Sequence[str], options: ReadOptions, name: str
 ) -> tuple[tuple[str, ...] | None, tuple[str, ...] | None]:
-    """Choose the text and label columns by name: those requested, remembered or usually named so.
+    """Choose the text and label columns by name: requested, used in training, or typical.
 
     Either is None if the names do not decide.
 
@@ -105,7 +105,7 @@ def choose_by_name(
 def choose_text_by_name(
     columns: Sequence[str], options: ReadOptions, name: str
 ) -> tuple[str, ...] | None:
-    """Choose the text columns by name: those requested, remembered or usually named so, or None."""
+    """Choose the text columns by name: requested, used in training, or typical; None otherwise."""
     if options.text_columns:
         for column in options.text_columns:
             check_column(columns, column, name, "--text-column")
@@ -124,7 +124,7 @@ def explain_choice(
     texts: tuple[str, ...] | None,
     labels: tuple[str, ...] | None = None,
 ) -> list[str]:
-    """Say why the columns of texts and labels were chosen by name, and which ones are missing.
+    """Explain why the text and label columns were chosen by name, and which are missing.
 
     Args:
         columns: the names of all columns.
@@ -207,7 +207,7 @@ def _plain_name(column: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Profile:
-    """Statistics of the values in a column that tell texts from labels."""
+    """Statistics of a column's values that distinguish text columns from label columns."""
 
     name: str
     values: int  # that are not empty
@@ -266,7 +266,7 @@ def detect_by_content(
 
 
 def _label_reason(best: _Profile, others: Sequence[_Profile]) -> str:
-    """Say why a column was chosen for the labels; ``others`` fit, but have other names."""
+    """Explain why the label column was chosen, and that ``others`` would also be possible."""
     reason = (
         f"labels: column '{best.name}', whose values are few and repeated "
         f"({plural(best.distinct, 'different value')} in "
@@ -294,7 +294,7 @@ def _text_reason(text: _Profile) -> str:
 
 
 def _profiles(rows: pa.Table, name: str, exclude: Collection[str]) -> list[_Profile]:
-    """Describe the values of each column of a table except the excluded ones."""
+    """Compute the statistics of each column's values, from which the columns are detected."""
     names = rows.schema.names
     if len(names) > _MAX_PROFILES:
         raise DataError(
@@ -305,7 +305,7 @@ def _profiles(rows: pa.Table, name: str, exclude: Collection[str]) -> list[_Prof
 
 
 def parse_lists(column: pa.Array | pa.ChunkedArray) -> list[list[str] | None] | None:
-    """Parse a column in which every value is a JSON list of labels; return None for others."""
+    """Parse a column in which every value is a JSON list of labels; return None otherwise."""
     values = column.to_pylist()
     if not all(value is None or (value[:1], value[-1:]) == ("[", "]") for value in values):
         return None
@@ -404,7 +404,7 @@ def _text_weight(profile: _Profile) -> float:
 def _detect_label(
     profiles: Sequence[_Profile], names: Sequence[str], name: str, rows: int
 ) -> tuple[_Profile, list[_Profile]]:
-    """Detect the label column, and those that its name was preferred to."""
+    """Detect the label column; also return columns that were rejected only for their names."""
     fitting = [p for p in profiles if _fits_labels(p, rows)]
     by_name = _detect_by_name([p.name for p in fitting], WEAK_LABEL_NAMES)
     plain = [p for p in fitting if not _words(p.name) & _METADATA_WORDS]

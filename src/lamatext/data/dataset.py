@@ -47,7 +47,7 @@ class Dataset:
 
     @property
     def row_numbers(self) -> NDArray[np.int64]:
-        """Return where the dataset's texts are in their file, from 1, if lines were requested."""
+        """Return the row numbers of the dataset's texts in their file, counted from 1."""
         return np.arange(1, len(self) + 1) if self.lines is None else self.lines
 
     def take(self, rows: NDArray[np.int64]) -> "Dataset":
@@ -64,7 +64,7 @@ class Dataset:
 
     @property
     def period(self) -> str:
-        """Return the oldest and the newest time of the dataset, as they are written in its file."""
+        """Return the oldest and the newest time in the dataset, as written in its file."""
         if self.times is None or self.time_values is None or not len(self):
             return ""
         ends = (int(self.times.argmin()), int(self.times.argmax()))

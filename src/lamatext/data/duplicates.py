@@ -43,7 +43,7 @@ _MULTIPLIERS: Hashes = _random.integers(1, 1 << 63, 4, dtype=np.uint64) | np.uin
 def group_rows(
     texts: pa.ChunkedArray, values: pa.ChunkedArray | None = None, progress: Progress = SILENT
 ) -> Rows:
-    """Group the rows with duplicate texts or the same value, transitively.
+    """Group the rows with duplicate texts or an equal value (such as a customer), transitively.
 
     Args:
         texts: one text per row.
@@ -83,7 +83,7 @@ def count_shared(texts: pa.ChunkedArray, others: pa.ChunkedArray) -> int:
 
 
 def text_keys(texts: pa.Array) -> Hashes:
-    """Return a hash of each text that its exact duplicates share (n,).
+    """Return a hash of each text that is equal for exact duplicates (n,).
 
     Texts that are equal without case, punctuation, digits and spaces are duplicates.
     """
@@ -92,7 +92,7 @@ def text_keys(texts: pa.Array) -> Hashes:
 
 
 def _merge(group: Rows, left: Rows, right: Rows) -> Rows:
-    """Merge the duplicate groups of each pair of rows; a group's number is its first row."""
+    """Merge the duplicate groups of each pair of rows; a group is identified by its first row."""
     group = group.copy()
     while len(left):
         first, second = group[left], group[right]
@@ -113,7 +113,7 @@ def _first_equal(keys: NDArray[np.generic]) -> Rows:
 
 
 def _signatures(texts: pa.ChunkedArray, progress: Progress) -> tuple[Hashes, Hashes]:
-    """Compute for each text a hash that exact duplicates share, and its MinHash bands.
+    """Compute the exact-duplicate hash and the MinHash bands of each text.
 
     The shapes are (n,) and (n, BANDS). A text of fewer than three words has the bands 0.
     """
@@ -136,7 +136,7 @@ def _blocks(texts: pa.ChunkedArray) -> Iterator[pa.Array]:
 
 
 class _Words:
-    """Hashes of the words of texts, without case, punctuation and digits."""
+    """Hashes of words for finding duplicates, which ignore case, punctuation and digits."""
 
     def __init__(self, texts: pa.Array) -> None:
         content = _normalize(texts)
@@ -149,13 +149,13 @@ class _Words:
         self._texts = len(texts)
 
     def text_keys(self) -> Hashes:
-        """Return a hash of each text without its spaces, 0 for an empty text (n,)."""
+        """Return a hash of each text without spaces for exact duplicates, 0 if empty (n,)."""
         letters = np.flatnonzero(self._is_letter)
         text = self._text_of_byte[letters]
         return _hash_runs(self._bytes[letters], text, self._texts)
 
     def trigrams(self) -> tuple[Hashes, Rows]:
-        """Return the hashes of all word 3-grams, and the number of the text of each."""
+        """Return the hashes of all word 3-grams, and the index of the text of each 3-gram."""
         begins = self._is_letter.copy()
         begins[1:] &= ~self._is_letter[:-1]
         firsts = self._starts[:-1][np.diff(self._starts) > 0]
@@ -181,7 +181,7 @@ def _normalize(texts: pa.Array) -> pa.Array:
 
 
 def _buffers(texts: pa.Array) -> tuple[NDArray[np.uint8], Rows]:
-    """Return the bytes of all texts and the position at which each begins, plus the end."""
+    """Return the bytes of all texts to compare for duplicates, and the offset of each text."""
     texts = texts.cast(pa.large_string())
     _, offsets, data = texts.buffers()
     starts = np.frombuffer(offsets, np.int64)[texts.offset : texts.offset + len(texts) + 1]
@@ -190,7 +190,7 @@ def _buffers(texts: pa.Array) -> tuple[NDArray[np.uint8], Rows]:
 
 
 def _hash_runs(letters: NDArray[np.uint8], run: Rows, runs: int) -> Hashes:
-    """Hash each run of bytes; ``run`` gives the number of the run that each byte belongs to."""
+    """Hash each run of bytes, a word or text, for duplicates; ``run`` has each byte's run."""
     hashes = np.zeros(runs, np.uint64)
     if not len(letters):
         return hashes
@@ -204,12 +204,12 @@ def _hash_runs(letters: NDArray[np.uint8], run: Rows, runs: int) -> Hashes:
 
 
 def _run_starts(run: Rows) -> Rows:
-    """Return the index at which each run of equal values in an ascending array starts."""
+    """Return the start index of each run of equal values, such as the letters of a word to hash."""
     return np.flatnonzero(np.diff(run, prepend=-1))
 
 
 def _mix(values: Hashes) -> Hashes:
-    """Mix the bits of hashes (the finalizer of SplitMix64)."""
+    """Mix the bits of the hashes that find duplicates (the finalizer of SplitMix64)."""
     values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return values ^ (values >> np.uint64(31))
@@ -244,7 +244,7 @@ def _candidates(keys: Hashes, bands: Hashes) -> Iterator[tuple[Rows, Rows]]:
 
 
 def _are_alike(texts: pa.ChunkedArray, left: Rows, right: Rows) -> NDArray[np.bool_]:
-    """Compare the sets of word 3-grams of pairs of texts (pairs,)."""
+    """Return which pairs of texts are near-duplicates by their shared word 3-grams (pairs,)."""
     alike = np.zeros(len(left), bool)
     lengths = 0
     start = 0

@@ -32,5 +32,5 @@ def merge_label_variants(dataset: Dataset, known: Iterable[str] = ()) -> Dataset
 
 
 def label_key(label: str) -> str:
-    """Return what label variants share: the label without case and spaces."""
+    """Return the key that label variants share: the label in lower case without spaces."""
     return "".join(label.split()).casefold()

@@ -73,7 +73,7 @@ class LabelEncoder:
         return indices
 
     def encode_lists(self, labels: LabelColumn, *, source: str = "labels") -> LabelMatrix:
-        """Encode lists of labels as a matrix of 0 and 1 with a column per label.
+        """Encode lists of labels as a matrix of 0 and 1 with one column per label.
 
         Args:
             labels: a column of lists, with the labels of each text.
@@ -125,7 +125,7 @@ class LabelEncoder:
         return [label for label, index in zip(labels, indices, strict=True) if index < 0]
 
     def _class_of(self, distinct: NDArray[Any]) -> ClassIndices:
-        """Return the class index of each distinct label, -1 for an unknown one."""
+        """Return the class index of each distinct label, -1 for an unknown label."""
         by_text = distinct.dtype.kind in "UO" and not isinstance(self.classes[0], str)
         known = {_written(label) if by_text else label: i for i, label in enumerate(self.classes)}
         values = [_written(label) for label in distinct.tolist()] if by_text else distinct.tolist()
@@ -184,7 +184,7 @@ def list_items(labels: LabelColumn) -> pa.Array:
 
 
 def list_rows(labels: LabelColumn) -> NDArray[np.int64]:
-    """Return the row that each label in a column of lists belongs to."""
+    """Return the row index of each label in a column of label lists."""
     lengths = pc.list_value_length(_one_array(labels)).to_numpy()
     return np.repeat(np.arange(len(lengths)), lengths)
 

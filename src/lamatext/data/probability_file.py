@@ -27,7 +27,7 @@ Probabilities = NDArray[np.float32]  # (n, C)
 
 
 class IdColumn(NamedTuple):
-    """Ids by which the rows of a probability file match the texts of the data."""
+    """Ids that match the rows of a probability file to the texts of the data."""
 
     name: str  # of the column, in the data and in the file
     values: Sequence[str]  # one per text of the data
@@ -35,14 +35,14 @@ class IdColumn(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ProbabilityTable:
-    """Probabilities of a teacher's file, which are looked up by text."""
+    """Contents of a teacher's probability file, looked up by text."""
 
     source: str
     rows: Mapping[str, int]  # row of the probabilities of each text
     probabilities: Probabilities
 
     def look_up(self, texts: Sequence[str]) -> Probabilities:
-        """Return the probabilities of the given texts from the teacher's file, (n, C)."""
+        """Return the probabilities of the given texts from the probability file, (n, C)."""
         missing = [text for text in texts if text not in self.rows]
         if missing:
             raise DataError(
@@ -53,7 +53,7 @@ class ProbabilityTable:
 
 
 def is_probability_file(teacher: object) -> bool:
-    """Return whether a teacher is a file of probabilities; a missing table is an error."""
+    """Return whether a teacher is a probability file; raise an error if that file is missing."""
     if not isinstance(teacher, str | PathLike):
         return False
     path = Path(teacher)
@@ -139,7 +139,7 @@ def _check_classes(
 
 
 def _read_numbers(table: pa.Table, source: str, multi_label: bool) -> Probabilities:
-    """Read the probabilities of each row of a file and check that they are from 0 to 1.
+    """Read and validate the probabilities (0 to 1) in each row of a probability file.
 
     Unless a text may have several labels, they must be a distribution.
     """

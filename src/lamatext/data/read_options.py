@@ -11,7 +11,7 @@ JOINT = "\n"  # between the values of several text columns
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Layout of a data file: columns, format, encoding, separator and quotes, as it was read."""
+    """Layout with which a data file was read: columns, format, encoding, separator and quotes."""
 
     text_columns: tuple[str, ...] = ("text",)
     label_columns: tuple[str, ...] = ("label",)  # more than one: a 0/1 column for each label

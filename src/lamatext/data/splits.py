@@ -67,7 +67,7 @@ def newest_split(
     times: NDArray[np.float64],
     groups: Rows | None = None,
 ) -> tuple[Rows, Rows]:
-    """Split off the newest rows; return the older and the newest rows.
+    """Split off the newest rows by time; return the older rows and the newest rows.
 
     A group is as old as its oldest row. The newest rows of a label that the older ones lack are
     moved to them.
@@ -169,7 +169,7 @@ class _Units(NamedTuple):
     codes: ClassIndices  # stratum of each unit
 
     def rows_of(self, units: Rows) -> Rows:
-        """Return the row numbers that belong to the given groups of a split."""
+        """Return the row indices that belong to the given groups of a split."""
         if len(self.sizes) == len(self.unit_of_row):
             return units  # each row is a unit
         return np.flatnonzero(np.isin(self.unit_of_row, units))
@@ -248,7 +248,7 @@ def _codes(column: pa.Array | pa.ChunkedArray) -> tuple[ClassIndices, list[str]]
 
 
 def _single_units(strata: _Strata, units: _Units) -> NDArray[np.bool_]:
-    """Return which groups of rows stay in training, because no other group has one of their labels.
+    """Return which groups of rows a split keeps in training, as the only ones with some label.
 
     These labels are named in a warning.
     """
@@ -272,7 +272,7 @@ def _single_units(strata: _Strata, units: _Units) -> NDArray[np.bool_]:
 
 
 def _shuffled_by_label(units: _Units, rng: np.random.Generator) -> Rows:
-    """Return the groups of rows of a split sorted by label and size, and at random among equals."""
+    """Return the groups of rows of a split sorted by label and size, in random order among ties."""
     shuffled = rng.permutation(len(units.codes))
     order: Rows = shuffled[np.lexsort((units.sizes[shuffled], units.codes[shuffled]))]
     return order

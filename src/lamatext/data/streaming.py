@@ -133,7 +133,7 @@ def stream_parts(  # noqa: PLR0913 - what to read, how, and what is held out
 
 
 class _Pass:
-    """State of streaming over the data: numbers of words and labels, rows kept in memory."""
+    """State of one pass over streamed data: word ids, label ids and the rows kept in memory."""
 
     def __init__(self, settings: TextSettings, limits: tuple[float, float, float]) -> None:
         self._tokenizer = make_tokenizer(
@@ -163,7 +163,7 @@ class _Pass:
             progress.advance(len(batch))
 
     def _add_labels(self, training: Dataset) -> NDArray[np.bool_]:
-        """Number the labels of streamed texts; return which texts introduce a new label."""
+        """Assign ids to the labels of streamed texts; return which texts introduce a new label."""
         labels = training.require_labels().to_pylist()
         is_new = np.zeros(len(labels), bool)
         for row, label in enumerate(labels):
@@ -175,7 +175,7 @@ class _Pass:
         return is_new
 
     def tokenize(self, dataset: Dataset) -> TokenIds:
-        """Tokenize texts of the stream and return the number of each word."""
+        """Tokenize texts of the stream and return the ids of their words."""
         ids, ends = array("i"), array("q", [0])
         for text in dataset.texts.to_pylist():
             ids.extend(map(self._words.__getitem__, self._tokenizer.words(text)))
@@ -197,7 +197,7 @@ class _Pass:
 
 
 def source_files(source: str) -> list[Path]:
-    """Return the files of a streamed source: a file, a pattern, or a folder of shards."""
+    """Return the files of a data source to stream: a file, a pattern, or a folder of shards."""
     path = Path(source)
     if is_glob(source):
         return glob_files(source)
@@ -217,7 +217,7 @@ def source_files(source: str) -> list[Path]:
 
 
 def count_rows(files: Sequence[Path]) -> int:
-    """Estimate the rows of files before they are streamed: rows of Parquet, lines of others."""
+    """Estimate the rows of files before streaming: exact for Parquet, line counts for others."""
     rows = 0
     for path in files:
         if decompressed_suffix(path) in (".parquet", ".pq"):
@@ -229,7 +229,7 @@ def count_rows(files: Sequence[Path]) -> int:
 
 
 def _new_folder() -> Path:
-    """Create a folder for the token files of a stream; delete those of processes that ended."""
+    """Create a folder for the token files of a stream; delete those of ended processes."""
     root = cache_folder()
     root.mkdir(parents=True, exist_ok=True)
     for old in root.glob("stream-*-*"):

@@ -28,12 +28,12 @@ COLUMNS = (
 
 
 def text_hash(text: str) -> str:
-    """Return the hash by which a text in a file of suspects is recognized: 16 hex digits."""
+    """Return the hash that identifies a text in the suspects file: 16 hex digits."""
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
 
 
 def suspects_table(rows: Sequence[dict[str, object]]) -> pa.RecordBatch:
-    """Return the rows of a file of suspects as a record batch; empty without suspects."""
+    """Convert suspects to a record batch with the columns of the suspects file."""
     numbers = {"score": pa.float64(), "label_probability": pa.float64()}
     numbers |= {"suggested_probability": pa.float64(), ROW: pa.int64()}
     schema = pa.schema([(name, numbers.get(name, pa.string())) for name in COLUMNS])
@@ -41,7 +41,7 @@ def suspects_table(rows: Sequence[dict[str, object]]) -> pa.RecordBatch:
 
 
 def leave_out_suspects(dataset: Dataset, path: Path) -> Dataset:
-    """Return the dataset without the rows that a file of suspects lists.
+    """Return the dataset without the rows that a suspects file lists.
 
     A row is kept if its label is no longer the listed one: somebody has corrected it.
 
@@ -69,7 +69,7 @@ def leave_out_suspects(dataset: Dataset, path: Path) -> Dataset:
 
 
 def _notes(path: Path, dropped: int, corrected: int) -> Iterator[str]:
-    """Describe what became of the rows of a file of suspects."""
+    """Describe how many rows of the suspects file were left out or have been corrected."""
     if dropped:
         yield (
             f"{plural(dropped, 'row is', 'rows are')} left out, as {path} lists. Test texts that "
@@ -84,7 +84,7 @@ def _notes(path: Path, dropped: int, corrected: int) -> Iterator[str]:
 
 
 def _read_rows(path: Path) -> list[tuple[int, str, str]]:
-    """Read the row numbers, text hashes and labels (empty if there are none) of the suspects."""
+    """Read row numbers, text hashes and labels from a suspects file; a label may be empty."""
     rows: list[tuple[int, str, str]] = []
     for batch in open_table(str(path)).all_batches():
         names = batch.schema.names

@@ -77,7 +77,7 @@ def positive_pmi(counts: csr_matrix) -> csr_matrix:
 
 
 def _thin_out(rows: TokenIds, size: int, generator: np.random.Generator) -> TokenIds:
-    """Drop a part of the texts if there are many, and a part of the frequent words, at random."""
+    """Subsample the texts and the frequent words at random before training word vectors."""
     if len(rows.ids) > MAX_WORDS:
         count = int(len(rows) * MAX_WORDS / len(rows.ids))
         rows = rows.take(np.sort(generator.permutation(len(rows))[:count]))

@@ -14,7 +14,7 @@ CHANGED = (0.05, 0.3)  # range of the fraction of words that are dropped or repl
 
 
 def make_text_variants(texts: Sequence[str], per_text: int, seed: int) -> list[str]:
-    """Make random variants of each text, on which a teacher's labels teach its student more.
+    """Create random variants of each text, additional training data that a teacher labels.
 
     Texts of fewer than three words have none, so the result may have fewer than
     ``per_text * len(texts)`` variants.
@@ -40,14 +40,14 @@ def make_text_variants(texts: Sequence[str], per_text: int, seed: int) -> list[s
 
 
 def _span(words: list[str], generator: np.random.Generator) -> list[str]:
-    """Make a variant of a text by keeping a random span of at least a third of its words."""
+    """Create a variant of a text by keeping a random span of at least a third of its words."""
     length = int(generator.integers(max(SHORTEST, len(words) // 3), len(words) + 1))
     start = int(generator.integers(len(words) - length + 1))
     return words[start : start + length]
 
 
 def _joined_halves(words: list[str], other: list[str], generator: np.random.Generator) -> list[str]:
-    """Make a variant by joining half of one text to half of another, in random order."""
+    """Create a variant by joining half of one text to half of another, in random order."""
     first, second = _half(words, generator), _half(other, generator)
     return first + second if generator.random() < 0.5 else second + first
 
@@ -58,7 +58,7 @@ def _half(words: list[str], generator: np.random.Generator) -> list[str]:
 
 
 def _changed_words(words: list[str], pool: list[str], generator: np.random.Generator) -> list[str]:
-    """Make a variant of a text by dropping or replacing 5 to 30 % of its words."""
+    """Create a variant of a text by dropping or replacing 5 to 30 % of its words."""
     fate = generator.random(len(words))
     changed = generator.uniform(*CHANGED)
     variant = []

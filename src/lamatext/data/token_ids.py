@@ -73,11 +73,11 @@ class TokenIds:
 
     @property
     def are_on_disk(self) -> bool:
-        """Return whether the token ids are in a file, because they may not fit in memory."""
+        """Return whether the token ids are memory-mapped from a file instead of held in memory."""
         return isinstance(self.ids, np.memmap)
 
     def release_pages(self) -> None:
-        """Let the system drop the pages of token ids on disk that were read, to save memory."""
+        """Allow the operating system to evict token ids that are memory-mapped from a file."""
         pages = getattr(self.ids, "_mmap", None)
         if pages is not None and hasattr(mmap, "MADV_DONTNEED"):
             pages.madvise(mmap.MADV_DONTNEED)
@@ -111,7 +111,7 @@ class TokenIds:
         return TokenIds(self.ids[keep], kept_before[self.offsets])
 
     def pad(self, rows: Indices) -> tuple[Ids, Ids]:
-        """Return the token ids of some texts as a right-padded batch, and their lengths.
+        """Return the token ids of some texts as a right-padded batch, with the text lengths.
 
         The batch is (B, T), the lengths are (B,).
         """

@@ -135,7 +135,7 @@ Script = Literal["ideographs", "katakana", "letters"]
 
 
 def unspaced_script(word: str) -> Script | None:
-    """Return the kind of script without spaces that a word of the tokenizer belongs to.
+    """Return which kind of script written without spaces a tokenized word belongs to.
 
     None is for a word of a script with spaces, a number or a sign.
     """

@@ -77,14 +77,14 @@ def label_array(labels: Labels, text_count: int) -> NDArray[Any]:
 
 
 class LabelLists(NamedTuple):
-    """Several labels per text as passed from Python, and whether as an indicator matrix."""
+    """Validated labels of texts with several labels, and whether they were an indicator matrix."""
 
     rows: list[list[Label]]
     classes: tuple[Label, ...]  # the columns of the indicator matrix, or the distinct labels
     is_indicator: bool
 
     def column(self) -> pa.ChunkedArray:
-        """Return the labels as a column of lists of strings, as a dataset holds them."""
+        """Return the validated labels as an Arrow column of lists of strings."""
         lists = [[str(label) for label in row] for row in self.rows]
         return pa.chunked_array([pa.array(lists, pa.list_(pa.string()))])
 
@@ -122,12 +122,12 @@ def label_lists(labels: Labels, text_count: int) -> LabelLists | None:
 
 
 def _ordered(labels: Iterable[Any]) -> Iterable[Any]:
-    """Sort the labels of a set, whose order differs between runs of Python."""
+    """Sort the labels if they are a set, whose order differs between Python processes."""
     return sorted(labels, key=str) if isinstance(labels, set | frozenset) else labels
 
 
 def _indicator_lists(labels: Any, text_count: int) -> LabelLists:
-    """Convert an indicator matrix (numpy, scipy or a data frame) to lists of labels.
+    """Validate an indicator matrix (numpy, scipy or data frame); convert it to label lists.
 
     The labels are the column names of a data frame, otherwise the column numbers.
     """
@@ -197,7 +197,7 @@ def _label_kind(label: object, position: int) -> str:
 
 
 def warn_of_empty_texts(texts: list[str]) -> None:
-    """Warn of empty texts among those to predict: their predictions say nothing about them."""
+    """Warn about empty input texts, whose predictions only say which label is frequent."""
     rows = [row for row, text in enumerate(texts) if isinstance(text, str) and not text.strip()]
     if rows:
         places = ", ".join(map(str, rows[:10])) + (", …" if len(rows) > 10 else "")

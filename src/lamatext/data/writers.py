@@ -47,13 +47,13 @@ def open_writer(
 
 
 def check_safe_csv(format: str) -> None:
-    """Check that a writer of this format has cells that a spreadsheet could run as formulas."""
+    """Raise an error for ``--safe-csv`` if the writer's output format is not CSV or TSV."""
     if format not in ("csv", "tsv"):
         raise ConfigError(f"--safe-csv: expected CSV or TSV output, got {format}. Leave it out.")
 
 
 def output_format(path: Path, default: str = "csv") -> str:
-    """Return the format in which a writer writes a file.
+    """Return the format in which a writer writes a file, chosen by the file extension.
 
     Raises:
         ConfigError: if no writer has that file extension, or if the path is a folder.
@@ -106,7 +106,7 @@ _FORMULA = r"^[=+\-@\t\r]"
 
 
 def _without_formulas(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Put a single quote before each string cell and column name that CSV readers may execute."""
+    """Escape cells and column names that a spreadsheet may execute, by a leading single quote."""
     from pyarrow import compute
 
     columns = [

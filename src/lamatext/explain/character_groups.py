@@ -61,7 +61,7 @@ def _associated_characters(
     joins: Sequence[bool],
     table: NgramTable,
 ) -> list[int | None]:
-    """Return for each character of an explanation the index at which its group starts, or None."""
+    """Return for each character in an explanation the start index of its group, or None."""
     ngrams = hash_ngrams([word.lower() for word in words], table.spec)
     idf = table.idf_steps(ngrams.keys).tolist()
     step = float(table.idf_step.item())
@@ -87,7 +87,7 @@ def _unit_starts(
     scripts: Sequence[Script | None],
     joins: Sequence[bool],
 ) -> list[int]:
-    """Return the start index of each group of characters in an explanation."""
+    """Return the start index of each group of characters in an explained text."""
     starts = [0]
     for t in range(1, len(units)):
         in_unit = units[t] is not None and units[t] == units[t - 1]

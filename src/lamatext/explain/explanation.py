@@ -70,7 +70,7 @@ class Explanation:
 
     @property
     def predicted_labels(self) -> list[Label]:
-        """Labels that the model gives the explained text, the most probable first.
+        """Labels that the model assigns to the explained text, the most probable first.
 
         One label, or for a multi-label model those whose probability reaches their threshold.
         """
@@ -143,7 +143,7 @@ class Explanation:
         return list(self.labels).index(label)
 
     def columns(self, label: Label | None, limit: int = 3) -> list[int]:
-        """Return the class indices of the labels that the explanation explains.
+        """Return the class indices of the labels that the explanation covers.
 
         That is ``label`` if it is given, otherwise the predicted label or, of a multi-label model,
         the most probable of the predicted labels; the most probable label if none is predicted.

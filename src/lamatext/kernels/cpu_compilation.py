@@ -21,7 +21,7 @@ def cpu_kernels_are_compiled() -> bool:
 
 
 def compile_cpu_kernels(dtype: torch.dtype = torch.float32) -> None:
-    """Compile the CPU kernels and cache them on disk, a matter of seconds once per machine."""
+    """Compile the CPU kernels and cache them on disk, which takes seconds once per machine."""
     if importlib.util.find_spec("numba") is None:
         return
     from lamatext.kernels.attention_cpu import compile_attention

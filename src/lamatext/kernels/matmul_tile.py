@@ -119,7 +119,7 @@ class _Operand:
 
 @compiled
 def matrix(array: Floats, start: int, row: int) -> Matrix:  # pragma: no cover
-    """Create a matmul operand that starts at ``array[start]`` and has ``row`` numbers per row."""
+    """Create a matmul operand that starts at ``array[start]``, with ``row`` numbers per row."""
     return Matrix(at(array, start), row, 1)
 
 

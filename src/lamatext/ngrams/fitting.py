@@ -42,7 +42,7 @@ class Frequencies(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class CountedTexts:
-    """Texts as counts of their n-grams, to which several n-gram models can be fitted."""
+    """N-gram counts of texts, to which several n-gram models can be fitted."""
 
     counts: tuple[tuple[NgramSpec, NgramCounts], ...]  # of each table, for all texts
     rows: Rows  # the texts that are meant
@@ -79,7 +79,7 @@ class CountedTexts:
         return cls(tuple(counts), np.arange(len(texts)))
 
     def take(self, rows: Rows) -> "CountedTexts":
-        """Return only the given texts; the counts are shared, not copied."""
+        """Return the n-gram counts of the given texts only, without copying the counts."""
         return replace(self, rows=self.rows[rows])
 
 
@@ -331,7 +331,7 @@ def copy_frequent(
     distinct: NDArray[np.uint32],
     frequency: NDArray[np.float64],
 ) -> None:  # pragma: no cover
-    """Copy the n-grams with a document frequency of at least ``least``, and the frequencies."""
+    """Copy the n-grams with a document frequency of at least ``least``, with their frequencies."""
     size, start = 0, 0
     for i in range(1, len(keys) + 1):
         if i == len(keys) or keys[i] != keys[start]:
@@ -458,7 +458,7 @@ def _positive_texts(labels: Labels, number: int) -> NDArray[np.bool_]:
 def _class_weight(
     labels: Labels, number: int, class_weights: NDArray[np.float32] | None
 ) -> NDArray[np.float64]:
-    """Return the weight of each text's class in one SVM's loss.
+    """Return the class weight of each text for fitting one SVM of the n-gram model.
 
     If a text may have several labels, a label's weight applies to the texts that have it.
     """

@@ -72,7 +72,7 @@ class KeyFilter(NamedTuple):
 
     @classmethod
     def of(cls, keys: NDArray[np.uint32]) -> "KeyFilter":
-        """Create the filter of a table; it lets about an eighth of the unknown n-grams pass."""
+        """Create the filter of a table, which lets about 1/8 of the unknown n-gram hashes pass."""
         bits = min(26, max(8, len(keys).bit_length() + 2))
         present, shift = np.zeros(1 << bits, bool), np.uint32(32 - bits)
         present[keys >> shift] = True
@@ -272,7 +272,7 @@ def _first(parts: list[_Sums]) -> NDArray[np.int64]:
 
 
 def _framed(words: Sequence[str]) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
-    """Return the code points of the words to hash, with a mark before and after each word.
+    """Return the code points of the words to hash, with a boundary mark around each word.
 
     The words are concatenated; the lengths of the words, marks included, are returned too.
     """
@@ -282,7 +282,7 @@ def _framed(words: Sequence[str]) -> tuple[NDArray[np.uint32], NDArray[np.int64]
 
 
 def _sum_words(points: NDArray[np.uint32], lengths: NDArray[np.int64]) -> NDArray[np.uint32]:
-    """Sum the code points of each word into its hash, before the bits are mixed.
+    """Sum the code points of each word into the word's hash, before the bits are mixed.
 
     It is Σ cᵢ·BASEⁱ.
     """

@@ -226,7 +226,7 @@ def _check_array(
 
 
 def is_within(array: NDArray[Any], limit: float) -> bool:
-    """Return whether all weights of an array lie between -limit and limit; false if one is NaN."""
+    """Return whether all n-gram weights lie between -limit and limit; false if one is NaN."""
     return bool(float(array.max(initial=0)) <= limit and float(array.min(initial=0)) >= -limit)
 
 

@@ -37,7 +37,7 @@ class SparseRows(NamedTuple):
 
 
 class BinaryTask(NamedTuple):
-    """Data of one SVM, which separates the positive texts from the others."""
+    """Data of one binary SVM, which separates the positive texts from all other texts."""
 
     positive: NDArray[np.bool_]  # (n,)
     cost: NDArray[np.float64]  # (n,); a text of cost 0 is ignored
@@ -45,7 +45,7 @@ class BinaryTask(NamedTuple):
 
 
 class StartWeights(NamedTuple):
-    """Weights from which linear SVMs are fitted, and towards which their penalty pulls."""
+    """Initial weights of linear SVMs, towards which the penalty pulls the fitted weights."""
 
     weights: NDArray[np.float32]  # (tasks, K), as returned by fit_svms
     biases: NDArray[np.float32]  # (tasks,)

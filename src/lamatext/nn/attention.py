@@ -230,7 +230,7 @@ def _required(context: Tensor | None) -> Tensor:
 
 
 def _member(module: nn.Module, table: str, name: str) -> Any:
-    """Look up a submodule or parameter of an attention layer faster than by attribute access.
+    """Look up a submodule or parameter of an attention layer faster than attribute access.
 
     On a GPU eight lookups by ``nn.Module`` take a tenth of a short text's time. Whatever is not in
     the private table, such as a parametrised weight, is looked up as usual.
@@ -247,7 +247,7 @@ def _check_context(context: Tensor, texts: int, width: int) -> None:
 
 
 def _check_inputs(states: Tensor, mask: Tensor, width: int) -> None:
-    """Raise an error if the states or the mask do not fit the attention layer.
+    """Raise an error if states and mask do not fit the attention layer.
 
     The kernels do not check them.
     """

@@ -16,7 +16,7 @@ from lamatext.nn.pooling import masked_mean
 
 
 class BlocksEncoder(nn.Module):
-    """Encoder of lama-blocks, without recurrence: positions, a depthwise window, LAMA blocks.
+    """Encoder of lama-blocks: position vectors, depthwise convolution and LAMA attention blocks.
 
     Args:
         width: D, the width of the embeddings and of the states.
@@ -100,7 +100,7 @@ class LamaBlock(nn.Module):
         return self._feed_forward(states + scores.softmax(dim=-1) @ summaries)
 
     def by_equation(self, states: Tensor, mask: Tensor, context: Tensor) -> Tensor:
-        """Compute the attention block as its equation is written, the reference of ``forward``."""
+        """Compute an attention block of lama-blocks by its equation, to verify ``forward``."""
         scores = self.attention.scores(states, context)  # (B, T, M)
         weights = masked_softmax(scores.transpose(1, 2), mask[:, None, :])  # (B, M, T)
         summaries = weights @ states  # (B, M, D): S = A H
@@ -130,7 +130,7 @@ class SinusoidalPositions(nn.Module):
         self.gain = nn.Parameter(0.1 * torch.randn(width))
 
     def forward(self, numbers: Tensor) -> Tensor:
-        """Return the vectors (…, T, D) of position numbers (…, T)."""
+        """Return the sinusoidal position vectors (…, T, D) of the positions (…, T)."""
         angles = numbers[..., None] * self.frequencies  # (…, T, ⌈D/2⌉)
         waves = torch.cat([angles.sin(), angles.cos()], dim=-1)
         return waves[..., : len(self.gain)] * self.gain

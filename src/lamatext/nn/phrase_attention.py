@@ -18,14 +18,14 @@ PART = 1 << 25  # scores computed at a time, of all texts, heads, phrases and wo
 
 
 class Queries(NamedTuple):
-    """Phrase queries of a batch: the mean word embedding of each phrase, and a padding mask."""
+    """Phrase queries of a batch: the mean word embedding of each phrase, with a padding mask."""
 
     means: Tensor  # (B, J, E)
     mask: Tensor  # (B, J) bool: true for phrases that have words
 
 
 class Phrases(nn.Module):
-    """Cuts texts into phrases (windows of words, or spans up to a punctuation mark) as queries.
+    """Layer that splits texts into phrases, word windows or punctuated spans, as queries.
 
     Args:
         words: w, the words per phrase; None makes the whole text one phrase. Ignored with
@@ -42,7 +42,7 @@ class Phrases(nn.Module):
         self.register_buffer("ends", None if vocabulary is None else torch.zeros(vocabulary))
 
     def forward(self, ids: Tensor, embedded: Tensor, mask: Tensor) -> Queries:
-        """Return the mean embedding of each phrase of the texts.
+        """Return the mean word embedding of each phrase, the query of phrase attention.
 
         ``ids`` is (B, T), ``embedded`` (B, T, E) and ``mask`` (B, T), true for words.
         """
@@ -53,14 +53,14 @@ class Phrases(nn.Module):
         return Queries(sums[:, :, :-1] / counts.clamp(min=1)[:, :, None], counts > 0)
 
     def _windows(self, words: Tensor) -> Tensor:
-        """Sum the words (B, T, ·) of each window of w words."""
+        """Sum the word vectors (B, T, ·) of each phrase, a window of w words."""
         assert self.words is not None
         texts, length, width = words.shape
         padded = F.pad(words, (0, 0, 0, -length % self.words))
         return padded.view(texts, -1, self.words, width).sum(dim=2)
 
     def _spans(self, ids: Tensor, words: Tensor, mask: Tensor) -> Tensor:
-        """Sum the words (B, T, ·) of each span; without flags the text is one span."""
+        """Sum the word vectors (B, T, ·) of each phrase, a span up to a punctuation mark."""
         if self.ends is None:
             return words.sum(dim=1, keepdim=True)
         ends = (self.ends[ids] > 0.5) & mask  # (B, T)
@@ -90,7 +90,7 @@ class PhraseAttention(nn.Module):
     def forward(
         self, states: Tensor, mask: Tensor, context: Tensor, queries: Queries
     ) -> tuple[Tensor, Tensor]:
-        """Pool the word states of each text by phrase attention, without the phrase summaries.
+        """Pool the word states by phrase attention, without storing the phrase summaries.
 
         ``states`` is (B, T, D), ``mask`` (B, T) and ``context`` (B, E). The phrases are computed in
         parts, with running sums of exp(g_ij) A_ijt; while training, each of several parts is
@@ -143,7 +143,7 @@ class PhraseAttention(nn.Module):
     def by_equation(
         self, states: Tensor, mask: Tensor, context: Tensor, queries: Queries
     ) -> tuple[Tensor, Tensor]:
-        """Compute phrase attention as its equations are written, the reference of ``forward``."""
+        """Compute phrase attention by its equations, to verify ``forward``."""
         a = self._word_weights(queries.means, self.words.keys(states), mask)  # (B, M, J, T)
         s = a @ states[:, None]  # (B, M, J, D)
         q = self.phrases.q.weight.view(self.words.heads, -1, states.shape[2])  # (M, k, D)

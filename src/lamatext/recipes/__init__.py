@@ -121,14 +121,14 @@ def continue_recipe(
 
 
 def changeable_values(recipe: Recipe) -> dict[str, object]:
-    """Return the settings of a recipe for continuing a model, by their dotted names."""
+    """Return the settings of a recipe that may change when a model is continued."""
     name = recipe.model.name
     values = recipe_values(recipe).items()
     return {key: value for key, value in values if key in MAY_CHANGE and has_effect(key, name)}
 
 
 def recipe_values(recipe: Recipe) -> dict[str, object]:
-    """Return all settings of a recipe by their dotted names."""
+    """Return all settings of a recipe as a dictionary, by dotted name."""
     values: dict[str, object] = {}
     for name, value in recipe.model_dump().items():
         if isinstance(value, dict):

@@ -69,7 +69,7 @@ def export_folder(folder: Path, out: Path, *, storage: Storage | None = None) ->
 
 
 def _is_free(out: Path) -> bool:
-    """Return whether a model can be exported to a folder: empty, or left by a killed export."""
+    """Return whether a model may be exported to a folder: empty or left by a killed export."""
     if not out.is_dir():
         return False
     names = {path.name for path in out.iterdir()}

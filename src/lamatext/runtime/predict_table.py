@@ -121,7 +121,7 @@ def _labels_column(predictor: Predictor, probabilities: Floats, separator: str |
 
 
 def _check_label_options(predictor: Predictor, top_k: int, separator: str | None) -> None:
-    """Raise ConfigError for options that do not fit the predictions of a multi-label model."""
+    """Raise ConfigError for table prediction options that do not fit a multi-label model."""
     if top_k > 1:
         raise ConfigError(
             "--top-k: the model gives a text every label that reaches its threshold. Leave it out, "

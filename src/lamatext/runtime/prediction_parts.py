@@ -71,7 +71,7 @@ class Output:
         return cls(path, is_folder, safe_csv)
 
     def is_resumable(self, source: str) -> bool:
-        """Return whether a batch job can continue: not from stdin and not into a FIFO.
+        """Return whether a batch job can be resumed: its input is not stdin, its output no FIFO.
 
         Raises:
             ConfigError: the input cannot be written to a folder of parts.
@@ -117,7 +117,7 @@ def predict_in_parts(
 
 
 def local_engine(predict: Callable[[Batches], Iterator[pa.RecordBatch]]) -> Engine:
-    """Return the engine that computes parts in this process, one after the other.
+    """Return an engine that computes the parts of a batch job sequentially in this process.
 
     ``predict`` adds the predictions to record batches, as ``predict_batches`` does.
     """
@@ -136,7 +136,7 @@ def describe_job(
     model: Mapping[str, str],
     options: Mapping[str, object],
 ) -> Job:
-    """Return the description of a batch job; parts are reused if it is the same.
+    """Describe a batch job for its manifest; finished parts of an equal job are reused.
 
     Args:
         source: the input as the user named it. A file or folder counts as changed if a size or a
@@ -189,7 +189,7 @@ def part_path(folder: Path, number: int) -> Path:
 
 @dataclass(frozen=True, slots=True)
 class PartFolder:
-    """The folder of a batch job's finished parts, which only one process at a time may write."""
+    """Folder of a batch job's finished parts, which only one process at a time may write."""
 
     folder: Path
     job: Job
@@ -197,7 +197,7 @@ class PartFolder:
     @classmethod
     @contextmanager
     def open(cls, folder: Path, job: Job) -> Iterator["PartFolder"]:
-        """Open or create the folder of a batch job's parts; parts of another job are deleted.
+        """Open or create the folder of a batch job's parts, deleting the parts of another job.
 
         Raises:
             ConfigError: another process is writing to the folder, or it holds something else.

@@ -48,7 +48,7 @@ BATCH_WORDS = 2048  # tokens per engine call, padding included; larger batches l
 
 
 class TextAssessment(NamedTuple):
-    """Probabilities of one text, and how a predictor rates it compared with validation texts."""
+    """A predictor's probabilities for one text, with threshold decision and outlier score."""
 
     probabilities: Floats  # (C,)
     is_unsure: bool | None  # None: the model has no threshold
@@ -189,7 +189,7 @@ class Predictor:
         return answers
 
     def is_unsure(self, probabilities: Floats) -> NDArray[np.bool_]:
-        """Return which texts are below the predictor's threshold; none if it has no threshold.
+        """Return which texts are below the predictor's threshold; none without a threshold.
 
         ``probabilities`` is (n, C), the result (n,).
         """
@@ -231,7 +231,7 @@ class Predictor:
         return add_label_noise(softmax(logits), self.label_noise)
 
     def count_labels(self, probabilities: Floats) -> NDArray[np.int64]:
-        """Count how often the predictor gives each label, from probabilities (n, C)."""
+        """Count how often the predictor assigns each label, given probabilities (n, C)."""
         if self.thresholds is None:
             return np.bincount(probabilities.argmax(axis=1), minlength=len(self.classes_))
         counts: NDArray[np.int64] = self.thresholds.decide(probabilities).sum(axis=0)
@@ -439,7 +439,7 @@ def softmax(logits: Floats) -> Floats:
 
 
 def add_label_noise(probabilities: Floats, noise: float) -> Floats:
-    """Return the predictor's probabilities (n, C) of labels of which the share ``noise`` is wrong.
+    """Return the predictor's probabilities (n, C) if a share ``noise`` of labels is wrong.
 
     A wrong label is any of the others; the order of the classes stays the same.
     """

@@ -102,7 +102,7 @@ class RayActors:
         return len(self.tasks) < PARTS_PER_ACTOR * len(self.ready)
 
     def _submit(self, number: int, rows: Any) -> None:
-        """Assign a part to the Ray actor that has the fewest parts to predict."""
+        """Assign a part to the Ray actor with the fewest assigned parts."""
         busy = Counter(task.actor for task in self.tasks.values())
         actor = min(self.ready, key=lambda actor: busy[actor])
         result = actor.predict.remote(rows, self.text_columns, self.options)

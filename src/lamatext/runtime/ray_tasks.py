@@ -17,7 +17,7 @@ POLL_SECONDS = 0.5  # between looks at the deadline while a task runs
 
 
 class RayTasks:
-    """Runs a function on a Ray cluster; several threads may call it at once."""
+    """A function that runs as Ray tasks on a cluster, called from several threads at once."""
 
     def __init__(self, ray: Any, function: Callable[..., Any]) -> None:
         self.ray = ray
@@ -31,7 +31,7 @@ class RayTasks:
         return max(1, int(self.ray.cluster_resources().get("CPU", 1)))
 
     def call(self, *arguments: Any, deadline: float) -> Any:
-        """Call the function on a Ray worker and return its answer.
+        """Run the function as a Ray task and return its result.
 
         Raises:
             TimeoutError: it has not answered at the deadline, a ``time.monotonic()``.
@@ -53,11 +53,11 @@ class RayTasks:
         return answer
 
     def stop(self) -> None:
-        """Cancel all Ray tasks that are waited for."""
+        """Cancel all pending Ray tasks."""
         self._is_stopped.set()
 
     def _count_loss(self, error: Exception) -> None:
-        """Raise the error of a task whose workers were lost."""
+        """Raise an error for a Ray task whose workers were lost."""
         self._losses += 1
         reason = str(error).strip().splitlines()[0]
         if self._losses < MAX_LOSSES:
@@ -72,7 +72,7 @@ class RayTasks:
 def ray_tasks(
     function: Callable[..., Any], address: str | None, cores: int | None
 ) -> Iterator[RayTasks]:
-    """Connect to a Ray cluster, or start Ray on this machine, to call a function as tasks."""
+    """Connect to a Ray cluster, or start Ray locally, to run a function as tasks."""
     ray = import_ray(address)
     connect(ray, address, cores)
     try:

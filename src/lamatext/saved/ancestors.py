@@ -20,7 +20,7 @@ _DATA_FACTS = (
 
 
 def describe_ancestors(parent: SavedModel, parent_hash: str | None) -> list[Config]:
-    """Describe the ancestors of a model: ``parent``, which its training continued, and so on."""
+    """Describe all ancestors of a continued model, the oldest first and ``parent`` last."""
     facts = parent.facts.get("data", {})
     entry = {
         "hash": parent_hash,

@@ -316,7 +316,7 @@ def _check_labels(path: Path, labels: object) -> None:
 
 
 def _check_multi_label(path: Path, config: Config) -> None:
-    """Check the thresholds of a model with several labels per text: one from 0 to 1 per label."""
+    """Check the label thresholds of a saved multi-label model: one from 0 to 1 per label."""
     if "multi_label" not in config:
         return
     section = config["multi_label"]
@@ -336,7 +336,7 @@ def _check_multi_label(path: Path, config: Config) -> None:
 
 
 def _can_be_written(label: str | int) -> bool:
-    """Return whether tables can hold a label: a string without lone surrogates, or an int64."""
+    """Return whether the saved format allows a label: an int64, or text without lone surrogates."""
     if isinstance(label, int):
         return -(1 << 63) <= label < 1 << 63
     return not any(0xD800 <= ord(character) < 0xE000 for character in label)

@@ -180,7 +180,7 @@ def check_config_types(path: Path, config: Mapping[str, Any]) -> None:
 
 
 def _check_validation(path: Path, section: object, labels: int) -> None:
-    """Check the JSON types of the validation statistics, the reference of outlier scores."""
+    """Check the JSON types of the validation statistics for outlier scores in ``config.json``."""
     _check_fields(path, "validation", section, _VALIDATION)
     assert isinstance(section, dict)
     for name, item, size in (("labels", COUNT, labels), ("evidence", FINITE, STEPS + 1)):
@@ -217,7 +217,7 @@ def check_metrics_types(path: Path, metrics: Mapping[str, Any]) -> None:
 
 
 def _check_ancestors(path: Path, ancestors: Any) -> None:
-    """Check the JSON types of the ancestors in ``config.json``, which training continued."""
+    """Check the JSON types of the list of ancestor models in ``config.json``."""
     _check_type(path, "ancestors", ancestors, LIST)
     for number, ancestor in enumerate(ancestors):
         _check_fields(path, f"ancestors[{number}]", ancestor, _ANCESTOR)
@@ -231,7 +231,7 @@ def _check_data(path: Path, where: str, section: Any) -> None:
 
 
 def _check_layout(path: Path, layout: Any) -> None:
-    """Check the file layout in ``config.json`` before a file is read like the training file."""
+    """Check JSON types and values of the training file's layout in ``config.json``."""
     if layout is None:
         return
     _check_fields(path, "data.layout", layout, _LAYOUT)

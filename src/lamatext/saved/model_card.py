@@ -106,12 +106,12 @@ def _scores(metrics: Mapping[str, Any]) -> str:
 
 
 def _folds(metrics: Mapping[str, Any]) -> int:
-    """Return the folds of the cross-validation that gave the scores; 0 if there was a test set."""
+    """Return the number of cross-validation folds behind the model card's scores, or 0."""
     return int((metrics.get("test") or {}).get("folds", 0))
 
 
 def _teacher(config: Mapping[str, Any]) -> str:
-    """Format the model card's section on the teacher that this model learned from."""
+    """Format the model card's section on the teacher that the model was distilled from."""
     teacher = config.get("teacher")
     if not teacher:
         return ""
@@ -130,7 +130,7 @@ def _teacher(config: Mapping[str, Any]) -> str:
 
 
 def _ancestor(config: Mapping[str, Any], metrics: Mapping[str, Any]) -> str:
-    """Format the model card's section on the model that this one continues."""
+    """Format the model card's section on the earlier model that was trained further."""
     ancestors = config.get("ancestors")
     if not ancestors:
         return ""
@@ -160,7 +160,7 @@ def _with_interval(change: Mapping[str, Any], when: str) -> str:
 
 
 def _label_noise(noise: float) -> str:
-    """Format the model card's section on wrong labels among the training texts."""
+    """Format the model card's section on the share of wrong labels in the training data."""
     if not noise:
         return ""
     return (
@@ -218,7 +218,7 @@ _DATA_NAMES = {
 
 
 def data_facts(data: Mapping[str, Any]) -> dict[str, str]:
-    """Return what ``config.json`` says of a model's data in words, for the model card and ``info``.
+    """Describe a model's training data in words, for the model card and ``lamatext info``.
 
     Fingerprints are left out, and so is whatever is 0 or empty.
     """
@@ -275,7 +275,7 @@ def _settings(recipe: Mapping[str, Any], training: Mapping[str, Any], is_multi_l
 
 
 def _code(value: object) -> str:
-    """Format a value as a Markdown code span for the model card, even if it has backticks."""
+    """Format a value as a Markdown code span for the model card, even if it contains backticks."""
     text = " ".join(str(value).split()) or " "
     ticks = "`"
     while ticks in text:

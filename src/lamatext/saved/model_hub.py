@@ -80,7 +80,7 @@ def push_to_hub(
 
 @contextmanager
 def _hub_errors(address: str) -> Iterator[None]:
-    """Turn errors of the Hub and of the network into an error that names the model."""
+    """Convert errors of the Hugging Face Hub or the network to an error that names the model."""
     try:
         yield
     except (OSError, ValueError) as error:  # the package's errors are subclasses of these

@@ -216,7 +216,7 @@ def load_network(model: SavedModel) -> "nn.Module":
 
 
 def _pretrained_network(model: SavedModel) -> "nn.Module":
-    """Build the network of a saved bert model; its weights are random."""
+    """Build the network of a saved bert model with random weights."""
     from lamatext.nn.pretrained import rebuild
 
     try:

@@ -52,7 +52,7 @@ def read_network_tensors(
 
 
 def read_usable_tensors(folder: Path) -> dict[str, Array]:
-    """Read the tensors of a saved network and check their types and values, but no shapes.
+    """Read the tensors of a saved network and check their types and values, but not their shapes.
 
     Only for bert, whose shapes follow from a network of the library transformers.
     """

@@ -31,7 +31,7 @@ def build_full_graph(
     multi_label: bool = False,
     label_noise: float = 0.0,
 ) -> bytes:
-    """Build the ONNX graph of a whole model and return the bytes of the file.
+    """Build the ONNX graph of a full model, network and n-grams, and return the file's bytes.
 
     Args:
         model: settings of the network.
@@ -80,7 +80,7 @@ def _add_ngrams(graph: OnnxGraphBuilder, ngrams: NgramModel) -> str:
 
 
 def _add_table(graph: OnnxGraphBuilder, table: NgramTable, number: int, shape: str) -> str:
-    """Add ONNX nodes that compute what an n-gram table adds to the logits: (rows, B).
+    """Add ONNX nodes that compute the contribution of an n-gram table to the logits: (rows, B).
 
     They are those of ``NgramTable.logits``: TF-IDF values, divided by their norm in each text,
     times the weights.

@@ -18,7 +18,7 @@ FIELDS = "lamatext.access_log"  # key of the ASGI scope under which a handler le
 
 
 class AccessLog:
-    """An access log file in JSON lines; several processes may append to it.
+    """An access log file in JSON lines format, to which several processes may append.
 
     Args:
         path: the file to append to; ``-`` for stdout.
@@ -30,13 +30,13 @@ class AccessLog:
         self._file = self._open()
 
     def reopen(self) -> None:
-        """Open the access log again, after it was renamed to rotate it."""
+        """Reopen the access log after log rotation has renamed the file."""
         old, self._file = self._file, self._open()
         if self.path != STDOUT:
             os.close(old)
 
     def write(self, scope: Scope, status: int, seconds: float) -> None:
-        """Append a completed request to the access log; a full disk does not fail the request."""
+        """Append a completed request to the access log, ignoring errors such as a full disk."""
         client = scope.get("client")
         moment = datetime.fromtimestamp(time.time(), UTC)
         entry = {

@@ -56,7 +56,7 @@ class ConnectionLimits:
     """
 
     def share_of(self, workers: int) -> "ConnectionLimits":
-        """Return the limits of one of several worker processes, so that all keep these limits."""
+        """Return each worker's share of the limits on connections and request bodies."""
         connections = max(1, self.connections // workers)
         bodies = max(self.body, self.bodies // workers)
         return replace(self, connections=connections, bodies=bodies)
@@ -245,7 +245,7 @@ class LimitedProtocol(HttpToolsProtocol):
 
     @property
     def responding(self) -> bool:
-        """Whether a request of this connection is waiting for the end of its response."""
+        """Whether a request of this connection is still waiting for its complete response."""
         return self.cycle is not None and not self.cycle.response_complete
 
     def _limit_error(self, status: int, detail: str) -> ValueError:
@@ -323,7 +323,7 @@ class ConnectionTable:
             group.pop(connection, None)
 
     def place(self, connection: LimitedProtocol) -> None:
-        """Record whether a connection is idle, so that it may be closed to make room for others."""
+        """Record whether a connection is idle and may be closed to make room for others."""
         if connection not in self.connections:
             return
         state = connection.state

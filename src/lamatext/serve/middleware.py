@@ -104,7 +104,7 @@ class RequestMiddleware:
 
 
 class HostMiddleware:
-    """Middleware that refuses requests whose ``Host`` header has a name that is not allowed.
+    """Middleware that rejects requests whose ``Host`` header is not an allowed name.
 
     In a DNS rebinding attack, a web site changes the address of its own name to 127.0.0.1, so
     that its scripts can read from a server on the visitor's machine. The browser still sends the
@@ -139,7 +139,7 @@ class HostMiddleware:
 
 
 def allowed_hosts(host: str, names: Sequence[str] = ()) -> frozenset[str] | None:
-    """Return the names that a ``Host`` header may have; None allows any.
+    """Return the names that the middleware allows in ``Host`` headers; None allows any.
 
     Args:
         host: the address that the server listens on. Its name and the loopback names are allowed;

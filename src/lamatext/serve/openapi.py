@@ -17,7 +17,7 @@ SECURITY_SCHEMES = {
 
 
 def openapi_document(limits: Limits, models: Sequence[str], *, secured: bool) -> dict[str, Any]:
-    """Return the server's OpenAPI document, completed with its limits and model names.
+    """Return the server's OpenAPI document, with the actual limits and model names filled in.
 
     Args:
         limits: request limits, stated in the schemas.

@@ -70,7 +70,7 @@ class Metrics:
         assessments: Sequence[TextAssessment],
         predictions: Sequence[Mapping[str, Any]],
     ) -> None:
-        """Count the predicted labels, words and outliers of texts; no text is stored.
+        """Add the labels, words and outliers of predicted texts to the Prometheus counters.
 
         ``predictions`` are those of the response: with a ``label``, or a list of ``labels``.
         """
@@ -115,7 +115,7 @@ class Metrics:
 
 
 def _reference_lines(references: References) -> Iterator[str]:
-    """Yield the shares of the validation texts as Prometheus gauges, the reference of drift."""
+    """Yield the shares in the validation texts as Prometheus gauges, as a reference for drift."""
     name = "lamatext_validation_label_share"
     yield from _header(name, "gauge", "Share of each predicted label among validation texts.")
     for model, (labels, validation) in references.items():
@@ -130,7 +130,7 @@ def _reference_lines(references: References) -> Iterator[str]:
 
 
 def _pair(name: str, value: str) -> str:
-    """Format a label of a Prometheus series; its text format escapes nothing else."""
+    """Format one label of a Prometheus series, with special characters escaped."""
     escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
     return f'{name}="{escaped}"'
 

@@ -38,7 +38,7 @@ class ServedModel:
 
     @classmethod
     def load(cls, name: str, folder: Path) -> "ServedModel":
-        """Load a model for the registry; its hash is that of the files that were loaded."""
+        """Load a model as a registry entry, whose hash identifies the loaded files."""
         before = stamp_of(folder)
         config = load_config(folder)
         entry = cls(
@@ -145,7 +145,7 @@ class ModelRegistry:
         return [queues.model for queues in self.queues.values()]
 
     async def reload(self, *, changed_only: bool = False) -> None:
-        """Load the registered models again; one that cannot be loaded is served as before.
+        """Reload the registered models; a model that fails to load is served as before.
 
         Args:
             changed_only: only those whose ``config.json`` has changed, and not again those that
@@ -158,7 +158,7 @@ class ModelRegistry:
                     await self._reload_model(model, stamp)
 
     async def watch(self, seconds: float) -> None:
-        """Reload registered models whose folder changes, checking at this interval."""
+        """Check at this interval whether a registered model's folder has changed, and reload it."""
         while True:
             await asyncio.sleep(seconds)
             await self.reload(changed_only=True)
@@ -200,7 +200,7 @@ def load_models(models: Sequence[str | Path]) -> list[ServedModel]:
 
 
 def stamp_of(folder: Path) -> Stamp | None:
-    """Return a value that changes whenever a model is saved to the folder; None without a model."""
+    """Return a stamp that changes whenever a registered model is saved again; None if missing."""
     try:
         status = (folder / CONFIG).stat()
     except OSError:

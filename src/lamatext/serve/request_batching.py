@@ -140,7 +140,7 @@ class Batcher(Generic[R]):
 
 
 def split_request(texts: Sequence[str]) -> Iterator[Sequence[str]]:
-    """Split a large request into parts that are batched one after the other.
+    """Split a large request into parts, which are batched one after another.
 
     Each part joins the end of the queue when the previous one is done, so that a large request
     delays the others by one part and not by all of its texts.

@@ -23,7 +23,7 @@ FIELD_STRINGS = 16  # strings of a body that are not texts: field names and the 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Limits on the size of request bodies, the number of queued texts and the processing time."""
+    """Limits of requests: body size, number of queued texts and processing time."""
 
     body: int = 1 << 20
     """Bytes of a request body."""
@@ -113,7 +113,7 @@ def prediction_json(
 
 
 def assessment_json(assessment: TextAssessment) -> dict[str, object]:
-    """Return the fields ``unsure`` and ``outlier_score`` of a response to a prediction request."""
+    """Return the response fields ``unsure`` and ``outlier_score`` of one prediction."""
     fields: dict[str, object] = {}
     if assessment.is_unsure is not None:
         fields["unsure"] = assessment.is_unsure
@@ -164,7 +164,7 @@ def _body_too_large(limits: Limits) -> HTTPException:
 
 
 def _check_structure(raw: bytes, limits: Limits) -> None:
-    """Refuse a large body that consists of many small JSON values instead of texts.
+    """Refuse a large request body that consists of many small JSON values instead of texts.
 
     Parsing a megabyte of numbers, keys or empty strings, and listing what is wrong with each of
     them, would block all other requests for seconds. Counting quotes takes about a millisecond.

@@ -16,7 +16,7 @@ SECONDS = 1.0  # between two saves
 
 
 class SharedMetrics:
-    """The files through which worker processes share their metrics.
+    """Files in which the worker processes of a server share their metrics.
 
     Args:
         folder: a folder of all workers.
@@ -27,24 +27,24 @@ class SharedMetrics:
         self.folder, self.path = folder, folder / f"{number}.json"
 
     def restore(self, metrics: Metrics) -> None:
-        """Add the metrics that an earlier process of this worker has saved."""
+        """Restore the shared metrics that an earlier process of this worker has saved."""
         _add_file(metrics, self.path)
 
     def save(self, metrics: Metrics) -> None:
-        """Save the metrics of this worker for the others."""
+        """Save the metrics of this worker to its shared file, which the other workers read."""
         temporary = self.path.with_suffix(".tmp")
         with suppress(OSError):
             temporary.write_text(json.dumps(_values(metrics)), encoding="utf-8")
             temporary.replace(self.path)
 
     async def save_regularly(self, metrics: Metrics) -> None:
-        """Save the metrics of this worker every second."""
+        """Save the metrics of this worker to its shared file every second."""
         while True:
             self.save(metrics)
             await asyncio.sleep(SECONDS)
 
     def total(self, metrics: Metrics) -> Metrics:
-        """Return the sum of this worker's metrics and those that the others have saved."""
+        """Return the sum of this worker's metrics and the shared metrics of the other workers."""
         total = Metrics()
         _add(total, _values(metrics))
         for path in self.folder.glob("*.json"):

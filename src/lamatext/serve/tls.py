@@ -29,7 +29,7 @@ class TlsFiles:
         self.load()
 
     def load(self) -> None:
-        """Load the certificate for the server's new connections."""
+        """Load the TLS certificate for new connections to the server."""
         for path in (self.certificate, self.key):
             if path is not None and not path.is_file():
                 raise ConfigError(f"{path}: no such file. Expected a certificate or key in PEM.")
@@ -81,7 +81,7 @@ class TlsListener:
         handshake.add_done_callback(lambda task: self.handshakes.pop(task, None))
 
     def close(self) -> None:
-        """Stop accepting connections; handshakes in progress go on."""
+        """Stop accepting connections; TLS handshakes in progress continue."""
         if self.retry is not None:
             self.retry.cancel()
         if self.listener.fileno() >= 0:  # not closed before

@@ -26,7 +26,7 @@ log = logging.getLogger("lamatext.serve")
 
 @dataclass(frozen=True, slots=True)
 class WorkerContext:
-    """Data that the supervisor passes to a worker process when it starts it.
+    """Data that the supervisor passes to a new worker process.
 
     Args:
         number: the worker's number, from 0; its successor has the same.
@@ -51,7 +51,7 @@ class _Worker:
 
 
 class Supervisor:
-    """Starts the worker processes of a server, restarts dead ones and forwards signals to them.
+    """Supervisor of a server's workers, which starts, restarts and signals their processes.
 
     SIGHUP is forwarded, so that the workers reload their models. SIGINT and SIGTERM stop all
     workers, a second one kills them. They may be sent to the whole process group.

@@ -90,7 +90,7 @@ def shuffled_batches(lengths: Indices, *, batch_size: int, seed: int, epoch: int
 
 
 def _shuffled_rows(count: int, generator: np.random.Generator) -> Indices:
-    """Return the rows of an epoch in random order; many rows pass through a shuffle buffer.
+    """Shuffle the rows of an epoch for its mini-batches, through a buffer if there are many.
 
     It is filled with blocks of consecutive rows, in random order, which lie together on disk.
     """

@@ -43,7 +43,7 @@ NOISE_EVIDENCE = 3.0  # log-likelihood that wrong labels must explain
 
 
 class Combination(NamedTuple):
-    """Calibration factors of n-gram model and network, and the bias of each class."""
+    """Calibration factors of the n-gram model and the network, and the bias of each class."""
 
     ngrams: float  # a
     network: float  # b
@@ -51,7 +51,7 @@ class Combination(NamedTuple):
     noise: float = 0.0  # ε
 
     def logits(self, ngram_logits: Logits, network_logits: Logits) -> Floats:
-        """Combine the logits of both parts into calibrated logits (n, C)."""
+        """Combine the logits of n-gram model and network into calibrated logits (n, C)."""
         combined: Floats = self.ngrams * ngram_logits + self.bias + self.network * network_logits
         return combined
 
@@ -128,7 +128,7 @@ def estimate_noise(ngram_logits: Logits, labels: Labels) -> Combination:
 def is_evidence_of_noise(
     noisy: Combination, plain: Combination, ngram_logits: Logits, labels: Labels
 ) -> bool:
-    """Return whether labels speak for the calibration with wrong labels and against the plain one.
+    """Return whether a calibration that assumes wrong labels fits the labels clearly better.
 
     A few errors that the n-grams are sure of are no reason to distrust all labels.
     """
@@ -139,13 +139,13 @@ def is_evidence_of_noise(
 
 
 def held_out_loss(ngrams: Combination, ngram_logits: Logits, labels: Labels) -> float:
-    """Return the summed negative log-likelihood of labels under calibrated n-grams alone."""
+    """Return the negative log-likelihood of labels under the calibrated n-gram model alone."""
     logits = ngrams.logits(ngram_logits, np.zeros_like(ngram_logits))
     return _losses(logits, labels, np.ones(len(labels)), ngrams.noise)[0]
 
 
 def label_trust(ngrams: Combination, ngram_logits: Logits, labels: Labels) -> Floats:
-    """Return the probability that each label is right, by calibrated n-grams with noise: (n,).
+    """Return the probability that each label is correct, by a calibrated n-gram model: (n,).
 
     ``ngram_logits`` are out-of-sample logits.
     """
@@ -162,7 +162,7 @@ def add_network(
     labels: Labels,
     weights: Floats | None = None,
 ) -> Combination:
-    """Fit the calibration factor of a network that is added to a calibrated n-gram model.
+    """Fit the calibration factor of a network, given a calibrated n-gram model.
 
     Both logits are of validation texts, on which neither part was trained. The network's logits are
     divided by their typical size, so that the prior does not depend on how long it was trained.
@@ -199,7 +199,7 @@ def add_network(
 def _losses(
     logits: Floats, labels: Labels, weights: Floats, noise: float = 0.0
 ) -> tuple[float, Floats]:
-    """Return the weighted cross-entropy and its derivatives with respect to the logits (n, C)."""
+    """Return the weighted cross-entropy to calibrate, and its gradient for the logits (n, C)."""
     rows = np.arange(len(labels))
     shifted = logits - logits.max(axis=1, keepdims=True)
     powers = np.exp(shifted)
@@ -217,13 +217,13 @@ def _losses(
 
 
 def _with_noise(right: Floats, noise: float, classes: int) -> Floats:
-    """Return the probability of each given label from the probability that it is the right one."""
+    """Return the probability of each observed label if some are wrong, for the calibration."""
     given: Floats = (1 - noise) * right + noise * (1 - right) / (classes - 1)
     return given
 
 
 def _own_probabilities(logits: Floats, labels: Labels) -> Floats:
-    """Return the softmax probability of each text's label (n,)."""
+    """Return the softmax probability of each text's label (n,), for the calibration."""
     powers = np.exp(logits - logits.max(axis=1, keepdims=True))
     own: Floats = powers[np.arange(len(labels)), labels] / powers.sum(axis=1)
     return own

@@ -48,7 +48,7 @@ Logits = NDArray[np.float32]  # (n, C)
 
 
 class HeldOutNgrams(NamedTuple):
-    """Logits of cross-fitted n-gram models for texts that they were not fitted on."""
+    """Held-out logits of cross-fitted n-gram models: each text by a model not fitted to it."""
 
     rows: Indices
     logits: Logits
@@ -56,7 +56,7 @@ class HeldOutNgrams(NamedTuple):
 
 
 class CrossFit(NamedTuple):
-    """Result of cross-fitting: what fits the n-gram model, its held-out logits and calibration."""
+    """Result of cross-fitting an n-gram model: its fitter, held-out logits and calibration."""
 
     fitter: "NgramFitter"
     held_out: HeldOutNgrams
@@ -65,7 +65,7 @@ class CrossFit(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class NgramFitter:
-    """The n-gram model of a run, to be fitted to some of its texts."""
+    """Fitter of the n-gram model to any subset of a run's texts, used for cross-fitting."""
 
     prepared: PreparedRun
     data: EncodedDataset
@@ -78,7 +78,7 @@ class NgramFitter:
     noise: float = 0.0  # share of wrong labels
 
     def fit(self, rows: Indices) -> NgramModel:
-        """Fit the n-gram model to the given rows, which are ascending.
+        """Fit the n-gram model to the given rows, in ascending order.
 
         If labels are wrong, each text is weighted by the probability that its label is right.
         """
@@ -86,7 +86,7 @@ class NgramFitter:
         return self._fit(rows, weights)
 
     def _trust(self, rows: Indices) -> NDArray[np.float32]:
-        """Return the probability that a label is right, by models fitted to the other folds.
+        """Return by cross-fitting the probability that each label is correct.
 
         The shape is (n,): all texts, of which those outside of ``rows`` are not looked at.
         """
@@ -101,12 +101,12 @@ class NgramFitter:
         return trust
 
     def weaker(self, strength: float) -> "NgramFitter":
-        """Return what fits the n-gram model with ``strength`` times its ``ngrams.svm_c``."""
+        """Return an n-gram fitter with ``ngrams.svm_c`` multiplied by ``strength``."""
         svm_c = strength * self.settings.svm_c
         return replace(self, settings=self.settings.model_copy(update={"svm_c": svm_c}))
 
     def usable(self, rows: Indices) -> Indices:
-        """Return those of the rows whose n-grams are counted."""
+        """Return the rows whose n-grams are counted and can be used for fitting."""
         return rows if self.sample is None else np.intersect1d(rows, self.sample)
 
     def _fit(self, rows: Indices, weights: NDArray[np.float32] | None) -> NgramModel:
@@ -136,7 +136,7 @@ def ngram_fitter(
     settings: LoopSettings,
     progress: Progress,
 ) -> NgramFitter | None:
-    """Count the n-grams of a run and return what fits its n-gram model; None if disabled."""
+    """Count the n-grams of a run and return its n-gram fitter; None if n-grams are disabled."""
     ngrams, tokens = prepared.recipe.ngrams, prepared.tokens
     if not ngrams.enabled or tokens is None or not tokens.rows.lengths[split.train].any():
         return None
@@ -160,7 +160,7 @@ def ngram_fitter(
 def fit_ngrams_of_run(
     prepared: PreparedRun, data: EncodedDataset, split: Split, settings: LoopSettings
 ) -> NgramModel | None:
-    """Fit the n-gram model of a run to its training texts, as training does after the network."""
+    """Fit the n-gram model of a run to its training texts, without cross-fitting."""
     fitter = ngram_fitter(prepared, data, split, settings, SILENT)
     return None if fitter is None else fitter.fit(split.train)
 
@@ -168,7 +168,7 @@ def fit_ngrams_of_run(
 def cross_fit(
     fitter: NgramFitter, split: Split, weights: NDArray[np.float64], seen: Indices
 ) -> CrossFit:
-    """Cross-fit and calibrate the n-gram model, trusting labels less if many look wrong.
+    """Cross-fit and calibrate the n-gram model, down-weighting labels if many look wrong.
 
     Args:
         fitter: the n-gram model of the run.
@@ -207,7 +207,7 @@ def _calibrated(
 
 
 def _find_noise(trusting: CrossFit, split: Split) -> float:
-    """Return the share of wrong labels of which all texts together are evidence, or 0.
+    """Estimate the share of wrong labels from cross-fitted logits; 0 without clear evidence.
 
     They are cross-fitted with the weakest SVM, which wrong labels mislead least, if the held-out
     texts suggest wrong labels or if these are validation texts, too few to do so.
@@ -231,7 +231,7 @@ def _find_noise(trusting: CrossFit, split: Split) -> float:
 def _logits_of_classes(
     fitter: NgramFitter, held_out: HeldOutNgrams, classes: Indices
 ) -> tuple[Logits, Indices]:
-    """Return the held-out logits of the texts of some classes, and their positions among these."""
+    """Select the held-out logits of texts of the given classes, and the texts' class positions."""
     labels = fitter.data.labels[held_out.rows]
     kept = np.isin(labels, classes)
     return held_out.logits[kept][:, classes], np.searchsorted(classes, labels[kept])
@@ -240,7 +240,7 @@ def _logits_of_classes(
 def _held_out_ngrams(
     fitter: NgramFitter, split: Split, weights: NDArray[np.float64]
 ) -> HeldOutNgrams:
-    """Compute out-of-sample n-gram logits: of the validation texts, or by cross-fitting of all.
+    """Compute held-out n-gram logits of the validation set or, by cross-fitting, of all texts.
 
     A small validation set is too few texts to calibrate with, and fitting the n-gram model to few
     texts is cheap: there every text gets the logits of a model fitted on the other folds.
@@ -254,7 +254,7 @@ def _held_out_ngrams(
 
 
 def _cross_fitted(fitter: NgramFitter, rows: Indices, count: int) -> HeldOutNgrams:
-    """Return the logits of each row by the n-gram model fitted to the other folds."""
+    """Return each row's logits from the n-gram model that was fitted to the other folds."""
     classes, labels = fitter.prepared.classes, fitter.data.labels[rows].tolist()
     with warnings.catch_warnings():  # of labels seen once, which the first split has named
         warnings.simplefilter("ignore", UserWarning)
@@ -272,6 +272,6 @@ def _cross_fitted(fitter: NgramFitter, rows: Indices, count: int) -> HeldOutNgra
 
 
 def words_of(prepared: PreparedRun, rows: Indices) -> list[list[str]]:
-    """Return the words of the given texts of a run, as an n-gram model reads them."""
+    """Return the words of the given texts, as the cross-fitted n-gram models read them."""
     assert prepared.tokens is not None  # an n-gram model reads words
     return list(prepared.tokens.words(rows))

@@ -40,7 +40,7 @@ class TeacherLabels:
                 raise DataError(f"teacher probabilities ({name}) are {found}, expected {shape}.")
 
     def predictions(self, *, multi_label: bool) -> Targets:
-        """Return the teacher's predicted class or labels of each text without a label."""
+        """Return the class or labels that the teacher predicts for each unlabelled text."""
         return (self.more >= 0.5).astype(np.float32) if multi_label else self.more.argmax(axis=1)
 
 
@@ -65,7 +65,7 @@ def _log(probabilities: NDArray[np.floating]) -> NDArray[np.float64]:
 
 
 def student_recipe(recipe: Recipe, labels: TeacherLabels) -> Recipe:
-    """Resolve the automatic settings of a student that is distilled with text variants.
+    """Resolve the ``auto`` settings of a student that is distilled with text variants.
 
     The variants multiply the texts, so few epochs of large mini-batches are enough. Without
     variants the rules for ordinary training apply.

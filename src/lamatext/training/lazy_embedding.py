@@ -36,14 +36,14 @@ State = tuple[Tensor, ...]  # vectors, then the optimizer's buffers; (V, E) or (
 
 
 class DenseUpdates:
-    """Embedding updates by the optimizer itself, which updates every row at every step."""
+    """Dense embedding updates: the optimizer updates every row at every step."""
 
     def epoch(self, rates: Sequence[float]) -> AbstractContextManager[None]:  # noqa: ARG002 - for LazyUpdates
-        """Do nothing at the start of an epoch, unlike lazy embedding updates."""
+        """Do nothing at the start of an epoch, as dense embedding updates need no setup."""
         return nullcontext()
 
     def load_rows(self, ids: Ids) -> Ids:
-        """Return the token ids unchanged, unlike lazy embedding updates."""
+        """Return the token ids unchanged, since dense updates use the whole embedding."""
         return ids
 
     def step(self) -> None:
@@ -105,7 +105,7 @@ class LazyUpdates(DenseUpdates):
         self._updated_at[self._rows.numpy()] = self._now
 
     def _prepare(self, rates: Sequence[float]) -> None:
-        """Compute the factors of an epoch's lazy updates from the learning rate of each step."""
+        """Compute the factors for an epoch's lazy updates from the learning rate of each step."""
         raise NotImplementedError
 
     def _advance(self, state: State, since: NDArray[np.int64]) -> None:
@@ -167,7 +167,7 @@ class LazySgd(LazyUpdates):
 
 
 class LazyAdamW(LazyUpdates):
-    """Lazy embedding updates with the result of AdamW without weight decay, at any rates."""
+    """Lazy embedding updates with the result of AdamW without weight decay."""
 
     _buffers = ("exp_avg", "exp_avg_sq")
 
@@ -208,7 +208,7 @@ class LazyAdamW(LazyUpdates):
 def embedding_updates(
     network: nn.Module, optimizer: Optimizer, settings: TrainingSettings
 ) -> DenseUpdates:
-    """Return lazy embedding updates if their result equals the optimizer's, and dense otherwise.
+    """Return lazy embedding updates if they match the optimizer's result, else dense ones.
 
     They are equal on the CPU for AdamW, and for SGD with one learning rate per epoch.
     """

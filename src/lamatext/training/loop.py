@@ -97,7 +97,7 @@ class LoopJob(NamedTuple):
 
 
 def run_job(job: LoopJob, progress: Progress = SILENT) -> TrainingState:
-    """Run a training loop, or this process's part of it."""
+    """Run a training loop, or this process's share of a distributed one."""
     network, settings = job.network.to(job.settings.device), job.settings
     if settings.class_weights is not None:
         settings = settings._replace(class_weights=settings.class_weights.to(settings.device))
@@ -225,7 +225,7 @@ class _LossFractions(NamedTuple):
 def _share_of_batch(
     processes: OneProcess, batch: Batch, settings: LoopSettings
 ) -> tuple[Batch, _LossFractions]:
-    """Return one process's rows of a mini-batch of the training loop, and what they weigh.
+    """Return this process's rows of a training loop's mini-batch, and their loss fractions.
 
     The losses of all processes, times these fractions, add up to the loss of the mini-batch.
     """
@@ -240,7 +240,7 @@ def _share_of_batch(
 
 
 def _loss_weights(batch: Batch, settings: LoopSettings) -> tuple[Tensor, Tensor]:
-    """Return the total weights by which the two means of the training loss are divided."""
+    """Return the sums of weights that normalize the two terms of the training loop's loss."""
     labels, weights, by_class = batch.labels, batch.sample_weight, settings.class_weights
     texts = torch.tensor(float(len(batch.ids)), device=batch.ids.device)
     weights = torch.ones(len(batch.ids), device=batch.ids.device) if weights is None else weights
@@ -302,7 +302,7 @@ def training_loss(
 def _distillation_loss(
     logits: Tensor, targets: Tensor, settings: LoopSettings, sample_weight: Tensor | None
 ) -> Tensor:
-    """Compute the part of the training loop's loss that a student learns from its teacher.
+    """Compute the distillation term of the training loop's loss, between student and teacher.
 
     The targets are the teacher's probabilities at the temperature of the loss, (B, C).
     """
@@ -317,7 +317,7 @@ def _distillation_loss(
 def _multi_label_loss(
     logits: Tensor, targets: Tensor, settings: LoopSettings, sample_weight: Tensor | None
 ) -> Tensor:
-    """Compute the training loop's loss of one sigmoid per label, of labels or of a teacher.
+    """Compute the training loop's multi-label loss for labels or a teacher's probabilities.
 
     It is the binary cross-entropy, summed over the labels; the weight of a label applies to the
     texts that have it. The targets of a teacher are probabilities at the temperature of the loss.
@@ -360,7 +360,7 @@ def score_name(multi_label: bool) -> str:
 def predict_logits(
     network: nn.Module, dataset: EncodedDataset, device: torch.device
 ) -> NDArray[np.float32]:
-    """Compute the logits of a validation set in row order, as the training loop needs them.
+    """Compute logits without gradients, in row order, as the training loop validates.
 
     The shape is (n, C).
     """
@@ -379,7 +379,7 @@ def predict_logits(
 def _prediction_batches(
     network: nn.Module, lengths: Indices, device: torch.device
 ) -> list[Indices]:
-    """Return the mini-batches for which the training loop computes logits without gradients."""
+    """Group texts into mini-batches for the logits that the training loop computes."""
     if isinstance(network, PretrainedNetwork):
         return encoder_batches(lengths, device)
     return batches_by_length(lengths, max_words=PREDICTION_TOKENS)

@@ -118,7 +118,7 @@ def _phrase_ends(vocabulary: Vocabulary) -> list[float]:
 
 
 def _texts_in_memory(token_ids: TokenIds, rows: Indices, seed: int) -> TokenIds:
-    """Return the texts to train word vectors on: a random sample if they are on disk."""
+    """Return the texts to train word vectors on: a random sample if the texts are on disk."""
     if not token_ids.are_on_disk:
         return token_ids.take(rows)
     sample = token_ids.take(sample_rows(rows, WORD_VECTOR_TEXTS, seed))
@@ -127,7 +127,7 @@ def _texts_in_memory(token_ids: TokenIds, rows: Indices, seed: int) -> TokenIds:
 
 
 def sample_rows(rows: Indices, count: int, seed: int) -> Indices:
-    """Return at most ``count`` of the rows in preparation for a training run, in their order."""
+    """Sample at most ``count`` rows at random to prepare a training run, keeping their order."""
     if len(rows) <= count:
         return rows
     chosen = np.random.default_rng(seed).choice(len(rows), count, replace=False)
@@ -196,7 +196,7 @@ def encode_tokens(tokens: TokenizedTexts, vocabulary: Vocabulary, text: TextSett
 
 
 def _extra_words(text: TextSettings, tokenizer: Tokenizer) -> list[str]:
-    """Return frequent words that a prepared vocabulary has even if the training texts lack them.
+    """Return frequent words to prepare a vocabulary with, beyond those of the training texts.
 
     Only words that the tokenizer leaves whole are of use.
     """
@@ -264,7 +264,7 @@ def _extended_word_tensors(
     token_ids: TokenIds,
     progress: Progress,
 ) -> dict[str, Array]:
-    """Create the tensors with a row per word for a run that continues a model with new words."""
+    """Prepare the per-word tensors of a run that continues a model with new words."""
     trained: Vectors = start.tensors[EMBEDDING]
     if len(vocabulary) == len(trained):
         return {}

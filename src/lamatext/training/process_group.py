@@ -55,7 +55,7 @@ class OneProcess:
 
     @contextmanager
     def job(self, job: object) -> Iterator[None]:  # noqa: ARG002 - sent in a group
-        """Run a block that every process of the group runs, with what process 0 has prepared."""
+        """Run a block in every process of the group, with the job that process 0 has prepared."""
         yield
 
     def share(self, batch: Batch) -> Batch:
@@ -63,7 +63,7 @@ class OneProcess:
         return batch
 
     def share_of_rows(self, count: int) -> Indices:
-        """Return which of ``count`` rows this process of the group predicts."""
+        """Return which of ``count`` rows this process of the group is to predict."""
         return np.arange(self.rank, count, self.size)
 
     def sum_gradients(self, network: nn.Module) -> None:
@@ -109,7 +109,7 @@ class ProcessGroup(OneProcess):
 
     @contextmanager
     def job(self, job: object) -> Iterator[None]:
-        """Send a job to the other processes of the group and run this process's part of it."""
+        """Send a job to the other processes of the group and run this process's share of it."""
         self.from_main(job)
         self.is_in_job = True
         threads = torch.get_num_threads()
@@ -121,7 +121,7 @@ class ProcessGroup(OneProcess):
         self.is_in_job = False
 
     def receive_job(self) -> Any:
-        """Wait for the next job that process 0 sends to the group; None means that it is done."""
+        """Wait for the next job that process 0 sends to the group; None if there are no more."""
         return self.from_main(None)
 
     def dismiss(self) -> None:
@@ -129,7 +129,7 @@ class ProcessGroup(OneProcess):
         self.from_main(None)
 
     def share(self, batch: Batch) -> Batch:
-        """Return every ``size``-th row of a mini-batch: texts of all its lengths for each process.
+        """Return every ``size``-th row of a mini-batch, so that each process gets all lengths.
 
         A process without a row in a last partial mini-batch gets the first, which then counts 0.
         """
@@ -220,13 +220,13 @@ def training_processes(devices: int | None, device: torch.device) -> Iterator[On
 
 
 def _stop_for_launcher(*_: object) -> None:
-    """Stop process 0 when its launcher ends the group, which then names the cause."""
+    """Stop process 0 of the group by an error that says its launcher has ended it."""
     raise ProcessError("the launcher has ended this training process with the others.")
 
 
 @contextmanager
 def _as_current(group: ProcessGroup) -> Iterator[None]:
-    """Make the process group current for training loops; at the end, dismiss its processes."""
+    """Make the group current for training loops; on exit, dismiss its other processes."""
     token = _current.set(group)
     is_broken = False
     try:
@@ -302,7 +302,7 @@ def _leave() -> None:
 
 
 class _Workers:
-    """The processes that process 0 of a group has started with ``--devices``."""
+    """The worker processes that process 0 of a group has started for ``--devices``."""
 
     def __init__(self, processes: Sequence["subprocess.Popen[bytes]"]) -> None:
         self._processes = processes
@@ -330,7 +330,7 @@ class _Workers:
                 process.wait(max(0.0, ends - time.monotonic()))
 
     def stop(self) -> None:
-        """End the other processes of the group, and forget this process's place in it."""
+        """Kill the other processes of the group, and remove the group's environment variables."""
         self._is_over.set()
         for process in self._processes:
             process.kill()
@@ -340,7 +340,7 @@ class _Workers:
                 os.environ.pop(name, None)
 
     def _failure(self, seconds: float = 0.0) -> str | None:
-        """Return which process of the group failed, and how, waiting for it if need be."""
+        """Return which process of the group failed, and how; wait a moment for it to end."""
         ends = time.monotonic() + seconds
         while True:
             for rank, process in enumerate(self._processes, start=1):

@@ -18,7 +18,7 @@ from lamatext.training.trainer import pick_device
 
 
 def work(group: ProcessGroup) -> None:
-    """Run this worker's share of each training loop that process 0 sends."""
+    """Run this worker's share of each training loop that process 0 sends, until the last one."""
     while (job := group.receive_job()) is not None:
         assert isinstance(job, LoopJob)
         try:

@@ -65,13 +65,13 @@ LICENCES = {MINILM: "Apache-2.0"}
 
 
 class Teacher(Protocol):
-    """Interface of the teachers: a name, and probabilities for texts."""
+    """Interface of a teacher: its name, and a method that predicts probabilities."""
 
     name: str
     labels_new_texts: bool  # false for a file: it has the probabilities of its own texts only
 
     def predict_proba(self, texts: Sequence[str], progress: Progress = SILENT) -> Probabilities:
-        """Return the teacher's probabilities of each text, in the order of the classes."""
+        """Return the teacher's class probabilities for each text, in the order of the classes."""
         ...
 
 
@@ -84,7 +84,7 @@ class Lesson:
 
 
 class TeacherData(NamedTuple):
-    """The data that a teacher learns from and labels."""
+    """The data that a teacher is trained on, and the unlabelled texts for it to label."""
 
     train: Dataset
     validation: Dataset
@@ -94,11 +94,11 @@ class TeacherData(NamedTuple):
 
     @property
     def targets(self) -> Targets:
-        """Return the class of each training text (n,), or 0 and 1 for each label (n, C)."""
+        """Return the class of each of the teacher's training texts (n,), or a 0/1 matrix (n, C)."""
         return self._encode(self.train)
 
     def score(self, probabilities: Probabilities) -> float:
-        """Score a teacher's probabilities of the validation texts, as a student is scored.
+        """Score a teacher's probabilities for the validation texts, with a student's metric.
 
         It is the accuracy or, if a text may have several labels, the mean average precision.
         """
@@ -203,7 +203,7 @@ def _teacher_labels(
 
 
 def _wanted_variants(texts: Sequence[str]) -> int:
-    """Return how many variants of each text a teacher should label: many if there are few words."""
+    """Return how many variants of each text a teacher should label: more if words are few."""
     words = sum(len(text.split()) for text in texts)
     return min(MAX_VARIANTS, VARIANT_WORDS // max(1, words))
 
@@ -229,7 +229,7 @@ def open_teacher(teacher: object, classes: Sequence[Any], *, multi_label: bool =
 
 
 def _is_fitted_to_indicators(known: Sequence[Any], labels: int) -> bool:
-    """Return whether a teacher's ``classes_`` number the columns of an indicator matrix.
+    """Return whether a teacher's ``classes_`` are the column numbers of an indicator matrix.
 
     Scikit-learn's classifiers then have the classes 0, 1, … or, for each column, an array of 0 and
     1. The columns are in the order of the labels, as ``MultiLabelBinarizer`` sorts them.
@@ -240,7 +240,7 @@ def _is_fitted_to_indicators(known: Sequence[Any], labels: int) -> bool:
 
 
 class FileTeacher:
-    """Teacher whose probabilities were read from a file."""
+    """Teacher whose probabilities are looked up in a file."""
 
     labels_new_texts = False
 
@@ -253,7 +253,7 @@ class FileTeacher:
 
 
 class FittedTeacher:
-    """Teacher that is a fitted classifier: any that has ``predict_proba`` and ``classes_``."""
+    """Teacher that is a fitted classifier with ``predict_proba`` and ``classes_``."""
 
     labels_new_texts = True
 
@@ -284,7 +284,7 @@ class FittedTeacher:
 
 
 def _one_column_per_class(probabilities: Any) -> Probabilities:
-    """Return the probabilities of a teacher as (n, C).
+    """Convert the output of a teacher's ``predict_proba`` to an array (n, C).
 
     Some classifiers of scikit-learn give a list: of each label, the probabilities of 0 and 1.
     """
@@ -497,7 +497,7 @@ def _choose_inverse_regularization(
 
 
 class AveragedTeacher:
-    """Teacher that averages the log-probabilities of others."""
+    """Teacher that averages the log-probabilities of several teachers."""
 
     labels_new_texts = True
 
@@ -505,14 +505,14 @@ class AveragedTeacher:
         self.name, self._teachers = teachers[0].name, teachers
 
     def predict_proba(self, texts: Sequence[str], progress: Progress = SILENT) -> Probabilities:
-        """Return the scaled geometric mean of the teachers' probabilities of each text."""
+        """Return the normalized geometric mean of the teachers' probabilities for each text."""
         parts = [teacher.predict_proba(texts, progress) for teacher in self._teachers]
         logits = np.mean([np.log(np.maximum(part, 1e-6)) for part in parts], axis=0)
         return soften_classes(np.exp(logits), 1.0)
 
 
 class TrainedEncoder:
-    """Teacher that is a trained encoder, on the device where it runs."""
+    """Teacher that is a fine-tuned encoder on the device where it runs."""
 
     labels_new_texts = True
 
@@ -529,7 +529,7 @@ class TrainedEncoder:
         self._device, self._multi_label = device, multi_label
 
     def predict_proba(self, texts: Sequence[str], progress: Progress = SILENT) -> Probabilities:
-        """Return the probabilities of the texts by the trained teacher, in chunks."""
+        """Predict the probabilities of texts with the trained teacher, in chunks."""
         progress.stage(f"labelling {plural(len(texts), 'text')} with {self.name}", len(texts))
         parts: list[Probabilities] = []
         for start in range(0, len(texts), CHUNK):
@@ -554,7 +554,7 @@ def plan_teaching(
     seconds: float,
     multi_label: bool = False,
 ) -> TeachingPlan:
-    """Choose the best way to train an encoder as a teacher that fits into the given time.
+    """Choose the best plan for training an encoder as a teacher within the given time.
 
     In this order: fine-tuning on up to 512 subwords per text, if there are enough labels for that,
     on 256, on 128, in fewer epochs, and a linear layer on the encoder as it is. Then as many

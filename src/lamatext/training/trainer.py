@@ -137,7 +137,7 @@ def train(  # noqa: PLR0913 - data, recipe, and where and how it runs
 
 
 def _add_unlabelled_rows(split: Split, rows: int, teacher_labels: TeacherLabels) -> Split:
-    """Add the rows of the unlabelled texts, but not of their variants, to the training rows."""
+    """Add the unlabelled texts, but not their variants, to the rows that the model trains on."""
     first = rows - len(teacher_labels.more_texts)
     unlabelled = np.arange(first, first + teacher_labels.unlabelled)
     return Split(np.append(split.train, unlabelled), split.validation)
@@ -335,7 +335,7 @@ def _finish(
 def _seen_classes(
     prepared: PreparedRun, labels: ClassIndices, split: Split
 ) -> tuple[Indices, Indices]:
-    """Return the classes to calibrate on, and the position among them of each text's class.
+    """Return the classes to calibrate on, and each training text's class as an index into them.
 
     If the run continues a model, the new texts may lack some of its classes: nothing is known of
     how likely those are among texts that have them.
@@ -422,7 +422,7 @@ def _finish_multi_label(
 def _old_factors_of_unseen_labels(
     factors: LabelFactors, seen: NDArray[np.bool_], prepared: PreparedRun
 ) -> LabelFactors:
-    """Keep the old calibration of labels that no text of a continued run has."""
+    """Keep the old calibration of labels that no text has in a training run with ``start``."""
     if prepared.start is None:
         return factors
     old = [calibration_factor(prepared.start, part) for part in ("ngrams", "network")]
@@ -432,7 +432,7 @@ def _old_factors_of_unseen_labels(
 def _thresholds_of_unseen_labels(
     thresholds: NDArray[np.float32], training_texts: NDArray[np.float64], prepared: PreparedRun
 ) -> NDArray[np.float32]:
-    """Replace the thresholds of labels without training texts: never predict them.
+    """Set the thresholds of labels without training texts so that they are never predicted.
 
     A label of the model that is continued keeps its threshold.
     """
@@ -453,7 +453,7 @@ def _validation_statistics(
     ngrams: NDArray[Any] | None = None,
     base: NDArray[Any] | None = None,
 ) -> ValidationStatistics:
-    """Collect the statistics of the validation texts from calibrated logits (n, C) of each part.
+    """Collect statistics of the validation texts at the end of training, from logits (n, C).
 
     The logits must come from models that were not trained on the validation texts.
     """
@@ -476,7 +476,7 @@ def _validation_statistics(
 def _join(
     train: Dataset, validation: Dataset | None, recipe: Recipe, classes: Sequence[Label]
 ) -> tuple[pa.ChunkedArray, Targets, Split]:
-    """Join training and validation set into one list of texts and targets, with a split."""
+    """Join training and validation set into one list of texts and targets, with their split."""
     encoder = LabelEncoder(tuple(classes))
     labels = encoder.encode_targets(train.require_labels(), source=train.source)
     if validation is None:
@@ -492,7 +492,7 @@ def _join(
 
 
 def _weights_of_labels(prepared: PreparedRun, targets: Targets) -> Tensor | None:
-    """Return the weight of each label in the loss of a run that continues a model, (L,).
+    """Return the loss weight of each label when training continues a multi-label model, (L,).
 
     A label that no training text has is left as it is: the new texts may not be labelled with it.
     """

@@ -56,7 +56,7 @@ def _operation(document: Document, path: str, method: str, operation: Any) -> di
 
 
 def _request_fields(document: Document, schema: Any) -> Iterator[tuple[str, str, str]]:
-    """Yield the fields of a request body, each once although its schemas are alternatives."""
+    """Yield the fields of a request body for the API documentation, each field once."""
     seen: set[str] = set()
     for alternative in schema.get("oneOf", [schema]):
         for row in _fields(document, alternative):
@@ -66,7 +66,7 @@ def _request_fields(document: Document, schema: Any) -> Iterator[tuple[str, str,
 
 
 def _fields(document: Document, schema: Any) -> Iterator[tuple[str, str, str]]:
-    """Yield name, type and description of each property of an object schema."""
+    """Yield name, type and description of each property of a schema in the API documentation."""
     for name, reference in _resolve(document, schema).get("properties", {}).items():
         field = _resolve(document, reference)
         limits = [f"{text} {field[key]}" for key, text in _LIMITS.items() if key in field]
@@ -83,7 +83,7 @@ def _type_of(document: Document, field: Any) -> str:
 
 
 def _resolve(document: Document, node: Any) -> Any:
-    """Follow the ``$ref`` of a node in the OpenAPI document."""
+    """Follow the ``$ref`` of a node in the OpenAPI document, to render the API documentation."""
     if "$ref" not in node:
         return node
     target: Any = document

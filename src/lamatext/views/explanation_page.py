@@ -158,7 +158,7 @@ def _card(explanation: Explanation, truth: Label | list[str] | None) -> dict[str
 
 
 def _numbers(explanation: Explanation) -> dict[str, object]:
-    """Return the numbers that the explanation page's script needs to shade one text's words."""
+    """Return the numbers with which the explanation page's script shades one text's words."""
     order = np.argsort(-explanation.probabilities, kind="stable")
     classes = set(order[:MAX_CLASSES].tolist())
     relative = explanation.relative

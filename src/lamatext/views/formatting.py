@@ -22,7 +22,7 @@ DIRECTIONS = "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068
 
 
 class _VisibleCharacters(dict[int, int]):
-    """Formatting table for ``str.translate`` that makes control characters visible.
+    """Translation table for formatting text, which makes control characters visible.
 
     It maps one character to one character, so that spans stay valid.
     """
@@ -149,5 +149,5 @@ def accuracy_comparison(own: tuple[str, float], other: tuple[str, float], texts:
 
 
 def label_names(labels: Iterable[str]) -> str:
-    """Format the labels of a text that may have several: sorted, or that there is none."""
+    """Format the labels of a multi-label text: sorted, or ``(no label)`` if there is none."""
     return ", ".join(sorted(labels)) or "(no label)"

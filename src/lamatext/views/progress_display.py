@@ -30,7 +30,7 @@ UPDATE_SECONDS = 0.2  # between two updates of a notebook's progress bar
 
 @contextmanager
 def fit_progress(verbose: bool | None) -> Iterator[Progress]:
-    """Show the progress of ``fit`` if ``verbose``; None shows it in notebooks alone."""
+    """Show the progress of ``fit`` if ``verbose`` is true, or if it is None in a notebook."""
     if verbose is False or (verbose is None and not _in_notebook()):
         yield SILENT
         return
@@ -97,7 +97,7 @@ class ProgressDisplay(Progress):
 
 
 class NotebookProgress(Progress):
-    """Progress bar below a notebook's cell, with the last note; it disappears at the end."""
+    """Progress bar below a notebook's cell, with the last note; removed at the end."""
 
     def __init__(self) -> None:
         ipython: Any = import_module("IPython.display")

@@ -57,14 +57,14 @@ def score_text(metric: str, value: float) -> str:
 
 
 def winner_text(winners: list[str], models: int) -> str:
-    """Format which models win on a kind of texts: one model, or a tie of several or all."""
+    """Format the winners of a comparison on one group of texts: one model, or a tie."""
     if len(winners) == 1:
         return winners[0]
     return "tie" if len(winners) == models else f"tie of {', '.join(winners)}"
 
 
 def _show_groups(console: Console, comparison: Comparison) -> None:
-    """Print who wins on which kinds of texts: by length, unknown words and class."""
+    """Print which model wins the comparison on which texts: by length, unknown words, class."""
     names = [row.model for row in comparison.rows]
     for kind in dict.fromkeys(group.kind for group in comparison.groups):
         metric = "F1" if kind == "class" else comparison.metrics[0]

@@ -40,7 +40,7 @@ def show_dataset(
 
 
 def show_reading(dataset: Dataset, progress: Progress) -> None:
-    """Print how a dataset was read: its columns, what was assumed and which rows were skipped."""
+    """Print how a dataset was read: its columns, assumptions and skipped rows."""
     layout = dataset.layout
     progress.note(
         f"{dataset.source}: texts from {_columns(layout.text_columns)}, "
@@ -51,7 +51,7 @@ def show_reading(dataset: Dataset, progress: Progress) -> None:
 
 
 def label_hints(dataset: Dataset) -> list[str]:
-    """Return hints for the user about labels that look wrong, such as near-equal spellings."""
+    """Return hints about labels of the dataset that look wrong, such as variants in spelling."""
     if dataset.labels is None:
         return []
     hints = []
@@ -117,7 +117,7 @@ def _share(fraction: float) -> str:
 
 
 def _label_lines(labels_per_text: dict[int, int], classes: dict[str, int]) -> list[str]:
-    """Format how many labels the texts of a dataset have, and its rarest labels."""
+    """Format how many labels the texts of a dataset have, and the rarest labels."""
     texts = sum(labels_per_text.values())
     mean = sum(number * count for number, count in labels_per_text.items()) / texts
     shares = ", ".join(f"{count:,} with {n}" for n, count in list(labels_per_text.items())[:5])

@@ -102,7 +102,7 @@ def example_lines(explanation: Explanation, label: str) -> Iterator[str]:
 
 
 def _headline(explanation: Explanation) -> Text:
-    """Return the predicted class and its probability, followed by the next most probable ones."""
+    """Return an explanation's first line: the predicted class, then the next most probable ones."""
     order = np.argsort(-explanation.probabilities, kind="stable").tolist()
     predicted = ", ".join(_class(explanation, c) for c in order if _is_predicted(explanation, c))
     order = [c for c in order if not _is_predicted(explanation, c)]
@@ -155,7 +155,7 @@ def _name(word: StrongWord) -> str:
 def _attention(
     explanation: Explanation, columns: Sequence[int], *, shaded: bool
 ) -> Iterator[RenderableType]:
-    """Yield lines on how each class score adds up and which words each attention head weighs."""
+    """Yield lines that explain how each class score adds up and what each head attends to."""
     yield Text()
     for column in columns:
         name = f"{_label(explanation, column)}: " if len(columns) > 1 else ""
@@ -179,7 +179,7 @@ def _heading(title: str) -> Text:
 
 
 def _most_attended(explanation: Explanation, weights: Floats) -> Text:
-    """List the words with the largest attention weights."""
+    """List the words of an explanation with the largest attention weights, for the terminal."""
     words = explanation.words
     strongest = np.argsort(-weights, kind="stable")[:WORDS_PER_HEAD]
     return Text(

@@ -113,7 +113,7 @@ def show_threshold(console: Console, point: CoveragePoint, target: float, texts:
 
 
 def show_faithfulness(console: Console, faithfulness: Faithfulness) -> None:
-    """Print the faithfulness scores of each word ranking to the terminal, followed by a verdict."""
+    """Print the faithfulness scores of each word ranking to the terminal, and a verdict."""
     shares = faithfulness.shares
     places = [shares.index(share) for share in (0.05, 0.2, 0.5)]
     console.print(
@@ -144,7 +144,7 @@ def show_faithfulness(console: Console, faithfulness: Faithfulness) -> None:
 def show_examples(
     console: Console, predictor: Predictor, examples: Sequence[Mapping[str, str]], folds: int = 0
 ) -> None:
-    """Print test texts to the terminal, each with its prediction and the reasons for it.
+    """Print example texts below the test scores, each with its prediction and the reasons.
 
     After a cross-validation in ``folds`` they are training texts.
     """

@@ -92,7 +92,7 @@ def shown_trials(trials: Sequence[Trial]) -> list[Trial]:
 
 
 def trial_cells(trial: Trial) -> tuple[str, ...]:
-    """Return a trial of a search as the cells of a table."""
+    """Format a trial of a search as the cells of a table row in the terminal."""
     return (
         str(trial.number),
         trial.state,
@@ -106,7 +106,7 @@ def trial_cells(trial: Trial) -> tuple[str, ...]:
 
 
 def describe_settings(trial: Trial) -> str:
-    """Describe the settings of a trial in one line."""
+    """Describe the settings of a trial in one line of the terminal's table."""
     if trial.is_default:
         return f"default recipe, seed {trial.seed}"
     pairs = [(name.partition("."), value) for name, value in trial.settings.items()]

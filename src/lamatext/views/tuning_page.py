@@ -50,7 +50,7 @@ def write_tuning_page(
 
 
 def _chart(trials: Sequence[Trial], front: Sequence[Trial], metric: str, cost: str) -> Chart:
-    """Return the chart of the score over the size or the latency of the trials."""
+    """Return the tuning page's chart of score against size or latency of the trials."""
 
     def points(chosen: Sequence[Trial]) -> list[tuple[float, float]]:
         costs = [(t.bytes or 0) / 1e6 if cost == "size" else t.latency_ms or 0.0 for t in chosen]

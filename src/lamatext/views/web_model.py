@@ -88,7 +88,7 @@ def model_summary(folder: Path) -> dict[str, Any]:
 
 
 def runs_in_page(folder: Path) -> bool:
-    """Return whether the web page's JavaScript can run the saved model."""
+    """Return whether the web page's JavaScript can run this saved model."""
     try:
         return bool(describe_model(folder))
     except ModelError:

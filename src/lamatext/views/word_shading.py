@@ -62,7 +62,7 @@ def segments(text: str, spans: Sequence[Span]) -> Iterator[tuple[int | None, str
 def excerpt_segments(
     explanation: Explanation, scores: Floats, *, words: int
 ) -> Iterator[tuple[int | None, str]]:
-    """Cut a long text to excerpts around its strongest words, as segments for word shading."""
+    """Shorten a long text to excerpts around its strongest words, as segments for shading."""
     text, spans, end = explanation.text, explanation.spans, 0
     for number, places in enumerate(strongest_ranges(scores, words=words)):
         whole = len(places) == len(spans)

@@ -85,7 +85,7 @@ def sample_dialect(block: Block, separators: str = SEPARATORS) -> Dialect:
 
 
 def remembered_dialect(block: Block, layout: Layout) -> Dialect | None:
-    """Return the CSV dialect of a model's training file if it fits this file.
+    """Return the CSV dialect of the model's training file if it fits this file.
 
     It fits if the header then has the model's text columns, and if no other dialect makes the rows
     more regular.
@@ -166,7 +166,7 @@ def _complete_rows(
 
 
 def _last_rows(data: bytes, line: int, dialect: Dialect, log: ReadLog) -> Iterator[Block]:
-    """Yield the last rows of a CSV file, leaving out lines with a quote that is not closed."""
+    """Yield the last rows of a CSV file, leaving out lines with an unclosed quote."""
     while data and (end := _row_end(data + b"\n", dialect)) <= len(data):
         if end:
             yield Block(data[:end], line)
@@ -195,7 +195,7 @@ def _unquoted_spans(data: bytes, dialect: Dialect) -> Iterator[tuple[int, int]]:
 def _quoted_fields(
     data: bytes, dialect: Dialect, start: int = 0
 ) -> Iterator[tuple[int, int | None]]:
-    """Yield the beginning and end of each quoted CSV field; the end is None if it is not closed."""
+    """Yield the start and end of each quoted CSV field; the end is None for an unclosed quote."""
     if not dialect.quote:
         return
     opens_after = dialect.separator.encode() + b"\r\n"
@@ -224,7 +224,7 @@ def _row_end(data: bytes, dialect: Dialect) -> int:
 
 
 def _row_lines(block: Block, dialect: Dialect) -> list[int]:
-    """Return the line at which each row of a CSV block begins; empty lines are no rows.
+    """Return the line number of each row of a CSV block, skipping empty lines.
 
     As in pyarrow, CR alone ends a row, too; lines are counted by LF.
     """
@@ -241,7 +241,7 @@ def _row_lines(block: Block, dialect: Dialect) -> list[int]:
 
 
 def _blank_misquoted_lines(data: bytes, line: int, dialect: Dialect, log: ReadLog) -> bytes:
-    """Empty each CSV line whose quote is closed only by a quote in a later row.
+    """Remove each CSV line whose opening quote is closed only in a later row.
 
     A quoted field that has a line end and is not followed by a separator or a line end is such a
     case: without this, the rows in between would be lost without a message.
@@ -269,7 +269,7 @@ def _misquoted_span(data: bytes, dialect: Dialect, start: int) -> tuple[int, int
 
 
 def _item(lines: Sequence[int], row: int) -> int:
-    """Return the line number of a CSV row for an error message, or that of the block's last row."""
+    """Return a CSV row's line number for an error message; the last one if out of range."""
     return lines[min(row, len(lines) - 1)] if lines else 1
 
 

@@ -41,7 +41,7 @@ def folder_table(root: Path, split: str, options: ReadOptions) -> Table:
 
 
 def folder_has_split(root: Path, split: str) -> bool:
-    """Return whether a folder contains the split, as a file, as one folder per label or shards."""
+    """Return whether a folder contains the split as a file, as shards or in label folders."""
     if _split_file(root, split) is not None or _label_folders(root / split):
         return True
     return not _label_folders(root) and bool(shards_in_folder(root, split))

@@ -105,7 +105,7 @@ def _csv_table(name: str, blocks: Iterator[Block], options: ReadOptions, log: Re
 
 
 def _dialect_notes(dialect: Dialect, format: str | None, remembered: Layout | None) -> list[str]:
-    """Say which CSV dialect was detected, if it is not the usual one or not a model's."""
+    """Describe the detected CSV dialect if it differs from the default or the training file's."""
     trained = dialect
     if remembered is not None and remembered.separator is not None:
         trained = Dialect(remembered.separator, remembered.quote)

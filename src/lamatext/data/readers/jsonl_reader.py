@@ -175,7 +175,7 @@ def _reject(where: str, line: str, fault: str) -> NoReturn:
 
 
 class _ValueOrList:
-    """Conversion of JSONL values to strings or lists of strings, the same kind in each column."""
+    """Converter of JSONL values to strings, or to lists of strings if the column has lists."""
 
     def __init__(self) -> None:
         self._holds_lists: dict[str, bool] = {}  # by key, since its first value

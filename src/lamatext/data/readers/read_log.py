@@ -34,7 +34,7 @@ class ReadLog:
 
     @property
     def is_strict(self) -> bool:
-        """Return whether the first bad row of the file is an error."""
+        """Return whether a bad row of the file raises an error instead of being skipped."""
         return self.max_bad_rows is None
 
     def skip_row(self, line: int, fault: str, advice: str = "") -> None:
@@ -54,7 +54,7 @@ class ReadLog:
             lines.append(line)
 
     def add_bad_rows(self, other: "ReadLog") -> None:
-        """Add the bad rows that the reader of another file skipped, a shard of this source."""
+        """Add the bad rows logged for one shard to the log of the whole source."""
         self.bad_rows += other.bad_rows
         for fault, lines in other._lines.items():
             own = self._lines.setdefault(f"{other.name}: {fault}", [])
@@ -65,11 +65,11 @@ class ReadLog:
         return set(self._lines) == {fault}
 
     def bad_row_lines(self) -> list[str]:
-        """Return one sentence per fault of the file's bad rows, with their lines."""
+        """Return one sentence per kind of fault in the file's bad rows, with line numbers."""
         return [_sentence(fault, self.unit, lines) for fault, lines in self._lines.items()]
 
     def skipped_lines(self) -> list[str]:
-        """Return how many bad rows of the file were skipped, followed by their faults and lines."""
+        """Return the number of bad rows that were skipped, then the faults with line numbers."""
         if not self.bad_rows:
             return []
         skipped = plural(

@@ -50,7 +50,7 @@ def _is_shard(path: Path) -> bool:
 
 
 def shards_table(name: str, files: Sequence[Path], options: ReadOptions) -> Table:
-    """Open shards as one table; each is opened when the reading gets there.
+    """Open shards as one table, opening each shard only when its rows are read.
 
     Shards without rows are skipped, with a note. All others need the same columns.
     """

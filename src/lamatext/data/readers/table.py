@@ -164,12 +164,12 @@ class Table:
         texts: tuple[str, ...] | None,
         labels: tuple[str, ...] | None = None,
     ) -> None:
-        """Log why columns were chosen by name, if the file has names and a choice of columns."""
+        """Log why the text and label columns of the table were chosen by name."""
         if self.log.format in _NAMED_COLUMNS and len(self.columns) > 1:
             self.log.notes.extend(explain_choice(self.columns, options, texts, labels))
 
     def _with_remembered_split(self, options: ReadOptions) -> ReadOptions:
-        """Add the group and time columns that a model remembers if the table has them."""
+        """Add the group and time columns of the training file if the table has them, too."""
         remembered = options.remembered
         if remembered is None or options.group_column or options.time_column:
             return options
@@ -223,13 +223,13 @@ def too_many_columns(name: str) -> DataError:
 
 
 class _Batch(NamedTuple):
-    """Batch of table rows, with the line of each row, at least of those with an empty cell."""
+    """Batch of table rows with line numbers, which are 0 where no message needs them."""
 
     rows: pa.RecordBatch
     lines: NDArray[np.int64]  # 0 if it is not needed
 
     def with_lists(self, columns: Sequence[str]) -> "_Batch":
-        """Return a batch in which columns of JSON lists are lists of strings again."""
+        """Parse the columns of a table batch that hold JSON lists into lists of strings."""
         rows = self.rows
         for column in columns:
             lists = parse_lists(rows.column(column))
@@ -242,7 +242,7 @@ class _Batch(NamedTuple):
 def _row_lines(
     batch: pa.RecordBatch, log: ReadLog, rows_before: int, *, all_lines: bool
 ) -> NDArray[np.int64]:
-    """Return the line in the file of each table row; 0 for rows whose line no message needs."""
+    """Return the line number of each table row in its file, 0 where no message needs it."""
     is_needed = np.full(len(batch), all_lines)
     for column in batch.columns:
         is_needed |= _is_blank(column)

@@ -90,7 +90,7 @@ def decode_stream(chunks: Iterator[bytes], encoding: str, name: str) -> Iterator
 
 
 class LineDecoder:
-    """Converter of lines in an encoding that extends ASCII to UTF-8.
+    """Converter to UTF-8 for lines in a text encoding that extends ASCII, such as cp1252.
 
     The encoding is detected at the first line that is not ASCII, so that a stream is read once.
     Lines with bytes that are not in the encoding are logged as undecodable.
@@ -107,7 +107,7 @@ class LineDecoder:
         self._log = log
 
     def decode(self, data: bytes, first_line: int) -> bytes:
-        """Convert whole lines to UTF-8."""
+        """Convert lines from the requested or detected text encoding to UTF-8."""
         if data.isascii():
             return data
         if self._encoding is None:
@@ -156,7 +156,7 @@ class LineDecoder:
 
 
 def detect_encoding(sample: bytes, expected: str = "utf-8") -> str:
-    """Detect the encoding of lines that are not UTF-8; cp1252 if nothing speaks against it.
+    """Detect the encoding of lines that are not UTF-8, preferring cp1252 if several fit.
 
     The expected encoding is returned if it reads the sample about as well as any other. Bytes that
     cp1252 does not define are read as latin-1.

@@ -30,7 +30,7 @@ def plain_lines_table(name: str, blocks: Iterator[Block], log: ReadLog) -> Table
 
 
 def usable_lines(block: Block, log: ReadLog) -> list[tuple[int, str]]:
-    """Return the lines of a block with their numbers, without those that cannot be decoded."""
+    """Return the numbered lines of a block of plain text, leaving out undecodable lines."""
     lines = list(block.lines())
     for number, _ in lines if log.undecodable else ():
         if number in log.undecodable:

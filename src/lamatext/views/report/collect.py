@@ -84,12 +84,12 @@ class Findings:
 
     @property
     def is_multi_label(self) -> bool:
-        """Whether the report is on a model that may give a text several labels."""
+        """Whether the report is about a multi-label model."""
         return isinstance(self.scores, MultiLabelScores)
 
     @property
     def has_ngrams(self) -> bool:
-        """Whether the model in the report combines n-grams with a neural network."""
+        """Whether the report is about a model that combines n-grams with a neural network."""
         return "n-grams" in self.config.get("parameters", {})
 
 

@@ -27,7 +27,7 @@ Cell = tuple[int, int]  # true class, predicted class
 
 @dataclass(frozen=True)
 class Examples:
-    """Row indices of the example texts that the report shows."""
+    """Row indices of the example texts that the report shows, by purpose."""
 
     cells: dict[Cell, list[int]]  # by true and predicted class, most confident first
     doubtful: list[int]  # labels that may be wrong, most doubtful first
@@ -94,7 +94,7 @@ def multi_label_example_values(
 
 
 def doubtful_labels(truth: Numbers, probabilities: Floats) -> list[int]:
-    """Find example texts whose label is probably wrong, using confident learning.
+    """Find example texts whose labels are probably wrong, by confident learning.
 
     Northcutt et al. 2021: with t_j the mean probability of class j over the texts labelled j, a
     label is doubtful if another class has p_j ≥ t_j and p_j > p_label. Rows are sorted by the

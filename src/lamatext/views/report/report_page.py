@@ -22,7 +22,7 @@ def write_report(findings: Findings, out: Path, *, title: str | None = None) -> 
 
 
 def report_page(findings: Findings, *, title: str | None = None) -> str:
-    """Return the HTML of the complete report page; its title is the source of the data by default.
+    """Return the HTML of the complete report page; the title defaults to the data source.
 
     The page's Content-Security-Policy allows its own style sheet and nothing else.
     """

@@ -42,7 +42,7 @@ TARGETS: dict[str, str] = {
     **dict.fromkeys(
         (
             *("csv", "tsv", "jsonl", "parquet", "excel", "fasttext", "lines", "compressed"),
-            "label_folders",
+            *("label_folders", "suspects", "probabilities"),
         ),
         "reader_targets",
     ),

@@ -1,7 +1,8 @@
-"""Fuzz targets of the readers: every file format, compressed files and one folder per label."""
+"""Fuzz targets of the readers: file formats, label folders, suspects and probabilities."""
 
 import gzip
 import io
+import json
 import os
 import shutil
 import tempfile
@@ -11,13 +12,22 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.csv
 import pyarrow.parquet as pq
 
 from hardening.fuzz_target import FindingError, FuzzTarget
 from hardening.mutation import UNUSUAL_TEXT, ByteSource
+from lamatext.data.dataset import Dataset
+from lamatext.data.probability_file import (
+    IdColumn,
+    match_probabilities,
+    read_probability_columns,
+)
 from lamatext.data.read_options import ReadOptions
 from lamatext.data.sources import load_dataset, open_table
+from lamatext.data.suspects_file import leave_out_suspects, text_hash
 from lamatext.errors import DataError
 
 BOMB_BYTES = 1_300_000_000  # of one line, once decompressed
@@ -52,6 +62,25 @@ WORDS = {
     "fasttext": (b"__label__", b"__label__ ", b"\n", b"\r", b" "),
     "lines": (b"\n", b"\r\n", b"\r", b"\x00"),
 }
+PROBABILITY_WORDS = (
+    *(
+        b"pos",
+        b"neg",
+        b"text",
+        b"key",
+        b"0.5",
+        b"1e-320",
+        b"1e400",
+        b"nan",
+        b"-0",
+        b"1_0",
+        b"0x1p3",
+    ),
+    *WORDS["csv"],
+)
+TABLE_NAMES = ("a.csv", "a.tsv", "a.jsonl", "a.parquet")  # of suspects and probabilities
+TEXTS = ("a good film", "bad, bad", "naïve\nfilm", "film é 東京")  # of the data that they belong to
+CLASSES = ("pos", "neg")
 LARGE = {  # inputs that need quadratic time or memory in a careless reader
     "csv": (
         b"text,label\n" + b'"a\nb"c,d\n' * 100_000,
@@ -83,6 +112,10 @@ def build_target(name: str) -> FuzzTarget:
         return FuzzTarget(name, check_excel, *_excel_inputs())
     if name == "compressed":
         return FuzzTarget(name, check_compressed, *_compressed_inputs())
+    if name == "suspects":
+        return FuzzTarget(name, check_suspects, _suspects_seeds(), WORDS["csv"])
+    if name == "probabilities":
+        return FuzzTarget(name, check_probabilities, _probability_seeds(), PROBABILITY_WORDS)
     return FuzzTarget(name, check_label_folders, _folder_plans(), (b"\x00", b"/", b"train", b"."))
 
 
@@ -155,6 +188,90 @@ def check_folder(root: Path) -> None:
     dataset.texts.validate(full=True)
     if not len(dataset) or dataset.require_labels().null_count:
         raise FindingError("a folder was read without rows or without labels")
+
+
+def check_suspects(data: bytes) -> None:
+    """Leave out the rows that a hostile file of suspects lists; the first byte is its format."""
+    dataset = _labelled_texts()
+    rest = leave_out_suspects(dataset, _table_file(data))
+    rest.texts.validate(full=True)
+    if len(rest) + len(rest.left_out) != len(dataset) or not len(rest):
+        raise FindingError(f"{len(rest)} rows are left and {len(rest.left_out)} left out")
+
+
+def check_probabilities(data: bytes) -> None:
+    """Match a teacher's hostile file of probabilities with texts; the first byte has its options.
+
+    Two bits are the format, one each selects several labels per text and matching by ids.
+    """
+    flags = data[0] if data else 0
+    is_multi_label = bool(flags & 4)
+    table = match_probabilities(
+        read_probability_columns(_table_file(data)),
+        CLASSES,
+        TEXTS,
+        source="teacher",
+        ids=IdColumn("key", ["1", "2", "3", "4"]) if flags & 8 else None,
+        multi_label=is_multi_label,
+    )
+    values = table.look_up(TEXTS)
+    if values.shape != (len(TEXTS), len(CLASSES)) or not np.isfinite(values).all():
+        raise FindingError("probabilities of another shape, or not finite")
+    if values.min() < 0 or values.max() > 1:
+        raise FindingError(f"probabilities out of range: {values.tolist()}")
+    if not is_multi_label and np.abs(values.sum(axis=1) - 1).max() > 1e-5:
+        raise FindingError(f"probabilities that do not sum to 1: {values.tolist()}")
+
+
+def _table_file(data: bytes) -> Path:
+    """Write the bytes of a fuzz input to a file whose format its first byte selects."""
+    path = scratch_folder() / TABLE_NAMES[data[0] & 3 if data else 0]
+    path.write_bytes(data[1:])
+    return path
+
+
+@cache
+def _labelled_texts() -> Dataset:
+    path = scratch_folder() / "data.jsonl"
+    rows = [{"text": text, "label": CLASSES[n % 2]} for n, text in enumerate(TEXTS)]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return load_dataset(str(path), ReadOptions(keep_lines=True))
+
+
+def _suspects_seeds() -> list[bytes]:
+    rows = [
+        {"row": str(n + 1), "label": CLASSES[n % 2], "text_hash": text_hash(text)}
+        for n, text in enumerate(TEXTS)
+    ]
+    corrected = [{**row, "label": "other"} for row in rows]
+    without_label = [{"row": row["row"], "text_hash": row["text_hash"]} for row in rows]
+    tables = (rows[:1], rows[1:3], corrected, without_label[2:], rows)
+    return [seed for table in tables for seed in _table_bytes(pa.Table.from_pylist(table))]
+
+
+def _probability_seeds() -> list[bytes]:
+    """Return files of probabilities that match by order, by text and by id, of both kinds."""
+    votes = pa.table({"pos": ["0.9", "0.25", "1", "0.5"], "neg": ["0.1", "0.75", "0", "0.5"]})
+    several = pa.table({"neg": ["0.9", "1", "1e-3", "0"], "pos": ["0.1", "1", "0", "0.5"]})
+    by_id = votes.append_column("key", pa.array(["4", "3", "2", "1"]))
+    by_text = votes.append_column("text", pa.array(TEXTS[::-1]))
+    numbers = pa.table({"pos": [0.9, 0.25, 1.0, 0.5], "neg": [0.1, 0.75, 0.0, 0.5]})
+    tables = ((votes, 0), (by_text, 0), (numbers, 0), (several, 4), (by_id, 8), (by_id, 12))
+    return [
+        bytes([seed[0] | flags]) + seed[1:]
+        for table, flags in tables
+        for seed in _table_bytes(table)
+    ]
+
+
+def _table_bytes(table: pa.Table) -> list[bytes]:
+    """Return a table as CSV, TSV, JSONL and Parquet, each behind the byte of its format."""
+    files = [io.BytesIO(), io.BytesIO()]
+    for file, delimiter in zip(files, ",\t", strict=True):
+        pa.csv.write_csv(table, file, pa.csv.WriteOptions(delimiter=delimiter))
+    lines = "".join(json.dumps(row) + "\n" for row in table.to_pylist())
+    contents = [*(file.getvalue() for file in files), lines.encode(), _parquet_bytes(table, "none")]
+    return [bytes([number]) + content for number, content in enumerate(contents)]
 
 
 @cache

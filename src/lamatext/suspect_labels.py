@@ -54,7 +54,6 @@ from lamatext.runtime.prediction_parts import (
     part_path,
     read_manifest,
     same_job,
-    write_part,
 )
 from lamatext.settings import Recipe
 from lamatext.training.auto_settings import DatasetSize, resolve_auto_settings
@@ -157,7 +156,7 @@ def _finish_fold(
     if parts.rows_of(number) is None:
         table = models.predict_fold(number, progress)
         empty = pa.RecordBatch.from_pylist([], table.schema)
-        write_part(parts.folder, number, table.to_batches() or [empty])
+        parts.write(number, table.to_batches() or [empty])
     return pq.read_table(part_path(parts.folder, number))
 
 

@@ -102,3 +102,25 @@ def test_a_column_that_occurs_twice_is_an_error() -> None:
 
     with pytest.raises(DataError, match="several columns are called 'pos'"):
         match_probabilities(table, ["neg", "pos"], ["a film"], source="votes.csv")
+
+
+@pytest.mark.parametrize("ids", [None, IdColumn("key", ["a", "b", "c"])])
+def test_a_text_with_two_different_rows_is_an_error(ids: IdColumn | None) -> None:
+    columns = {"pos": POS, "neg": NEG} | ({} if ids is None else {"key": ["a", "b", "c"]})
+
+    with pytest.raises(DataError, match=r"rows 1 and 3 have the same text, 'x', but other prob"):
+        match_probabilities(
+            pa.table(columns), CLASSES, ["x", "bad film", "x"], source="votes.csv", ids=ids
+        )
+
+
+def test_a_text_may_have_two_equal_rows() -> None:
+    columns = {
+        "text": ["x", "y", "x"],
+        "pos": ["0.9", "0.2", "0.9001"],
+        "neg": ["0.1", "0.8", "0.1"],
+    }
+
+    table = match(columns)
+
+    np.testing.assert_allclose(table.look_up(["x"]), [[0.1, 0.9]], atol=1e-3)

@@ -73,7 +73,11 @@ def test_a_row_whose_label_was_corrected_since_stays(data: Dataset, tmp_path: Pa
     [
         (5, "a fine film", r"lists row 5, but .*data.csv has another text there. .* has changed"),
         (3, "a fine film", r"lists row 3, but .*data.csv has no usable row there"),
-        ("five", "a", r"expected a row number and a text hash in every row, got 'five'"),
+        (
+            "five",
+            "a",
+            r"expected a row number and a text hash of 16 hex.* in every row, got 'five'",
+        ),
     ],
 )
 def test_a_changed_file_is_an_error(
@@ -97,8 +101,14 @@ def test_a_list_of_every_text_is_an_error(data: Dataset, tmp_path: Path) -> None
 
 @pytest.mark.parametrize(
     "content",
-    ["row,text_hash\n" + "9" * 5000 + ",aa\n", "row,row,text_hash\n2,2,aa\n"],
-    ids=["endless number", "column twice"],
+    [
+        "row,text_hash\n" + "9" * 5000 + ",aa\n",
+        "row,row,text_hash\n2,2,aa\n",
+        "row,text_hash\n2,   \n",
+        "row,text_hash\n2,none\n",
+        "row,text_hash\n2,\u0660\u0661\u0662\u0663\u0660\u0661\u0662\u0663\u0660\u0661\u0662\u0663\u0660\u0661\u0662\u0663\n",
+    ],
+    ids=["endless number", "column twice", "blank hash", "no hash", "other digits"],
 )
 def test_a_hostile_list_is_an_error(content: str, data: Dataset, tmp_path: Path) -> None:
     (tmp_path / "suspects.csv").write_text(content)

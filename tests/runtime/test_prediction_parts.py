@@ -1,5 +1,6 @@
 """Batch prediction in parts: resuming, complete outputs, and folders with a manifest."""
 
+import hashlib
 import json
 import os
 import signal
@@ -17,6 +18,7 @@ from lamatext.data.readers.format_detection import file_table
 from lamatext.errors import ConfigError, DataError
 from lamatext.runtime import prediction_parts
 from lamatext.runtime.prediction_parts import (
+    CHECKSUMS,
     MANIFEST,
     Output,
     PartFolder,
@@ -69,6 +71,15 @@ def labels_of(path: Path) -> list[str]:
     return [label for batch in batches for label in batch.column(0).to_pylist()]
 
 
+def write_checksums(folder: Path) -> None:
+    """List the parts of a folder as they are, as ``sha256sum`` would."""
+    lines = [
+        f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n"
+        for path in sorted(folder.glob("part-*"))
+    ]
+    (folder / CHECKSUMS).write_text("".join(lines))
+
+
 EXPECTED = [f"TEXT {n}" for n in range(95)]
 
 
@@ -81,6 +92,7 @@ def test_a_second_call_continues_after_the_finished_parts(
         run(source, str(out), Labeller(fail_after=44))
     assert not out.exists()
     assert sorted(path.name for path in partial.iterdir()) == [
+        CHECKSUMS,
         MANIFEST,
         *(f"part-{number:05}.parquet" for number in range(4)),
     ]
@@ -111,7 +123,12 @@ def test_a_folder_of_parts_appears_with_its_manifest_when_it_is_complete(
     files = [out / part["file"] for part in manifest["parts"]]
     assert [file.stat().st_size for file in files] == [p["bytes"] for p in manifest["parts"]]
     assert parquet.read_table(files).column("label").to_pylist() == EXPECTED
-    assert sorted(path.name for path in out.iterdir()) == [MANIFEST, *(f.name for f in files)]
+    assert sorted(path.name for path in out.iterdir()) == [
+        CHECKSUMS,
+        MANIFEST,
+        *(f.name for f in files),
+    ]
+    subprocess.run(["sha256sum", "--check", "--quiet", CHECKSUMS], cwd=out, check=True)
     assert not (tmp_path / "parts.partial").exists()
 
 
@@ -169,7 +186,9 @@ def test_a_damaged_part_is_computed_again(source: Path, tmp_path: Path) -> None:
 def test_a_part_with_other_rows_than_the_input_is_an_error(source: Path, tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         run(source, f"{tmp_path}/out.csv", Labeller(fail_after=44))
-    parquet.write_table(pa.table({"text": ["x"]}), part_path(tmp_path / "out.csv.partial", 2))
+    part = part_path(tmp_path / "out.csv.partial", 2)
+    parquet.write_table(pa.table({"text": ["x"]}), part)
+    write_checksums(part.parent)
 
     with pytest.raises(DataError, match=r"has 1 row, but the input has 10. Delete .*partial"):
         run(source, f"{tmp_path}/out.csv", Labeller())
@@ -188,6 +207,54 @@ def test_a_part_with_a_flipped_bit_is_predicted_again(source: Path, tmp_path: Pa
     run(source, f"{tmp_path}/whole.csv", Labeller())
 
     assert (tmp_path / "out.csv").read_text() == (tmp_path / "whole.csv").read_text()
+
+
+def test_exchanged_parts_are_predicted_again(source: Path, tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        run(source, f"{tmp_path}/out.csv", Labeller(fail_after=44))
+    first, second = (part_path(tmp_path / "out.csv.partial", number) for number in (1, 2))
+    moved = first.read_bytes()
+    first.write_bytes(second.read_bytes())
+    second.write_bytes(moved)
+    labeller = Labeller()
+
+    run(source, f"{tmp_path}/out.csv", labeller)
+
+    assert labeller.texts[:20] == [f"text {n}" for n in range(10, 30)]
+    assert labels_of(tmp_path / "out.csv") == EXPECTED
+
+
+@pytest.mark.parametrize("out", ["out.csv", "out/"])
+def test_a_copied_part_behind_the_end_of_the_input_is_deleted(
+    out: str, source: Path, tmp_path: Path
+) -> None:
+    partial = tmp_path / f"{out.rstrip('/')}.partial"
+    with pytest.raises(KeyboardInterrupt):
+        run(source, f"{tmp_path}/{out}", Labeller(fail_after=44))
+    part_path(partial, 77).write_bytes(part_path(partial, 0).read_bytes())
+    write_checksums(partial)
+
+    assert run(source, f"{tmp_path}/{out}", Labeller()) == 95
+    if out == "out.csv":
+        assert labels_of(tmp_path / "out.csv") == EXPECTED
+    else:
+        assert json.loads((tmp_path / "out" / MANIFEST).read_text())["rows"] == 95
+        assert not part_path(tmp_path / "out", 77).exists()
+
+
+def test_a_part_whose_checksum_was_not_written_is_predicted_again(
+    source: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        run(source, f"{tmp_path}/out.csv", Labeller(fail_after=44))
+    checksums = tmp_path / "out.csv.partial" / CHECKSUMS
+    checksums.write_bytes(checksums.read_bytes()[:-30])  # killed on the way
+    labeller = Labeller()
+
+    run(source, f"{tmp_path}/out.csv", labeller)
+
+    assert labeller.texts[0] == "text 30"
+    assert labels_of(tmp_path / "out.csv") == EXPECTED
 
 
 def test_two_processes_do_not_write_the_same_parts(source: Path, tmp_path: Path) -> None:

@@ -112,12 +112,29 @@ def match_probabilities(  # noqa: PLR0913 - the file, the data, and how they mat
             )
     else:
         keys = ["" if value is None else value for value in table.column(key).to_pylist()]
-    rows = {name: row for row, name in enumerate(keys)}
+    pairs = [(name, row) for row, name in enumerate(keys)]
     if ids is not None:
-        if len(rows) < len(keys):
+        row_of_id = dict(pairs)
+        if len(row_of_id) < len(keys):
             raise DataError(f"{source}: column {ids.name!r} has the same id in two rows.")
-        rows = {text: rows[i] for text, i in zip(texts, ids.values, strict=True) if i in rows}
-    return ProbabilityTable(source, rows, values)
+        known = zip(texts, ids.values, strict=True)
+        pairs = [(text, row_of_id[i]) for text, i in known if i in row_of_id]
+    return ProbabilityTable(source, _row_of_text(pairs, values, source), values)
+
+
+def _row_of_text(
+    pairs: Sequence[tuple[str, int]], values: Probabilities, source: str
+) -> dict[str, int]:
+    """Return the row of each text; a text that occurs twice needs equal probabilities."""
+    rows: dict[str, int] = {}
+    for text, row in pairs:
+        first = rows.setdefault(text, row)
+        if first != row and np.abs(values[first] - values[row]).max() > TOLERANCE:
+            raise DataError(
+                f"{source}: rows {first + 1} and {row + 1} have the same text, {text[:60]!r}, "
+                "but other probabilities. Give both their mean."
+            )
+    return rows
 
 
 def _check_classes(

@@ -20,7 +20,7 @@ from lamatext.errors import DataError
 from lamatext.plurals import plural
 
 ROW, TEXT_HASH, LABEL = "row", "text_hash", "label"
-_ROW_NUMBER = re.compile("[0-9]{1,18}")
+_ROW_NUMBER, _HASH = re.compile("[0-9]{1,18}"), re.compile("[0-9a-f]{16}")
 COLUMNS = (
     ROW, "score", LABEL, "suggested_label", "label_probability", "suggested_probability",
     "reason", "supporting_words", "text", TEXT_HASH,
@@ -96,10 +96,11 @@ def _read_rows(path: Path) -> list[tuple[int, str, str]]:
         numbers, hashes = (batch.column(name).to_pylist() for name in (ROW, TEXT_HASH))
         labels = batch.column(LABEL).to_pylist() if LABEL in names else [None] * len(batch)
         for number, value, label in zip(numbers, hashes, labels, strict=True):
-            if not _ROW_NUMBER.fullmatch(str(number).strip()) or not value:
+            digits, digest = str(number).strip(), str(value).strip().lower()
+            if not _ROW_NUMBER.fullmatch(digits) or not _HASH.fullmatch(digest):
                 raise DataError(
-                    f"{path}: expected a row number and a text hash in every row, got "
-                    f"{str(number)[:40]!r} and {str(value)[:40]!r}."
+                    f"{path}: expected a row number and a text hash of 16 hexadecimal digits in "
+                    f"every row, got {str(number)[:40]!r} and {str(value)[:40]!r}."
                 )
-            rows.append((int(number), value.strip(), str(label or "")))
+            rows.append((int(digits), digest, str(label or "")))
     return rows

@@ -1,19 +1,22 @@
 """Prediction parts of a batch job: one Parquet file per 10,000 rows, from which it can resume.
 
     NAME.partial/manifest.json       the job: input, text column, model hash, options
+    NAME.partial/checksums.txt       SHA-256 and name of each finished part, as of ``sha256sum``
     NAME.partial/part-00000.parquet  rows 0 to 9,999 with their predictions
     NAME.partial/part-00001.parquet  …
 
-The parts do not depend on the engine that computes them, in any order: this process, or the workers
-of ``ray_engine.py``. The complete parts are copied to one file, or the folder itself becomes the
-result; its manifest then lists the parts and the number of rows.
+A part whose checksum is not the one listed for its name was damaged, or exchanged with another one,
+and is computed again. The parts do not depend on the engine that computes them, in any order: this
+process, or the workers of ``ray_engine.py``. The complete parts are copied to one file, or the
+folder itself becomes the result; its manifest then lists the parts and the number of rows.
 """
 
+import hashlib
 import json
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +38,7 @@ from lamatext.plurals import plural
 from lamatext.progress import SILENT, Progress
 
 PART_ROWS = 10_000  # a part takes about a second; fewer rows are lost if the job is killed
-MANIFEST = "manifest.json"
+MANIFEST, CHECKSUMS = "manifest.json", "checksums.txt"
 FORMAT = 1
 
 Job = dict[str, Any]
@@ -166,22 +169,6 @@ def describe_job(
     }
 
 
-def write_part(folder: Path, number: int, batches: Batches) -> int:
-    """Write one part of a batch job atomically and return its number of rows."""
-    rows = 0
-    with replace_atomically(part_path(folder, number)) as temporary:
-        writer = None
-        for batch in batches:
-            writer = writer or parquet.ParquetWriter(
-                temporary, batch.schema, write_page_checksum=True
-            )
-            writer.write_batch(batch)
-            rows += len(batch)
-        assert writer is not None  # an input without rows is one empty batch
-        writer.close()
-    return rows
-
-
 def part_path(folder: Path, number: int) -> Path:
     """Return the path of a part of a batch job."""
     return folder / f"part-{number:05}.parquet"
@@ -193,6 +180,7 @@ class PartFolder:
 
     folder: Path
     job: Job
+    checksums: dict[str, str] = field(default_factory=dict)  # SHA-256 by the name of a part
 
     @classmethod
     @contextmanager
@@ -207,6 +195,7 @@ class PartFolder:
             if (folder / MANIFEST).is_file():
                 if not same_job(read_manifest(folder), job):
                     parts._delete_parts()
+                parts.checksums.update(_read_checksums(folder))
             else:
                 if any(not _is_leftover(path.name) for path in folder.iterdir()):
                     raise ConfigError(
@@ -217,19 +206,38 @@ class PartFolder:
             write_text(folder / MANIFEST, _json(job))
             yield parts
 
+    def write(self, number: int, batches: Batches) -> int:
+        """Write one part of a batch job atomically, then its checksum; return its rows."""
+        rows, path = 0, part_path(self.folder, number)
+        with replace_atomically(path) as temporary:
+            writer = None
+            for batch in batches:
+                writer = writer or parquet.ParquetWriter(temporary, batch.schema)
+                writer.write_batch(batch)
+                rows += len(batch)
+            assert writer is not None  # an input without rows is one empty batch
+            writer.close()
+            self.checksums[path.name] = _checksum(temporary)
+        with (self.folder / CHECKSUMS).open("a", encoding="ascii") as file:
+            file.write(f"{self.checksums[path.name]}  {path.name}\n")
+        return rows
+
     def rows_of(self, number: int) -> int | None:
-        """Return the number of rows of a finished part; None if it is missing or damaged."""
+        """Return the number of rows of a finished part; None if it has to be computed (again).
+
+        That is so if it is missing or damaged, or if another part is in its place.
+        """
+        path = part_path(self.folder, number)
         try:
-            with parquet.ParquetFile(
-                part_path(self.folder, number), page_checksum_verification=True
-            ) as file:
-                return sum(map(len, file.iter_batches()))
+            if _checksum(path) != self.checksums.get(path.name):
+                return None
+            return int(parquet.read_metadata(path).num_rows)
         except (OSError, pa.ArrowException):
             return None
 
     def predict(self, batches: Batches, engine: Engine, progress: Progress) -> int:
         """Predict the parts of a batch job that are not finished yet; return the number of rows."""
-        rows = 0
+        rows = parts = 0
 
         def count(labelled: Batches) -> Iterator[pa.RecordBatch]:
             nonlocal rows
@@ -239,7 +247,9 @@ class PartFolder:
                 progress.advance(len(batch), plural(rows, "text"))
 
         def unfinished() -> Iterator[tuple[int, Batches]]:
+            nonlocal parts
             for number, part in enumerate(split_rows(batches, PART_ROWS)):
+                parts = number + 1
                 finished = self.rows_of(number)
                 if finished is None:
                     yield number, part
@@ -249,7 +259,8 @@ class PartFolder:
         if self.rows_of(0) is not None:
             progress.note(f"Continuing with the finished parts in {self.folder}")
         for number, labelled in engine(unfinished()):
-            write_part(self.folder, number, count(labelled))
+            self.write(number, count(labelled))
+        self._delete_files({part_path(self.folder, number) for number in range(parts)})
         return rows
 
     def _check_rows(self, number: int, finished: int, expected: int) -> None:
@@ -293,7 +304,12 @@ class PartFolder:
 
     def _delete_parts(self) -> None:
         (self.folder / MANIFEST).unlink(missing_ok=True)  # first: the parts alone mean nothing
-        for path in self.folder.glob("part-*.parquet"):
+        (self.folder / CHECKSUMS).unlink(missing_ok=True)
+        self._delete_files(set())
+
+    def _delete_files(self, keep: set[Path]) -> None:
+        """Delete the files that are named like parts of the batch job but are none."""
+        for path in {*self.folder.glob("part-*.parquet")} - keep:
             path.unlink()
 
 
@@ -333,6 +349,21 @@ def read_manifest(folder: Path) -> Job:
     return manifest if isinstance(manifest, dict) else {}
 
 
+def _read_checksums(folder: Path) -> dict[str, str]:
+    """Read the checksums of a batch job's parts; the last line may be incomplete after a kill."""
+    try:
+        lines = (folder / CHECKSUMS).read_text(encoding="ascii", errors="replace").splitlines()
+    except OSError:
+        return {}
+    return {name: digest for digest, _, name in (line.partition("  ") for line in lines)}
+
+
+def _checksum(path: Path) -> str:
+    """Return the SHA-256 checksum by which a part of a batch job is recognized."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
 def _rows_of_finished(folder: Path, job: Job, progress: Progress) -> int:
     """Return the number of predicted rows if a batch job is already complete."""
     manifest = read_manifest(folder)
@@ -345,7 +376,11 @@ def _rows_of_finished(folder: Path, job: Job, progress: Progress) -> int:
 
 def _is_leftover(name: str) -> bool:
     """Return whether a file was left by a batch job that was killed while deleting parts."""
-    return name.endswith(".lamatext") or (name.startswith("part-") and name.endswith(".parquet"))
+    return (
+        name.endswith(".lamatext")
+        or name == CHECKSUMS
+        or (name.startswith("part-") and name.endswith(".parquet"))
+    )
 
 
 def _json(value: Job) -> str:

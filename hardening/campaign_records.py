@@ -53,5 +53,6 @@ def subject_of(campaign: str, record: Mapping[str, Any]) -> str:
     return str(record[SUBJECTS.get(campaign, "target")])
 
 
-def _key(campaign: str, record: Mapping[str, Any]) -> tuple[str, int, str]:
-    return subject_of(campaign, record), record["seed"], record.get("engine", "")
+def _key(campaign: str, record: Mapping[str, Any]) -> tuple[str, int, str, str]:
+    how = record.get("engine", ""), record.get("sanitizers", "")
+    return subject_of(campaign, record), record["seed"], *how

@@ -45,9 +45,14 @@ class Workspace:
 
     def __post_init__(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
-        write_reviews(self.folder / DATA, self.size.texts)
+        self.resize(self.size)
         path = os.pathsep.join([str(ROOT / "src"), str(ROOT), os.environ.get("PYTHONPATH", "")])
         self.environment = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
+
+    def resize(self, size: RunSize) -> None:
+        """Set the size of training runs and write their data."""
+        self.size = size
+        write_reviews(self.folder / DATA, size.texts)
 
     def train_arguments(self, out: str, *more: str) -> list[str]:
         """Return the arguments of ``lamatext train`` in this workspace."""
@@ -115,8 +120,11 @@ class CommandResult:
         return None
 
 
-def write_reviews(path: Path, count: int, *, seed: int = 0) -> None:
-    """Write made-up reviews with two labels; each has one word that tells its label."""
+def write_reviews(path: Path, count: int, *, seed: int = 0, wrong: float = 0.0) -> None:
+    """Write made-up reviews with two labels; each has one word that tells its label.
+
+    A share ``wrong`` of them has the other label.
+    """
     draw = random.Random(seed)
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
@@ -124,6 +132,7 @@ def write_reviews(path: Path, count: int, *, seed: int = 0) -> None:
         for number in range(count):
             words = [f"w{min(2999, int(draw.expovariate(1 / 300)))}" for _ in range(20)]
             words[draw.randrange(20)] = draw.choice((BAD, GOOD)[number % 2])
+            number += wrong > 0 and draw.random() < wrong
             writer.writerow((" ".join(words), ("neg", "pos")[number % 2]))
 
 

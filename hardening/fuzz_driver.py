@@ -42,6 +42,7 @@ class FuzzResult:
     rejected: int = 0  # with a named error
     findings: int = 0
     seconds: float = 0.0
+    sanitizers: str = ""  # with which the C extension was built
     signatures: dict[str, int] = field(default_factory=dict)  # findings by place
     examples: list[dict[str, Any]] = field(default_factory=list)  # one per signature
 
@@ -73,7 +74,7 @@ def run_fuzz_target(job: Job, *, inputs_folder: Path | None = None) -> FuzzResul
                 continue
             totals += _attribute(rest, state, failure)
             next_case = case + 1
-        result = FuzzResult(job.target, _engine(job), job.seed)
+        result = FuzzResult(job.target, _engine(job), job.seed, sanitizers=active_sanitizers())
         result.accepted, result.rejected = totals["accepted"], totals["rejected"]
         result.findings = totals["findings"]
         result.inputs = result.accepted + result.rejected + result.findings
@@ -89,6 +90,13 @@ def repeat_case(target_name: str, seed: int, case: int, input_file: Path | None 
     target = load_target(target_name)
     data = input_file.read_bytes() if input_file else case_input(target, seed, case)
     return target.accepts(data)
+
+
+def active_sanitizers() -> str:
+    """Return the sanitizers whose libraries ``.ci/sanitizers`` preloads into the fuzz workers."""
+    libraries = {"libasan": "address", "libubsan": "undefined"}
+    preloaded = os.environ.get("LD_PRELOAD", "")
+    return ",".join(name for library, name in libraries.items() if library in preloaded)
 
 
 def memory_folder() -> str | None:

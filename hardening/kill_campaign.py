@@ -1,8 +1,9 @@
 """The kill campaign: ``kill -9`` at moments spread over a command, then resume and compare.
 
-The kills are spread evenly over the stages of training, and within a stage over its duration and
-over its file operations, which covers each step of writing the cache, a checkpoint, the final save
-and the metrics.
+The kills are spread evenly over the stages of training: the next one is aimed at the stage that has
+been hit least often. Within a stage the moments are spread over its duration and over its file
+operations, which covers each step of writing the cache, a checkpoint, the final save and the
+metrics.
 """
 
 import itertools
@@ -12,12 +13,14 @@ import shutil
 import subprocess
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from hardening.command_runs import (
+    DATA,
     CommandResult,
     Workspace,
     kill,
@@ -29,8 +32,11 @@ from hardening.command_runs import (
 from hardening.kill_points import LOG
 
 CHECKPOINT = "checkpoint.safetensors"
-START, FIRST_CHECKPOINT, SAVED = "", f"run/{CHECKPOINT}", "run/config.json"  # anchors of a moment
-COMMANDS = ("predict", "export", "report", "train")
+START, TOKENS = "", "cache/tokens-*"  # anchors of a moment
+FIRST_CHECKPOINT, SAVED = f"run/{CHECKPOINT}", "run/config.json"
+COMMANDS = ("predict", "export", "report", "clean", "compare", "train")
+SIZES = ((600, 3), (1200, 4), (2500, 8), (4000, 12), (8000, 16))  # texts, epochs of a training run
+SHORTEST, LONGEST = 10.0, 20.0  # seconds of the training run that is killed
 POLL_SECONDS = 0.005
 SECOND_KILL_EVERY = 3  # of the kills, one in so many is followed by another during the resume
 OLD_MODEL_EVERY = 4  # so often the folder holds an older model at the start
@@ -40,9 +46,15 @@ OLD_MODEL_EVERY = 4  # so often the folder holds an older model at the start
 class Moment:
     """When to kill: seconds after a file is written, or after the start, or a file operation."""
 
-    seconds: float = 0.0
-    anchor: str = START  # the file, relative to the folder of the run and its cache
+    seconds: float = 0.0  # after the anchor or the operation
+    anchor: str = START  # a pattern of the file, relative to the folder of the run and its cache
     operation: int = 0  # a file operation from 1; 0 for a time
+    stage: str = ""  # that it is meant for
+
+    @property
+    def kill_point(self) -> str:
+        """Return the moment as ``hardening.kill_points`` expects it."""
+        return f"{self.operation}+{self.seconds:.4f}" if self.seconds else str(self.operation)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,14 +66,17 @@ class Stage:
     begin: float = 0.0  # seconds after the anchor
     end: float = 0.0
     operations: tuple[int, ...] = ()
+    writing: float = 0.0  # seconds that each operation takes; it is killed on the way as well
 
     def moments(self, count: int) -> list[Moment]:
         """Return moments spread evenly over the operations and over the duration of the stage."""
         by_time = 0 if self.end <= self.begin else count - min(count // 2, len(self.operations))
         times = [self.begin + part * (self.end - self.begin) for part in _spread(by_time)]
         places = [int(part * len(self.operations)) for part in _spread(count - by_time)]
+        delays = [self.writing * part for part in _spread(len(places))]
         return [Moment(seconds, self.anchor) for seconds in times] + [
-            Moment(operation=self.operations[place]) for place in places
+            Moment(delay, operation=self.operations[place])
+            for delay, place in zip(delays, places, strict=True)
         ]
 
 
@@ -96,8 +111,9 @@ class TrainingKills:
     def __init__(self, workspace: Workspace, seed: int) -> None:
         self.workspace, self.seed, self.lock = workspace, seed, threading.Lock()
         self.result = KillResult("train", seed)
+        fit_run_size(workspace)  # also compiles the kernels
         old = workspace.train_arguments("old", "--seed", "1")
-        _require(workspace.run(old, cache="old-cache"))  # also compiles the kernels
+        _require(workspace.run(old, cache="old-cache"))
         self.old_files = model_files(workspace.folder / "old")
         self.whole = self._new_place("whole")
         arguments = workspace.train_arguments("whole/run")
@@ -109,6 +125,7 @@ class TrainingKills:
         log = (self.whole / LOG).read_text(encoding="utf-8").splitlines()
         self.operations = len(log)
         self.stages = training_stages(log, whole.seconds)
+        self.aims = Counter[str]()  # kills on their way to a stage
 
     def run(self, count: int, limits: Limits) -> KillResult:
         """Kill training runs until ``count`` kills have hit, or until the time is over."""
@@ -116,12 +133,18 @@ class TrainingKills:
         return self.result
 
     def moments(self, count: int) -> Iterator[Moment]:
-        """Yield the moments of the kills in random order, again and again, as some may miss."""
-        share = -(-count // len(self.stages))
+        """Yield a moment in the stage with the fewest kills, again and again, as some may miss."""
+        share, draw = -(-count // len(self.stages)), random.Random(self.seed)
+        waiting: dict[str, list[Moment]] = {stage.name: [] for stage in self.stages}
         while True:
-            order = [moment for stage in self.stages for moment in stage.moments(share)]
-            random.Random(self.seed).shuffle(order)
-            yield from order
+            with self.lock:
+                hits = self.aims + Counter(self.result.by_stage)
+                stage = min(self.stages, key=lambda stage: hits[stage.name])
+                self.aims[stage.name] += 1
+            if not waiting[stage.name]:
+                waiting[stage.name] = stage.moments(share)
+                draw.shuffle(waiting[stage.name])
+            yield replace(waiting[stage.name].pop(), stage=stage.name)
 
     def _new_place(self, name: str) -> Path:
         place = self.workspace.folder / name
@@ -129,9 +152,9 @@ class TrainingKills:
         place.mkdir()
         return place
 
-    def _command(self, place: Path, operation: int, *more: str) -> CommandResult:
+    def _command(self, place: Path, moment: Moment, *more: str) -> CommandResult:
         arguments = self.workspace.train_arguments(f"{place.name}/run", *more)
-        module = ("hardening.kill_points", str(operation), str(place))
+        module = ("hardening.kill_points", moment.kill_point, str(place))
         return self.workspace.run(arguments, module=module, cache=f"{place.name}/cache")
 
     def _kill_and_resume(self, number: int, moment: Moment) -> None:
@@ -142,8 +165,11 @@ class TrainingKills:
         allowed = [self.reference, self.old_files] if has_old_model else [self.reference]
         where = f"kill {number} ({moment})"
         replacing = ["--force"] if has_old_model else []
-        if not self._kill_once(place, moment, *replacing):
-            self.result.ended_before += 1
+        was_killed = self._kill_once(place, moment, *replacing)
+        with self.lock:
+            self.aims[moment.stage] -= 1
+            self.result.ended_before += not was_killed
+        if not was_killed:
             shutil.rmtree(place)
             return
         self._check_folder(where, place, allowed)
@@ -159,7 +185,7 @@ class TrainingKills:
     def _kill_once(self, place: Path, moment: Moment, *more: str, is_second: bool = False) -> bool:
         """Start a run and kill it; return whether it was still running."""
         if moment.operation:
-            result = self._command(place, moment.operation, *more)
+            result = self._command(place, moment, *more)
             was_killed, messages = result.status == -9, result.messages
         else:
             started = time.time()
@@ -209,19 +235,22 @@ class TrainingKills:
 
 
 class OutputKills:
-    """Kills of ``predict``, ``export`` and ``report``, each repeated and compared."""
+    """Kills of commands that write files, such as ``predict``, each repeated and compared."""
 
     def __init__(self, workspace: Workspace, command: str, model: Path, seed: int) -> None:
         self.workspace, self.command, self.model = workspace, command, model
         self.result, self.lock = KillResult(command, seed), threading.Lock()
         write_reviews(workspace.folder / "new.csv", workspace.size.texts * 4, seed=1)
         write_reviews(workspace.folder / "test.csv", 200, seed=2)
+        write_reviews(workspace.folder / "noisy.csv", 300, seed=3, wrong=0.1)
         self.workspace.run(self._arguments("warm-up"))
         result = self.workspace.run(self._arguments("whole"))
         _require(result)
         self.result.run_seconds = round(result.seconds, 1)
         place = self._new_place("operations")
-        workspace.run(self._arguments("operations"), module=self._module(place, 0))
+        workspace.run(
+            self._arguments("operations"), module=("hardening.kill_points", "0", str(place))
+        )
         self.operations = len((place / LOG).read_text(encoding="utf-8").splitlines())
 
     def run(self, count: int, limits: Limits) -> KillResult:
@@ -242,13 +271,16 @@ class OutputKills:
         match self.command:
             case "predict":
                 return ["predict", model, "new.csv", "--out", f"{place}/out.csv"]
+            case "clean":
+                return ["clean", "noisy.csv", "--out", f"{place}/out.csv", "--seed", "1"]
+            case "compare":
+                sizes = ["--set", "training.epochs=1", "--set", "text.word_vectors=random"]
+                outputs = ["--html", f"{place}/out.html", "--json", f"{place}/out.json"]
+                return ["compare", DATA, "--with", "tfidf", *sizes, *outputs]
             case "report":
                 return ["report", model, "test.csv", "--out", f"{place}/out.html"]
             case _:
                 return ["export", model, "--out", f"{place}/out", "--web", f"{place}/out.html"]
-
-    def _module(self, place: Path, operation: int) -> tuple[str, ...]:
-        return ("hardening.kill_points", str(operation), str(place))
 
     def _new_place(self, name: str) -> Path:
         place = self.workspace.folder / name
@@ -259,7 +291,8 @@ class OutputKills:
     def _kill_and_repeat(self, number: int, moment: Moment) -> None:
         place = self._new_place(f"{self.command}-{number}")
         arguments = self._arguments(place.name)
-        module = self._module(place, moment.operation) if moment.operation else ("lamatext",)
+        kill_point = ("hardening.kill_points", moment.kill_point, str(place))
+        module = kill_point if moment.operation else ("lamatext",)
         process = self.workspace.start(arguments, module=module)
         if moment.operation:
             process.communicate()
@@ -301,13 +334,15 @@ class OutputKills:
 
 
 def _outputs(place: Path) -> list[Path]:
-    return [place / name for name in ("out.csv", "out.html") if (place / name).is_file()]
+    return [
+        place / name for name in ("out.csv", "out.html", "out.json") if (place / name).is_file()
+    ]
 
 
 def same_output(path: Path, reference: Path) -> bool:
     """Return whether a killed and repeated command wrote the same, apart from numbers on a page."""
     content, expected = path.read_bytes(), reference.read_bytes()
-    if reference.suffix == ".html":  # a report contains durations
+    if reference.suffix in (".html", ".json"):  # a report contains durations
         content, expected = (re.sub(rb"[\d.,]+", b"0", page) for page in (content, expected))
     return content == expected
 
@@ -322,16 +357,17 @@ def training_stages(log: list[str], seconds: float) -> list[Stage]:
     checkpoint = is_checkpoint.index(True)
     saving = _first(paths, "/run/.unfinished")
     saved = len(paths) - _first(paths[::-1], "/run/.unfinished")
-    writes = tuple(n for n in numbers if is_checkpoint[n - 1])
-    first_checkpoint = times[checkpoint]
+    opened = [n for n in numbers if is_checkpoint[n - 1] and " open " in log[n - 1]]
+    writing = max(times[n] - times[n - 1] for n in opened)  # until the rename
+    first_checkpoint, tokenized = times[checkpoint], times[tokens + 1]
     return [
-        Stage("reading", START, 0.0, times[tokens], tuple(numbers[: tokens + 1])),
+        Stage("reading", START, 0.0, times[tokens], tuple(numbers[: tokens + 2])),
         Stage(
-            "word vectors", START, times[tokens], first_checkpoint,
-            tuple(numbers[tokens + 1 : checkpoint]),
+            "word vectors", TOKENS, 0.0, first_checkpoint - tokenized,
+            tuple(numbers[tokens + 2 : checkpoint]),
         ),
         Stage("epochs", FIRST_CHECKPOINT, 0.0, times[saving] - first_checkpoint),
-        Stage("checkpoint writing", operations=writes),
+        Stage("checkpoint writing", operations=tuple(opened), writing=writing),
         Stage("final save", operations=tuple(numbers[saving:saved])),
         Stage(
             "scoring and baselines", SAVED, 0.0, seconds - times[saved - 1],
@@ -375,8 +411,9 @@ def _spread(count: int) -> list[float]:
 
 def _wait(process: "subprocess.Popen[str]", moment: Moment, place: Path, started: float) -> None:
     """Wait until the moment of a kill, or until the process has ended."""
-    anchor = place / moment.anchor
-    while moment.anchor and process.poll() is None and not _is_written(anchor, started):
+    while moment.anchor and process.poll() is None:
+        if any(_is_written(path, started) for path in place.glob(moment.anchor)):
+            break
         time.sleep(POLL_SECONDS)
     end = time.monotonic() + moment.seconds
     while time.monotonic() < end and process.poll() is None:
@@ -404,18 +441,39 @@ def _run_until(
     numbered = enumerate(moments)
     lock = threading.Lock()
 
-    def attempt_in_time(item: tuple[int, Moment]) -> None:
-        if time.monotonic() < limits.end:
-            attempt(*item)
-            with lock:
-                limits.save(result)
+    def attempt_next() -> bool:
+        with lock:
+            item = next(numbered, None)
+        if item is None or time.monotonic() >= limits.end:
+            return False
+        attempt(*item)
+        with lock:
+            limits.save(result)
+        return True
 
     with ThreadPoolExecutor(limits.jobs) as pool:
         while result.kills < count and time.monotonic() < limits.end:
-            batch = list(itertools.islice(numbered, count - result.kills))
-            if not batch:
+            batch = range(count - result.kills)
+            if not any(list(pool.map(lambda _: attempt_next(), batch))):
                 return
-            list(pool.map(attempt_in_time, batch))
+
+
+def fit_run_size(workspace: Workspace) -> None:
+    """Choose the size of the training run, so that it takes 10 to 20 seconds on this machine."""
+    if (workspace.size.texts, workspace.size.epochs) not in SIZES:
+        return  # a test
+    sizes = [replace(workspace.size, texts=texts, epochs=epochs) for texts, epochs in SIZES]
+    place, tried = SIZES.index((workspace.size.texts, workspace.size.epochs)), set[int]()
+    while place in range(len(sizes)) and place not in tried:
+        tried.add(place)
+        workspace.resize(sizes[place])
+        for _ in range(2):  # the first run may compile, or read from a slow disk
+            shutil.rmtree(workspace.folder / "trial", ignore_errors=True)
+            result = workspace.run(workspace.train_arguments("trial"), cache="trial-cache")
+            shutil.rmtree(workspace.folder / "trial-cache", ignore_errors=True)
+            _require(result)
+        place += (result.seconds < SHORTEST) - (result.seconds > LONGEST)
+    shutil.rmtree(workspace.folder / "trial")
 
 
 def _require(result: CommandResult) -> None:

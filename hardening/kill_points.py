@@ -1,14 +1,16 @@
 """Kill points: run a lamatext command that kills itself before its n-th file operation.
 
-    python -m hardening.kill_points NUMBER FOLDER train DATA --out DIR …
+    python -m hardening.kill_points NUMBER[+SECONDS] FOLDER train DATA --out DIR …
 
-Only operations on files below FOLDER count. With the number 0 the command runs to its end and
-writes the operations and their times to ``kill_points.txt`` in FOLDER.
+With SECONDS it dies so much later, while it writes. Only operations on files below FOLDER count.
+With the number 0 the command runs to its end and writes the operations and their times to
+``kill_points.txt`` in FOLDER.
 """
 
 import os
 import signal
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -19,8 +21,8 @@ LOG = "kill_points.txt"
 class KillPoint:
     """An audit hook that counts a process's file operations and kills it at one of them."""
 
-    def __init__(self, number: int, folder: Path) -> None:
-        self.number, self.folder = number, str(folder.resolve())
+    def __init__(self, number: int, folder: Path, delay: float = 0.0) -> None:
+        self.number, self.folder, self.delay = number, str(folder.resolve()), delay
         self.started = time.monotonic()
         self.operations: list[str] = []
 
@@ -33,8 +35,17 @@ class KillPoint:
             return
         seconds = time.monotonic() - self.started
         self.operations.append(f"{seconds:.3f} {event} {path.removeprefix(self.folder)}")
-        if len(self.operations) == self.number:
-            os.kill(os.getpid(), signal.SIGKILL)
+        if len(self.operations) != self.number:
+            return
+        if self.delay:
+            threading.Timer(self.delay, kill_this_process).start()
+        else:
+            kill_this_process()
+
+
+def kill_this_process() -> None:
+    """Kill the process of a kill point, without any chance to clean up."""
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
 def is_read(event: str, arguments: tuple[object, ...]) -> bool:
@@ -47,18 +58,19 @@ def is_read(event: str, arguments: tuple[object, ...]) -> bool:
     return isinstance(flags, int) and not flags & (os.O_WRONLY | os.O_RDWR)
 
 
-def main(number: int, folder: Path, arguments: list[str]) -> int:
+def main(moment: str, folder: Path, arguments: list[str]) -> int:
     """Run the command with its kill point and return its exit status."""
-    point = KillPoint(number, folder)
+    number, _, delay = moment.partition("+")
+    point = KillPoint(int(number), folder, float(delay or 0))
     sys.addaudithook(point)
     from lamatext.cli.main import run
 
     sys.argv = ["lamatext", *arguments]
     status = run(arguments)
-    if not number:
+    if not point.number:
         (folder / LOG).write_text("\n".join(point.operations), encoding="utf-8")
     return status
 
 
 if __name__ == "__main__":
-    sys.exit(main(int(sys.argv[1]), Path(sys.argv[2]), sys.argv[3:]))
+    sys.exit(main(sys.argv[1], Path(sys.argv[2]), sys.argv[3:]))

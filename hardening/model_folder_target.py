@@ -13,43 +13,41 @@ from numpy.typing import NDArray
 
 from hardening.base_models import make_base_models
 from hardening.fuzz_target import FindingError, FuzzTarget
-from hardening.hostile_folders import (
-    Files,
-    HostileFolder,
-    plan_hostile_folder,
-    read_folder,
-    recompute_checksums,
-)
+from hardening.hostile_folders import Files, plan_hostile_folder, read_folder
 from hardening.mutation import ByteSource
 from hardening.node_process import NodeError
 from lamatext.errors import ModelError
 from lamatext.runtime.predictor import Predictor
-from lamatext.saved.format import load_config, remembered_layout
+from lamatext.saved.format import load_config, ngrams_file, remembered_layout
+from lamatext.views.web_model import describe_model
 
 ROOT = Path(__file__).parents[1]
 FORMAT_1 = ROOT / "tests" / "fixtures" / "format-1"
 TEXTS = ["a good film , not bad !", "", "привет 😀 東京 unknown words don't " * 20]
 PLANS = 40  # seed inputs: random plans of mutations
-TENSOR_FILES = ("model.safetensors", "ngrams.safetensors")
-TOLERANCE = 1e-3  # of a probability in JavaScript
+TENSOR_FILES = ("model.safetensors", "ngrams.safetensors", "wide.safetensors")
+TOLERANCE = 1e-3  # of results in JavaScript
 
 
 def build_target(name: str) -> FuzzTarget:
-    """Build the fuzz target of hostile model folders."""
-    return FuzzTarget(name, check_hostile_folder, _plans(name), ())
+    """Build a fuzz target of hostile model folders: in Python, or in JavaScript as well.
 
-
-def build_web_target() -> FuzzTarget:
-    """Build the fuzz target of hostile tensors in the web page's JavaScript."""
-    return FuzzTarget("web_model", check_web_model, _plans("web_model"), ())
+    Both have the same inputs.
+    """
+    check = check_web_model if name == "web_model" else check_hostile_folder
+    return FuzzTarget(name, check, _plans(), ())
 
 
 def check_hostile_folder(data: bytes) -> None:
     """Load a hostile model folder and use it."""
+    check_model(_write_hostile_folder(data))
+
+
+def _write_hostile_folder(data: bytes) -> Path:
     source = ByteSource(data)
     folder = scratch_folder() / "model"
     plan_hostile_folder(source.choice(base_folders()), source).write(folder)
-    check_model(folder)
+    return folder
 
 
 def check_model(folder: Path) -> None:
@@ -87,47 +85,69 @@ def _check_finite(name: str, values: NDArray[np.floating[Any]]) -> None:
 
 
 def check_web_model(data: bytes) -> None:
-    """Explain a text with hostile tensors in JavaScript and in Python.
+    """Use a hostile folder in Python, and in the web page's JavaScript if it can be described.
 
-    Both must accept or both reject the model with a named error, with equal probabilities.
+    A model that Python accepts gives equal results in JavaScript. If Python rejects a tensor, so
+    does JavaScript. Other files reach JavaScript only as a description that Python has made; what
+    it makes of the description of a rejected folder does not matter if it throws nothing unnamed.
     """
+    folder = _write_hostile_folder(data)
+    try:
+        check_model(folder)
+    except ModelError as error:
+        _require_rejected_tensors(folder, error)
+        raise
+    description = describe_model(folder)  # raises ModelError if it does not run in a page
+    predictor = Predictor.load(folder)
+    for text in TEXTS:
+        try:
+            answer = _explain_in_javascript(folder, description, text)
+        except ModelError as error:
+            raise FindingError(f"only JavaScript rejects the model: {error}") from error
+        expected = predictor.explain(text)
+        for name in ("probabilities", "contributions"):
+            difference = _difference(answer[name], getattr(expected, name))
+            if not difference <= TOLERANCE:
+                raise FindingError(f"JavaScript gives other {name}: {difference}")
+
+
+def _require_rejected_tensors(folder: Path, rejected: ModelError) -> None:
+    """Check that JavaScript rejects the tensors that Python rejects."""
+    try:
+        description = describe_model(folder)
+        _explain_in_javascript(folder, description, TEXTS[0])
+    except ModelError:
+        return
+    if any(f"{name}:" in str(rejected) for name in TENSOR_FILES):
+        raise FindingError(f"only Python rejects the model: {rejected}")
+
+
+def _explain_in_javascript(folder: Path, description: dict[str, Any], text: str) -> dict[str, Any]:
+    """Explain a text in node; raise ModelError if JavaScript rejects the model by that name."""
     from hardening.text_targets import node
 
-    source = ByteSource(data)
-    base = source.choice(sorted(web_descriptions()))
-    planned = plan_hostile_folder(base_files()[base], source).files
-    tensors = {name: planned.get(name, b"") for name in TENSOR_FILES if name in base_files()[base]}
-    value = {
-        "description": web_descriptions()[base],
-        "text": TEXTS[0],
-        **{name.split(".")[0]: base64.b64encode(data).decode() for name, data in tensors.items()},
-    }
-    python_error = None
+    files = {"model": folder / TENSOR_FILES[0]}
+    ngrams = ngrams_file(folder, load_config(folder))
+    if ngrams is not None:
+        files["ngrams"] = ngrams
+    tensors = {name: base64.b64encode(path.read_bytes()).decode() for name, path in files.items()}
     try:
-        expected = _explained_by_python(base, tensors)
-    except ModelError as error:
-        python_error = error
-    try:
-        answer = node().call("explain", value)
+        answer: dict[str, Any] = node().call(
+            "explain", {"description": description, "text": text, **tensors}
+        )
     except NodeError as error:
-        if error.name != "ModelError":
-            raise FindingError(f"JavaScript threw {error}") from error
-        if python_error is None:
-            raise FindingError(f"only JavaScript rejects the model: {error}") from error
-        raise python_error from error
-    if python_error is not None:
-        raise FindingError(f"only Python rejects the model: {python_error}")
-    difference = abs(np.array(answer["probabilities"], np.float64) - expected).max()
-    if not difference <= TOLERANCE:
-        raise FindingError(f"JavaScript gives other probabilities: {difference}")
+        if error.name == "ModelError":
+            raise ModelError(str(error)) from error
+        raise FindingError(f"JavaScript threw {error}") from error
+    return answer
 
 
-def _explained_by_python(base: str, tensors: Files) -> NDArray[np.float32]:
-    files = {**base_files()[base], **tensors}
-    folder = scratch_folder() / "web"
-    recompute_checksums(files)
-    HostileFolder(files, {}, set()).write(folder)
-    return Predictor.load(folder).explain(TEXTS[0]).probabilities
+def _difference(found: list[Any], expected: NDArray[np.floating[Any]]) -> float:
+    """Return the largest difference of numbers in JavaScript, relative to the largest of them."""
+    values = np.array(found, np.float64)
+    if values.shape != expected.shape:
+        return float("inf")
+    return float(np.abs(values - expected).max(initial=0) / max(1, np.abs(expected).max(initial=0)))
 
 
 @cache
@@ -143,15 +163,6 @@ def base_folders() -> list[Files]:
 
 
 @cache
-def web_descriptions() -> dict[str, object]:
-    """Return the description that the web page gets of each base model that runs in it."""
-    from lamatext.views.web_model import describe_model
-
-    supported = [name for name in base_files() if name not in ("blocks", "phrases")]
-    return {name: describe_model(_base_root() / name) for name in supported}
-
-
-@cache
 def scratch_folder() -> Path:
     """Create the folder for hostile model folders."""
     return Path(tempfile.mkdtemp(prefix="folders-"))
@@ -162,6 +173,6 @@ def _base_root() -> Path:
     return Path(tempfile.mkdtemp(prefix="bases-"))
 
 
-def _plans(name: str) -> list[bytes]:
-    draw = random.Random(name)
+def _plans() -> list[bytes]:
+    draw = random.Random("model_folder")
     return [draw.randbytes(draw.randint(8, 40)) for _ in range(PLANS)]

@@ -36,7 +36,8 @@ def fuzzing_table(folder: Path) -> str:
         for record in read_records(campaign, folder):
             counts = [record[key] for key in ("inputs", "accepted", "rejected", "findings")]
             total = [a + b for a, b in zip(total, counts, strict=True)]
-            columns = [f"`{campaign}`", f"`{record['target']}`", record["engine"]]
+            engine = record["engine"] + (", sanitizers" if record.get("sanitizers") else "")
+            columns = [f"`{campaign}`", f"`{record['target']}`", engine]
             rows.append([*columns, *(f"{count:,}" for count in counts), *_origin(record)])
     if rows:
         rows.append(["", "total", "", *(f"{count:,}" for count in total), "", ""])

@@ -57,10 +57,6 @@ def build_target(name: str) -> FuzzTarget:
             return FuzzTarget(name, check_tokenizer, texts, UNUSUAL_TEXT)
         case "ngrams":
             return FuzzTarget(name, check_ngrams, texts, UNUSUAL_TEXT)
-        case "web_model":
-            from hardening.model_folder_target import build_web_target
-
-            return build_web_target()
         case _:
             seeds = [*(b"\0" + recipe for recipe in RECIPES), *ASSIGNMENTS]
             return FuzzTarget(name, check_settings, seeds, SETTING_WORDS)

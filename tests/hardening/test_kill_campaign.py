@@ -1,18 +1,28 @@
 """Kills at chosen moments: a short version of the kill campaign."""
 
+import threading
 import time
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from hardening.command_runs import SMALL_RUN, Workspace, problem_of_folder
+from hardening.command_runs import (
+    SMALL_RUN,
+    CommandResult,
+    RunSize,
+    Workspace,
+    problem_of_folder,
+)
 from hardening.kill_campaign import (
     START,
+    KillResult,
     Limits,
     Moment,
     OutputKills,
     Stage,
     TrainingKills,
+    fit_run_size,
     same_output,
     stage_of,
     temporary_names,
@@ -34,8 +44,9 @@ def test_a_killed_and_resumed_training_ends_with_the_same_weights(tmp_path: Path
 
 
 @pytest.mark.slow
-def test_a_killed_prediction_leaves_no_incomplete_output(tmp_path: Path) -> None:
-    kills = OutputKills(Workspace(tmp_path, SMALL_RUN), "predict", FORMAT_1, seed=0)
+@pytest.mark.parametrize("command", ["predict", "clean"])
+def test_a_killed_command_leaves_no_incomplete_output(command: str, tmp_path: Path) -> None:
+    kills = OutputKills(Workspace(tmp_path, SMALL_RUN), command, FORMAT_1, seed=0)
 
     result = kills.run(2, Limits(time.monotonic() + 300))
 
@@ -117,18 +128,55 @@ def test_the_stages_of_a_run_follow_from_its_file_operations() -> None:
     checkpoint = "/run/.checkpoint.safetensors.0bbfd16a-7.lamatext"
     log = [
         "0.5 os.remove /run/.checkpoint.safetensors.teacher",
-        *("1.0 os.mkdir /run", "2.0 open /cache/.tokens-1", "3.0 open /cache/.word2vec-1"),
-        *(f"4.0 open {checkpoint}", f"5.0 os.rename {checkpoint}"),
+        *("1.0 os.mkdir /run", "2.0 open /cache/.tokens-1", "2.5 os.rename /cache/.tokens-1"),
+        *("3.0 open /cache/.word2vec-1", f"4.0 open {checkpoint}", f"4.2 os.rename {checkpoint}"),
         *("9.0 os.mkdir /run/.unfinished", "9.5 os.rename /run/.unfinished/config.json"),
         "9.6 open /run/.metrics.json",
     ]
 
     stages = {stage.name: stage for stage in training_stages(log, 12.0)}
 
-    assert stages["reading"].operations == (1, 2, 3)
-    assert (stages["word vectors"].begin, stages["word vectors"].operations) == (2.0, (4,))
+    assert stages["reading"].operations == (1, 2, 3, 4)
+    assert (stages["word vectors"].end, stages["word vectors"].operations) == (1.5, (5,))
     assert stages["epochs"].end == 5.0
-    assert stages["checkpoint writing"].operations == (5, 6)
-    assert stages["final save"].operations == (7, 8)
+    assert stages["checkpoint writing"].operations == (6,)
+    assert stages["checkpoint writing"].writing == pytest.approx(0.2)
+    assert stages["final save"].operations == (8, 9)
     assert stages["scoring and baselines"].end == 2.5
-    assert stages["scoring and baselines"].operations == (9,)
+    assert stages["scoring and baselines"].operations == (10,)
+
+
+def test_a_stage_of_writing_is_killed_on_the_way() -> None:
+    stage = Stage("checkpoint writing", operations=(6, 9), writing=0.2)
+
+    assert [moment.kill_point for moment in stage.moments(4)] == [
+        *("6+0.0250", "6+0.0750", "9+0.1250", "9+0.1750"),
+    ]
+
+
+def test_the_next_kill_aims_at_the_stage_with_the_fewest_kills() -> None:
+    kills = object.__new__(TrainingKills)
+    kills.lock, kills.seed, kills.result = threading.Lock(), 0, KillResult("train", 0)
+    kills.stages = [Stage("reading", end=1.0), Stage("epochs", end=1.0)]
+    kills.aims = Counter()
+    kills.result.by_stage = {"reading": 5, "epochs": 2}
+    moments = kills.moments(12)
+
+    aims = [next(moments).stage for _ in range(4)]
+
+    assert aims == ["epochs", "epochs", "epochs", "reading"]
+
+
+def test_the_size_of_a_run_is_adapted_to_the_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def pretend(workspace: Workspace, *_: object, **__: object) -> CommandResult:
+        (workspace.folder / "trial").mkdir(exist_ok=True)
+        return CommandResult(0, "", workspace.size.texts / 100)
+
+    monkeypatch.setattr(Workspace, "run", pretend)
+    workspace = Workspace(tmp_path, RunSize())
+
+    fit_run_size(workspace)
+
+    assert (workspace.size.texts, workspace.size.epochs) == (1200, 4)

@@ -8,7 +8,7 @@ import pytest
 from hardening.__main__ import COUNTS, main
 from hardening.campaign_records import add_records, read_records
 from hardening.disk_campaign import DiskResult
-from hardening.fuzz_driver import FuzzResult
+from hardening.fuzz_driver import FuzzResult, active_sanitizers
 from hardening.kill_campaign import KillResult
 from hardening.results_table import NO_RECORDS, PAGE, fill_tables, fuzzing_table
 from hardening.server_attacks import AttackResult
@@ -42,6 +42,19 @@ def test_the_tables_show_all_campaigns(tmp_path: Path) -> None:
     assert "| full disk | 10 | 9 | 0 | 0 |" in page
     assert "| slow headers | 20 s | 400 | 1 | 9.0 ms | 8.0 ms | 0 MB | 0 | 0 |" in page
     assert NO_RECORDS not in page
+
+
+def test_a_run_under_sanitizers_is_marked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LD_PRELOAD", "/usr/lib/libasan.so /usr/lib/libubsan.so")
+    sanitizers = active_sanitizers()
+    plain, checked = (FuzzResult("csv", "mutation", 0, sanitizers=s) for s in ("", sanitizers))
+    add_records("folders", [plain, checked], tmp_path)
+
+    table = fuzzing_table(tmp_path)
+
+    assert sanitizers == "address,undefined"
+    assert "| `csv` | mutation | 0" in table
+    assert "| `csv` | mutation, sanitizers | 0" in table
 
 
 def test_a_campaign_that_was_not_run_has_no_table(tmp_path: Path) -> None:

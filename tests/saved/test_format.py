@@ -298,7 +298,7 @@ def test_a_saved_format_1_model_is_written_in_format_2(tmp_path: Path) -> None:
     TextClassifier.load(FIXTURES / "format-1").save(tmp_path)
 
     assert load_config(tmp_path)["format"] == 2
-    assert ngrams_file(tmp_path) == tmp_path / "ngrams.safetensors"
+    assert ngrams_file(tmp_path, load_config(tmp_path)) == tmp_path / "ngrams.safetensors"
     assert not (tmp_path / "wide.safetensors").exists()
     probabilities = Predictor.load(tmp_path).predict_proba(expected["texts"])
     np.testing.assert_allclose(probabilities, expected["probabilities"], atol=1e-5)
@@ -309,6 +309,14 @@ def test_an_n_gram_file_that_the_config_does_not_list_is_ignored(folder: Path) -
     shutil.copy(FIXTURES / "format-1" / "wide.safetensors", folder / "ngrams.safetensors")
 
     np.testing.assert_array_equal(Predictor.load(folder).predict_proba(["a dull film"]), before)
+
+
+def test_a_stray_file_of_format_1_does_not_hide_the_n_gram_model(tmp_path: Path) -> None:
+    TextClassifier.load(FIXTURES / "format-1").save(tmp_path)
+    before = Predictor.load(tmp_path).predict_proba(["a dull film"])
+    (tmp_path / "wide.safetensors").write_bytes(b"x")
+
+    np.testing.assert_array_equal(Predictor.load(tmp_path).predict_proba(["a dull film"]), before)
 
 
 def test_the_size_of_a_folder_is_that_of_its_files(folder: Path) -> None:

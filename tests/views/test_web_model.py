@@ -11,7 +11,15 @@ import pytest
 from lamatext import Predictor
 from lamatext.errors import ModelError
 from lamatext.explain.classifier_head import Floats
-from lamatext.saved.format import CONFIG, WEIGHTS, ngrams_file
+from lamatext.saved.format import (
+    CONFIG,
+    TOKENIZER,
+    VOCAB,
+    WEIGHTS,
+    checksum,
+    load_config,
+    ngrams_file,
+)
 from lamatext.saved.model_io import add_metrics
 from lamatext.saved.quantization import Storage
 from lamatext.views.formatting import summed
@@ -39,15 +47,15 @@ print(explanations);
 TEXTS = ["", " ", "\x00", "zzz qqq", "a good film", *unusual_texts(195, seed=1)]
 
 
-def base64_of(file: Path) -> str | None:
-    return base64.b64encode(file.read_bytes()).decode() if file.is_file() else None
+def base64_of(file: Path | None) -> str | None:
+    return None if file is None else base64.b64encode(file.read_bytes()).decode()
 
 
 def in_javascript(folder: Path, texts: list[str], script: str = SCRIPT) -> Any:
     data = {
         "description": describe_model(folder),
         "weights": base64_of(folder / WEIGHTS),
-        "ngrams": base64_of(ngrams_file(folder)),
+        "ngrams": base64_of(ngrams_file(folder, load_config(folder))),
         "texts": texts,
     }
     return run_javascript(script, data)
@@ -317,3 +325,27 @@ def test_a_model_without_threshold_and_statistics_says_neither_in_javascript(
     (explanation,) = in_javascript(save(tmp_path / "model"), ["a good film"])
 
     assert not {"unsure", "outlier", "outlier_score"} & explanation.keys()
+
+
+def rewrite(folder: Path, name: str, content: bytes) -> None:
+    """Replace a file of a saved model and its checksum."""
+    (folder / name).write_bytes(content)
+    config = json.loads((folder / CONFIG).read_text())
+    config["files"][name] = checksum(folder / name)
+    (folder / CONFIG).write_text(json.dumps(config))
+
+
+def test_a_vocabulary_that_is_not_utf_8_is_a_named_error(tmp_path: Path) -> None:
+    folder = save(tmp_path)
+    rewrite(folder, VOCAB, b"<pad>\n<unk>\n\xff\n")
+
+    with pytest.raises(ModelError, match=r"vocab\.txt cannot be read"):
+        describe_model(folder)
+
+
+def test_the_page_encodes_texts_as_the_tokenizer_file_says(tmp_path: Path) -> None:
+    folder = save(tmp_path)
+    settings = json.loads((folder / TOKENIZER).read_text())
+    rewrite(folder, TOKENIZER, json.dumps({**settings, "max_words": 3}).encode())
+
+    assert describe_model(folder)["text"]["max_words"] == 3

@@ -230,10 +230,14 @@ def load_metrics(folder: Path) -> Config:
     return metrics
 
 
-def ngrams_file(folder: Path) -> Path:
-    """Return the path of the n-gram model, whose file name depends on the saved model format."""
-    old = folder / NGRAMS_OF_FORMAT_1
-    return old if old.is_file() else folder / NGRAMS
+def ngrams_file(folder: Path, config: Config) -> Path | None:
+    """Return the path of the n-gram model, whose file name depends on the saved model format.
+
+    None if ``config.json`` lists no such file; a file that it does not list is not read.
+    """
+    names = (name for name in (NGRAMS, NGRAMS_OF_FORMAT_1) if name in config["files"])
+    name = next(names, None)
+    return None if name is None else folder / name
 
 
 def folder_size(folder: Path) -> int:

@@ -35,7 +35,7 @@ def _is_time(value: object) -> bool:
 NUMBER = _JsonType("a number", _is_number)
 FINITE = _JsonType("a finite number", lambda v: _is_number(v) and math.isfinite(v))  # type: ignore[arg-type]
 FRACTION = _JsonType("a number from 0 to 1", lambda v: _is_number(v) and 0 <= v <= 1)  # type: ignore[operator]
-ABSENT = _JsonType("absent from a multi-label model", lambda v: v == 0)
+ABSENT = _JsonType("absent from a multi-label model", lambda _: False)
 SHARE_OF_NOISE = _JsonType(
     "a number of at least 0 and below 0.5",  # so that the most probable class stays the same
     lambda v: _is_number(v) and 0 <= v < 0.5,  # type: ignore[operator]
@@ -172,11 +172,17 @@ def check_config_types(path: Path, config: Mapping[str, Any]) -> None:
         _check_validation(path, config["validation"], len(config["labels"]))
     if "unsure" in config:
         _check_fields(path, "unsure", config["unsure"], _UNSURE)
-    noise = ABSENT if "multi_label" in config else SHARE_OF_NOISE
-    _check_type(path, "label_noise", config.get("label_noise", 0), noise)
+    _check_label_noise(path, config)
     _check_known_fields(path, "teacher", config.get("teacher", {}), _TEACHER)
     if config.get("training"):
         _check_fields(path, "training", config["training"], _TRAINING)
+
+
+def _check_label_noise(path: Path, config: Mapping[str, Any]) -> None:
+    """Check the share of wrong labels in ``config.json``, which only single-label models have."""
+    if "label_noise" in config:
+        noise = ABSENT if "multi_label" in config else SHARE_OF_NOISE
+        _check_type(path, "label_noise", config["label_noise"], noise)
 
 
 def _check_validation(path: Path, section: object, labels: int) -> None:

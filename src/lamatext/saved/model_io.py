@@ -264,8 +264,8 @@ def load_encoder(folder: Path, config: Config, recipe: Recipe) -> Encoder:
 
 def load_ngrams(folder: Path, config: Config, recipe: Recipe) -> NgramModel | None:
     """Load the n-gram model from a saved model's folder; return None if it has none."""
-    path = ngrams_file(folder)
-    if path.name not in config["files"]:
+    path = ngrams_file(folder, config)
+    if path is None:
         return None
     if recipe.model.name == "bert":  # reads subwords
         raise ModelError(f"{path}: bert has no n-gram model. Copy the folder again.")

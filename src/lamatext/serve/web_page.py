@@ -10,7 +10,7 @@ from starlette.responses import FileResponse, Response
 from starlette.routing import Route
 
 from lamatext.errors import ModelError
-from lamatext.saved.format import WEIGHTS, ngrams_file
+from lamatext.saved.format import WEIGHTS, load_config, ngrams_file
 from lamatext.serve.registry import ModelRegistry
 from lamatext.serve.schemas import json_response
 from lamatext.views.api_docs import api_docs_page
@@ -82,7 +82,11 @@ class WebPageHandlers:
     def model_tensors(self, request: Request) -> Response:
         """Serve a model's weights or n-grams to the web page at ``GET /models/NAME/TENSORS``."""
         folder = self._folder(request)
-        files = {"weights": folder / WEIGHTS, "ngrams": ngrams_file(folder)}
+        try:
+            ngrams = ngrams_file(folder, load_config(folder))
+        except ModelError as error:
+            raise HTTPException(409, f"{error}") from None
+        files = {"weights": folder / WEIGHTS, "ngrams": ngrams}
         file = files.get(request.path_params["tensors"])
         if file is None or not file.is_file():
             raise HTTPException(404, "this model has no such tensors.")

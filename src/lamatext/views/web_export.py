@@ -68,8 +68,8 @@ def export_web(folder: Path, out: Path, *, storage: Storage | None = None) -> We
     else:
         parity = _compare_storage(folder, storage)
     weights = save(quantize(load_model(folder).tensors, storage))
-    ngrams = ngrams_file(folder).read_bytes() if description["ngrams"] else None
-    html = build_html(description, weights, ngrams)
+    ngrams = ngrams_file(folder, load_config(folder))
+    html = build_html(description, weights, None if ngrams is None else ngrams.read_bytes())
     write_text(out, html)
     return WebExport(out, len(html.encode()), storage, parity)
 

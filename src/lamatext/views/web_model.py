@@ -4,23 +4,25 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from lamatext.data.text_encoder import TextEncoder
 from lamatext.errors import ModelError
 from lamatext.ngrams.model import ngram_specs
 from lamatext.plurals import plural
 from lamatext.saved.format import (
-    VOCAB,
     WEIGHTS,
     load_config,
     load_metrics,
     ngrams_file,
     saved_recipe,
+    tokenizer_settings,
 )
+from lamatext.saved.model_io import load_encoder
 from lamatext.saved.network_tensors import network_shapes
 from lamatext.saved.onnx_export import WITHOUT_GRAPH
 from lamatext.views.formatting import day, percent
 
 MODEL_SETTINGS = {"name", "heads", "rank", "score_input", "score_tanh", "score_l2"}
-TEXT_SETTINGS = {"tokenizer_version", "lowercase", "rare_words", "max_words", "last_words"}
+TEXT_SETTINGS = ("tokenizer_version", "lowercase", "rare_words", "max_words", "last_words")
 
 
 def describe_model(folder: Path) -> dict[str, Any]:
@@ -31,7 +33,7 @@ def describe_model(folder: Path) -> dict[str, Any]:
     """
     config = load_config(folder)
     recipe = saved_recipe(folder, config)
-    model, text = recipe.model, recipe.text
+    model = recipe.model
     if model.name in WITHOUT_GRAPH:
         raise ModelError(
             f"{folder}: {model.name} is too large to run in a web page. "
@@ -42,12 +44,15 @@ def describe_model(folder: Path) -> dict[str, Any]:
             f"{folder}: {model.name} does not run in a web page. "
             f"Use `lamatext serve {folder}`, or train lama-ctx."
         )
-    if text.tokenizer != "words":
+    text = tokenizer_settings(folder, config)
+    if text["tokenizer"] != "words":
         raise ModelError(
-            f"{folder}: the tokenizer {text.tokenizer} does not run in a web page. "
+            f"{folder}: the tokenizer {text['tokenizer']} does not run in a web page. "
             f"Use `lamatext serve {folder}`, or train with --set text.tokenizer=words."
         )
-    words = (folder / VOCAB).read_bytes().decode("utf-8", "surrogatepass").split("\n")[:-1]
+    encoder = load_encoder(folder, config, recipe)
+    assert isinstance(encoder, TextEncoder)
+    words = encoder.vocabulary.words
     ngrams = [
         {"words": spec.words, "characters": spec.chars} for spec in ngram_specs(recipe.ngrams)
     ]
@@ -56,13 +61,13 @@ def describe_model(folder: Path) -> dict[str, Any]:
         "labels": labels,
         "thresholds": config.get("multi_label", {}).get("thresholds"),
         "settings": model.model_dump(include=MODEL_SETTINGS),
-        "text": text.model_dump(include=TEXT_SETTINGS),
-        "words": words,
+        "text": {name: text[name] for name in TEXT_SETTINGS},
+        "words": list(words),
         "shapes": network_shapes(recipe, vocabulary=len(words), classes=len(labels)),
         "threshold": config.get("unsure", {}).get("threshold"),
         "labelNoise": config.get("label_noise", 0.0),
         "evidence": config.get("validation", {}).get("evidence"),
-        "ngrams": ngrams if ngrams_file(folder).is_file() else None,
+        "ngrams": ngrams if ngrams_file(folder, config) else None,
         "bytes": (folder / WEIGHTS).stat().st_size,
     }
 

@@ -58,6 +58,7 @@ PROBES: dict[str, tuple[str, str, Settings]] = {
         ("imdb", "bigru", "random vectors, 4 epochs", [RANDOM_VECTORS, FOUR_EPOCHS]),
         ("r8", "te", "gradient not limited", [NO_CLIPPING]),
         ("r8", "te", "4 epochs", [FOUR_EPOCHS]),
+        ("imdb", "te", "gradient not limited", [NO_CLIPPING]),
         ("r8", "lama-ctx-de", "15 heads", [FIFTEEN_HEADS]),
         ("r8", "lama-ctx-de", "15 heads, term summed", [FIFTEEN_HEADS, SUMMED_TERM]),
         ("mr", "avg", "random vectors", [RANDOM_VECTORS]),

@@ -245,8 +245,9 @@ def _text_lengths(records: Records, pyplot: Any) -> Any:
             axes.set_title(f"{task}, {device}", fontsize=10)
             if column == 0:
                 axes.set_ylabel(label)
-    all_axes[0, -1].legend(fontsize=8, loc="upper right")
-    figure.tight_layout()
+    lines, names = all_axes[0, 0].get_legend_handles_labels()
+    figure.legend(lines, names, fontsize=9, loc="lower center", ncols=len(names), frameon=False)
+    figure.tight_layout(rect=(0, 0.05, 1, 1))
     return figure
 
 

@@ -165,10 +165,13 @@ def directions_table(records: Records) -> str:
     cells, rows = _cells(records, EXPERIMENT), []
     for model in EQUAL_SIZES:
         found = [cells.get((dataset, model, _text(settings_of(model)))) for dataset in DATASETS]
-        sizes = [group[0].parameters for group in found if group and group[0].parameters]
-        size = f"{sizes[0] / 1e6:.2f}" if sizes else MISSING
-        rows.append([title(model), size, *map(_with_spread, found)])
+        rows.append([title(model), _million_parameters(found[0]), *map(_with_spread, found)])
     return markdown_table(("test accuracy", f"million, {DATASETS[0]}", *DATASETS), rows)
+
+
+def _million_parameters(found: list[Record] | None) -> str:
+    size = found[0].parameters if found else None
+    return MISSING if size is None else f"{size / 1e6:.2f}"
 
 
 def direction_intervals_table(records: Records) -> str:

@@ -60,3 +60,33 @@ def test_a_text_without_labels_says_so(address: str, open_page: Callable[..., Pa
     page.locator("textarea").first.fill("two people in a town")
 
     expect(page.locator(".predicted").first).to_have_text("no label")
+
+
+def test_the_words_are_listed_for_labels_that_are_named(
+    address: str, open_page: Callable[..., Page]
+) -> None:
+    page = open_page(address)
+
+    page.locator("textarea").first.fill(TEXT)
+    expect(page.locator(".predicted").first).to_have_text("film, food")
+
+    titles = page.locator(".why dt").all_inner_texts()
+    colors = page.locator(".shaded").first.inner_text()
+    assert sorted(titles) == ["against film", "against food", "for film", "for food"]
+    assert colors == f"Colors: words {titles[0].replace('for', 'for and against')}"
+
+
+def test_another_label_can_be_explained(address: str, open_page: Callable[..., Page]) -> None:
+    page = open_page(address)
+    page.locator("textarea").first.fill(TEXT)
+    expect(page.locator(".predicted").first).to_have_text("film, food")
+
+    page.locator("#details summary").click()
+    page.get_by_label("war", exact=True).check(force=True)
+
+    assert page.locator(".why dt").all_inner_texts() == ["for war", "against war"]
+    expect(page.locator(".shaded").first).to_have_text("Colors: words for and against war")
+    assert page.locator(".sums").first.inner_text().startswith("war: all words")
+    assert "minus the mean" not in page.locator("#details").inner_text()
+    page.locator(".w").nth(1).click()
+    expect(page.locator(".figures").first).to_contain_text("Without actor: war")

@@ -95,3 +95,36 @@ def test_a_notebook_shows_it_escaped() -> None:
     assert "\x1b" not in shown
     assert "<" in explanation.text
     assert shown.count("<div") == shown.count("</div>")
+
+
+def several_labels(probabilities: list[float], thresholds: list[float]) -> Explanation:
+    return replace(
+        make_explanation("a fine film", labels=("art", "film", "war")),
+        probabilities=np.array(probabilities, np.float32),
+        thresholds=np.array(thresholds, np.float32),
+    )
+
+
+@pytest.mark.parametrize(
+    ("probabilities", "thresholds", "explained"),
+    [
+        ([0.8, 0.3, 0.2], [0.9, 0.1, 0.1], ["film", "war"]),  # the most probable is not predicted
+        ([0.8, 0.3, 0.2], [0.9, 0.9, 0.9], ["art"]),  # none is
+        ([1.0, 0.3, 0.2], [1.0, 0.1, 0.9], ["film"]),  # a threshold of 1 means never
+    ],
+)
+def test_a_text_with_several_labels_is_explained_for_the_predicted_ones(
+    probabilities: list[float], thresholds: list[float], explained: list[str]
+) -> None:
+    explanation = several_labels(probabilities, thresholds)
+
+    assert explanation.as_dict()["explained"] == explained
+    assert explanation.predicted == explained[0]
+    assert explanation.top(1) == explanation.top(1, explained[0])
+
+
+def test_an_explanation_names_the_label_that_was_asked_for() -> None:
+    explanation = several_labels([0.8, 0.3, 0.2], [0.5, 0.5, 0.5])
+
+    assert explanation.as_dict("war")["explained"] == ["war"]
+    assert make_explanation("a film").as_dict("bad")["explained"] == ["bad"]

@@ -62,3 +62,29 @@ def test_the_page_gets_the_thresholds(client: TestClient, folder: Path) -> None:
 
     assert thresholds == describe_model(folder)["thresholds"]
     assert len(thresholds) == 4
+
+
+def test_an_explanation_names_its_labels_and_adds_up_to_their_logits(
+    client: TestClient, folder: Path
+) -> None:
+    explanation = client.post("/explain", json={"text": TEXT}).json()["explanations"][0]
+
+    logits = Predictor.load(folder).logits([TEXT])[0]
+    assert explanation["explained"] == explanation["predicted_labels"]
+    for label in explanation["explained"]:
+        column = explanation["labels"].index(label)
+        total = sum(explanation["contributions"][column]) + explanation["base"][column]
+        assert total == pytest.approx(float(logits[column]), abs=1e-4)
+
+
+def test_a_request_can_name_the_label_to_explain(client: TestClient) -> None:
+    texts = [TEXT, "two people in a town"]
+
+    response = client.post("/explain", json={"texts": texts, "label": "war"})
+    refused = client.post("/explain", json={"text": TEXT, "label": "wine"})
+
+    assert [one["explained"] for one in response.json()["explanations"]] == [["war"], ["war"]]
+    assert refused.status_code == 422
+    assert refused.json()["detail"] == (
+        "label: the model has no such label. It has film, food, sport, war."
+    )

@@ -171,3 +171,22 @@ def test_a_page_of_test_texts_shows_their_labels_and_the_accuracy(tmp_path: Path
     assert html.count("<article ") == marked
     assert "films.csv: 40 test texts and " in html
     assert 40 < marked <= 60
+
+
+def test_a_text_with_several_labels_names_the_label_of_its_words() -> None:
+    explanation = replace(
+        make_explanation("a fine film", labels=("art", "film", "war")),
+        probabilities=np.array([0.8, 0.3, 0.2], np.float32),
+        thresholds=np.array([0.9, 0.1, 0.1], np.float32),
+    )
+
+    page = explanation_page([explanation], "Topics", truths=[["war", "film"]])
+
+    assert "Colors: <bdi>words for and against film</bdi>" in page
+    assert "✓ correct" in page
+    assert "minus the mean" not in page
+    assert page.count('class="best"') == 2
+    assert "for film" in page or "against film" in page
+    assert "film: all words" in page
+    assert "Blue words support <bdi>film</bdi>" in notebook_html(explanation)
+    assert "minus the mean" in explanation_page([make_explanation("a film")], "Reviews")

@@ -45,6 +45,7 @@ def test_templates_escape_every_value() -> None:
         "notebook.html",
         predicted='<b>"',
         probability=0.5,
+        shaded_label="<u>",
         is_empty=False,
         strongest=[("for", [StrongWord("<u>", 1, 0.5)])],
         contribution=[("<i>\x1b", 'red"', '"><u>'), ("<s>", "", "")],

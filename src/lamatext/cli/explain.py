@@ -94,7 +94,7 @@ def run(  # noqa: PLR0913 - one argument per option of the command
     elif source is not None:
         _write_records(predictor, texts, out, explained_label, all_numbers=as_json, quiet=quiet)
     elif as_json:
-        dictionaries = [predictor.explain(one).as_dict() for one in texts]
+        dictionaries = [predictor.explain(one).as_dict(explained_label) for one in texts]
         print(json.dumps(dictionaries[0] if len(dictionaries) == 1 else dictionaries))
     else:
         for number, one in enumerate(texts):
@@ -167,7 +167,8 @@ def _write_records(
     def lines() -> Iterator[str]:
         for one in texts:
             explanation = predictor.explain(one)
-            yield json.dumps(explanation.as_dict() if all_numbers else _record(explanation, label))
+            fields = explanation.as_dict(label) if all_numbers else _record(explanation, label)
+            yield json.dumps(fields)
 
     if out is None:
         for line in lines():

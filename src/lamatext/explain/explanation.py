@@ -55,12 +55,19 @@ class Explanation:
 
     @property
     def best(self) -> int:
-        """Index of the predicted (most probable) class of the explanation."""
-        return int(self.probabilities.argmax())
+        """Index of the predicted class of the explanation.
+
+        That is the most probable class or, of a multi-label model, the most probable predicted
+        label; the most probable label if none is predicted.
+        """
+        if self.thresholds is None:
+            return int(self.probabilities.argmax())
+        reached = reaches_threshold(self.probabilities, self.thresholds)
+        return int(np.lexsort((self.probabilities, reached))[-1])
 
     @property
     def predicted(self) -> Label:
-        """Label of the predicted (most probable) class of the explanation."""
+        """Label of the predicted class of the explanation."""
         return self.labels[self.best]
 
     @property
@@ -152,6 +159,10 @@ class Explanation:
             return [self.column(label)]
         return [self.column(name) for name in self.predicted_labels[:limit]] or [self.best]
 
+    def explained_labels(self, label: Label | None = None) -> list[Label]:
+        """Return the labels that the explanation is for: ``label`` or, if None, the predicted."""
+        return [self.labels[column] for column in self.columns(label)]
+
     def top(self, n: int = 10, label: Label | None = None) -> list[WordScore]:
         """Return the ``n`` words of the explanation with the highest contribution to ``label``.
 
@@ -172,11 +183,16 @@ class Explanation:
             for t in np.argsort(-scores, kind="stable")[:n]
         ]
 
-    def as_dict(self) -> dict[str, object]:
-        """Return the explanation as a dictionary of JSON-serializable values."""
+    def as_dict(self, label: Label | None = None) -> dict[str, object]:
+        """Return the explanation as a dictionary of JSON-serializable values.
+
+        It has the contributions to every label; ``explained`` names those that the explanation is
+        for, which is ``label`` if it is given.
+        """
         values: dict[str, object] = {
             "text": self.text,
             "predicted": _python_label(self.predicted),
+            "explained": list(map(_python_label, self.explained_labels(label))),
             "labels": [_python_label(label) for label in self.labels],
             "probabilities": _rounded(self.probabilities),
             "words": self.words,

@@ -37,6 +37,7 @@ from lamatext.serve.prometheus import Metrics
 from lamatext.serve.registry import ModelQueues, ModelRegistry, ServedModel
 from lamatext.serve.request_batching import Batcher, OverloadedError
 from lamatext.serve.schemas import (
+    ExplainRequest,
     Limits,
     PredictRequest,
     TextRequest,
@@ -170,8 +171,9 @@ class RouteHandlers:
 
     async def explain(self, request: Request) -> Response:
         """Handle the HTTP route ``POST /explain``: return word contributions and attention."""
-        body = await read_request(request, TextRequest, self.limits)
+        body = await read_request(request, ExplainRequest, self.limits)
         queues, limit = self._queues(request, body), self.limits.characters
+        label = _find_label(queues.labels, body.label)
         size = sum(map(len, body.all_texts))
         if size > limit:
             raise HTTPException(
@@ -183,7 +185,8 @@ class RouteHandlers:
             explanations = await self._run(request, queues.explain, body.all_texts)
         self.metrics.texts["/explain"] += len(explanations)
         identity = json.dumps(queues.identity).removesuffix("}")
-        content = f'{identity}, "explanations": [{", ".join(explanations)}]}}'
+        completed = ", ".join(explanation.complete(label) for explanation in explanations)
+        content = f'{identity}, "explanations": [{completed}]}}'
         return Response(content, media_type="application/json")
 
     async def healthz(self, _: Request) -> Response:
@@ -232,3 +235,14 @@ class RouteHandlers:
         except OverloadedError:
             detail = "too many texts are waiting. Try again in a moment."
             raise HTTPException(503, detail, {"Retry-After": "1"}) from None
+
+
+def _find_label(labels: Sequence[str | int], label: str | int | None) -> str | int | None:
+    """Return the label of a model that a request to explain a text names, if it names one."""
+    if label is None:
+        return None
+    found = next((one for one in labels if str(one) == str(label)), None)
+    if found is None:
+        known = ", ".join(map(str, labels[:20]))
+        raise HTTPException(422, f"label: the model has no such label. It has {known}.")
+    return found

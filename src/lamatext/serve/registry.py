@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from lamatext.errors import ConfigError, LamatextError, ModelError
 from lamatext.runtime.parallel import usable_cores
@@ -66,6 +66,18 @@ class ServedModel:
         return {"model": self.name, "version": self.version, "hash": self.hash}
 
 
+class ExplanationJson(NamedTuple):
+    """An explanation by a registered model, as JSON for a response."""
+
+    explained: object  # the labels that it is for unless the request names one
+    fields: str  # all others
+
+    def complete(self, label: str | int | None) -> str:
+        """Return the JSON object of the explanation, for ``label`` unless that is None."""
+        explained = self.explained if label is None else [label]
+        return f'{{"explained": {json.dumps(explained)}, {self.fields[1:]}'
+
+
 class ModelQueues:
     """The request queues of a registered model, one for predictions and one for explanations.
 
@@ -82,7 +94,9 @@ class ModelQueues:
             threads=limits.threads or max(1, usable_cores() - 1),  # one is left for connections
             on_batch=metrics.batches.observe,
         )
-        self.explain: Batcher[str] = Batcher(self._explain, capacity=limits.queue, wait=0)
+        self.explain: Batcher[ExplanationJson] = Batcher(
+            self._explain, capacity=limits.queue, wait=0
+        )
 
     @contextmanager
     def in_use(self) -> Iterator[None]:
@@ -112,17 +126,13 @@ class ModelQueues:
     def _predict(self, texts: list[str]) -> list[TextAssessment]:
         return self.model.predictor.assess_each(texts)
 
-    def _explain(self, texts: list[str]) -> list[str]:
+    def _explain(self, texts: list[str]) -> list[ExplanationJson]:
         predictor = self.model.predictor
-        explanations = [predictor.explain(text) for text in texts]
-        if predictor.threshold is None and predictor.validation is None:
-            return [explanation.to_json() for explanation in explanations]
-        return [
-            json.dumps(explanation.as_dict() | assessment_json(assessment))
-            for explanation, assessment in zip(
-                explanations, predictor.assess_each(texts), strict=True
-            )
-        ]
+        fields = [predictor.explain(text).as_dict() for text in texts]
+        if predictor.threshold is not None or predictor.validation is not None:
+            assessments = map(assessment_json, predictor.assess_each(texts))
+            fields = [one | more for one, more in zip(fields, assessments, strict=True)]
+        return [ExplanationJson(one.pop("explained"), json.dumps(one)) for one in fields]
 
 
 class ModelRegistry:

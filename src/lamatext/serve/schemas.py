@@ -56,6 +56,12 @@ class TextRequest(BaseModel):
         return self.texts if self.texts is not None else [self.text or ""]
 
 
+class ExplainRequest(TextRequest):
+    """Schema of an ``/explain`` request body: the texts and the label to explain."""
+
+    label: str | int | None = None  # None: the predicted label, or the most probable ones
+
+
 class PredictRequest(TextRequest):
     """Schema of a ``/predict`` request body: the texts and options for the response."""
 

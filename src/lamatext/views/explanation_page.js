@@ -16,6 +16,8 @@ function shade(view, part) {
   data.texts.forEach(({best, rows, scales, sums, parts}, i) => {
     const row = view === "best" ? best : Number(view);
     texts[i].parentElement.querySelector(".sums").textContent = sums[row] ?? sums[best];
+    const shaded = texts[i].parentElement.querySelector(".shaded bdi"); // of a model with several labels per text
+    if (shaded) shaded.textContent = row < data.classes ? `words for and against ${names[row]}` : "attention";
     const values = row < data.classes && part >= 0 ? parts[part][row] : rows[row];
     words[i].forEach((word, t) => {
       const strength = values ? values[t] / scales[row] : 0;
@@ -49,8 +51,8 @@ function filter() {
   const outcome = filters.querySelector("[name=outcome]:checked")?.value ?? "";
   const label = filters.querySelector("select").value;
   const shown = articles.filter(article => {
-    const {outcome: own, truth, predicted} = article.dataset;
-    article.hidden = Boolean(outcome && own !== outcome || label && truth !== label && predicted !== label);
+    const {outcome: own, classes} = article.dataset;
+    article.hidden = Boolean(outcome && own !== outcome || label && !JSON.parse(classes).includes(label));
     return !article.hidden;
   });
   filters.querySelector("output").textContent = shown.length + (shown.length === 1 ? " text" : " texts");

@@ -6,6 +6,7 @@ page's own script, and the page sends no requests.
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from markupsafe import Markup
@@ -24,8 +25,8 @@ from lamatext.views.word_shading import (
     attention_scale,
     contribution_scale,
     contribution_strength,
+    reasons,
     segments,
-    strongest_words,
 )
 
 MAX_PILLS = 8  # more classes than this are chosen from a list
@@ -53,7 +54,7 @@ def explanation_page(
     known = truths if truths is not None else [None] * len(explanations)
     script = Markup(asset("explanation_page.js"))
     cards = [_card(e, truth) for e, truth in zip(explanations, known, strict=True)]
-    used = {label for card in cards for label in (card["truth"], card["predicted"])}
+    used = {label for card in cards for label in card["classes"]}
     numbers = {
         "classes": len(first.labels) if first else 0,
         "texts": [_numbers(explanation) for explanation in explanations],
@@ -67,12 +68,13 @@ def explanation_page(
         script_hash=policy_hash(script),
         numbers=Markup(script_json(numbers)),
         labels=first.labels if first else [],
+        several_labels=first is not None and first.thresholds is not None,
         max_pills=MAX_PILLS,
         parts=list(first.parts or []) if first else [],
         heads=len(first.weights) if first and first.weights is not None else 0,
         methods=sorted({explanation.method for explanation in explanations}),
         cards=cards,
-        used_labels=[label for label in first.labels if label in used] if first else [],
+        used_labels=[label for label in first.labels if str(label) in used] if first else [],
         with_truth=any(truth is not None for truth in known),
         outcomes=[
             ("", "all", len(cards)),
@@ -120,41 +122,47 @@ def style() -> str:
     return asset("explanation_page.css")
 
 
-def _card(explanation: Explanation, truth: Label | list[str] | None) -> dict[str, object]:
+def _card(explanation: Explanation, truth: Label | list[str] | None) -> dict[str, Any]:
     """Return the template values for one text's card on the explanation page."""
-    predicted: object = explanation.predicted
-    if explanation.thresholds is not None:
-        predicted = label_names(map(str, explanation.predicted_labels))
+    predicted = label_names(map(str, explanation.predicted_labels))
+    classes = {*map(str, explanation.predicted_labels)}
+    if truth is not None:
+        classes |= {*map(str, truth if isinstance(truth, list) else [truth])}
+    is_right = _is_right(explanation, truth)
     if isinstance(truth, list):
         truth = label_names(truth)
-    most_probable = np.argsort(-explanation.probabilities, kind="stable")[:MAX_BARS]
-    shown = np.sort(most_probable) if len(explanation.labels) <= MAX_BARS else most_probable
+    is_predicted = [label in explanation.predicted_labels for label in explanation.labels]
+    order = np.lexsort((-explanation.probabilities, np.logical_not(is_predicted)))
+    shown = np.sort(order) if len(explanation.labels) <= MAX_BARS else order[:MAX_BARS]
     strength = contribution_strength(explanation, explanation.best)
     return {
         "predicted": predicted,
-        "probability": explanation.probability,
+        "probability": explanation.probability if explanation.thresholds is None else None,
+        "classes": sorted(classes),
+        "shaded_label": explanation.predicted,
         "truth": truth,
-        "correct": str(truth) == str(predicted),
-        "bars": [(explanation.labels[c], float(explanation.probabilities[c])) for c in shown],
+        "correct": is_right,
+        "bars": [
+            (explanation.labels[c], float(explanation.probabilities[c]), is_predicted[c])
+            for c in shown
+        ],
         "words": [
             (characters, "", 0.0)
             if t is None
             else (characters, "n" if strength[t] < 0 else "p", abs(float(strength[t])))
             for t, characters in segments(explanation.text, explanation.spans)
         ],
-        "strongest": [
-            (side, words)
-            for side, words in zip(
-                ("for", "against"),
-                strongest_words(explanation, explanation.best, limit=STRONGEST_WORDS),
-                strict=True,
-            )
-            if words
-        ],
+        "strongest": reasons(explanation, limit=STRONGEST_WORDS),
         "sums": summed(explanation, explanation.best),
         "known_words": any(explanation.words),
         "window": explanation.window,
     }
+
+
+def _is_right(explanation: Explanation, truth: Label | list[str] | None) -> bool:
+    """Return whether exactly the true labels of a text are predicted; their order is free."""
+    true_labels = truth if isinstance(truth, list) else [truth]
+    return sorted(map(str, true_labels)) == sorted(map(str, explanation.predicted_labels))
 
 
 def _numbers(explanation: Explanation) -> dict[str, object]:

@@ -121,15 +121,17 @@ def parted(shares: Mapping[str, float]) -> str:
 def summed(explanation: "Explanation", column: int) -> str:
     """Format the score of a class as the sum of its word contributions and a constant.
 
-    All numbers are relative to the mean over classes:
+    The numbers are relative to the mean over classes unless a text may have several labels; then
+    the label is named:
 
-    ``all words +2.00 (n-grams +1.20, network +0.80); constant −0.10; score +1.90``
+    ``film: all words +2.00 (n-grams +1.20, network +0.80); constant −0.10; score +1.90``
     """
+    name = "" if explanation.thresholds is None else f"{explanation.labels[column]}: "
     parts = parted(explanation.shares(explanation.labels[column]))
     words = float(explanation.relative[column].sum())
     base = float(explanation.relative_base[column])
     return (
-        f"all words {signed(words)}{f' ({parts})' if parts else ''}; "
+        f"{name}all words {signed(words)}{f' ({parts})' if parts else ''}; "
         f"constant {signed(base)}; score {signed(words + base)}"
     )
 

@@ -9,6 +9,7 @@ from textwrap import shorten
 from lamatext.explain.classifier_head import Floats
 from lamatext.explain.explanation import Explanation
 from lamatext.views.formatting import (
+    label_names,
     one_line,
     parted,
     probability,
@@ -18,11 +19,10 @@ from lamatext.views.formatting import (
 )
 from lamatext.views.html_templates import render_template
 from lamatext.views.word_shading import (
-    StrongWord,
     attention_scale,
     contribution_strength,
+    reasons,
     segments,
-    strongest_words,
 )
 
 LISTED_WORDS, TEXT_LENGTH, MAX_CLASSES = 5, 60, 10
@@ -35,8 +35,9 @@ def notebook_html(explanation: Explanation) -> str:
     pooled = explanation.pooled
     return render_template(
         "notebook.html",
-        predicted=explanation.predicted,
-        probability=explanation.probability,
+        predicted=label_names(map(str, explanation.predicted_labels)),
+        probability=None if explanation.thresholds is not None else explanation.probability,
+        shaded_label=None if explanation.thresholds is None else explanation.predicted,
         contribution=_shaded_words(
             explanation, contribution_strength(explanation, explanation.best), BLUE, ORANGE
         ),
@@ -44,31 +45,22 @@ def notebook_html(explanation: Explanation) -> str:
         if pooled is None
         else _shaded_words(explanation, pooled / attention_scale(pooled), VIOLET, VIOLET),
         is_empty=not any(explanation.words),
-        strongest=[
-            (side, words)
-            for side, words in zip(("for", "against"), _strongest(explanation), strict=True)
-            if words
-        ],
+        strongest=reasons(explanation, limit=LISTED_WORDS),
         sums=summed(explanation, explanation.best),
     )
 
 
 def explanation_line(explanation: Explanation) -> str:
     """Describe an explanation in one line: prediction, strongest words, beginning of the text."""
-    chance = probability(explanation.probability)
-    sides = _strongest(explanation)
-    reasons = "; ".join(
+    chance = "" if explanation.thresholds is not None else probability(explanation.probability)
+    sides = "; ".join(
         f"{side}: {', '.join(f'{word.word} {signed(word.contribution)}' for word in words)}"
-        for side, words in zip(("for", "against"), sides, strict=True)
-        if words
+        for side, words in reasons(explanation, limit=LISTED_WORDS)
     )
     text = shorten(one_line(explanation.text), TEXT_LENGTH, placeholder=" …")
-    predicted = ", ".join(map(str, explanation.predicted_labels)) or "no label"
-    return one_line(f"Explanation({predicted} {chance}; {reasons or NO_WORDS}; text: {text!r})")
-
-
-def _strongest(explanation: Explanation) -> tuple[list[StrongWord], list[StrongWord]]:
-    return strongest_words(explanation, explanation.best, limit=LISTED_WORDS)
+    predicted = label_names(map(str, explanation.predicted_labels))
+    verdict = f"{predicted} {chance}".rstrip()
+    return one_line(f"Explanation({verdict}; {sides or NO_WORDS}; text: {text!r})")
 
 
 def class_names(classes: Sequence[object]) -> str:

@@ -158,8 +158,7 @@ def _attention(
     """Yield lines that explain how each class score adds up and what each head attends to."""
     yield Text()
     for column in columns:
-        name = f"{_label(explanation, column)}: " if len(columns) > 1 else ""
-        yield Text(f"{name}{summed(explanation, column)}")
+        yield Text(one_line(summed(explanation, column)))
     pooled, weights = explanation.pooled, explanation.weights
     if pooled is None or weights is None:
         yield Text("\nThis model has no attention.")

@@ -44,6 +44,21 @@ def strongest_words(
     return supporting[:limit], opposing[:limit]
 
 
+def reasons(explanation: Explanation, *, limit: int) -> list[tuple[str, list[StrongWord]]]:
+    """List the strongest words for and against the labels that an explanation is for.
+
+    Returns:
+        Pairs of a title and words: ``for`` and ``against``, which name the label if a text may have
+        several.
+    """
+    pairs = []
+    for column in explanation.columns(None):
+        label = "" if explanation.thresholds is None else f" {explanation.labels[column]}"
+        sides = strongest_words(explanation, column, limit=limit)
+        pairs += [(f"for{label}", sides[0]), (f"against{label}", sides[1])]
+    return [(title, words) for title, words in pairs if words]
+
+
 def segments(text: str, spans: Sequence[Span]) -> Iterator[tuple[int | None, str]]:
     """Split a text into words and the characters between them, for word shading.
 

@@ -118,6 +118,9 @@ class Page {
       rows.push(pillRow("by-head", "Attention", "view", [["head:mean", "mean"], ...numbers]));
     }
     byId("views").replaceChildren(...rows);
+    const several = models.some(model => model.thresholds); // labels per text
+    byId("about-mean").hidden = several;
+    byId("about-colors").textContent = several ? "label that is named above the text" : "predicted class";
     byId("about-attention").hidden = !heads;
     byId("about-parts").hidden = !parts.length;
     this.setView(this.view, this.part);

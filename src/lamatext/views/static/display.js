@@ -4,6 +4,7 @@ import { sum } from "./arrays.js";
 
 const MAX_BARS = 8; // with more classes, only the most probable are shown
 const STRONGEST_WORDS = 5;
+const EXPLAINED_LABELS = 3; // of a text with several labels
 const WEAKEST = 0.05; // words with a smaller share of the largest contribution are not listed
 
 const share = value => (value >= 0.0095 || value === 0 ? value.toFixed(3) : String(Number(value.toPrecision(1))));
@@ -26,9 +27,24 @@ export function element(name, properties = {}, ...children) {
   return node;
 }
 
-/** Index of the class that a view shows. */
-function classOf({ labels, probabilities }, view) {
-  return view.startsWith("class:") ? labels.map(String).indexOf(view.slice(6)) : argmax(probabilities);
+/** The classes that an explanation is for, the most probable first: the one of the view, or the predicted
+ *  one; if a text may have several labels, up to `EXPLAINED_LABELS` predicted ones, or the most probable. */
+export function explainedClasses({ labels, probabilities, thresholds }, view) {
+  if (view.startsWith("class:")) return [labels.map(String).indexOf(view.slice(6))];
+  const isChosen = chosen(probabilities, thresholds);
+  const predicted = labels.map((_, c) => c).filter(c => isChosen[c]).sort((a, b) => probabilities[b] - probabilities[a]);
+  return predicted.length ? predicted.slice(0, EXPLAINED_LABELS) : [argmax(probabilities)];
+}
+
+/** Index of the class whose contributions a view shows as colors. */
+const classOf = (explanation, view) => explainedClasses(explanation, view)[0];
+
+/** Say which label the colors are for, if a text may have several; "" otherwise. */
+export function describeColors(explanation, view) {
+  if (!explanation.thresholds) return "";
+  if (view.startsWith("head:")) return "Colors: attention";
+  const label = explanation.labels[classOf(explanation, view)];
+  return label === undefined ? "" : `Colors: words for and against ${label}`;
 }
 
 /** Values that shade the words in a view: {values (T), full, attention}, or null if there are none.
@@ -78,7 +94,7 @@ export function shade(words, shading) {
  *  With many classes only the most probable are shown: a class keeps its row while it is one of them. */
 export function showBars(place, labels, probabilities, thresholds = null, without = null) {
   const isChosen = probabilities && chosen(probabilities, thresholds);
-  place.replaceChildren(...rowsOf(place, labels, probabilities).map(c => {
+  place.replaceChildren(...rowsOf(place, labels, probabilities, isChosen).map(c => {
     const bar = element("span", { className: "bar" });
     bar.style.setProperty("--v", probabilities ? probabilities[c].toFixed(4) : 0);
     if (without) {
@@ -99,39 +115,47 @@ export function showBars(place, labels, probabilities, thresholds = null, withou
   }));
 }
 
-/** The classes to show as rows: all, or the most probable ones, each in the row that it had before. */
-function rowsOf(place, labels, probabilities) {
+/** The classes to show as rows: all, or the predicted and the most probable ones, each in the row that it had
+ *  before. */
+function rowsOf(place, labels, probabilities, isChosen) {
   const all = labels.map((_, c) => c);
   if (labels.length <= MAX_BARS) return all;
   if (!probabilities) return all.slice(0, MAX_BARS);
-  const top = all.sort((a, b) => probabilities[b] - probabilities[a]).slice(0, MAX_BARS);
+  const top = all.sort((a, b) => isChosen[b] - isChosen[a] || probabilities[b] - probabilities[a]).slice(0, MAX_BARS);
   const rows = [...place.children].map(row => Number(row.dataset.class)).slice(0, MAX_BARS);
   const entering = top.filter(c => !rows.includes(c));
   if (rows.length < MAX_BARS) return top;
   return rows.map(c => (top.includes(c) ? c : entering.shift()));
 }
 
-/** List the strongest words for and against the class, for readers who cannot see the colors.
+/** List the strongest words for and against the explained classes, for readers who cannot see the colors. */
+export function showWhy(place, explanation, view) {
+  const classes = explanation ? explainedClasses(explanation, view) : [-1];
+  place.replaceChildren(...classes.flatMap(c => strongestWords(explanation, c)));
+}
+
+/** The rows of the strongest words for and against class c; the label is named if a text may have several.
  *  Repeated words, in upper or lower case, are added up. */
-export function showWhy(place, explanation) {
-  const words = explanation ? addRepeated(explanation) : [];
+function strongestWords(explanation, c) {
+  const words = explanation?.relative[c] ? addRepeated(explanation, c) : [];
+  const name = explanation?.thresholds && c >= 0 ? ` ${explanation.labels[c]}` : "";
   const least = WEAKEST * Math.max(0, ...words.map(({ score }) => Math.abs(score)));
   const sides = [
     ["for", words.filter(({ score }) => score > least).sort((a, b) => b.score - a.score)],
     ["against", words.filter(({ score }) => score < -least).sort((a, b) => a.score - b.score)],
   ];
-  place.replaceChildren(...sides.flatMap(([side, chosen]) => [
-    element("dt", { textContent: side }),
+  return sides.flatMap(([side, chosen]) => [
+    element("dt", {}, element("bdi", { textContent: side + name })),
     element("dd", {}, ...chosen.slice(0, STRONGEST_WORDS).flatMap(({ word, times, score }) => [
       element("span", {}, element("bdi", { textContent: word }), " ",
         element("small", { textContent: (times > 1 ? `× ${times} ` : "") + signed(score) })), " "]),
       chosen.length ? "" : "–"),
-  ]));
+  ]);
 }
 
-function addRepeated({ text, spans, relative, probabilities }) {
+function addRepeated({ text, spans, relative }, c) {
   const words = new Map();
-  relative[argmax(probabilities)].forEach((score, t) => {
+  relative[c].forEach((score, t) => {
     const word = text.slice(...spans[t]), key = word.toLowerCase();
     if (!word) return;
     const known = words.get(key) ?? { word, times: 0, score: 0 };
@@ -142,11 +166,12 @@ function addRepeated({ text, spans, relative, probabilities }) {
 
 /** Describe the score of the class in a view as a sum: words, by part of the model, and constant. */
 export function describeSums(explanation, view) {
-  const { relative, relativeBase } = explanation, c = classOf(explanation, view);
+  const { relative, relativeBase, labels, thresholds } = explanation, c = classOf(explanation, view);
   if (c < 0) return "";
+  const name = thresholds ? `${labels[c]}: ` : "";
   const words = sum(relative[c]), base = relativeBase[c];
   const byPart = describeParts(explanation, rows => sum(rows[c]));
-  return `all words ${signed(words)}${byPart && ` (${byPart})`}; `
+  return `${name}all words ${signed(words)}${byPart && ` (${byPart})`}; `
     + `constant ${signed(base)}; score ${signed(words + base)}`;
 }
 
@@ -156,17 +181,19 @@ function describeParts({ relativeParts }, shareOf) {
   return names.length > 1 ? names.map(name => `${name} ${signed(shareOf(relativeParts[name]))}`).join(", ") : "";
 }
 
-/** Show the contribution and attention of word t, and the prediction without it. */
-export function showWord(place, explanation, t, without) {
-  const { text, spans, labels, probabilities, relative, weights, pooled } = explanation;
-  const best = argmax(probabilities), now = argmax(without);
+/** Show the contribution and attention of word t, and the prediction without it: for the class of the view if
+ *  a text may have several labels, otherwise for the predicted class. */
+export function showWord(place, explanation, view, t, without) {
+  const { text, spans, labels, probabilities, relative, weights, pooled, thresholds } = explanation;
+  const best = classOf(explanation, thresholds ? view : "best"), now = argmax(without);
+  if (best < 0) return place.replaceChildren();
   const change = without[best] - probabilities[best];
   const parts = [
     "Without ", element("b", {}, element("bdi", { textContent: text.slice(...spans[t]) })), ": ",
     element("bdi", { textContent: labels[best] }), ` ${percent(probabilities[best])} → `,
     element("span", { className: change < 0 ? "down" : "up", textContent: percent(without[best]) }),
   ];
-  if (now !== best && !explanation.thresholds) parts.push(", so it would be ", element("b", {}, element("bdi", { textContent: labels[now] })));
+  if (now !== best && !thresholds) parts.push(", so it would be ", element("b", {}, element("bdi", { textContent: labels[now] })));
   const byPart = describeParts(explanation, rows => rows[best][t]);
   let numbers = ` Contribution ${signed(relative[best][t])}${byPart && ` (${byPart})`}`;
   if (weights) {

@@ -1,7 +1,7 @@
 // One panel of the page: a text, its predicted class and its explanation, updated at each keystroke.
 
 import {
-  argmax, chosen, describeSums, element, noteOf, percent, shade, shades, showBars, showText, showWhy, showWord,
+  argmax, chosen, describeColors, describeSums, element, noteOf, percent, shade, shades, showBars, showText, showWhy, showWord,
 } from "./display.js";
 
 const HINT = "Click a word, or select it with Tab and the arrow keys, to see the prediction without it.";
@@ -96,7 +96,7 @@ export class Panel {
   showNothing(labels) {
     this.words = [];
     this.find(".predicted").textContent = "–";
-    for (const place of [".probability", ".text", ".figures", ".sums", ".note"]) this.find(place).replaceChildren();
+    for (const place of [".probability", ".shaded", ".text", ".figures", ".sums", ".note"]) this.find(place).replaceChildren();
     showBars(this.find(".bars"), labels, null);
     showWhy(this.find(".why"), null);
     this.result.classList.remove("old");
@@ -107,7 +107,6 @@ export class Panel {
     this.explanation = explanation;
     this.words = showText(this.text, explanation);
     this.showPrediction(explanation, explanation.probabilities, explanation.unsure);
-    showWhy(this.find(".why"), explanation);
     this.find(".note").textContent = noteOf(explanation);
     this.find(".figures").textContent = HINT;
     this.result.classList.remove("old");
@@ -131,6 +130,8 @@ export class Panel {
     Object.assign(this, { view, part });
     if (!this.explanation) return;
     shade(this.words, shades(this.explanation, view, part));
+    showWhy(this.find(".why"), this.explanation, this.explanation.thresholds ? view : "best");
+    this.find(".shaded").textContent = describeColors(this.explanation, view);
     this.find(".sums").textContent = describeSums(this.explanation, view);
   }
 
@@ -149,7 +150,7 @@ export class Panel {
     const [start, end] = explanation.spans[t];
     const without = await this.model.predict(explanation.text.slice(0, start) + " " + explanation.text.slice(end));
     if (version !== this.version || this.selected !== t) return;
-    showWord(this.find(".figures"), explanation, t, without);
+    showWord(this.find(".figures"), explanation, this.view, t, without);
     showBars(this.find(".bars"), explanation.labels, explanation.probabilities, explanation.thresholds, without);
   }
 

@@ -190,7 +190,7 @@ def _score_encoder(task: Task, system: str, seed: int, device: str) -> tuple[Lea
         recipe = load_recipe("student").with_values({"seed": seed})
         data = teacher_data(task.labelled, None, task.unlabelled, encoder.classes, recipe)
         teacher = EncoderTeacher("minilm", data, recipe, device)
-        plan = TeachingPlan(0, 256, 0, 0.0)
+        plan = TeachingPlan(0, 256, 0, 1, 0.0)
         if system == "teacher":
             plan = teacher.plan([*data.train.texts.to_pylist(), *data.unlabelled])
         predict = teacher.train(plan).predict_proba

@@ -54,7 +54,7 @@ from lamatext.runtime.scoring import encode_test_labels, score_predictions
 from lamatext.saved.format import (
     CHECKPOINT,
     CONFIG,
-    TEACHER_CHECKPOINT,
+    TEACHER_CHECKPOINTS,
     Config,
     folder_size,
     load_config,
@@ -185,7 +185,7 @@ def _holds_a_run(folder: Path) -> bool:
 
 def _is_unfinished(folder: Path) -> bool:
     """Return whether the folder holds a checkpoint of a pipeline run or its teacher."""
-    return any((folder / name).is_file() for name in (CHECKPOINT, TEACHER_CHECKPOINT))
+    return any((folder / name).is_file() for name in (CHECKPOINT, *TEACHER_CHECKPOINTS))
 
 
 def is_finished(folder: Path, recipe: Recipe, splits: Splits) -> bool:
@@ -596,8 +596,8 @@ def train_and_score(  # noqa: PLR0913 - data, recipe, and where and how to run
     splits = replace(splits, test=_known_classes(splits).drop_unknown(splits.test))
     checkpoint = folder / CHECKPOINT
     if not resume:
-        (folder / TEACHER_CHECKPOINT).unlink(missing_ok=True)
-        checkpoint.unlink(missing_ok=True)
+        for name in (*TEACHER_CHECKPOINTS, CHECKPOINT):
+            (folder / name).unlink(missing_ok=True)
     _announce_teacher_per_fold(splits, progress)
     started = time.perf_counter()
     classifier = fit_recipe(recipe, splits, progress, checkpoint=checkpoint, device=device)

@@ -231,7 +231,8 @@ class DistillationSettings(Settings):
     """τ: the teacher's probabilities and the network's logits are softened by it in the loss."""
     variants: Annotated[int, Field(ge=0)] | Literal["auto"] = "auto"
     """Altered copies of each text that the teacher labels too; ``auto`` makes up to 48, fewer
-    where there are many words, and no more than the time allows."""
+    where there are many words, and no more than the time allows. With 5,000 labels or more, only
+    labelled texts have variants."""
     teacher_minutes: Positive = 10.0
     """The time that training a teacher and labelling with it may take on this machine. If it is
     short, the teacher is trained for fewer epochs or keeps its pretrained weights."""

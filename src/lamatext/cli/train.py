@@ -459,9 +459,10 @@ def _explain_interrupt(out: Path, *, resume: bool) -> Iterator[None]:
     It ends by Ctrl-C, or because another process of the training has ended.
     """
     from lamatext.errors import ProcessError
-    from lamatext.saved.format import CHECKPOINT, CONFIG, TEACHER_CHECKPOINT
+    from lamatext.saved.format import CHECKPOINT, CONFIG, TEACHER_CHECKPOINTS
 
-    checkpoints, model = [out / CHECKPOINT, out / TEACHER_CHECKPOINT], out / CONFIG
+    checkpoints = [out / name for name in (CHECKPOINT, *TEACHER_CHECKPOINTS)]
+    model = out / CONFIG
     foreign_checkpoints = {None} if resume else {None, *map(_modification_time, checkpoints)}
     model_before = _modification_time(model)
     try:

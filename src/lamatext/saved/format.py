@@ -37,7 +37,9 @@ FILES = (CONFIG, WEIGHTS, NGRAMS, NGRAMS_OF_FORMAT_1, TOKENIZER, VOCAB, GRAPH, M
 REQUIRED = (WEIGHTS, TOKENIZER, METRICS)  # the other files depend on the model
 STAGING = ".unfinished"  # a folder for the files of a save until all are written
 CHECKPOINT = "checkpoint.safetensors"  # in the same folder while a training run is unfinished
-TEACHER_CHECKPOINT = f".{CHECKPOINT}.teacher"  # of the model from which the run learns
+TEACHER_CHECKPOINTS = tuple(  # of the models from which the run learns
+    f".{CHECKPOINT}.teacher{number}" for number in ("", "-2")
+)
 
 STATES_INPUT = "given_states"  # optional input of the ONNX graph: precomputed GRU states (B, T, D)
 TOKENIZER_SETTINGS = {

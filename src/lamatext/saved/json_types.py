@@ -127,7 +127,12 @@ _UNSURE: _Fields = {
     "high": FRACTION,
     "texts": COUNT,
 }
-_TEACHER: _Fields = {"name": STRING, "variants": COUNT, "licence": STRING_OR_NULL}
+_TEACHER: _Fields = {
+    "name": STRING,
+    "variants": COUNT,
+    "teachers": COUNT,
+    "licence": STRING_OR_NULL,
+}
 _EXAMPLE: _Fields = {"text": STRING, "label": STRING}
 _SEVERAL_LABELS: _Fields = {
     "micro_f1": FRACTION,

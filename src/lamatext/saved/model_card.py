@@ -117,11 +117,14 @@ def _teacher(config: Mapping[str, Any]) -> str:
         return ""
     own, its = (part.get("validation_accuracy") for part in (config.get("training", {}), teacher))
     licence = teacher.get("licence")
+    several = teacher.get("teachers", 1)
+    how = f", fine-tuned {several} times and averaged" if several > 1 else ""
     lines = [
         f"It learned from {_code(str(teacher.get('name', '')))}"
-        f" ({f'licence {licence}' if licence else 'see there for its licence'}), which labelled "
-        f"the training texts, {config.get('data', {}).get('unlabelled_texts', 0)} unlabelled texts "
-        f"and {teacher.get('variants', 0)} variants of each."
+        f" ({f'licence {licence}' if licence else 'see there for its licence'}){how}, which "
+        "labelled the training texts, "
+        f"{config.get('data', {}).get('unlabelled_texts', 0)} unlabelled texts and variants of "
+        f"them, up to {teacher.get('variants', 0)} per text."
     ]
     if isinstance(own, float) and isinstance(its, float):
         metric = "mean average precision" if "multi_label" in config else "accuracy"

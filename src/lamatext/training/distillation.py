@@ -19,7 +19,10 @@ from lamatext.settings import Recipe
 Probabilities = NDArray[np.float32]  # (texts, C)
 
 STUDENT_EPOCHS = 4  # over the texts and their variants
+LONGER_EPOCHS = 8  # with fewer than FEW_VARIANTS per text, labelled or not
+FEW_VARIANTS = 3
 STUDENT_BATCH_SIZE = 128
+MANY_LABELS = 5_000  # from which only the network learns from unlabelled texts
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,14 +70,16 @@ def _log(probabilities: NDArray[np.floating]) -> NDArray[np.float64]:
 def student_recipe(recipe: Recipe, labels: TeacherLabels) -> Recipe:
     """Resolve the ``auto`` settings of a student that is distilled with text variants.
 
-    The variants multiply the texts, so few epochs of large mini-batches are enough. Without
-    variants the rules for ordinary training apply.
+    The variants multiply the texts, so few epochs of large mini-batches are enough, and more of
+    them if there are few variants. Without variants the rules for ordinary training apply.
     """
-    if len(labels.more_texts) == labels.unlabelled:
+    variants = len(labels.more_texts) - labels.unlabelled
+    if variants == 0:
         return recipe
     values: dict[str, object] = {}
     if recipe.training.epochs == "auto":
-        values["training.epochs"] = STUDENT_EPOCHS
+        is_few = variants < FEW_VARIANTS * (len(labels.labelled) + labels.unlabelled)
+        values["training.epochs"] = LONGER_EPOCHS if is_few else STUDENT_EPOCHS
     if recipe.training.batch_size == "auto":
         values["training.batch_size"] = STUDENT_BATCH_SIZE
     return recipe.with_values(values, where="distillation")

@@ -7,12 +7,13 @@ probabilities on the labelled texts, on unlabelled texts and on variants of both
 
 teach               label all texts with a teacher, within the time that the settings allow
 open_teacher        a file of probabilities or any fitted classifier as a teacher
-EncoderTeacher      a pretrained encoder, fine-tuned on the labelled texts
+EncoderTeacher      a pretrained encoder, fine-tuned on the labelled texts, once or several times
 """
 
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice
 from os import PathLike
 from pathlib import Path
@@ -38,16 +39,22 @@ from lamatext.nn.pretrained import MINILM, PretrainedNetwork, encoder_batches, l
 from lamatext.plurals import plural
 from lamatext.progress import SILENT, Progress
 from lamatext.recipes import load_recipe
-from lamatext.saved.format import CONFIG, TEACHER_CHECKPOINT
+from lamatext.saved.format import CONFIG, TEACHER_CHECKPOINTS
 from lamatext.settings import Recipe
 from lamatext.training.batching import EncodedDataset
-from lamatext.training.distillation import Probabilities, TeacherLabels, soften_classes
+from lamatext.training.distillation import (
+    MANY_LABELS,
+    Probabilities,
+    TeacherLabels,
+    soften_classes,
+)
 from lamatext.training.loop import predict_logits
 from lamatext.training.trainer import pick_device, train
 
 CHUNK = 2_048  # texts that a teacher labels between two steps of the progress bar
 MAX_VARIANTS = 48  # per text
-VARIANT_WORDS = 5_000_000  # in all variants together; where there are more words, texts suffice
+VARIANT_WORDS = 5_000_000  # in all variants and, with many labels, unlabelled texts together
+MANY_LABELS_VARIANTS = 2  # per text with many labels, however many words these have
 BACKWARD_COST = 3.5  # time of a training step, in forward passes
 MIN_STEPS = 200  # training steps that a teacher needs on few texts
 MAX_EPOCHS = 40
@@ -57,9 +64,11 @@ FEW_LABELS_PER_CLASS = 100  # with fewer, a fine-tuned teacher is averaged with 
 SHORT_RATE = 1e-4  # learning rate of a single epoch, which then teaches as well as three
 MIN_VARIANTS = 12  # per text, if wanted, before a second epoch of fine-tuning; then as many as fit
 LENGTHS = (512, 256, 128)  # subwords that an encoder may read of a text
+TEACHERS = len(TEACHER_CHECKPOINTS)  # encoders that are averaged for unlabelled texts
 LONG_TEXT_LABELS = 10_000  # labels from which it learns to read 512, more than it was trained on
 INVERSE_REGULARIZATION = (3.0, 10.0, 30.0, 100.0)  # values of C to choose from
 CROSS_VALIDATED_TEXTS = 2_000  # at most, to choose it
+SEED_STEP = 1_000_003  # between the seeds of encoders that are averaged
 SAMPLE = 64  # texts from which the speed of an encoder is measured
 LICENCES = {MINILM: "Apache-2.0"}
 
@@ -181,9 +190,9 @@ def teach(
         return encoder.teach(texts, progress)
     opened = open_teacher(teacher, data.classes, multi_label=data.train.is_multi_label)
     variants = recipe.distillation.variants
-    per_text = _wanted_variants(texts) if variants == "auto" else variants
+    per_text = _wanted_variants(data) if variants == "auto" else variants
     per_text = per_text if opened.labels_new_texts else 0
-    everything = [*texts, *make_text_variants(texts, per_text, recipe.seed)]
+    everything = [*texts, *make_text_variants(_varied(data), per_text, recipe.seed)]
     probabilities = opened.predict_proba(everything, progress)
     accuracy = None
     if opened.labels_new_texts:
@@ -202,10 +211,27 @@ def _teacher_labels(
     )
 
 
-def _wanted_variants(texts: Sequence[str]) -> int:
-    """Return how many variants of each text a teacher should label: more if words are few."""
-    words = sum(len(text.split()) for text in texts)
-    return min(MAX_VARIANTS, VARIANT_WORDS // max(1, words))
+def _varied(data: TeacherData) -> list[str]:
+    """Return the texts of which a teacher labels variants: all, or the labelled ones if many."""
+    labelled: list[str] = data.train.texts.to_pylist()
+    return labelled if len(labelled) >= MANY_LABELS else [*labelled, *data.unlabelled]
+
+
+def _wanted_variants(data: TeacherData) -> int:
+    """Return how many variants of each text a teacher should label: more if words are few.
+
+    If the labelled texts are many, the unlabelled texts take the place of some variants.
+    """
+    varied = _varied(data)
+    words = max(1, _count_words(varied))
+    if len(data.train) < MANY_LABELS:
+        return min(MAX_VARIANTS, VARIANT_WORDS // words)
+    wanted = (VARIANT_WORDS - _count_words(data.unlabelled)) // words
+    return min(MAX_VARIANTS, max(MANY_LABELS_VARIANTS, wanted))
+
+
+def _count_words(texts: Sequence[str]) -> int:
+    return sum(len(text.split()) for text in texts)
 
 
 # Teachers that are ready
@@ -302,6 +328,7 @@ class TeachingPlan(NamedTuple):
     epochs: int  # 0: the encoder keeps its weights, and only a linear layer is fitted
     max_words: int  # subwords of a text that it reads
     variants: int  # per text
+    teachers: int  # encoders that are fine-tuned from different seeds and averaged
     seconds: float  # how long all of it takes, estimated from the measured speed
 
 
@@ -319,34 +346,48 @@ class EncoderTeacher:
     def teach(self, texts: Sequence[str], progress: Progress) -> Lesson:
         """Train the encoder as a teacher and label all texts and their variants with it.
 
-        The probabilities are cached by a fingerprint of everything that they depend on.
+        The probabilities are cached by a fingerprint of everything that they depend on, those of
+        each fine-tuned encoder as soon as it has labelled the texts.
         """
         plan = self.plan(texts, progress)
         progress.note(_describe(self.name, plan))
-        everything = [*texts, *make_text_variants(texts, plan.variants, self.recipe.seed)]
+        variants = make_text_variants(_varied(self.data), plan.variants, self.recipe.seed)
+        everything = [*texts, *variants]
 
-        def label() -> Arrays:
-            trained = self.train(plan, progress)
-            validation = trained.predict_proba(self.data.validation.texts.to_pylist())
+        validation = self.data.validation.texts.to_pylist()
+
+        def label(number: int) -> Arrays:
+            if number > 0:
+                progress.note(f"teacher {number + 1} of {plan.teachers}")
+                self._forget_checkpoint(number - 1)
+            trained = self.train(plan, progress, number)
             return {
                 "probabilities": trained.predict_proba(everything, progress),
-                "accuracy": np.array(self.data.score(validation)),
+                "validation": trained.predict_proba(validation),
             }
 
-        arrays = cached("teacher", self._key(texts, *plan[:3]), label)
-        probabilities: Probabilities = arrays["probabilities"].astype(np.float32)
+        labelled = [
+            cached("teacher", self._key(texts, *plan[:3], number), partial(label, number))
+            for number in range(plan.teachers)
+        ]
+        probabilities, of_validation = (
+            average([arrays[name].astype(np.float32) for arrays in labelled])
+            for name in ("probabilities", "validation")
+        )
+        accuracy = self.data.score(of_validation)
         facts = {
             "name": self.name,
             "licence": LICENCES.get(self.name),
             "epochs": plan.epochs,
             "variants": plan.variants,
-            "validation_accuracy": float(arrays["accuracy"]),
+            "teachers": plan.teachers,
+            "validation_accuracy": accuracy,
         }
         return Lesson(_teacher_labels(probabilities, everything, self.data), facts)
 
     def _key(self, texts: Sequence[str], *more: object) -> str:
         labels = [str(label) for label in self.data.train.require_labels().to_pylist()]
-        return fingerprint("2", self.name, self.recipe.seed, list(texts), labels, *more)
+        return fingerprint("3", self.name, self.recipe.seed, list(texts), labels, *more)
 
     def plan(self, texts: Sequence[str], progress: Progress = SILENT) -> TeachingPlan:
         """Choose how to train the teacher, or reuse the plan of an interrupted run."""
@@ -357,7 +398,7 @@ class EncoderTeacher:
 
         settings = self.recipe.distillation
         speed = cached("teacher-speed", self._key(texts, self.device, LENGTHS), measure)["speed"]
-        wanted = _wanted_variants(texts) if settings.variants == "auto" else settings.variants
+        wanted = _wanted_variants(self.data) if settings.variants == "auto" else settings.variants
         return plan_teaching(
             speed.tolist(),
             labelled=len(self.data.train),
@@ -380,15 +421,15 @@ class EncoderTeacher:
         predict_logits(network, data, device)
         return len(sample) / (time.perf_counter() - started)
 
-    def train(self, plan: TeachingPlan, progress: Progress = SILENT) -> Teacher:
-        """Train the teacher's encoder on the labelled texts according to its teaching plan.
+    def train(self, plan: TeachingPlan, progress: Progress = SILENT, number: int = 0) -> Teacher:
+        """Train one of the teacher's encoders on the labelled texts according to its teaching plan.
 
         With few labels per class, fine-tuning forgets some of what the encoder knows: the result is
         then averaged with that of a linear layer on the encoder as it is.
         """
         networks = []
         if plan.epochs > 0:
-            networks.append(self._fine_tune(plan, progress))
+            networks.append(self._fine_tune(plan, progress, number))
         if plan.epochs == 0 or has_few_labels(self.data):
             networks.append(self._fit_linear_layer(plan, progress))
         device, multi_label = pick_device(self.device), self.data.train.is_multi_label
@@ -398,8 +439,19 @@ class EncoderTeacher:
         ]
         return trained[0] if len(trained) == 1 else AveragedTeacher(trained)
 
+    def _checkpoint(self, number: int) -> Path | None:
+        """Return the checkpoint file of one of the teacher's encoders, if there is to be one."""
+        if self.checkpoint is None:
+            return None
+        return self.checkpoint.with_name(TEACHER_CHECKPOINTS[number])
+
+    def _forget_checkpoint(self, number: int) -> None:
+        """Remove the checkpoint of one of the teacher's encoders, whose labels are cached."""
+        if (checkpoint := self._checkpoint(number)) is not None:
+            checkpoint.unlink(missing_ok=True)
+
     def _fine_tune(
-        self, plan: TeachingPlan, progress: Progress
+        self, plan: TeachingPlan, progress: Progress, number: int
     ) -> tuple[PretrainedNetwork, Encoder]:
         """Fine-tune the teacher's encoder with a new linear layer on the labelled texts."""
         values: dict[str, object] = {
@@ -407,7 +459,7 @@ class EncoderTeacher:
             "text.max_words": plan.max_words,
             "training.epochs": plan.epochs,
             "training.batch_size": 32 if len(self.data.train) >= 1_000 else 16,
-            "seed": self.recipe.seed,
+            "seed": (self.recipe.seed + SEED_STEP * number) % 2**63,
         }
         if self.data.train.is_multi_label:
             values["training.learning_rate"] = MULTI_LABEL_RATE
@@ -419,9 +471,7 @@ class EncoderTeacher:
             load_recipe("teacher").with_values(values),
             classes=self.data.classes,
             device=self.device,
-            checkpoint=None
-            if self.checkpoint is None
-            else self.checkpoint.with_name(TEACHER_CHECKPOINT),
+            checkpoint=self._checkpoint(number),
             progress=progress,
         )
         assert isinstance(trained.network, PretrainedNetwork)
@@ -496,6 +546,14 @@ def _choose_inverse_regularization(
     return max(right, key=lambda strength: right[strength])
 
 
+def average(parts: Sequence[Probabilities]) -> Probabilities:
+    """Average teachers' probabilities: the scaled geometric mean, or those of the only one."""
+    if len(parts) == 1:
+        return parts[0]
+    logits = np.mean([np.log(np.maximum(part, 1e-6)) for part in parts], axis=0)
+    return soften_classes(np.exp(logits), 1.0)
+
+
 class AveragedTeacher:
     """Teacher that averages the log-probabilities of several teachers."""
 
@@ -506,9 +564,7 @@ class AveragedTeacher:
 
     def predict_proba(self, texts: Sequence[str], progress: Progress = SILENT) -> Probabilities:
         """Return the normalized geometric mean of the teachers' probabilities for each text."""
-        parts = [teacher.predict_proba(texts, progress) for teacher in self._teachers]
-        logits = np.mean([np.log(np.maximum(part, 1e-6)) for part in parts], axis=0)
-        return soften_classes(np.exp(logits), 1.0)
+        return average([teacher.predict_proba(texts, progress) for teacher in self._teachers])
 
 
 class TrainedEncoder:
@@ -558,13 +614,14 @@ def plan_teaching(
 
     In this order: fine-tuning on up to 512 subwords per text, if there are enough labels for that,
     on 256, on 128, in fewer epochs, and a linear layer on the encoder as it is. Then as many
-    variants as the rest of the time allows.
+    variants as the rest of the time allows. Then, with many labels and unlabelled texts, encoders
+    of different seeds: the mistakes of one are partly its own; their average labels texts better.
 
     Args:
         texts_per_second: measured speed of the encoder for each of ``LENGTHS``.
         labelled: number of labelled texts, on which the teacher is trained.
         texts: number of all texts that it labels, without variants.
-        variants: the wanted number of variants per text.
+        variants: the wanted number of variants per text; with many labels, per labelled text.
         seconds: the time for all of it.
         multi_label: whether a text may have several labels.
     """
@@ -574,16 +631,19 @@ def plan_teaching(
     choices = [(epochs, *length) for length in zip(LENGTHS, texts_per_second, strict=True)]
     choices = choices[0 if labelled >= LONG_TEXT_LABELS else 1 :]
     _, shortest, fastest = choices[-1]
+    varied = labelled if labelled >= MANY_LABELS else texts
     choices += [(passes, shortest, fastest) for passes in (2, 1, 0) if passes < epochs]
     for passes, max_words, speed in choices:
         training = labelled * (BACKWARD_COST * passes if passes else 1) / speed
         left = seconds - training - texts / speed
-        affordable = max(0, int(left * speed / max(1, texts)))
+        affordable = max(0, int(left * speed / max(1, varied)))
         enough = min(variants, MIN_VARIANTS if passes > 1 else 1)
         if (left >= 0 and affordable >= enough) or passes == 0:
             chosen = min(variants, affordable)
-            total = training + texts * (1 + chosen) / speed
-            return TeachingPlan(passes, max_words, chosen, total)
+            total = training + (texts + varied * chosen) / speed
+            several = texts > labelled >= MANY_LABELS and passes == epochs and not multi_label
+            teachers = min(TEACHERS, max(1, int(seconds / total))) if several else 1
+            return TeachingPlan(passes, max_words, chosen, teachers, teachers * total)
     raise AssertionError("the last choice is always taken")
 
 
@@ -593,6 +653,7 @@ def _describe(name: str, plan: TeachingPlan) -> str:
         if plan.epochs
         else "a linear layer on its embeddings"
     )
+    how += f", {plan.teachers} times" if plan.teachers > 1 else ""
     count = plan.variants
     variants = f", {plural(count, 'variant')} per text" if count else ""
     minutes = plan.seconds / 60

@@ -45,6 +45,7 @@ from lamatext.training.calibration import add_network, fit_temperature, scale_lo
 from lamatext.training.checkpoint import EpochRecord
 from lamatext.training.cross_fitting import cross_fit, ngram_fitter, words_of
 from lamatext.training.distillation import (
+    MANY_LABELS,
     TeacherLabels,
     soften_classes,
     soften_labels,
@@ -103,7 +104,8 @@ def train(  # noqa: PLR0913 - data, recipe, and where and how it runs
             None weights all texts equally. Early stopping ignores it; calibration does not.
         teacher_labels: a teacher's probabilities, which the network learns instead of the labels,
             and further texts without labels; None learns the labels. The n-gram model learns the
-            labels, and of each unlabelled text the class, or the labels, that the teacher predicts.
+            labels and, if these are few, the class or labels of each unlabelled text that the
+            teacher predicts.
         start: a saved model that training continues. Its classes come first in ``classes``; those
             that no text has keep what they can.
         device: ``cpu``, ``cuda``, or ``auto`` for a GPU if there is one.
@@ -137,7 +139,12 @@ def train(  # noqa: PLR0913 - data, recipe, and where and how it runs
 
 
 def _add_unlabelled_rows(split: Split, rows: int, teacher_labels: TeacherLabels) -> Split:
-    """Add the unlabelled texts, but not their variants, to the rows that the model trains on."""
+    """Add the unlabelled texts, but not the variants, to the rows that the model trains on.
+
+    With many labels they are left out: there, vocabulary and n-gram model are better without them.
+    """
+    if len(split.train) >= MANY_LABELS:
+        return split
     first = rows - len(teacher_labels.more_texts)
     unlabelled = np.arange(first, first + teacher_labels.unlabelled)
     return Split(np.append(split.train, unlabelled), split.validation)

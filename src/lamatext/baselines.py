@@ -74,7 +74,7 @@ class LeaderboardRow:
         )
 
     def with_scores(self, scores: AnyScores) -> "LeaderboardRow":
-        """Return a copy of the leaderboard row with other scores, such as cross-validated ones."""
+        """Return a copy of the leaderboard row with other, such as cross-validated, scores."""
         return replace(
             self,
             accuracy=scores.accuracy,

@@ -199,7 +199,7 @@ def compare_predictions(  # noqa: PLR0913 - the predictions, and what describes 
 
 
 def decide_classes(probabilities: Floats, thresholds: LabelThresholds | None) -> Flags:
-    """Return the classes that a compared model predicts: the most probable, or several per text.
+    """Return the classes that a compared model predicts: the most probable one, or several.
 
     The shape is (n, C).
     """
@@ -306,7 +306,7 @@ def _winners(
 def _group_columns(
     truth: Flags, groups: Sequence[TextGroup], classes: Sequence[object]
 ) -> Iterator[tuple[str, str, int, int]]:
-    """Yield kind, name, size and score column of each text group and frequent class compared."""
+    """Yield kind, name, size and score column of each text group and class to compare."""
     for place, group in enumerate(groups):
         yield group.kind, group.name, int(group.is_member.sum()), 2 + place
     texts = truth.sum(axis=0)

@@ -181,7 +181,7 @@ def _compare_recipe(
 def _compare_baseline(
     name: str, recipe: Recipe, splits: Splits, test: Dataset, progress: Progress
 ) -> ComparedModel:
-    """Train a baseline as a contestant on all but the test texts, and predict the test texts."""
+    """Train a baseline as a contestant, and predict the test texts with it."""
     title, training = BASELINES[name].title, recipe.training
     progress.stage(f"training {title}")
     goal = ThresholdGoal(training.metric, training.min_precision)

@@ -56,7 +56,7 @@ def measure_changes(
     new: tuple[Dataset, AnyScores],
     progress: Progress = SILENT,
 ) -> list[ScoreChange]:
-    """Score a model before and after it was continued, on old test sets and the new one.
+    """Score a model before and after its continuation, on the old and the new test sets.
 
     Args:
         before: the folder of the model that was continued.

@@ -33,7 +33,7 @@ class DriftShare:
 
 @dataclass(frozen=True, slots=True)
 class Drift:
-    """Comparison of new texts with the validation texts of a model."""
+    """Drift report: the comparison of new texts with the validation texts of a model."""
 
     texts: int
     words: int

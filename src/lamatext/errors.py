@@ -46,7 +46,7 @@ class ModelError(LamatextError):
 
 
 class ProcessError(LamatextError):
-    """Error raised when another process of a training on several devices has ended too early."""
+    """Error raised when another process of a distributed training run has ended too early."""
 
 
 class MissingExtraError(LamatextError, ImportError):

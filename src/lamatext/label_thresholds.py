@@ -68,7 +68,7 @@ def choose_thresholds(
     labelled_texts: Floats | None = None,
     label_weights: Floats | None = None,
 ) -> NDArray[np.float32]:
-    """Choose the threshold of each label for a goal on validation data.
+    """Choose the threshold of each label on validation data, for a goal such as macro-F1.
 
     Args:
         probabilities: calibrated, (n, L).
@@ -157,7 +157,7 @@ def _precise_threshold(
 def warn_of_labels_without_threshold(
     labels: Sequence[object], thresholds: Floats, precision: float
 ) -> None:
-    """Warn of the labels that are never predicted because they cannot reach the precision."""
+    """Warn about labels that are never predicted, as no threshold gives the required precision."""
     never = [str(label) for label, value in zip(labels, thresholds, strict=True) if value >= NEVER]
     if never:
         warnings.warn(

@@ -261,7 +261,7 @@ def accuracy_over_coverage(confidence: Floats, correct: NDArray[np.bool_]) -> li
 
 
 def find_threshold(coverage: Sequence[CoveragePoint], target: float) -> CoveragePoint | None:
-    """Return the lowest threshold whose accuracy over coverage reaches ``target``, if any does."""
+    """Return the lowest confidence threshold with an accuracy of at least ``target``, or None."""
     return next((point for point in reversed(coverage) if point.accuracy >= target), None)
 
 

@@ -52,7 +52,7 @@ class MultiLabelScores:
 
     @property
     def accuracy(self) -> float:
-        """Return the subset accuracy, which is what scikit-learn calls accuracy here."""
+        """Return the subset accuracy, scikit-learn's accuracy of multi-label predictions."""
         return self.subset_accuracy
 
     def as_dict(self) -> dict[str, object]:

@@ -83,7 +83,7 @@ def known_share(words: Counts, unknown_words: Counts) -> Floats:
 def collect_statistics(
     evidence: Floats, words: Counts, unknown_words: Counts, labels: Sequence[int]
 ) -> ValidationStatistics:
-    """Summarize the validation texts as the reference of outlier scores and drift.
+    """Summarize the validation texts as the reference for outlier scores and drift.
 
     Args:
         evidence: evidence of each text (n,), from models not trained on it.
@@ -123,5 +123,5 @@ def _outlier_score(evidence: float, quantiles: Sequence[float]) -> float:
 
 
 def outlier_json(score: float) -> dict[str, float | bool]:
-    """Return an outlier score as it appears in JSON: rounded, and whether it marks an outlier."""
+    """Return the JSON fields of an outlier score: the score, and whether it marks an outlier."""
     return {"outlier_score": round(float(score), 6), "outlier": bool(score >= OUTLIER)}

@@ -107,7 +107,7 @@ def seed_spread(trials: Sequence[Trial]) -> Spread | None:
 
 
 def choose_trial(trials: Sequence[Trial], limits: Limits, metric: str) -> Choice:
-    """Choose the trial with the best score within the limits.
+    """Choose the trial with the best score within the limits of size and latency.
 
     The best of many trials looks better than it is. If its lead over the default recipe is no
     larger than that of the best of as many seeds, the default is chosen, provided that it is

@@ -55,7 +55,7 @@ def run(  # noqa: PLR0913 - one argument per option of the command
     ] = None,
     quiet: options.IsQuiet = False,
 ) -> None:
-    """Compare our model with others on your data: scores with intervals, costs, kinds of texts.
+    """Compare our model with others on your data: scores, costs, and which is best on which texts.
 
     All models are trained on the same texts and predict the same test texts. The intervals are of
     the difference between two models on these texts; a difference that can be due to chance is

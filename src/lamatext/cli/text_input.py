@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class TextInput:
-    """Input table of a command, which can be read only once, and its text columns."""
+    """Text input of a command: a table that can be read only once, and its text columns."""
 
     table: "Table"
     columns: tuple[str, ...]
@@ -24,7 +24,7 @@ class TextInput:
 
     @classmethod
     def open(cls, model: Path, source: str, reading: "ReadOptions") -> "TextInput":
-        """Open a command's input, with the columns and the CSV dialect of the training file."""
+        """Open a command's text input, read with the columns and dialect of the training file."""
         from lamatext.data.sources import open_table
         from lamatext.saved.format import load_config, remembered_layout
 
@@ -33,7 +33,7 @@ class TextInput:
         return cls(table, *table.text_batches(reading))
 
     def texts(self) -> Iterator[list[str]]:
-        """Yield the input texts batch by batch, with several text columns joined."""
+        """Yield the text input of a command batch by batch, joining several text columns."""
         from lamatext.data.readers.table import join_columns
 
         for batch in self.batches:
@@ -41,7 +41,7 @@ class TextInput:
             yield join_columns([batch.column(names.index(n)) for n in self.columns]).to_pylist()
 
     def show_reading(self, *, quiet: bool) -> None:
-        """Print how the input was read (unless quiet), and which rows were skipped."""
+        """Print how the text input was read (unless quiet), and which rows were skipped."""
         name, log = self.table.name, self.table.log
         if not quiet:
             if len(self.table.columns) > 1:

@@ -190,7 +190,7 @@ def _buffers(texts: pa.Array) -> tuple[NDArray[np.uint8], Rows]:
 
 
 def _hash_runs(letters: NDArray[np.uint8], run: Rows, runs: int) -> Hashes:
-    """Hash each run of bytes, a word or text, for duplicates; ``run`` has each byte's run."""
+    """Hash words or texts to find duplicates; ``run`` gives the word or text of each byte."""
     hashes = np.zeros(runs, np.uint64)
     if not len(letters):
         return hashes
@@ -204,7 +204,7 @@ def _hash_runs(letters: NDArray[np.uint8], run: Rows, runs: int) -> Hashes:
 
 
 def _run_starts(run: Rows) -> Rows:
-    """Return the start index of each run of equal values, such as the letters of a word to hash."""
+    """Return the start index of each run of equal values in the array, for hashing duplicates."""
     return np.flatnonzero(np.diff(run, prepend=-1))
 
 

@@ -19,7 +19,7 @@ def label_variants(counts: Mapping[str, int]) -> list[list[str]]:
 
 
 def merge_label_variants(dataset: Dataset, known: Iterable[str] = ()) -> Dataset:
-    """Replace labels that differ only in case or spaces with one of them.
+    """Merge the label variants of a dataset: labels that differ only in case or spaces.
 
     That is the known label, such as a class of a model, or the most frequent one, without spaces
     at its ends.

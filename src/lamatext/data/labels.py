@@ -140,7 +140,7 @@ class LabelEncoder:
         )
 
     def drop_unknown(self, dataset: Dataset) -> Dataset:
-        """Remove the labels of a dataset that are not among the classes, with a UserWarning.
+        """Drop the labels of a dataset that are not among the classes, and warn about them.
 
         A text with one label is left out; a list of labels loses the unknown ones.
 

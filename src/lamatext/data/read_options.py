@@ -32,14 +32,14 @@ class Layout:
         return cls(**{**value, **lists})
 
     def as_json(self) -> dict[str, Any]:
-        """Return the layout of a data file as a JSON object, which a saved model remembers."""
+        """Return the layout of a data file as a JSON object, to store in a saved model."""
         lists = {name: list(getattr(self, name)) for name in ("text_columns", "label_columns")}
         return {**asdict(self), **lists}
 
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """Options for reading a data source; whatever is not given is detected."""
+    """Options for reading a data source; what they leave open is detected from the data."""
 
     text_columns: tuple[str, ...] = ()  # joined in this order
     label_columns: tuple[str, ...] = ()  # more than one: a 0/1 column for each label

@@ -218,7 +218,7 @@ class _Strata(NamedTuple):
 
 
 def _strata(labels: LabelColumn) -> _Strata:
-    """Assign each row to a stratum; labels are numbered by first appearance.
+    """Assign each row of a split to a stratum; labels are numbered by first appearance.
 
     The rows that a seed selects depend on this order.
     """

@@ -285,7 +285,7 @@ class TokenizedTexts:
 def _shorten(
     rows: TokenIds, rare_words: RareWords, max_words: int | None, last_words: int
 ) -> TokenIds:
-    """Drop unknown words and the middle of long tokenized texts, as the text settings say."""
+    """Drop unknown words and the middle of long tokenized texts, according to the settings."""
     if rare_words == "drop":
         rows = rows.filter(rows.ids != UNK)
     if max_words is not None and rows.lengths.max(initial=0) > max_words:

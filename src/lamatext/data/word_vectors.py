@@ -127,7 +127,7 @@ def train_word2vec(
 
 
 def frequent_words(path: Path, count: int) -> list[str]:
-    """Return the first words of a file of word vectors, which usually are the most frequent ones.
+    """Return the first words of a word vector file, which usually are the most frequent ones.
 
     The file is in GloVe or word2vec format, compressed or not.
     """

@@ -44,7 +44,7 @@ class TopWords:
 def top_words(
     explanations: Sequence[Explanation], *, top: int = 20, min_count: int = 5
 ) -> TopWords:
-    """Find the top words of each class and attention head in many explanations by one model.
+    """Find the top words of each class and attention head in a model's explanations of many texts.
 
     Args:
         explanations: at least one.

@@ -44,7 +44,7 @@ def _tile(
     _rows: Any,
     _vectors: Any,
 ) -> Any:
-    """Compute one tile of a matmul and add it to the starting values.
+    """Compute one tile of a matmul and add it to the initial values of the result.
 
     The tile is out = start + left · right and has at most ROWS rows.
     """
@@ -127,7 +127,7 @@ def matrix(array: Floats, start: int, row: int) -> Matrix:  # pragma: no cover
 def multiply(  # noqa: PLR0913 - four operands and three sizes
     out: Matrix, start: Matrix, left: Matrix, right: Matrix, rows: int, columns: int, depth: int
 ) -> None:  # pragma: no cover
-    """Compute a matmul tile by tile and add it to the starting values.
+    """Compute a matmul tile by tile and add it to the initial values of the result.
 
     The result is out = start + left · right, where ``out`` and ``start`` are (rows, columns),
     ``left`` is (rows, depth) and ``right`` is (depth, columns). ``columns`` is a multiple of the

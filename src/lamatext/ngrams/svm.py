@@ -107,7 +107,7 @@ def _descend(
     weights: NDArray[np.float32],
     bias: np.float32,
 ) -> _Descent:
-    """Fit one linear SVM by passes of coordinate descent over the texts, starting from weights."""
+    """Fit one linear SVM by coordinate descent over the texts, starting from given weights."""
     order = np.flatnonzero(task.cost > 0)
     pairs = np.empty((rows.width, 2), np.float32)
     pairs[:, 0] = weights

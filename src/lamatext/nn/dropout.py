@@ -5,13 +5,13 @@ from torch import Tensor, nn
 
 
 class Dropout(nn.Dropout):
-    """Dropout layer that draws 16 random bits per element on the CPU, and torch's dropout on a GPU.
+    """Dropout layer that draws only 16 random bits per element on the CPU; on a GPU, torch's own.
 
     The dropout probability is rounded to a multiple of 2⁻¹⁶; the mean of the output stays exact.
     """
 
     def forward(self, x: Tensor) -> Tensor:
-        """Set each element to zero with probability p and scale up the others, in training."""
+        """Apply dropout in training: zero each element with probability p, scale up the rest."""
         if not self.training or not self.p or x.device.type != "cpu":
             return super().forward(x)
         dropped = round(self.p * 2**16)  # of 2¹⁶ equally likely values

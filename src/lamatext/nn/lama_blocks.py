@@ -45,7 +45,7 @@ class BlocksEncoder(nn.Module):
         self.blocks = nn.ModuleList(blocks)
 
     def forward(self, embedded: Tensor, lengths: Tensor) -> Tensor:
-        """Encode word embeddings (B, T, D) with positions, window and attention blocks.
+        """Encode word embeddings (B, T, D) with the positions, window and blocks of lama-blocks.
 
         The context of every block is the mean of the embeddings. The states are (B, T, D).
         """
@@ -90,7 +90,7 @@ class LamaBlock(nn.Module):
         self.linear2 = nn.Linear(feed_forward, width)
 
     def forward(self, states: Tensor, mask: Tensor, context: Tensor) -> Tensor:
-        """Update the states (B, T, D) of all words by one attention block.
+        """Update the states (B, T, D) of all words by one attention block of lama-blocks.
 
         W_o is applied to the M summaries instead of the T words, which gives the same sum.
         """
@@ -114,7 +114,7 @@ class LamaBlock(nn.Module):
 
 
 class SinusoidalPositions(nn.Module):
-    """Sinusoidal position vectors pₜ = g ∘ [sin ωt, cos ωt] with a learned gain g per dimension.
+    """Layer of sinusoidal position vectors pₜ = g ∘ [sin ωt, cos ωt] with learned gains g.
 
     ωᵢ = 10000^(−i/⌈D/2⌉). The gains start as the learned positions do, from N(0, 0.1²). Any
     position has a vector.
@@ -130,7 +130,7 @@ class SinusoidalPositions(nn.Module):
         self.gain = nn.Parameter(0.1 * torch.randn(width))
 
     def forward(self, numbers: Tensor) -> Tensor:
-        """Return the sinusoidal position vectors (…, T, D) of the positions (…, T)."""
+        """Return the sinusoidal position vectors (…, T, D) of lama-blocks for positions (…, T)."""
         angles = numbers[..., None] * self.frequencies  # (…, T, ⌈D/2⌉)
         waves = torch.cat([angles.sin(), angles.cos()], dim=-1)
         return waves[..., : len(self.gain)] * self.gain

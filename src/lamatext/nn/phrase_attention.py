@@ -25,7 +25,7 @@ class Queries(NamedTuple):
 
 
 class Phrases(nn.Module):
-    """Layer that splits texts into phrases, word windows or punctuated spans, as queries.
+    """Layer that splits texts into phrases, windows of words or spans up to punctuation.
 
     Args:
         words: w, the words per phrase; None makes the whole text one phrase. Ignored with

@@ -25,7 +25,7 @@ class Parity:
 
     @property
     def holds(self) -> bool:
-        """Return whether parity holds: equal labels and no difference large enough to notice."""
+        """Return whether parity holds: equal labels and no noticeable difference of outputs."""
         largest = np.max([self.probabilities, self.weights or 0.0])
         return bool(largest <= INVISIBLE) and not self.changed
 

@@ -136,7 +136,7 @@ def _check_label_options(predictor: Predictor, top_k: int, separator: str | None
 
 
 def _floats(probabilities: Floats) -> pa.Array:
-    """Return probabilities with all their digits: rounding makes ties, which change a ranking."""
+    """Return the table's probabilities unrounded, since rounding creates ties in a ranking."""
     return pa.array(probabilities.astype(np.float32))
 
 

@@ -17,7 +17,7 @@ POLL_SECONDS = 0.5  # between looks at the deadline while a task runs
 
 
 class RayTasks:
-    """A function that runs as Ray tasks on a cluster, called from several threads at once."""
+    """Wrapper that runs a function as Ray tasks on a cluster, from several threads."""
 
     def __init__(self, ray: Any, function: Callable[..., Any]) -> None:
         self.ray = ray

@@ -12,7 +12,7 @@ from lamatext.runtime.predictor import Predictor
 
 
 def encode_test_labels(predictor: Predictor, test: Dataset) -> tuple[Dataset, Targets]:
-    """Encode test labels for scoring a saved model; drop rows whose label the model lacks.
+    """Encode test labels for scoring a saved model, dropping labels unknown to the model.
 
     Raises:
         DataError: the model gives several labels per text and the test set one, or vice versa.

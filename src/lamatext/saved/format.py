@@ -153,7 +153,7 @@ def load_config(folder: str | PathLike[str]) -> Config:
 
 
 def _could_be_on_hub(folder: Path) -> bool:
-    """Return whether a folder that does not exist could be meant as OWNER/NAME on the Hub."""
+    """Return whether a missing folder looks like OWNER/NAME of a saved model on the Hub."""
     return not folder.is_absolute() and len(folder.parts) == 2 and not folder.parent.exists()
 
 

@@ -413,7 +413,7 @@ def _sinusoids(graph: OnnxGraphBuilder, gain: str, numbers: str) -> str:
 
 
 def _add_window(graph: OnnxGraphBuilder, text: _Text, states: str) -> str:
-    """Add ONNX nodes that compute the depthwise window of lama-blocks: (B, T, D)."""
+    """Add ONNX nodes that compute the depthwise convolution of lama-blocks: (B, T, D)."""
     width, _, size = graph.shape("encoder.window.weight")
     words = graph.add("Transpose", states, perm=[0, 2, 1])  # (B, D, T)
     words = graph.add("Where", text.mask, words, graph.number(0))

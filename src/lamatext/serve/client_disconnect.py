@@ -15,7 +15,7 @@ class ClientDisconnectedError(Exception):
 
 
 class CancelOnDisconnect:
-    """A context manager that cancels its body when the client disconnects or time runs out.
+    """Context manager that cancels its block when the client disconnects or a timeout expires.
 
     Use it after the request body has been read. It raises ``ClientDisconnectedError`` or
     ``TimeoutError``.

@@ -72,7 +72,7 @@ class TlsListener:
         self.loop.add_reader(listener, self._accept)
 
     def start_handshake(self, connection: socket.socket) -> None:
-        """Start the TLS handshake of an accepted connection, closing the oldest if necessary."""
+        """Start the TLS handshake of a connection; cancel the oldest if there are too many."""
         if len(self.handshakes) >= self.connections:
             self.handshakes.popitem(last=False)[0].cancel()
         connection.setblocking(False)

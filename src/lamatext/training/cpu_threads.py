@@ -27,7 +27,7 @@ def training_threads(network: nn.Module) -> Iterator[None]:
 
 @contextmanager
 def one_torch_thread() -> Iterator[None]:
-    """Limit torch's operators to one CPU thread, while our kernels use as many as torch had.
+    """Limit torch to one CPU thread, while our kernels use as many CPU threads as before.
 
     After every operator torch's CPU threads wait for each other in a busy loop. The operators of
     our small networks are short: on an idle machine a second thread gains little, and on a busy

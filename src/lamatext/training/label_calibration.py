@@ -37,7 +37,7 @@ class LabelFactors(NamedTuple):
     shifts: NDArray[np.float32]  # (L,)
 
     def combine(self, ngram_logits: Logits, network_logits: Logits) -> Doubles:
-        """Return the calibrated logits, (n, L)."""
+        """Return the calibrated logits of all labels, (n, L)."""
         ngrams, network = ngram_logits.astype(np.float64), network_logits.astype(np.float64)
         return np.asarray(self.ngrams * ngrams + self.network * network + self.shifts, np.float64)
 
@@ -61,7 +61,7 @@ def fit_label_factors(
     training_texts: Doubles | None = None,
     label_weights: Doubles | None = None,
 ) -> LabelFactors:
-    """Fit the calibration of a multi-label model on the validation set.
+    """Fit the calibration of each label of a multi-label model on the validation set.
 
     Args:
         ngram_logits: (n, L), zeros if there is no n-gram model.

@@ -21,7 +21,7 @@ def write_comparison_page(comparison: Comparison, out: Path) -> None:
 
 
 def comparison_page(comparison: Comparison) -> str:
-    """Return the HTML of the comparison page: leaderboard, costs and kinds of texts.
+    """Return the HTML of the comparison page: leaderboard, costs and scores by group of texts.
 
     The page's Content-Security-Policy allows its own style sheet and nothing else.
     """

@@ -51,7 +51,7 @@ def notebook_html(explanation: Explanation) -> str:
 
 
 def explanation_line(explanation: Explanation) -> str:
-    """Describe an explanation in one line: prediction, strongest words, beginning of the text."""
+    """Describe an explanation in one line of plain text, for notebooks and the Python prompt."""
     chance = "" if explanation.thresholds is not None else probability(explanation.probability)
     sides = "; ".join(
         f"{side}: {', '.join(f'{word.word} {signed(word.contribution)}' for word in words)}"
@@ -71,7 +71,7 @@ def class_names(classes: Sequence[object]) -> str:
 
 
 def model_html(title: str, facts: Mapping[str, object]) -> str:
-    """Render a model in a notebook as a table of facts."""
+    """Render a model as an HTML table of facts for a notebook."""
     return render_template("notebook_model.html", title=title, facts=list(facts.items()))
 
 

@@ -32,7 +32,7 @@ Row = Mapping[str, object]
 def write_review_page(
     search: SuspectSearch, dataset: Dataset, rows: Sequence[Row], options: ReadOptions, out: Path
 ) -> None:
-    """Write the page to review suspect labels.
+    """Write the HTML page on which a person reviews suspect labels.
 
     Args:
         search: the suspects.
@@ -121,7 +121,7 @@ def _source_batches(
 
 
 def _card(suspect: Suspect, row: Row) -> dict[str, object]:
-    """Return the template values for one suspect of the review page."""
+    """Return the template values of one suspect label on the review page."""
     explanation = suspect.explanation
     strength = contribution_strength(explanation, 1).tolist()
     return {

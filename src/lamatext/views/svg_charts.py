@@ -99,7 +99,7 @@ def percent_axis(name: str) -> Axis:
 
 
 def cut_axis(name: str, values: Sequence[float]) -> Axis:
-    """Return a percentage axis for an SVG chart that covers the values and little more.
+    """Return a percentage axis for an SVG chart that fits the values closely.
 
     It has at most six ticks, and its ends are two of them.
     """

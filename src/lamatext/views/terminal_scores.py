@@ -62,7 +62,7 @@ def show_scores(console: Console, scores: AnyScores, texts_per_second: float) ->
 
 
 def scores_sentence(scores: AnyScores) -> str:
-    """Return the main scores on the test texts as a sentence."""
+    """Return a sentence with the main test scores, for the terminal."""
     if isinstance(scores, MultiLabelScores):
         return (
             f"micro-F1 {scores.micro_f1:.3f}, macro-F1 {scores.macro_f1:.3f} on "

@@ -84,7 +84,7 @@ class TrialDisplay(Progress):
 
 
 def shown_trials(trials: Sequence[Trial]) -> list[Trial]:
-    """Return the trials for the live table: the best finished ones and the latest, by number."""
+    """Return the trials for the live table: the best finished ones and the latest ones."""
     finished = [trial for trial in trials if trial.state == FINISHED]
     best = sorted(finished, key=lambda trial: -(trial.score or 0.0))[:BEST]
     chosen = {trial.number: trial for trial in [*best, *trials[-LATEST:]]}

@@ -16,7 +16,7 @@ WEAKEST = 0.05  # words with a smaller share of the largest contribution are not
 
 
 class StrongWord(NamedTuple):
-    """A word of a text, however often it occurs, with its total contribution to a class."""
+    """A distinct word of a text, with the total contribution of its occurrences to a class."""
 
     word: str
     occurrences: int

@@ -18,7 +18,7 @@ _LONG_CELL = 100  # characters; no column name is as long
 
 
 class Dialect(NamedTuple):
-    """Separator and quote character of a CSV file; an empty quote means that none are used."""
+    """Separator and quote character of a CSV file; an empty quote means no quoting."""
 
     separator: str
     quote: str
@@ -61,7 +61,7 @@ def detect_dialect(sample: str, *, is_cut: bool, separators: str = SEPARATORS) -
 
 
 def regularity(lines: Sequence[str], dialect: Dialect, is_cut: bool) -> tuple[float, int]:
-    """Return the share of CSV rows with as many fields as the first one, and that number."""
+    """Return the share of CSV rows with the same number of fields as the first, and that number."""
     reader = csv.reader(
         lines,
         delimiter=dialect.separator,

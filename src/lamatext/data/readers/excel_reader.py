@@ -27,7 +27,7 @@ Cells = list[str | None]
 
 
 def excel_table(source: str, max_record: int = MAX_RECORD, log: ReadLog | None = None) -> Table:
-    """Open the first sheet of an Excel workbook that has rows as a table.
+    """Open the first non-empty sheet of an Excel workbook as a table.
 
     The first row that is not empty has the column names. Numbers, dates and truth values are
     written as text; formulas have the value that Excel computed last.
@@ -60,7 +60,7 @@ def excel_table(source: str, max_record: int = MAX_RECORD, log: ReadLog | None =
 
 
 def _open_workbook(openpyxl: Any, source: str, name: str) -> tuple[Any, int]:
-    """Open an Excel workbook; return it and the size of its files once unpacked."""
+    """Open an Excel workbook; return it with the uncompressed size of its files."""
     try:
         content = copy_to_disk(source) if source == "-" else pa.OSFile(source)
         unpacked = _unpacked_size(content, name)
@@ -77,7 +77,7 @@ def _open_workbook(openpyxl: Any, source: str, name: str) -> tuple[Any, int]:
 
 
 def _unpacked_size(content: Any, name: str) -> int:
-    """Return the size of an Excel workbook's files once unpacked.
+    """Return the uncompressed size of an Excel workbook's files.
 
     Raises:
         DataError: they are too large for memory.
@@ -102,7 +102,7 @@ def _unpacked_size(content: Any, name: str) -> int:
 def _sheet_rows(
     workbook: Any, unpacked: int, name: str, max_record: int, log: ReadLog
 ) -> Iterator[tuple[int, Cells]]:
-    """Yield the number and the cells of each row of the first Excel sheet that has any."""
+    """Yield the number and the cells of each row of the first non-empty Excel sheet."""
     sheets = workbook.worksheets
     try:
         for sheet in sheets:

@@ -34,7 +34,7 @@ def source_name(source: str) -> str:
 
 
 def decompressed_suffix(path: Path) -> str:
-    """Return the extension of an input file without that of its compression.
+    """Return the extension of an input file, ignoring a compression suffix such as ``.gz``.
 
     For ``a.csv.gz`` it is ``.csv``.
     """

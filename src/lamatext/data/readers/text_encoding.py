@@ -46,7 +46,7 @@ def check_encoding(name: str) -> str:
 
 
 def wide_encoding(head: bytes, requested: str | None) -> tuple[str | None, int, str]:
-    """Detect an encoding that is not an extension of ASCII by the first bytes of a file.
+    """Detect an encoding that does not extend ASCII, such as UTF-16, from a file's first bytes.
 
     Args:
         head: the first bytes.
@@ -73,7 +73,7 @@ def _extends_ascii(encoding: str) -> bool:
 
 
 def decode_stream(chunks: Iterator[bytes], encoding: str, name: str) -> Iterator[bytes]:
-    """Convert the bytes of a file, such as UTF-16, to UTF-8.
+    """Convert the bytes of a file to UTF-8 from an encoding such as UTF-16.
 
     Raises:
         DataError: some bytes are not in the encoding.

@@ -78,7 +78,7 @@ class Findings:
 
     @property
     def one_label(self) -> Scores:
-        """Return the scores of a model with one label per text."""
+        """Return the report's scores of a model with one label per text."""
         assert isinstance(self.scores, Scores)
         return self.scores
 

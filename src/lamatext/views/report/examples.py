@@ -62,7 +62,7 @@ def choose_examples(truth: Numbers, probabilities: Floats, *, limit: int) -> Exa
 def choose_multi_label_examples(
     truth: NDArray[np.bool_], probabilities: Floats, decided: NDArray[np.bool_]
 ) -> Examples:
-    """Choose example texts with a wrong or missing label, the most confident mistakes first.
+    """Choose example texts with wrongly predicted labels, the most confident mistakes first.
 
     All matrices are (n, L).
     """

@@ -612,7 +612,7 @@ def _classes_of(labels: NDArray[Any] | LabelLists, start: SavedModel | None) -> 
 
 
 def _extended_classes(start: SavedModel, new: Sequence[Any], *, is_multi_label: bool) -> list[Any]:
-    """Return the classes of the classifier to continue, followed by those new in the data."""
+    """Return the classes of the classifier to continue, followed by new classes in the data."""
     if is_multi_label != (start.thresholds is not None):
         raise DataError(
             f"the model to continue gives {'one label' if is_multi_label else 'several labels'} "

@@ -248,7 +248,7 @@ def _count(truth: Flags, decided: Flags, groups: Sequence[TextGroup]) -> _Counts
 def _scores(
     draws: NDArray[np.float32], counts: _Counts, classes: int, is_multi_label: bool
 ) -> Floats:
-    """Compute micro-F1, macro-F1, then the F1 of each group and class, for resampled texts.
+    """Compute micro-F1, macro-F1 and the F1 of each group and class on resampled test texts.
 
     With one label per text, micro-F1 is the accuracy. ``draws`` is (R, n), how often each text was
     drawn; the result is (R, 2 + groups + C).

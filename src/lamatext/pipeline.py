@@ -373,7 +373,7 @@ def _leave_out_trained(splits: Splits) -> Splits:
 def _read_like_start(
     options: ReadOptions, start: StartModel | None
 ) -> tuple[ReadOptions, list[str]]:
-    """Return read options that follow the model to continue in the pipeline, and its labels."""
+    """Return options to read the pipeline's data like that of the model to continue."""
     if start is None:
         return options, []
     config = load_config(start.folder)
@@ -633,7 +633,7 @@ def train_and_score(  # noqa: PLR0913 - data, recipe, and where and how to run
 def _score_changes(
     splits: Splits, folder: Path, scores: AnyScores, progress: Progress
 ) -> list[ScoreChange]:
-    """Score the pipeline's model before and after it was continued; return [] if it was not."""
+    """Score the model that the pipeline continued, before and after; return [] if there is none."""
     start = splits.start
     if start is None:
         return []

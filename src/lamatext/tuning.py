@@ -575,7 +575,7 @@ def measure_latency(predictor: Predictor, dataset: Dataset) -> float:
 
 
 def _nested_order(train: Dataset, seed: int) -> Rows:
-    """Order the training rows so that any first share of them is stratified, for trials."""
+    """Order the training rows for trials so that any leading share is stratified by class."""
     generator = np.random.default_rng(seed)
     if train.is_multi_label:
         return generator.permutation(len(train))
@@ -656,7 +656,7 @@ def _train_on_ray(  # noqa: PLR0913 - those of train_trial, and where it runs
     folder: Path,
     progress: DeadlineProgress,
 ) -> Measurements:
-    """Train a trial on a Ray worker and save its model here."""
+    """Train a trial of the search on a Ray worker and save its model locally."""
     seconds = progress.deadline - time.monotonic()
     try:
         answer = tasks.call(sent, recipe, rows, seconds, deadline=progress.deadline + RAY_GRACE)
@@ -799,7 +799,7 @@ def _restore_model(folder: Path) -> None:
 
 @contextmanager
 def worker_processes(commands: list[list[str]]) -> Iterator[None]:
-    """Run further processes on the same study while the block runs, then end them."""
+    """Run additional worker processes on a search's study while the block runs."""
     import subprocess
 
     threads = str(max(1, usable_cores() // (len(commands) + 1)))

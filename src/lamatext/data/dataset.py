@@ -93,7 +93,7 @@ class Dataset:
         return replace(self, labels=pa.chunked_array([pa.array(renamed, labels.type)]))
 
     def concatenate(self, other: "Dataset") -> "Dataset":
-        """Return a dataset with the rows of this one followed by those of another.
+        """Concatenate the rows of this dataset and another one.
 
         Both need labels.
         """

@@ -125,7 +125,7 @@ def match_probabilities(  # noqa: PLR0913 - the file, the data, and how they mat
 def _row_of_text(
     pairs: Sequence[tuple[str, int]], values: Probabilities, source: str
 ) -> dict[str, int]:
-    """Return the row of each text; a text that occurs twice needs equal probabilities."""
+    """Map each text to its row of the probability file; repeated texts need equal rows."""
     rows: dict[str, int] = {}
     for text, row in pairs:
         first = rows.setdefault(text, row)

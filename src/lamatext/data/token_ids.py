@@ -44,7 +44,7 @@ class TokenIds:
 
     @classmethod
     def write(cls, file: Path, parts: Iterable["TokenIds"]) -> "TokenIds":
-        """Write several TokenIds objects to one file and return them as one that reads from it."""
+        """Write several TokenIds objects to one file; return one that is memory-mapped from it."""
         lengths = [np.zeros(1, np.int64)]
         with file.open("wb") as output:
             for part in parts:
@@ -56,7 +56,7 @@ class TokenIds:
         return cls(np.memmap(file, np.int32, "r"), offsets)
 
     def extended(self, other: "TokenIds") -> "TokenIds":
-        """Append the token ids of further texts to the file that holds these token ids."""
+        """Append token ids of more texts to the file of these memory-mapped token ids."""
         if not isinstance(self.ids, np.memmap):
             return TokenIds.concatenate([self, other])
         file = Path(str(self.ids.filename))

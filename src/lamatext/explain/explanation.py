@@ -160,7 +160,7 @@ class Explanation:
         return [self.column(name) for name in self.predicted_labels[:limit]] or [self.best]
 
     def explained_labels(self, label: Label | None = None) -> list[Label]:
-        """Return the labels that the explanation is for: ``label`` or, if None, the predicted."""
+        """Return the labels to explain: ``label`` or, if it is None, the predicted ones."""
         return [self.labels[column] for column in self.columns(label)]
 
     def top(self, n: int = 10, label: Label | None = None) -> list[WordScore]:

@@ -57,7 +57,7 @@ class Model(Protocol):
 
     @property
     def max_occlusions(self) -> int:
-        """Maximum occlusions per text; a low limit means a smaller faithfulness sample."""
+        """Maximum occlusions per text, from which the size of the faithfulness sample follows."""
         ...
 
     def predict_proba(self, texts: Iterable[str]) -> Floats:

@@ -207,7 +207,7 @@ class PartFolder:
             yield parts
 
     def write(self, number: int, batches: Batches) -> int:
-        """Write one part of a batch job atomically, then its checksum; return its rows."""
+        """Write one part of a batch job atomically, record its checksum, return its row count."""
         rows, path = 0, part_path(self.folder, number)
         with replace_atomically(path) as temporary:
             writer = None
@@ -223,7 +223,7 @@ class PartFolder:
         return rows
 
     def rows_of(self, number: int) -> int | None:
-        """Return the number of rows of a finished part; None if it has to be computed (again).
+        """Return the number of rows of a batch job's part; None if it must be computed.
 
         That is so if it is missing or damaged, or if another part is in its place.
         """
@@ -280,7 +280,7 @@ class PartFolder:
                 yield from file.iter_batches()
 
     def publish(self, folder: Path) -> None:
-        """Complete the manifest of a batch job and rename its folder to that of the result."""
+        """Complete the manifest of a batch job and rename its folder to the output folder."""
         parts = [
             {
                 "file": path.name,
@@ -308,7 +308,7 @@ class PartFolder:
         self._delete_files(set())
 
     def _delete_files(self, keep: set[Path]) -> None:
-        """Delete the files that are named like parts of the batch job but are none."""
+        """Delete part files in the folder that do not belong to the batch job."""
         for path in {*self.folder.glob("part-*.parquet")} - keep:
             path.unlink()
 
@@ -350,7 +350,7 @@ def read_manifest(folder: Path) -> Job:
 
 
 def _read_checksums(folder: Path) -> dict[str, str]:
-    """Read the checksums of a batch job's parts; the last line may be incomplete after a kill."""
+    """Read the checksums of a batch job's parts, ignoring a line that a kill left incomplete."""
     try:
         lines = (folder / CHECKSUMS).read_text(encoding="ascii", errors="replace").splitlines()
     except OSError:
@@ -359,7 +359,7 @@ def _read_checksums(folder: Path) -> dict[str, str]:
 
 
 def _checksum(path: Path) -> str:
-    """Return the SHA-256 checksum by which a part of a batch job is recognized."""
+    """Return the SHA-256 checksum of a batch job's part file."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 

@@ -184,7 +184,7 @@ def check_config_types(path: Path, config: Mapping[str, Any]) -> None:
 
 
 def _check_label_noise(path: Path, config: Mapping[str, Any]) -> None:
-    """Check the share of wrong labels in ``config.json``, which only single-label models have."""
+    """Check the JSON type of the share of wrong labels in ``config.json`` (single-label only)."""
     if "label_noise" in config:
         noise = ABSENT if "multi_label" in config else SHARE_OF_NOISE
         _check_type(path, "label_noise", config["label_noise"], noise)
@@ -269,7 +269,7 @@ def _check_fields(path: Path, where: str, section: object, fields: _Fields) -> N
 
 
 def _check_known_fields(path: Path, where: str, section: object, fields: _Fields) -> None:
-    """Check the JSON types of those fields of a ``config.json`` section that are present."""
+    """Check the JSON types of the fields that a section of ``config.json`` contains."""
     if not isinstance(section, dict):
         raise _wrong_type(path, where, "an object", section)
     for name in fields.keys() & section.keys():

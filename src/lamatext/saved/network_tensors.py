@@ -160,7 +160,7 @@ def _transformer_shapes(recipe: Recipe) -> Shapes:
 
 
 def _blocks_shapes(recipe: Recipe) -> Shapes:
-    """Return the shapes of the tensors of the encoder of lama-blocks."""
+    """Return the tensor shapes of the lama-blocks encoder in a saved network."""
     model, width = recipe.model, recipe.text.vector_width
     inner, window = model.transformer_feed_forward, 2 * model.window_radius + 1
     shapes: Shapes = {}

@@ -238,7 +238,7 @@ class RouteHandlers:
 
 
 def _find_label(labels: Sequence[str | int], label: str | int | None) -> str | int | None:
-    """Return the label of a model that a request to explain a text names, if it names one."""
+    """Return the model's label that an ``/explain`` request names, or None if it names none."""
     if label is None:
         return None
     found = next((one for one in labels if str(one) == str(label)), None)

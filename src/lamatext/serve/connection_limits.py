@@ -343,7 +343,7 @@ class ConnectionTable:
                 self.new.pop(connection, None)
 
     def count_body(self, count: int) -> None:
-        """Add to the bytes of incomplete bodies; close the oldest upload connection if too many."""
+        """Count bytes of incomplete request bodies; above the limit, close the oldest upload."""
         self.body_bytes += count
         if count > 0 and self.body_bytes > self.limits.bodies:
             self._close_oldest(self.uploads)

@@ -67,13 +67,13 @@ class ServedModel:
 
 
 class ExplanationJson(NamedTuple):
-    """An explanation by a registered model, as JSON for a response."""
+    """Explanation by a registered model, converted to JSON for a response."""
 
     explained: object  # the labels that it is for unless the request names one
     fields: str  # all others
 
     def complete(self, label: str | int | None) -> str:
-        """Return the JSON object of the explanation, for ``label`` unless that is None."""
+        """Return a registered model's explanation as JSON, for ``label`` if it is not None."""
         explained = self.explained if label is None else [label]
         return f'{{"explained": {json.dumps(explained)}, {self.fields[1:]}'
 

@@ -187,7 +187,7 @@ class DrainingServer(uvicorn.Server):
         return await loop.create_server(self._protocol, sock=listener, backlog=self.config.backlog)
 
     def _reload(self) -> None:
-        """Reload the models and the certificate, and open the access log again, after SIGHUP."""
+        """Reload models and certificate of the server and reopen the access log after SIGHUP."""
         application = cast("Starlette", self.config.app)
         try:
             if self.tls is not None:

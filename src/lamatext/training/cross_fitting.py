@@ -231,7 +231,7 @@ def _find_noise(trusting: CrossFit, split: Split) -> float:
 def _logits_of_classes(
     fitter: NgramFitter, held_out: HeldOutNgrams, classes: Indices
 ) -> tuple[Logits, Indices]:
-    """Return the cross-fitted logits and class positions of the texts of some classes."""
+    """Return the cross-fitted logits of texts in the given classes, and each text's class index."""
     labels = fitter.data.labels[held_out.rows]
     kept = np.isin(labels, classes)
     return held_out.logits[kept][:, classes], np.searchsorted(classes, labels[kept])

@@ -212,7 +212,7 @@ def _teacher_labels(
 
 
 def _varied(data: TeacherData) -> list[str]:
-    """Return the texts of which a teacher labels variants: all, or the labelled ones if many."""
+    """Return the texts whose variants a teacher labels: all, or only labelled ones if many."""
     labelled: list[str] = data.train.texts.to_pylist()
     return labelled if len(labelled) >= MANY_LABELS else [*labelled, *data.unlabelled]
 
@@ -440,13 +440,13 @@ class EncoderTeacher:
         return trained[0] if len(trained) == 1 else AveragedTeacher(trained)
 
     def _checkpoint(self, number: int) -> Path | None:
-        """Return the checkpoint file of one of the teacher's encoders, if there is to be one."""
+        """Return the checkpoint path of one of the teacher's encoders; None without checkpoints."""
         if self.checkpoint is None:
             return None
         return self.checkpoint.with_name(TEACHER_CHECKPOINTS[number])
 
     def _forget_checkpoint(self, number: int) -> None:
-        """Remove the checkpoint of one of the teacher's encoders, whose labels are cached."""
+        """Delete the checkpoint of one of the teacher's encoders after its labels are cached."""
         if (checkpoint := self._checkpoint(number)) is not None:
             checkpoint.unlink(missing_ok=True)
 
@@ -547,7 +547,7 @@ def _choose_inverse_regularization(
 
 
 def average(parts: Sequence[Probabilities]) -> Probabilities:
-    """Average teachers' probabilities: the scaled geometric mean, or those of the only one."""
+    """Average the probabilities of several teachers by their normalized geometric mean."""
     if len(parts) == 1:
         return parts[0]
     logits = np.mean([np.log(np.maximum(part, 1e-6)) for part in parts], axis=0)

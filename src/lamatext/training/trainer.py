@@ -301,7 +301,7 @@ def _finish(
     settings: LoopSettings,
     progress: Progress,
 ) -> _Finished:
-    """Calibrate a trained network, together with an n-gram model that is fitted here if enabled.
+    """Calibrate a trained network together with an n-gram model, which is fitted if enabled.
 
     The final n-gram model is fitted on training and validation texts.
     """

@@ -160,7 +160,7 @@ def _card(explanation: Explanation, truth: Label | list[str] | None) -> dict[str
 
 
 def _is_right(explanation: Explanation, truth: Label | list[str] | None) -> bool:
-    """Return whether exactly the true labels of a text are predicted; their order is free."""
+    """Return whether the labels predicted on the explanation page equal the true labels."""
     true_labels = truth if isinstance(truth, list) else [truth]
     return sorted(map(str, true_labels)) == sorted(map(str, explanation.predicted_labels))
 

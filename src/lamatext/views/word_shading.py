@@ -45,7 +45,7 @@ def strongest_words(
 
 
 def reasons(explanation: Explanation, *, limit: int) -> list[tuple[str, list[StrongWord]]]:
-    """List the strongest words for and against the labels that an explanation is for.
+    """List the strongest words for and against each label of an explanation.
 
     Returns:
         Pairs of a title and words: ``for`` and ``against``, which name the label if a text may have

@@ -185,7 +185,7 @@ class Table:
         return next(iter(replace(self, batches=lambda _: iter(())).all_batches()))
 
     def _read(self, wanted: list[str] | None, *, all_lines: bool) -> list["_Batch"]:
-        """Read the wanted columns of the table, or all of them."""
+        """Read the wanted columns of the table; None reads all columns."""
         batches: list[_Batch] = []
         rows = 0
         for batch in self.batches(wanted):

@@ -200,7 +200,7 @@ def _top_words(predictor: Predictor, texts: Sequence[str], progress: Progress) -
 
 
 def _summary(scored: Dataset, train: Dataset | None) -> Summary:
-    """Summarize the training texts for the report, or the scored texts if those are unknown."""
+    """Summarize the training texts for the report; if they are unknown, the scored texts."""
     if train is None or train is scored:
         return summarize_dataset(scored)
     return summarize_dataset(train, scored)

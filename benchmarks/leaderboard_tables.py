@@ -1,6 +1,6 @@
 """``python -m benchmarks tables``: the leaderboard's tables in leaderboard.md and README.md."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from statistics import mean, stdev
@@ -15,6 +15,7 @@ from benchmarks import (
     recipe_ablation,
 )
 from benchmarks.accuracy_jobs import RECORDS
+from lamatext.baselines import BASELINES
 from paper.markdown import MISSING, fill_blocks, markdown_table
 from paper.records import PAPER_RECORDS, Record, Records
 
@@ -245,18 +246,57 @@ def multi_label_table(records: Records, dataset: str) -> str:
         "macro_f1": "macro-F1",
         "mean_average_precision": "mean average precision",
         "accuracy": "all labels right",
+        "hamming_loss": "Hamming loss",
+    }
+    scores = {
+        metric: title
+        for metric, title in scores.items()
+        if any(board.values(model, dataset, metric) for model in models)
     }
     rows = []
     for model in models:
         row = [TITLES[model]]
         for metric in scores:
-            best = max(models, key=lambda name: board.mean(name, dataset, metric) or 0.0)
+            measured = [name for name in models if board.values(name, dataset, metric)]
+            choose = min if metric == "hamming_loss" else max
+            best = choose(measured, key=lambda name: board.mean(name, dataset, metric) or 0.0)
             mark = "**" if model == best else ""
             row.append(f"{mark}{_score(board, model, dataset, metric)}{mark}")
         costs = [metric for metric in COSTS if metric != "latency_ms"]
         rows.append([*row, *(_cost(board, model, dataset, metric) for metric in costs)])
     titles = [title for metric, (title, _) in COSTS.items() if metric != "latency_ms"]
     return markdown_table([dataset, *scores.values(), *titles], rows)
+
+
+def label_table(records: Records, dataset: str) -> str:
+    """Format the leaderboard's scores of each label, the most frequent first.
+
+    They are means over seeds; the last column is the largest F1 of a baseline.
+    """
+    by_model: dict[str, dict[str, list[Mapping[str, float]]]] = {}
+    for record in records.of(multi_label.EXPERIMENT):
+        if record.dataset == dataset and isinstance(record.value, Mapping):
+            values = by_model.setdefault(record.model, {}).setdefault(record.metric, [])
+            values.append(record.value)
+    own = by_model.get("default", {})
+    baselines = [
+        f1 for model in by_model if model in BASELINES for f1 in by_model[model]["label_f1"]
+    ]
+    texts = own.get("label_texts", [{}])[0]
+    rows = [
+        [
+            label,
+            f"{texts[label]:.0f}",
+            *(
+                f"{mean(values[label] for values in own[f'label_{metric}']):.3f}"
+                for metric in ("precision", "recall", "f1")
+            ),
+            f"{max((values[label] for values in baselines), default=0.0):.3f}",
+        ]
+        for label in sorted(texts, key=lambda label: (-texts[label], label))
+    ]
+    header = [f"label of {dataset}", "texts", "precision", "recall", "F1"]
+    return markdown_table([*header, "best F1 of a baseline"], rows)
 
 
 def coverage_table(records: Records) -> str:

@@ -22,7 +22,12 @@ from lamatext.data.tokenizer import WordTokenizer, is_unspaced
 from lamatext.errors import ConfigError, require
 from lamatext.label_thresholds import LabelThresholds, ThresholdGoal, choose_thresholds
 from lamatext.metrics import score
-from lamatext.multi_label_metrics import AnyScores, MultiLabelScores, multi_label_score
+from lamatext.multi_label_metrics import (
+    AnyScores,
+    LabelScores,
+    MultiLabelScores,
+    multi_label_score,
+)
 
 VALIDATION_FRACTION = 0.1
 DEFAULT_GOAL = ThresholdGoal()
@@ -46,6 +51,8 @@ class LeaderboardRow:
     seconds: float  # of training
     micro_f1: float | None = None  # of a multi-label model
     mean_average_precision: float | None = None  # of a multi-label model
+    hamming_loss: float | None = None  # of a multi-label model
+    labels: Sequence[LabelScores] | None = None  # of a multi-label model
 
     @classmethod
     def from_scores(
@@ -60,31 +67,30 @@ class LeaderboardRow:
             speed: texts per second in prediction.
             seconds: training time.
         """
-        several = scores if isinstance(scores, MultiLabelScores) else None
         return cls(
             model=title,
-            accuracy=scores.accuracy,
-            macro_f1=scores.macro_f1,
-            calibration_error=scores.calibration_error,
+            **_score_fields(scores),
             bytes=size,
             texts_per_second=speed,
             seconds=seconds,
-            micro_f1=several.micro_f1 if several else None,
-            mean_average_precision=several.mean_average_precision if several else None,
         )
 
     def with_scores(self, scores: AnyScores) -> "LeaderboardRow":
         """Return a copy of the leaderboard row with other, such as cross-validated, scores."""
-        return replace(
-            self,
-            accuracy=scores.accuracy,
-            macro_f1=scores.macro_f1,
-            calibration_error=scores.calibration_error,
-        )
+        return replace(self, **_score_fields(scores))
 
     def as_dict(self) -> dict[str, Any]:
         """Return the leaderboard row of a model or baseline as a JSON-compatible dictionary."""
         return {name: value for name, value in asdict(self).items() if value is not None}
+
+
+def _score_fields(scores: AnyScores) -> dict[str, Any]:
+    """Return the fields of a leaderboard row that are test scores."""
+    names = ["accuracy", "macro_f1", "calibration_error"]
+    if not isinstance(scores, MultiLabelScores):
+        return {name: getattr(scores, name) for name in names}
+    names += ["micro_f1", "mean_average_precision", "hamming_loss"]
+    return {**{name: getattr(scores, name) for name in names}, "labels": scores.classes}
 
 
 class Baseline(Protocol):

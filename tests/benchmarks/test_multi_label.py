@@ -4,7 +4,8 @@ import json
 from pathlib import Path
 
 from benchmarks import multi_label
-from benchmarks.leaderboard_tables import TITLES, multi_label_table
+from benchmarks.accuracy_jobs import AccuracyJob
+from benchmarks.leaderboard_tables import TITLES, label_table, multi_label_table
 from paper.records import Record, Records
 from tests.corpora import topic_texts
 
@@ -40,7 +41,9 @@ def test_a_baseline_is_recorded_with_all_metrics_once(tmp_path: Path) -> None:
         multi_label.run(str(folder), seeds="", baselines="tfidf-svc", records=records)
 
     measured = Records(records).of(multi_label.EXPERIMENT)
-    assert [record.metric for record in measured] == list(multi_label.METRICS)
+    by_label = [f"label_{name}" for name in multi_label.LABEL_METRICS]
+    assert [record.metric for record in measured] == [*multi_label.METRICS, *by_label]
+    assert set(measured[-1].value) == {"film", "food", "sport", "war"}  # type: ignore[arg-type]
     assert {(record.dataset, record.model, record.seed) for record in measured} == {
         ("topics", "tfidf-svc", None)
     }
@@ -61,7 +64,41 @@ def test_the_table_shows_means_with_the_best_bold_and_no_validation_scores(tmp_p
         for metric in multi_label.METRICS
     )
 
-    first, second = multi_label_table(records, "reuters").splitlines()[2:]
+    header, _, first, second = multi_label_table(records, "reuters").splitlines()
 
+    assert "| Hamming loss |" in header
     assert first.startswith(f"| {TITLES['default']} | **0.6000 ± 0.1414** |")
     assert second.startswith(f"| {TITLES['tfidf']} | 0.4000 |")
+    assert "| **0.4000** |" in second  # the lowest Hamming loss
+
+
+def test_the_records_of_a_student_say_how_long_its_teacher_may_take() -> None:
+    student, default = (
+        multi_label._record_of(AccuracyJob("reuters", name, 0)) for name in ("student", "default")
+    )
+
+    assert student.config == {"distillation.teacher_minutes": 60.0}
+    assert default.config == {}
+
+
+def test_the_table_of_labels_shows_the_means_of_each_label(tmp_path: Path) -> None:
+    records = Records(tmp_path)
+    records.add(
+        Record(
+            multi_label.EXPERIMENT,
+            "reuters",
+            model,
+            f"label_{name}",
+            {"earn": value, "rye": 0.0} if name != "texts" else {"earn": 9, "rye": 1},
+            seed,
+        )
+        for model, seed, value in (("default", 0, 0.5), ("default", 1, 0.7), ("tfidf", None, 0.4))
+        for name in multi_label.LABEL_METRICS
+    )
+
+    lines = label_table(records, "reuters").splitlines()
+
+    assert lines[2:] == [
+        "| earn | 9 | 0.600 | 0.600 | 0.600 | 0.400 |",
+        "| rye | 1 | 0.000 | 0.000 | 0.000 | 0.000 |",
+    ]

@@ -91,6 +91,7 @@ def _scores(metrics: Mapping[str, Any]) -> str:
             "macro-F1": "macro_f1",
             "mean average precision": "mean_average_precision",
             "subset accuracy": "accuracy",
+            "Hamming loss": "hamming_loss",
         }
     texts = 0 if "micro_f1" in rows[0] else (metrics.get("test") or {}).get("texts", 0)
     titles = [*columns, *(["95 % interval of the accuracy"] if texts else []), "size", "texts/s"]

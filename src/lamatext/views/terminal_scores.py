@@ -33,6 +33,7 @@ MULTI_LABEL_COLUMNS = {
     "macro-F1": "macro_f1",
     "mean average precision": "mean_average_precision",
     "subset accuracy": "accuracy",
+    "Hamming loss": "hamming_loss",
 }
 """Titles and fields of the leaderboard's metrics, for one and for several labels per text."""
 

@@ -119,7 +119,7 @@ class TrainingResult:
     changes: tuple[ScoreChange, ...] = ()  # if a model was continued
 
     def as_dict(self) -> dict[str, object]:
-        """Return the scores and, if a model was continued, their changes as a JSON object."""
+        """Return the pipeline's scores as JSON, with the changes if a model was continued."""
         changes = [change.as_dict() for change in self.changes]
         return {**self.scores.as_dict(), **({"continuation": changes} if changes else {})}
 
@@ -480,7 +480,7 @@ def split_dataset(
     *,
     seen: Rows | None = None,
 ) -> Splits:
-    """Hold out test and validation sets from the pipeline's training data, unless given.
+    """Hold out test and validation sets from the pipeline's data, unless they are given.
 
     Duplicates and texts of the same group are never in two of these sets. With times, the newest
     texts are held out. If the test set would have fewer than ``MIN_TEST_TEXTS`` texts, the model is
@@ -773,7 +773,7 @@ def fit_baseline_fold(
 
 
 def choose_examples(test: Dataset, count: int) -> list[dict[str, str]]:
-    """Choose test texts for the model card and the web page, with their labels.
+    """Choose examples from the pipeline's test set for the model card and the web page.
 
     They are drawn at random, of different classes if possible, whether or not the model predicts
     them correctly; shorter texts are preferred.
@@ -839,7 +839,7 @@ def _lesson_fingerprint(splits: Splits) -> str:
 
 
 def _held_out_fingerprints(splits: Splits) -> dict[str, str]:
-    """Return the fingerprints of the test set and, if there is one, of the validation set."""
+    """Return the fingerprints of the pipeline's test set and, if there is one, validation set."""
     test = None if splits.folds else splits.test
     held_out = {"test_fingerprint": test, "validation_fingerprint": splits.validation}
     return {name: dataset_fingerprint(part) for name, part in held_out.items() if part is not None}

@@ -67,7 +67,7 @@ FINAL_MARGIN = 1.3  # of the estimated time of the final training
 
 
 class Range(NamedTuple):
-    """A range of values that a hyperparameter search samples, on a linear or logarithmic scale."""
+    """Range of values of a tuned setting, on a linear or logarithmic scale."""
 
     low: float
     high: float
@@ -94,11 +94,11 @@ SPACE: Mapping[str, tuple[Any, ...] | Range] = {
 
 
 class OutOfTimeError(Exception):
-    """Raised inside the training of a search's trial when its deadline has passed."""
+    """Raised inside the training of a tuning trial when its deadline has passed."""
 
 
 class DeadlineProgress(Progress):
-    """Progress display that stops the training of a search's trial after a deadline."""
+    """Progress display that stops the training of a tuning trial after a deadline."""
 
     def __init__(self, deadline: float, shown: Progress = SILENT) -> None:
         self.deadline, self._shown = deadline, shown  # time.monotonic()
@@ -108,23 +108,23 @@ class DeadlineProgress(Progress):
             raise OutOfTimeError
 
     def stage(self, name: str, total: int | None = None) -> None:
-        """Report a new stage of a trial's training, or stop it after its deadline."""
+        """Report a new stage of a tuning trial, or stop the trial after its deadline."""
         self._check()
         self._shown.stage(name, total)
 
     def advance(self, steps: int = 1, detail: str = "") -> None:
-        """Report progress of a trial's training, or stop it after its deadline."""
+        """Report progress of a tuning trial, or stop the trial after its deadline."""
         self._check()
         self._shown.advance(steps, detail)
 
     def note(self, text: str) -> None:  # noqa: ARG002 - the notes of trials are not shown
-        """Report a note, or stop the trial's training after its deadline."""
+        """Report a note of a tuning trial, or stop the trial after its deadline."""
         self._check()
 
 
 @dataclass(frozen=True, slots=True)
 class TuningTask:
-    """What a hyperparameter search needs: data, recipe, metric, limits and output folder."""
+    """Everything that hyperparameter tuning needs: data, recipe, metric, limits, output folder."""
 
     splits: "TuningSplits"
     recipe: Recipe
@@ -137,24 +137,24 @@ class TuningTask:
 
     @property
     def deadline(self) -> float:
-        """Return when the hyperparameter search must end, as a ``time.monotonic()`` value."""
+        """Return when hyperparameter tuning must end, as a ``time.monotonic()`` value."""
         return self.started + self.limits.seconds
 
     @property
     def validation(self) -> Dataset:
-        """Return the validation texts, on which the search compares its trials."""
+        """Return the validation texts, on which tuning compares its trials."""
         assert self.splits.search.validation is not None
         return self.splits.search.validation
 
     @property
     def train(self) -> Dataset:
-        """Return the texts that the search trains its trials on."""
+        """Return the texts that tuning trains its trials on."""
         return self.splits.search.train
 
 
 @dataclass(frozen=True, slots=True)
 class TuningResult:
-    """Result of a hyperparameter search: the choice, the saved model and its test scores."""
+    """Result of hyperparameter tuning: the chosen trial, the saved model and its test scores."""
 
     choice: Choice
     trials: list[Trial]
@@ -166,14 +166,14 @@ class TuningResult:
 
 
 class TuningSplits(NamedTuple):
-    """Data splits of a hyperparameter search: one for its trials, one for the final training."""
+    """Data splits for hyperparameter tuning: one for the trials, one for the final training."""
 
     search: Splits  # with a validation set; without folds
     final: Splits  # all texts but the test set, split as ``lamatext train`` does
 
 
 def tuning_splits(splits: Splits, seed: int) -> TuningSplits:
-    """Hold out a validation set for the search's trials, and a test set if the data is small."""
+    """Hold out a validation set for tuning, and a test set if the data is small."""
     if splits.folds:
         rows, held_out = splits.folds[0]
         splits = replace(
@@ -196,7 +196,7 @@ def tuning_splits(splits: Splits, seed: int) -> TuningSplits:
 
 
 def open_study(task: TuningTask) -> Any:
-    """Create the Optuna study of a search in its folder, or continue the one that is there.
+    """Create the Optuna study of a tuning run in its folder, or continue an existing one.
 
     Raises:
         ConfigError: the folder holds a study of other data, or of another recipe or metric.
@@ -228,7 +228,7 @@ def open_study(task: TuningTask) -> Any:
 
 
 def _open_storage(optuna: Any, path: Path) -> Any:
-    """Open the SQLite file of a study; another process may be creating its tables right now."""
+    """Open the SQLite file of a tuning study, even while another process creates its tables."""
     errors = require("sqlalchemy.exc", extra="tune", purpose="lamatext tune")
     for attempt in range(1, STORAGE_ATTEMPTS + 1):
         try:
@@ -243,7 +243,7 @@ def _open_storage(optuna: Any, path: Path) -> Any:
 
 
 def _lock_in_transactions(engine: Any) -> None:
-    """Let each transaction of an SQLite study lock the file before it reads.
+    """Make each SQLite transaction of a tuning study lock the file before it reads.
 
     SQLite has no SELECT FOR UPDATE: without a lock two processes can take the same waiting trial.
     """
@@ -256,7 +256,7 @@ def _lock_in_transactions(engine: Any) -> None:
 
 
 def _check_identity(study: Any, task: TuningTask) -> None:
-    """Store the data and limits of a new study, or check that a continued one has the same."""
+    """Store data and limits of a new tuning study, or check that they match a continued one."""
     parts = (task.train, task.validation, task.splits.final.test)
     identity = {
         "data": fingerprint(*(dataset_fingerprint(part) for part in parts)),
@@ -277,7 +277,7 @@ def _check_identity(study: Any, task: TuningTask) -> None:
 
 
 def _enqueue_default(study: Any, task: TuningTask) -> None:
-    """Enqueue the default recipe as the first trial, followed by the same recipe with other seeds.
+    """Enqueue the default recipe as the first tuning trial, then the same recipe with other seeds.
 
     Those that have failed, or had no time in an earlier run, are tried again.
     """
@@ -294,7 +294,7 @@ def _enqueue_default(study: Any, task: TuningTask) -> None:
 
 
 def _parameters_of(recipe: Recipe, fixed: frozenset[str]) -> dict[str, Any] | None:
-    """Express a recipe as Optuna parameters; return None if a value is outside its range."""
+    """Express a recipe as Optuna parameters for tuning; None if a value is out of range."""
     point: dict[str, Any] = {}
     for name in _searched(recipe, fixed, recipe.model.name):
         value, domain = _setting(recipe, name), SPACE[name]
@@ -317,7 +317,7 @@ def _setting(recipe: Recipe, name: str) -> Any:
 
 
 def _searched(recipe: Recipe, fixed: frozenset[str], model: str) -> Iterator[str]:
-    """Yield the settings to search: those that affect the model and are not fixed by the user."""
+    """Yield the settings to tune: those that affect the model and are not fixed by the user."""
     for name in SPACE:
         is_off = name.startswith("ngrams.") and not recipe.ngrams.enabled
         if name not in fixed and not is_off and has_effect(name, model):
@@ -325,7 +325,7 @@ def _searched(recipe: Recipe, fixed: frozenset[str], model: str) -> Iterator[str
 
 
 def sample_settings(trial: Any, recipe: Recipe, fixed: frozenset[str]) -> dict[str, Any]:
-    """Let an Optuna trial propose settings of the search space."""
+    """Let an Optuna trial propose values of the tuned settings."""
     values: dict[str, Any] = {}
     model = recipe.model.name
     if model in SPACE["model.name"] and "model.name" not in fixed:
@@ -342,7 +342,7 @@ def sample_settings(trial: Any, recipe: Recipe, fixed: frozenset[str]) -> dict[s
 
 
 def read_trials(study: Any) -> list[Trial]:
-    """Read all trials of the search's study, including those of other processes."""
+    """Read all trials of a tuning study, including those of other processes."""
     states = {"COMPLETE": FINISHED, "RUNNING": RUNNING, "PRUNED": STOPPED, "FAIL": FAILED}
     return [
         Trial(
@@ -372,7 +372,7 @@ TrainTrial = Callable[[TuningTask, Recipe, Rows, Path, DeadlineProgress], Measur
 
 
 class _TrialEngine(NamedTuple):
-    """How a search trains its trials: order of the texts, progress and training function."""
+    """How tuning trains its trials: order of the texts, progress and training function."""
 
     order: Rows  # of the training texts; a share is its beginning
     progress: Progress
@@ -386,7 +386,7 @@ def run_trials(
     progress: Progress,
     train: TrainTrial | None = None,
 ) -> None:
-    """Run trials of a search until only the time for the final training is left.
+    """Run tuning trials until only the time for the final training is left.
 
     ``train`` trains a trial; by default in this process.
     """
@@ -417,7 +417,7 @@ def run_trials(
 
 
 def load_libraries(progress: Progress) -> None:
-    """Import the training libraries before the first trial is timed."""
+    """Import the training libraries before the first tuning trial is timed."""
     progress.stage("loading the training libraries")
     from lamatext.classifier import TextClassifier  # noqa: F401
     from lamatext.kernels.cpu_compilation import compile_cpu_kernels
@@ -432,7 +432,7 @@ def _tell(study: Any, trial: Any, state: str, value: float | None = None) -> Non
 
 
 def final_seconds(task: TuningTask, trials: list[Trial]) -> float:
-    """Estimate the time of the search's final training from its trials; 0 if none is known."""
+    """Estimate the time of the final training after tuning; 0 if no trial was timed."""
     finished = finished_trials(trials)
     try:
         chosen = [choose_trial(trials, task.limits, task.metric).trial] if finished else []
@@ -492,7 +492,7 @@ def _shares(study: Any, task: TuningTask, *, only_last: bool) -> list[float]:
 
 
 def _is_affordable(task: TuningTask, study: Any) -> bool:
-    """Return whether the search has time to train the default recipe with another seed."""
+    """Return whether tuning has time to train the default recipe with another seed."""
     trials = read_trials(study)
     left = task.deadline - time.monotonic() - final_seconds(task, trials)
     needed = [t.seconds for t in finished_trials(trials) if t.is_default and t.seconds is not None]
@@ -553,7 +553,7 @@ def _penalty(limits: Limits, measured: Mapping[str, float]) -> float:
 
 
 def score_model(folder: Path, task: TuningTask) -> tuple[float, float]:
-    """Return the validation score of a saved model and its latency, without torch."""
+    """Return the validation score and latency of a tuning trial's saved model, without torch."""
     predictor = Predictor.load(folder)
     labels = LabelEncoder.fit(task.train.require_labels())
     probabilities: Floats = predictor.predict_proba(task.validation.texts.to_pylist()).astype(
@@ -569,13 +569,13 @@ def score_model(folder: Path, task: TuningTask) -> tuple[float, float]:
 
 
 def measure_latency(predictor: Predictor, dataset: Dataset) -> float:
-    """Measure the median latency of a trial's model; the lowest of a few rounds counts."""
+    """Measure the median latency of a tuned model; the lowest of a few rounds counts."""
     texts = dataset.texts.to_pylist()
     return min(median_latency(predictor.predict_proba, texts) for _ in range(LATENCY_ROUNDS))
 
 
 def _nested_order(train: Dataset, seed: int) -> Rows:
-    """Order the training rows for trials so that any leading share is stratified by class."""
+    """Order the training rows for tuning so that any leading share is stratified by class."""
     generator = np.random.default_rng(seed)
     if train.is_multi_label:
         return generator.permutation(len(train))
@@ -588,7 +588,7 @@ def _nested_order(train: Dataset, seed: int) -> Rows:
 
 
 def _keep_best_models(task: TuningTask, study: Any) -> None:
-    """Delete the models of all trials but the best within the limits, default and running ones."""
+    """Delete models of tuning trials except the best within limits, default and running ones."""
     trials = read_trials(study)
     kept = {str(trial.number) for trial in trials if trial.state == RUNNING or trial.is_default}
     with suppress(ConfigError):
@@ -612,7 +612,7 @@ def run_trials_on_ray(
     address: str | None = None,
     jobs: int | None = None,
 ) -> None:
-    """Run trials of a search on a Ray cluster until its time is over.
+    """Run tuning trials on a Ray cluster until the time is over.
 
     This process owns the study: it proposes settings, stops trials early and keeps the models.
     Ray workers only train, so they need no shared file system.
@@ -656,7 +656,7 @@ def _train_on_ray(  # noqa: PLR0913 - those of train_trial, and where it runs
     folder: Path,
     progress: DeadlineProgress,
 ) -> Measurements:
-    """Train a trial of the search on a Ray worker and save its model locally."""
+    """Train a tuning trial on a Ray worker and save its model locally."""
     seconds = progress.deadline - time.monotonic()
     try:
         answer = tasks.call(sent, recipe, rows, seconds, deadline=progress.deadline + RAY_GRACE)
@@ -674,7 +674,7 @@ def _train_on_ray(  # noqa: PLR0913 - those of train_trial, and where it runs
 def train_on_worker(
     task: TuningTask, recipe: Recipe, rows: Rows, seconds: float
 ) -> tuple[Measurements, dict[str, bytes]] | Exception:
-    """Train a trial on one core of a Ray worker; return its measurements and the model's files."""
+    """Train a tuning trial on one core of a Ray worker; return measurements and model files."""
     load_libraries(SILENT)
     limited = DeadlineProgress(time.monotonic() + seconds)
     with kernel_threads(1), tempfile.TemporaryDirectory() as folder:
@@ -689,7 +689,7 @@ def train_on_worker(
 
 
 def finish_study(task: TuningTask, study: Any, progress: Progress) -> TuningResult:
-    """Choose the best trial within the limits, train its recipe on everything and save the model.
+    """Finish tuning: choose the best trial, train its recipe on all data and save the model.
 
     If that would be late, or if the model were over a limit, the model of the trial is saved.
 
@@ -748,7 +748,7 @@ def _train_final(
 
 
 def _copy_trial(task: TuningTask, trial: Trial, staged: Path) -> None:
-    """Copy the model that the chosen trial has saved to the output folder."""
+    """Copy the model of the chosen tuning trial to the output folder."""
     source = task.folder / TRIALS / str(trial.number)
     shutil.rmtree(staged, ignore_errors=True)
     if not source.is_dir():
@@ -759,7 +759,7 @@ def _copy_trial(task: TuningTask, trial: Trial, staged: Path) -> None:
 
 
 def _measure_saved(folder: Path, task: TuningTask) -> tuple[int, float]:
-    """Return the size in bytes and the latency of a saved model."""
+    """Return the size in bytes and the latency of a tuned model."""
     return folder_size(folder), measure_latency(Predictor.load(folder), task.validation)
 
 
@@ -772,7 +772,7 @@ def _over_limit(trial: Trial, size: int, latency: float) -> ConfigError:
 
 
 def _replace_model(staged: Path, target: Path) -> None:
-    """Replace the final model of a search; a killed process leaves either the old or the new."""
+    """Replace the tuned model so that a killed process leaves either the old or the new one."""
     old = target.with_name(f".{MODEL}-old")
     for _ in range(10):  # another process of the study may replace it, too
         shutil.rmtree(old, ignore_errors=True)
@@ -787,7 +787,7 @@ def _replace_model(staged: Path, target: Path) -> None:
 
 
 def _restore_model(folder: Path) -> None:
-    """Restore the old model of a search if its replacement was interrupted."""
+    """Restore the old tuned model if its replacement was interrupted."""
     old, target = folder / f".{MODEL}-old", folder / MODEL
     if old.is_dir() and not target.exists():
         with suppress(OSError):
@@ -799,7 +799,7 @@ def _restore_model(folder: Path) -> None:
 
 @contextmanager
 def worker_processes(commands: list[list[str]]) -> Iterator[None]:
-    """Run additional worker processes on a search's study while the block runs."""
+    """Run additional worker processes on a tuning study while the block runs."""
     import subprocess
 
     threads = str(max(1, usable_cores() // (len(commands) + 1)))

@@ -109,7 +109,7 @@ class _TerminalFormatter(logging.Formatter):
 def server_config(
     app: Starlette, limits: ConnectionLimits, backlog: int = BACKLOG
 ) -> uvicorn.Config:
-    """Return the configuration of the uvicorn server, whose connections have limits."""
+    """Return the configuration of the uvicorn server, including the connection limits."""
     protocol = partial(LimitedProtocol, ConnectionTable(limits))
     return uvicorn.Config(
         app,
@@ -166,7 +166,7 @@ class DrainingServer(uvicorn.Server):
         self.reloads: set[asyncio.Task[None]] = set()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Start the application and listen on the sockets."""
+        """Start the server: start the application and listen on the sockets."""
         await self.lifespan.startup()
         if self.lifespan.should_exit:
             sys.exit(STARTUP_FAILURE)

@@ -199,7 +199,7 @@ def add_network(
 def _losses(
     logits: Floats, labels: Labels, weights: Floats, noise: float = 0.0
 ) -> tuple[float, Floats]:
-    """Return the weighted cross-entropy to calibrate, and its gradient for the logits (n, C)."""
+    """Return the calibration loss (weighted cross-entropy) and its gradient by logits (n, C)."""
     rows = np.arange(len(labels))
     shifted = logits - logits.max(axis=1, keepdims=True)
     powers = np.exp(shifted)
@@ -217,7 +217,7 @@ def _losses(
 
 
 def _with_noise(right: Floats, noise: float, classes: int) -> Floats:
-    """Return the probability of each observed label if some are wrong, for the calibration."""
+    """Return the probability of each observed label under calibration with wrong labels."""
     given: Floats = (1 - noise) * right + noise * (1 - right) / (classes - 1)
     return given
 

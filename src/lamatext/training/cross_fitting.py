@@ -78,7 +78,7 @@ class NgramFitter:
     noise: float = 0.0  # share of wrong labels
 
     def fit(self, rows: Indices) -> NgramModel:
-        """Fit the n-gram model to the given rows, in ascending order.
+        """Fit the run's n-gram model to the given rows, such as all folds but one.
 
         If labels are wrong, each text is weighted by the probability that its label is right.
         """
@@ -101,12 +101,12 @@ class NgramFitter:
         return trust
 
     def weaker(self, strength: float) -> "NgramFitter":
-        """Return an n-gram fitter with ``ngrams.svm_c`` multiplied by ``strength``."""
+        """Return a cross-fitting n-gram fitter with ``ngrams.svm_c`` times ``strength``."""
         svm_c = strength * self.settings.svm_c
         return replace(self, settings=self.settings.model_copy(update={"svm_c": svm_c}))
 
     def usable(self, rows: Indices) -> Indices:
-        """Return the rows whose n-grams are counted and can be used for fitting."""
+        """Return the rows whose n-grams are counted, to which cross-fitting is limited."""
         return rows if self.sample is None else np.intersect1d(rows, self.sample)
 
     def _fit(self, rows: Indices, weights: NDArray[np.float32] | None) -> NgramModel:
@@ -136,7 +136,7 @@ def ngram_fitter(
     settings: LoopSettings,
     progress: Progress,
 ) -> NgramFitter | None:
-    """Count the n-grams of a run and return its n-gram fitter; None if n-grams are disabled."""
+    """Count the n-grams of a run; return its fitter for cross-fitting, or None if disabled."""
     ngrams, tokens = prepared.recipe.ngrams, prepared.tokens
     if not ngrams.enabled or tokens is None or not tokens.rows.lengths[split.train].any():
         return None

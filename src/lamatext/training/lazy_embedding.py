@@ -109,11 +109,11 @@ class LazyUpdates(DenseUpdates):
         raise NotImplementedError
 
     def _advance(self, state: State, since: NDArray[np.int64]) -> None:
-        """Apply, in place, the lazy updates of the steps from ``since`` (U,) until now."""
+        """Apply the lazy updates of the steps since ``since`` (U,) to embedding rows, in place."""
         raise NotImplementedError
 
     def _update(self, state: State, gradient: Tensor) -> None:
-        """Apply one optimizer step with a gradient, in place, to the rows of a mini-batch."""
+        """Apply one optimizer step to the embedding rows of a mini-batch, in place."""
         raise NotImplementedError
 
     def _finish(self, steps: int) -> None:
@@ -227,7 +227,7 @@ def embedding_updates(
 
 
 def _column(factors: NDArray[np.float64], like: Tensor) -> Tensor:
-    """Return one factor per embedding row as a (U, 1) tensor of the vectors' type."""
+    """Return one factor per embedding row as a (U, 1) tensor, in the embedding's dtype."""
     return torch.from_numpy(factors).to(like.dtype)[:, None]
 
 

@@ -360,7 +360,7 @@ def score_name(multi_label: bool) -> str:
 def predict_logits(
     network: nn.Module, dataset: EncodedDataset, device: torch.device
 ) -> NDArray[np.float32]:
-    """Compute logits without gradients, in row order, as the training loop validates.
+    """Compute the validation logits of the training loop, in row order and without gradients.
 
     The shape is (n, C).
     """
@@ -379,7 +379,7 @@ def predict_logits(
 def _prediction_batches(
     network: nn.Module, lengths: Indices, device: torch.device
 ) -> list[Indices]:
-    """Group texts into mini-batches for the logits that the training loop computes."""
+    """Group texts into mini-batches for computing validation logits in the training loop."""
     if isinstance(network, PretrainedNetwork):
         return encoder_batches(lengths, device)
     return batches_by_length(lengths, max_words=PREDICTION_TOKENS)

@@ -238,7 +238,7 @@ def _count_words(texts: Sequence[str]) -> int:
 
 
 def open_teacher(teacher: object, classes: Sequence[Any], *, multi_label: bool = False) -> Teacher:
-    """Open a teacher that needs no training: a file of probabilities or a fitted classifier."""
+    """Open a teacher that needs no training: a probability file or a fitted classifier."""
     if isinstance(teacher, ProbabilityTable):
         return FileTeacher(teacher)
     if isinstance(teacher, FittedTeacher):

@@ -429,7 +429,7 @@ def _finish_multi_label(
 def _old_factors_of_unseen_labels(
     factors: LabelFactors, seen: NDArray[np.bool_], prepared: PreparedRun
 ) -> LabelFactors:
-    """Keep the old calibration of labels that no text has in a training run with ``start``."""
+    """Keep the old calibration of labels without texts when training continues a model."""
     if prepared.start is None:
         return factors
     old = [calibration_factor(prepared.start, part) for part in ("ngrams", "network")]
@@ -541,7 +541,7 @@ def _check_class_totals(train: EncodedDataset, class_names: Sequence[str]) -> No
 def _class_totals(
     labels: NDArray[Any], classes: int, sample_weight: NDArray[np.float32] | None = None
 ) -> NDArray[np.float64]:
-    """Return the total weight of the texts with each class or label, (C,)."""
+    """Return the total weight of the training texts of each class or label, (C,)."""
     weights = np.ones(len(labels)) if sample_weight is None else sample_weight
     if labels.ndim == 2:
         return np.asarray(weights @ (labels > 0.5), np.float64)

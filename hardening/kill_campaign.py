@@ -112,9 +112,7 @@ class TrainingKills:
         self.workspace, self.seed, self.lock = workspace, seed, threading.Lock()
         self.result = KillResult("train", seed)
         fit_run_size(workspace)  # also compiles the kernels
-        old = workspace.train_arguments("old", "--seed", "1")
-        _require(workspace.run(old, cache="old-cache"))
-        self.old_files = model_files(workspace.folder / "old")
+        self.old_files = model_files(train_old_model(workspace))
         self.whole = self._new_place("whole")
         arguments = workspace.train_arguments("whole/run")
         module = ("hardening.kill_points", "0", str(self.whole))
@@ -458,6 +456,14 @@ def _run_until(
                 return
 
 
+def train_old_model(workspace: Workspace) -> Path:
+    """Train the model that a killed training replaces, and that killed commands read."""
+    shutil.rmtree(workspace.folder / "old", ignore_errors=True)
+    arguments = workspace.train_arguments("old", "--seed", "1")
+    _require(workspace.run(arguments, cache="old-cache"))
+    return workspace.folder / "old"
+
+
 def fit_run_size(workspace: Workspace) -> None:
     """Choose the size of the training run, so that it takes 10 to 20 seconds on this machine."""
     if (workspace.size.texts, workspace.size.epochs) not in SIZES:
@@ -485,11 +491,13 @@ def run_kill_campaign(
     workspace: Workspace, count: int, seed: int, limits: Limits, commands: Sequence[str] = COMMANDS
 ) -> Iterator[KillResult]:
     """Run the kill campaign for some of the commands; yield the result of each."""
-    training = TrainingKills(workspace, seed)
     for command in commands:
         if command == "train":
-            yield training.run(count, limits)
+            yield TrainingKills(workspace, seed).run(count, limits)
             continue
+        model = workspace.folder / "old"
+        if not model.is_dir():
+            train_old_model(workspace)
         place = Workspace(workspace.folder / command, workspace.size)
-        outputs = OutputKills(place, command, workspace.folder / "old", seed)
+        outputs = OutputKills(place, command, model, seed)
         yield outputs.run(max(2, count // 5), limits)

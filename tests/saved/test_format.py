@@ -140,6 +140,17 @@ BROKEN: dict[str, tuple[Callable[[Path], object], str]] = {
         "label_noise to be a number of at least 0 and below 0.5, got '0.5'",
     ),
     "noise a string": (lambda f: set_in(f, "label_noise", value="0.2"), "label_noise to be a num"),
+    "noise of several labels": (
+        lambda f: edit_config(
+            f, lambda c: c.update(label_noise=0, multi_label={
+                "thresholds": [0.5] * len(str(c["labels"]).split()), "indicator": False,
+            })
+        ),
+        "label_noise to be absent from a multi-label model, got '0'",
+    ),
+    "texts a string": (lambda f: set_in(f, "data", "texts", value="9"), "data.texts to be a whole"),
+    "lesson a list": (lambda f: set_in(f, "data", "lesson", value=[]), "data.lesson to be a str"),
+    "scales a list": (lambda f: set_in(f, "training", "scales", value=[]), "training.scales to be"),
     "no settings": (lambda f: edit_config(f, lambda c: c.pop("recipe")), "has no settings"),
     "unknown setting": (
         lambda f: set_in(f, "recipe", "model", "wings", value=2),

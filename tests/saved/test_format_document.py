@@ -1,12 +1,19 @@
 """docs/format.md describes the folder as the code writes it."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
 import pytest
 
+from lamatext.data.dataset import Dataset
+from lamatext.data.read_options import Layout
 from lamatext.ngrams.hashing import NgramSpec, hash_ngrams
 from lamatext.nn.network import build_network
+from lamatext.pipeline import Splits, describe_splits
+from lamatext.saved import json_types
 from lamatext.saved.format import (
     FILES,
     NGRAMS_OF_FORMAT_1,
@@ -16,11 +23,14 @@ from lamatext.saved.format import (
     load_config,
 )
 from lamatext.saved.model_io import load_model, save_model
+from lamatext.settings import Recipe
 from tests.runtime.networks import SYSTEMS, settings
 from tests.serve.saved import save
 
 DOCUMENT = (Path(__file__).parents[2] / "docs" / "format.md").read_text(encoding="utf-8")
 MENTIONED = set(re.findall(r"`([^`\n]+)`", DOCUMENT))
+SOURCE = Path(json_types.__file__).read_text(encoding="utf-8")
+ROWS = np.arange(1)
 OPTIONS: list[dict[str, object]] = [
     {},
     {"classifier_width": 0},
@@ -45,6 +55,47 @@ def test_every_file_and_tokenizer_setting_is_listed() -> None:
 
 def test_every_key_of_the_config_is_listed(tmp_path: Path) -> None:
     assert load_config(save(tmp_path)).keys() <= MENTIONED
+
+
+@pytest.mark.parametrize("name", re.findall(r"^(_[A-Z_]+): _Fields", SOURCE, re.MULTILINE))
+def test_every_validated_field_is_listed(name: str) -> None:
+    fields = vars(json_types)[name]
+
+    assert fields.keys() <= MENTIONED
+
+
+def test_every_table_of_settings_is_listed() -> None:
+    assert Recipe.model_fields.keys() <= MENTIONED
+
+
+def table_keys(title: str) -> set[str]:
+    """Return the keys in the first column of the table below a line of the document."""
+    table = DOCUMENT.partition(title)[2].partition("|---|")[2].partition("\n\n")[0]
+    rows = [line.split("|")[1] for line in table.splitlines()[1:]]
+    return {key for row in rows for key in re.findall(r"`(\w+)`", row)}
+
+
+def test_the_tables_of_the_training_data_list_exactly_what_is_validated() -> None:
+    assert table_keys("### The training data") == {*json_types._DATA, "layout"}
+    assert table_keys("`data.layout` has these keys") == json_types._LAYOUT.keys()
+    assert Layout().as_json().keys() == json_types._LAYOUT.keys()
+
+
+def test_everything_that_training_saves_about_its_data_is_validated() -> None:
+    part = Dataset(pa.chunked_array([["a film", "a bore"]]), pa.chunked_array([["a", "b"]]), "x")
+    splits = Splits(
+        replace(part, left_out=(3,)),
+        part,
+        part,
+        teacher="minilm",
+        unlabelled=("a film",),
+        moved=(1,),
+        test_source="test.csv",
+    )
+
+    saved = {*describe_splits(splits), *describe_splits(replace(splits, folds=((ROWS, ROWS),)))}
+
+    assert saved | {"texts", "fingerprint"} == {*json_types._DATA, "layout"}
 
 
 def test_every_array_of_the_n_gram_model_is_listed(tmp_path: Path) -> None:

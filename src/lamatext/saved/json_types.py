@@ -60,17 +60,21 @@ ROWS = _JsonType(
     lambda v: isinstance(v, list) and all(map(COUNT.matches, v)),
 )
 STRING_OR_NULL = _JsonType("a string or null", lambda v: v is None or isinstance(v, str))
+NUMBER_OR_NULL = _JsonType("a number or null", lambda v: v is None or _is_number(v))
 BOOL = _JsonType("true or false", lambda v: isinstance(v, bool))
 
 _Fields = Mapping[str, _JsonType]
 
 _DATA: _Fields = {
     "source": STRING,
+    "texts": COUNT,
     "fingerprint": STRING,
     "training_texts": COUNT,
     "validation_texts": COUNT,
     "test_texts": COUNT,
+    "unlabelled_texts": COUNT,
     "folds": COUNT,
+    "lesson": STRING,
     "test_source": STRING,
     "test_fingerprint": STRING,
     "validation_fingerprint": STRING,
@@ -108,6 +112,7 @@ _CONTINUATION: _Fields = {
     "after_interval": INTERVAL,
 }
 _TRAINING: _Fields = {"best_epoch": NUMBER, "validation_accuracy": NUMBER}
+_MORE_TRAINING: _Fields = {"seconds": NUMBER, "scales": OBJECT}
 _TEST: _Fields = {
     "accuracy": NUMBER,
     "macro_f1": NUMBER,
@@ -132,6 +137,8 @@ _TEACHER: _Fields = {
     "variants": COUNT,
     "teachers": COUNT,
     "licence": STRING_OR_NULL,
+    "epochs": COUNT,
+    "validation_accuracy": NUMBER_OR_NULL,
 }
 _EXAMPLE: _Fields = {"text": STRING, "label": STRING}
 _SEVERAL_LABELS: _Fields = {
@@ -181,6 +188,7 @@ def check_config_types(path: Path, config: Mapping[str, Any]) -> None:
     _check_known_fields(path, "teacher", config.get("teacher", {}), _TEACHER)
     if config.get("training"):
         _check_fields(path, "training", config["training"], _TRAINING)
+        _check_known_fields(path, "training", config["training"], _MORE_TRAINING)
 
 
 def _check_label_noise(path: Path, config: Mapping[str, Any]) -> None:

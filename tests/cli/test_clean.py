@@ -86,7 +86,7 @@ def test_a_list_of_suspects_is_not_replaced_without_force(lamatext: Command, pla
     forced = lamatext("clean", "reviews.csv", "--out", "suspects.csv", "--force", "--json")
 
     assert refused.status == 2
-    assert "suspects.csv: already exists, perhaps edited. Replace it with --force" in refused.err
+    assert "suspects.csv: already exists. Replace it with --force" in refused.err
     assert json.loads(forced.out)["texts"] == 60
     assert len(read(place / "suspects.csv")) == len(json.loads(forced.out)["suspects"])
 

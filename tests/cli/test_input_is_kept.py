@@ -13,8 +13,11 @@ MODEL = str(Path(__file__).parents[1] / "fixtures" / "format-1")
         ("report", MODEL, "data.csv", "--out", "data.csv"),
         ("clean", "data.csv", "--out", "data.csv", "--force"),
         ("clean", "data.csv", "--out", "suspects.csv", "--html", "./data.csv"),
+        ("predict", MODEL, "data.csv", "--out", "data.csv", "--force"),
+        ("explain", MODEL, "data.csv", "--html", "data.csv"),
+        ("compare", "data.csv", "--json", "data.csv"),
     ],
-    ids=["report", "clean", "clean --html"],
+    ids=lambda arguments: arguments[0],
 )
 def test_a_page_or_a_list_never_replaces_the_data(
     arguments: tuple[str, ...],
@@ -31,3 +34,56 @@ def test_a_page_or_a_list_never_replaces_the_data(
     assert answer.status == 2
     assert "data.csv: is the input, which would be lost. Give another output file." in answer.err
     assert Path("data.csv").read_text() == content
+
+
+@pytest.mark.parametrize(
+    ("arguments", "name"),
+    [
+        (("predict", MODEL, "data.csv", "--out"), "old.csv"),
+        (("predict", MODEL, "--text", "good", "--out"), "old.csv"),
+        (("explain", MODEL, "data.csv", "--out"), "old.jsonl"),
+        (("explain", MODEL, "--text", "good", "--html"), "old.html"),
+        (("report", MODEL, "data.csv", "--out"), "old.html"),
+        (("export", MODEL, "--web"), "old.html"),
+        (("export", MODEL, "--onnx"), "old.onnx"),
+        (("clean", "data.csv", "--out"), "old.csv"),
+        (("clean", "data.csv", "--out", "new.csv", "--html"), "old.html"),
+        (("compare", "data.csv", "--html"), "old.html"),
+        (("compare", "data.csv", "--json"), "old.json"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else " ".join(value[:1]),
+)
+def test_no_command_replaces_a_file_without_force(
+    arguments: tuple[str, ...],
+    name: str,
+    lamatext: Command,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("data.csv").write_text("text,label\na good film,pos\na bad film,neg\n")
+    Path(name).write_text("precious")
+
+    answer = lamatext(*arguments, name)
+
+    assert answer.status == 2
+    assert f"{name}: already exists. Replace it with --force, or give another file." in answer.err
+    assert Path(name).read_text() == "precious"
+
+
+def test_force_replaces_an_output_file(lamatext: Command, place: Path) -> None:
+    (place / "old.csv").write_text("old")
+
+    answer = lamatext("predict", "model", "reviews.csv", "--out", "old.csv", "--force")
+
+    assert answer.status == 0, answer.err
+    assert len((place / "old.csv").read_text().splitlines()) == 61
+
+
+def test_a_refused_prediction_leaves_no_folder_behind(lamatext: Command, place: Path) -> None:
+    (place / "broken.csv").write_text("id,text\n" + "1,2,3\n" * 5)
+
+    answer = lamatext("predict", "model", "broken.csv", "--out", "p.csv")
+
+    assert answer.status == 2
+    assert not (place / "p.csv.partial").exists()

@@ -47,6 +47,17 @@ def test_predict_returns_the_label_that_the_library_predicts(
     ]
 
 
+def test_an_empty_text_is_flagged_in_the_response(client: TestClient) -> None:
+    request = {"texts": ["a good film", " \n"]}
+
+    predictions = client.post("/predict", json=request).json()["predictions"]
+    explanations = client.post("/explain", json=request).json()["explanations"]
+
+    for full, empty in (predictions, explanations):
+        assert "empty" not in full
+        assert empty["empty"] is True
+
+
 def test_predictions_keep_the_order_of_the_texts(client: TestClient, folder: Path) -> None:
     expected = Predictor.load(folder).predict_proba(TEXTS)
 
@@ -67,7 +78,8 @@ def test_explain_returns_the_explanations_of_the_library(client: TestClient, fol
     body = client.post("/explain", json={"texts": TEXTS}).json()
 
     for one, text in zip(body["explanations"], TEXTS, strict=True):
-        assert one == json.loads(predictor.explain(text).to_json())
+        flag = {} if text.strip() else {"empty": True}
+        assert one == json.loads(predictor.explain(text).to_json()) | flag
 
 
 def test_a_request_can_name_the_second_model_whose_labels_are_integers(

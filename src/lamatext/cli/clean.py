@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lamatext.cli import options, output
-from lamatext.errors import ConfigError
 from lamatext.plurals import plural
 
 if TYPE_CHECKING:
@@ -53,7 +52,7 @@ def run(  # noqa: PLR0913 - one argument per option of the command
         ),
     ] = False,
     seed: Annotated[int, typer.Option(min=0, help="The seed of the folds.")] = 0,
-    force: Annotated[bool, typer.Option("--force", help="Replace the file --out.")] = False,
+    force: options.Force = False,
     as_json: options.Json = False,
     quiet: options.IsQuiet = False,
 ) -> None:
@@ -69,14 +68,14 @@ def run(  # noqa: PLR0913 - one argument per option of the command
 
     require("torch", extra="train", purpose="finding suspect labels")
     from lamatext.data.suspects_file import suspects_table
-    from lamatext.data.writers import open_writer
+    from lamatext.data.writers import open_writer, output_format
     from lamatext.suspect_labels import find_suspects, suspect_rows
     from lamatext.views.formatting import one_line
     from lamatext.views.review_page import write_review_page
     from lamatext.views.terminal_suspects import show_suspects
 
-    options.check_input_is_kept(data, out, html)
-    _check_output(out, html, force=force)
+    output_format(out)
+    options.check_outputs(out, html, force=force, source=data)
     reading = options.read_options(
         text_column,
         max_record,
@@ -119,19 +118,6 @@ def run(  # noqa: PLR0913 - one argument per option of the command
         _print_next(data, out, reading)
 
 
-def _check_output(out: Path, html: Path | None, *, force: bool) -> None:
-    """Check the output paths of ``lamatext clean`` before the search starts."""
-    from lamatext.data.writers import output_format
-
-    output_format(out)
-    if html is not None and html.is_dir():
-        raise ConfigError(f"{html}: is a folder. Name a file in it.")
-    if out.is_file() and not force:
-        raise ConfigError(
-            f"{out}: already exists, perhaps edited. Replace it with --force, or give another file."
-        )
-
-
 def _read(data: str, reading: "ReadOptions", progress: "Progress") -> "Dataset":
     """Read the labelled texts for ``lamatext clean`` and print how they were read."""
     from lamatext.data.label_variants import merge_label_variants
@@ -160,5 +146,5 @@ def _kept(partial_folder: Path) -> str:
 def _print_next(data: str, out: Path, reading: "ReadOptions") -> None:
     """Print the suggested ``lamatext train`` command that leaves out the suspects found."""
     read_as = output.reading_options(reading)
-    folder = output.new_folder("runs/clean")
+    folder = output.unused_name("runs/clean")
     output.next_steps(output.command("train", data, "--without", out, "--out", folder, *read_as))

@@ -53,6 +53,7 @@ def run(  # noqa: PLR0913 - one argument per option of the command
             "--json", metavar="FILE", help="Also write the comparison as JSON; - is stdout alone."
         ),
     ] = None,
+    force: options.Force = False,
     quiet: options.IsQuiet = False,
 ) -> None:
     """Compare our model with others on your data: scores, costs, and which is best on which texts.
@@ -68,6 +69,7 @@ def run(  # noqa: PLR0913 - one argument per option of the command
     from lamatext.views.terminal_comparison import show_comparison
     from lamatext.views.terminal_dataset import show_dataset
 
+    options.check_outputs(html, json_, force=force, source=data)
     values = {} if seed is None else {"seed": seed}
     settings = resolve_recipe(recipe=recipe, values={**values, **parse_assignments(set_ or [])})
     reading = options.read_options(
@@ -124,7 +126,7 @@ def _print_next(data: str, rest: list[str], written: list[Path]) -> None:
         output.message(f"Written to {path}.")
     if data != "-":
         output.next_steps(
-            output.command("train", data, "--out", output.new_folder("runs/first"), *rest)
+            output.command("train", data, "--out", output.unused_name("runs/first"), *rest)
         )
 
 

@@ -42,4 +42,6 @@ def run(as_json: options.Json = False, quiet: options.IsQuiet = False) -> None:
     available = [dataset.entry.name for dataset in datasets if dataset.location]
     if available and not quiet:
         name = "rotten-tomatoes" if "rotten-tomatoes" in available else available[0]
-        output.next_steps(output.command("train", name, "--out", output.new_folder(f"runs/{name}")))
+        output.next_steps(
+            output.command("train", name, "--out", output.unused_name(f"runs/{name}"))
+        )

@@ -52,6 +52,5 @@ def run(  # noqa: PLR0913 - one argument per option of the command
         return
     show_drift(output.out(), drift)
     if not quiet and data != "-":
-        output.next_steps(
-            output.command("predict", model, data, "--outlier", "--out", "outliers.csv")
-        )
+        rest = ("--out", output.unused_name("outliers.csv"), *output.reading_options(reading))
+        output.next_steps(output.command("predict", model, data, "--outlier", *rest))

@@ -99,7 +99,7 @@ def run(  # noqa: PLR0913 - one argument per option of the command
         return
     _show(scores, texts_per_second, measured, target_accuracy)
     if not quiet:
-        rest = ("--out", "report.html", *output.reading_options(reading))
+        rest = ("--out", output.unused_name("report.html"), *output.reading_options(reading))
         report = output.command("report", model, data, *rest)
         output.next_steps(
             output.command("predict", model, "--text", "…", "--unsure", "unsure")

@@ -65,6 +65,7 @@ def run(  # noqa: PLR0913 - one argument per option of the command
     as_json: Annotated[
         bool, typer.Option("--json", help="Print all numbers as JSON, for INPUT one text per line.")
     ] = False,
+    force: options.Force = False,
     quiet: options.IsQuiet = False,
 ) -> None:
     """Explain predictions by the words that support and oppose them.
@@ -77,6 +78,7 @@ def run(  # noqa: PLR0913 - one argument per option of the command
     from lamatext.views.terminal_explanation import show_explanation
 
     _check_arguments(source, text, out)
+    options.check_outputs(out, html, force=force, source=source)
     predictor = Predictor.load(model)
     explained_label = _find_label(predictor, label)
     reading = options.read_options(
@@ -106,7 +108,7 @@ def run(  # noqa: PLR0913 - one argument per option of the command
     if read is not None:
         read.show_reading(quiet=quiet)
     if not quiet and not as_json and text and html is None:
-        page = ["--html", "explanation.html"]
+        page = ["--html", output.unused_name("explanation.html")]
         more = [] if heads else [output.command("explain", model, "--text", text[0], "--heads")]
         output.next_steps(*more, output.command("explain", model, "--text", text[0], *page))
 

@@ -48,6 +48,7 @@ def run(  # noqa: PLR0913 - one argument per option of the command
     private: Annotated[
         bool, typer.Option("--private", help="With --hub: make a new repository private.")
     ] = False,
+    force: options.Force = False,
     quiet: options.IsQuiet = False,
 ) -> None:
     """Export a saved model as a folder, an ONNX file or an HTML file, or upload it to the Hub."""
@@ -55,6 +56,7 @@ def run(  # noqa: PLR0913 - one argument per option of the command
         raise ConfigError(
             "export needs --out DIR, --web FILE.html, --onnx FILE.onnx or --hub OWNER/NAME."
         )
+    options.check_outputs(web, onnx, force=force)
     storage = _storage_of(weights)
     if out is not None:
         from lamatext.runtime.folder_export import export_folder

@@ -209,6 +209,7 @@ Address = Annotated[
         rich_help_panel=ENGINE,
     ),
 ]
+Force = Annotated[bool, typer.Option("--force", help="Replace existing output files.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 IsQuiet = Annotated[
     bool, typer.Option("--quiet", "-q", help="Do not show progress or suggested commands.")
@@ -243,12 +244,31 @@ def read_options(
     )
 
 
-def check_input_is_kept(source: str, *outputs: Path | None) -> None:
-    """Check that a command's output file is not also its input file, which would be lost."""
-    for output in outputs:
-        if output and output.is_file() and Path(source).is_file() and output.samefile(source):
+def check_outputs(*outputs: Path | None, force: bool, source: str | None = None) -> None:
+    """Check the output files of a command, before its work: nothing is overwritten silently.
+
+    Args:
+        outputs: the files; a FIFO or a device may exist, and - is stdout.
+        force: whether existing files may be replaced.
+        source: the input file, which is never replaced.
+
+    Raises:
+        ConfigError: a file exists, or is a folder.
+    """
+    from lamatext.atomic_write import is_special_file
+
+    for path in filter(None, outputs):
+        if not path.exists() or is_special_file(path):
+            continue
+        if path.is_dir():
+            raise ConfigError(f"{path}: is a folder. Name a file in it.")
+        if source is not None and Path(source).is_file() and path.samefile(source):
             raise ConfigError(
-                f"{output}: is the input, which would be lost. Give another output file."
+                f"{path}: is the input, which would be lost. Give another output file."
+            )
+        if not force:
+            raise ConfigError(
+                f"{path}: already exists. Replace it with --force, or give another file."
             )
 
 

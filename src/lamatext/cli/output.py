@@ -91,10 +91,11 @@ def explain_interrupt(kept: Callable[[], str]) -> Iterator[None]:
         raise typer.Exit(130) from None
 
 
-def new_folder(name: str) -> str:
-    """Return the name of a folder that does not exist yet, for a suggested ``lamatext train``."""
-    names = (name, *(f"{name}-{number}" for number in range(2, 1000)))
-    return next(one for one in names if not Path(one).exists())
+def unused_name(name: str) -> str:
+    """Return the name of a file or folder that does not exist yet, for a suggested command."""
+    path = Path(name)
+    others = (path.with_name(f"{path.stem}-{number}{path.suffix}") for number in range(2, 1000))
+    return str(next(one for one in (path, *others) if not one.exists()))
 
 
 def section(title: str) -> None:

@@ -87,16 +87,18 @@ def run(  # noqa: PLR0913 - one argument per option of the command
     ] = False,
     engine: options.Engine = "local",
     address: options.Address = None,
+    force: options.Force = False,
     as_json: options.Json = False,
     quiet: options.IsQuiet = False,
 ) -> None:
     """Predict the labels of new texts, streaming the input so that memory use stays constant."""
     from lamatext.runtime.predict_table import predict_batches
-    from lamatext.runtime.prediction_parts import Output, local_engine, predict_in_parts
+    from lamatext.runtime.prediction_parts import local_engine, predict_in_parts
     from lamatext.runtime.predictor import Predictor
 
     _check_options(source, text, out, engine, address)
-    target = None if out is None else Output.parse(out, safe_csv=safe_csv, folder=engine == "ray")
+    target = _parse_output(out, source, safe_csv=safe_csv, folder=engine == "ray", force=force)
+    written_as = _output_format(target, as_json)
     predictor = Predictor.load(model)
     if unsure is not None:
         predictor.require_threshold()
@@ -114,30 +116,35 @@ def run(  # noqa: PLR0913 - one argument per option of the command
         encoding=encoding,
         separator=separator,
     )
-    texts = _table_of(text) if source is None else TextInput.open(model, source, reading)
-    columns, batches = texts.columns, texts.batches
+    texts = (
+        TextInput.open(model, source, reading, written_as)
+        if source is not None
+        else _table_of(text or [])
+    )
     shape: dict[str, Any] = {
         "top_k": top_k,
         "proba": proba,
         "unsure": unsure,
         "outlier": outlier,
-        "label_separator": label_separator if _is_delimited(target, as_json) else None,
+        "label_separator": label_separator if written_as in ("csv", "tsv") else None,
     }
 
     def label(part: Iterable["pa.RecordBatch"]) -> Iterator["pa.RecordBatch"]:
-        return predict_batches(predictor, part, columns, **shape)
+        return predict_batches(predictor, part, texts.columns, **shape)
 
     with output.progress(quiet=quiet or out is None) as progress:
         progress.stage("predicting")
         if target is not None and source is not None and target.is_resumable(source):
             read_as = {"format": format_, "encoding": encoding, "separator": separator}
-            job = _describe_job(model, source, columns, {**shape, "read_as": read_as})
-            on_ray = _ray_engine(engine, model, columns, shape, address)
-            rows = predict_in_parts(target, job, batches, on_ray or local_engine(label), progress)
+            job = _describe_job(model, source, texts.columns, {**shape, "read_as": read_as})
+            ray = _ray_engine(engine, model, texts.columns, shape, address)
+            rows = predict_in_parts(
+                target, job, texts.batches, ray or local_engine(label), progress
+            )
         else:
             path = None if target is None else target.path
             rows = _write_stream(
-                label(batches), path, "jsonl" if as_json else "csv", progress, safe_csv=safe_csv
+                label(texts.batches), path, written_as, progress, safe_csv=safe_csv
             )
     texts.show_reading(quiet=quiet)
     if not quiet and out is not None:
@@ -165,11 +172,28 @@ def _ray_engine(
     return ray_engine(model, columns, shape, address=address)
 
 
-def _is_delimited(target: "Output | None", as_json: bool) -> bool:
-    """Return whether ``lamatext predict`` writes CSV or TSV, whose cells cannot hold lists."""
+def _parse_output(
+    out: str | None, source: str | None, *, safe_csv: bool, folder: bool, force: bool
+) -> "Output | None":
+    """Parse and check the option ``--out`` of ``lamatext predict``."""
+    from lamatext.runtime.prediction_parts import Output
+
+    if out is None:
+        return None
+    target = Output.parse(out, safe_csv=safe_csv, folder=folder)
+    if not target.is_folder:  # a folder is checked later: it may be the result of the same job
+        options.check_outputs(target.path, force=force, source=source)
+    return target
+
+
+def _output_format(target: "Output | None", as_json: bool) -> str:
+    """Return the format of the predictions; cells of CSV and TSV cannot hold lists."""
+    from lamatext.data.writers import output_format
+
+    default = "jsonl" if as_json else "csv"
     if target is None:
-        return not as_json
-    return not target.is_folder and target.path.suffix.lower() not in (".jsonl", ".parquet")
+        return default
+    return "parquet" if target.is_folder else output_format(target.path, default)
 
 
 def _describe_job(
@@ -206,7 +230,7 @@ def _write_stream(
     return rows
 
 
-def _table_of(texts: list[str] | None) -> TextInput:
+def _table_of(texts: list[str]) -> TextInput:
     """Return the ``--text`` arguments of ``lamatext predict`` as a table with one column."""
     import pyarrow as pa
 
@@ -214,7 +238,7 @@ def _table_of(texts: list[str] | None) -> TextInput:
     from lamatext.data.readers.table import Table
     from lamatext.data.tokenizer import encodable
 
-    batch = pa.RecordBatch.from_pydict({"text": list(map(encodable, texts or ()))})
+    batch = pa.RecordBatch.from_pydict({"text": list(map(encodable, texts))})
     table = Table("--text", ("text",), lambda _: iter([batch]), ReadLog("--text"))
     return TextInput(table, ("text",), table.all_batches())
 
@@ -255,7 +279,9 @@ def _print_predictions(
     outlier: bool,
 ) -> None:
     from lamatext.outliers import outlier_json
+    from lamatext.runtime.predict_table import warn_of_empty_texts
 
+    warn_of_empty_texts(sum(not text.strip() for text in texts))
     classes = [str(label) for label in predictor.classes_.tolist()]
     assessed = predictor.assess(texts) if outlier else None
     rows = predictor.predict_proba(texts) if assessed is None else assessed.probabilities
@@ -266,6 +292,7 @@ def _print_predictions(
         if unsure is not None and is_unsure[number]:
             ranked[0] = (unsure, ranked[0][1])
         score = {} if assessed is None else outlier_json(assessed.outlier_scores[number])
+        score |= {} if text.strip() else {"empty": True}
         if predictor.thresholds is not None:
             chosen = {classes[i] for i in predictor.thresholds.decide(row).nonzero()[0]}
             _print_labels({"text": text, **score}, ranked, chosen, as_json=as_json, top=top)
@@ -275,7 +302,7 @@ def _print_predictions(
             print(json.dumps({**prediction, "probabilities": probabilities, **score}))
         else:
             shown = [f"{one_line(label)} {probability:.4f}" for label, probability in ranked[:top]]
-            shown += [f"outlier score {score['outlier_score']:.4f}"] if score else []
+            shown += [f"outlier score {score['outlier_score']:.4f}"] if assessed else []
             print("  ".join(shown))
 
 

@@ -30,6 +30,7 @@ def run(  # noqa: PLR0913 - one argument per option of the command
     seed: Annotated[
         int, typer.Option(help="Selects the texts that the report examines in detail.")
     ] = 0,
+    force: options.Force = False,
     quiet: options.IsQuiet = False,
 ) -> None:
     """Write a self-contained HTML report on a model's scores, mistakes and explanations."""
@@ -40,7 +41,7 @@ def run(  # noqa: PLR0913 - one argument per option of the command
     from lamatext.views.report.report_page import write_report
     from lamatext.views.terminal_dataset import show_reading
 
-    options.check_input_is_kept(data, out)
+    options.check_outputs(out, force=force, source=data)
     reading = options.read_options(
         text_column,
         max_record,

@@ -23,14 +23,19 @@ class TextInput:
     batches: Iterator["pa.RecordBatch"]  # all columns
 
     @classmethod
-    def open(cls, model: Path, source: str, reading: "ReadOptions") -> "TextInput":
-        """Open a command's text input, read with the columns and dialect of the training file."""
+    def open(
+        cls, model: Path, source: str, reading: "ReadOptions", output_format: str | None = None
+    ) -> "TextInput":
+        """Open a command's text input, read with the columns and dialect of the training file.
+
+        Columns that are copied to the output keep their types if its format can have them.
+        """
         from lamatext.data.sources import open_table
         from lamatext.saved.format import load_config, remembered_layout
 
         reading = replace(reading, remembered=remembered_layout(load_config(model)))
         table = open_table(source, reading)
-        return cls(table, *table.text_batches(reading))
+        return cls(table, *table.text_batches(reading, output_format))
 
     def texts(self) -> Iterator[list[str]]:
         """Yield the text input of a command batch by batch, joining several text columns."""

@@ -385,7 +385,9 @@ def _cleaning_commands(out: Path, data: str | None, reading: "ReadOptions") -> l
     if data is None or "label_noise" not in load_config(out):
         return []
     options_of_data = output.reading_options(reading)
-    return [output.command("clean", data, "--out", "suspects.csv", *options_of_data)]
+    return [
+        output.command("clean", data, "--out", output.unused_name("suspects.csv"), *options_of_data)
+    ]
 
 
 def _work_for_another_process(device: str) -> None:

@@ -1,6 +1,5 @@
 """Writers of result tables: CSV, TSV, JSONL or Parquet, batch by batch."""
 
-import json
 import re
 import sys
 from collections.abc import Callable, Iterator
@@ -11,6 +10,7 @@ from typing import IO, Any
 import pyarrow as pa
 
 from lamatext.atomic_write import is_special_file, replace_atomically
+from lamatext.data.readers.json_columns import json_lines
 from lamatext.errors import ConfigError
 
 FORMATS = ("csv", "tsv", "jsonl", "parquet")
@@ -79,8 +79,8 @@ def _writer(file: IO[bytes], format: str, safe_csv: bool) -> Iterator[Write]:
     def write(batch: pa.RecordBatch) -> None:
         nonlocal arrow_writer
         if format == "jsonl":
-            for row in batch.to_pylist():
-                file.write(json.dumps(row, ensure_ascii=False).encode() + b"\n")
+            for line in json_lines(batch):
+                file.write(line.encode() + b"\n")
         else:
             if safe_csv:
                 batch = _without_formulas(batch)

@@ -33,7 +33,7 @@ def predict_batches(  # noqa: PLR0913 - one argument per option of the table
 
     Args:
         predictor: the model.
-        batches: record batches of string columns.
+        batches: record batches whose text columns are strings.
         text_columns: names of the columns with the texts, which are joined; missing texts are
             read as empty.
         top_k: number of labels, most probable first: ``label_2``, ``probability_2``, …
@@ -68,11 +68,16 @@ def predict_batches(  # noqa: PLR0913 - one argument per option of the table
             columns["outlier"] = pa.array(scores >= OUTLIER)
         for name in columns:
             names.append(_unused_name(name, names))
-        yield pa.RecordBatch.from_arrays([*batch.columns, *columns.values()], names=names)
-    _warn_of_empty_texts(empty)
+        added = zip(names[len(batch.schema) :], columns.values(), strict=True)
+        fields = [*batch.schema, *(pa.field(name, column.type) for name, column in added)]
+        yield pa.RecordBatch.from_arrays(
+            [*batch.columns, *columns.values()], schema=pa.schema(fields)
+        )
+    warn_of_empty_texts(empty)
 
 
-def _warn_of_empty_texts(count: int) -> None:
+def warn_of_empty_texts(count: int) -> None:
+    """Warn of empty texts among those that were predicted."""
     if count:
         warnings.warn(
             f"{plural(count, 'text is', 'texts are')} empty: the prediction only says which label "

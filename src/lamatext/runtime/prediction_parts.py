@@ -15,7 +15,7 @@ import hashlib
 import json
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -204,7 +204,10 @@ class PartFolder:
                 parts._delete_parts()
             delete_stale_files(folder)
             write_text(folder / MANIFEST, _json(job))
-            yield parts
+            try:
+                yield parts
+            finally:
+                parts._delete_if_empty()
 
     def write(self, number: int, batches: Batches) -> int:
         """Write one part of a batch job atomically, record its checksum, return its row count."""
@@ -301,6 +304,13 @@ class PartFolder:
         """Delete the parts of a batch job whose rows have been written elsewhere."""
         self._delete_parts()
         shutil.rmtree(self.folder)
+
+    def _delete_if_empty(self) -> None:
+        """Delete the folder of a batch job that failed before a part was finished."""
+        if not any(self.folder.glob("part-*.parquet")):
+            self._delete_parts()
+            with suppress(OSError):  # published, deleted, or it holds something else
+                self.folder.rmdir()
 
     def _delete_parts(self) -> None:
         (self.folder / MANIFEST).unlink(missing_ok=True)  # first: the parts alone mean nothing

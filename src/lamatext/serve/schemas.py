@@ -128,6 +128,11 @@ def assessment_json(assessment: TextAssessment) -> dict[str, object]:
     return fields
 
 
+def empty_json(text: str) -> dict[str, object]:
+    """Return the field ``empty`` of a response to a prediction request, if the text is empty."""
+    return {} if text.strip() else {"empty": True}
+
+
 def json_response(value: object, headers: Mapping[str, str] | None = None) -> Response:
     """Return an HTTP response whose JSON body is ASCII-only, so that lone surrogates are safe."""
     return Response(json.dumps(value), headers=headers, media_type="application/json")

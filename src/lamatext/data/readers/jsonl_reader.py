@@ -2,13 +2,14 @@
 
 import json
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from typing import NoReturn
 
 import pyarrow as pa
 
 from lamatext.data.readers.input_files import Block
+from lamatext.data.readers.json_columns import json_field
 from lamatext.data.readers.label_columns import LABEL_LISTS
 from lamatext.data.readers.read_log import ReadLog
 from lamatext.data.readers.table import Table
@@ -16,6 +17,7 @@ from lamatext.data.readers.text_lines_reader import usable_lines
 from lamatext.errors import DataError
 
 Row = dict[str, object]
+Convert = Callable[[object, str, str], str | list[str | None] | None]
 MAX_ARRAY = 1 << 28  # bytes of a file that is one JSON array
 _MAX_SPARSE = 50  # cells of the table per value in the file
 _MAX_DEPTH = 10  # of nested objects whose values are columns; deeper ones are written as JSON
@@ -44,6 +46,35 @@ def jsonl_table(name: str, blocks: Iterator[Block], log: ReadLog) -> Table:
         first_rows = _parse_array(first_block, blocks, log)
     else:
         first_rows = _parse_rows(first_block, log, is_first=True) if first_block else []
+    columns = _columns_of(first_rows, name)
+
+    def read(names: Sequence[str], convert: Convert) -> Iterator[pa.RecordBatch]:
+        for rows in chain([first_rows], (_parse_rows(block, log) for block in blocks)):
+            if convert in (_any_value, _json_value):
+                _warn_of_new_keys(name, rows, columns)
+            log.line_of = [number for number, _ in rows].__getitem__
+            arrays = [
+                _string_array(
+                    [convert(row.get(key), key, f"{name}:{number}") for number, row in rows]
+                )
+                for key in names
+            ]
+            yield pa.RecordBatch.from_arrays(arrays, names=list(names))
+
+    def batches(wanted: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
+        return read(wanted or columns, _any_value if wanted is None else _ValueOrList().convert)
+
+    def typed_batches(format: str) -> Iterator[pa.RecordBatch] | None:
+        schema = pa.schema([json_field(column) for column in columns])
+        rows = read(columns, _json_value)
+        typed = (pa.RecordBatch.from_arrays(batch.columns, schema=schema) for batch in rows)
+        return typed if format == "jsonl" else None
+
+    return Table(name, columns, batches, log, typed_batches)
+
+
+def _columns_of(first_rows: list[tuple[int, Row]], name: str) -> tuple[str, ...]:
+    """Return the keys that occur in the first block of a JSONL file, its columns."""
     columns = tuple(dict.fromkeys(chain.from_iterable(row for _, row in first_rows)))
     if not columns:
         raise DataError(f"{name}: the file is empty. Expected one JSON object per line.")
@@ -53,23 +84,7 @@ def jsonl_table(name: str, blocks: Iterator[Block], log: ReadLog) -> Table:
             f"{name}: {len(columns):,} different keys in the first {len(first_rows):,} objects, "
             "expected about the same keys in each. Leave out keys that vary, such as ids."
         )
-
-    def batches(wanted: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
-        names = list(wanted or columns)
-        convert = _any_value if wanted is None else _ValueOrList().convert
-        for rows in chain([first_rows], (_parse_rows(block, log) for block in blocks)):
-            if wanted is None:
-                _warn_of_new_keys(name, rows, columns)
-            log.line_of = [number for number, _ in rows].__getitem__
-            arrays = [
-                _string_array(
-                    [convert(row.get(key), key, f"{name}:{number}") for number, row in rows]
-                )
-                for key in names
-            ]
-            yield pa.RecordBatch.from_arrays(arrays, names=names)
-
-    return Table(name, columns, batches, log)
+    return columns
 
 
 def _parse_rows(block: Block, log: ReadLog, *, is_first: bool = False) -> list[tuple[int, Row]]:
@@ -203,6 +218,10 @@ class _ValueOrList:
 
 def _any_value(value: object, key: str, where: str) -> str | None:
     return value if isinstance(value, str) or value is None else _as_json(value, key, where)
+
+
+def _json_value(value: object, key: str, where: str) -> str | None:
+    return None if value is None else _as_json(value, key, where)
 
 
 def _as_json(value: object, key: str, where: str) -> str:

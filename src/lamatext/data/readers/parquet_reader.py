@@ -17,7 +17,7 @@ from lamatext.data.readers.input_files import (
     source_name,
 )
 from lamatext.data.readers.read_log import ReadLog
-from lamatext.data.readers.table import Table, string_batch
+from lamatext.data.readers.table import Table, check_types, string_batch
 from lamatext.errors import DataError
 
 _BATCH_ROWS = 8192
@@ -44,27 +44,37 @@ def parquet_table(source: str, max_record: int = MAX_RECORD, log: ReadLog | None
         file = pq.ParquetFile(content)
         columns = tuple(_flatten(file.schema_arrow.empty_table()).schema.names)
 
-    def batches(wanted: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
+    def flat_batches(wanted: Sequence[str] | None) -> Iterator[tuple[pa.RecordBatch, int]]:
         with _named_errors(name, "the file is damaged ({}). Write it again."):
             first_row = 0
             for batch in _read_groups(content, file, wanted):
                 flat = _flatten(pa.Table.from_batches([batch])).combine_chunks()
-                strings = string_batch(
+                yield (
                     (flat if wanted is None else flat.select(list(wanted))).to_batches()[0],
-                    name,
-                    as_json=wanted is None,
-                    first_row=first_row,
-                    max_record=max_record,
+                    first_row,
                 )
                 first_row += len(batch)
-                yield strings
             if first_row != file.metadata.num_rows:
                 raise DataError(
                     f"{name}: the file is damaged (it has {first_row:,} of "
                     f"{file.metadata.num_rows:,} rows). Write it again."
                 )
 
-    return Table(name, columns, batches, log or ReadLog(name))
+    def batches(wanted: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
+        for batch, row in flat_batches(wanted):
+            yield string_batch(
+                batch, name, as_json=wanted is None, first_row=row, max_record=max_record
+            )
+
+    def typed_batches(format: str) -> Iterator[pa.RecordBatch] | None:
+        return map(checked, flat_batches(None)) if format in ("parquet", "jsonl") else None
+
+    def checked(numbered: tuple[pa.RecordBatch, int]) -> pa.RecordBatch:
+        batch, row = numbered
+        check_types(batch, name, row, max_record)
+        return batch.replace_schema_metadata()
+
+    return Table(name, columns, batches, log or ReadLog(name), typed_batches)
 
 
 def _read_groups(

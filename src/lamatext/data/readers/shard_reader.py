@@ -55,27 +55,56 @@ def shards_table(name: str, files: Sequence[Path], options: ReadOptions) -> Tabl
     Shards without rows are skipped, with a note. All others need the same columns.
     """
     log = ReadLog(name, options.max_bad_rows)
+    used = _used_shards(files, log)
+    first = file_table(str(used[0]), options)
+    log.format = first.log.format
+
+    def batches(wanted: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
+        return read_shards(list(first.columns if wanted is None else wanted), wanted)
+
+    def read_shards(
+        names: list[str], wanted: Sequence[str] | None, format: str | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        schema = None  # of the first batch, as one output has one schema
+        for number, path in enumerate(used):
+            shard = file_table(str(path), options) if number else first
+            _check_columns(shard, first, used[0])
+            for batch in shard.batches(wanted) if format is None else shard.all_batches(format):
+                selected = batch.select(names)
+                schema = schema or selected.schema
+                yield selected if format is None else _with_schema(selected, schema, shard.name)
+            log.add_bad_rows(shard.log)
+
+    def typed_batches(format: str) -> Iterator[pa.RecordBatch]:
+        return read_shards(list(first.columns), None, format)
+
+    return Table(name, first.columns, batches, log, typed_batches)
+
+
+def _used_shards(files: Sequence[Path], log: ReadLog) -> list[Path]:
+    """Return the shards with rows; raise DataError if there are none."""
     used = [path for path in files if not _is_empty(path)]
     for path in files:
         if path not in used:
             log.notes.append(f"{path}: an empty shard, skipped")
     if not used:
         raise DataError(
-            f"{name}: no rows in {plural(len(files), 'shard')}. Expected one text or more."
+            f"{log.name}: no rows in {plural(len(files), 'shard')}. Expected one text or more."
         )
-    first = file_table(str(used[0]), options)
-    log.format = first.log.format
+    return used
 
-    def batches(wanted: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
-        names = list(first.columns if wanted is None else wanted)
-        for number, path in enumerate(used):
-            shard = file_table(str(path), options) if number else first
-            _check_columns(shard, first, used[0])
-            for batch in shard.batches(wanted):
-                yield batch.select(names)
-            log.add_bad_rows(shard.log)
 
-    return Table(name, first.columns, batches, log)
+def _with_schema(batch: pa.RecordBatch, schema: pa.Schema, name: str) -> pa.RecordBatch:
+    """Convert the columns of a shard to the types of the first shard."""
+    if batch.schema.equals(schema, check_metadata=True):
+        return batch
+    try:
+        return batch.cast(schema)
+    except pa.ArrowException as error:
+        raise DataError(
+            f"{name}: a column has another type than in the first shard ({error}). Write all "
+            "shards with the same types, or write the predictions as CSV."
+        ) from error
 
 
 def _is_empty(path: Path) -> bool:

@@ -23,6 +23,7 @@ from lamatext.data.column_detection import (
 from lamatext.data.dataset import Dataset
 from lamatext.data.read_options import JOINT, MAX_RECORD, Layout, ReadOptions
 from lamatext.data.readers.input_files import record_too_long
+from lamatext.data.readers.json_columns import is_json, plain_strings
 from lamatext.data.readers.label_columns import LABEL_LISTS, LabelColumns, join_label_batches
 from lamatext.data.readers.read_log import ReadLog
 from lamatext.data.time_column import parse_times
@@ -40,32 +41,38 @@ class Table:
     """Table of string columns that can be read only once, in batches.
 
     A missing value is null. ``batches(names)`` reads the named columns, which may also hold lists
-    of strings; ``batches(None)`` reads all columns, with lists as JSON.
+    of strings; ``batches(None)`` reads all columns, with lists as JSON. ``typed_batches(format)``
+    reads all columns with the types that an output of that format can have, or is None.
     """
 
     name: str  # for messages
     columns: tuple[str, ...]
     batches: Callable[[Sequence[str] | None], Iterator[pa.RecordBatch]]
     log: ReadLog  # filled in while the table is read
+    typed_batches: Callable[[str], Iterator[pa.RecordBatch] | None] = lambda _: None
 
     def __post_init__(self) -> None:
         if len(self.columns) > MAX_COLUMNS:
             raise too_many_columns(self.name)
 
-    def all_batches(self) -> Iterator[pa.RecordBatch]:
-        """Yield all columns of the table in batches, with one empty batch if it has no rows."""
+    def all_batches(self, output_format: str | None = None) -> Iterator[pa.RecordBatch]:
+        """Yield all columns of the table in batches, with one empty batch if it has no rows.
+
+        The columns are strings, unless an output format is given that can have their types.
+        """
         is_empty = True
-        for batch in self.batches(None):
+        typed = None if output_format is None else self.typed_batches(output_format)
+        for batch in self.batches(None) if typed is None else typed:
             is_empty = False
             yield batch
         if is_empty:
             columns = [pa.array([], pa.string()) for _ in self.columns]
             yield pa.RecordBatch.from_arrays(columns, names=list(self.columns))
 
-    def _checked_batches(self) -> Iterator[pa.RecordBatch]:
+    def _checked_batches(self, output_format: str | None) -> Iterator[pa.RecordBatch]:
         """Yield all columns in batches, then raise DataError if too many rows were skipped."""
         rows = 0
-        for batch in self.all_batches():
+        for batch in self.all_batches(output_format):
             rows += len(batch)
             yield batch
         self.log.check_bad_rows(rows + self.log.bad_rows)
@@ -78,23 +85,25 @@ class Table:
             rows += len(batch)
 
     def text_batches(
-        self, options: ReadOptions
+        self, options: ReadOptions, output_format: str | None = None
     ) -> tuple[tuple[str, ...], Iterator[pa.RecordBatch]]:
         """Choose the text columns of the table; return them and the batches of all columns.
 
         If the names of the columns do not decide, the first batch does. At the end, too many bad
-        rows are an error.
+        rows are an error. The texts are strings; other columns have their types if an output
+        format is given that can have them.
         """
-        batches = self._checked_batches()
+        batches = self._checked_batches(output_format)
         texts = choose_text_by_name(self.columns, options, self.name)
         self._explain_choice(options, texts)
         if texts is None:
             first = next(batches)
-            detected = detect_text_by_content(pa.Table.from_batches([first]), self.name)
+            strings = with_strings(first, first.schema.names, self.name)
+            detected = detect_text_by_content(pa.Table.from_batches([strings]), self.name)
             texts = detected.text_columns
             self.log.notes.extend(detected.reasons)
             batches = chain([first], batches)
-        return texts, batches
+        return texts, (with_strings(batch, texts, self.name) for batch in batches)
 
     def to_dataset(self, options: ReadOptions = DEFAULTS, *, source: str = "") -> Dataset:
         """Read the text and label columns of the table into a dataset.
@@ -399,6 +408,37 @@ def string_batch(
         _check_strings(values, f"{name}: column '{field.name}'", first_row, max_record)
         columns.append(strings)
     return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
+
+
+def with_strings(batch: pa.RecordBatch, columns: Sequence[str], name: str) -> pa.RecordBatch:
+    """Convert the given columns of a table batch to strings; the others keep their types."""
+    fields, arrays = list(batch.schema), list(batch.columns)
+    for number, field in enumerate(fields):
+        if field.name not in columns or (field.type == pa.string() and not is_json(field)):
+            continue
+        if is_json(field):
+            arrays[number] = plain_strings(arrays[number])
+        elif pa.types.is_nested(field.type):
+            arrays[number] = _json_column(arrays[number], field, name)
+        else:
+            arrays[number] = _string_column(arrays[number], field, name)
+        fields[number] = pa.field(field.name, pa.string())
+    return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
+
+
+def check_types(batch: pa.RecordBatch, name: str, first_row: int, max_record: int) -> None:
+    """Raise DataError for a value of a typed table batch that is not UTF-8 or is too long."""
+    for field, column in zip(batch.schema, batch.columns, strict=True):
+        if pa.types.is_string(field.type) or pa.types.is_large_string(field.type):
+            _check_strings(column, f"{name}: column '{field.name}'", first_row, max_record)
+            continue
+        try:
+            column.validate(full=True)
+        except pa.ArrowException as error:
+            raise DataError(
+                f"{name}: column '{field.name}' of type {str(field.type)[:60]} has a value that is "
+                "not valid. Write the file again."
+            ) from error
 
 
 def _string_column(column: pa.Array, field: pa.Field, name: str) -> pa.Array:

@@ -1,0 +1,61 @@
+"""JSON columns: strings of JSON in a table, which JSONL output repeats as numbers, lists, objects.
+
+The column is marked in the metadata of its Arrow field, which Parquet files keep.
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+
+_MARK = {b"lamatext": b"json"}
+
+
+def json_field(name: str) -> pa.Field:
+    """Return the Arrow field of a JSON column."""
+    return pa.field(name, pa.string(), metadata=_MARK)
+
+
+def is_json(field: pa.Field) -> bool:
+    """Return whether a column of a table is a JSON column."""
+    return (field.metadata or {}).get(b"lamatext") == b"json"
+
+
+def plain_strings(column: pa.Array) -> pa.Array:
+    """Convert a JSON column to strings: a JSON string is its content, other values stay JSON."""
+    values = column.to_pylist()
+    return pa.array(
+        [json.loads(v) if v is not None and v.startswith('"') else v for v in values], pa.string()
+    )
+
+
+def json_lines(batch: pa.RecordBatch) -> Iterator[str]:
+    """Yield each row of a record batch as a JSON object, with JSON columns as they are."""
+    names = list(dict.fromkeys(batch.schema.names))
+    cells = [_json_values(batch, batch.schema.names.index(name)) for name in names]
+    keys = [json.dumps(name, ensure_ascii=False) for name in names]
+    for row in zip(*cells, strict=True):
+        yield "{" + ", ".join(f"{key}: {value}" for key, value in zip(keys, row, strict=True)) + "}"
+
+
+def _json_values(batch: pa.RecordBatch, position: int) -> Sequence[str]:
+    values = batch.column(position).to_pylist()
+    if is_json(batch.schema.field(position)):
+        return [value or "null" for value in values]
+    try:
+        return [json.dumps(v, ensure_ascii=False, allow_nan=False, default=str) for v in values]
+    except ValueError:  # NaN, which JSON does not have
+        return [
+            json.dumps(_without_nan(value), ensure_ascii=False, default=str) for value in values
+        ]
+
+
+def _without_nan(value: object) -> object:
+    """Replace NaN and infinite numbers with None."""
+    if isinstance(value, float):
+        return value if value - value == 0 else None
+    if isinstance(value, list):
+        return [_without_nan(item) for item in value]
+    if isinstance(value, dict):
+        return {key: _without_nan(item) for key, item in value.items()}
+    return value

@@ -80,6 +80,34 @@ def test_the_corrected_data_has_new_labels_and_lacks_removed_texts(
     assert ": 1 relabelled, 1 removed" in counter
 
 
+@pytest.mark.parametrize(
+    ("encoding", "separator", "name"),
+    [("cp1252", ";", "a.csv"), ("utf-16", "\t", "a.tsv"), ("utf-8-sig", ",", "a.csv")],
+)
+def test_the_corrected_data_has_the_encoding_and_separator_of_the_data(
+    encoding: str, separator: str, name: str, open_page: Open, tmp_path: Path
+) -> None:
+    texts, labels = reviews(40)
+    labels[5] = {"neg": "pos", "pos": "neg"}[labels[5]]
+    rows = [
+        ("id", "text", "label"),
+        *zip(range(40), (f"{t} – 5 €; ü" for t in texts), labels, strict=True),
+    ]
+    with (tmp_path / name).open("w", encoding=encoding, newline="") as file:
+        csv.writer(file, delimiter=separator).writerows(rows)
+    data = load_dataset(str(tmp_path / name), OPTIONS)
+    with find_suspects(data, partial_folder=tmp_path / "partial") as search:
+        out = tmp_path / "review.html"
+        write_review_page(search, data, suspect_rows(search, data), OPTIONS, out)
+
+    page = open_page(out.as_uri(), wait_for=READY)
+    with page.expect_download() as started:
+        page.locator(".save [data-download=corrected]").click()
+
+    assert started.value.suggested_filename == name.replace(".", "-corrected.")
+    assert Path(started.value.path()).read_bytes() == (tmp_path / name).read_bytes()
+
+
 def test_the_removed_texts_are_a_list_for_training_without_them(
     review: Path, open_page: Open, tmp_path: Path
 ) -> None:

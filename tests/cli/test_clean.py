@@ -78,6 +78,32 @@ def test_the_next_command_of_clean_carries_the_options(lamatext: Command, place:
     assert lamatext(*train[1:], *SMALL).status == 0
 
 
+def test_formulas_in_a_list_of_suspects_can_be_written_as_text(
+    lamatext: Command, place: Path
+) -> None:
+    texts, labels = reviews(60)
+    labels = ["=1+1" if label == "pos" else "neg" for label in labels]
+    labels[3] = {"neg": "=1+1", "=1+1": "neg"}[labels[3]]
+    rows = [
+        {"text": f"@sum {text}", "label": label} for text, label in zip(texts, labels, strict=True)
+    ]
+    (place / "formulas.jsonl").write_text("\n".join(map(json.dumps, rows)))
+
+    answer = lamatext("clean", "formulas.jsonl", "--out", "s.csv", "--safe-csv")
+    train = lamatext(
+        "train", "formulas.jsonl", "--without", "s.csv", "--out", "run", "--baselines", "none",
+        *SMALL,
+    )  # fmt: skip
+
+    assert answer.status == 0, answer.err
+    listed = read(place / "s.csv")
+    assert all(row["text"].startswith("'@sum") for row in listed)
+    assert train.status == 0, train.err
+    assert f"{len(listed)} row" in train.err
+    assert "left out, as s.csv lists" in train.err
+    assert "corrected" not in train.err
+
+
 @pytest.mark.usefixtures("flipped")
 def test_a_list_of_suspects_is_not_replaced_without_force(lamatext: Command, place: Path) -> None:
     (place / "suspects.csv").write_text("edited")

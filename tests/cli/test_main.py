@@ -64,6 +64,18 @@ def test_every_command_has_a_name_and_an_example() -> None:
     assert info in main.COMMANDS
 
 
+def test_the_help_names_both_forms_of_a_flag_with_its_default_and_units(lamatext: Command) -> None:
+    serve = lamatext("serve", "--help").out
+    predict = " ".join(lamatext("predict", "--help").out.split())
+
+    assert "--page, --no-page\n" in serve
+    assert "--watch, --no-watch\n" in serve
+    assert " ".join(serve.split()).count("[default: on]") == 2
+    assert "--idle-timeout SECONDS" in serve
+    assert "\n        %" not in lamatext("predict", "--help").out
+    assert "of DATA" not in predict
+
+
 def test_the_synopsis_of_a_command_with_several_models_has_no_braces(lamatext: Command) -> None:
     lines = lamatext("serve", "--help").out.splitlines()
 

@@ -34,7 +34,7 @@ def test_a_summary_without_test_set_has_no_overlap() -> None:
     assert summarize_dataset(TEST).in_both is None
 
 
-@given(st.lists(st.text(alphabet="ab é\t\n电", max_size=12), min_size=1, max_size=20), st.data())
+@given(st.lists(st.text(alphabet="ab é\t\nж", max_size=12), min_size=1, max_size=20), st.data())
 def test_words_are_counted_as_python_splits_them(texts: list[str], data: st.DataObject) -> None:
     cut = data.draw(st.integers(0, len(texts)))
     chunks = pa.chunked_array([texts[:cut], texts[cut:]], pa.large_string()).slice(0)
@@ -72,3 +72,17 @@ def test_the_summary_counts_labels_per_text_and_shows_the_rarest() -> None:
     lines = summary_lines(summary)
     assert "labels per text: 1.00 on average; texts: 1 with 0, 2 with 1, 1 with 2" in lines
     assert "rarest labels (texts): b 1, a 3" in lines
+
+
+def test_the_words_of_texts_without_spaces_are_counted_as_the_tokenizer_does() -> None:
+    texts = pa.chunked_array([["这部电影很好看", "a fine film", "ภาพดี", ""]], pa.large_string())
+
+    assert word_counts(texts).tolist() == [7, 3, 4, 0]
+
+
+def test_labels_with_commas_or_spaces_at_an_end_are_quoted_in_lists() -> None:
+    dataset = corpus(["one", "two", "three", "four"], ["good, really", "bad ", "so", "so"])
+
+    classes, *_ = summary_lines(summarize_dataset(dataset))
+
+    assert classes == "3 classes: so 50 %, 'bad ' 25 %, 'good, really' 25 %"

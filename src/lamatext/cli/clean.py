@@ -52,6 +52,7 @@ def run(  # noqa: PLR0913 - one argument per option of the command
         ),
     ] = False,
     seed: Annotated[int, typer.Option(min=0, help="The seed of the folds.")] = 0,
+    safe_csv: options.SafeCsv = False,
     force: options.Force = False,
     as_json: options.Json = False,
     quiet: options.IsQuiet = False,
@@ -68,13 +69,13 @@ def run(  # noqa: PLR0913 - one argument per option of the command
 
     require("torch", extra="train", purpose="finding suspect labels")
     from lamatext.data.suspects_file import suspects_table
-    from lamatext.data.writers import open_writer, output_format
+    from lamatext.data.writers import open_writer
     from lamatext.suspect_labels import find_suspects, suspect_rows
     from lamatext.views.formatting import one_line
     from lamatext.views.review_page import write_review_page
     from lamatext.views.terminal_suspects import show_suspects
 
-    output_format(out)
+    _check_format(out, safe_csv=safe_csv)
     options.check_outputs(out, html, force=force, source=data)
     reading = options.read_options(
         text_column,
@@ -103,7 +104,7 @@ def run(  # noqa: PLR0913 - one argument per option of the command
             rows = suspect_rows(search, dataset)
             if html is not None:
                 write_review_page(search, dataset, rows, reading, html)
-            with open_writer(out) as write:
+            with open_writer(out, safe_csv=safe_csv) as write:
                 write(suspects_table(rows))
     if as_json:
         print(json.dumps({"texts": search.texts, "suspects": rows}))
@@ -116,6 +117,15 @@ def run(  # noqa: PLR0913 - one argument per option of the command
         output.out().print(one_line(f"Written to {line}"), markup=False)
     if not quiet and data != "-":
         _print_next(data, out, reading)
+
+
+def _check_format(out: Path, *, safe_csv: bool) -> None:
+    """Check the format of the list that ``lamatext clean`` writes before the search starts."""
+    from lamatext.data.writers import check_safe_csv, output_format
+
+    format = output_format(out)
+    if safe_csv:
+        check_safe_csv(format)
 
 
 def _read(data: str, reading: "ReadOptions", progress: "Progress") -> "Dataset":

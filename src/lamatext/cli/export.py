@@ -22,7 +22,8 @@ EXAMPLES = "lamatext export runs/reviews --web reviews.html"
 def run(  # noqa: PLR0913 - one argument per option of the command
     model: options.Model,
     out: Annotated[
-        Path | None, typer.Option(help="A new folder for the model and its ONNX graph.")
+        Path | None,
+        typer.Option(metavar="DIR", help="A new folder for the model and its ONNX graph."),
     ] = None,
     weights: Annotated[
         str | None,

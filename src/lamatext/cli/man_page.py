@@ -10,7 +10,11 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 MAX_WIDTH, INDENT = 84, 4
-FILE_OPTIONS = ("html", "report", "web", "out")
+METAVARS = {  # by the last word of an option's name
+    "html": "FILE", "report": "FILE", "web": "FILE", "out": "FILE", "onnx": "FILE",
+    "drain": "SECONDS", "timeout": "SECONDS", "precision": "SHARE", "baselines": "NAMES",
+    "vectors": "NAME", "weights": "FORMAT", "seed": "N", "devices": "N",
+}  # fmt: skip
 OPTIONS = "options"  # the section of options that belong to no other
 
 
@@ -74,10 +78,11 @@ def _describe(parameter: Any) -> tuple[str, str]:
     meaning = " ".join((parameter.help or "").split())
     if parameter.param_type_name == "argument":
         return parameter.metavar or parameter.name.upper(), meaning
-    names = ", ".join(sorted(parameter.opts, key=len))
-    if parameter.is_flag:
-        return names, meaning
+    names = ", ".join([*sorted(parameter.opts, key=len), *parameter.secondary_opts])
     default = parameter.default
+    if parameter.is_flag:
+        state = f" [default: {'on' if default else 'off'}]" if parameter.secondary_opts else ""
+        return names, f"{meaning}{state}"
     if default is not None and not callable(default) and "[default:" not in meaning:
         meaning = f"{meaning} [default: {default}]"
     return f"{names} {_metavar(parameter)}{' ...' if parameter.multiple else ''}", meaning
@@ -92,9 +97,8 @@ def _metavar(parameter: Any) -> str:
     if parameter.metavar:
         return str(parameter.metavar)
     last_word = max(parameter.opts, key=len).strip("-").rpartition("-")[2]
-    if isinstance(parameter.default, int) or last_word == "seed":
-        return "N"
-    return "FILE" if last_word in FILE_OPTIONS else last_word.upper()
+    is_number = isinstance(parameter.default, int)
+    return METAVARS.get(last_word, "N" if is_number else last_word.upper())
 
 
 def _first_sentence(command: Any) -> str:
@@ -104,14 +108,15 @@ def _first_sentence(command: Any) -> str:
 def _wrap(text: str, *, indent: int = INDENT, hanging: int = 0) -> str:
     width = min(shutil.get_terminal_size().columns, MAX_WIDTH)
     margin = " " * indent
-    return textwrap.fill(
-        text,
+    filled = textwrap.fill(
+        text.replace(" %", "\u00a0%"),  # not at the beginning of a line
         width,
         initial_indent=margin,
         subsequent_indent=margin + " " * hanging,
         break_long_words=False,
         break_on_hyphens=False,
     )
+    return filled.replace("\u00a0", " ")
 
 
 def _bold(text: str) -> str:

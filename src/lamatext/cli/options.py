@@ -70,7 +70,7 @@ LabelSeparator = Annotated[
 Encoding = Annotated[
     str | None,
     typer.Option(
-        help="The encoding of DATA: utf-8, utf-16, cp1252, … [default: detected]",
+        help="The encoding of the file: utf-8, utf-16, cp1252, … [default: detected]",
         rich_help_panel=READING,
     ),
 ]
@@ -107,9 +107,8 @@ Format = Annotated[
     str | None,
     typer.Option(
         "--format",
-        help="The format of DATA: csv, tsv, jsonl, parquet, xlsx, fasttext or lines; needed for "
-        "stdin. "
-        "[default: from the file name]",
+        help="The format of the data: csv, tsv, jsonl, parquet, xlsx, fasttext or lines; needed "
+        "for stdin. [default: from the file name]",
         rich_help_panel=READING,
     ),
 ]
@@ -117,7 +116,7 @@ InputFormat = Annotated[
     str | None,
     typer.Option(
         "--format",
-        help="The format of INPUT: csv, tsv, jsonl, parquet, xlsx, fasttext or lines. "
+        help="The format of the input: csv, tsv, jsonl, parquet, xlsx, fasttext or lines. "
         "[default: from the file name; for stdin lines, one text per line]",
         rich_help_panel=READING,
     ),
@@ -207,6 +206,14 @@ Address = Annotated[
         help="The Ray cluster, or auto for the one that runs on this machine. [default: start "
         "Ray on this machine]",
         rich_help_panel=ENGINE,
+    ),
+]
+SafeCsv = Annotated[
+    bool,
+    typer.Option(
+        "--safe-csv",
+        help="Put a single quote before cells of CSV and TSV output that a spreadsheet would "
+        "run as formulas: text that starts with = + - @, tab or CR.",
     ),
 ]
 Force = Annotated[bool, typer.Option("--force", help="Replace existing output files.")]

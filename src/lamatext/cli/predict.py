@@ -77,14 +77,7 @@ def run(  # noqa: PLR0913 - one argument per option of the command
     label_separator: Annotated[
         str, typer.Option(help="Joins the labels of a multi-label model in CSV and TSV output.")
     ] = ",",
-    safe_csv: Annotated[
-        bool,
-        typer.Option(
-            "--safe-csv",
-            help="Put a single quote before cells of CSV and TSV output that a spreadsheet would "
-            "run as formulas: text that starts with = + - @, tab or CR.",
-        ),
-    ] = False,
+    safe_csv: options.SafeCsv = False,
     engine: options.Engine = "local",
     address: options.Address = None,
     force: options.Force = False,

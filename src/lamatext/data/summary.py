@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from lamatext.data.dataset import Dataset, text_batches
 from lamatext.data.duplicates import count_shared
 from lamatext.data.labels import list_items
+from lamatext.data.tokenizer import UNSPACED, WordTokenizer
 
 PERCENTILES = (5, 50, 95, 99, 100)
 
@@ -23,7 +24,7 @@ class Summary:
     source: str
     rows: int
     classes: dict[str, int]  # number of rows per label, the most frequent first
-    words: dict[int, int]  # percentile: words per text, separated by whitespace
+    words: dict[int, int]  # percentile: words per text, see ``word_counts``
     mean_words: float
     empty: int  # texts of whitespace only
     duplicates: int  # exact copies of an earlier text
@@ -69,12 +70,21 @@ def _labels_per_text(dataset: Dataset) -> dict[int, int]:
 def word_counts(texts: pa.ChunkedArray) -> NDArray[np.int64]:
     """Count the words in each text for the dataset summary.
 
-    Words are separated by ASCII whitespace.
+    Words are separated by ASCII whitespace; a text in a script that is written without spaces has
+    as many as the tokenizer finds.
     """
     return np.concatenate([_count_words(batch) for batch in text_batches(texts)])
 
 
 def _count_words(texts: pa.Array) -> NDArray[np.int64]:
+    counts = _count_spaced_words(texts)
+    is_unspaced = pc.match_substring_regex(texts, f"[{UNSPACED}]").to_numpy(zero_copy_only=False)
+    for row in np.flatnonzero(is_unspaced).tolist():
+        counts[row] = len(WordTokenizer().words(texts[row].as_py()))
+    return counts
+
+
+def _count_spaced_words(texts: pa.Array) -> NDArray[np.int64]:
     _, offsets, data = texts.buffers()  # without a copy: 20 times faster than a regular expression
     starts = np.frombuffer(offsets, np.int64)[texts.offset : texts.offset + len(texts) + 1]
     content = np.frombuffer(data or b"", np.uint8)[starts[0] : starts[-1]]

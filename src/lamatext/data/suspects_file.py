@@ -59,7 +59,8 @@ def leave_out_suspects(dataset: Dataset, path: Path) -> Dataset:
                 f"{path}: lists row {line:,}, but {dataset.source} {found}. The data, or the way "
                 "it is read, has changed: run `lamatext clean` again, with the same options."
             )
-        is_corrected = label and label_key(label) != label_key(str(labels[row].as_py()))
+        listed = {label_key(label), label_key(label.removeprefix("'"))}  # of --safe-csv
+        is_corrected = label and label_key(str(labels[row].as_py())) not in listed
         (corrected if is_corrected else dropped).add(row)
     kept = np.setdiff1d(np.arange(len(dataset)), np.array(sorted(dropped), np.int64))
     if not len(kept):

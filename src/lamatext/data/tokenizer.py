@@ -35,6 +35,7 @@ _SOUTHEAST_ASIAN = (
     "\u0e01-\u0e4e\u0e81-\u0ecf\u0edc-\u0edf\u1780-\u17d3\u17d7-\u17dd"
     "\u1000-\u103f\u104e-\u108f\u109a-\u109f\ua9e0-\ua9ef\ua9fa-\ua9fe\uaa60-\uaa7f"
 )
+UNSPACED = _IDEOGRAPHS + _SOUTHEAST_ASIAN  # characters of scripts that are written without spaces
 _STACKERS = "\u1039\u17d2"  # signs of Burmese and Khmer that write the next letter below the last
 _VOWEL_AM = "\u0e33\u0eb3"  # vowel of Thai and Lao: a letter that belongs to the one before
 _VARIATION_SELECTORS = "\U000e0100-\U000e01ef"  # marks that choose a variant of an ideograph

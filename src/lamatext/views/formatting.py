@@ -152,4 +152,9 @@ def accuracy_comparison(own: tuple[str, float], other: tuple[str, float], texts:
 
 def label_names(labels: Iterable[str]) -> str:
     """Format the labels of a multi-label text: sorted, or ``(no label)`` if there is none."""
-    return ", ".join(sorted(labels)) or "(no label)"
+    return ", ".join(map(listed_label, sorted(labels))) or "(no label)"
+
+
+def listed_label(label: str) -> str:
+    """Format a label for a list, quoted if it has a comma or spaces at an end."""
+    return label if label == label.strip() and label and "," not in label else repr(label)

@@ -77,13 +77,44 @@ function move(step, isWanted = () => true) {
     if (!articles[i].hidden && isWanted(i)) return select(i);
 }
 
-// CSV as in RFC 4180; the decisive columns are quoted if needed.
-const cell = value => { const text = String(value ?? ""); return /[",\r\n]|^\s|\s$/.test(text) ? '"' + text.replaceAll('"', '""') + '"' : text; };
-const csv = rows => rows.map(row => row.map(cell).join(",") + "\r\n").join("");
+// CSV as in RFC 4180, with the separator and the quote of the data; cells are quoted if needed.
+function csv(rows, {separator = ",", quote = '"'} = {}) {
+  const special = [separator, quote, "\r", "\n"];
+  const cell = value => {
+    const text = String(value ?? "");
+    const isPlain = text === text.trim() && !special.some(character => text.includes(character));
+    return isPlain ? text : quote + text.replaceAll(quote, quote + quote) + quote;
+  };
+  return rows.map(row => row.map(cell).join(separator) + "\r\n").join("");
+}
 
-function download(name, text) {
+// The bytes of a text in UTF-16 or in an encoding of one byte per character; otherwise in UTF-8.
+function encode(text, encoding) {
+  if (/^utf-?16/i.test(encoding)) {
+    const view = new DataView(new ArrayBuffer(2 * text.length + 2));
+    const isLittle = !/be$/i.test(encoding);
+    view.setUint16(0, 0xfeff, isLittle);
+    for (let i = 0; i < text.length; i++) view.setUint16(2 * i + 2, text.charCodeAt(i), isLittle);
+    return view;
+  }
+  const codes = codesOf(encoding);
+  if (codes && [...text].every(character => codes.has(character)))
+    return Uint8Array.from([...text], character => codes.get(character));
+  return (encoding === "utf-8" ? "" : "\ufeff") + text; // the mark tells a spreadsheet that it is UTF-8
+}
+
+function codesOf(encoding) {
+  try {
+    const decoder = new TextDecoder(encoding.replaceAll("_", "-").replace(/^cp(\d+)$/, "windows-$1"));
+    if (decoder.encoding.startsWith("utf")) return null;
+    return new Map(Array.from({length: 256}, (_, byte) => [decoder.decode(Uint8Array.of(byte)), byte])
+      .filter(([character]) => character !== "\ufffd"));
+  } catch { return null; } // an encoding that the browser does not know
+}
+
+function download(name, content) {
   const link = document.createElement("a");
-  link.href = URL.createObjectURL(new Blob([text], {type: "text/csv"}));
+  link.href = URL.createObjectURL(new Blob([content], {type: "text/csv"}));
   link.download = name;
   link.click();
   setTimeout(() => URL.revokeObjectURL(link.href), 60000);
@@ -101,11 +132,14 @@ function correctedRows() {
 }
 
 const stem = data.source.split(/[\\/]/).pop().replace(/\.[^.]*$/, "") || "data";
-document.getElementById("corrected")?.addEventListener("click", () =>
-  download(stem + "-corrected.csv", csv(correctedRows())));
-document.getElementById("removed").addEventListener("click", () =>
-  download(stem + "-removed.csv", csv([data.columns,
-    ...data.suspects.filter((_, i) => decisions[i]?.[0] === "remove")])));
+const kind = data.table?.separator === "\t" ? ".tsv" : ".csv";
+const downloads = {
+  corrected: () => download(stem + "-corrected" + kind, encode(csv(correctedRows(), data.table), data.table.encoding)),
+  removed: () => download(stem + "-removed.csv", csv([data.columns,
+    ...data.suspects.filter((_, i) => decisions[i]?.[0] === "remove")])),
+};
+document.querySelectorAll("[data-download]").forEach(button =>
+  button.addEventListener("click", downloads[button.dataset.download]));
 
 articles.forEach((article, i) => {
   article.addEventListener("click", event => {

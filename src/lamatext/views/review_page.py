@@ -4,6 +4,7 @@ The page is one self-contained HTML file that sends no requests. If the data is 
 holds the whole table, so that the corrected data can be downloaded from it.
 """
 
+import codecs
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -62,6 +63,7 @@ def write_review_page(
         cards=[_card(suspect, row) for suspect, row in shown],
         used_labels=sorted({label for s, _ in shown for label in (s.label, s.suggestion)}),
         has_table=table is not None,
+        separator=dataset.layout.separator,
         limit=f"{MAX_CHARACTERS // 1_000_000} MB",
     )
     write_text(out, page)
@@ -95,10 +97,27 @@ def whole_table(dataset: Dataset, options: ReadOptions) -> dict[str, Any] | None
     return {
         "columns": columns,
         "header": layout.header,
+        "separator": layout.separator or ",",
+        "quote": layout.quote or '"',
+        "encoding": _download_encoding(dataset),
         "label": columns.index(label),
         "lines": lines,
         "rows": cells,
     }
+
+
+def _download_encoding(dataset: Dataset) -> str:
+    """Return the encoding of the corrected data: that of the file, if it is a text file.
+
+    ``utf-8-sig`` is UTF-8 with a byte order mark, which spreadsheets need.
+    """
+    path, encoding = Path(dataset.source), dataset.layout.encoding
+    if dataset.layout.separator is None:
+        return "utf-8"
+    if encoding == "utf-8" and path.is_file():
+        with path.open("rb") as file:
+            return "utf-8-sig" if file.read(3) == codecs.BOM_UTF8 else "utf-8"
+    return encoding
 
 
 def _source_batches(

@@ -8,7 +8,7 @@ from lamatext.data.label_variants import label_variants
 from lamatext.data.summary import Summary, class_counts, summarize_dataset
 from lamatext.plurals import plural
 from lamatext.progress import Progress
-from lamatext.views.formatting import percent
+from lamatext.views.formatting import listed_label, percent
 
 
 def show_dataset(
@@ -107,7 +107,7 @@ def summary_lines(summary: Summary) -> list[str]:
 
 def _class_balance(summary: Summary, limit: int = 10) -> str:
     shown = list(summary.classes.items())[:limit]
-    text = ", ".join(f"{label} {_share(count / summary.rows)}" for label, count in shown)
+    text = ", ".join(f"{listed_label(name)} {_share(n / summary.rows)}" for name, n in shown)
     rest = len(summary.classes) - limit
     return f"{text} and {rest} more" if rest > 0 else text
 
@@ -121,7 +121,7 @@ def _label_lines(labels_per_text: dict[int, int], classes: dict[str, int]) -> li
     texts = sum(labels_per_text.values())
     mean = sum(number * count for number, count in labels_per_text.items()) / texts
     shares = ", ".join(f"{count:,} with {n}" for n, count in list(labels_per_text.items())[:5])
-    rarest = ", ".join(f"{label} {count}" for label, count in list(classes.items())[:-6:-1])
+    rarest = ", ".join(f"{listed_label(label)} {n}" for label, n in list(classes.items())[:-6:-1])
     return [
         f"labels per text: {mean:.2f} on average; texts: {shares}",
         f"rarest labels (texts): {rarest}",

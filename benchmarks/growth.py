@@ -42,6 +42,7 @@ STAGES = {
     "n-grams": ("counting", "fitting"),
     "scoring": ("scoring",),
 }
+FIRST_MINUTE = 60.0  # seconds after which the time left has to be right
 TEST_ROWS = 5_000
 CHUNK = 10_000  # rows that are drawn at once
 
@@ -151,6 +152,7 @@ def measure_system(
         **dict(zip(METRICS, (*values, predict_cpu), strict=True)),
         "accuracy": result["accuracy"],
         **{f"{stage}_cpu_seconds": value for stage, value in result.get("stages", {}).items()},
+        **result.get("errors", {}),
     }
 
 
@@ -180,9 +182,14 @@ def run_process(
 
 
 class StageSeconds(Progress):
-    """Progress that adds up the CPU seconds of the stages of training, by ``STAGES``."""
+    """Progress that adds up the CPU seconds of the stages of training, by ``STAGES``.
+
+    It also collects the estimates of the time left, to compare them with what was left.
+    """
 
     def __init__(self) -> None:
+        self._started = time.monotonic()
+        self._estimates: list[tuple[float, float]] = []  # seconds since the start, and left
         self.seconds = dict.fromkeys(STAGES, 0.0)
         self._current, self._since = "reading", 0.0  # importing libraries is a part of reading
 
@@ -192,6 +199,27 @@ class StageSeconds(Progress):
         self.seconds[self._current] += now - self._since
         starts = {start: stage for stage, starts in STAGES.items() for start in starts}
         self._current, self._since = starts.get(name.split()[0], self._current), now
+
+    def time_left(self, seconds: float) -> None:
+        """Collect an estimate of the time left."""
+        self._estimates.append((time.monotonic() - self._started, seconds))
+
+    def time_left_errors(self) -> dict[str, float]:
+        """Return the factors by which estimates of the time left were wrong, up to now.
+
+        One is the first estimate after a minute, one the median of those after it. The last tenth
+        of the training run is not counted.
+        """
+        end = time.monotonic() - self._started
+        factors = [
+            max(left, 1e-3) / (end - at)
+            for at, left in self._estimates
+            if FIRST_MINUTE <= at <= 0.9 * end
+        ]
+        if not factors:
+            return {}
+        wrong = [max(factor, 1 / factor) for factor in factors]
+        return {"time_left_first": wrong[0], "time_left_median": float(np.median(wrong))}
 
 
 def run_step(step: str, system: str, train: str, test: str, model: str) -> None:
@@ -209,7 +237,8 @@ def run_step(step: str, system: str, train: str, test: str, model: str) -> None:
             metrics = json.loads((Path(model) / "metrics.json").read_text())
             accuracy = metrics["test"]["accuracy"]
             stages.stage("end")
-            result = {"accuracy": accuracy, "stages": stages.seconds}
+            errors = stages.time_left_errors()
+            result = {"accuracy": accuracy, "stages": stages.seconds, "errors": errors}
             Path(f"{model}.json").write_text(json.dumps(result))
         else:
             status = run_command(["predict", model, test, "--out", f"{model}.csv", "-q"])

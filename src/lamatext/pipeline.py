@@ -599,6 +599,7 @@ def train_and_score(  # noqa: PLR0913 - data, recipe, and where and how to run
         for name in (*TEACHER_CHECKPOINTS, CHECKPOINT):
             (folder / name).unlink(missing_ok=True)
     _announce_teacher_per_fold(splits, progress)
+    progress = _with_time_left(progress, splits, recipe, baselines, device)
     started = time.perf_counter()
     classifier = fit_recipe(recipe, splits, progress, checkpoint=checkpoint, device=device)
     seconds = time.perf_counter() - started
@@ -628,6 +629,24 @@ def train_and_score(  # noqa: PLR0913 - data, recipe, and where and how to run
         path.unlink(missing_ok=True)
     checkpoint.unlink(missing_ok=True)  # last: without a checkpoint the run counts as finished
     return TrainingResult(folder, scores, leaderboard, examples, len(splits.folds), tuple(changes))
+
+
+def _with_time_left(
+    progress: Progress, splits: Splits, recipe: Recipe, baselines: Sequence[str], device: str
+) -> Progress:
+    """Add the time left to the progress of a run on a CPU whose stages are known in advance."""
+    if splits.folds or splits.streamed is not None or splits.teacher is not None:
+        return progress
+    from lamatext.training.time_left import TimeLeft, expected_stages
+    from lamatext.training.trainer import pick_device
+
+    if pick_device(device).type != "cpu":
+        return progress
+    texts = splits.train.texts
+    text_bytes = int(pc.sum(pc.binary_length(texts)).as_py() or 0)
+    classes = len(_known_classes(splits).classes)
+    stages = expected_stages(len(texts), text_bytes, classes, recipe, baselines=len(baselines))
+    return TimeLeft(progress, stages)
 
 
 def _score_changes(

@@ -23,6 +23,9 @@ class Progress:
     def note(self, text: str) -> None:
         """Report a line of text to display next to the progress bar."""
 
+    def time_left(self, seconds: float) -> None:
+        """Report the estimated time until the whole task ends."""
+
 
 SILENT = Progress()
 

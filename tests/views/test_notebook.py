@@ -10,6 +10,7 @@ import pytest
 
 from lamatext.classifier import TextClassifier
 from lamatext.progress import SILENT
+from lamatext.views import progress_display
 from lamatext.views.notebook import class_names, notebook_html
 from lamatext.views.progress_display import NotebookProgress, ProgressDisplay, fit_progress
 from tests.corpora import TINY, reviews
@@ -137,3 +138,31 @@ def test_the_bar_of_a_notebook_advances_and_escapes(notebook: FakeDisplay) -> No
     assert 'value="0" max="10"' in notebook.shown[1]
     assert 'value="4" max="10"' in notebook.shown[-2]
     assert all("<b>" not in html for html in notebook.shown)
+
+
+def test_the_time_left_is_printed_ever_more_rarely_without_a_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    clock = {"now": 0.0}
+    monkeypatch.setattr("lamatext.views.progress_display.time.monotonic", lambda: clock["now"])
+
+    with ProgressDisplay() as progress:
+        for now in range(0, 200, 10):
+            clock["now"] = float(now)
+            progress.time_left(200.0 - now)
+
+    lines = capsys.readouterr().err.split("\n")
+    assert lines[:-1] == [
+        "about 3 min left",
+        "about 3 min left",
+        "about 2 min left",
+        "about 40 s left",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0.4, ""), (2, "about 5 s left"), (89, "about 90 s left"), (8000, "about 2.2 h left")],
+)
+def test_the_time_left_is_rounded(seconds: float, text: str) -> None:
+    assert progress_display.format_time_left(seconds) == text

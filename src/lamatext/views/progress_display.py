@@ -26,6 +26,7 @@ from lamatext.views.formatting import one_line
 from lamatext.views.html_templates import render_template
 
 UPDATE_SECONDS = 0.2  # between two updates of a notebook's progress bar
+FIRST_LINE_SECONDS = 20.0  # after which the time left is printed where there is no terminal
 
 
 @contextmanager
@@ -50,12 +51,15 @@ class ProgressDisplay(Progress):
             MofNCompleteColumn(),
             TimeRemainingColumn(),
             TextColumn("{task.fields[detail]}", markup=False),
+            TextColumn("{task.fields[left]}", markup=False),
             console=self._console,
             transient=True,
             disable=not self._console.is_terminal,
         )
         self._task: TaskID | None = None
         self._margin = ""
+        self._left = ""
+        self._started, self._next_line = time.monotonic(), FIRST_LINE_SECONDS
 
     def __enter__(self) -> Self:
         self._bars.start()
@@ -73,7 +77,7 @@ class ProgressDisplay(Progress):
         """Replace the terminal's progress bar with a new one for the next stage."""
         if self._task is not None:
             self._bars.remove_task(self._task)
-        self._task = self._bars.add_task(one_line(name), total=total, detail="")
+        self._task = self._bars.add_task(one_line(name), total=total, detail="", left=self._left)
 
     def advance(self, steps: int = 1, detail: str = "") -> None:
         """Advance the terminal's progress bar by ``steps`` and update its detail text."""
@@ -94,6 +98,29 @@ class ProgressDisplay(Progress):
             self._console.print(Padding(line, (0, 0, 0, len(self._margin)), expand=False))
         else:
             self._console.print(Text(self._margin) + line, soft_wrap=True)
+
+    def time_left(self, seconds: float) -> None:
+        """Show the time left next to the bar; without a terminal, print it ever more rarely."""
+        self._left = format_time_left(seconds)
+        if self._console.is_terminal:
+            if self._task is not None:
+                self._bars.update(self._task, left=self._left)
+            return
+        elapsed = time.monotonic() - self._started
+        if elapsed >= self._next_line and seconds >= 1:
+            self._next_line = 2 * elapsed
+            self.note(self._left)
+
+
+def format_time_left(seconds: float) -> str:
+    """Format the time left for a progress bar, to about two digits."""
+    if seconds < 1:
+        return ""
+    if seconds < 90:
+        return f"about {max(5, 5 * round(seconds / 5))} s left"
+    if seconds < 5400:
+        return f"about {round(seconds / 60)} min left"
+    return f"about {seconds / 3600:.1f} h left"
 
 
 class NotebookProgress(Progress):

@@ -1,0 +1,99 @@
+"""Estimates of the time left of a training run."""
+
+import pytest
+
+from lamatext.progress import Progress
+from lamatext.recipes import load_recipe
+from lamatext.training import time_left
+from lamatext.training.time_left import ExpectedStage, TimeLeft, expected_stages
+
+DEFAULT = load_recipe("default")
+
+
+class Clock:
+    """A clock that moves only when told to."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+class Display(Progress):
+    """Progress display that keeps the reported times left."""
+
+    def __init__(self) -> None:
+        self.left: list[float] = []
+
+    def time_left(self, seconds: float) -> None:
+        self.left.append(seconds)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(time_left, "time", clock)
+    return clock
+
+
+STAGES = [ExpectedStage(name, seconds) for name, seconds in (("tokenizing", 10), ("word", 10))]
+STAGES += [ExpectedStage("epoch", 100), ExpectedStage("epoch", 100), ExpectedStage("fitting", 50)]
+
+
+@pytest.mark.parametrize("slowness", [0.4, 1.0, 5.0])
+def test_a_slower_or_faster_machine_is_noticed_while_the_first_stage_runs(
+    clock: Clock, slowness: float
+) -> None:
+    display = Display()
+    progress = TimeLeft(display, STAGES)
+
+    progress.stage("tokenizing", 100)
+    for _ in range(80):
+        clock.now += 0.1 * slowness
+        progress.advance()
+
+    actual = slowness * (2 + 10 + 100 + 100 + 50)
+    assert display.left[-1] == pytest.approx(actual, rel=0.5)
+
+
+def test_the_steps_of_one_epoch_correct_the_expected_seconds_of_the_next(clock: Clock) -> None:
+    display = Display()
+    progress = TimeLeft(display, STAGES)
+    progress.stage("epoch 1/2", 50)
+
+    for _ in range(25):  # 10 times slower than expected, unlike fitting
+        clock.now += 20
+        progress.advance()
+
+    assert display.left[-1] == pytest.approx(500 + 1000 + 50 * 10, rel=0.1)
+
+
+def test_stages_that_were_left_out_or_unexpected_do_not_count(clock: Clock) -> None:
+    display = Display()
+    progress = TimeLeft(display, STAGES)
+
+    progress.stage("compiling the CPU kernel (once on this machine)")
+    clock.now += 1000
+    progress.stage("fitting the n-grams", 4)
+
+    assert display.left == [pytest.approx(270), pytest.approx(50)]
+    progress.stage("scoring on the test set", 10)
+    assert display.left[-1] == 0
+
+
+def test_a_stage_without_steps_gets_shorter_with_the_time_but_not_negative(clock: Clock) -> None:
+    progress = TimeLeft(Display(), STAGES[1:2])
+    progress.stage("word vectors")
+
+    assert progress.seconds_left(clock.now + 4) == pytest.approx(6)
+    assert progress.seconds_left(clock.now + 40) == 0
+
+
+def test_the_expected_time_grows_with_texts_and_words() -> None:
+    def total(texts: int, words: int) -> float:
+        stages = expected_stages(texts, 6 * words * texts, 4, DEFAULT, baselines=1)
+        return sum(stage.seconds for stage in stages)
+
+    assert total(80_000, 20) > 1.5 * total(40_000, 20)
+    assert total(20_000, 200) > 3 * total(20_000, 20)

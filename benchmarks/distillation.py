@@ -71,6 +71,7 @@ COLOURS = {
     "minilm-lr": "tab:orange",
     "teacher": "tab:red",
 }
+SIDE_BY_SIDE = "latency"  # not a system, but the latency of student and default in one run
 METRICS = ("accuracy", "calibration_error", "bytes", "seconds", "latency_ms")
 HELD_OUT = 0.1
 BYTES_OF_MINILM = 90_864_192
@@ -135,6 +136,11 @@ def measure_job(job: AccuracyJob, device: str) -> list[Record]:
     system, _, part = job.model.partition("@")
     assert job.seed is not None
     task = load_task(job.dataset, job.seed, validation=part == "validation")
+    if system == SIDE_BY_SIDE:
+        return [
+            Record(EXPERIMENT, job.dataset, system, name, value, job.seed).with_provenance()
+            for name, value in _latencies(task, job.seed, device).items()
+        ]
     facts: dict[str, object] = {}
     match system:
         case "student" | "default" | "default-minilm-vectors":
@@ -213,17 +219,39 @@ def _score(
 
 def _latency(predict: Predict, test: Dataset) -> float:
     """Return the median latency of one test text in milliseconds."""
-    texts, times = test.texts.slice(0, LATENCY_TEXTS).to_pylist(), []
-    for text in texts:
-        started = time.perf_counter()
-        predict([text])
-        times.append(time.perf_counter() - started)
-    return 1e3 * median(times)
+    texts = test.texts.slice(0, LATENCY_TEXTS).to_pylist()
+    return 1e3 * median(_seconds(predict, text) for text in texts)
+
+
+def _seconds(predict: Predict, text: str) -> float:
+    started = time.perf_counter()
+    predict([text])
+    return time.perf_counter() - started
+
+
+def _latencies(task: Task, seed: int, device: str) -> dict[str, float]:
+    """Measure the latency of the student's and the default recipe in turns, and its ratio.
+
+    They are trained for one epoch and without a teacher, on which latency does not depend.
+    """
+    predictors = []
+    for recipe in ("student", "default"):
+        classifier = TextClassifier(
+            recipe=recipe, random_state=seed, device=device, settings={"training.epochs": 1}
+        )
+        classifier.fit(task.labelled.texts, task.labelled.labels)
+        with tempfile.TemporaryDirectory() as folder:
+            predictors.append(Predictor.load(classifier.save(folder)).predict_proba)
+    texts = task.test.texts.slice(0, LATENCY_TEXTS).to_pylist()
+    times = [[_seconds(predict, text) for predict in predictors] for text in texts * 3]
+    student, default = 1e3 * np.median(times, axis=0)
+    return {"student_ms": student, "default_ms": default, "ratio": student / default}
 
 
 def first_record(job: AccuracyJob) -> Record:
     """Return the record whose key shows that a distillation job is finished."""
-    return Record(EXPERIMENT, job.dataset, job.model, METRICS[0], 0.0, job.seed)
+    metric = "ratio" if job.model == SIDE_BY_SIDE else METRICS[0]
+    return Record(EXPERIMENT, job.dataset, job.model, metric, 0.0, job.seed)
 
 
 def distillation_table(records: Records) -> str:
@@ -262,6 +290,19 @@ def distillation_cost_table(records: Records) -> str:
             row.append(_range(found, unit))
         rows.append(row)
     return markdown_table(["system", *(title for title, _, _ in columns.values())], rows)
+
+
+def distillation_latency_table(records: Records) -> str:
+    """Return the table of the latency of student and default recipe, measured in one run."""
+    names = ("default_ms", "student_ms", "ratio")
+    cells = {name: _test_values(records, name) for name in names}
+    rows = []
+    for task in TASKS.split(","):
+        values = [cells[name].get((task, SIDE_BY_SIDE), []) for name in names]
+        if all(values):
+            default, student, ratio = (float(np.mean(each)) for each in values)
+            rows.append([task, f"{default:.2f} ms", f"{student:.2f} ms", f"{ratio:.2f}"])
+    return markdown_table(["data set", "default recipe", "student", "ratio"], rows)
 
 
 def _range(values: Sequence[float], unit: str) -> str:
@@ -341,7 +382,9 @@ def run(  # noqa: PLR0913 - each argument is one option on the command line
     tasks: Annotated[
         str, typer.Option(help="Data sets, each with =N for N labelled texts; commas between.")
     ] = TASKS,
-    systems: Annotated[str, typer.Option(help="Of the default ones.")] = SYSTEMS,
+    systems: Annotated[
+        str, typer.Option(help=f"Of the default ones, or {SIDE_BY_SIDE}.")
+    ] = SYSTEMS,
     seeds: Seeds = ALL_SEEDS,
     validation: Annotated[
         bool, typer.Option("--validation", help="Score on held-out training texts.")

@@ -336,6 +336,7 @@ def leaderboard_blocks(
         **{name: dataset_table(board, name) for name in (*DATASETS, *EXTRA_DATASETS)},
         "distillation": distillation.distillation_table(records),
         "distillation-costs": distillation.distillation_cost_table(records),
+        "distillation-latency": distillation.distillation_latency_table(records),
         "ablation-accuracy": recipe_ablation.ablation_table(
             records, "accuracy", "accuracy, change in points"
         ),

@@ -8,14 +8,18 @@ import pyarrow.parquet as pq
 import pytest
 
 from benchmarks import leaderboard
+from benchmarks.accuracy_jobs import AccuracyJob
 from benchmarks.distillation import (
     EXPERIMENT,
     distillation_cost_table,
+    distillation_latency_table,
     distillation_table,
     draw_label_curves,
     load_task,
+    measure_job,
 )
 from benchmarks.setfit import PAIRS, draw_pairs
+from lamatext.recipes import load_recipe
 from paper.records import Record, Records
 from tests.corpora import reviews
 
@@ -55,6 +59,38 @@ def test_the_calibration_error_is_shown_for_all_labels_only(records: Records) ->
     row = distillation_cost_table(records).splitlines()[2]
 
     assert row == "| student | – | – | – | 0.805 |"
+
+
+def test_the_latency_table_has_the_runs_of_student_and_default_side_by_side(
+    records: Records,
+) -> None:
+    records.add(
+        Record(EXPERIMENT, "mr", "latency", name, value + seed / 100, seed)
+        for name, value in (("default_ms", 0.5), ("student_ms", 0.6), ("ratio", 1.2))
+        for seed in (0, 2)
+    )
+
+    assert distillation_latency_table(records).splitlines()[2:] == [
+        "| mr | 0.51 ms | 0.61 ms | 1.21 |"
+    ]
+
+
+@pytest.mark.usefixtures("_data")
+def test_student_and_default_are_timed_in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    student = load_recipe("student").with_values({"text.word_vectors": "random"})
+    monkeypatch.setattr(
+        "lamatext.classifier.resolve_recipe",
+        lambda recipe, values, **_: (
+            student if recipe == "student" else load_recipe(recipe)
+        ).with_values(values),
+    )
+    measured = {
+        record.metric: record.number
+        for record in measure_job(AccuracyJob("few", "latency", 0), "cpu")
+    }
+
+    assert measured["ratio"] == pytest.approx(measured["student_ms"] / measured["default_ms"])
+    assert measured["default_ms"] > 0
 
 
 def test_the_figure_is_drawn_of_the_records_there_are(records: Records, tmp_path: Path) -> None:

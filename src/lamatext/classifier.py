@@ -369,7 +369,7 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
         return self._predictor().predict_proba(texts)
 
     def score(self, X: Texts, y: Labels, sample_weight: ArrayLike | None = None) -> float:
-        """Return the classifier's accuracy: the share of texts with only correct labels."""
+        """Return the classifier's accuracy: the share of texts with exactly the true labels."""
         self._check_fitted()
         if self.thresholds_ is None:
             truth = np.array(label_array(y, len(text_column(X))).tolist())  # object → bool or str

@@ -357,7 +357,7 @@ def split_into_chunks(texts: int, words: int, processors: int) -> tuple[int, int
 
 
 def _start(planned: Launch, inputs: tuple[Tensor, ...], outputs: tuple[Tensor, ...]) -> None:
-    """Launch one CUDA attention kernel, bypassing Triton's launcher from the second call on.
+    """Launch one CUDA attention kernel, skipping Triton's cache lookup from the second call on.
 
     The launcher skips Triton's cache lookup and hooks, which take longer than a short text. It is
     used only with the Triton versions in ``DIRECT_TRITON``; others get the public call every time.

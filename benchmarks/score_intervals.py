@@ -1,16 +1,18 @@
 """``python -m benchmarks score-intervals``: how often does the 95 % interval of a score hold?
 
 Small samples of a data set are scored as ``lamatext train`` scores them: by cross-validation, or on
-a tenth that is held out. The interval of the accuracy holds if it covers the accuracy of the final
-model on at least 10,000 further texts. To make thousands of trainings affordable, a ridge
-classifier on TF-IDF vectors stands for the network; the vectors are computed once for all texts.
+a tenth that is held out. The interval of the accuracy (micro-F1 if a text may have several labels)
+holds if it covers the score of the final model on at least 10,000 further texts. To make thousands
+of trainings affordable, a ridge classifier on TF-IDF vectors stands for the network; the vectors
+are computed once for all texts.
 """
 
 import warnings
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 import typer
 from numpy.typing import NDArray
 
@@ -19,14 +21,16 @@ from lamatext.data.labels import LabelEncoder
 from lamatext.data.splits import Rows, folds, hold_out
 from lamatext.errors import DataError, require
 from lamatext.metrics import accuracy_interval
+from lamatext.multi_label_metrics import micro_f1_interval
 from lamatext.pipeline import FOLDS, MIN_TEST_TEXTS, TEST_FRACTION
 from lamatext.progress import Progress
 from paper.official_datasets import load_paper_dataset
 from paper.records import Record, Records
 
 EXPERIMENT = "score_intervals"
-DATASETS = "imdb,news"
+DATASETS = "imdb,news,goemotions"
 SIZES = "100,400,1000,1900,2500"  # texts of a sample
+LABEL_SCORE = -0.6  # of the ridge classifier from which one of several labels is predicted
 SPLITS = 200
 FURTHER = 12_000  # texts that are not in the sample
 RIDGE = 0.3
@@ -37,15 +41,30 @@ Floats = NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True)
 class Vectors:
-    """TF-IDF vectors of all texts of a data set as a sparse matrix, and their class indices."""
+    """TF-IDF vectors of all texts of a data set as a sparse matrix, and their labels."""
 
     features: Any  # (n, V)
-    classes: NDArray[np.int64]
+    targets: Floats  # (n, C) 1 for the labels of a text and -1 for the others
+    labels: pa.Array  # one label or a list of labels per text
 
     @property
-    def targets(self) -> Floats:
-        """Return 1 for the class of each text and -1 for the others (n, C)."""
-        return 2 * np.eye(self.classes.max() + 1, dtype=np.float32)[self.classes] - 1
+    def is_multi_label(self) -> bool:
+        """Return whether a text may have several labels."""
+        return bool(pa.types.is_list(self.labels.type))
+
+    def hits_and_sizes(self, rows: Rows, scores: Floats) -> tuple[Rows, Rows]:
+        """Return the number of correct labels of each text, and of its true and predicted ones."""
+        predicted = scores >= LABEL_SCORE
+        if not self.is_multi_label:
+            predicted = np.eye(scores.shape[1], dtype=bool)[scores.argmax(axis=1)]
+        true = self.targets[rows] > 0
+        return (true & predicted).sum(axis=1), true.sum(axis=1) + predicted.sum(axis=1)
+
+    def interval(self, hits: Rows, sizes: Rows, folds: int) -> tuple[float, float]:
+        """Return the 95 % interval that ``lamatext train`` gives for the main score."""
+        if self.is_multi_label:
+            return micro_f1_interval(hits, sizes, folds)
+        return accuracy_interval(float(hits.mean()), len(hits), folds)
 
 
 def vectorize(name: str) -> Vectors:
@@ -53,24 +72,34 @@ def vectorize(name: str) -> Vectors:
     text = require("sklearn.feature_extraction.text", extra="train", purpose="TF-IDF")
     parts = [load_paper_dataset(name), load_paper_dataset(name, "test")]
     texts = [t for part in parts for t in part.texts.to_pylist()]
-    labels = [label for part in parts for label in part.require_labels().to_pylist()]
+    labels = pa.concat_arrays([c for part in parts for c in part.require_labels().chunks])
     features = text.TfidfVectorizer(sublinear_tf=True, min_df=3, dtype=np.float32)
-    return Vectors(features.fit_transform(texts), LabelEncoder.fit(labels).encode(labels))
+    targets = LabelEncoder.fit(labels).encode_targets(labels)
+    if targets.ndim == 1:
+        targets = np.eye(int(targets.max()) + 1, dtype=np.float32)[targets.astype(np.int64)]
+    signs = 2 * targets.astype(np.float32) - 1
+    return Vectors(features.fit_transform(texts), signs, labels)
 
 
-def score_sample(vectors: Vectors, size: int, seed: int) -> tuple[float, int, int, float]:
-    """Score a random sample of texts as ``lamatext train`` does, and the model on further texts.
+class SampleScore(NamedTuple):
+    """Score of a sample of texts with its 95 % interval, and that of the model on further texts."""
 
-    Returns:
-        The accuracy in the sample, on how many texts and folds, and that on the further texts.
-    """
-    rows = np.random.default_rng(seed).permutation(len(vectors.classes))
+    score: float
+    interval: tuple[float, float]
+    texts: int
+    folds: int
+    further: float
+
+
+def score_sample(vectors: Vectors, size: int, seed: int) -> SampleScore:
+    """Score a random sample of texts as ``lamatext train`` does, and the model on further texts."""
+    rows = np.random.default_rng(seed).permutation(len(vectors.labels))
     sample, further = rows[:size], rows[size : size + FURTHER]
     if len(further) < 10_000:
         raise DataError(f"{len(further):,} further texts, expected at least 10,000.")
     features, targets = vectors.features[sample], vectors.targets[sample]
     kernel = np.asarray((features @ features.T).todense())
-    labels = vectors.classes[sample].tolist()
+    labels = vectors.labels.take(pa.array(sample))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # a label that occurs once
         if round(size * TEST_FRACTION) < MIN_TEST_TEXTS:
@@ -78,12 +107,19 @@ def score_sample(vectors: Vectors, size: int, seed: int) -> tuple[float, int, in
         else:
             parts = [hold_out(labels, TEST_FRACTION, seed)]
             final = parts[0][0]
-    hits = [_is_correct(kernel, targets, *part) for part in parts]
+    scores = [_predict(kernel, targets, *part) for part in parts]
+    tested = sample[np.concatenate([test for _, test in parts])]
+    hits, sizes = vectors.hits_and_sizes(tested, np.concatenate(scores))
     weights = features[final].T @ _fit(kernel, targets, final)  # (V, C)
-    predicted = (vectors.features[further] @ weights).argmax(axis=1)
-    correct = np.concatenate(hits)
-    accuracy = float((predicted == vectors.classes[further]).mean())
-    return float(correct.mean()), len(correct), len(parts) if len(parts) > 1 else 0, accuracy
+    new_hits, new_sizes = vectors.hits_and_sizes(further, vectors.features[further] @ weights)
+    used = len(parts) if len(parts) > 1 else 0
+    return SampleScore(
+        score=float(2 * hits.sum() / sizes.sum()),
+        interval=vectors.interval(hits, sizes, used),
+        texts=len(hits),
+        folds=used,
+        further=float(2 * new_hits.sum() / new_sizes.sum()),
+    )
 
 
 def _fit(kernel: Floats, targets: Floats, rows: Rows) -> Floats:
@@ -93,27 +129,26 @@ def _fit(kernel: Floats, targets: Floats, rows: Rows) -> Floats:
     return weights
 
 
-def _is_correct(kernel: Floats, targets: Floats, train: Rows, test: Rows) -> NDArray[np.bool_]:
-    scores = kernel[np.ix_(test, train)] @ _fit(kernel, targets, train)
-    correct: NDArray[np.bool_] = scores.argmax(axis=1) == targets[test].argmax(axis=1)
-    return correct
+def _predict(kernel: Floats, targets: Floats, train: Rows, test: Rows) -> Floats:
+    scores: Floats = kernel[np.ix_(test, train)] @ _fit(kernel, targets, train)
+    return scores
 
 
 def measure(vectors: Vectors, size: int, splits: int, progress: Progress) -> dict[str, float]:
-    """Measure how often the interval of the accuracy holds, over random samples of one size."""
+    """Measure how often the interval of the score holds, over random samples of one size."""
     holds, widths, differences = [], [], []
     for seed in range(splits):
-        accuracy, texts, used, further = score_sample(vectors, size, seed)
-        low, high = accuracy_interval(accuracy, texts, used)
-        holds.append(low <= further <= high)
+        sample = score_sample(vectors, size, seed)
+        low, high = sample.interval
+        holds.append(low <= sample.further <= high)
         widths.append(high - low)
-        differences.append(accuracy - further)
+        differences.append(sample.score - sample.further)
         progress.advance()
     return {
         "coverage": float(np.mean(holds)),
         "width": float(np.mean(widths)),
         "accuracy_minus_further": float(np.mean(differences)),
-        "folds": float(used),
+        "folds": float(sample.folds),
     }
 
 
@@ -124,7 +159,7 @@ def run(
     records: Folder = RECORDS,
     force: Force = False,
 ) -> None:
-    """Measure how often the 95 % interval of the accuracy covers that on further texts."""
+    """Measure how often the 95 % interval of a score covers the score on further texts."""
     from lamatext.cli import output
 
     known = Records(records, force=force)

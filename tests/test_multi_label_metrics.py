@@ -58,3 +58,42 @@ def test_perfect_predictions_score_1() -> None:
     assert scores.micro_f1 == scores.macro_f1 == scores.mean_average_precision == 1
     assert scores.subset_accuracy == 1
     assert scores.hamming_loss == scores.calibration_error == 0
+
+
+def test_the_interval_of_micro_f1_holds_for_new_texts() -> None:
+    everything = multi_label_score(LABELS, TRUTH, PROBABILITIES, PREDICTED).micro_f1
+    holds = []
+    for seed in range(200):
+        rows = np.random.default_rng(seed).integers(len(TRUTH), size=60)
+        scores = multi_label_score(LABELS, TRUTH[rows], PROBABILITIES[rows], PREDICTED[rows])
+        low, high = scores.micro_f1_interval
+        assert low <= scores.micro_f1 <= high
+        holds.append(low <= everything <= high)
+
+    assert 0.91 <= np.mean(holds) <= 0.99
+
+
+def test_perfect_predictions_of_few_texts_have_an_interval() -> None:
+    scores = multi_label_score(LABELS, TRUTH[:4], TRUTH[:4].astype(float), TRUTH[:4])
+
+    assert scores.micro_f1_interval == (pytest.approx(0.51, abs=0.01), 1.0)
+
+
+def test_the_interval_of_a_cross_validation_is_wider_and_allows_for_more_training_texts() -> None:
+    held_out = multi_label_score(LABELS, TRUTH, PROBABILITIES, PREDICTED)
+    folded = multi_label_score(LABELS, TRUTH, PROBABILITIES, PREDICTED, folds=5)
+
+    low, high = held_out.micro_f1_interval
+    assert folded.micro_f1 == held_out.micro_f1
+    assert folded.micro_f1_interval[0] < low
+    assert folded.micro_f1_interval[1] > high + 0.05 * (1 - high)
+    assert folded.folds == 5
+
+
+def test_texts_without_labels_and_predictions_have_a_score_of_0_and_an_interval() -> None:
+    nothing = np.zeros((5, 7), bool)
+
+    scores = multi_label_score(LABELS, nothing, nothing.astype(float), nothing)
+
+    assert scores.micro_f1_interval[0] == scores.micro_f1 == 0
+    assert scores.micro_f1_interval[1] > 0.3

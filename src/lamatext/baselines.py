@@ -50,6 +50,7 @@ class LeaderboardRow:
     texts_per_second: float
     seconds: float  # of training
     micro_f1: float | None = None  # of a multi-label model
+    micro_f1_interval: tuple[float, float] | None = None  # 95 % confidence interval
     mean_average_precision: float | None = None  # of a multi-label model
     hamming_loss: float | None = None  # of a multi-label model
     labels: Sequence[LabelScores] | None = None  # of a multi-label model
@@ -89,7 +90,7 @@ def _score_fields(scores: AnyScores) -> dict[str, Any]:
     names = ["accuracy", "macro_f1", "calibration_error"]
     if not isinstance(scores, MultiLabelScores):
         return {name: getattr(scores, name) for name in names}
-    names += ["micro_f1", "mean_average_precision", "hamming_loss"]
+    names += ["micro_f1", "micro_f1_interval", "mean_average_precision", "hamming_loss"]
     return {**{name: getattr(scores, name) for name in names}, "labels": scores.classes}
 
 

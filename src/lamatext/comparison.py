@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from lamatext.data.dataset import Dataset
 from lamatext.data.labels import LabelEncoder
 from lamatext.data.tokenizer import WordTokenizer
-from lamatext.label_thresholds import LabelThresholds
 from lamatext.metrics import FOLD_VARIANCE, Floats
 from lamatext.multi_label_metrics import Flags
 from lamatext.plurals import plural
@@ -196,18 +195,6 @@ def compare_predictions(  # noqa: PLR0913 - the predictions, and what describes 
         for kind, name, texts, k in _group_columns(truth, groups, classes)
     ]  # fmt: skip
     return Comparison(source, len(truth), training_texts, folds, metrics, rows, group_rows)
-
-
-def decide_classes(probabilities: Floats, thresholds: LabelThresholds | None) -> Flags:
-    """Return the classes that a compared model predicts: the most probable one, or several.
-
-    The shape is (n, C).
-    """
-    if thresholds is not None:
-        return thresholds.decide(probabilities.astype(np.float32))
-    decided = np.zeros(probabilities.shape, np.bool_)
-    decided[np.arange(len(decided)), probabilities.argmax(axis=1)] = True
-    return decided
 
 
 def true_classes(labels: LabelEncoder, test: Dataset) -> Flags:

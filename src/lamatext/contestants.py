@@ -19,7 +19,6 @@ from lamatext.comparison import (
     Comparison,
     TextGroup,
     compare_predictions,
-    decide_classes,
     text_groups,
     true_classes,
 )
@@ -27,7 +26,7 @@ from lamatext.data.cache import empty_cache
 from lamatext.data.dataset import Dataset, dataset_fingerprint
 from lamatext.data.labels import LabelEncoder
 from lamatext.errors import ConfigError, DataError, require
-from lamatext.label_thresholds import LabelThresholds, ThresholdGoal
+from lamatext.label_thresholds import LabelThresholds, ThresholdGoal, decide_classes
 from lamatext.latency import median_latency
 from lamatext.metrics import Floats
 from lamatext.pipeline import (
@@ -35,7 +34,7 @@ from lamatext.pipeline import (
     AVERAGE_SETTINGS,
     FoldModel,
     Splits,
-    cross_validated_probabilities,
+    cross_validated_predictions,
     fit_baseline_fold,
     fit_recipe,
     fit_recipe_fold,
@@ -188,7 +187,7 @@ def _compare_baseline(
     baseline = train_baseline(name, splits.train, splits.validation, goal)
     thresholds = None if baseline.decision is None else baseline.decision.thresholds
     trained = _Trained(baseline.predict_proba, thresholds, baseline.model.size(), baseline.seconds)
-    fit_fold = partial(fit_baseline_fold, name)
+    fit_fold = partial(fit_baseline_fold, name, goal)
     return _measure(title, trained, splits, test, fit_fold, progress)
 
 
@@ -205,12 +204,12 @@ def _measure(
     progress.stage(f"predicting with {title}")
     if splits.folds:
         part = NamedProgress(title, progress)
-        _, probabilities = cross_validated_probabilities(splits, fit_fold, part)
+        decided = cross_validated_predictions(splits, fit_fold, part).decided
     else:
-        probabilities = trained.predict_proba(texts)
+        decided = decide_classes(trained.predict_proba(texts), trained.thresholds)
     return ComparedModel(
         title,
-        decide_classes(probabilities, trained.thresholds),
+        decided,
         trained.bytes,
         median_latency(trained.predict_proba, texts),
         trained.seconds,

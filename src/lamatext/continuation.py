@@ -12,15 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from lamatext.data.dataset import Dataset, text_batches
 from lamatext.metrics import Scores, accuracy_interval
-from lamatext.multi_label_metrics import AnyScores
+from lamatext.multi_label_metrics import AnyScores, micro_f1_interval
 from lamatext.progress import SILENT, Progress, track_progress
 from lamatext.runtime.predictor import Predictor
 
-RESAMPLES = 500  # of the texts, for the interval of micro-F1
 Interval = tuple[float, float]
 
 
@@ -72,9 +70,11 @@ def measure_changes(
         changes.append(_change(test, *scores, is_old=True))
     test, known = new
     score_before = _score(models[0], test, progress)
-    if not isinstance(known, Scores):
-        return [*changes, _change(test, score_before, _score(models[1], test, progress))]
-    score_after = known.accuracy, known.accuracy_interval
+    score_after = (
+        (known.accuracy, known.accuracy_interval)
+        if isinstance(known, Scores)
+        else (known.micro_f1, known.micro_f1_interval)
+    )
     return [*changes, _change(test, score_before, score_after, folds=known.folds)]
 
 
@@ -104,7 +104,8 @@ def _score(model: Predictor, test: Dataset, progress: Progress) -> tuple[float, 
         (len({_name(label) for label in predicted} & set(labels)), len(labels) + len(predicted))
         for predicted, labels in zip(_label_lists(model, predictions), truth, strict=True)
     ]
-    return _micro_f1(np.array(rows, np.int64))
+    hits, sizes = np.array(rows, np.int64).T
+    return float(2 * hits.sum() / max(sizes.sum(), 1)), micro_f1_interval(hits, sizes)
 
 
 def _label_lists(model: Predictor, predictions: list[Any]) -> list[list[Any]]:
@@ -115,16 +116,6 @@ def _label_lists(model: Predictor, predictions: list[Any]) -> list[list[Any]]:
         return predictions
     classes = model.classes_.tolist()
     return [[classes[i] for i, flag in enumerate(row) if flag] for row in predictions]
-
-
-def _micro_f1(rows: NDArray[np.int64]) -> tuple[float, Interval]:
-    """Compute micro-F1 and its interval, given the hits and label counts per text, (n, 2)."""
-    generator = np.random.default_rng(0)
-    draws = generator.multinomial(len(rows), np.full(len(rows), 1 / len(rows)), RESAMPLES) @ rows
-    values = 2 * draws[:, 0] / np.maximum(draws[:, 1], 1)
-    low, high = np.quantile(values, [0.025, 0.975]).tolist()
-    hits, size = rows.sum(axis=0).tolist()
-    return 2 * hits / max(size, 1), (low, high)
 
 
 def _name(label: object) -> str:

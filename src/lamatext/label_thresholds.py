@@ -53,6 +53,18 @@ def reaches_threshold(probabilities: Floats, thresholds: Floats) -> Flags:
     return reached
 
 
+def decide_classes(probabilities: Floats, thresholds: LabelThresholds | None) -> Flags:
+    """Return the classes that a model predicts (n, L): those above their thresholds.
+
+    Without thresholds, each text has one label: the most probable class.
+    """
+    if thresholds is not None:
+        return thresholds.decide(probabilities.astype(np.float32))
+    decided = np.zeros(probabilities.shape, np.bool_)
+    decided[np.arange(len(decided)), probabilities.argmax(axis=1)] = True
+    return decided
+
+
 class ThresholdGoal(NamedTuple):
     """Goal of choosing label thresholds: the best micro-F1 or macro-F1, or a minimum precision."""
 

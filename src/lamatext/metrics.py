@@ -119,9 +119,9 @@ def accuracy_interval(accuracy: float, texts: int, folds: int = 0) -> tuple[floa
     """
     if not folds:
         return wilson_interval(accuracy, texts)
-    gained = 1 - (1 - accuracy) * _remaining_error(folds)
-    low, _ = wilson_interval(accuracy, max(1, round(texts / FOLD_VARIANCE)))
-    _, high = wilson_interval(gained, max(1, round(texts / FOLD_VARIANCE)))
+    gained = 1 - (1 - accuracy) * remaining_error(folds)
+    low, _ = wilson_interval(accuracy, independent_texts(texts, folds))
+    _, high = wilson_interval(gained, independent_texts(texts, folds))
     return low, high
 
 
@@ -133,13 +133,13 @@ def macro_f1_interval(confusion: Numbers, folds: int = 0) -> tuple[float, float]
     """
     true, predicted = np.nonzero(confusion)
     counts, total = confusion[true, predicted], int(confusion.sum())
-    texts = max(1, round(total / FOLD_VARIANCE)) if folds else total
+    texts = independent_texts(total, folds)
     value, is_perfect = _macro_f1(true, predicted, counts), bool((true == predicted).all())
     draws = np.random.default_rng(0).multinomial(texts, counts / total, RESAMPLES)
     samples = [_macro_f1(true, predicted, draw) for draw in draws]
     low, high = np.quantile(samples, (0.025, 0.975))
     if folds:
-        high = 1 - (1 - high) * _remaining_error(folds)
+        high = 1 - (1 - high) * remaining_error(folds)
     if is_perfect:
         low, high = wilson_interval(value, texts)
     return float(min(low, value)), float(max(high, value))
@@ -154,7 +154,12 @@ def _macro_f1(true: Numbers, predicted: Numbers, counts: Numbers) -> float:
     return float(f1[texts > 0].mean())
 
 
-def _remaining_error(folds: int) -> float:
+def independent_texts(texts: int, folds: int) -> int:
+    """Return the size of a test set whose score varies as much as that of a cross-validation."""
+    return max(1, round(texts / FOLD_VARIANCE)) if folds else texts
+
+
+def remaining_error(folds: int) -> float:
     """Estimate the ratio of a model's error with all training folds to that with one fold less."""
     return float((1 - 1 / folds) ** ERROR_POWER)
 

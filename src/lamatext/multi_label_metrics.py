@@ -11,11 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lamatext.metrics import (
+    RESAMPLES,
     Floats,
+    Numbers,
     Reliability,
     Scores,
     calibration_error,
+    independent_texts,
     reliability_by_confidence,
+    remaining_error,
+    wilson_interval,
 )
 
 Flags = NDArray[np.bool_]
@@ -49,6 +54,8 @@ class MultiLabelScores:
     calibration_error: float  # of the probabilities of all labels
     classes: list[LabelScores]
     reliability: Reliability
+    micro_f1_interval: tuple[float, float]  # 95 % confidence interval
+    folds: int = 0  # of the cross-validation; 0 for a test set
 
     @property
     def accuracy(self) -> float:
@@ -64,13 +71,24 @@ AnyScores: TypeAlias = Scores | MultiLabelScores
 
 
 def multi_label_score(
-    labels: Sequence[object], truth: Flags, probabilities: Floats, predicted: Flags
+    labels: Sequence[object],
+    truth: Flags,
+    probabilities: Floats,
+    predicted: Flags,
+    *,
+    folds: int = 0,
 ) -> MultiLabelScores:
-    """Compute all multi-label metrics; every matrix is (n, L), with a column per label."""
+    """Compute all multi-label metrics; every matrix is (n, L), with a column per label.
+
+    ``folds`` is the number of folds if the probabilities are from cross-validation.
+    """
     hits = (truth & predicted).sum(axis=0).astype(np.float64)
     positives, predictions = truth.sum(axis=0), predicted.sum(axis=0)
     f1 = 2 * hits / np.maximum(positives + predictions, 1)
     precisions = average_precisions(truth, probabilities)
+    interval = micro_f1_interval(
+        (truth & predicted).sum(axis=1), truth.sum(axis=1) + predicted.sum(axis=1), folds
+    )
     reliability = reliability_by_confidence(probabilities.ravel(), truth.ravel())
     return MultiLabelScores(
         texts=len(truth),
@@ -92,7 +110,33 @@ def multi_label_score(
             for i, label in enumerate(labels)
         ],
         reliability=reliability,
+        micro_f1_interval=interval,
+        folds=folds,
     )
+
+
+def micro_f1_interval(hits: Numbers, sizes: Numbers, folds: int = 0) -> tuple[float, float]:
+    """Compute the 95 % confidence interval of a micro-F1 by resampling the texts.
+
+    It is widened for cross-validation as the interval of the accuracy is. If all texts are alike,
+    resampling shows no variance, and it is the Wilson interval.
+
+    Args:
+        hits: number of labels of each text that are predicted correctly (n,).
+        sizes: number of true labels of each text plus that of the predicted ones (n,).
+        folds: number of folds if the predictions are from cross-validation.
+    """
+    value = float(2 * hits.sum() / max(int(sizes.sum()), 1))
+    texts = independent_texts(len(hits), folds)
+    pairs, counts = np.unique(np.column_stack([hits, sizes]), axis=0, return_counts=True)
+    generator = np.random.default_rng(0)
+    sums = generator.multinomial(texts, counts / len(hits), RESAMPLES) @ pairs  # (R, 2)
+    low, high = np.quantile(2 * sums[:, 0] / np.maximum(sums[:, 1], 1), (0.025, 0.975))
+    if low == high:
+        low, high = wilson_interval(value, texts)
+    if folds:
+        high = 1 - (1 - high) * remaining_error(folds)
+    return float(min(low, value)), float(max(high, value))
 
 
 def average_precisions(truth: Flags, scores: NDArray[np.floating[Any]]) -> Floats:

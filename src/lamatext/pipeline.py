@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain, product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow.compute as pc
@@ -43,9 +43,9 @@ from lamatext.data.summary import class_counts
 from lamatext.data.suspects_file import leave_out_suspects
 from lamatext.errors import ConfigError, DataError
 from lamatext.folder_lock import locked_folder
-from lamatext.label_thresholds import ThresholdGoal
-from lamatext.metrics import Floats, Scores, score
-from lamatext.multi_label_metrics import AnyScores
+from lamatext.label_thresholds import Flags, LabelThresholds, ThresholdGoal, decide_classes
+from lamatext.metrics import Floats, score
+from lamatext.multi_label_metrics import AnyScores, multi_label_score
 from lamatext.plurals import plural
 from lamatext.progress import SILENT, NamedProgress, Progress, track_progress
 from lamatext.recipes import changeable_values
@@ -321,13 +321,11 @@ def _test_notes(splits: Splits) -> Iterator[str]:
     times = [f"{part} texts {data.period}" for part, data in parts.items() if data and data.period]
     if times:
         yield f"column {splits.train.layout.time_column!r}: {', '.join(times)}"
-    is_never_folded = bool(times) or splits.train.is_multi_label
-    if is_never_folded and len(splits.test) < MIN_TEST_TEXTS:
-        kind = "--time-column" if times else "several labels per text"
-        why = "only the newest texts are for testing" if times else "it needs one label per text"
+    if times and len(splits.test) < MIN_TEST_TEXTS:
         yield (
-            f"{plural(len(splits.test), 'test text')}: few, so the score is uncertain. With {kind} "
-            f"there is no cross-validation, because {why}"
+            f"{plural(len(splits.test), 'test text')}: few, so the score is uncertain. With "
+            "--time-column there is no cross-validation, because only the newest texts are for "
+            "testing"
         )
 
 
@@ -494,7 +492,7 @@ def split_dataset(
         return Splits(train, validation, test)
     groups = group_rows(train.texts, train.group_values, progress)
     is_small = round(len(train) * TEST_FRACTION) < MIN_TEST_TEXTS
-    if is_small and train.times is None and not train.is_multi_label:
+    if is_small and train.times is None:
         return _cross_validation_splits(train, validation, recipe.seed, groups, seen)
     rows, test_rows = _hold_out(train, TEST_FRACTION, recipe.seed, groups)
     test_rows, moved = _move_seen(train, test_rows, groups, seen)
@@ -733,11 +731,27 @@ def score_saved_model(
     return score_predictions(predictor, truth, probabilities), len(test) / seconds
 
 
-# Trains on a dataset and returns the labels and the class probabilities of texts.
-FoldModel = Callable[[Dataset, Dataset, Progress], tuple[Sequence[object], Floats]]
+class FoldPrediction(NamedTuple):
+    """Predictions of a cross-validation model of the pipeline for the texts of its fold."""
+
+    classes: Sequence[object]
+    probabilities: Floats  # (n, C)
+    thresholds: LabelThresholds | None  # of a model with several labels per text
 
 
-def cross_validate(splits: Splits, fit_fold: FoldModel, progress: Progress) -> Scores:
+class OutOfFoldPredictions(NamedTuple):
+    """Cross-validated predictions: each text by a model that was not trained on it."""
+
+    rows: Rows  # of the pipeline's data that are in a test fold
+    probabilities: Floats  # (rows, C)
+    decided: Flags  # (rows, C) the predicted classes
+
+
+# Trains on a dataset and predicts another one.
+FoldModel = Callable[[Dataset, Dataset, Progress], FoldPrediction]
+
+
+def cross_validate(splits: Splits, fit_fold: FoldModel, progress: Progress) -> AnyScores:
     """Score a recipe or baseline by cross-validation in a pipeline run.
 
     Args:
@@ -746,49 +760,54 @@ def cross_validate(splits: Splits, fit_fold: FoldModel, progress: Progress) -> S
         progress: receives a stage per fold.
     """
     encoder = _known_classes(splits)
-    rows, probabilities = cross_validated_probabilities(splits, fit_fold, progress)
-    truth = encoder.encode(splits.test.require_labels())[rows]
-    return score(encoder.classes, truth, probabilities, folds=len(splits.folds))
+    rows, probabilities, decided = cross_validated_predictions(splits, fit_fold, progress)
+    truth = encoder.encode_targets(splits.test.require_labels())[rows]
+    folds = len(splits.folds)
+    if splits.test.is_multi_label:
+        return multi_label_score(encoder.classes, truth > 0, probabilities, decided, folds=folds)
+    return score(encoder.classes, truth.astype(np.int64), probabilities, folds=folds)
 
 
-def cross_validated_probabilities(
+def cross_validated_predictions(
     splits: Splits, fit_fold: FoldModel, progress: Progress
-) -> tuple[Rows, Floats]:
-    """Predict each text of the pipeline's data with a cross-validation model not trained on it.
-
-    Returns:
-        The rows that are in a test fold, and their class probabilities, (rows, C).
-    """
+) -> OutOfFoldPredictions:
+    """Predict each text of the pipeline's data with a cross-validation model not trained on it."""
     data = splits.test
     encoder = _known_classes(splits)
     probabilities = np.zeros((len(data), len(encoder.classes)))
+    decided = np.zeros(probabilities.shape, np.bool_)
     for number, (train, test) in enumerate(splits.folds, start=1):
         progress.stage(f"cross-validation, fold {number} of {len(splits.folds)}")
-        labels, predicted = fit_fold(data.take(train), data.take(test), SILENT)
-        columns = encoder.encode([str(label) for label in labels])
-        probabilities[np.ix_(test, columns)] = predicted
+        predicted = fit_fold(data.take(train), data.take(test), SILENT)
+        cells = np.ix_(test, encoder.encode([str(label) for label in predicted.classes]))
+        probabilities[cells] = predicted.probabilities
+        decided[cells] = decide_classes(predicted.probabilities, predicted.thresholds)
     rows = _scored_rows(splits.folds)
-    return rows, probabilities[rows]
+    return OutOfFoldPredictions(rows, probabilities[rows], decided[rows])
 
 
 def fit_recipe_fold(
     recipe: Recipe, splits: Splits, device: str, train: Dataset, test: Dataset, progress: Progress
-) -> tuple[Sequence[object], Floats]:
+) -> FoldPrediction:
     """Train a recipe on one fold of the pipeline's data and predict the texts of the fold."""
     with warnings.catch_warnings():  # the whole data has already warned
         warnings.simplefilter("ignore", UserWarning)
         fold = replace(splits, train=train, test=test, folds=())
         classifier = fit_recipe(recipe, fold, progress, device=device)
-    probabilities = classifier.predict_proba(test.texts.to_pylist())
-    return classifier.classes_.tolist(), probabilities.astype(np.float64)
+    probabilities = classifier.predict_proba(test.texts.to_pylist()).astype(np.float64)
+    return FoldPrediction(classifier.classes_.tolist(), probabilities, classifier.thresholds_)
 
 
 def fit_baseline_fold(
-    name: str, train: Dataset, test: Dataset, _: Progress
-) -> tuple[Sequence[object], Floats]:
+    name: str, goal: ThresholdGoal, train: Dataset, test: Dataset, _: Progress
+) -> FoldPrediction:
     """Train a baseline on one fold of the pipeline's data and predict the texts of the fold."""
-    baseline = train_baseline(name, train)
-    return baseline.labels.classes, baseline.model.predict_proba(test.texts.to_pylist())
+    with warnings.catch_warnings():  # the whole data has already warned
+        warnings.simplefilter("ignore", UserWarning)
+        baseline = train_baseline(name, train, goal=goal)
+    probabilities = baseline.predict_proba(test.texts.to_pylist())
+    thresholds = None if baseline.decision is None else baseline.decision.thresholds
+    return FoldPrediction(baseline.labels.classes, probabilities, thresholds)
 
 
 def choose_examples(test: Dataset, count: int) -> list[dict[str, str]]:
@@ -878,8 +897,9 @@ def _baseline_row(name: str, splits: Splits, recipe: Recipe, progress: Progress)
         training = recipe.training
         goal = ThresholdGoal(training.metric, training.min_precision)
         row = train_baseline(name, splits.train, splits.validation, goal).evaluate(splits.test)
-    if splits.folds and name != "avg":
-        row = row.with_scores(cross_validate(splits, partial(fit_baseline_fold, name), progress))
+        if splits.folds:
+            fit_fold = partial(fit_baseline_fold, name, goal)
+            row = row.with_scores(cross_validate(splits, fit_fold, progress))
     progress.note(f"baseline {title}: trained in {row.seconds:.1f} s")
     return row
 

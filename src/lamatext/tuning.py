@@ -26,13 +26,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lamatext.atomic_write import host_code, is_running
-from lamatext.comparison import decide_classes, score_decisions, true_classes
+from lamatext.comparison import score_decisions, true_classes
 from lamatext.data.cache import fingerprint
 from lamatext.data.dataset import Dataset, dataset_fingerprint
 from lamatext.data.labels import LabelEncoder
 from lamatext.data.splits import Rows, hold_out_validation
 from lamatext.errors import ConfigError, LamatextError, ModelError, ProcessError, require
 from lamatext.kernels.kernel_threads import kernel_threads
+from lamatext.label_thresholds import decide_classes
 from lamatext.latency import median_latency
 from lamatext.metrics import Floats
 from lamatext.pipeline import Splits, TrainingResult, fit_recipe, train_and_score

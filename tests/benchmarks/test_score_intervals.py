@@ -2,6 +2,7 @@ import json
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from scipy import sparse
 
@@ -21,18 +22,40 @@ def vectors() -> Vectors:
     classes = rng.integers(0, 3, 15_000)
     seen = np.where(rng.random(15_000) < 0.85, classes, rng.integers(0, 3, 15_000))
     features = np.eye(3, dtype=np.float32)[seen] + rng.normal(0, 0.05, (15_000, 3))
-    return Vectors(sparse.csr_matrix(features.astype(np.float32)), classes)
+    targets = 2 * np.eye(3, dtype=np.float32)[classes] - 1
+    return Vectors(
+        sparse.csr_matrix(features.astype(np.float32)), targets, pa.array(map(str, classes))
+    )
+
+
+@pytest.fixture(scope="module")
+def several(vectors: Vectors) -> Vectors:
+    """Give the same texts a second label at random."""
+    second = np.random.default_rng(1).integers(0, 3, len(vectors.labels))
+    targets = np.maximum(vectors.targets, 2 * np.eye(3, dtype=np.float32)[second] - 1)
+    labels = pa.array([[str(c) for c in np.flatnonzero(row > 0)] for row in targets])
+    return Vectors(vectors.features, targets, labels)
 
 
 @pytest.mark.parametrize(("size", "folds", "texts"), [(150, 5, 150), (2100, 0, 210)])
 def test_a_sample_is_scored_as_training_does(
     vectors: Vectors, size: int, folds: int, texts: int
 ) -> None:
-    accuracy, scored, used, further = score_sample(vectors, size, 0)
+    sample = score_sample(vectors, size, 0)
 
-    assert (scored, used) == (texts, folds)
-    assert accuracy == pytest.approx(0.9, abs=0.07)
-    assert further == pytest.approx(0.9, abs=0.01)
+    assert (sample.texts, sample.folds) == (texts, folds)
+    assert sample.score == pytest.approx(0.9, abs=0.07)
+    assert sample.further == pytest.approx(0.9, abs=0.01)
+
+
+def test_several_labels_per_text_are_scored_by_micro_f1(several: Vectors) -> None:
+    values = score_intervals.measure(several, 150, 40, SILENT)
+    sample = score_sample(several, 150, 0)
+
+    assert sample.folds == 5
+    assert sample.score == pytest.approx(sample.further, abs=0.1)
+    assert sample.interval[0] < sample.score < sample.interval[1]
+    assert values["coverage"] >= 0.9
 
 
 def test_too_few_further_texts_are_an_error(vectors: Vectors) -> None:
@@ -62,7 +85,7 @@ def test_the_command_writes_records(
 def test_the_recorded_coverage_is_between_91_and_99_percent() -> None:
     records = [r for r in json.loads(RECORDS.read_text()) if r["metric"] == "coverage"]
 
-    assert {record["dataset"] for record in records} == {"imdb", "news"}
+    assert {record["dataset"] for record in records} == {"imdb", "news", "goemotions"}
     for record in records:
         assert record["config"]["splits"] == 200
         assert 0.91 <= record["value"] <= 0.99, record

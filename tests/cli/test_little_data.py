@@ -8,7 +8,7 @@ import pytest
 from tests.cli.conftest import Command
 from tests.cli.test_commands import SMALL
 from tests.cli.test_next_commands import next_commands
-from tests.corpora import reviews, write_csv
+from tests.corpora import reviews, write_csv, write_topics
 
 TRAIN = ("--out", "run", *SMALL)
 
@@ -44,6 +44,34 @@ def test_forty_rows_are_scored_by_cross_validation_with_an_interval(
     low, high = test["accuracy_interval"]
     assert low < test["accuracy"] <= high
     assert high - low > 0.05
+    config = json.loads((place / "run" / "config.json").read_text())
+    assert (config["data"]["training_texts"], config["data"]["test_texts"]) == (40, 0)
+
+
+def test_several_labels_per_text_are_scored_by_cross_validation_with_an_interval(
+    lamatext: Command, place: Path
+) -> None:
+    write_topics(place / "few.jsonl", 40)
+
+    answer = lamatext("train", "few.jsonl", *TRAIN, "--baselines", "tfidf")
+
+    assert answer.status == 0, answer.err
+    assert "the scores are from 5-fold cross-validation" in answer.err
+    assert "Scores of 5-fold cross-validation on 40 texts." in answer.out
+    assert "95 % interval" in answer.out
+    metrics = json.loads((place / "run" / "metrics.json").read_text())
+    test = metrics["test"]
+    assert (test["texts"], test["folds"]) == (40, 5)
+    for scores in (test, *metrics["leaderboard"]):
+        low, high = scores["micro_f1_interval"]
+        assert low < scores["micro_f1"] < high
+        assert high - low > 0.02
+    own, baseline = metrics["leaderboard"]
+    assert own["micro_f1"] == test["micro_f1"]
+    assert baseline["micro_f1"] < 1  # not scored on the texts that it was trained on
+    card = (place / "run" / "README.md").read_text()
+    assert "scored by 5-fold cross-validation on the same texts" in card
+    assert "95 % interval of the micro-F1" in card
     config = json.loads((place / "run" / "config.json").read_text())
     assert (config["data"]["training_texts"], config["data"]["test_texts"]) == (40, 0)
 

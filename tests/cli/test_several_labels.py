@@ -1,6 +1,7 @@
 """``lamatext train``, ``evaluate`` and ``predict`` with several labels per text."""
 
 import json
+import re
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -38,6 +39,16 @@ def test_the_scores_are_those_of_scikit_learn_on_the_predicted_file(
     scores = json.loads(capsys.readouterr().out)
     assert scores["micro_f1"] == pytest.approx(f1_score(*matrices, average="micro"), abs=1e-9)
     assert scores["macro_f1"] == pytest.approx(f1_score(*matrices, average="macro"), abs=1e-9)
+
+
+@pytest.mark.usefixtures("folder")
+def test_evaluate_prints_the_interval_of_micro_f1(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["evaluate", "model", "topics.jsonl", "-q"]) == 0
+
+    assert re.search(
+        r"^micro-F1 [01]\.\d{3} \(95 % interval [01]\.\d{3}–[01]\.\d{3}\)",
+        capsys.readouterr().out,
+    )
 
 
 def test_csv_joins_the_labels_and_jsonl_lists_them(folder: Path) -> None:

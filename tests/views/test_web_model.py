@@ -254,9 +254,7 @@ def test_the_examples_of_a_cross_validated_model_are_called_training_texts(tmp_p
     add_metrics(folder, {"test": {"accuracy": 0.9, "texts": 40, "folds": 5}})
 
     assert model_summary(folder)["examples_from"] == "training"
-    assert (
-        "90.0 % of 40 test texts correctly (cross-validation)" in model_summary(folder)["summary"]
-    )
+    assert "90.0 % of 40 texts correctly (cross-validation)" in model_summary(folder)["summary"]
 
 
 DAMAGED = """

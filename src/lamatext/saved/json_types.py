@@ -143,6 +143,7 @@ _TEACHER: _Fields = {
 _EXAMPLE: _Fields = {"text": STRING, "label": STRING}
 _SEVERAL_LABELS: _Fields = {
     "micro_f1": FRACTION,
+    "micro_f1_interval": INTERVAL,
     "mean_average_precision": FRACTION,
     "subset_accuracy": FRACTION,
 }

@@ -93,14 +93,17 @@ def _scores(metrics: Mapping[str, Any]) -> str:
             "subset accuracy": "accuracy",
             "Hamming loss": "hamming_loss",
         }
-    texts = 0 if "micro_f1" in rows[0] else (metrics.get("test") or {}).get("texts", 0)
-    titles = [*columns, *(["95 % interval of the accuracy"] if texts else []), "size", "texts/s"]
+    texts = (metrics.get("test") or {}).get("texts", 0)
+    main = next(iter(columns))
+    titles = [*columns, *([f"95 % interval of the {main}"] if texts else []), "size", "texts/s"]
     lines += [f"| model | {' | '.join(titles)} |", f"|---|{'--:|' * len(titles)}"]
     for row in rows:
         cells = [f"{row.get(name, 0):.4f}" for name in columns.values()]
         if texts:
-            low, high = accuracy_interval(row["accuracy"], texts, _folds(metrics))
-            cells.append(f"{low:.4f}–{high:.4f}")
+            interval = accuracy_interval(row["accuracy"], texts, _folds(metrics))
+            if "micro_f1" in row:
+                interval = row.get("micro_f1_interval")
+            cells.append("unknown" if interval is None else "–".join(f"{x:.4f}" for x in interval))
         cells += [f"{row['bytes'] / 1e6:.1f} MB", f"{row['texts_per_second']:,.0f}"]
         lines.append(f"| {row['model']} | {' | '.join(cells)} |")
     return "\n".join(lines)

@@ -101,11 +101,11 @@ def write_test_page(folder: Path, test: Dataset, scores: AnyScores, out: Path) -
     mistakes = [row for row in rest if str(predicted[row]) != str(labels[row])][:MORE_MISTAKES]
     rows = sorted(sample + mistakes)
     further = f" and {plural(len(mistakes), 'further mistake')}" if mistakes else ""
-    part, tested = "test", plural(scores.texts, "test text")
+    part, tested = "test", plural(scores.texts, "text" if scores.folds else "test text")
     correct = f"labels {percent(scores.accuracy)} of {tested} correctly"
     if isinstance(scores, MultiLabelScores):
         correct = f"has a micro-F1 of {scores.micro_f1:.3f} on {tested}"
-    elif scores.folds:
+    if scores.folds:
         part = "training"
         correct = f"{correct} in a cross-validation. It was trained on the texts below"
     page = explanation_page(

@@ -98,8 +98,8 @@ def percent_axis(name: str) -> Axis:
     return Axis(name, 0, 1, QUARTERS, "{:.0%}")
 
 
-def cut_axis(name: str, values: Sequence[float]) -> Axis:
-    """Return a percentage axis for an SVG chart that fits the values closely.
+def cut_axis(name: str, values: Sequence[float], form: str = "{:.0%}") -> Axis:
+    """Return an axis of fractions for an SVG chart that fits the values closely.
 
     It has at most six ticks, and its ends are two of them.
     """
@@ -111,7 +111,7 @@ def cut_axis(name: str, values: Sequence[float]) -> Axis:
         if (high - low) / step <= 5:
             break
     ticks = [tick / 100 for tick in range(low, high + 1, step)]
-    return Axis(name, low / 100, high / 100, ticks, "{:.0%}")
+    return Axis(name, low / 100, high / 100, ticks, form)
 
 
 def difference_axis(name: str, values: Sequence[float]) -> Axis:

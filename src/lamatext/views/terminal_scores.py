@@ -48,7 +48,7 @@ def show_scores(console: Console, scores: AnyScores, texts_per_second: float) ->
     console.print(
         f"accuracy {percent(scores.accuracy)} (95 % interval "
         f"{_percentages(scores.accuracy_interval)}), macro-F1 {scores.macro_f1:.3f} "
-        f"({scores.macro_f1_interval[0]:.3f}–{scores.macro_f1_interval[1]:.3f}), "
+        f"({_decimals(scores.macro_f1_interval)}), "
         f"calibration error {percent(scores.calibration_error)}, log loss {scores.log_loss:.3f}\n"
         f"{plural(scores.texts, 'text')}, {texts_per_second:,.0f} texts/s\n"
     )
@@ -66,7 +66,8 @@ def scores_sentence(scores: AnyScores) -> str:
     """Return a sentence with the main test scores, for the terminal."""
     if isinstance(scores, MultiLabelScores):
         return (
-            f"micro-F1 {scores.micro_f1:.3f}, macro-F1 {scores.macro_f1:.3f} on "
+            f"micro-F1 {scores.micro_f1:.3f} (95 % interval "
+            f"{_decimals(scores.micro_f1_interval)}), macro-F1 {scores.macro_f1:.3f} on "
             f"{plural(scores.texts, 'test text')}."
         )
     return (
@@ -80,11 +81,12 @@ def _show_multi_label_scores(
     console: Console, scores: MultiLabelScores, texts_per_second: float
 ) -> None:
     console.print(
-        f"micro-F1 {scores.micro_f1:.4f}   macro-F1 {scores.macro_f1:.4f}   "
-        f"mean average precision {scores.mean_average_precision:.4f}\n"
-        f"subset accuracy {scores.subset_accuracy:.4f}   Hamming loss {scores.hamming_loss:.4f}   "
-        f"calibration error {scores.calibration_error:.4f}   "
-        f"({plural(scores.texts, 'text')}, {texts_per_second:,.0f} texts/s)\n"
+        f"micro-F1 {scores.micro_f1:.3f} (95 % interval {_decimals(scores.micro_f1_interval)}), "
+        f"macro-F1 {scores.macro_f1:.3f}, mean average precision "
+        f"{scores.mean_average_precision:.3f}, subset accuracy {percent(scores.subset_accuracy)}, "
+        f"Hamming loss {scores.hamming_loss:.4f}, calibration error "
+        f"{percent(scores.calibration_error)}\n"
+        f"{plural(scores.texts, 'text')}, {texts_per_second:,.0f} texts/s\n"
     )
     rows = [
         (
@@ -171,14 +173,15 @@ def show_leaderboard(
     """
     is_multi_label = rows[0].micro_f1 is not None
     metrics = MULTI_LABEL_COLUMNS if is_multi_label else COLUMNS
-    interval = () if is_multi_label else ("95 % interval",)
-    columns = ("model", *metrics, *interval, "size", "texts/s", "training")
-    first = next(iter(metrics.values()))
+    title, *others = metrics
+    first = metrics[title]
+    columns = ("model", title, "95 % interval", *others, "size", "texts/s", "training")
     cells = [
         (
             row.model,
-            *(_score(name, getattr(row, name)) for name in metrics.values()),
-            *(_percentages(accuracy_interval(row.accuracy, texts, folds)) for _ in interval),
+            _score(first, getattr(row, first)),
+            _row_interval(row, texts, folds),
+            *(_score(metrics[name], getattr(row, metrics[name])) for name in others),
             file_size(row.bytes),
             f"{row.texts_per_second:,.0f}",
             f"{row.seconds:,.{0 if row.seconds >= 10 else 1}f} s",
@@ -187,8 +190,10 @@ def show_leaderboard(
     ]
     console.print(terminal_table(columns, cells))
     if folds:
-        console.print(f"Scores of {folds}-fold cross-validation on {texts:,} texts.", markup=False)
-    console.print(_leaderboard_summary(rows, texts), markup=False)
+        console.print(
+            f"Scores of {folds}-fold cross-validation on {plural(texts, 'text')}.", markup=False
+        )
+    console.print(_leaderboard_summary(rows, texts, folds), markup=False)
 
 
 def show_changes(console: Console, changes: Sequence["ScoreChange"]) -> None:
@@ -219,22 +224,30 @@ def _score(name: str, value: float) -> str:
     return percent(value) if name == "accuracy" else f"{value:.3f}"
 
 
+def _row_interval(row: "LeaderboardRow", texts: int, folds: int) -> str:
+    """Format the interval of the main score in a row of the leaderboard."""
+    if row.micro_f1_interval is not None:
+        return _decimals(row.micro_f1_interval)
+    return _percentages(accuracy_interval(row.accuracy, texts, folds))
+
+
+def _decimals(interval: tuple[float, float]) -> str:
+    return f"{interval[0]:.3f}–{interval[1]:.3f}"
+
+
 def _percentages(interval: tuple[float, float]) -> str:
     return f"{100 * interval[0]:.1f}–{100 * interval[1]:.1f} %"
 
 
-def _leaderboard_summary(rows: Sequence["LeaderboardRow"], texts: int) -> str:
+def _leaderboard_summary(rows: Sequence["LeaderboardRow"], texts: int, folds: int) -> str:
     own, baselines = rows[0], rows[1:]
+    tested = plural(texts, "text" if folds else "test text")
     if own.micro_f1 is not None:
         best_f1 = max((row.micro_f1 or 0.0 for row in baselines), default=None)
         compared = "" if best_f1 is None else f", the best of the other models {best_f1:.3f}"
-        return (
-            f"{own.model}: micro-F1 {own.micro_f1:.3f} on {plural(texts, 'test text')}{compared}."
-        )
+        return f"{own.model}: micro-F1 {own.micro_f1:.3f} on {tested}{compared}."
     if not baselines:
-        return (
-            f"{own.model} labels {percent(own.accuracy)} of {plural(texts, 'test text')} correctly."
-        )
+        return f"{own.model} labels {percent(own.accuracy)} of {tested} correctly."
     best = max(baselines, key=lambda row: row.accuracy)
     return accuracy_comparison((own.model, own.accuracy), (best.model, best.accuracy), texts)
 
@@ -279,8 +292,8 @@ def _show_coverage(console: Console, coverage: Sequence[CoveragePoint]) -> None:
         (
             percent(point.answered),
             f"{point.threshold:.3f}",
-            f"{point.accuracy:.3f}",
-            f"{point.low:.3f} to {point.high:.3f}",
+            percent(point.accuracy),
+            f"{percent(point.low)} to {percent(point.high)}",
         )
         for point in dict.fromkeys(reversed(nearest))
     ]

@@ -77,10 +77,11 @@ def model_summary(folder: Path) -> dict[str, Any]:
     metrics, config = load_metrics(folder), load_config(folder)
     test, facts = metrics.get("test") or {}, []
     validated = " (cross-validation)" if test.get("folds") else ""
+    kind = "text" if test.get("folds") else "test text"
+    count = plural(test["texts"], kind) if "texts" in test else "the test texts"
     if "micro_f1" in test:
-        facts.append(f"Micro-F1 {test['micro_f1']:.3f} on the test texts")
+        facts.append(f"Micro-F1 {test['micro_f1']:.3f} on {count}{validated}")
     elif "accuracy" in test:
-        count = plural(test["texts"], "test text") if "texts" in test else "the test texts"
         facts.append(f"Labels {percent(test['accuracy'])} of {count} correctly{validated}")
     if "saved" in config:
         facts.append(f"saved on {day(datetime.fromisoformat(config['saved']))}")

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from lamatext.explain.faithfulness import GRADIENTS, RANDOM, VERDICT_SHARE, Order
-from lamatext.metrics import ClassScores, merge_small_bins, wilson_interval
+from lamatext.metrics import ClassScores, accuracy_interval, merge_small_bins, wilson_interval
 from lamatext.multi_label_metrics import LabelScores, MultiLabelScores
 from lamatext.plurals import plural
 from lamatext.views.formatting import accuracy_comparison, file_size, percent
@@ -43,6 +43,8 @@ def headline(findings: Findings) -> Values:
 def _multi_label_headline(findings: Findings, scores: MultiLabelScores) -> Values:
     return {
         "micro_f1": scores.micro_f1,
+        "low": scores.micro_f1_interval[0],
+        "high": scores.micro_f1_interval[1],
         "subset_accuracy": scores.subset_accuracy,
         "figures": [
             (f"{scores.micro_f1:.3f}", "micro-F1: every label of a text counts equally"),
@@ -101,17 +103,25 @@ def _concerns(findings: Findings) -> list[str]:
 def baselines_section(findings: Findings) -> Values:
     """Return the template values of the report's section that compares the model with baselines."""
     board: Sequence[Values] = findings.metrics.get("leaderboard") or []
-    texts = (findings.metrics.get("test") or {}).get("texts") or findings.scores.texts
+    test: Values = findings.metrics.get("test") or {}
+    texts, folds = test.get("texts") or findings.scores.texts, test.get("folds", 0)
     comparison = ""
     if findings.is_multi_label:
         rows = sorted(board, key=lambda row: -row.get("micro_f1", 0.0))
-        return {"own": board[0]["model"] if board else "", "rows": rows}
+        ends = [
+            end for row in rows for end in row.get("micro_f1_interval", [row.get("micro_f1", 1.0)])
+        ]
+        return {
+            "own": board[0]["model"] if board else "",
+            "rows": rows,
+            "axis": cut_axis("micro-F1", ends or [1.0], "{:.2f}"),
+        }
     if len(board) > 1:
         best = max(board[1:], key=lambda row: float(row["accuracy"]))
         own, other = ((row["model"], float(row["accuracy"])) for row in (board[0], best))
         comparison = accuracy_comparison(own, other, texts)
     rows = [
-        {**row, "interval": wilson_interval(row["accuracy"], texts)}
+        {**row, "interval": accuracy_interval(row["accuracy"], texts, folds)}
         for row in sorted(board, key=lambda row: -row["accuracy"])
     ]
     return {
@@ -167,7 +177,7 @@ def classes_section(findings: Findings) -> Values:
     rows: list[ClassScores | LabelScores] = [*findings.scores.classes]
     rows.sort(key=lambda row: row.f1)
     present = [row for row in rows if row.texts] or rows
-    axis = cut_axis("F1", [row.f1 for row in rows])
+    axis = cut_axis("F1", [row.f1 for row in rows], "{:.2f}")
     return {"rows": rows, "axis": axis, "weakest": present[0], "strongest": present[-1]}
 
 

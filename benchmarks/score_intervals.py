@@ -30,7 +30,7 @@ from paper.records import Record, Records
 EXPERIMENT = "score_intervals"
 DATASETS = "imdb,news,goemotions"
 SIZES = "100,400,1000,1900,2500"  # texts of a sample
-LABEL_SCORE = -0.6  # of the ridge classifier from which one of several labels is predicted
+LABEL_SCORE = -0.1  # of the ridge classifier from which one of several labels is predicted
 SPLITS = 200
 FURTHER = 12_000  # texts that are not in the sample
 RIDGE = 0.3

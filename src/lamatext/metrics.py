@@ -159,9 +159,9 @@ def independent_texts(texts: int, folds: int) -> int:
     return max(1, round(texts / FOLD_VARIANCE)) if folds else texts
 
 
-def remaining_error(folds: int) -> float:
+def remaining_error(folds: int, power: float = ERROR_POWER) -> float:
     """Estimate the ratio of a model's error with all training folds to that with one fold less."""
-    return float((1 - 1 / folds) ** ERROR_POWER)
+    return float((1 - 1 / folds) ** power)
 
 
 def confusion_matrix(truth: Numbers, predicted: Numbers, classes: int) -> Numbers:

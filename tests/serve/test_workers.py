@@ -157,6 +157,25 @@ def test_a_killed_worker_loses_only_its_own_requests_and_is_started_again(folder
 
 
 @pytest.mark.slow
+def test_connections_do_not_wait_for_a_worker_that_cannot_start(tmp_path: Path) -> None:
+    folder, hidden = save(tmp_path / "reviews"), tmp_path / "hidden"
+    with serving(folder, "--workers", "2", "--no-watch") as server:
+        before = server.workers()
+        folder.rename(hidden)
+        os.kill(before[0], signal.SIGKILL)
+        server.wait_for("ended with status 2; starting it again")
+
+        answers = [server.ask() for _ in range(40)]  # each on a connection of its own
+
+        assert len({answer["hash"] for answer in answers}) == 1
+        hidden.rename(folder)
+        wait_until(lambda: len(server.workers()) == 2)
+        os.kill(before[1], signal.SIGKILL)  # the new one answers, and a successor is started
+        server.wait_for("was ended by signal 9; starting it again", count=2)
+        assert all("hash" in server.ask() for _ in range(20))
+
+
+@pytest.mark.slow
 def test_a_changed_folder_is_served_by_all_workers_without_a_lost_request(tmp_path: Path) -> None:
     folder = save(tmp_path / "reviews")
     old = model_hash(folder, load_config(folder))

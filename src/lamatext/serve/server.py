@@ -23,7 +23,7 @@ from lamatext.errors import ConfigError
 from lamatext.serve.connection_limits import ConnectionLimits, ConnectionTable, LimitedProtocol
 from lamatext.serve.middleware import ServerState
 from lamatext.serve.tls import TlsFiles, TlsListener
-from lamatext.serve.workers import Supervisor, WorkerContext
+from lamatext.serve.workers import Supervisor, WorkerContext, bind_listener
 from lamatext.views.formatting import terminal_text
 
 log = logging.getLogger("lamatext.serve")
@@ -182,6 +182,7 @@ class DrainingServer(uvicorn.Server):
     async def _listen(self, listener: socket.socket) -> "asyncio.Server":
         if self.tls is not None:
             limit = self.config.backlog
+            listener.listen(limit)
             return cast("asyncio.Server", TlsListener(listener, self.tls, limit, self._protocol))
         loop = asyncio.get_running_loop()
         return await loop.create_server(self._protocol, sock=listener, backlog=self.config.backlog)
@@ -276,12 +277,7 @@ def open_listeners(host: str, port: int, count: int, *, backlog: int) -> list[so
     first.close()
     listeners = []
     for _ in range(count):
-        listener = socket.socket(first.family)
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-        if first.family == socket.AF_INET6:
-            listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-        listener.bind(address)
+        listener = bind_listener(first.family, address)
         listener.listen(backlog)
         listeners.append(listener)
     return listeners

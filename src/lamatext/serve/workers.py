@@ -2,7 +2,9 @@
 
 Each worker has its own listening socket on the same port (``SO_REUSEPORT``), and the kernel
 distributes the connections. The supervisor keeps all sockets open: connections that wait for a
-killed worker are accepted by its successor.
+killed worker are accepted by its successor. If the successor cannot start, for example because its
+model is gone, the socket is replaced by one that does not listen yet, and the kernel gives new
+connections to the other workers until a successor is ready.
 """
 
 import logging
@@ -150,7 +152,16 @@ class Supervisor:
                 self.status = code if code > 0 else 1
                 self._stop(signal.SIGTERM, None)
                 continue
+            if not worker.is_ready:
+                self._stop_listening(worker.number)
             self._schedule(worker, code)
+
+    def _stop_listening(self, number: int) -> None:
+        """Replace the socket of a worker that cannot start, so that no connection waits for it."""
+        old = self.listeners[number]
+        if sys.platform == "linux":  # elsewhere the workers share one socket
+            self.listeners[number] = bind_listener(old.family, old.getsockname())
+            old.close()
 
     def _schedule(self, worker: _Worker, code: int) -> None:
         is_stable = time.monotonic() - worker.started > STABLE_SECONDS
@@ -185,6 +196,17 @@ class Supervisor:
     def _forward(self, one: int, _: FrameType | None) -> None:
         for process in self.workers:
             os.kill(process, one)
+
+
+def bind_listener(family: int, address: object) -> socket.socket:
+    """Bind a socket of a worker to the port that all of them share; it does not listen yet."""
+    listener = socket.socket(family)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    if family == socket.AF_INET6:
+        listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+    listener.bind(address)
+    return listener
 
 
 def _write_and_close(pipe: int) -> None:

@@ -97,14 +97,12 @@ def test_other_texts_are_taken_whole(place: Path) -> None:
 
 
 def test_a_training_file_with_other_rows_is_named_as_such(place: Path) -> None:
-    lines = (place / "learnt.csv").read_text(encoding="utf-8").splitlines()
     (place / "later").mkdir()
-    shorter = place / "later" / "learnt.csv"
-    shorter.write_text("\n".join(lines[:-4]) + "\n", encoding="utf-8")
+    later = write_csv(place / "later" / "learnt.csv", 30, seed=9)
 
-    found = load_evaluation_data(place / "model", str(shorter))
+    found = load_evaluation_data(place / "model", str(later))
 
-    assert "56 texts. A file of this name was the training data, with other rows" in found.about
+    assert "30 texts. A file of this name was the training data, with other rows" in found.about
 
 
 def test_few_other_texts_are_taken_whole_too(place: Path) -> None:
@@ -118,6 +116,38 @@ def test_texts_that_the_model_was_trained_on_are_named_as_such(place: Path) -> N
 
     assert found.train is found.texts
     assert "TRAINED ON" in found.about
+
+
+def test_training_texts_under_another_name_are_recognized(place: Path) -> None:
+    rows = (place / "learnt.csv").read_text().splitlines()
+    (place / "copy.csv").write_text("\n".join([rows[0], *reversed(rows[1:])]))
+    other = (place / "other.csv").read_text().splitlines()
+    (place / "mixed.csv").write_text("\n".join([*rows[:13], *other[1:]]).upper())
+
+    copied = load_evaluation_data(place / "whole", str(place / "copy.csv"))
+    mixed = load_evaluation_data(place / "whole", str(place / "mixed.csv"))
+
+    assert copied.is_seen
+    assert copied.about == "60 texts. The model was TRAINED ON 60 of them: the scores mean little"
+    assert not mixed.is_seen
+    assert mixed.about == "42 texts. The model was TRAINED ON 12 of them: the scores are too high"
+
+
+def test_a_sample_of_many_training_texts_is_enough_to_recognize_them(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lamatext.data.text_sketch.MAX_HASHES", 30)
+    source, other = (load_dataset(str(place / name)) for name in ("learnt.csv", "other.csv"))
+    recipe = resolve_recipe(values=TINY)
+    parts = split_dataset(source, None, other, recipe)
+    train_and_score(parts, recipe, place / "sampled", SILENT, device="cpu")
+    rows = (place / "learnt.csv").read_text().splitlines()
+    (place / "copy.csv").write_text("\n".join([rows[0], *reversed(rows[1:])]))
+
+    found = load_evaluation_data(place / "sampled", str(place / "copy.csv"))
+
+    assert found.is_seen
+    assert "The model was TRAINED ON 30 of the 30 that can be checked" in found.about
 
 
 def test_a_sources_own_test_part_goes_first(place: Path) -> None:

@@ -36,6 +36,7 @@ from lamatext.errors import ConfigError, DataError, require
 from lamatext.explain.explanation import Explanation
 from lamatext.label_thresholds import LabelThresholds
 from lamatext.ngrams.model import NgramModel
+from lamatext.plurals import plural
 from lamatext.progress import SILENT, Progress
 from lamatext.provenance import versions
 from lamatext.recipes import continue_recipe, resolve_recipe
@@ -65,6 +66,8 @@ if TYPE_CHECKING:
 
     from lamatext.training.checkpoint import EpochRecord
     from lamatext.training.trainer import TrainedModel
+
+FEW_TEXTS = 20  # below which a validation set as large as the training set is the training set
 
 SETTING_OF_PARAMETER = {
     "heads": "model.heads",
@@ -559,11 +562,25 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
             summary["texts"] = f"{data['texts']:,}"
         if "validation_accuracy" in training:
             name = "validation accuracy" if self.thresholds_ is None else "validation score"
-            summary[name] = percent(training["validation_accuracy"])
+            value, count = percent(training["validation_accuracy"]), self._validation_texts()
+            if count is None:
+                summary[name] = value
+            elif count == data.get("texts", 0) < FEW_TEXTS:
+                summary["score on the training texts"] = value
+            else:
+                summary[name] = f"{value} on {plural(count, 'text')}"
         test = self.metrics_.get("test") or {}
-        if "accuracy" in test:
-            summary["test accuracy"] = percent(test["accuracy"])
+        kind = "cross-validation" if test.get("folds") else "test"
+        if "micro_f1" in test:
+            summary[f"{kind} micro-F1"] = f"{test['micro_f1']:.3f}"
+        elif "accuracy" in test:
+            summary[f"{kind} accuracy"] = percent(test["accuracy"])
         return summary
+
+    def _validation_texts(self) -> int | None:
+        """Return the number of texts that the classifier was validated on, if it is known."""
+        count: int | None = self.facts_.get("validation", {}).get("texts")
+        return count
 
     def _check_fitted(self) -> None:
         if not self.__sklearn_is_fitted__():

@@ -4,19 +4,20 @@
 its own data and of the data of its ancestors.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
 from lamatext.atomic_write import is_special_file
-from lamatext.data.dataset import Dataset, dataset_fingerprint
+from lamatext.data.dataset import Dataset, EvaluationData, dataset_fingerprint
 from lamatext.data.duplicates import are_shared
 from lamatext.data.label_variants import merge_label_variants
 from lamatext.data.read_options import Layout, ReadOptions
 from lamatext.data.readers.table import DEFAULTS
 from lamatext.data.sources import has_test_split, load_dataset
+from lamatext.data.text_sketch import TextSketch
 from lamatext.errors import ConfigError, DataError
 from lamatext.pipeline import Splits, StartModel, split_dataset
 from lamatext.plurals import plural
@@ -24,15 +25,7 @@ from lamatext.saved.ancestors import TrainingData, all_training_data
 from lamatext.saved.format import Config, load_config, saved_recipe
 from lamatext.settings import Recipe
 
-
-@dataclass(frozen=True, slots=True)
-class EvaluationData:
-    """Texts for evaluating a saved model, and the model's training texts if known."""
-
-    texts: Dataset
-    train: Dataset | None  # the training part of the same source
-    about: str  # which texts these are, in a few words
-    is_seen: bool = False  # whether the model was trained on these texts
+FEW, MOST = 0.01, 0.9  # shares of training texts that hardly raise the scores, or decide them
 
 
 def load_evaluation_data(
@@ -41,8 +34,9 @@ def load_evaluation_data(
     """Load the evaluation data for a saved model, avoiding its training texts if possible.
 
     That is the test part of ``source`` or, if the model or one of its ancestors was trained on
-    ``source``, the tenth that was held out then. Any other source is used completely. Columns,
-    separator and encoding are those of the model's training file, unless ``options`` names others.
+    ``source``, the tenth that was held out then. Any other source is used completely; texts of it
+    that are training texts are recognized by the model's sketch of them. Columns, separator and
+    encoding are those of the model's training file, unless ``options`` names others.
     """
     config = load_config(folder)
     trained_on = all_training_data(config, saved_recipe(folder, config))
@@ -55,6 +49,12 @@ def load_evaluation_data(
         if (part := _known_part(whole, data)) is not None:
             return part if len(trained_on) == 1 else _leave_out_seen(folder, part, options)
     about = plural(len(whole), "text")
+    hits, checked = _recognize(whole, trained_on)
+    if hits:
+        is_seen = hits >= MOST * checked
+        return EvaluationData(
+            whole, None, f"{about}. {_overlap(hits, checked, len(whole))}", is_seen
+        )
     if any(
         Path(str(data.facts.get("source", ""))).name == Path(source).name for data in trained_on
     ):
@@ -63,6 +63,22 @@ def load_evaluation_data(
             "TRAINED ON some of these texts"
         )
     return EvaluationData(whole, None, about)
+
+
+def _recognize(texts: Dataset, trained_on: Sequence[TrainingData]) -> tuple[int, int]:
+    """Return how many evaluation texts are known training texts, and how many could be checked."""
+    sketches = [data.facts["sketch"] for data in trained_on if "sketch" in data.facts]
+    found = [TextSketch.from_json(sketch).recognize(texts.texts) for sketch in sketches]
+    return max(found, key=lambda pair: pair[0] / max(pair[1], 1), default=(0, 0))
+
+
+def _overlap(hits: int, checked: int, texts: int) -> str:
+    """Describe how many evaluation texts are training texts, and what that does to the scores."""
+    of = "them" if checked == texts else f"the {checked:,} that can be checked"
+    what = f"The model was TRAINED ON {hits:,} of {of}"
+    if hits < FEW * checked:
+        return what
+    return f"{what}: the scores {'mean little' if hits >= MOST * checked else 'are too high'}"
 
 
 def _reader(

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from lamatext.atomic_write import delete_stale_files
@@ -41,6 +42,7 @@ from lamatext.data.splits import Rows, folds, hold_out
 from lamatext.data.streaming import StreamedTexts, stream_parts
 from lamatext.data.summary import class_counts
 from lamatext.data.suspects_file import leave_out_suspects
+from lamatext.data.text_sketch import TextSketch
 from lamatext.errors import ConfigError, DataError
 from lamatext.folder_lock import locked_folder
 from lamatext.label_thresholds import Flags, LabelThresholds, ThresholdGoal, decide_classes
@@ -863,6 +865,11 @@ def describe_splits(splits: Splits) -> dict[str, Any]:
         facts["validation_texts"] = len(splits.validation)
     if splits.teacher is not None:
         facts["unlabelled_texts"] = len(splits.unlabelled)
+    if splits.streamed is None:  # otherwise the training texts are not in memory
+        seen = splits.train.texts
+        if splits.validation is not None:
+            seen = pa.chunked_array([*seen.chunks, *splits.validation.texts.chunks], seen.type)
+        facts["sketch"] = TextSketch.of_texts(seen).as_json()
     return {**facts, "lesson": _lesson_fingerprint(splits), **_held_out_fingerprints(splits)}
 
 

@@ -10,6 +10,7 @@ import pytest
 import uvicorn
 from playwright.sync_api import Browser, Page, sync_playwright
 
+from lamatext.data.dataset import EvaluationData
 from lamatext.serve.app import create_app
 from lamatext.serve.registry import load_models
 from lamatext.serve.server import open_listener
@@ -73,12 +74,8 @@ def report_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     texts, labels = reviews(40, seed=5)
     texts[0] = "<img src=https://example.org/x onerror=alert(1)> dull <script>alert(2)</script>"
     labels[0] = "pos"
-    findings = collect_findings(
-        folder / "model",
-        dataset(texts, labels),
-        train=dataset(*reviews(120)),
-        description="40 texts",
-    )
+    data = EvaluationData(dataset(texts, labels), dataset(*reviews(120)), "40 texts")
+    findings = collect_findings(folder / "model", data)
     write_report(findings, folder / "page.html", title="Film reviews")
     return folder / "page.html"
 

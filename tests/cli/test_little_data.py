@@ -84,6 +84,11 @@ def test_no_command_scores_the_model_on_its_training_texts(lamatext: Command, pl
 
     assert [command[1] for command in commands] == ["predict", "explain"]
     assert "TRAINED ON: the scores mean little" in scored.err
+    assert scored.out.startswith("TRAINING TEXTS: these scores say how well the model remembers")
+    assert json.loads(lamatext("evaluate", "run", "few.csv", "--json").out)["is_training_data"]
+    reported = lamatext("report", "run", "few.csv", "--out", "page.html")
+    assert reported.out.startswith("40 training texts: how well the model labels new texts")
+    assert "in 5-fold cross-validation" in (place / "page.html").read_text()
 
 
 def test_a_split_by_time_says_its_dates_and_why_there_is_no_cross_validation(

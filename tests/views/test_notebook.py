@@ -1,6 +1,7 @@
 """What a notebook shows: one line and HTML of explanations and models, and the progress of fit."""
 
 import sys
+from copy import copy
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -90,6 +91,26 @@ def test_models_are_shown_by_their_facts() -> None:
     assert "<td" in bundle["text/html"]
     assert repr(TextClassifier(epochs=3)) == "TextClassifier(epochs=3)"
     assert "TextClassifier" in TextClassifier(epochs=3)._repr_mimebundle_()["text/plain"]
+
+
+@pytest.mark.filterwarnings("ignore:.*too few to hold out")
+def test_a_score_on_the_training_texts_is_not_called_validation() -> None:
+    texts, labels = reviews(4)
+
+    shown = repr(TextClassifier(settings=TINY, device="cpu").fit(texts, labels))
+
+    assert "; score on the training texts " in shown
+    assert "validation accuracy" not in shown
+    assert "on 12 texts" in repr(trained())  # a tenth of 120
+
+
+def test_the_scores_of_a_cross_validation_are_called_so() -> None:
+    classifier = copy(trained())
+
+    classifier.metrics_ = {"test": {"accuracy": 0.9, "folds": 5}}
+    assert "cross-validation accuracy 90.0 %" in repr(classifier)
+    classifier.metrics_ = {"test": {"micro_f1": 0.9}}
+    assert "test micro-F1 0.900" in repr(classifier)
 
 
 def test_many_classes_are_shortened_and_labels_are_escaped() -> None:

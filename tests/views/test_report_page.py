@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from lamatext import TextClassifier
-from lamatext.data.dataset import Dataset
+from lamatext.data.dataset import Dataset, EvaluationData
 from lamatext.explain.faithfulness import measure_faithfulness
 from lamatext.multi_label_metrics import MultiLabelScores
 from lamatext.runtime.predictor import Predictor
@@ -92,12 +92,8 @@ def findings(tmp_path_factory: pytest.TempPathFactory) -> Findings:
         {"pos": "neg", "neg": "pos"}[label] if row % 5 == 0 else label
         for row, label in enumerate(labels)
     ]
-    return collect_findings(
-        folder,
-        dataset(texts, swapped),
-        train=dataset(*reviews(120)),
-        description="60 texts",
-    )
+    train = dataset(*reviews(120))
+    return collect_findings(folder, EvaluationData(dataset(texts, swapped), train, "60 texts"))
 
 
 @cache
@@ -107,14 +103,16 @@ def random_dataset(labels: tuple[str, ...], count: int) -> Dataset:
     return dataset(texts, [labels[row % len(labels)] for row in range(count)])
 
 
+def unseen(texts: Dataset) -> EvaluationData:
+    return EvaluationData(texts, None, f"{len(texts)} texts")
+
+
 def findings_of(
     folder: Path, labels: list[str], name: str = "lama-ctx", count: int = 20
 ) -> Findings:
     """The findings on a model with random weights."""
     save(folder, name, labels=labels, **TRANSFORMER if name == "te" else {})
-    return collect_findings(
-        folder, random_dataset(tuple(labels), count), description=f"{count} texts"
-    )
+    return collect_findings(folder, unseen(random_dataset(tuple(labels), count)))
 
 
 def test_the_page_shows_the_numbers(findings: Findings) -> None:
@@ -178,7 +176,7 @@ def test_hostile_texts_labels_and_names_stay_text(findings: Findings, tmp_path: 
     folder = save(tmp_path / '<b>"x"', labels=labels)
     texts = dataset(HOSTILE * 2, labels * 2, source=HOSTILE[1])
 
-    html = report_page(collect_findings(folder, texts, train=texts, description="texts"))
+    html = report_page(collect_findings(folder, EvaluationData(texts, None, "texts", is_seen=True)))
 
     html.encode("utf-8")
     page = Reader(html)
@@ -237,7 +235,7 @@ def test_a_pretrained_encoder_is_reported(tmp_path: Path) -> None:
     classifier = TextClassifier("bert", settings=settings, device="cpu").fit(*reviews(40))
     folder = classifier.save(tmp_path / "model")
 
-    found = collect_findings(folder, dataset(*reviews(20, seed=5)))
+    found = collect_findings(folder, unseen(dataset(*reviews(20, seed=5))))
 
     page = Reader(report_page(found))
     assert "A bert model" in page.text
@@ -249,17 +247,50 @@ def test_writing_the_report_leaves_the_models_folder_alone(tmp_path: Path) -> No
     folder = save(tmp_path / "model")
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
 
-    findings = collect_findings(folder, random_dataset(("bad", "good"), 12))
+    findings = collect_findings(folder, unseen(random_dataset(("bad", "good"), 12)))
     write_report(findings, tmp_path / "deep" / "page.html")
 
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
     assert (tmp_path / "deep" / "page.html").read_text().startswith("<!doctype html>")
 
 
-def test_scores_on_the_training_texts_come_with_a_warning(findings: Findings) -> None:
-    page = report_page(replace(findings, train=findings.scored))
+def test_scores_on_the_training_texts_are_no_headline(findings: Findings) -> None:
+    page = report_page(replace(findings, is_seen=True, metrics={}))
 
     assert "the scored texts are the training texts, so the scores mean little" in page
+    header = page[page.index("<header>") : page.index("</header>")]
+    assert "These are training texts." in header
+    assert f"{100 * findings.scores.accuracy:.1f} %" not in header
+    assert f"{findings.scores.macro_f1:.3f}" not in header
+
+
+@pytest.mark.parametrize(
+    ("test", "sentence"),
+    [
+        (
+            {"accuracy": 0.81, "accuracy_interval": [0.7, 0.9], "folds": 5},
+            "an accuracy of 81.0 % (95 % confidence: 70.0 % to 90.0 %) in 5-fold cross-validation.",
+        ),
+        (
+            {"micro_f1": 0.81, "micro_f1_interval": [0.7, 0.9]},
+            "a micro-F1 of 0.810 (95 % confidence: 0.700 to 0.900) on its test texts.",
+        ),
+    ],
+)
+def test_a_report_on_training_texts_gives_the_score_of_the_training_run(
+    findings: Findings, test: dict[str, object], sentence: str
+) -> None:
+    page = report_page(replace(findings, is_seen=True, metrics={"test": test}))
+
+    assert f"When it was trained, it reached {sentence}" in page
+
+
+def test_the_training_texts_are_named_by_their_own_file(findings: Findings) -> None:
+    train = replace(findings.data, source="train.csv")
+
+    page = report_page(replace(findings, data=train))
+
+    assert "The training texts of train.csv" in page
 
 
 def test_concerns_about_the_data_are_listed(findings: Findings) -> None:
@@ -308,7 +339,7 @@ def test_a_model_without_mistakes_is_reported_as_such(tmp_path: Path) -> None:
     texts = random_dataset(("no", "yes"), 10).texts.to_pylist()
     predicted = Predictor.load(folder).predict(texts).tolist()
 
-    page = Reader(report_page(collect_findings(folder, dataset(texts, predicted))))
+    page = Reader(report_page(collect_findings(folder, unseen(dataset(texts, predicted)))))
 
     assert "There are no mistakes." in page.text
     assert "The model made no mistakes on these texts." in page.text
@@ -337,7 +368,7 @@ def test_a_report_on_several_labels_shows_their_scores(tmp_path: Path) -> None:
     column = pa.chunked_array([pa.array(labels, pa.list_(pa.string()))])
     scored = Dataset(pa.chunked_array([texts], pa.large_string()), column, "topics.jsonl")
 
-    findings = collect_findings(folder, scored)
+    findings = collect_findings(folder, unseen(scored))
     page = report_page(findings)
 
     scores = findings.scores

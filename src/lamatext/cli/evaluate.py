@@ -13,8 +13,7 @@ from lamatext.plurals import plural
 from lamatext.progress import Progress
 
 if TYPE_CHECKING:
-    from lamatext.data.dataset import Dataset
-    from lamatext.evaluation import EvaluationData
+    from lamatext.data.dataset import Dataset, EvaluationData
     from lamatext.explain.faithfulness import Faithfulness
     from lamatext.metrics import CoveragePoint
     from lamatext.multi_label_metrics import AnyScores
@@ -94,10 +93,14 @@ def run(  # noqa: PLR0913 - one argument per option of the command
                 model, test.texts, seed, save, progress
             )
     if as_json:
-        result = {**scores.as_dict(), "texts_per_second": texts_per_second}
+        result = {
+            **scores.as_dict(),
+            "texts_per_second": texts_per_second,
+            "is_training_data": test.is_seen,
+        }
         print(json.dumps(result | {name: value.as_dict() for name, value in measured.items()}))
         return
-    _show(scores, texts_per_second, measured, target_accuracy)
+    _show(scores, texts_per_second, measured, target_accuracy, is_seen=test.is_seen)
     if not quiet:
         rest = ("--out", output.unused_name("report.html"), *output.reading_options(reading))
         report = output.command("report", model, data, *rest)
@@ -114,12 +117,14 @@ def _show(
     texts_per_second: float,
     measured: "Mapping[str, Faithfulness | CoveragePoint]",
     target: float | None,
+    *,
+    is_seen: bool,
 ) -> None:
     from lamatext.explain.faithfulness import Faithfulness
     from lamatext.views.terminal_scores import show_faithfulness, show_scores, show_threshold
 
     console = output.out()
-    show_scores(console, scores, texts_per_second)
+    show_scores(console, scores, texts_per_second, is_seen=is_seen)
     for result in measured.values():
         if isinstance(result, Faithfulness):
             show_faithfulness(console, result)

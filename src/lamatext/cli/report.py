@@ -6,7 +6,6 @@ from typing import Annotated
 import typer
 
 from lamatext.cli import options, output
-from lamatext.plurals import plural
 
 NAME = "report"
 EXAMPLES = "lamatext report runs/reviews held-out.csv --out report.html"
@@ -36,10 +35,11 @@ def run(  # noqa: PLR0913 - one argument per option of the command
     """Write a self-contained HTML report on a model's scores, mistakes and explanations."""
     from lamatext.evaluation import load_evaluation_data
     from lamatext.saved.format import load_config
-    from lamatext.views.formatting import one_line, percent
+    from lamatext.views.formatting import one_line
     from lamatext.views.report.collect import collect_findings
     from lamatext.views.report.report_page import write_report
     from lamatext.views.terminal_dataset import show_reading
+    from lamatext.views.terminal_scores import scores_sentence
 
     options.check_outputs(out, force=force, source=data)
     reading = options.read_options(
@@ -58,19 +58,10 @@ def run(  # noqa: PLR0913 - one argument per option of the command
         test = load_evaluation_data(model, data, reading)
         show_reading(test.texts, progress)
         progress.note(f"{data}: {test.about}")
-        findings = collect_findings(
-            model,
-            test.texts,
-            train=test.train,
-            description=test.about,
-            seed=seed,
-            progress=progress,
-        )
+        findings = collect_findings(model, test, seed=seed, progress=progress)
         write_report(findings, out, title=title)
     console = output.out()
-    console.print(
-        f"accuracy {percent(findings.scores.accuracy)} on {plural(findings.scores.texts, 'text')}"
-    )
+    console.print(scores_sentence(findings.scores, is_seen=test.is_seen), markup=False)
     console.print(findings.faithfulness.verdict(), markup=False)
     console.print(one_line(f"Written to {out}: open it in a browser."), markup=False)
     if not quiet:

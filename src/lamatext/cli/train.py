@@ -436,6 +436,7 @@ def _write_pages(
     progress: Progress,
 ) -> None:
     """Write the HTML pages requested with ``lamatext train --html`` and ``--report``."""
+    from lamatext.data.dataset import EvaluationData
     from lamatext.views.explanation_page import write_test_page
     from lamatext.views.report.collect import collect_findings
     from lamatext.views.report.report_page import write_report
@@ -443,15 +444,11 @@ def _write_pages(
     if html is not None:
         write_test_page(result.folder, splits.test, result.scores, html)
     if report is not None:
-        findings = collect_findings(
-            result.folder,
-            splits.test,
-            train=splits.train,
-            description=f"{plural(len(splits.test), 'text')} that it was "
-            + ("TRAINED ON: the scores mean little" if splits.folds else "not trained on"),
-            progress=progress,
-        )
-        write_report(findings, report)
+        is_seen = bool(splits.folds)
+        what = "TRAINED ON: the scores mean little" if is_seen else "not trained on"
+        about = f"{plural(len(splits.test), 'text')} that it was {what}"
+        data = EvaluationData(splits.test, splits.train, about, is_seen)
+        write_report(collect_findings(result.folder, data, progress=progress), report)
 
 
 @contextmanager

@@ -114,6 +114,16 @@ class Dataset:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class EvaluationData:
+    """Datasets for evaluating a saved model: texts to score, and its training texts if known."""
+
+    texts: Dataset
+    train: Dataset | None  # the training part of the same source
+    about: str  # which texts these are, in a few words
+    is_seen: bool = False  # whether the model was trained on these texts
+
+
 def dataset_fingerprint(dataset: Dataset) -> str:
     """Return the fingerprint of a dataset's texts and labels, which is saved with a model."""
     if dataset.labels is None:

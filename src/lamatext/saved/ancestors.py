@@ -15,7 +15,7 @@ from lamatext.settings import Recipe
 _DATA_FACTS = (
     *("source", "texts", "fingerprint", "training_texts", "validation_texts", "test_texts"),
     *("folds", "layout", "test_source", "test_fingerprint", "validation_fingerprint"),
-    *("left_out_rows", "moved_rows"),
+    *("left_out_rows", "moved_rows", "sketch"),
 )
 
 

@@ -7,6 +7,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from lamatext.data.text_sketch import TextSketch
 from lamatext.errors import ModelError
 from lamatext.outliers import STEPS
 
@@ -24,6 +25,12 @@ def _is_number(value: object) -> bool:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return False
     return isinstance(value, float) or abs(value) < _LIMIT
+
+
+def _is_sketch(value: object) -> bool:
+    with suppress(ValueError):
+        return bool(TextSketch.from_json(value))
+    return False
 
 
 def _is_time(value: object) -> bool:
@@ -61,6 +68,7 @@ ROWS = _JsonType(
 )
 STRING_OR_NULL = _JsonType("a string or null", lambda v: v is None or isinstance(v, str))
 NUMBER_OR_NULL = _JsonType("a number or null", lambda v: v is None or _is_number(v))
+SKETCH = _JsonType("a sketch of the training texts", _is_sketch)
 BOOL = _JsonType("true or false", lambda v: isinstance(v, bool))
 
 _Fields = Mapping[str, _JsonType]
@@ -80,6 +88,7 @@ _DATA: _Fields = {
     "validation_fingerprint": STRING,
     "left_out_rows": ROWS,
     "moved_rows": ROWS,
+    "sketch": SKETCH,
 }
 _LAYOUT: _Fields = {
     "text_columns": STRINGS,

@@ -231,7 +231,7 @@ def data_facts(data: Mapping[str, Any]) -> dict[str, str]:
     """
     layout, numbers = data.get("layout") or {}, dict[str, object]()
     for name, value in data.items():
-        is_known = name.endswith("fingerprint") or name in ("layout", "lesson", "folds")
+        is_known = name.endswith("fingerprint") or name in ("layout", "lesson", "folds", "sketch")
         is_repeated = name == "texts" and "training_texts" in data
         if value and not (is_known or is_repeated):
             count = len(value) if isinstance(value, list) else value

@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import FrameType
+from typing import Any
 
 from lamatext.errors import ConfigError, LamatextError
 
@@ -198,7 +199,7 @@ class Supervisor:
             os.kill(process, one)
 
 
-def bind_listener(family: int, address: object) -> socket.socket:
+def bind_listener(family: int, address: tuple[Any, ...]) -> socket.socket:
     """Bind a socket of a worker to the port that all of them share; it does not listen yet."""
     listener = socket.socket(family)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

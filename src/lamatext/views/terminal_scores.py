@@ -40,8 +40,18 @@ MULTI_LABEL_COLUMNS = {
 MAX_CLASSES = 20  # a larger confusion matrix does not fit a terminal
 
 
-def show_scores(console: Console, scores: AnyScores, texts_per_second: float) -> None:
-    """Print the scores of an evaluation to the terminal, starting with a summary line."""
+def show_scores(
+    console: Console, scores: AnyScores, texts_per_second: float, *, is_seen: bool = False
+) -> None:
+    """Print the scores of an evaluation to the terminal, starting with a summary line.
+
+    If the model was trained on the texts (``is_seen``), it starts with a warning.
+    """
+    if is_seen:
+        console.print(
+            "TRAINING TEXTS: these scores say how well the model remembers the texts that it was "
+            "trained on, not how well it labels new ones.\n"
+        )
     if isinstance(scores, MultiLabelScores):
         _show_multi_label_scores(console, scores, texts_per_second)
         return
@@ -62,8 +72,13 @@ def show_scores(console: Console, scores: AnyScores, texts_per_second: float) ->
     _show_coverage(console, scores.coverage)
 
 
-def scores_sentence(scores: AnyScores) -> str:
-    """Return a sentence with the main test scores, for the terminal."""
+def scores_sentence(scores: AnyScores, *, is_seen: bool = False) -> str:
+    """Return a sentence with the main test scores, for the terminal; none of training texts."""
+    if is_seen:
+        return (
+            f"{plural(scores.texts, 'training text')}: how well the model labels new texts is "
+            "unknown. Give labelled texts that it was not trained on."
+        )
     if isinstance(scores, MultiLabelScores):
         return (
             f"micro-F1 {scores.micro_f1:.3f} (95 % interval "

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from lamatext.data.dataset import Dataset
+from lamatext.data.dataset import Dataset, EvaluationData
 from lamatext.data.labels import Targets
 from lamatext.data.summary import Summary, summarize_dataset
 from lamatext.explain.explanation import Explanation
@@ -64,6 +64,7 @@ class Findings:
     scored: Dataset
     train: Dataset | None  # the training texts, if known
     description: str  # which texts were scored, in a few words
+    is_seen: bool  # whether the model was trained on them
     data: Summary
     conflicts: int  # different texts that occur with more than one label
     labels: list[str]  # C
@@ -94,21 +95,13 @@ class Findings:
 
 
 def collect_findings(
-    folder: Path,
-    scored: Dataset,
-    *,
-    train: Dataset | None = None,
-    description: str = "",
-    seed: int = 0,
-    progress: Progress = SILENT,
+    folder: Path, data: EvaluationData, *, seed: int = 0, progress: Progress = SILENT
 ) -> Findings:
     """Collect everything the report shows: predictions, explanations, faithfulness and speed.
 
     Args:
         folder: a saved model.
-        scored: labelled texts, preferably not used in training.
-        train: the training texts, if known; ``scored`` itself if the model was trained on it.
-        description: which texts ``scored`` holds, in a few words.
+        data: labelled texts, preferably not used in training, and the training texts, if known.
         seed: seed of every sample of texts.
         progress: receives the stages of the work.
     """
@@ -116,7 +109,7 @@ def collect_findings(
     config["recipe"] = saved_recipe(folder, config).model_dump()
     predictor = Predictor.load(folder)
     labels = [str(label) for label in predictor.classes_.tolist()]
-    scored, truth = encode_test_labels(predictor, scored)
+    scored, truth = encode_test_labels(predictor, data.texts)
     texts: list[str] = scored.texts.to_pylist()
     progress.stage("predicting", len(texts))
     probabilities, speed = _predict(predictor, texts, seed, progress)
@@ -135,9 +128,10 @@ def collect_findings(
         config=config,
         metrics=load_metrics(folder),
         scored=scored,
-        train=train,
-        description=description,
-        data=_summary(scored, train),
+        train=data.train,
+        description=data.about,
+        is_seen=data.is_seen,
+        data=_summary(data),
         conflicts=_count_conflicts(texts, truth),
         labels=labels,
         truth=truth,
@@ -199,11 +193,11 @@ def _top_words(predictor: Predictor, texts: Sequence[str], progress: Progress) -
     )
 
 
-def _summary(scored: Dataset, train: Dataset | None) -> Summary:
+def _summary(data: EvaluationData) -> Summary:
     """Summarize the training texts for the report; if they are unknown, the scored texts."""
-    if train is None or train is scored:
-        return summarize_dataset(scored)
-    return summarize_dataset(train, scored)
+    if data.train is None or data.is_seen:
+        return summarize_dataset(data.texts)
+    return summarize_dataset(data.train, data.texts)
 
 
 def _count_conflicts(texts: Sequence[str], truth: Targets) -> int:

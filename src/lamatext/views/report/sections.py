@@ -23,9 +23,11 @@ LINE_KINDS = {"contribution": 1, "attention": 2, GRADIENTS: 3, RANDOM: 4}
 def headline(findings: Findings) -> Values:
     """Return the template values of the report's headline: accuracy, macro-F1, size and speed."""
     scores = findings.scores
+    if findings.is_seen:
+        return _training_text_headline(findings)
     if isinstance(scores, MultiLabelScores):
         return _multi_label_headline(findings, scores)
-    low, high = wilson_interval(scores.accuracy, scores.texts)
+    low, high = scores.accuracy_interval
     return {
         "accuracy": scores.accuracy,
         "low": low,
@@ -34,10 +36,39 @@ def headline(findings: Findings) -> Values:
         "figures": [
             (percent(scores.accuracy), "accuracy: share of correct labels"),
             (f"{scores.macro_f1:.3f}", "macro-F1: every class counts equally, 1 is perfect"),
-            (file_size(findings.size), "model size on disk"),
-            (f"{findings.speed.one_text_ms:.1f} ms", "per text, on this machine"),
+            *_costs(findings),
         ],
     }
+
+
+def _costs(findings: Findings) -> list[tuple[str, str]]:
+    """Return the key figures of the report that are not scores."""
+    return [
+        (file_size(findings.size), "model size on disk"),
+        (f"{findings.speed.one_text_ms:.1f} ms", "per text, on this machine"),
+    ]
+
+
+def _training_text_headline(findings: Findings) -> Values:
+    """Return a headline without the scores on training texts, but with those of the training run.
+
+    These are from a test set or from cross-validation, and are in the model's folder.
+    """
+    test: Values = findings.metrics.get("test") or {}
+    how = "on its test texts"
+    if test.get("folds"):
+        how = f"in {test['folds']}-fold cross-validation"
+    known = ""
+    if "micro_f1_interval" in test:
+        low, high = test["micro_f1_interval"]
+        known = f"a micro-F1 of {test['micro_f1']:.3f} (95 % confidence: {low:.3f} to {high:.3f})"
+    elif "accuracy" in test and "accuracy_interval" in test:
+        low, high = test["accuracy_interval"]
+        known = (
+            f"an accuracy of {percent(test['accuracy'])} "
+            f"(95 % confidence: {percent(low)} to {percent(high)})"
+        )
+    return {"known": f"{known} {how}" if known else "", "figures": _costs(findings)}
 
 
 def _multi_label_headline(findings: Findings, scores: MultiLabelScores) -> Values:
@@ -51,15 +82,14 @@ def _multi_label_headline(findings: Findings, scores: MultiLabelScores) -> Value
             (f"{scores.macro_f1:.3f}", "macro-F1: every label counts equally, 1 is perfect"),
             (f"{scores.mean_average_precision:.3f}", "mean average precision"),
             (f"{scores.hamming_loss:.4f}", "Hamming loss: share of wrong decisions"),
-            (file_size(findings.size), "model size on disk"),
-            (f"{findings.speed.one_text_ms:.1f} ms", "per text, on this machine"),
+            *_costs(findings),
         ],
     }
 
 
 def data_section(findings: Findings) -> Values:
     """Return the template values of the report's data section: counts, classes and concerns."""
-    summary, known = findings.data, findings.train is not None
+    summary, known = findings.data, findings.train is not None or findings.is_seen
     facts = [
         ("training texts" if known else "texts", f"{summary.rows:,}"),
         ("texts scored in this report", f"{len(findings.scored):,}"),
@@ -76,7 +106,7 @@ def data_section(findings: Findings) -> Values:
         facts.append(("scored texts that are also training texts", f"{summary.in_both:,}"))
     return {
         "facts": facts,
-        "caption": f"The {'training ' if known else ''}texts of {findings.scored.source}",
+        "caption": f"The {'training ' if known else ''}texts of {summary.source}",
         "classes": [(c, count, count / summary.rows) for c, count in summary.classes.items()],
         "concerns": _concerns(findings),
     }
@@ -85,7 +115,7 @@ def data_section(findings: Findings) -> Values:
 def _concerns(findings: Findings) -> list[str]:
     """List the problems with the data that the report's data section warns about."""
     summary, concerns = findings.data, []
-    if findings.train is findings.scored:
+    if findings.is_seen:
         concerns.append("the scored texts are the training texts, so the scores mean little")
     if summary.in_both:
         overlap = summary.in_both / max(summary.test_rows or 1, 1)

@@ -1,0 +1,78 @@
+"""Sketch of the training texts: hashes of a sample, which recognize these texts in another file.
+
+A text is hashed without case, punctuation, digits and spaces. A sketch keeps the 1,024 smallest of
+all hashes (a bottom-k sample): texts of another file with a hash in their range can be checked, and
+those among the kept hashes were training texts. Of up to 1,024 training texts it keeps every hash,
+and all texts can be checked. A text cannot be computed from its hash of 32 bits, but whoever
+guesses a whole text can check whether it was probably a training text.
+"""
+
+import base64
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from lamatext.data.dataset import text_batches
+from lamatext.data.duplicates import text_keys
+
+MAX_HASHES = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class TextSketch:
+    """Sketch of training texts: their smallest hashes, and how many different ones there are."""
+
+    hashes: NDArray[np.uint32]  # ascending
+    texts: int  # different training texts
+
+    @classmethod
+    def of_texts(cls, texts: pa.ChunkedArray) -> "TextSketch":
+        """Compute the sketch of training texts."""
+        distinct = np.unique(_hashes(texts))
+        return cls(distinct[:MAX_HASHES], len(distinct))
+
+    @classmethod
+    def from_json(cls, value: Any) -> "TextSketch":
+        """Read a sketch from ``config.json``.
+
+        Raises:
+            ValueError: it is not a sketch.
+        """
+        if not isinstance(value, dict) or value.keys() != {"hashes", "texts"}:
+            raise ValueError("expected hashes and texts")
+        texts, encoded = value["texts"], value["hashes"]
+        if type(texts) is not int or not isinstance(encoded, str):
+            raise ValueError("expected a string and a number")
+        try:
+            content = bytearray(base64.b64decode(encoded, validate=True))
+            hashes = np.frombuffer(content, "<u4").astype(np.uint32)
+        except ValueError as error:
+            raise ValueError("expected numbers of 32 bits in base64") from error
+        if len(hashes) != min(texts, MAX_HASHES) or (hashes[1:] <= hashes[:-1]).any():
+            raise ValueError("expected ascending hashes, one per text")
+        return cls(hashes, texts)
+
+    def as_json(self) -> dict[str, object]:
+        """Return the sketch for ``config.json``: little-endian hashes of 32 bits in base64."""
+        encoded = base64.b64encode(self.hashes.astype("<u4").tobytes()).decode("ascii")
+        return {"hashes": encoded, "texts": self.texts}
+
+    def recognize(self, texts: pa.ChunkedArray) -> tuple[int, int]:
+        """Return how many of some texts are training texts, and how many could be checked."""
+        hashes, checked = _hashes(texts), len(texts)
+        if self.texts > len(self.hashes):
+            hashes = hashes[hashes <= self.hashes[-1]]
+            checked = len(hashes)
+        return int(np.isin(hashes, self.hashes).sum()), checked
+
+
+def _hashes(texts: pa.ChunkedArray) -> NDArray[np.uint32]:
+    """Hash texts for a sketch; empty texts are left out."""
+    keys = np.concatenate(
+        [np.zeros(0, np.uint64), *(text_keys(batch) for batch in text_batches(texts))]
+    )
+    hashes: NDArray[np.uint32] = (keys[keys != 0] >> np.uint64(32)).astype(np.uint32)
+    return hashes

@@ -200,8 +200,10 @@ def test_texts_that_the_model_was_trained_on_are_no_test_texts_of_the_new_data(
     assert overlap(start, splits.test) == 0
     assert len(splits.test) + len(splits.moved) == len(drawn)
     assert len(splits.train) + len(splits.validation or ()) + len(splits.test) == 400
-    assert f"trained on {len(splits.moved)} texts that could be test texts" in splits.train.notes[0]
-    assert f"{len(splits.test)} test texts remain" in splits.train.notes[0]
+    assert f"trained on {len(splits.moved)} texts that could be test texts" in " ".join(
+        splits.train.notes
+    )
+    assert f"{len(splits.test)} test texts remain" in " ".join(splits.train.notes)
 
 
 def test_evaluate_finds_the_test_texts_of_a_model_that_was_continued_on_a_grown_file(
@@ -237,7 +239,7 @@ def test_cross_validation_does_not_score_texts_that_the_model_was_trained_on(
     assert len(splits.folds) == 5
     assert overlap(start, splits.train.take(scored)) == 0
     assert all(len(train) + len(test) == 400 for train, test in splits.folds)
-    assert f"{len(scored)} test texts remain" in splits.train.notes[0]
+    assert f"{len(scored)} test texts remain" in " ".join(splits.train.notes)
 
 
 def test_a_given_test_file_that_the_model_was_trained_on_is_counted(place: Path) -> None:
@@ -245,8 +247,8 @@ def test_a_given_test_file_that_the_model_was_trained_on_is_counted(place: Path)
 
     splits = read_splits(str(place / "new.csv"), recipe, test=test, start=start_of(place))
 
-    assert "of 200 texts of" in splits.train.notes[0]
-    assert "the scores before and after on new data are too high" in splits.train.notes[0]
+    assert "of 200 texts of" in " ".join(splits.train.notes)
+    assert "the scores before and after on new data are too high" in " ".join(splits.train.notes)
 
 
 def test_new_data_that_the_model_has_seen_completely_is_an_error(place: Path) -> None:

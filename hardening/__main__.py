@@ -3,6 +3,7 @@
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from hardening.campaign_records import RECORDS, add_records
+from hardening.campaign_records import RECORDS, add_records, read_records
 from hardening.fuzz_target import CAMPAIGNS
 from lamatext.cli.main import run_app
 from lamatext.errors import ConfigError
@@ -120,10 +121,14 @@ def run_kills(options: Options) -> int:
     from hardening.command_runs import RunSize, Workspace
     from hardening.kill_campaign import COMMANDS, Limits, run_kill_campaign
 
+    earlier = Counter[str]()
+    for record in read_records(options.name, options.out):
+        earlier.update(record["by_stage"] if record["seed"] != options.seed else {})
     limits = Limits(
         time.monotonic() + (options.seconds or NO_LIMIT),
         options.jobs,
         lambda result: add_records(options.name, [result], options.out),
+        earlier,
     )
     commands, problems = options.only or COMMANDS, 0
     with tempfile.TemporaryDirectory() as folder:

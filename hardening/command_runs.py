@@ -4,6 +4,7 @@ import contextlib
 import csv
 import os
 import random
+import resource
 import signal
 import subprocess
 import sys
@@ -93,14 +94,15 @@ class Workspace:
         setup: Callable[[], None] | None = None,
     ) -> "CommandResult":
         """Run a command of lamatext in the workspace to its end."""
-        started = time.monotonic()
+        started, cpu_before = time.monotonic(), _cpu_seconds_of_children()
         process = self.start(arguments, cache=cache, module=module, setup=setup)
         try:
             _, messages = process.communicate(timeout=LIMIT_SECONDS)
         except subprocess.TimeoutExpired:
             kill(process)
             messages = f"Traceback: no end after {LIMIT_SECONDS:g} s"
-        return CommandResult(process.returncode, messages, time.monotonic() - started)
+        seconds, cpu = time.monotonic() - started, _cpu_seconds_of_children() - cpu_before
+        return CommandResult(process.returncode, messages, seconds, cpu)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +112,7 @@ class CommandResult:
     status: int
     messages: str
     seconds: float
+    cpu_seconds: float = 0.0  # of this process's children: meaningless if commands run in parallel
 
     def problem(self, *expected: int) -> str | None:
         """Return what is wrong with the command's end: a traceback or an unexpected status."""
@@ -118,6 +121,12 @@ class CommandResult:
         if self.status not in expected:
             return f"exit status {self.status}: {self.messages.strip()[-200:]}"
         return None
+
+
+def _cpu_seconds_of_children() -> float:
+    """Return the CPU time of all commands that have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def write_reviews(path: Path, count: int, *, seed: int = 0, wrong: float = 0.0) -> None:

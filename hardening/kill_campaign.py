@@ -1,9 +1,9 @@
 """The kill campaign: ``kill -9`` at moments spread over a command, then resume and compare.
 
 The kills are spread evenly over the stages of training: the next one is aimed at the stage that has
-been hit least often. Within a stage the moments are spread over its duration and over its file
-operations, which covers each step of writing the cache, a checkpoint, the final save and the
-metrics.
+been hit least often, by earlier campaigns too. Within a stage the moments are spread over its
+duration and over its file operations: every step of writing the cache, a checkpoint, the final save
+and the metrics is hit.
 """
 
 import itertools
@@ -14,7 +14,7 @@ import subprocess
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -87,6 +87,7 @@ class KillResult:
     command: str
     seed: int
     run_seconds: float = 0.0
+    cpu_seconds: float = 0.0  # of the same run: its duration on an idle core
     kills: int = 0
     after_checkpoint: int = 0
     second_kills: int = 0
@@ -103,6 +104,7 @@ class Limits:
     end: float  # of the monotonic clock
     jobs: int = 1  # kills at the same time
     save: Callable[[KillResult], object] = lambda _: None
+    earlier: Mapping[str, int] = field(default_factory=dict)  # recorded kills of training by stage
 
 
 class TrainingKills:
@@ -119,6 +121,7 @@ class TrainingKills:
         whole = workspace.run(arguments, module=module, cache="whole/cache")
         _require(whole)
         self.result.run_seconds = round(whole.seconds, 1)
+        self.result.cpu_seconds = round(whole.cpu_seconds, 1)
         self.reference = model_files(self.whole / "run")
         log = (self.whole / LOG).read_text(encoding="utf-8").splitlines()
         self.operations = len(log)
@@ -127,16 +130,17 @@ class TrainingKills:
 
     def run(self, count: int, limits: Limits) -> KillResult:
         """Kill training runs until ``count`` kills have hit, or until the time is over."""
-        _run_until(self.result, self._kill_and_resume, self.moments(count), count, limits)
+        moments = self.moments(count, limits.earlier)
+        _run_until(self.result, self._kill_and_resume, moments, count, limits)
         return self.result
 
-    def moments(self, count: int) -> Iterator[Moment]:
+    def moments(self, count: int, earlier: Mapping[str, int]) -> Iterator[Moment]:
         """Yield a moment in the stage with the fewest kills, again and again, as some may miss."""
         share, draw = -(-count // len(self.stages)), random.Random(self.seed)
         waiting: dict[str, list[Moment]] = {stage.name: [] for stage in self.stages}
         while True:
             with self.lock:
-                hits = self.aims + Counter(self.result.by_stage)
+                hits = self.aims + Counter(self.result.by_stage) + Counter(earlier)
                 stage = min(self.stages, key=lambda stage: hits[stage.name])
                 self.aims[stage.name] += 1
             if not waiting[stage.name]:
@@ -465,7 +469,7 @@ def train_old_model(workspace: Workspace) -> Path:
 
 
 def fit_run_size(workspace: Workspace) -> None:
-    """Choose the size of the training run, so that it takes 10 to 20 seconds on this machine."""
+    """Choose the size of the training run, so that it takes 10 to 20 seconds on an idle core."""
     if (workspace.size.texts, workspace.size.epochs) not in SIZES:
         return  # a test
     sizes = [replace(workspace.size, texts=texts, epochs=epochs) for texts, epochs in SIZES]
@@ -478,7 +482,7 @@ def fit_run_size(workspace: Workspace) -> None:
             result = workspace.run(workspace.train_arguments("trial"), cache="trial-cache")
             shutil.rmtree(workspace.folder / "trial-cache", ignore_errors=True)
             _require(result)
-        place += (result.seconds < SHORTEST) - (result.seconds > LONGEST)
+        place += (result.cpu_seconds < SHORTEST) - (result.cpu_seconds > LONGEST)
     shutil.rmtree(workspace.folder / "trial")
 
 

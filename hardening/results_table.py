@@ -1,6 +1,8 @@
 """The results tables of docs/reliability.md, generated from the records of the campaigns."""
 
 import re
+from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 
 from hardening.campaign_records import RECORDS, Record, read_records, subject_of
@@ -51,6 +53,7 @@ def kills_table(folder: Path) -> str:
         [
             f"`lamatext {record['command']}`",
             f"{record['run_seconds']} s",
+            f"{record['cpu_seconds']} s" if record.get("cpu_seconds") else "",
             str(record["kills"]),
             str(record["after_checkpoint"]) if record["command"] == "train" else "",
             str(record["second_kills"]) if record["command"] == "train" else "",
@@ -59,15 +62,25 @@ def kills_table(folder: Path) -> str:
         ]
         for record in read_records("kills", folder)
     ]
-    titles = ("command", "duration", "kills", "after a checkpoint", "killed again", "problems")
+    titles = (
+        "command",
+        "duration",
+        "CPU time",
+        "kills",
+        "after a checkpoint",
+        "killed again",
+        "problems",
+    )
     table = _table((*titles, "seed", "commit"), rows)
-    stages = [_stages(record) for record in read_records("kills", folder)]
-    return "\n\n".join([table, *filter(None, stages)])
+    records = [record for record in read_records("kills", folder) if record["by_stage"]]
+    stages = [_stages(f"seed {record['seed']}", record["by_stage"]) for record in records]
+    total = sum((Counter(record["by_stage"]) for record in records), Counter[str]())
+    return "\n\n".join([table, *stages, *([_stages("all", total)] if len(records) > 1 else [])])
 
 
-def _stages(record: Record) -> str:
-    counts = ", ".join(f"{stage} {count}" for stage, count in sorted(record["by_stage"].items()))
-    return f"Kills by the stage of training (seed {record['seed']}): {counts}." if counts else ""
+def _stages(which: str, by_stage: Mapping[str, int]) -> str:
+    counts = ", ".join(f"{stage} {count}" for stage, count in sorted(by_stage.items()))
+    return f"Kills by the stage of training ({which}): {counts}."
 
 
 def disk_table(folder: Path) -> str:

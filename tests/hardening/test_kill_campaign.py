@@ -159,8 +159,8 @@ def test_the_next_kill_aims_at_the_stage_with_the_fewest_kills() -> None:
     kills.lock, kills.seed, kills.result = threading.Lock(), 0, KillResult("train", 0)
     kills.stages = [Stage("reading", end=1.0), Stage("epochs", end=1.0)]
     kills.aims = Counter()
-    kills.result.by_stage = {"reading": 5, "epochs": 2}
-    moments = kills.moments(12)
+    kills.result.by_stage = {"reading": 3, "epochs": 1}
+    moments = kills.moments(12, earlier={"reading": 2, "epochs": 1})
 
     aims = [next(moments).stage for _ in range(4)]
 
@@ -172,7 +172,7 @@ def test_the_size_of_a_run_is_adapted_to_the_machine(
 ) -> None:
     def pretend(workspace: Workspace, *_: object, **__: object) -> CommandResult:
         (workspace.folder / "trial").mkdir(exist_ok=True)
-        return CommandResult(0, "", workspace.size.texts / 100)
+        return CommandResult(0, "", 99.0, cpu_seconds=workspace.size.texts / 100)
 
     monkeypatch.setattr(Workspace, "run", pretend)
     workspace = Workspace(tmp_path, RunSize())

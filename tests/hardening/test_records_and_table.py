@@ -29,7 +29,9 @@ def test_a_record_of_the_same_target_and_seed_is_replaced(tmp_path: Path) -> Non
 def test_the_tables_show_all_campaigns(tmp_path: Path) -> None:
     add_records("readers", [FuzzResult("csv", "mutation", 0, 50_000, 9, 1, 2)], tmp_path)
     add_records(
-        "kills", [KillResult("train", 0, 12.5, 200, 150, 66, by_stage={"epochs": 9})], tmp_path
+        "kills",
+        [KillResult("train", 0, 32.5, 12.5, 200, 150, 66, by_stage={"epochs": 9})],
+        tmp_path,
     )
     add_records("disk", [DiskResult("full disk", 0, 10, 9)], tmp_path)
     add_records("server", [AttackResult("slow headers", 0, 20.0, 400, 1, 9.0, 8.0)], tmp_path)
@@ -37,7 +39,7 @@ def test_the_tables_show_all_campaigns(tmp_path: Path) -> None:
     page = fill_tables(PAGE.read_text(encoding="utf-8"), tmp_path)
 
     assert "| `readers` | `csv` | mutation | 50,000 | 9 | 1 | 2 | 0 |" in page
-    assert "| `lamatext train` | 12.5 s | 200 | 150 | 66 | 0 | 0 |" in page
+    assert "| `lamatext train` | 32.5 s | 12.5 s | 200 | 150 | 66 | 0 | 0 |" in page
     assert "Kills by the stage of training (seed 0): epochs 9." in page
     assert "| full disk | 10 | 9 | 0 | 0 |" in page
     assert "| slow headers | 20 s | 400 | 1 | 9.0 ms | 8.0 ms | 0 MB | 0 | 0 |" in page

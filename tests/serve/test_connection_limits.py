@@ -112,6 +112,29 @@ def check_refusal(response: bytes, status: int, detail: str) -> None:
     assert detail in json.loads(body)["detail"]
 
 
+CHUNKED = b"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        POST + b"Transfer-Encoding: identity, chunked\r\n\r\n0\r\n\r\n",
+        POST + b"Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n",
+        POST.replace(b"HTTP/1.1", b"HTTP/1.0") + CHUNKED,
+    ],
+)
+def test_a_transfer_encoding_that_proxies_may_read_otherwise_is_refused(
+    request_: bytes, port: int
+) -> None:
+    check_refusal(exchange(port, request_), 400, "expected the Transfer-Encoding chunked")
+
+
+def test_the_transfer_encoding_may_have_any_case(port: int) -> None:
+    response = exchange(port, POST + CHUNKED.replace(b"chunked", b"Chunked"))
+
+    assert b"the body is not JSON" in response  # it was read: it is empty
+
+
 @pytest.mark.parametrize(
     ("start", "status", "detail"),
     [

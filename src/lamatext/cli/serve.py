@@ -150,7 +150,8 @@ def run(  # noqa: PLR0913 - one argument per option of the command
 
     def announce(port: int) -> None:
         address = f"{'https' if tls else 'http'}://{f'[{host}]' if ':' in host else host}:{port}"
-        _announce(models, address, f"{address}/{'' if page else 'openapi.json'}", open_page=open_)
+        output.message(f"Serving {', '.join(models)} at {address}")
+        _suggest(address, has_page=page, has_key=api_key is not None, open_page=open_)
 
     with TemporaryDirectory() as metrics_folder:
 
@@ -181,9 +182,13 @@ def run(  # noqa: PLR0913 - one argument per option of the command
         raise typer.Exit(status)
 
 
-def _announce(models: list[str], address: str, page: str, *, open_page: bool) -> None:
-    output.message(f"Serving {', '.join(models)} at {address}")
-    output.next_steps(f'curl {address}/predict --json \'{{"text": "…"}}\'', f"{page} in a browser")
+def _suggest(address: str, *, has_page: bool, has_key: bool, open_page: bool) -> None:
+    """Print a request and a page of the server to try, and open the page if asked to."""
+    key = ' -H "Authorization: Bearer $LAMATEXT_API_KEY"' if has_key else ""
+    page = f"{address}/{'' if has_page else 'openapi.json'}"
+    output.next_steps(
+        f'curl {address}/predict{key} --json \'{{"text": "…"}}\'', f"{page} in a browser"
+    )
     if open_page:
         webbrowser.open(page)
 
@@ -196,7 +201,9 @@ def _check_options(
     *,
     log_texts: bool,
 ) -> None:
-    if api_key is not None and not (api_key.isascii() and api_key.strip()):
+    if api_key is not None and not (
+        api_key.strip() and api_key.isascii() and api_key.isprintable()
+    ):
         raise ConfigError("--api-key: expected a key of printable ASCII characters.")
     if tls_key is not None and tls_cert is None:
         raise ConfigError("--tls-key: expected --tls-cert, the certificate of this key, too.")

@@ -160,6 +160,9 @@ class LimitedProtocol(HttpToolsProtocol):
             raise self._limit_error(414, f"the path may have at most {limit:,} bytes.")
         if len(self.headers) > limits.header_count:
             raise self._limit_error(431, f"expected at most {limits.header_count} headers.")
+        codings = [value.lower() for name, value in self.headers if name == b"transfer-encoding"]
+        if codings and ([*codings, self.parser.get_http_version()] != [b"chunked", "1.1"]):
+            raise self._limit_error(400, "expected the Transfer-Encoding chunked of HTTP/1.1.")
         if len(self.pipeline) >= limits.pipelined:
             raise self._limit_error(429, "too many requests at once on one connection.")
         if self.pending_bytes > limits.header:  # else every header is within its limit

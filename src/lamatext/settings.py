@@ -299,7 +299,7 @@ def _replace_setting(tree: dict[str, object], name: str, value: object, where: s
 
 
 def parse_settings(tree: Mapping[str, object], where: str) -> Recipe:
-    """Validate nested settings as a recipe; raise ConfigError for the first invalid setting.
+    """Turn nested mappings of settings into a recipe; raise ConfigError for an invalid setting.
 
     Args:
         tree: the settings as nested mappings.

@@ -119,9 +119,9 @@ class _Tally:
         self._keep_examples(explanation, ids, values)
 
     def weight_spread(self) -> Sums:
-        """Return the standard deviation of each candidate top word's attention weight.
+        """Return how much the attention weight of each word varies over the texts (standard deviation).
 
-        Shape (V,); high for words whose weight depends on their context.
+        Shape (V,), for the candidates of top words; high where the weight depends on the context.
         """
         counts = np.maximum(self.counts, 1)
         mean = self._moments[:, 0] / counts

@@ -46,7 +46,7 @@ class Ngrams(NamedTuple):
 
 
 class _Sums(NamedTuple):
-    """Hashes of all n-grams of one length before their bits are mixed."""
+    """Hash values of all n-grams of one length, before the last step of hashing."""
 
     sums: NDArray[np.uint32]  # (N,)
     first: NDArray[np.int64]  # (N,) first word that each covers

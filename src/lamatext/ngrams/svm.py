@@ -138,7 +138,7 @@ def _descend(
 def measure_curvature(
     rows: SparseRows, task: BinaryTask, state: _Descent
 ) -> None:  # pragma: no cover
-    """Compute 1 + ‖sxᵢ‖² + 1/(2Cᵢ) for each text that the SVM solver uses."""
+    """Compute the curvature of the SVM's loss along each text's weight: 1 + ‖sxᵢ‖² + 1/(2Cᵢ)."""
     for i in state.order:
         total = 1 + 0.5 / task.cost[i]
         for k in range(rows.starts[i], rows.starts[i + 1]):

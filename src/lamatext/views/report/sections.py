@@ -50,7 +50,7 @@ def _costs(findings: Findings) -> list[tuple[str, str]]:
 
 
 def _training_text_headline(findings: Findings) -> Values:
-    """Return a headline without the scores on training texts, but with those of the training run.
+    """Return the report's headline for training texts: the scores of the test texts instead.
 
     These are from a test set or from cross-validation, and are in the model's folder.
     """

@@ -119,7 +119,7 @@ class _Tally:
         self._keep_examples(explanation, ids, values)
 
     def weight_spread(self) -> Sums:
-        """Return how much the attention weight of each word varies over the texts (standard deviation).
+        """Return the standard deviation of each word's attention weight over all texts.
 
         Shape (V,), for the candidates of top words; high where the weight depends on the context.
         """

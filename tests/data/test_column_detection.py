@@ -137,6 +137,8 @@ def test_a_table_of_numbers_has_no_text_column() -> None:
     [
         (["billing, refund", "billing", "refund, login", "login, billing"] * 3, ","),
         (["a;b", "b;c", "a", "c;a", "b"] * 3, ";"),
+        (["post", "web, vip", "phone", "phone, vip", "post, vip", "web"] * 3, ","),
+        (["Smith, John", "Smith, Anna", "Lee, John"] * 4, None),
         (["a|b", "b|c|a", "c|a"] * 3, "|"),
         (["Paris, France", "Rome, Italy", "Oslo, Norway", "Bonn, Germany"] * 3, None),
         (["billing", "refund"] * 6, None),

@@ -54,4 +54,5 @@ class TextInput:
             for note in log.notes:
                 output.message(f"{name}: {note}")
         if skipped := log.skipped_lines():
-            output.message(f"lamatext: {name}: {' '.join(skipped)} They are not in the result.")
+            are = "It is" if log.bad_rows == 1 else "They are"
+            output.message(f"lamatext: {name}: {' '.join(skipped)} {are} not in the result.")

@@ -3,6 +3,7 @@
 import json
 import re
 import shlex
+from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -365,12 +366,12 @@ def label_separator(labels: pa.ChunkedArray) -> str | None:
         parts = [{part.strip() for part in value.split(separator)} for value in distinct]
         labels_found = set().union(*parts)
         in_several = [part for value in parts if len(value) > 1 for part in value]
+        counts = Counter(part for value in parts for part in value)
         is_short = sum(map(len, labels_found)) <= _LABEL_LENGTH / 2 * len(labels_found)
-        # A label of a combination occurs in another value, too.
-        if is_short and "" not in labels_found and len(in_several) >= 2 * len(set(in_several)):
-            return separator
-        alone = {next(iter(value)) for value in parts if len(value) == 1}
-        if is_short and "" not in labels_found and set(in_several) <= alone:
+        # A label of a combination occurs in another value, too: all of them, or on average.
+        occur_again = all(counts[part] > 1 for part in in_several)
+        on_average = len(in_several) >= 2 * len(set(in_several))
+        if is_short and "" not in labels_found and (occur_again or on_average):
             return separator
     return None
 

@@ -202,6 +202,23 @@ def test_an_excel_sheet_is_read(tmp_path: Path) -> None:
     assert any("the header is in row 2" in note for note in dataset.notes)
 
 
+def test_a_sheet_of_notes_before_the_table_is_not_read(tmp_path: Path) -> None:
+    openpyxl = pytest.importorskip("openpyxl")
+    book = openpyxl.Workbook()
+    book.active.append(["Exported on Monday"])
+    table = book.create_sheet("Data")
+    for row in (["Comment", "Kind"], ["a fine film", "good"], [None, None], ["a bore", "bad"]):
+        table.append(row)
+    book.save(tmp_path / "a.xlsx")
+
+    dataset = load_dataset(
+        str(tmp_path / "a.xlsx"), ReadOptions(text_columns=("Comment",), label_columns=("Kind",))
+    )
+
+    assert dataset.texts.to_pylist() == ["a fine film", "a bore"]
+    assert "read from the sheet 'Data', the first of 2 that is a table" in dataset.notes[0]
+
+
 def test_an_excel_file_is_read_from_stdin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     content = Path(workbook(tmp_path / "a.xlsx")).read_bytes()
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))

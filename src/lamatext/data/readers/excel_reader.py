@@ -1,4 +1,4 @@
-"""Excel reader: the rows of the first sheet of an .xlsx workbook as table batches of strings."""
+"""Excel reader: the rows of one sheet of an .xlsx workbook as table batches of strings."""
 
 import datetime
 import warnings
@@ -17,6 +17,7 @@ from lamatext.data.readers.table import Table
 from lamatext.errors import DataError, require
 
 _BATCH_ROWS = 4096
+_FIRST_ROWS = 20  # that tell whether a sheet is a table
 MAX_UNPACKED = 1 << 28  # bytes of the files in the workbook
 MAX_TAGS = 10_000_000  # in these files; a cell has up to four
 MAX_EMPTY_ROWS = 100_000  # between two rows with values
@@ -27,7 +28,7 @@ Cells = list[str | None]
 
 
 def excel_table(source: str, max_record: int = MAX_RECORD, log: ReadLog | None = None) -> Table:
-    """Open the first non-empty sheet of an Excel workbook as a table.
+    """Open the first sheet of an Excel workbook that is a table.
 
     The first row that is not empty has the column names. Numbers, dates and truth values are
     written as text; formulas have the value that Excel computed last.
@@ -102,24 +103,36 @@ def _unpacked_size(content: Any, name: str) -> int:
 def _sheet_rows(
     workbook: Any, unpacked: int, name: str, max_record: int, log: ReadLog
 ) -> Iterator[tuple[int, Cells]]:
-    """Yield the number and the cells of each row of the first non-empty Excel sheet."""
+    """Yield the number and the cells of each row of the first Excel sheet that is a table.
+
+    If there is none, the first sheet that is not empty is read.
+    """
     sheets = workbook.worksheets
+    title, rows = None, iter(list[tuple[int, Cells]]())
     try:
         for sheet in sheets:
             sheet.reset_dimensions()  # may be wrong in files of other programs
-            rows = _rows(sheet, _FREE_CELLS + unpacked, name, max_record)
-            first = next(rows, None)
-            if first is not None:
-                if len(sheets) > 1:
-                    log.notes.append(
-                        f"read from the sheet '{sheet.title}', the first with rows of {len(sheets)}"
-                    )
-                yield from chain([first], rows)
-                return
+            all_rows = _rows(sheet, _FREE_CELLS + unpacked, name, max_record)
+            first = list(islice(all_rows, _FIRST_ROWS))
+            if first and (title is None or _is_table(first)):
+                title, rows = sheet.title, chain(first, all_rows)
+            if _is_table(first):
+                break
+        if title is not None and len(sheets) > 1:
+            log.notes.append(
+                f"read from the sheet '{title}', the first of {len(sheets)} that is a table; to "
+                "read another one, save it as a file of its own"
+            )
+        yield from rows
     except DataError:
         raise
     except Exception as error:  # as above
         raise _damaged(name, error) from error
+
+
+def _is_table(first: Sequence[tuple[int, Cells]]) -> bool:
+    """Return whether the first rows of an Excel sheet are those of a table, not of some notes."""
+    return len(first) == _FIRST_ROWS or sum(len(cells) > 1 for _, cells in first) > 1
 
 
 def _rows(sheet: Any, max_cells: int, name: str, max_record: int) -> Iterator[tuple[int, Cells]]:

@@ -10,7 +10,7 @@ import pytest
 from sklearn.metrics import f1_score
 from sklearn.preprocessing import MultiLabelBinarizer
 
-from lamatext import DataError, ModelError, Predictor, TextClassifier
+from lamatext import ConfigError, DataError, ModelError, Predictor, TextClassifier
 from tests.corpora import TINY, TOPICS, topic_texts
 
 TEXTS, LABELS = topic_texts(240)
@@ -78,6 +78,33 @@ def test_an_indicator_matrix_is_answered_with_a_matrix(tmp_path: Path) -> None:
     model.save(tmp_path)
     np.testing.assert_array_equal(Predictor.load(tmp_path).predict(NEW), predicted)
     assert model.score(NEW, MATRIX.transform(NEW_LABELS)) == fitted().score(NEW, NEW_LABELS)
+
+
+def test_sets_are_answered_with_sets(tmp_path: Path) -> None:
+    model = classifier(settings={"training.epochs": 1}).fit(TEXTS, [set(row) for row in LABELS])
+
+    model.save(tmp_path)
+
+    for one in (model, Predictor.load(tmp_path), TextClassifier.load(tmp_path)):
+        assert any(row == {"film", "food"} for row in one.predict(NEW).tolist())
+        assert all(isinstance(row, set) for row in one.predict(NEW))
+
+
+def test_score_takes_a_matrix_in_the_order_of_the_classes_and_no_other() -> None:
+    matrix = MATRIX.transform(NEW_LABELS)
+
+    assert fitted().score(NEW, matrix) == fitted().score(NEW, NEW_LABELS)
+    with pytest.raises(DataError, match=r"expected an indicator matrix with 4 columns.*got 3\."):
+        fitted().score(NEW, matrix[:, :3])
+
+
+def test_score_leaves_unknown_labels_out_with_a_warning() -> None:
+    labels = [[*row, "wine"] for row in NEW_LABELS]
+
+    with pytest.warns(UserWarning, match=r"a label that the training data lacks \(wine\)"):
+        score = fitted().score(NEW, labels)
+
+    assert score == fitted().score(NEW, NEW_LABELS)
 
 
 def test_a_saved_model_predicts_the_same_lists(tmp_path: Path) -> None:
@@ -164,6 +191,19 @@ def test_balanced_weights_and_sample_weights_train() -> None:
     assert model.predict_proba(NEW).shape == (len(NEW), 4)
 
 
+@pytest.mark.parametrize(
+    ("weight", "message"),
+    [
+        ({"war": -1}, "= -1: input should be greater than 0. Give balanced, or a weight above 0"),
+        ("balancd", "input should be 'balanced'. Give balanced, or a weight above 0"),
+        ([1.0], "Give balanced, or a weight above 0 for each label"),
+    ],
+)
+def test_a_wrong_class_weight_says_what_it_may_be(weight: Any, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        classifier(class_weight=weight).fit(TEXTS, LABELS)
+
+
 def test_a_label_that_no_text_has_is_never_predicted() -> None:
     matrix = np.c_[MATRIX.transform(LABELS), np.zeros(len(LABELS), int)]
 
@@ -179,7 +219,17 @@ BAD: dict[str, tuple[Any, Any, str]] = {
     "columns": (
         MATRIX.transform(LABELS),
         (NEW, MATRIX.transform(NEW_LABELS)[:, :3]),
-        "validation data are 3 columns, those of the training data 4",
+        r"validation data are an indicator matrix with 3 columns \(0, 1, 2\), those of the",
+    ),
+    "lists and a matrix": (
+        LABELS,
+        (NEW, MATRIX.transform(NEW_LABELS)),
+        "an indicator matrix with 4 columns .*, those of the training data lists of 4 labels",
+    ),
+    "nested lists": (
+        [[row] for row in LABELS],
+        None,
+        r"labels\[0\] is \[.*\] \(list\), expected",
     ),
     "validation with one label each": (LABELS, (NEW, ["film"] * 200), "one has several labels"),
     "unknown validation label": (LABELS, (NEW, [["art"]] * 200), "row 1 has the label 'art'"),
@@ -203,6 +253,7 @@ def test_wrong_labels_get_an_error_that_says_what_to_do(
         {"thresholds": [0.5, 0.5, 0.5, 0.5], "indicator": 1},
         {"thresholds": [0.5, 0.5, 0.5, 0.5]},
         {"thresholds": [0.5, 0.5, 0.5, 0.5], "indicator": False, "more": 1},
+        {"thresholds": [0.5, 0.5, 0.5, 0.5], "indicator": False, "sets": 1},
         [0.5],
         None,
     ],

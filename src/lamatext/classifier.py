@@ -234,7 +234,7 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
             trained, teacher_facts = self._train(data, recipe, run)
         thresholds = None
         if isinstance(labels, LabelLists) and trained.thresholds is not None:
-            thresholds = LabelThresholds(trained.thresholds, labels.is_indicator)
+            thresholds = LabelThresholds(trained.thresholds, labels.form)
         ancestors = None if start is None else describe_ancestors(start, self.hash_)
         self._keep(trained, classes, data.train, thresholds)
         if ancestors is not None:
@@ -361,7 +361,7 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
         """Predict the most probable label of each text with the fitted classifier.
 
         If the classifier was fitted with several labels per text, the answer has the same form: an
-        array with a list of labels per text, or an indicator matrix.
+        array with a list or set of labels per text, or an indicator matrix.
         """
         return self._predictor().predict(text_list(X))
 
@@ -372,7 +372,10 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
         return self._predictor().predict_proba(texts)
 
     def score(self, X: Texts, y: Labels, sample_weight: ArrayLike | None = None) -> float:
-        """Return the classifier's accuracy: the share of texts with exactly the true labels."""
+        """Return the classifier's accuracy: the share of texts with exactly the true labels.
+
+        With several labels per text, labels that the classifier lacks are left out with a warning.
+        """
         self._check_fitted()
         if self.thresholds_ is None:
             truth = np.array(label_array(y, len(text_column(X))).tolist())  # object → bool or str
@@ -381,10 +384,26 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
         lists = label_lists(y, len(texts))
         if lists is None:
             raise DataError("the classifier gives several labels per text. Give lists of labels.")
-        truth = LabelEncoder(tuple(self.classes_.tolist())).encode_lists(lists.column())
+        truth = self._label_matrix(texts, lists)
         decided = self.thresholds_.decide(self.predict_proba(texts.to_pylist()))
         weights = None if sample_weight is None else np.asarray(sample_weight)
         return float(np.average((decided == (truth > 0)).all(axis=1), weights=weights))
+
+    def _label_matrix(self, texts: pa.ChunkedArray, lists: LabelLists) -> NDArray[np.float32]:
+        """Return test labels as a matrix with the classifier's labels as columns."""
+        classes = tuple(self.classes_.tolist())
+        if lists.form == "indicator" and isinstance(lists.classes[0], int):  # without names
+            if len(lists.classes) != len(classes):
+                raise DataError(
+                    f"expected an indicator matrix with {len(classes)} columns, one for each label "
+                    f"of the classifier, got {len(lists.classes)}. Give the columns in the order "
+                    "of classes_."
+                )
+            names = dict(zip(lists.classes, classes, strict=True))
+            lists = lists._replace(rows=[[names[column] for column in row] for row in lists.rows])
+        encoder = LabelEncoder(classes)
+        known = encoder.drop_unknown(Dataset(texts, lists.column(), "labels"))
+        return encoder.encode_lists(known.require_labels())
 
     def transform(self, X: Iterable[str]) -> NDArray[np.float32]:
         """Return the text embeddings of the fitted classifier, one flat vector per text.
@@ -699,15 +718,24 @@ def _validation_dataset(
     if (
         isinstance(parsed, LabelLists)
         and isinstance(training, LabelLists)
-        and (parsed.is_indicator or training.is_indicator)
+        and "indicator" in (parsed.form, training.form)
         and parsed.classes != training.classes
     ):
+        validation_form, training_form = map(_describe_form, (parsed, training))
         raise DataError(
-            f"the labels of the validation data are {len(parsed.classes)} columns, those of the "
-            f"training data {len(training.classes)}. Give two indicator matrices with the same "
-            "columns, or two lists of lists."
+            f"the labels of the validation data are {validation_form}, those of the training data "
+            f"{training_form}. Give two indicator matrices with the same columns, or two lists of "
+            "lists."
         )
     return _dataset(column, parsed, "validation data")
+
+
+def _describe_form(labels: LabelLists) -> str:
+    if labels.form != "indicator":
+        return f"lists of {plural(len(labels.classes), 'label')}"
+    names = ", ".join(map(str, labels.classes[:5]))
+    more = ", ..." if len(labels.classes) > 5 else ""
+    return f"an indicator matrix with {plural(len(labels.classes), 'column')} ({names}{more})"
 
 
 def _seed(random_state: int | np.random.RandomState) -> object:

@@ -112,7 +112,7 @@ def _label_lists(model: Predictor, predictions: list[Any]) -> list[list[Any]]:
     """Return the labels that a continued model predicts, as one list per text."""
     if model.thresholds is None:  # one label per text
         return [[label] for label in predictions]
-    if not model.thresholds.is_indicator:
+    if model.thresholds.form != "indicator":
         return predictions
     classes = model.classes_.tolist()
     return [[classes[i] for i, flag in enumerate(row) if flag] for row in predictions]

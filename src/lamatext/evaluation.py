@@ -4,6 +4,7 @@
 its own data and of the data of its ancestors.
 """
 
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -39,6 +40,7 @@ def load_evaluation_data(
     encoding are those of the model's training file, unless ``options`` names others.
     """
     config = load_config(folder)
+    _warn_of_missing_columns(config, options, source)
     trained_on = all_training_data(config, saved_recipe(folder, config))
     read = _reader(source, trained_on[0].layout, config, options)
     if has_test_split(source):
@@ -79,6 +81,19 @@ def _overlap(hits: int, checked: int, texts: int) -> str:
     if hits < FEW * checked:
         return what
     return f"{what}: the scores {'mean little' if hits >= MOST * checked else 'are too high'}"
+
+
+def _warn_of_missing_columns(config: Config, options: ReadOptions, source: str) -> None:
+    """Warn if evaluation data has 0/1 columns for only some labels of a multi-label model."""
+    labels = list(map(str, config["labels"]))
+    missing = [label for label in labels if label not in options.label_columns]
+    if missing and len(options.label_columns) > 1 and "multi_label" in config:
+        warnings.warn(
+            f"{source}: --label-column is missing for {plural(len(missing), 'label')} of "
+            f"{len(labels)}: {', '.join(missing[:10])}{', ...' if len(missing) > 10 else ''}. No "
+            "text counts as having them, so every prediction of them counts as wrong.",
+            stacklevel=3,
+        )
 
 
 def _reader(

@@ -24,6 +24,7 @@ Floats = NDArray[np.floating]  # (n, L) or (n,)
 Flags = NDArray[np.bool_]
 
 Metric = Literal["micro-f1", "macro-f1"]
+LabelForm = Literal["lists", "sets", "indicator"]  # indicator: a matrix of 0 and 1
 
 EXPECTED_TEXTS = 200.0  # texts with a label at which its labels and its probabilities weigh equal
 MIN_THRESHOLD = 0.01
@@ -40,7 +41,7 @@ class LabelThresholds:
     """Probability threshold of each label, at or above which a multi-label model assigns it."""
 
     values: NDArray[np.float32]  # (L,) each from 0 to 1; with 1, the label is never predicted
-    is_indicator: bool = False  # answer with a matrix of 0 and 1 instead of lists of labels
+    form: LabelForm = "lists"  # of the labels in training, and of the answers
 
     def decide(self, probabilities: Floats) -> Flags:
         """Return which labels each text gets: those whose probability reaches the threshold."""

@@ -7,11 +7,14 @@ A recipe (``Recipe``) is the full tree of settings. It has four tables, ``text``
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from re import findall
-from typing import Annotated, Literal, Self, get_args
+from typing import TYPE_CHECKING, Annotated, Literal, Self, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from lamatext.errors import ConfigError
+
+if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails
 
 ModelName = Literal[
     "lama", "lama-ctx", "lama-ctx-dp", "lama-ctx-de", "lama-encoder", "lama-blocks",
@@ -308,7 +311,7 @@ def parse_settings(tree: Mapping[str, object], where: str) -> Recipe:
     try:
         return Recipe.model_validate(tree)
     except ValidationError as error:
-        first = error.errors()[0]
+        first = _first_error(error)
         name = ".".join(str(part) for part in first["loc"][:2])  # further parts name Python types
         if first["type"] == "extra_forbidden":
             raise ConfigError(_unknown_setting(where, name)) from None
@@ -318,7 +321,19 @@ def parse_settings(tree: Mapping[str, object], where: str) -> Recipe:
         hint = ""
         if first["type"] == "literal_error":
             hint = did_you_mean(str(first["input"]), findall("'([^']+)'", first["ctx"]["expected"]))
+        if name == "training.class_weight":
+            hint = " Give balanced, or a weight above 0 for each label."
         raise ConfigError(f"{where}: {message}.{hint}") from None
+
+
+def _first_error(error: ValidationError) -> "ErrorDetails":
+    """Return the error of the first invalid setting, for the type that its value is nearest to.
+
+    That is the type whose error is deepest inside the value, such as a weight of ``class_weight``.
+    """
+    errors = error.errors()
+    same = [one for one in errors if one["loc"][:2] == errors[0]["loc"][:2]]
+    return max(same, key=lambda one: len(one["loc"]))  # the first of several
 
 
 def setting_names() -> list[str]:

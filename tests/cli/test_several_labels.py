@@ -4,13 +4,14 @@ import json
 import re
 from pathlib import Path
 
+import pandas as pd
 import pyarrow.parquet as pq
 import pytest
-from sklearn.metrics import f1_score
+from sklearn.metrics import average_precision_score, f1_score
 from sklearn.preprocessing import MultiLabelBinarizer
 
 from lamatext.cli.main import run
-from tests.corpora import write_topics
+from tests.corpora import topic_texts, write_topics
 from tests.test_multi_label import fitted
 
 
@@ -73,13 +74,61 @@ def test_one_label_per_text_does_not_fit_the_model(
     assert "trained with a list of labels per text" in capsys.readouterr().err
 
 
-@pytest.mark.usefixtures("folder")
-@pytest.mark.parametrize("value", ["0", "1", "1.5", "-1"])
-def test_a_precision_out_of_range_is_an_error(
-    value: str, capsys: pytest.CaptureFixture[str]
+def test_average_precision_from_a_written_file_is_that_of_evaluate(
+    folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    arguments = ["train", "topics.jsonl", "--out", "run", "--min-precision", value]
+    assert run(["predict", "model", "topics.jsonl", "--proba", "--out", "out.csv", "-q"]) == 0
+    assert run(["evaluate", "model", "topics.jsonl", "--json", "-q"]) == 0
 
+    table = pd.read_csv("out.csv")[["p(film)", "p(food)", "p(sport)", "p(war)"]]
+    matrix = MultiLabelBinarizer().fit([["film", "food", "sport", "war"]]).transform(truth(folder))
+    expected = average_precision_score(matrix, table.to_numpy(), average="macro")
+    scores = json.loads(capsys.readouterr().out)
+    assert scores["mean_average_precision"] == pytest.approx(expected, abs=1e-9)
+
+
+@pytest.mark.filterwarnings("default")
+def test_missing_label_columns_give_a_warning(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = "the actor,1,0\nthe kitchen,0,1\n"
+    (folder / "two.csv").write_text(f"text,film,food\n{rows}", encoding="utf-8")
+    columns = ["--label-column", "film", "--label-column", "food"]
+
+    assert run(["evaluate", "model", "two.csv", *columns, "-q"]) == 0
+
+    assert "missing for 2 labels of 4: sport, war" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["train", "topics.jsonl", "--out", "run", "--min-precision", "0"], "--min-precision (0)"),
+        (["train", "topics.jsonl", "--out", "run", "--min-precision", "1"], "--min-precision (1)"),
+        (["train", "topics.jsonl", "--out", "run", "--metric", "f1"], "--metric f1: unknown"),
+        (["predict", "model", "--text", "the actor", "--top-k", "2"], "--top-k: the model gives"),
+    ],
+)
+def test_options_that_do_not_fit_are_named(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert run(arguments) == 2
 
-    assert "training.min_precision" in capsys.readouterr().err
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("option", [("--metric", "micro-f1"), ("--min-precision", "0.9")])
+def test_a_goal_of_thresholds_needs_several_labels(
+    folder: Path, option: tuple[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    texts, labels = topic_texts(240, seed=1)
+    rows = [
+        f"{text},{'film' if 'film' in row else 'other'}"
+        for text, row in zip(texts, labels, strict=True)
+    ]
+    (folder / "one.csv").write_text("\n".join(["text,label", *rows]), encoding="utf-8")
+
+    assert run(["train", "one.csv", "--out", "run", *option, "-q"]) == 2
+
+    assert f"{option[0]} is for several labels per text, but one.csv has" in capsys.readouterr().err

@@ -97,7 +97,7 @@ def test_lists_sets_and_tuples_are_several_labels(labels: list[Any]) -> None:
     assert lists is not None
     assert [sorted(row) for row in lists.rows] == [["a", "b"], [], ["b"]]
     assert lists.classes == ("a", "b")
-    assert not lists.is_indicator
+    assert lists.form == ("sets" if isinstance(labels[0], set) else "lists")
 
 
 def test_an_indicator_matrix_has_a_label_for_each_column() -> None:
@@ -106,13 +106,13 @@ def test_an_indicator_matrix_has_a_label_for_each_column() -> None:
     for form in (matrix, matrix.astype(bool), csr_matrix(matrix)):
         lists = label_lists(form, 2)
         assert lists is not None
-        assert lists == ([[0, 2], []], (0, 1, 2), True)
+        assert lists == ([[0, 2], []], (0, 1, 2), "indicator")
 
 
 def test_the_columns_of_a_data_frame_are_the_labels() -> None:
     lists = label_lists(pd.DataFrame({"x": [1, 0], "a": [1, 1]}), 2)
 
-    assert lists == ([["x", "a"], ["a"]], ("x", "a"), True)
+    assert lists == ([["x", "a"], ["a"]], ("x", "a"), "indicator")
 
 
 def test_one_label_for_each_text_is_not_a_list() -> None:

@@ -56,6 +56,13 @@ def test_a_text_below_the_threshold_is_unsure(model: Predictor) -> None:
         model.predict(TEXTS, unsure="not sure")
 
 
+def test_a_label_of_the_model_cannot_mean_unsure(model: Predictor) -> None:
+    label = str(model.classes_[0])
+
+    with pytest.raises(ModelError, match=f"'{label}' is a label of the model"):
+        replace(model, threshold=0.9).predict(["a film"], unsure=label)
+
+
 def test_a_model_with_several_labels_per_text_is_never_unsure(model: Predictor) -> None:
     several = replace(model, thresholds=LabelThresholds(np.full(2, 0.5, np.float32)))
 

@@ -87,14 +87,11 @@ def run(  # noqa: PLR0913 - one argument per option of the command
     """Predict the labels of new texts, streaming the input so that memory use stays constant."""
     from lamatext.runtime.predict_table import predict_batches
     from lamatext.runtime.prediction_parts import local_engine, predict_in_parts
-    from lamatext.runtime.predictor import Predictor
 
     _check_options(source, text, out, engine, address)
     target = _parse_output(out, source, safe_csv=safe_csv, folder=engine == "ray", force=force)
     written_as = _output_format(target, as_json)
-    predictor = Predictor.load(model)
-    if unsure is not None:
-        predictor.require_threshold()
+    predictor = _load_predictor(model, unsure, top_k)
     if text is not None and out is None:
         top = len(predictor.classes_) if proba else top_k
         _print_predictions(
@@ -142,6 +139,18 @@ def run(  # noqa: PLR0913 - one argument per option of the command
     texts.show_reading(quiet=quiet)
     if not quiet and out is not None:
         _show_written(rows, out, model)
+
+
+def _load_predictor(model: Path, unsure: str | None, top_k: int) -> "Predictor":
+    """Load the model of ``lamatext predict`` and check the options that depend on it."""
+    from lamatext.runtime.predict_table import check_label_options
+    from lamatext.runtime.predictor import Predictor
+
+    predictor = Predictor.load(model)
+    if unsure is not None:
+        predictor.require_threshold(unsure)
+    check_label_options(predictor, top_k, None)
+    return predictor
 
 
 def _check_options(

@@ -4,10 +4,10 @@ import json
 import os
 import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, get_args
 
 import typer
 
@@ -16,6 +16,7 @@ from lamatext.plurals import plural
 from lamatext.progress import Progress
 
 if TYPE_CHECKING:
+    from lamatext.data.dataset import Dataset
     from lamatext.data.read_options import ReadOptions
     from lamatext.pipeline import Splits, StartModel, TeacherOptions, TrainingResult
     from lamatext.settings import Recipe
@@ -201,6 +202,7 @@ def run(  # noqa: PLR0913 - one argument per option of the command
     from lamatext.recipes import parse_assignments
     from lamatext.views.terminal_dataset import show_dataset
 
+    _check_goal(metric, min_precision)
     options_of_settings: dict[str, object] = {
         "seed": seed,
         "text.word_vectors": word_vectors,
@@ -248,6 +250,9 @@ def run(  # noqa: PLR0913 - one argument per option of the command
             start=_find_start(from_, old_data, reading, progress),
             progress=progress,
         )
+        _check_several_labels(
+            splits.train, data, {"--metric": metric, "--min-precision": min_precision}
+        )
         if resume and is_finished(out, settings, splits):
             progress.note(f"{out}: the run is already finished; nothing to do.")
             return
@@ -281,6 +286,32 @@ def run(  # noqa: PLR0913 - one argument per option of the command
             output.command("explain", out, "--text", "…"),
             *([] if is_gone else [_evaluate_command(out, data, test, reading)]),
             *_cleaning_commands(out, cleaned, reading),
+        )
+
+
+def _check_goal(metric: str | None, min_precision: float | None) -> None:
+    """Check the options of ``lamatext train`` that say what the label thresholds are for."""
+    from lamatext.errors import ConfigError
+    from lamatext.label_thresholds import Metric
+
+    known = get_args(Metric)
+    if metric is not None and metric not in known:
+        raise ConfigError(f"--metric {metric}: unknown. Known: {', '.join(known)}.")
+    if min_precision is not None and not 0 < min_precision < 1:
+        raise ConfigError(
+            f"--min-precision ({min_precision:g}) must be above 0 and below 1, such as 0.9."
+        )
+
+
+def _check_several_labels(train: "Dataset", data: str, goal: Mapping[str, object]) -> None:
+    """Check that ``lamatext train`` has several labels per text if an option is for them."""
+    from lamatext.errors import ConfigError
+
+    option = next((name for name, value in goal.items() if value is not None), None)
+    if option is not None and not train.is_multi_label:
+        raise ConfigError(
+            f"{option} is for several labels per text, but {data} has one label per text. Leave it "
+            "out, or name the separator of joined labels with --label-separator."
         )
 
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from lamatext.data.labels import Label
 from lamatext.data.tokenizer import encodable
 from lamatext.errors import DataError
+from lamatext.label_thresholds import LabelForm
 from lamatext.plurals import plural
 
 # A pandas or polars Series is an Iterable: neither library is imported here.
@@ -77,11 +78,11 @@ def label_array(labels: Labels, text_count: int) -> NDArray[Any]:
 
 
 class LabelLists(NamedTuple):
-    """Validated labels of texts with several labels, and whether they were an indicator matrix."""
+    """Validated labels of texts with several labels, and their form."""
 
     rows: list[list[Label]]
     classes: tuple[Label, ...]  # the columns of the indicator matrix, or the distinct labels
-    is_indicator: bool
+    form: LabelForm
 
     def column(self) -> pa.ChunkedArray:
         """Return the validated labels as an Arrow column of lists of strings."""
@@ -112,13 +113,15 @@ def label_lists(labels: Labels, text_count: int) -> LabelLists | None:
             "texts have one label and others a list. Give a list of labels for every text; an "
             "empty list means that no label applies."
         )
-    rows = [list(dict.fromkeys(map(_python_label, _ordered(value)))) for value in values]
+    given = [list(map(_python_label, _ordered(value))) for value in values]
+    kinds = {_label_kind(label, i) for i, row in enumerate(given) for label in row}
+    rows = [list(dict.fromkeys(row)) for row in given]
     flat = [label for row in rows for label in row]
     if not flat:
         raise DataError("every list of labels is empty. Give some texts labels.")
-    kinds = {_label_kind(label, i) for i, row in enumerate(rows) for label in row}
     classes: NDArray[Any] = np.unique(np.asarray(flat, dtype=_DTYPES[_one_kind(kinds)]))
-    return LabelLists(rows, tuple(classes.tolist()), is_indicator=False)
+    is_set = all(isinstance(value, set | frozenset) for value in values)
+    return LabelLists(rows, tuple(classes.tolist()), "sets" if is_set else "lists")
 
 
 def _ordered(labels: Iterable[Any]) -> Iterable[Any]:
@@ -142,7 +145,7 @@ def _indicator_lists(labels: Any, text_count: int) -> LabelLists:
     is_named = hasattr(labels, "columns")
     classes: tuple[Label, ...] = tuple(names) if is_named else tuple(range(matrix.shape[1]))
     rows = [[classes[i] for i in np.flatnonzero(row)] for row in matrix]
-    return LabelLists(rows, classes, is_indicator=True)
+    return LabelLists(rows, classes, "indicator")
 
 
 _LIST_TYPES = (list, tuple, set, frozenset, np.ndarray)

@@ -44,9 +44,8 @@ def predict_batches(  # noqa: PLR0913 - one argument per option of the table
         label_separator: joins the labels of a multi-label model; None keeps lists.
     """
     if unsure is not None:
-        predictor.require_threshold()
-    if predictor.thresholds is not None:
-        _check_label_options(predictor, top_k, label_separator)
+        predictor.require_threshold(unsure)
+    check_label_options(predictor, top_k, label_separator)
     empty = 0
     for batch in batches:
         names = list(batch.schema.names)
@@ -125,8 +124,10 @@ def _labels_column(predictor: Predictor, probabilities: Floats, separator: str |
     return pa.array([separator.join(row) for row in rows], pa.string())
 
 
-def _check_label_options(predictor: Predictor, top_k: int, separator: str | None) -> None:
+def check_label_options(predictor: Predictor, top_k: int, separator: str | None) -> None:
     """Raise ConfigError for table prediction options that do not fit a multi-label model."""
+    if predictor.thresholds is None:
+        return
     if top_k > 1:
         raise ConfigError(
             "--top-k: the model gives a text every label that reaches its threshold. Leave it out, "

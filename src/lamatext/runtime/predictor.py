@@ -154,8 +154,8 @@ class Predictor:
     def predict(self, texts: Iterable[str], *, unsure: object = None) -> NDArray[np.generic]:
         """Return the predictor's most probable label for each text.
 
-        A multi-label model returns an array of lists, with the labels of each text, or a matrix of
-        0 and 1 if it was trained with one.
+        A multi-label model answers in the form of its training labels: an array with a list or set
+        of labels per text, or a matrix of 0 and 1.
 
         Args:
             texts: the texts.
@@ -175,12 +175,15 @@ class Predictor:
         self, thresholds: LabelThresholds, texts: Iterable[str]
     ) -> NDArray[np.generic]:
         decided = thresholds.decide(self.predict_proba(texts))
-        if thresholds.is_indicator:
+        if thresholds.form == "indicator":
             return decided.astype(np.int64)
-        return LabelEncoder(tuple(self.classes_.tolist())).decode_lists(decided)
+        lists = LabelEncoder(tuple(self.classes_.tolist())).decode_lists(decided)
+        if thresholds.form == "sets":
+            lists[:] = [set(row) for row in lists]
+        return lists
 
     def _predict_or_unsure(self, texts: Iterable[str], unsure: object) -> NDArray[np.generic]:
-        self.require_threshold()
+        self.require_threshold(unsure)
         probabilities = self.predict_proba(texts)
         answers: NDArray[Any] = self.classes_[probabilities.argmax(axis=1)].astype(object)
         answers[self.is_unsure(probabilities)] = unsure
@@ -196,11 +199,11 @@ class Predictor:
         below: NDArray[np.bool_] = probabilities.max(axis=1) < np.float32(self.threshold or 0.0)
         return below
 
-    def require_threshold(self) -> None:
-        """Raise an error if the predictor's model has no saved threshold.
+    def require_threshold(self, unsure: object) -> None:
+        """Raise an error if the predictor cannot answer ``unsure`` below its saved threshold.
 
         Raises:
-            ModelError: it names the command that finds and saves one.
+            ModelError: there is no threshold, or ``unsure`` is one of the classes.
         """
         if self.thresholds is not None:
             raise ModelError(
@@ -211,6 +214,11 @@ class Predictor:
             raise ModelError(
                 "this model has no threshold below which it is unsure. Find one on labelled texts "
                 "with: lamatext evaluate MODEL DATA --target-accuracy 0.95 --save"
+            )
+        if str(unsure) in map(str, self.classes_.tolist()):
+            raise ModelError(
+                f"{str(unsure)!r} is a label of the model, so it cannot mean unsure (--unsure). "
+                "Choose another word, such as unsure."
             )
 
     def predict_proba(self, texts: Iterable[str]) -> Floats:

@@ -326,10 +326,11 @@ def _check_multi_label(path: Path, config: Config) -> None:
     if "multi_label" not in config:
         return
     section = config["multi_label"]
-    if isinstance(section, dict) and section.keys() == {"thresholds", "indicator"}:
+    if isinstance(section, dict) and section.keys() - {"sets"} == {"thresholds", "indicator"}:
         thresholds = section["thresholds"]
         if (
             isinstance(section["indicator"], bool)
+            and isinstance(section.get("sets", False), bool)
             and isinstance(thresholds, list)
             and len(thresholds) == len(config["labels"])
             and all(FRACTION.matches(threshold) for threshold in thresholds)

@@ -21,7 +21,7 @@ from lamatext.data.tokenizer import make_tokenizer
 from lamatext.data.vocabulary import Vocabulary
 from lamatext.errors import ModelError, require
 from lamatext.folder_lock import locked_folder
-from lamatext.label_thresholds import LabelThresholds
+from lamatext.label_thresholds import LabelForm, LabelThresholds
 from lamatext.ngrams.model import NgramModel
 from lamatext.outliers import ValidationStatistics
 from lamatext.saved.format import (
@@ -287,12 +287,16 @@ def saved_thresholds(config: Config) -> LabelThresholds | None:
     section = config.get("multi_label")
     if section is None:
         return None
-    return LabelThresholds(np.array(section["thresholds"], np.float32), section["indicator"])
+    form: LabelForm = "sets" if section.get("sets") else "lists"
+    if section["indicator"]:
+        form = "indicator"
+    return LabelThresholds(np.array(section["thresholds"], np.float32), form)
 
 
 def _threshold_json(thresholds: LabelThresholds) -> Config:
-    values = [float(f"{value:.6g}") for value in thresholds.values.tolist()]
-    return {"thresholds": values, "indicator": thresholds.is_indicator}
+    values = [float(f"{value:.9g}") for value in thresholds.values.tolist()]
+    sets = {"sets": True} if thresholds.form == "sets" else {}
+    return {"thresholds": values, "indicator": thresholds.form == "indicator", **sets}
 
 
 def _write_encoder(folder: Path, model: SavedModel) -> None:

@@ -92,7 +92,7 @@ def explain_interrupt(kept: Callable[[], str]) -> Iterator[None]:
 
 
 def unused_name(name: str) -> str:
-    """Return the name of a file or folder that does not exist yet, for a suggested command."""
+    """Return an unused name of an output file, to be printed in a suggested next command."""
     path = Path(name)
     others = (path.with_name(f"{path.stem}-{number}{path.suffix}") for number in range(2, 1000))
     return str(next(one for one in (path, *others) if not one.exists()))

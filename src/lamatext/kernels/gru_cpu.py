@@ -489,7 +489,7 @@ def cleared_sums(layout: Layout, index: int, sums: Sums) -> Any:  # pragma: no c
 def step_backward(
     layout: Layout, task: Task, weights: Weights, trace: Trace, states_grad: Floats
 ) -> None:  # pragma: no cover
-    """Backpropagate a CPU GRU task through time, replacing the gates with their gradients."""
+    """Backpropagate through time in a CPU GRU; the gates' gradients overwrite the gates."""
     h, padded = layout.hidden, layout.padded
     delta = np.zeros((task.last - task.first) * padded, states_grad.dtype)  # (group, H)
     gradient = np.empty((task.last - task.first) * 3 * padded, states_grad.dtype)  # (group, 3H)

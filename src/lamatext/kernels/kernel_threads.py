@@ -37,7 +37,7 @@ def kernel_threads(count: int) -> Iterator[None]:
 
 
 def thread_count(default: int) -> int:
-    """Return how many kernel threads to use, given the environment and the current context.
+    """Return the number of kernel threads: from an environment variable, a setting or a default.
 
     The environment variable overrides ``kernel_threads``, which overrides ``default``.
     """

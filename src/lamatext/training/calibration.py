@@ -102,7 +102,7 @@ def calibrate_ngrams(
 
 
 def estimate_noise(ngram_logits: Logits, labels: Labels) -> Combination:
-    """Fit the share of wrong labels together with the calibration of an n-gram model.
+    """Estimate the share of wrong labels jointly with the calibration of the n-gram logits.
 
     ``ngram_logits`` are out-of-sample logits, ``labels`` the class index of each text.
     """

@@ -227,7 +227,7 @@ def embedding_updates(
 
 
 def _column(factors: NDArray[np.float64], like: Tensor) -> Tensor:
-    """Return one factor per embedding row as a (U, 1) tensor, in the embedding's dtype."""
+    """Turn the factors that scale U embedding rows into a (U, 1) tensor of their dtype."""
     return torch.from_numpy(factors).to(like.dtype)[:, None]
 
 

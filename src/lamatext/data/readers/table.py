@@ -87,7 +87,7 @@ class Table:
     def text_batches(
         self, options: ReadOptions, output_format: str | None = None
     ) -> tuple[tuple[str, ...], Iterator[pa.RecordBatch]]:
-        """Choose the text columns of the table; return them and the batches of all columns.
+        """Return the names of the table's text columns and an iterator over its rows in batches.
 
         If the names of the columns do not decide, the first batch does. At the end, too many bad
         rows are an error. The texts are strings; other columns have their types if an output

@@ -145,12 +145,11 @@ class ProcessGroup(OneProcess):
 
     def sum_gradients(self, network: nn.Module) -> None:
         """Sum the gradients of all parameters over the processes, in one exchange."""
-        gradients = [p.grad for p in network.parameters() if p.grad is not None]
-        flat = self.sum(torch.cat([gradient.flatten() for gradient in gradients]))
-        start = 0
-        for gradient in gradients:
-            gradient.copy_(flat[start : start + gradient.numel()].view_as(gradient))
-            start += gradient.numel()
+        gradients = {p: p.grad for p in network.parameters() if p.grad is not None}
+        flat = self.sum(torch.cat([gradient.flatten() for gradient in gradients.values()]))
+        sizes = [parameter.numel() for parameter in gradients]
+        for parameter, summed in zip(gradients, flat.split(sizes), strict=True):
+            parameter.grad = summed.view_as(parameter)
 
     def sum(self, value: Tensor) -> Tensor:
         """Return the sum of a tensor over the processes of the group."""

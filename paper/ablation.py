@@ -37,6 +37,9 @@ FOUR_EPOCHS: Settings = (("training.epochs", 4),)
 NO_CLIPPING: Settings = (("training.gradient_clip", None),)
 FIVE_HEADS: Settings = (("model.heads", 5),)
 FIFTEEN_HEADS: Settings = (("model.heads", 15),)
+NO_PENALTY, WEAK_PENALTY, FULL_PENALTY = (
+    (("model.disagreement_weight", weight),) for weight in (0.0, 0.3, 1.0)
+)
 SUMMED_TERM: Settings = (("model.disagreement_weight", 32 * 0.2),)  # over a batch of 32 texts
 
 
@@ -59,8 +62,16 @@ PROBES: dict[str, tuple[str, str, Settings]] = {
         ("r8", "te", "gradient not limited", [NO_CLIPPING]),
         ("r8", "te", "4 epochs", [FOUR_EPOCHS]),
         ("imdb", "te", "gradient not limited", [NO_CLIPPING]),
+        ("r8", "san", "15 heads", [NO_PENALTY, FIFTEEN_HEADS]),
+        ("r8", "san", "15 heads, penalty 0.3", [WEAK_PENALTY, FIFTEEN_HEADS]),
+        ("r8", "san", "15 heads, penalty 1", [FULL_PENALTY, FIFTEEN_HEADS]),
+        ("imdb", "san", "15 heads, penalty 0.3", [WEAK_PENALTY, FIFTEEN_HEADS]),
+        ("r8", "lama-ctx", "15 heads", [FIFTEEN_HEADS]),
+        ("r8", "lama-ctx-dp", "15 heads", [FIFTEEN_HEADS]),
+        ("r8", "lama-ctx-dp", "15 heads, term summed", [FIFTEEN_HEADS, SUMMED_TERM]),
         ("r8", "lama-ctx-de", "15 heads", [FIFTEEN_HEADS]),
         ("r8", "lama-ctx-de", "15 heads, term summed", [FIFTEEN_HEADS, SUMMED_TERM]),
+        ("imdb", "lama-ctx-de", "15 heads, term summed", [FIFTEEN_HEADS, SUMMED_TERM]),
         ("mr", "avg", "random vectors", [RANDOM_VECTORS]),
         ("mr", "cnn", "random vectors", [RANDOM_VECTORS]),
         ("mr", "lama-encoder", "random vectors", [RANDOM_VECTORS]),

@@ -38,7 +38,7 @@ EQUAL_SIZES: dict[str, Settings] = {  # settings that give each system LAMA+ctx'
         ("model.transformer_feed_forward", 3400),
     ),
 }
-BLOCKS: dict[str, Settings] = {  # one choice of lama-blocks changed at a time
+BLOCKS: dict[str, Settings] = {  # one choice of lama-blocks or of its training changed at a time
     "the recipe": (),
     "no positions": (("model.position_encoding", "none"),),
     "positions from the end too": (("model.end_positions", True),),
@@ -46,6 +46,12 @@ BLOCKS: dict[str, Settings] = {  # one choice of lama-blocks changed at a time
     "no block": (("model.transformer_layers", 0),),
     "two blocks": (("model.transformer_layers", 2),),
     "temperature": (("model.initial_temperature", 8.0),),
+    "gradient limited, as TE's": (("training.gradient_clip", 1.0),),
+    "AdamW": (
+        ("training.optimizer", "adamw"),
+        ("training.learning_rate", 0.001),
+        ("training.weight_decay", 0.01),
+    ),
 }
 PHRASE_WIDTHS: dict[str, object] = {"1": 1, "4": 4, "8": 8, "16": 16, "∞": None}
 SPANS = "punctuation"

@@ -29,10 +29,18 @@ from paper.experiments import FINDINGS, all_tables
 from paper.heads import HEADS, TUNED_DATASETS, chosen_heads, fold_accuracies
 from paper.linear_baselines import BASELINE_NAMES
 from paper.markdown import read_blocks, three_digits
+from paper.open_directions import (
+    BLOCKS,
+    ENCODER_DATASETS,
+    ENCODERS,
+    EQUAL_SIZES,
+    PHRASE_WIDTHS,
+    WIDTHS,
+)
 from paper.parameters import PARAMETER_HEADS, parameter_count
 from paper.protocol import MINILM, TRAINED_SYSTEMS
 from paper.published_results import published_accuracy
-from paper.records import PAPER_RECORDS, Records
+from paper.records import PAPER_RECORDS, Record, Records
 from paper.runtime import epoch_seconds, projection_share
 from paper.two_layer_gru import SEEDS as LAYER_SEEDS
 from paper.two_layer_gru import TWO_LAYERS
@@ -170,20 +178,69 @@ def hours(model: str) -> float:
     )
 
 
+def encoders(model: str, value: Callable[[Record], float]) -> float:
+    """Return the mean over data sets and seeds of an encoder in the default's network."""
+    groups = [
+        [
+            value(record)
+            for record in RECORDS.of(ENCODERS)
+            if (record.dataset, record.model, record.metric)
+            == (dataset, model, "validation_accuracy")
+        ]
+        for dataset in ENCODER_DATASETS
+    ]
+    assert all(len(group) == 3 for group in groups)
+    return float(np.mean(groups))
+
+
 def encoder_gap(model: str) -> float:
-    """Return an encoder's accuracy minus LAMA+ctx's in the default on imdb, in points."""
-    ours, theirs = (
-        np.mean(
-            [
-                record.number
-                for record in RECORDS.of("default-encoders")
-                if (record.dataset, record.model, record.metric)
-                == ("imdb", name, "validation_accuracy")
-            ]
+    """Return an encoder's accuracy minus LAMA+ctx's in the default's network, in points."""
+    ours, theirs = (encoders(name, lambda record: record.number) for name in (model, "lama-ctx"))
+    return 100 * (ours - theirs)
+
+
+def encoder_time(model: str) -> str:
+    """Return an encoder's training time as a multiple of LAMA+ctx's."""
+    ours, theirs = (encoders(name, lambda record: record.seconds) for name in (model, "lama-ctx"))
+    return f"{ours / theirs:.1f}"
+
+
+def blocks_variant(dataset: str, name: str) -> str:
+    """Return the mean accuracy of lama-blocks with a changed part."""
+    wanted = dict((*choices.recipe_schedule(), *BLOCKS[name]))
+    return three_digits(
+        float(
+            np.mean(
+                [
+                    record.number
+                    for record in RECORDS.of(WIDTHS)
+                    if (record.dataset, record.model, record.metric)
+                    == (dataset, "lama-blocks", "accuracy")
+                    and dict(record.config) == wanted
+                ]
+            )
         )
-        for name in (model, "lama-ctx")
     )
-    return 100 * float(ours - theirs)
+
+
+def worst_seed(dataset: str, model: str) -> str:
+    """Return the lowest accuracy of a system of the open directions."""
+    found = accuracy_records(RECORDS, dataset, model, experiment="open-directions")
+    return three_digits(min(record.number for record in found))
+
+
+def amazing(model: str) -> tuple[str, str]:
+    """Return the weight of "amazing" on imdb after "not" and elsewhere."""
+    found = [
+        record.value
+        for record in RECORDS.of("open-directions")
+        if (record.dataset, record.model, record.metric) == ("imdb", model, "weight of amazing")
+        and isinstance(record.value, dict)
+    ]
+    after, elsewhere = (
+        np.mean([value[place] for value in found]) for place in ("after not", "elsewhere")
+    )
+    return f"{after:.2f}", f"{elsewhere:.2f}"
 
 
 def direction_interval(dataset: str, model: str, other: str = "lama-ctx") -> tuple[str, str]:
@@ -414,13 +471,30 @@ QUOTES: list[tuple[str, tuple[str, ...]]] = [
         (probe("TE on imdb, gradient not limited"), seed_0("imdb", "te")),
     ),
     (
-        "With 15 heads D_e has {}; with 15 heads and a term that is summed over a "
-        "mini-batch instead of averaged, so 32 times as strong, {}. Neither comes near the "
-        "published {}",
-        (
-            probe("LAMA+ctx+D_e on r8, 15 heads"),
-            probe("LAMA+ctx+D_e on r8, 15 heads, term summed"),
-            published("r8", "lama-ctx-de"),
+        "With 15 heads D_e has {} and D_p {}, next to {} without a term. With 15 heads and a term "
+        "that is summed over a mini-batch instead of averaged, so 32 times as strong, D_e has {} "
+        "on R8 and {} on IMDB, D_p {} on R8.",
+        tuple(
+            probe(f"LAMA+ctx{name}")
+            for name in (
+                "+D_e on r8, 15 heads",
+                "+D_p on r8, 15 heads",
+                " on r8, 15 heads",
+                "+D_e on r8, 15 heads, term summed",
+                "+D_e on imdb, 15 heads, term summed",
+                "+D_p on r8, 15 heads, term summed",
+            )
+        ),
+    ),
+    (
+        "the published {} on R8 stays unexplained",
+        (published("r8", "lama-ctx-de"),),
+    ),
+    (
+        "15 heads have {} on R8 without penalty, {} with 0.3 and {} with 1.",
+        tuple(
+            probe(f"SAN on r8, 15 heads{penalty}")
+            for penalty in ("", ", penalty 0.3", ", penalty 1")
         ),
     ),
     (
@@ -512,20 +586,51 @@ QUOTES: list[tuple[str, tuple[str, ...]]] = [
         (f"{hours('bert') / hours('lama-ctx'):.0f}",),
     ),
     (
-        "`lama-phrases` is {} to {} points below LAMA+ctx on mr. On imdb, at equal size, it is {} "
-        "to {} points above TE and {} to {} above LE.",
+        "It is {} to {} points above TE on imdb,",
+        tuple(v.lstrip("+") for v in direction_interval("imdb", "lama-phrases", "te")),
+    ),
+    (
+        "`lama-blocks` is {} to {} points below LAMA+ctx on imdb, {} to {} above TE and {} to {} "
+        "above LE.",
         tuple(
             value.lstrip("+-")
             for value in (
-                *reversed(direction_interval("mr", "lama-phrases")),
-                *direction_interval("imdb", "lama-phrases", "te"),
-                *direction_interval("imdb", "lama-phrases", "lama-encoder"),
+                *reversed(direction_interval("imdb", "lama-blocks")),
+                *direction_interval("imdb", "lama-blocks", "te"),
+                *direction_interval("imdb", "lama-blocks", "lama-encoder"),
             )
         ),
     ),
     (
-        "On imdb `lama-phrases` loses {} points, and TE, which has positions, {}:",
-        (shuffling("imdb", "lama-phrases"), shuffling("imdb", "te")),
+        "one seed of `lama-blocks` ({}) and one of `lama-phrases` ({}) stop",
+        (worst_seed("r8", "lama-blocks"), worst_seed("r8", "lama-phrases")),
+    ),
+    (
+        "which TE has ({}), or by AdamW ({})",
+        (blocks_variant("r8", "gradient limited, as TE's"), blocks_variant("r8", "AdamW")),
+    ),
+    ("AdamW does ({}, one seed)", (blocks_variant("mr", "AdamW"),)),
+    (
+        "lose {} to {} points. `lama-blocks` loses {} and {}, and TE only {} and {}:",
+        (
+            *(
+                sorted(
+                    shuffling(dataset, model)
+                    for dataset in ("clothing-long", "imdb")
+                    for model in ("lama-ctx", "lama-phrases")
+                )[number]
+                for number in (0, -1)
+            ),
+            *(
+                shuffling(dataset, model)
+                for model in ("lama-blocks", "te")
+                for dataset in ("clothing-long", "imdb")
+            ),
+        ),
+    ),
+    (
+        '"amazing" has {} instead of {} in LAMA+ctx and {} instead of {} in `lama-phrases`',
+        (*amazing("lama-ctx"), *amazing("lama-phrases")),
     ),
     (
         "{} GB on the GPU at 16,384 words",
@@ -548,7 +653,15 @@ QUOTES: list[tuple[str, tuple[str, ...]]] = [
         "up to 1,024 words `lama-blocks` is at most {} times as fast, on",
         (fastest("lama-blocks"),),
     ),
-    ("`lama-blocks` has {} points less than LAMA+ctx,", (f"{-encoder_gap('lama-blocks'):.1f}",)),
+    (
+        "`lama-blocks` has {} points less than LAMA+ctx and trains {} times as long, "
+        "`lama-phrases` has the same accuracy and trains {} times as long",
+        (
+            f"{-encoder_gap('lama-blocks'):.1f}",
+            encoder_time("lama-blocks"),
+            encoder_time("lama-phrases"),
+        ),
+    ),
     (
         "`lama-blocks` is at most {} times as fast as LAMA+ctx, `lama-phrases` at most {} times",
         (fastest("lama-blocks"), fastest("lama-phrases")),
@@ -675,23 +788,74 @@ def test_fifteen_heads_win_three_choices_and_one_head_two_of_lama_ctx() -> None:
     }
 
 
-def test_lama_blocks_and_le_are_at_chance_on_mr_and_shuffled_words_make_no_difference() -> None:
-    values = {
-        (r.model, r.metric): r.number
-        for r in RECORDS.of("open-directions")
-        if r.dataset == "mr" and r.metric.startswith("accuracy")
-    }
+def test_three_systems_are_at_chance_on_mr_and_shuffling_mr_and_r8_changes_nothing() -> None:
+    for model in ("lama-blocks", "lama-encoder", "te"):
+        found = accuracy_records(RECORDS, "mr", model, experiment="open-directions")
+        assert [r.number for r in found] == [pytest.approx(0.5, abs=0.005)] * 5
+    for dataset in ("mr", "r8"):
+        for model in EQUAL_SIZES:
+            assert abs(float(shuffling(dataset, model))) <= 0.2
 
-    for model in ("lama-blocks", "lama-encoder"):
-        assert values[model, "accuracy"] == pytest.approx(0.5, abs=0.005)
-    assert next(
-        r.number
-        for r in RECORDS.of("open-directions")
-        if (r.dataset, r.model, r.metric) == ("r8", "lama-blocks", "accuracy")
-    ) == pytest.approx(1083 / 2189)  # the most frequent class of the test part
-    for model in ("lama-ctx", "lama-phrases"):
-        shuffled = values[model, "accuracy, shuffled words"]
-        assert shuffled == pytest.approx(values[model, "accuracy"], abs=0.01)
+
+def test_the_open_directions_compare_with_lama_ctx_and_te_as_the_page_says() -> None:
+    def sign(dataset: str, model: str, other: str) -> int:
+        found = (
+            accuracy_records(RECORDS, dataset, name, experiment="open-directions")
+            for name in (model, other)
+        )
+        return interval_sign(interval_between(RECORDS, *found))
+
+    datasets = ("mr", "r8", "clothing-long", "imdb")
+    assert [sign(name, "lama-phrases", "lama-ctx") for name in datasets] == [0, 0, 0, 0]
+    assert [sign(name, "lama-phrases", "te") for name in datasets] == [1, 0, 1, 1]
+    assert [
+        sign("clothing-long", "lama-blocks", o) for o in ("lama-ctx", "te", "lama-encoder")
+    ] == [
+        0,
+        0,
+        0,
+    ]
+
+
+def test_the_width_of_a_phrase_makes_no_difference() -> None:
+    for dataset, points in (("mr", 0.5), ("r8", 1.0)):
+        means = [
+            np.mean(
+                [
+                    record.number
+                    for record in RECORDS.of(WIDTHS)
+                    if (record.dataset, record.model, record.metric)
+                    == (dataset, "lama-phrases", "accuracy")
+                    and record.config["model.phrases"] == width
+                ]
+            )
+            for width in (*PHRASE_WIDTHS.values(), "punctuation")
+        ]
+        assert 100 * (max(means) - min(means)) < points
+
+
+def test_systems_with_a_gru_weigh_words_less_after_not() -> None:
+    cells: dict[tuple[str, str, str], list[dict[str, float]]] = {}
+    for record in RECORDS.of("open-directions"):
+        shown = record.dataset in ("imdb", "clothing-long")
+        if shown and record.metric.startswith("weight of") and isinstance(record.value, dict):
+            key = (record.dataset, record.model, record.metric)
+            cells.setdefault(key, []).append(record.value)
+
+    assert len(cells) == 2 * 4 * 3
+    for (_, model, _), values in cells.items():
+        after, elsewhere = (
+            np.mean([value[place] for value in values]) for place in ("after not", "elsewhere")
+        )
+        if model in ("lama-ctx", "lama-phrases"):
+            assert after < elsewhere
+        else:
+            assert after == pytest.approx(elsewhere, abs=0.05)
+
+
+def test_lama_phrases_reaches_the_default_s_accuracy_and_lama_blocks_does_not() -> None:
+    assert abs(encoder_gap("lama-phrases")) < 0.2
+    assert encoder_gap("lama-blocks") < -1
 
 
 def test_no_penalty_is_best_for_san_on_every_data_set() -> None:

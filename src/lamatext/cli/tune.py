@@ -285,7 +285,7 @@ def _show_result(task: "TuningTask", result: "TuningResult", *, quiet: bool) -> 
     else:
         console.print(
             f"The model of trial {result.choice.trial.number} is saved, trained on "
-            f"{result.choice.trial.share:.0%} of the training texts: {result.reason}.",
+            f"{result.choice.trial.share:.0%} of the texts that are not held out: {result.reason}.",
             markup=False,
         )
     saved = (

@@ -66,17 +66,23 @@ class Stage:
     begin: float = 0.0  # seconds after the anchor
     end: float = 0.0
     operations: tuple[int, ...] = ()
-    writing: float = 0.0  # seconds that each operation takes; it is killed on the way as well
+    writes: tuple[int, ...] = ()  # operations that are also killed on the way
+    writing: float = 0.0  # seconds that each of them takes
 
     def moments(self, count: int) -> list[Moment]:
         """Return moments spread evenly over the operations and over the duration of the stage."""
+        on_the_way = count // 3 if self.writes else 0
+        count -= on_the_way
         by_time = 0 if self.end <= self.begin else count - min(count // 2, len(self.operations))
         times = [self.begin + part * (self.end - self.begin) for part in _spread(by_time)]
         places = [int(part * len(self.operations)) for part in _spread(count - by_time)]
-        delays = [self.writing * part for part in _spread(len(places))]
-        return [Moment(seconds, self.anchor) for seconds in times] + [
-            Moment(delay, operation=self.operations[place])
-            for delay, place in zip(delays, places, strict=True)
+        return [
+            *(Moment(seconds, self.anchor) for seconds in times),
+            *(Moment(operation=self.operations[place]) for place in places),
+            *(
+                Moment(part * self.writing, operation=self.writes[int(part * len(self.writes))])
+                for part in _spread(on_the_way)
+            ),
         ]
 
 
@@ -359,8 +365,9 @@ def training_stages(log: list[str], seconds: float) -> list[Stage]:
     checkpoint = is_checkpoint.index(True)
     saving = _first(paths, "/run/.unfinished")
     saved = len(paths) - _first(paths[::-1], "/run/.unfinished")
-    opened = [n for n in numbers if is_checkpoint[n - 1] and " open " in log[n - 1]]
-    writing = max(times[n] - times[n - 1] for n in opened)  # until the rename
+    opened = tuple(n for n in numbers if is_checkpoint[n - 1] and " open " in log[n - 1])
+    renamed = tuple(n + 1 for n in opened)  # the next operation, when the file is written
+    writing = min(times[n] - times[n - 1] for n in opened)
     first_checkpoint, tokenized = times[checkpoint], times[tokens + 1]
     return [
         Stage("reading", START, 0.0, times[tokens], tuple(numbers[: tokens + 2])),
@@ -369,7 +376,7 @@ def training_stages(log: list[str], seconds: float) -> list[Stage]:
             tuple(numbers[tokens + 2 : checkpoint]),
         ),
         Stage("epochs", FIRST_CHECKPOINT, 0.0, times[saving] - first_checkpoint),
-        Stage("checkpoint writing", operations=tuple(opened), writing=writing),
+        Stage("checkpoint writing", operations=renamed, writes=opened, writing=writing),
         Stage("final save", operations=tuple(numbers[saving:saved])),
         Stage(
             "scoring and baselines", SAVED, 0.0, seconds - times[saved - 1],

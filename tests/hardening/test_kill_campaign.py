@@ -139,7 +139,8 @@ def test_the_stages_of_a_run_follow_from_its_file_operations() -> None:
     assert stages["reading"].operations == (1, 2, 3, 4)
     assert (stages["word vectors"].end, stages["word vectors"].operations) == (1.5, (5,))
     assert stages["epochs"].end == 5.0
-    assert stages["checkpoint writing"].operations == (6,)
+    assert stages["checkpoint writing"].operations == (7,)
+    assert stages["checkpoint writing"].writes == (6,)
     assert stages["checkpoint writing"].writing == pytest.approx(0.2)
     assert stages["final save"].operations == (8, 9)
     assert stages["scoring and baselines"].end == 2.5
@@ -147,11 +148,11 @@ def test_the_stages_of_a_run_follow_from_its_file_operations() -> None:
 
 
 def test_a_stage_of_writing_is_killed_on_the_way() -> None:
-    stage = Stage("checkpoint writing", operations=(6, 9), writing=0.2)
+    stage = Stage("checkpoint writing", operations=(7, 10), writes=(6, 9), writing=0.2)
 
-    assert [moment.kill_point for moment in stage.moments(4)] == [
-        *("6+0.0250", "6+0.0750", "9+0.1250", "9+0.1750"),
-    ]
+    points = [moment.kill_point for moment in stage.moments(6)]
+
+    assert points == ["7", "7", "10", "10", "6+0.0500", "9+0.1500"]
 
 
 def test_the_next_kill_aims_at_the_stage_with_the_fewest_kills() -> None:

@@ -217,6 +217,20 @@ def test_an_n_gram_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
         load_model(folder)
 
 
+@pytest.mark.parametrize("content", [b"\xff\xfe", b"{", b"[1]", b'{"version": "1.0", "model": {}}'])
+def test_a_damaged_subword_tokenizer_is_a_named_error(content: bytes, tmp_path: Path) -> None:
+    pytest.importorskip("tokenizers")
+    folder = shutil.copytree(FIXTURE, tmp_path / "model")
+    (folder / "tokenizer.json").write_bytes(content)
+    config = read_json(folder / "config.json")
+    config["recipe"]["model"]["name"] = "bert"
+    config["files"]["tokenizer.json"] = checksum(folder / "tokenizer.json")
+    (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
+
+    with pytest.raises(ModelError, match=r"tokenizer\.json: not a file of the library tokenizers"):
+        load_model(folder)
+
+
 def test_files_of_an_interrupted_save_are_removed_by_the_next(
     fitted: TextClassifier, folder: Path
 ) -> None:

@@ -19,7 +19,7 @@ from lamatext.atomic_write import write_text
 from lamatext.data.text_encoder import Encoder, SubwordEncoder, TextEncoder
 from lamatext.data.tokenizer import make_tokenizer
 from lamatext.data.vocabulary import Vocabulary
-from lamatext.errors import ModelError, require
+from lamatext.errors import LamatextError, ModelError, require
 from lamatext.folder_lock import locked_folder
 from lamatext.label_thresholds import LabelForm, LabelThresholds
 from lamatext.ngrams.model import NgramModel
@@ -244,7 +244,7 @@ def _check_shapes(network: "nn.Module", tensors: Mapping[str, NDArray[Any]]) -> 
 def load_encoder(folder: Path, config: Config, recipe: Recipe) -> Encoder:
     """Load the text encoder of a saved model from ``tokenizer.json`` and ``vocab.txt``."""
     if recipe.model.name == "bert":
-        return SubwordEncoder.from_json((folder / TOKENIZER).read_text(encoding="utf-8"))
+        return _load_subword_encoder(folder / TOKENIZER)
     if VOCAB not in config["files"]:
         raise ModelError(f"{folder / CONFIG}: does not list {VOCAB}. Copy the folder again.")
     settings = tokenizer_settings(folder, config)
@@ -260,6 +260,19 @@ def load_encoder(folder: Path, config: Config, recipe: Recipe) -> Encoder:
         raise ModelError(f"{folder}: {TOKENIZER} or {VOCAB} cannot be read: {error}.") from error
     vocabulary = Vocabulary.from_text(text)
     return TextEncoder(tokenizer, vocabulary, *limits)
+
+
+def _load_subword_encoder(path: Path) -> SubwordEncoder:
+    """Load the subword encoder of a saved ``bert`` model from ``tokenizer.json``."""
+    try:
+        return SubwordEncoder.from_json(path.read_bytes().decode("utf-8"))
+    except LamatextError:  # the extra is not installed
+        raise
+    except Exception as error:  # the library tokenizers raises nothing more precise
+        raise ModelError(
+            f"{path}: not a file of the library tokenizers: {str(error)[:200]}. Copy the folder "
+            "again."
+        ) from error
 
 
 def load_ngrams(folder: Path, config: Config, recipe: Recipe) -> NgramModel | None:

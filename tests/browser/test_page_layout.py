@@ -1,18 +1,23 @@
 """Every page by screenshot at two widths and in both colour schemes, with measured layout."""
 
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from playwright.sync_api import Browser, expect
 
-from lamatext.data.dataset import Dataset
+from lamatext.data.dataset import Dataset, EvaluationData
 from lamatext.metrics import Scores
 from lamatext.pipeline import choose_examples, score_saved_model
 from lamatext.saved.model_io import add_metrics
-from lamatext.views.explanation_page import write_test_page
+from lamatext.views.explanation_page import explanation_page, write_test_page
+from lamatext.views.report.collect import collect_findings
+from lamatext.views.report.report_page import write_report
 from lamatext.views.web_export import export_web
 from tests.browser.page_checks import SCHEMES, WIDTHS, check_page, checked_page
 from tests.corpora import reviews
+from tests.serve.saved import save
 from tests.trained_model import trained
 from tests.views.test_report_page import dataset
 
@@ -37,6 +42,28 @@ def trained_folder(tmp_path_factory: pytest.TempPathFactory, test_texts: Dataset
     metrics = {"test": scores.as_dict(), "examples": choose_examples(test_texts, 4)}
     add_metrics(folder, metrics)
     return folder
+
+
+LONG = "Donaudampfschifffahrtsgesellschaftskapitänswitwenrentenversicherung" * 2
+HOSTILE_LABELS = ["<img src=x onerror=alert(1)>", LONG, "שלום עולם \u202eevil", "🎉 party"]
+
+
+def test_long_and_hostile_labels_stay_on_the_pages(
+    width: int, scheme: str, tmp_path: Path, chromium: Browser, shots: Path
+) -> None:
+    folder = save(tmp_path / "model", labels=HOSTILE_LABELS)
+    texts, _ = reviews(40, seed=5)
+    data = dataset([*texts, "x" * 300], [HOSTILE_LABELS[row % 4] for row in range(41)])
+    findings = collect_findings(folder, EvaluationData(data, None, "41 texts"))
+    write_report(findings, tmp_path / "report.html")
+    explanations = list(findings.explanations.values())[:4]
+    several = [replace(one, thresholds=np.zeros(4, np.float32)) for one in explanations]
+    page_of_several = explanation_page(several, "Several labels")
+    (tmp_path / "several.html").write_text(page_of_several, encoding="utf-8")
+    for name in ("report", "several"):
+        with checked_page(chromium, width, scheme) as page:
+            page.goto((tmp_path / f"{name}.html").as_uri())
+            check_page(page, shots / f"hostile-{name}-{width}-{scheme}.png")
 
 
 def test_the_browser_file_has_its_input_first_and_nothing_jumps(

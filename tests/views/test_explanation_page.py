@@ -12,11 +12,14 @@ import pytest
 
 from lamatext.data.dataset import Dataset
 from lamatext.metrics import score
+from lamatext.pipeline import score_saved_model
 from lamatext.views.explanation_page import explanation_page, write_test_page
 from lamatext.views.formatting import probability, signed
 from lamatext.views.notebook import notebook_html
+from tests.corpora import topic_texts
 from tests.explain.models import make_explanation
 from tests.serve.saved import save
+from tests.test_multi_label import fitted
 
 HOSTILE = [
     "<script>alert(1)</script>",
@@ -166,7 +169,7 @@ def test_a_page_of_test_texts_shows_their_labels_and_the_accuracy(tmp_path: Path
 
     html = (tmp_path / "page.html").read_text()
     assert "films.csv: 40 test texts" in html
-    assert "The model labels 50.0 % of 2 test texts correctly." in html
+    assert "The model labels 50.0 % (9.5 % to 90.5 %) of 2 test texts correctly." in html
     marked = html.count("✓ correct") + html.count("✗ labelled")
     assert html.count("<article ") == marked
     assert "films.csv: 40 test texts and " in html
@@ -190,3 +193,21 @@ def test_a_text_with_several_labels_names_the_label_of_its_words() -> None:
     assert "film: all words" in page
     assert "Blue words support <bdi>film</bdi>" in notebook_html(explanation)
     assert "minus the mean" in explanation_page([make_explanation("a film")], "Reviews")
+
+
+def test_the_order_of_several_labels_is_no_mistake(tmp_path: Path) -> None:
+    folder = fitted().save(tmp_path / "model")
+    texts, labels = topic_texts(120, seed=4)
+    backwards = Dataset(
+        pa.chunked_array([pa.array(texts, pa.large_string())]),
+        pa.chunked_array([pa.array([row[::-1] for row in labels], pa.list_(pa.string()))]),
+        "topics.jsonl",
+    )
+    scores, _ = score_saved_model(folder, backwards)
+
+    write_test_page(folder, backwards, scores, tmp_path / "page.html")
+
+    html = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert scores.accuracy == 1
+    assert "further mistake" not in html
+    assert "The model has a micro-F1 of 1.000 (0.969 to 1.000) on 120 test texts." in html

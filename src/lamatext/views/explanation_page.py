@@ -98,13 +98,18 @@ def write_test_page(folder: Path, test: Dataset, scores: AnyScores, out: Path) -
     predicted = predictor.predict(test.texts.to_pylist()).tolist()
     order = np.random.default_rng(0).permutation(len(test)).tolist()
     sample, rest = order[:TEST_TEXTS], order[TEST_TEXTS:]
-    mistakes = [row for row in rest if str(predicted[row]) != str(labels[row])][:MORE_MISTAKES]
+    mistakes = [row for row in rest if _names(predicted[row]) != _names(labels[row])]
+    mistakes = mistakes[:MORE_MISTAKES]
     rows = sorted(sample + mistakes)
     further = f" and {plural(len(mistakes), 'further mistake')}" if mistakes else ""
     part, tested = "test", plural(scores.texts, "text" if scores.folds else "test text")
-    correct = f"labels {percent(scores.accuracy)} of {tested} correctly"
     if isinstance(scores, MultiLabelScores):
-        correct = f"has a micro-F1 of {scores.micro_f1:.3f} on {tested}"
+        low, high = scores.micro_f1_interval
+        correct = f"has a micro-F1 of {scores.micro_f1:.3f} ({low:.3f} to {high:.3f}) on {tested}"
+    else:
+        low, high = scores.accuracy_interval
+        share = f"{percent(scores.accuracy)} ({percent(low)} to {percent(high)})"
+        correct = f"labels {share} of {tested} correctly"
     if scores.folds:
         part = "training"
         correct = f"{correct} in a cross-validation. It was trained on the texts below"
@@ -161,8 +166,12 @@ def _card(explanation: Explanation, truth: Label | list[str] | None) -> dict[str
 
 def _is_right(explanation: Explanation, truth: Label | list[str] | None) -> bool:
     """Return whether the labels predicted on the explanation page equal the true labels."""
-    true_labels = truth if isinstance(truth, list) else [truth]
-    return sorted(map(str, true_labels)) == sorted(map(str, explanation.predicted_labels))
+    return _names(truth) == _names([*explanation.predicted_labels])
+
+
+def _names(labels: object) -> list[str]:
+    """Return the label or list of labels of a text as sorted strings, to compare two of them."""
+    return sorted(map(str, labels if isinstance(labels, list) else [labels]))
 
 
 def _numbers(explanation: Explanation) -> dict[str, object]:

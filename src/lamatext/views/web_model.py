@@ -1,5 +1,6 @@
 """A saved model as the web page's JavaScript reads it: a JSON description next to its tensors."""
 
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -80,9 +81,15 @@ def model_summary(folder: Path) -> dict[str, Any]:
     kind = "text" if test.get("folds") else "test text"
     count = plural(test["texts"], kind) if "texts" in test else "the test texts"
     if "micro_f1" in test:
-        facts.append(f"Micro-F1 {test['micro_f1']:.3f} on {count}{validated}")
+        facts.append(
+            f"Micro-F1 {test['micro_f1']:.3f}"
+            f"{_interval(test, 'micro_f1', '{:.3f}'.format)} on {count}{validated}"
+        )
     elif "accuracy" in test:
-        facts.append(f"Labels {percent(test['accuracy'])} of {count} correctly{validated}")
+        facts.append(
+            f"Labels {percent(test['accuracy'])}{_interval(test, 'accuracy', percent)} of "
+            f"{count} correctly{validated}"
+        )
     if "saved" in config:
         facts.append(f"saved on {day(datetime.fromisoformat(config['saved']))}")
     return {
@@ -91,6 +98,14 @@ def model_summary(folder: Path) -> dict[str, Any]:
         "examples_from": "training" if test.get("folds") else "test",
         **({"thresholds": config["multi_label"]["thresholds"]} if "multi_label" in config else {}),
     }
+
+
+def _interval(test: Mapping[str, Any], name: str, form: Callable[[float], str]) -> str:
+    """Format the 95 % interval of a score for the web page, if the model has one."""
+    if f"{name}_interval" not in test:
+        return ""
+    low, high = map(form, test[f"{name}_interval"])
+    return f" ({low} to {high})"
 
 
 def runs_in_page(folder: Path) -> bool:

@@ -4,7 +4,6 @@ A cell links to its examples, which are hidden unless they are the target of the
 """
 
 from lamatext.plurals import plural
-from lamatext.views.formatting import percent
 from lamatext.views.report.collect import Findings
 from lamatext.views.report.examples import MAX_MATRIX_CLASSES, Cell, example_values
 
@@ -27,7 +26,7 @@ def confusion_section(findings: Findings) -> dict[str, object] | None:
         ]
         if is_matrix
         else None,
-        "summary": _most_frequent_confusion(findings),
+        "worst": _most_frequent_confusion(findings),
         "cells": [
             _cell_examples(findings, cell) for cell in (sorted(cells) if is_matrix else cells)
         ],
@@ -45,17 +44,16 @@ def open_cell_style(findings: Findings) -> str:
     return f"{', '.join(selectors)} {{ outline: 3px solid var(--ink); }}" if selectors else ""
 
 
-def _most_frequent_confusion(findings: Findings) -> str:
+def _most_frequent_confusion(findings: Findings) -> dict[str, object] | None:
+    """Return the template values of the most frequent mistake, or None if there is none."""
     counts = findings.one_label.confusion
     pairs = [(n, i, j) for i, row in enumerate(counts) for j, n in enumerate(row) if i != j]
     mistakes = sum(n for n, _, _ in pairs)
     if not mistakes:
-        return "There are no mistakes."
-    n, i, j = max(pairs)
-    return (
-        f"In {percent(n / mistakes, 0)} of {plural(mistakes, 'mistake')}, “{findings.labels[i]}” "
-        f"was predicted as “{findings.labels[j]}”."
-    )
+        return None
+    count, i, j = max(pairs)
+    labels = {"truth": findings.labels[i], "predicted": findings.labels[j]}
+    return {"count": count, "mistakes": mistakes, **labels}
 
 
 def _cell(findings: Findings, cell: Cell, count: int, row_total: int) -> dict[str, object]:

@@ -190,7 +190,7 @@ def learning_section(findings: Findings) -> Values:
         "Loss on the training texts",
         f"From {losses[0]:.3f} in epoch {epochs[0]} to {losses[-1]:.3f} in epoch {epochs[-1]}.",
         across,
-        value_axis("loss (cross-entropy)", losses, "{:.2f}"),
+        value_axis("loss (cross-entropy)", losses, "{:.3f}" if _are_close(losses) else "{:.2f}"),
         [Line("loss", list(zip(map(float, epochs), losses, strict=True)), 2)],
     )
     return {
@@ -200,6 +200,11 @@ def learning_section(findings: Findings) -> Values:
         "last": accuracies[-1],
         "best": best,
     }
+
+
+def _are_close(losses: Sequence[float]) -> bool:
+    """Return whether the losses of a learning curve need a third decimal to be told apart."""
+    return max(losses) - min(losses) < 0.1
 
 
 def classes_section(findings: Findings) -> Values:
@@ -265,7 +270,7 @@ def _coverage_chart(findings: Findings) -> Chart:
         f"On the most confident {percent(half.answered, 0)} of the texts the accuracy is "
         f"{percent(half.accuracy)}, on all texts {percent(findings.scores.accuracy)}.",
         percent_axis("share of texts answered"),
-        value_axis("accuracy", [end for p in points for end in (p.low, p.high)], "{:.1%}", limit=1),
+        cut_axis("accuracy", [end for p in points for end in (p.low, p.high)]),
         [Line(
             "accuracy",
             [(point.answered, point.accuracy) for point in points],

@@ -333,6 +333,7 @@ def leaderboard_blocks(
         "outliers": outlier_table(records),
         "coverage": coverage_table(records),
         **{name: multi_label_table(records, name) for name in MULTI_LABEL_DATASETS},
+        **{f"{name}-labels": label_table(records, name) for name in MULTI_LABEL_DATASETS},
         **{name: dataset_table(board, name) for name in (*DATASETS, *EXTRA_DATASETS)},
         "distillation": distillation.distillation_table(records),
         "distillation-costs": distillation.distillation_cost_table(records),

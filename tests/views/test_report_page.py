@@ -362,7 +362,16 @@ def test_a_long_text_is_shown_around_its_strongest_words() -> None:
 
 
 def test_a_report_on_several_labels_shows_their_scores(tmp_path: Path) -> None:
-    folder = fitted().save(tmp_path / "model")
+    board = [
+        {
+            **{"model": name, "accuracy": 0.5, "macro_f1": 0.6, "micro_f1": 0.7, "bytes": 9},
+            **{"mean_average_precision": 0.8, "texts_per_second": 5.0, "seconds": 1.0},
+            "hamming_loss": 0.0123,
+            "labels": [{"label": "film", "texts": 17, "f1": f1}],
+        }
+        for name, f1 in (("lamatext", 0.911), ("fastText", 0.922))
+    ]
+    folder = fitted().save(tmp_path / "model", metrics={"leaderboard": board})
     texts, labels = topic_texts(60, seed=3)
     labels[0] = ["war"]  # a mistake to show
     column = pa.chunked_array([pa.array(labels, pa.list_(pa.string()))])
@@ -376,5 +385,7 @@ def test_a_report_on_several_labels_shows_their_scores(tmp_path: Path) -> None:
     assert f"{scores.micro_f1:.3f}" in page
     assert f"{scores.mean_average_precision:.3f}" in page
     assert "average precision" in page
+    assert "<td>0.0123</td>" in page
+    assert "<td>17</td><td>0.911</td><td>0.922</td>" in page
     assert "Confusion matrix" not in page
     assert "labelled <bdi>war</bdi>" in page

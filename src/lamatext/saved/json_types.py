@@ -155,6 +155,7 @@ _SEVERAL_LABELS: _Fields = {
     "micro_f1_interval": INTERVAL,
     "mean_average_precision": FRACTION,
     "subset_accuracy": FRACTION,
+    "hamming_loss": FRACTION,
 }
 _FAITHFULNESS: _Fields = {"texts": COUNT, "verdict": STRING}
 _EPOCH: _Fields = {"epoch": COUNT, "loss": NUMBER, "accuracy": NUMBER, "seconds": NUMBER}
@@ -166,6 +167,7 @@ _LEADERBOARD_ROW: _Fields = {
     "texts_per_second": NUMBER,
     "seconds": NUMBER,
 }
+_LABEL_SCORES: _Fields = {"label": STRING, "texts": COUNT, "f1": NUMBER}
 _LISTS = {
     "history": _EPOCH,
     "leaderboard": _LEADERBOARD_ROW,
@@ -243,6 +245,15 @@ def check_metrics_types(path: Path, metrics: Mapping[str, Any]) -> None:
         for number, row in enumerate(rows):
             _check_fields(path, f"{name}[{number}]", row, fields)
             _check_known_fields(path, f"{name}[{number}]", row, _SEVERAL_LABELS)
+            _check_label_scores(path, f"{name}[{number}].labels", row.get("labels", []))
+
+
+def _check_label_scores(path: Path, where: str, rows: object) -> None:
+    """Check the JSON types of the scores of each label in a leaderboard row of ``metrics.json``."""
+    if not isinstance(rows, list):
+        raise _wrong_type(path, where, "a list", rows)
+    for number, row in enumerate(rows):
+        _check_fields(path, f"{where}[{number}]", row, _LABEL_SCORES)
 
 
 def _check_ancestors(path: Path, ancestors: Any) -> None:

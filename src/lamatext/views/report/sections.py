@@ -145,6 +145,8 @@ def baselines_section(findings: Findings) -> Values:
             "own": board[0]["model"] if board else "",
             "rows": rows,
             "axis": cut_axis("micro-F1", ends or [1.0], "{:.2f}"),
+            "models": [row["model"] for row in rows if _label_scores(row)],
+            "labels": _label_rows(rows),
         }
     if len(board) > 1:
         best = max(board[1:], key=lambda row: float(row["accuracy"]))
@@ -159,6 +161,24 @@ def baselines_section(findings: Findings) -> Values:
         "rows": rows,
         "axis": cut_axis("accuracy", [end for row in rows for end in row["interval"]] or [1.0]),
         "comparison": comparison,
+    }
+
+
+def _label_rows(board: Sequence[Values]) -> list[tuple[str, ...]]:
+    """Return the F1 of each label by each model, as rows of the report's table of baselines."""
+    models = [scores for row in board if (scores := _label_scores(row))]
+    if not models:
+        return []
+    return [
+        (label, f"{texts:,}", *(f"{scores.get(label, (0, 0.0))[1]:.3f}" for scores in models))
+        for label, (texts, _) in models[0].items()
+    ]
+
+
+def _label_scores(row: Values) -> dict[str, tuple[int, float]]:
+    """Return the number of texts and the F1 of each label in a saved leaderboard row."""
+    return {
+        str(one["label"]): (int(one["texts"]), float(one["f1"])) for one in row.get("labels") or ()
     }
 
 

@@ -338,6 +338,36 @@ def test_tables_with_countless_columns_are_an_error(
         load_dataset(str(tmp_path / name))
 
 
+def write_workbook(path: Path, rows: str) -> None:
+    """Write an Excel workbook whose only sheet has these rows, as XML."""
+    openpyxl = pytest.importorskip("openpyxl")
+    empty_path = path.with_name("empty.xlsx")
+    openpyxl.Workbook().save(empty_path)
+    sheet = "xl/worksheets/sheet1.xml"
+    space = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
+    with (
+        zipfile.ZipFile(empty_path) as empty,
+        zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as changed,
+    ):
+        for name in empty.namelist():
+            text = f'<worksheet xmlns="{space}"><sheetData>{rows}</sheetData></worksheet>'
+            changed.writestr(name, text if name == sheet else empty.read(name))
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [("<a>" * 2000, "tags are nested more than 100 deep"), ("<a/>" * 700_000, "tags. Save the")],
+    ids=["nested", "many"],
+)
+def test_a_small_workbook_with_countless_tags_is_an_error(
+    rows: str, message: str, tmp_path: Path
+) -> None:
+    write_workbook(tmp_path / "a.xlsx", rows)
+
+    with pytest.raises(DataError, match=message):
+        load_dataset(str(tmp_path / "a.xlsx"))
+
+
 @pytest.mark.parametrize(
     "rows",
     [
@@ -346,17 +376,7 @@ def test_tables_with_countless_columns_are_an_error(
     ],
 )
 def test_a_workbook_of_empty_cells_is_an_error(rows: str, tmp_path: Path) -> None:
-    openpyxl = pytest.importorskip("openpyxl")
-    openpyxl.Workbook().save(tmp_path / "empty.xlsx")
-    sheet = "xl/worksheets/sheet1.xml"
-    space = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
-    with (
-        zipfile.ZipFile(tmp_path / "empty.xlsx") as empty,
-        zipfile.ZipFile(tmp_path / "a.xlsx", "w") as changed,
-    ):
-        for name in empty.namelist():
-            text = f'<worksheet xmlns="{space}"><sheetData>{rows}</sheetData></worksheet>'
-            changed.writestr(name, text if name == sheet else empty.read(name))
+    write_workbook(tmp_path / "a.xlsx", rows)
 
     with pytest.raises(DataError, match="most of its cells are empty"):
         load_dataset(str(tmp_path / "a.xlsx"))

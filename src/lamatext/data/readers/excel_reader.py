@@ -1,11 +1,16 @@
 """Excel reader: the rows of one sheet of an .xlsx workbook as table batches of strings."""
 
 import datetime
+import io
 import warnings
 import zipfile
 from collections.abc import Iterator, Sequence
 from itertools import chain, islice
-from typing import Any
+from typing import IO, Any
+from xml.parsers.expat import (  # nosec B407 # only counts tags, before openpyxl parses them
+    ExpatError,
+    ParserCreate,
+)
 
 import pyarrow as pa
 
@@ -20,6 +25,9 @@ _BATCH_ROWS = 4096
 _FIRST_ROWS = 20  # that tell whether a sheet is a table
 MAX_UNPACKED = 1 << 28  # bytes of the files in the workbook
 MAX_TAGS = 10_000_000  # in these files; a cell has up to four
+TAGS_PER_BYTE = 10  # of the compressed file, apart from _FREE_TAGS; worksheets have about one
+_FREE_TAGS = 500_000
+MAX_DEPTH = 100  # of nested tags; a worksheet has about six
 MAX_EMPTY_ROWS = 100_000  # between two rows with values
 MAX_COLUMNS = 1 << 14  # as in Excel
 _FREE_CELLS = 2_000_000  # that may be empty; beyond them, each byte of the files allows for one
@@ -81,7 +89,7 @@ def _unpacked_size(content: Any, name: str) -> int:
     """Return the uncompressed size of an Excel workbook's files.
 
     Raises:
-        DataError: they are too large for memory.
+        DataError: they are too large for memory, or their tags too deeply nested.
     """
     with zipfile.ZipFile(content) as archive:
         unpacked = sum(file.file_size for file in archive.infolist())
@@ -89,15 +97,45 @@ def _unpacked_size(content: Any, name: str) -> int:
         if unpacked <= MAX_UNPACKED:
             for file in archive.infolist():
                 with archive.open(file) as part:
-                    tags += sum(
-                        chunk.count(b"<") for chunk in iter(lambda: part.read(1 << 20), b"")
-                    )
-    if unpacked > MAX_UNPACKED or tags > MAX_TAGS:
+                    tags += _count_tags(part)
+    content.seek(0, io.SEEK_END)
+    most_tags = min(MAX_TAGS, _FREE_TAGS + TAGS_PER_BYTE * content.tell())
+    if unpacked > MAX_UNPACKED or tags > most_tags:
         raise DataError(
             f"{name}: too large for an Excel file, it unpacks to more than {MAX_UNPACKED >> 20} MB "
-            f"or {MAX_TAGS:,} tags. Save the data as CSV."
+            f"or {most_tags:,} tags. Save the data as CSV."
         )
     return unpacked
+
+
+def _count_tags(part: IO[bytes]) -> int:
+    """Count the tags of one file of an Excel workbook.
+
+    Raises:
+        ValueError: they are nested deeper than in any worksheet: each level would take memory.
+    """
+    parser, depth, tags = ParserCreate(), 0, 0
+
+    def start(_: str, __: dict[str, str]) -> None:
+        nonlocal depth
+        depth += 1
+        if depth > MAX_DEPTH:
+            raise ValueError(f"tags are nested more than {MAX_DEPTH} deep")
+
+    def end(_: str) -> None:
+        nonlocal depth
+        depth -= 1
+
+    parser.StartElementHandler, parser.EndElementHandler = start, end
+    is_xml = True
+    while chunk := part.read(1 << 16):
+        tags += chunk.count(b"<")
+        if is_xml and tags <= MAX_TAGS:
+            try:
+                parser.Parse(chunk)
+            except ExpatError:  # an image, or damaged, which openpyxl reports
+                is_xml = False
+    return tags
 
 
 def _sheet_rows(

@@ -34,6 +34,7 @@ SYSTEMS = {"lamatext": "lamatext", "fasttext": "fastText", "tfidf": "TF-IDF (1,2
 COLORS = {"lamatext": "#0b6e4f", "fasttext": "#8a8a8a", "tfidf": "#c8553d"}
 METRICS = ("train_cpu_seconds", "train_seconds", "train_megabytes", "predict_cpu_seconds")
 OVER_LIMIT = "over_limit_seconds"
+STAGE_METRIC = "_cpu_seconds"
 # Stages of ``lamatext train`` by the beginning of their names, in the order of the table.
 STAGES = {
     "reading": ("reading", "looking", "tokenizing"),
@@ -96,6 +97,11 @@ def run(
     rows = growth_rows(store.of(EXPERIMENT))
     columns = ("data", "system", "CPU s", "s", "peak MB", "predict CPU s", "accuracy")
     output.out().print(terminal_table(columns, rows))
+    output.out().print(terminal_table(("data", *STAGES), stage_rows(store.of(EXPERIMENT))))
+    for sweep in SWEEPS:
+        slopes = exponents(store.of(EXPERIMENT), sweep, METRICS[0]).items()
+        shown = ", ".join(f"{SYSTEMS[system]} {slope:.2f}" for system, slope in slopes)
+        output.out().print(f"exponents of CPU seconds over {sweep}: {shown or 'no data'}")
     if len(rows) > len(SYSTEMS):
         draw(store.of(EXPERIMENT), records.parent / "figures")
 
@@ -151,7 +157,7 @@ def measure_system(
     return {
         **dict(zip(METRICS, (*values, predict_cpu), strict=True)),
         "accuracy": result["accuracy"],
-        **{f"{stage}_cpu_seconds": value for stage, value in result.get("stages", {}).items()},
+        **{f"{stage}{STAGE_METRIC}": value for stage, value in result.get("stages", {}).items()},
         **result.get("errors", {}),
     }
 
@@ -310,6 +316,17 @@ def growth_rows(records: Iterable[Record]) -> list[tuple[str, ...]]:
         )
         for (cell, system), found in sorted(values.items())
     ]
+
+
+def stage_rows(records: Iterable[Record]) -> list[tuple[str, ...]]:
+    """Return the share of each stage in the CPU seconds of training: one row per data set."""
+    found = {(_parse_cell(r.dataset), r.metric): r.number for r in records if r.model == "lamatext"}
+    cells = sorted({cell for cell, metric in found if metric == f"network{STAGE_METRIC}"})
+    rows = []
+    for cell in cells:
+        seconds = [found[cell, f"{stage}{STAGE_METRIC}"] for stage in STAGES]
+        rows.append((str(cell), *(f"{100 * value / sum(seconds):.0f} %" for value in seconds)))
+    return rows
 
 
 def exponents(records: Iterable[Record], sweep: str, metric: str) -> dict[str, float]:

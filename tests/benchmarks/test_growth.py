@@ -54,6 +54,20 @@ def test_cpu_seconds_are_added_up_by_stage(monkeypatch: pytest.MonkeyPatch) -> N
     assert stages.seconds == expected
 
 
+def test_the_share_of_each_stage_is_shown_by_size() -> None:
+    seconds = (1.0, 1.0, 6.0, 2.0, 0.0)
+    records = [
+        Record("growth", str(cell), "lamatext", f"{stage}_cpu_seconds", value * cell.rows)
+        for cell in (Cell(5_000), Cell(20_000))
+        for stage, value in zip(growth.STAGES, seconds, strict=True)
+    ]
+
+    rows = growth.stage_rows(records)
+
+    assert [row[0] for row in rows] == [str(Cell(5_000)), str(Cell(20_000))]
+    assert {row[1:] for row in rows} == {("10 %", "10 %", "60 %", "20 %", "0 %")}
+
+
 def test_a_process_over_the_limit_is_stopped_and_shown_as_such(tmp_path: Path) -> None:
     sleep = [sys.executable, "-c", "import time; time.sleep(60)"]
 

@@ -247,7 +247,7 @@ def run_step(step: str, system: str, train: str, test: str, model: str) -> None:
             result = {"accuracy": accuracy, "stages": stages.seconds, "errors": errors}
             Path(f"{model}.json").write_text(json.dumps(result))
         else:
-            status = run_command(["predict", model, test, "--out", f"{model}.csv", "-q"])
+            status = run_command(["predict", model, test, "--out", f"{model}.csv", "--force", "-q"])
         sys.exit(status)
     from lamatext.baselines import train_baseline
 

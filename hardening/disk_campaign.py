@@ -156,7 +156,7 @@ class DiskFaults:
     def two_predictions(self, _: float) -> Iterator[str | None]:
         """Write predictions twice to one file at the same time: one is refused, or both end."""
         place = self._place("predictions")
-        out = ["predict", "whole", "new.csv", "--out", f"{place.name}/out.csv"]
+        out = ["predict", "whole", "new.csv", "--out", f"{place.name}/out.csv", "--force"]
         processes = [self.workspace.start(out) for _ in range(2)]
         ends = [(process.communicate()[1], process.returncode) for process in processes]
         for messages, status in ends:

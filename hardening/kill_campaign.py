@@ -328,7 +328,7 @@ class OutputKills:
         problem = problem or problem_of_folder(place / "out", model_files(whole / "out"))
         if (place / "out").is_dir() and model_files(place / "out") == model_files(whole / "out"):
             shutil.rmtree(place / "out")  # complete; export never overwrites a model
-        repeated = self.workspace.run(arguments)
+        repeated = self.workspace.run([*arguments, "--force"])  # its output may be complete
         problem = problem or repeated.problem(0)
         if problem is None and not all(
             same_output(path, whole / path.name) for path in _outputs(place)

@@ -435,7 +435,7 @@ def test_the_help_names_required_options_values_and_defaults(lamatext: Command) 
 
     assert "SYNOPSIS lamatext train DATA --out DIR [OPTION]..." in page
     assert "--set KEY=VALUE ..." in page
-    assert "--baselines BASELINES" in page
+    assert "--baselines NAMES" in page
     assert "[default: tfidf]" in page
     assert "[default: from the recipe, lama-ctx]" in page
 

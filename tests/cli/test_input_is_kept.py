@@ -50,6 +50,8 @@ def test_a_page_or_a_list_never_replaces_the_data(
         (("clean", "data.csv", "--out", "new.csv", "--html"), "old.html"),
         (("compare", "data.csv", "--html"), "old.html"),
         (("compare", "data.csv", "--json"), "old.json"),
+        (("train", "data.csv", "--out", "run", "--html"), "old.html"),
+        (("train", "data.csv", "--out", "run", "--report"), "old.html"),
     ],
     ids=lambda value: value if isinstance(value, str) else " ".join(value[:1]),
 )

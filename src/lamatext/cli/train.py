@@ -165,7 +165,8 @@ def run(  # noqa: PLR0913 - one argument per option of the command
     force: Annotated[
         bool,
         typer.Option(
-            "--force", help="Replace the model or the unfinished run in the folder --out."
+            "--force",
+            help="Replace the model or the unfinished run in the folder --out, and existing pages.",
         ),
     ] = False,
     html: Annotated[
@@ -231,6 +232,7 @@ def run(  # noqa: PLR0913 - one argument per option of the command
     )
     baseline_names = [name for name in baselines.split(",") if name and name != "none"]
     check_baselines(baseline_names)
+    options.check_outputs(html, report, force=force or resume, source=data)
     with (
         prepare_run_folder(out, resume=resume, force=force),
         # Entered before the progress bar, which would wrap or erase the printed command.

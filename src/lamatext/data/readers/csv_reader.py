@@ -23,7 +23,7 @@ from lamatext.data.readers.table import MAX_COLUMNS, Table, too_many_columns
 from lamatext.errors import DataError
 
 _SAMPLE = 1 << 16  # bytes to detect the dialect
-_SHOWN = {"\t": "tab"}
+_SHOWN = {"\t": "tab", ",": "comma"}
 _LINE_END = re.compile(rb"\r\n?|\n")
 OPEN_QUOTE = "a quote is opened in this row and not closed"
 

@@ -124,7 +124,7 @@ class LineDecoder:
         valid = sum(_is_valid(line, "utf-8") for line in lines)
         expected = self._expected or "utf-8"
         if 2 * valid >= len(lines):
-            if expected != "utf-8":
+            if expected != "utf-8" and not any("UTF-8" in note for note in self._log.notes):
                 self._log.notes.append(f"read as UTF-8 text, unlike the training file ({expected})")
             return "utf-8"
         sample = b"\n".join(lines)[:_SAMPLE]

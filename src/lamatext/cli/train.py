@@ -191,7 +191,6 @@ def run(  # noqa: PLR0913 - one argument per option of the command
     `export` need.
     """
     _work_for_another_process(device)
-    from lamatext.baselines import check_baselines
     from lamatext.pipeline import (
         MAX_EXAMPLES,
         is_finished,
@@ -230,8 +229,7 @@ def run(  # noqa: PLR0913 - one argument per option of the command
         group_column=group_column,
         time_column=time_column,
     )
-    baseline_names = [name for name in baselines.split(",") if name and name != "none"]
-    check_baselines(baseline_names)
+    baseline_names = _baseline_names(baselines)
     options.check_outputs(html, report, force=force or resume, source=data)
     with (
         prepare_run_folder(out, resume=resume, force=force),
@@ -289,6 +287,15 @@ def run(  # noqa: PLR0913 - one argument per option of the command
             *([] if is_gone else [_evaluate_command(out, data, test, reading)]),
             *_cleaning_commands(out, cleaned, reading),
         )
+
+
+def _baseline_names(baselines: str) -> list[str]:
+    """Return the names in the option ``--baselines`` of ``lamatext train``, checked."""
+    from lamatext.baselines import check_baselines
+
+    names = [name for name in baselines.split(",") if name and name != "none"]
+    check_baselines(names)
+    return names
 
 
 def _check_goal(metric: str | None, min_precision: float | None) -> None:

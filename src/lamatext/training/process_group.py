@@ -148,7 +148,7 @@ class ProcessGroup(OneProcess):
         gradients = {p: p.grad for p in network.parameters() if p.grad is not None}
         flat = self.sum(torch.cat([gradient.flatten() for gradient in gradients.values()]))
         sizes = [parameter.numel() for parameter in gradients]
-        for parameter, summed in zip(gradients, flat.split(sizes), strict=True):
+        for parameter, summed in zip(gradients, torch.split(flat, sizes), strict=True):
             parameter.grad = summed.view_as(parameter)
 
     def sum(self, value: Tensor) -> Tensor:

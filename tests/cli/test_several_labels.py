@@ -43,6 +43,16 @@ def test_the_scores_are_those_of_scikit_learn_on_the_predicted_file(
 
 
 @pytest.mark.usefixtures("folder")
+def test_info_calls_the_validation_score_by_its_name(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["info", "model", "-q"]) == 0
+
+    shown = capsys.readouterr().out
+    assert ", 4 labels, " in shown
+    assert "validation mean average precision: " in shown
+    assert "validation accuracy" not in shown
+
+
+@pytest.mark.usefixtures("folder")
 def test_evaluate_prints_the_interval_of_micro_f1(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["evaluate", "model", "topics.jsonl", "-q"]) == 0
 

@@ -36,7 +36,8 @@ def run(
         return
     console = output.out()
     name = saved_recipe(model, config).model.name
-    classes = plural(len(config["labels"]), "class", "classes")
+    kind = ("label", "labels") if "multi_label" in config else ("class", "classes")
+    classes = plural(len(config["labels"]), *kind)
     console.print(
         one_line(
             f"{model}: {name}, {classes}, {folder_size(model) / 1e6:.2f} MB, "
@@ -72,6 +73,10 @@ def _facts(config: dict[str, Any], metrics: dict[str, Any]) -> dict[str, dict[st
         facts.setdefault("ancestors", {})[name] = f"{described}, trained on {source}"
     for key in ("training", "unsure", "versions"):
         facts[key] = config.get(key) or {}
+    if "multi_label" in config and "validation_accuracy" in facts["training"]:
+        score = facts["training"]["validation_accuracy"]
+        rest = {k: v for k, v in facts["training"].items() if k != "validation_accuracy"}
+        facts["training"] = {"validation_mean_average_precision": score, **rest}
     facts["test scores"] = _scores(metrics.get("test") or {})
     facts["scores before and after the model was continued"] = {
         f"{'old' if change['is_old'] else 'new'} data, {change['data']}": (

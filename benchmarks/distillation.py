@@ -138,7 +138,9 @@ def measure_job(job: AccuracyJob, device: str) -> list[Record]:
     task = load_task(job.dataset, job.seed, validation=part == "validation")
     if system == SIDE_BY_SIDE:
         return [
-            Record(EXPERIMENT, job.dataset, system, name, value, job.seed).with_provenance()
+            Record(
+                EXPERIMENT, job.dataset, system, name, value, job.seed, device="cpu"
+            ).with_provenance()
             for name, value in _latencies(task, job.seed, device).items()
         ]
     facts: dict[str, object] = {}

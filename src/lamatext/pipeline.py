@@ -323,12 +323,24 @@ def _test_notes(splits: Splits) -> Iterator[str]:
     times = [f"{part} texts {data.period}" for part, data in parts.items() if data and data.period]
     if times:
         yield f"column {splits.train.layout.time_column!r}: {', '.join(times)}"
+    if _are_times_mixed(splits):
+        yield (
+            "some training texts are newer than test texts, because --group-column keeps the texts "
+            "of a group together: the score is not one on the newest texts only"
+        )
     if times and len(splits.test) < MIN_TEST_TEXTS:
         yield (
             f"{plural(len(splits.test), 'test text')}: few, so the score is uncertain. With "
-            "--time-column there is no cross-validation, because only the newest texts are for "
-            "testing"
+            "--time-column there is no cross-validation, because it tests on the newest texts"
         )
+
+
+def _are_times_mixed(splits: Splits) -> bool:
+    """Return whether a training text of the pipeline is newer than one of its test texts."""
+    train, test = splits.train, splits.test
+    if train.times is None or test.times is None or train.group_values is None:
+        return False
+    return len(test) > 0 and bool(train.times.max() > test.times.min())
 
 
 def _start_notes(splits: Splits, start: StartModel) -> Iterator[str]:
@@ -558,10 +570,16 @@ def _cross_validation_folds(
             "" if count == len(dataset) else f" in {plural(count, 'group')} of different texts"
         )
         raise DataError(
-            f"{dataset.source}: {plural(len(dataset), 'text')}{grouped}: too few to hold out any. "
-            "Give more texts, or a separate file with --test."
+            f"{dataset.source}: {plural(len(dataset), 'text')}{_from_columns(dataset)}{grouped}: "
+            "too few to hold out any. Give more texts, or a separate file with --test."
         )
     return used
+
+
+def _from_columns(dataset: Dataset) -> str:
+    """Name the text columns of the pipeline's data in an error message."""
+    columns = dataset.layout.text_columns
+    return f" from column {', '.join(map(repr, columns))}" if columns else ""
 
 
 def _hold_out(dataset: Dataset, fraction: float, seed: int, groups: Rows) -> tuple[Rows, Rows]:

@@ -109,6 +109,22 @@ def test_a_split_by_time_says_its_dates_and_why_there_is_no_cross_validation(
     assert "Test texts with their predictions" in answer.out
 
 
+def test_groups_that_mix_the_times_of_the_test_set_are_reported(
+    lamatext: Command, place: Path
+) -> None:
+    texts, labels = reviews(40)
+    rows = [f"2026-{1 + i // 20:02}-{1 + i % 20:02},c{i % 10}" for i in range(40)]
+    lines = [",".join(row) for row in zip(rows, texts, labels, strict=True)]
+    (place / "dated.csv").write_text("\n".join(["date,customer,text,label", *lines, ""]))
+
+    answer = lamatext(
+        "train", "dated.csv", *TRAIN, "--time-column", "date", "--group-column", "customer"
+    )
+
+    assert answer.status == 0, answer.err
+    assert "some training texts are newer than test texts" in " ".join(answer.err.split())
+
+
 def test_a_given_test_file_is_used_however_small(lamatext: Command, place: Path) -> None:
     write_csv(place / "few.csv", 40)
     write_csv(place / "test.csv", 8, seed=1)

@@ -187,3 +187,23 @@ def test_a_name_that_decides_between_fitting_columns_is_named_with_the_others() 
 
     assert detected.label_columns == ("tags",)
     assert "by its name; mood: 3 values would fit, too (--label-column mood)" in detected.reasons[1]
+
+
+def test_codes_are_not_taken_for_texts() -> None:
+    rows = pa.table(
+        {"id": [f"T-{n:05d}" for n in range(40)], "queue": ["a", "b"] * 20, "n": ["1"] * 40}
+    )
+    names = pa.table({"who": [f"{a}{b}" for a in "ABCDE" for b in "abcde"], "sex": ["f"] * 25})
+
+    with pytest.raises(DataError, match="no text column found"):
+        detect_by_content(rows, None, ("queue",), "a.jsonl")
+    assert detect_by_content(names, None, ("sex",), "a.csv").text_columns == ("who",)
+
+
+def test_contents_do_not_replace_a_column_that_a_model_was_trained_on() -> None:
+    trained = ReadOptions(remembered=Layout(text_columns=("Subject", "Body"), label_columns=("q",)))
+
+    with pytest.raises(DataError, match=r"no column 'Subject', from which .* --text-column"):
+        choose_text_by_name(["id", "stuff", "q"], trained, "new.csv")
+    assert choose_text_by_name(["id", "Body"], trained, "new.csv") == ("Body",)
+    assert choose_text_by_name(["stuff"], trained, "new.csv") == ("stuff",)

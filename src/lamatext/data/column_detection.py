@@ -42,6 +42,7 @@ _NUMBER = r"^\s*[-+]?\d+([.,]\d+)*\s*%?\s*$"
 _FRACTION = r"[.,]\d"
 _DATE = r"^\s*\d{1,4}[-./]\d{1,2}[-./]\d{1,4}"
 _ADDRESS = r"^\s*(https?://|www\.|[^@\s]+@[^@\s]+\.[^@\s]+$|/|[A-Za-z]:\\)"
+_CODE = r"^\s*\S*\d\S*\s*$"
 # Two words, or a run of characters of a script that is written without spaces.
 _SEVERAL_WORDS = r"\S\s+\S|[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]{4}"
 _LABEL_LENGTH = 60  # characters; a longer mean is not that of labels
@@ -116,7 +117,15 @@ def choose_text_by_name(
         return remembered.text_columns
     others = [c for c in columns if c not in options.label_columns and c not in _extra(options)]
     detected = others[0] if len(columns) == 1 else _detect_by_name(others, TEXT_NAMES)
-    return None if detected is None else (_check_unique(columns, detected, name),)
+    if detected is not None:
+        return (_check_unique(columns, detected, name),)
+    if remembered is not None and remembered.text_columns:
+        missing = next(c for c in remembered.text_columns if c not in columns)
+        raise DataError(
+            f"{name}: no column '{missing}', from which the texts were read in training. It has "
+            f"{_listing(columns)}. Name the column with the texts with --text-column."
+        )
+    return None
 
 
 def explain_choice(
@@ -219,6 +228,7 @@ class _Profile:
     is_fraction: bool
     is_date: bool
     is_address: bool
+    is_code: bool  # most values are one word with digits, such as T-00017
     is_prose: bool  # most values have several words
     is_list: bool  # each value is a JSON list, whose items are counted
     separator: str | None  # of several labels in one value
@@ -347,6 +357,7 @@ def _profile(column: pa.ChunkedArray, name: str) -> _Profile:
         is_fraction=is_number and most(_FRACTION, 0.2),
         is_date=most(_DATE),
         is_address=most(_ADDRESS),
+        is_code=most(_CODE),
         is_prose=most(_SEVERAL_WORDS, 0.5),
         is_list=lists is not None,
         separator=label_separator(values),
@@ -382,7 +393,10 @@ def _detect_text(profiles: Sequence[_Profile], names: Sequence[str], name: str) 
     fitting = fitting or [
         p
         for p in profiles
-        if not (p.is_number or p.is_date or p.is_address) and p.values and p.varied > 0.5
+        if not (p.is_number or p.is_date or p.is_address)
+        and not (p.is_code and len(names) > 2)  # of two columns, the other one has the labels
+        and p.values
+        and p.varied > 0.5
     ]
     fitting = [p for p in fitting if p.varied > 0.1 or p.length > _LABEL_LENGTH] or fitting
     ranked = sorted(fitting, key=lambda p: -p.length * p.varied * p.values)

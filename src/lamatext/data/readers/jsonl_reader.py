@@ -210,7 +210,7 @@ class _ValueOrList:
         if any(isinstance(item, list | dict) for item in items):
             raise DataError(
                 f"{where}: '{key}' holds {_as_json(value, key, where)[:60]}, expected one value "
-                "or a list of labels."
+                "or a list of labels. Copy what is needed from it into a field of its own."
             )
         strings = [_any_value(item, key, where) for item in items]
         return strings if is_list else strings[0]

@@ -28,9 +28,10 @@ def test_the_page_has_the_verdicts_costs_and_kinds_of_texts(tmp_path: Path) -> N
 
 
 def test_the_page_says_that_scores_are_from_cross_validation() -> None:
-    assert "by 5-fold cross-validation on all 600 texts" in comparison_page(
-        made_up_comparison(folds=5)
-    )
+    page = comparison_page(made_up_comparison(folds=5))
+
+    assert "by 5-fold cross-validation on all 600 texts" in page
+    assert "learned from the same texts of each fold and predicted" in page
 
 
 def test_the_terminal_shows_the_best_model_first_and_who_wins_where() -> None:

@@ -1,5 +1,6 @@
 """The trials of a search as a page and in the terminal."""
 
+from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 
@@ -30,8 +31,8 @@ def made_up_trials(count: int = 8) -> list[Trial]:
     return [default, *others]
 
 
-def write_page(folder: Path) -> str:
-    trials = made_up_trials()
+def write_page(folder: Path, trials: list[Trial] | None = None) -> str:
+    trials = trials or made_up_trials()
     choice = choose_trial(trials, Limits(60), "accuracy")
     write_tuning_page(trials, choice, "accuracy", "<b>.csv", folder / "tuning.html")
     return (folder / "tuning.html").read_text(encoding="utf-8")
@@ -46,6 +47,13 @@ def test_the_page_shows_the_pareto_front_and_escapes_the_source(tmp_path: Path) 
     assert page.count('<svg class="chart"') == 2
     assert "heads=10 dropout=0.312 ngrams.svm_c=2" in page
     assert "<script" not in page
+
+
+def test_small_models_are_drawn_in_kilobytes(tmp_path: Path) -> None:
+    small = [replace(trial, bytes=30_000 + trial.number) for trial in made_up_trials()]
+
+    assert "size, MB" in write_page(tmp_path)
+    assert "size, kB" in write_page(tmp_path, small)
 
 
 def test_the_live_table_has_the_best_and_the_latest_trials() -> None:

@@ -51,14 +51,17 @@ def write_tuning_page(
 
 def _chart(trials: Sequence[Trial], front: Sequence[Trial], metric: str, cost: str) -> Chart:
     """Return the tuning page's chart of score against size or latency of the trials."""
+    scale, unit, form = 1.0, "ms", "{:.2f}"
+    if cost == "size":
+        is_small = max((trial.bytes or 0 for trial in trials), default=0) < 1e6
+        scale, unit, form = (1e3, "kB", "{:.1f}") if is_small else (1e6, "MB", "{:.1f}")
 
     def points(chosen: Sequence[Trial]) -> list[tuple[float, float]]:
-        costs = [(t.bytes or 0) / 1e6 if cost == "size" else t.latency_ms or 0.0 for t in chosen]
+        costs = [((t.bytes if cost == "size" else t.latency_ms) or 0) / scale for t in chosen]
         return sorted(zip(costs, [t.score or 0.0 for t in chosen], strict=True))
 
     others = [trial for trial in finished_trials(trials) if trial not in front]
     everything = points([*others, *front])
-    unit, form = ("MB", "{:.1f}") if cost == "size" else ("ms", "{:.2f}")
     lines = [
         _dots("Pareto front", points(front), kind=1, radius=5.5),
         _dots("other trials", points(others), kind=4, radius=3.0),

@@ -61,3 +61,24 @@ def test_faithfulness_is_a_table_of_rankings_and_a_verdict() -> None:
     assert lines[2].split("  ")[-1].strip() == "only 50%"
     assert lines[3].split()[:4] == ["contribution", "0.00", "[0.00,", "0.00]"]
     assert lines[-1] == measured.verdict()
+
+
+def test_the_accuracy_on_all_texts_has_one_interval() -> None:
+    draw = np.random.default_rng(0)
+    probabilities = draw.dirichlet([1, 1], 200)
+    scores = score(["a", "b"], draw.integers(0, 2, 200), probabilities)
+    terminal, file = console()
+
+    show_scores(terminal, scores, 100.0)
+
+    rows = file.getvalue().split("Accuracy over coverage", 1)[1].splitlines()[2:]
+    assert len(rows) == 9
+    assert all(not row.startswith("100.0 %") for row in rows)
+
+
+def test_without_different_probabilities_there_is_no_coverage_to_show() -> None:
+    terminal, file = console()
+
+    show_scores(terminal, score(["a", "b"], np.array([0, 1]), np.full((2, 2), 0.5)), 100.0)
+
+    assert "Accuracy over coverage" not in file.getvalue()

@@ -300,9 +300,16 @@ def _show_reliability(console: Console, reliability: Reliability) -> None:
 
 
 def _show_coverage(console: Console, coverage: Sequence[CoveragePoint]) -> None:
-    console.print("\nAccuracy over coverage: if only the most confident texts are answered")
-    steps = range(1, 11)  # tenths of the texts
-    nearest = [min(coverage, key=lambda p: abs(p.answered - tenths / 10)) for tenths in steps]
+    """Print the accuracy over coverage; that of all texts is in the summary line."""
+    points = [point for point in coverage if point.answered < 1]
+    if not points:
+        return
+    console.print(
+        "\nAccuracy over coverage: if only the most confident texts are answered. "
+        "The intervals hold for all rows together"
+    )
+    steps = range(1, 10)  # tenths of the texts
+    nearest = [min(points, key=lambda p: abs(p.answered - tenths / 10)) for tenths in steps]
     rows = [
         (
             percent(point.answered),

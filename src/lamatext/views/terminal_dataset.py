@@ -33,7 +33,7 @@ def show_dataset(
     if folds:
         progress.note(
             f"too few texts to hold some out for testing: the scores are from {folds}-fold "
-            "cross-validation, and the saved model is trained on all texts"
+            "cross-validation; a model that is saved is trained on all texts"
         )
     for line in summary_lines(summarize_dataset(train, None if folds else test)):
         progress.note(line)

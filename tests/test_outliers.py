@@ -51,6 +51,20 @@ def test_a_score_is_the_share_of_validation_texts_with_more_evidence() -> None:
     np.testing.assert_allclose(scores, [0.0, 0.5, 0.99, 1.0, 2.0], rtol=1e-6)
 
 
+def test_a_text_without_known_words_is_an_outlier_whatever_the_most_frequent_class() -> None:
+    logits = np.zeros((3, 2), np.float32)
+    base = np.array([5.0, -5.0], np.float32)
+    known = np.array([0.0, 0.5, 1.0], np.float32)
+    rarely_without = [-1e6, *REFERENCE[1:]]
+
+    evidence = text_evidence(logits, logits, base, known)
+
+    np.testing.assert_allclose(outlier_scores(evidence, REFERENCE), [2.0, 0.75, 1.0])
+    assert outlier_scores(evidence, rarely_without)[0] == pytest.approx(1.0)
+    often_without = [-1e6] * 6 + REFERENCE[6:]  # of 5 % of the validation texts
+    assert outlier_scores(evidence, often_without)[0] == pytest.approx(0.95)
+
+
 def test_validation_texts_with_equal_evidence_give_finite_scores() -> None:
     scores = outlier_scores(np.array([3.0, 2.0], np.float32), [3.0] * (STEPS + 1))
 

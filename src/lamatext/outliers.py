@@ -6,7 +6,8 @@ the vocabulary,
 
     evidence = max_c (b_c + κ·(g_c − b_c + n_c / 2))
 
-The validation texts, scored by models that were not trained on them, turn the evidence into a score
+There is none at all in a text without known words (κ = 0), whatever the most frequent class. The
+validation texts, scored by models that were not trained on them, turn the evidence into a score
 with a meaning: 0.99 is more unusual than 99 % of the validation texts, above 1 than all of them.
 Shapes: n texts, C classes.
 """
@@ -21,6 +22,7 @@ from numpy.typing import NDArray
 
 OUTLIER = 0.99  # a score from which a text counts as an outlier
 NETWORK_FACTOR = np.float32(0.5)
+NO_EVIDENCE = np.float32(-1e6)  # of a text without known words
 STEPS = 100  # quantiles of the validation texts' evidence
 
 Floats = NDArray[np.float32]
@@ -70,7 +72,7 @@ def text_evidence(
         evidence = base + share * (ngrams - base + evidence)
     else:
         evidence = share * evidence
-    best: Floats = evidence.max(axis=1)
+    best: Floats = np.where(known > 0, evidence.max(axis=1), NO_EVIDENCE)
     return best
 
 
@@ -105,7 +107,7 @@ def outlier_scores(evidence: Floats, reference: Sequence[float]) -> NDArray[np.f
     """Compute outlier scores: how unusual the evidence of each text is among validation texts.
 
     Below the lowest quantile, the score goes on above 1 in units of the distance from the lowest
-    quantile to the median.
+    quantile to the median; it is 2 for a text without any evidence.
     """
     return np.array([_outlier_score(value, reference) for value in evidence.tolist()])
 
@@ -114,6 +116,8 @@ def _outlier_score(evidence: float, quantiles: Sequence[float]) -> float:
     """Compute the outlier score of one text by interpolating between the validation quantiles."""
     lowest, last = quantiles[0], len(quantiles) - 1
     if evidence < lowest:
+        if evidence <= NO_EVIDENCE:
+            return 2.0
         return 1 + (lowest - evidence) / max(quantiles[last // 2] - lowest, 1e-6)
     above = bisect_right(quantiles, evidence)
     if above > last:

@@ -1,18 +1,22 @@
 // Outlier scores: how unlike the validation texts a text is, like lamatext.outliers.
 
 export const OUTLIER = 0.99; // a score from which a text counts as an outlier
+const NO_EVIDENCE = -1e6; // of a text without known words
 
 /** The largest over the classes of b + κ·(g − b + n / 2), for the logits n of the network, g of the
  *  n-gram model with the biases b, and the share κ of known words. */
 export function evidenceOf(network, ngrams, base, known) {
+  if (!(known > 0)) return NO_EVIDENCE;
   const values = Array.from(network, (n, c) =>
     ngrams ? base[c] + known * (ngrams[c] - base[c] + n / 2) : known * n / 2);
   return Math.max(...values);
 }
 
-/** The share of validation texts with more evidence, given their quantiles; above 1 beyond the lowest. */
+/** The share of validation texts with more evidence, given their quantiles; above 1 beyond the lowest,
+ *  and 2 without any evidence. */
 export function outlierScore(evidence, quantiles) {
   const last = quantiles.length - 1, lowest = quantiles[0];
+  if (evidence < lowest && evidence <= NO_EVIDENCE) return 2;
   if (evidence < lowest) return 1 + (lowest - evidence) / Math.max(quantiles[last >> 1] - lowest, 1e-6);
   if (evidence >= quantiles[last]) return 0;
   let i = last - 1; // the last quantile that is not above the evidence

@@ -281,6 +281,7 @@ def read_splits(  # noqa: PLR0913 - the sources and how to read them
 
     def read(path: str, split: str = "train") -> Dataset:
         dataset = load_dataset(path, others, split=split)
+        _check_label_form(train, dataset)
         if options.merge_labels:
             dataset = merge_label_variants(dataset, class_counts(train))
         return dataset
@@ -299,6 +300,16 @@ def read_splits(  # noqa: PLR0913 - the sources and how to read them
     return replace(
         splits, teacher=teacher.open(source, others, train), unlabelled=tuple(unlabelled)
     )
+
+
+def _check_label_form(train: Dataset, other: Dataset) -> None:
+    """Check that all files of a pipeline run have one label per text, or all of them several."""
+    if train.is_multi_label != other.is_multi_label:
+        raise DataError(
+            f"{other.source}: {'several labels' if other.is_multi_label else 'one label'} per "
+            f"text, but {'several' if train.is_multi_label else 'one'} in {train.source}. Write "
+            "the labels of both files in the same form, or name the column with --label-column."
+        )
 
 
 def _seen_rows(start: StartModel | None, dataset: Dataset) -> Rows:

@@ -11,7 +11,7 @@ from lamatext.serve.app import create_app
 from lamatext.serve.registry import load_models
 from lamatext.views.web_export import export_web
 from tests.browser.conftest import serve
-from tests.test_multi_label import fitted
+from tests.test_multi_label import LABELS, TEXTS, classifier, fitted
 
 pytestmark = pytest.mark.browser
 
@@ -52,6 +52,21 @@ def test_the_page_shows_a_bar_with_a_threshold_for_each_label(
     assert [float(value.strip("<> %")) for value in shown] == pytest.approx(
         (100 * expected).tolist(), abs=0.11
     )
+
+
+def test_every_one_of_a_dozen_labels_has_a_bar(
+    tmp_path: Path, open_page: Callable[..., Page]
+) -> None:
+    labels = [[f"{label} {n}" for label in found for n in range(3)] for found in LABELS]
+    many = classifier().fit(TEXTS, labels).save(tmp_path / "many")
+    page = open_page(export_web(many, tmp_path / "many.html").file.as_uri())
+
+    assert page.locator(".bars li").count() == 12
+    page.locator("textarea").first.fill(TEXT)
+
+    expect(page.locator(".bars li.best")).not_to_have_count(0)
+    assert page.locator(".bars li").count() == 12
+    assert page.locator(".bars .threshold").count() == 12
 
 
 def test_a_text_without_labels_says_so(address: str, open_page: Callable[..., Page]) -> None:

@@ -142,3 +142,17 @@ def test_a_goal_of_thresholds_needs_several_labels(
     assert run(["train", "one.csv", "--out", "run", *option, "-q"]) == 2
 
     assert f"{option[0]} is for several labels per text, but one.csv has" in capsys.readouterr().err
+
+
+def test_a_test_file_with_another_form_of_labels_is_an_error_before_training(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pairs = zip(*topic_texts(80, seed=5), strict=True)
+    rows = [{"text": t, "label": (found or ["none"])[0]} for t, found in pairs]
+    (folder / "one.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+    assert run(["train", "one.jsonl", "--test", "topics.jsonl", "--out", "new", "-q"]) == 2
+
+    shown = " ".join(capsys.readouterr().err.split())
+    assert "topics.jsonl: several labels per text, but one in one.jsonl" in shown
+    assert not (folder / "new").exists()

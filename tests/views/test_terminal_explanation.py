@@ -1,4 +1,5 @@
 import io
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -72,6 +73,15 @@ def test_an_example_has_its_prediction_and_reasons() -> None:
     assert f"{explanation.predicted} {probability(explanation.probability)}" in reason
     assert " — " in reason
     assert "but it is labelled <b>" in mistake
+
+
+def test_an_example_with_several_labels_names_the_one_that_its_words_are_for() -> None:
+    explanation = make_explanation("a thoughtful film")
+    never = replace(explanation, thresholds=np.ones(len(explanation.labels), np.float32))
+
+    _, reason = example_lines(never, "")
+
+    assert reason.startswith(f"no label — for {explanation.predicted}: ")
 
 
 def test_off_a_terminal_nothing_is_coloured() -> None:

@@ -97,6 +97,8 @@ def example_lines(explanation: Explanation, label: str) -> Iterator[str]:
     chance = "" if explanation.thresholds is not None else probability(explanation.probability)
     reasons = strongest_words(explanation, explanation.best, limit=EXAMPLE_WORDS)[0]
     because = ", ".join(f"{_name(word)} {signed(word.contribution)}" for word in reasons)
+    if because and explanation.thresholds is not None:
+        because = f"for {_label(explanation, explanation.best)}: {because}"
     first = f"{predicted} {chance}".rstrip()
     yield one_line(f"{first}{outcome}{f' — {because}' if because else ''}")
 

@@ -3,6 +3,7 @@
 import { sum } from "./arrays.js";
 
 const MAX_BARS = 8; // with more classes, only the most probable are shown
+const MAX_LABEL_BARS = 30; // likewise, if a text may have several labels
 const STRONGEST_WORDS = 5;
 const EXPLAINED_LABELS = 3; // of a text with several labels
 const WEAKEST = 0.05; // words with a smaller share of the largest contribution are not listed
@@ -94,7 +95,8 @@ export function shade(words, shading) {
  *  With many classes only the most probable are shown: a class keeps its row while it is one of them. */
 export function showBars(place, labels, probabilities, thresholds = null, without = null) {
   const isChosen = probabilities && chosen(probabilities, thresholds);
-  place.replaceChildren(...rowsOf(place, labels, probabilities, isChosen).map(c => {
+  const limit = thresholds ? MAX_LABEL_BARS : MAX_BARS;
+  place.replaceChildren(...rowsOf(place, labels, probabilities, isChosen, limit).map(c => {
     const bar = element("span", { className: "bar" });
     bar.style.setProperty("--v", probabilities ? probabilities[c].toFixed(4) : 0);
     if (without) {
@@ -117,14 +119,14 @@ export function showBars(place, labels, probabilities, thresholds = null, withou
 
 /** The classes to show as rows: all, or the predicted and the most probable ones, each in the row that it had
  *  before. */
-function rowsOf(place, labels, probabilities, isChosen) {
+function rowsOf(place, labels, probabilities, isChosen, limit) {
   const all = labels.map((_, c) => c);
-  if (labels.length <= MAX_BARS) return all;
-  if (!probabilities) return all.slice(0, MAX_BARS);
-  const top = all.sort((a, b) => isChosen[b] - isChosen[a] || probabilities[b] - probabilities[a]).slice(0, MAX_BARS);
-  const rows = [...place.children].map(row => Number(row.dataset.class)).slice(0, MAX_BARS);
+  if (labels.length <= limit) return all;
+  if (!probabilities) return all.slice(0, limit);
+  const top = all.sort((a, b) => isChosen[b] - isChosen[a] || probabilities[b] - probabilities[a]).slice(0, limit);
+  const rows = [...place.children].map(row => Number(row.dataset.class)).slice(0, limit);
   const entering = top.filter(c => !rows.includes(c));
-  if (rows.length < MAX_BARS) return top;
+  if (rows.length < limit) return top;
   return rows.map(c => (top.includes(c) ? c : entering.shift()));
 }
 

@@ -47,7 +47,7 @@ export class Panel {
     this.selected = -1;
     if (!model || !text.trim()) {
       this.explanation = null;
-      if (model) this.showNothing(model.labels);
+      if (model) this.showNothing(model);
       this.onUpdate(this);
       return;
     }
@@ -93,11 +93,11 @@ export class Panel {
   }
 
   /** Show the places of the result without a text, so that nothing moves when the first one is typed. */
-  showNothing(labels) {
+  showNothing({ labels, thresholds = null }) {
     this.words = [];
     this.find(".predicted").textContent = "–";
     for (const place of [".probability", ".shaded", ".text", ".figures", ".sums", ".note"]) this.find(place).replaceChildren();
-    showBars(this.find(".bars"), labels, null);
+    showBars(this.find(".bars"), labels, null, thresholds);
     showWhy(this.find(".why"), null);
     this.result.classList.remove("old");
     this.result.hidden = false;

@@ -15,6 +15,7 @@ import pytest
 
 from lamatext.pipeline import read_splits
 from lamatext.recipes import resolve_recipe
+from lamatext.runtime.prediction_parts import PartFolder
 from lamatext.suspect_labels import OutOfFoldModels
 from tests.cli.conftest import Command
 from tests.cli.test_commands import SMALL
@@ -235,3 +236,31 @@ def test_ctrl_c_says_what_is_kept_and_how_to_continue(
     assert "  lamatext clean reviews.csv --out suspects.csv\n" in stopped.err
     assert "Continuing with the finished folds" in continued.err
     assert (place / "suspects.csv").is_file()
+
+
+@pytest.mark.usefixtures("flipped")
+def test_a_search_that_ends_between_its_outputs_continues_when_repeated(
+    lamatext: Command, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    arguments = ("clean", "reviews.csv", "--out", "k/s.csv", "--html", "k/r.html")
+    with monkeypatch.context() as patch:
+        patch.setattr("lamatext.data.writers.open_writer", stop)
+        assert lamatext(*arguments).status == 130
+    assert sorted(path.name for path in (place / "k").iterdir()) == ["r.html", "s.csv.partial"]
+    with monkeypatch.context() as patch:
+        patch.setattr(PartFolder, "delete", stop)
+        assert lamatext(*arguments).status == 130
+    assert (place / "k" / "s.csv").is_file()
+    (place / "other.html").write_text("not of this command")
+
+    other = lamatext(*arguments[:-1], "other.html")
+    continued = lamatext(*arguments)
+    refused = lamatext(*arguments)
+
+    assert "other.html: already exists" in other.err
+    assert continued.status == 0, continued.err
+    assert "Continuing with the finished folds" in continued.err
+    assert "k/s.csv: already exists" in refused.err

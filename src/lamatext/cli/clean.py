@@ -76,7 +76,10 @@ def run(  # noqa: PLR0913 - one argument per option of the command
     from lamatext.views.terminal_suspects import show_suspects
 
     _check_format(out, safe_csv=safe_csv)
-    options.check_outputs(out, html, force=force, source=data)
+    partial_folder = out.with_name(f"{out.name}.partial")
+    outputs = options.check_outputs(
+        out, html, force=force, source=data, partial_folder=partial_folder
+    )
     reading = options.read_options(
         text_column,
         max_record,
@@ -89,7 +92,6 @@ def run(  # noqa: PLR0913 - one argument per option of the command
         merge_labels=merge_labels,
         keep_lines=True,
     )
-    partial_folder = out.with_name(f"{out.name}.partial")
     with (
         output.explain_interrupt(lambda: _kept(partial_folder)),
         output.progress(quiet=quiet) as progress,
@@ -98,6 +100,7 @@ def run(  # noqa: PLR0913 - one argument per option of the command
         with find_suspects(
             dataset,
             partial_folder=partial_folder,
+            outputs=outputs,
             seed=seed,
             progress=progress,
         ) as search:

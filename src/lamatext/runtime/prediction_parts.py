@@ -39,6 +39,7 @@ from lamatext.progress import SILENT, Progress
 
 PART_ROWS = 10_000  # a part takes about a second; fewer rows are lost if the job is killed
 MANIFEST, CHECKSUMS = "manifest.json", "checksums.txt"
+OUTPUTS = "outputs"  # key of the manifest
 FORMAT = 1
 
 Job = dict[str, Any]
@@ -184,8 +185,13 @@ class PartFolder:
 
     @classmethod
     @contextmanager
-    def open(cls, folder: Path, job: Job) -> Iterator["PartFolder"]:
+    def open(cls, folder: Path, job: Job, outputs: Sequence[str] = ()) -> Iterator["PartFolder"]:
         """Open or create the folder of a batch job's parts, deleting the parts of another job.
+
+        Args:
+            folder: the folder.
+            job: what the parts depend on.
+            outputs: the files that the job creates, which it may replace if it is repeated.
 
         Raises:
             ConfigError: another process is writing to the folder, or it holds something else.
@@ -203,7 +209,7 @@ class PartFolder:
                     )
                 parts._delete_parts()
             delete_stale_files(folder)
-            write_text(folder / MANIFEST, _json(job))
+            write_text(folder / MANIFEST, _json({**job, OUTPUTS: list(outputs)}))
             try:
                 yield parts
             finally:

@@ -355,3 +355,17 @@ def test_an_unsure_text_and_an_outlier_are_named(
     expect(page.locator(".note")).to_contain_text("Unusual text: less like the training texts")
     for _ in addresses:
         pass
+
+
+def test_a_model_that_cannot_be_loaded_is_named_instead_of_the_old_score(
+    chromium: Browser, server: str
+) -> None:
+    page = chromium.new_page()
+    page.goto(server)
+    page.wait_for_selector("#actions:not([hidden])")
+    page.route("**/models/plain", lambda route: route.fulfill(status=503, json={"detail": "gone"}))
+
+    page.locator("select.model").select_option("plain")
+
+    expect(page.locator("#message")).to_have_text("gone")
+    page.close()

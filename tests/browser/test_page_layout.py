@@ -1,7 +1,9 @@
 """Every page by screenshot at two widths and in both colour schemes, with measured layout."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from time import sleep
 
 import numpy as np
 import pytest
@@ -11,10 +13,13 @@ from lamatext.data.dataset import Dataset, EvaluationData
 from lamatext.metrics import Scores
 from lamatext.pipeline import choose_examples, score_saved_model
 from lamatext.saved.model_io import add_metrics
+from lamatext.serve.app import create_app
+from lamatext.serve.registry import load_models
 from lamatext.views.explanation_page import explanation_page, write_test_page
 from lamatext.views.report.collect import collect_findings
 from lamatext.views.report.report_page import write_report
 from lamatext.views.web_export import export_web
+from tests.browser.conftest import serve
 from tests.browser.page_checks import SCHEMES, WIDTHS, check_page, checked_page
 from tests.corpora import reviews
 from tests.serve.saved import save
@@ -103,6 +108,46 @@ def test_the_served_page_loads_without_a_jump(
 
         expect(page.locator(".probability")).to_contain_text("%")
         check_page(page, shots / f"serve-{width}-{scheme}.png")
+
+
+@pytest.fixture(scope="module")
+def scored_models(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Address of a server with two models, of which the second has the longer summary."""
+    folder = tmp_path_factory.mktemp("scored")
+    scores = {"accuracy": 0.8312, "accuracy_interval": [0.8145, 0.8467], "texts": 20_000}
+    add_metrics(save(folder / "first"), {"test": {"accuracy": 0.9161, "texts": 1200}})
+    add_metrics(save(folder / "second"), {"test": {**scores, "folds": 5}})
+    yield from serve(create_app(load_models([folder / "first", folder / "second"])))
+
+
+RECORD_STATES = """
+window.tops = new Set(), window.messages = new Set();
+const record = () => {
+  const panels = document.getElementById("panels");
+  if (panels) window.tops.add(panels.getBoundingClientRect().top + scrollY);
+  if (panels) window.messages.add(document.getElementById("message").textContent.slice(0, 13));
+  requestAnimationFrame(record);
+};
+record();
+"""
+
+
+def test_the_input_stays_in_its_place_while_models_load(
+    width: int, scheme: str, scored_models: str, chromium: Browser, shots: Path
+) -> None:
+    for one in (width, 320) if width < 400 else (width,):
+        with checked_page(chromium, one, scheme) as page:
+            page.add_init_script(RECORD_STATES)
+            page.route("**/models/*", lambda route: (sleep(0.3), route.continue_()))  # type: ignore[func-returns-value]
+            page.goto(scored_models)
+            expect(page.locator("#message")).to_contain_text("Labels 91.6 %")
+            page.locator("select.model").select_option("second")
+            expect(page.locator("#message")).to_contain_text("(cross-validation) · saved on")
+
+            texts = ["Loading the m", "Labels 91.6 %", "Labels 83.1 %"]
+            assert page.evaluate("[...messages]") == texts
+            assert len(page.evaluate("[...tops]")) == 1
+            check_page(page, shots / f"serve-models-{one}-{scheme}.png")
 
 
 def test_the_examples_page_filters_mistakes_and_classes(

@@ -24,7 +24,8 @@ class Page {
     this.panels = [first, second].map((root, i) => new Panel(root, `text-${i + 1}`, handlers));
     this.panels.forEach(panel => {
       panel.chooser.append(...models.map((model, m) => element("option", { value: m, textContent: model.name })));
-      panel.chooser.addEventListener("change", () => this.chooseModel(panel, Number(panel.chooser.value)));
+      panel.chooser.addEventListener("change", () => this.chooseModel(panel, Number(panel.chooser.value))
+        .catch(error => { byId("message").textContent = error.message; }));
     });
     byId("compare-models").hidden = models.length < 2;
     byId("compare-texts").addEventListener("click", () => this.compare(this.mode === "texts" ? "one" : "texts"));
@@ -56,10 +57,8 @@ class Page {
 
   /** Use model m in a panel; load it first if needed. */
   async chooseModel(panel, m) {
-    if (!this.loaded.has(m)) {
-      byId("message").textContent = "Loading the model …";
-      this.loaded.set(m, this.models[m].load());
-    }
+    if (!this.loaded.has(m)) this.loaded.set(m, this.models[m].load());
+    panel.result.classList.add("old"); // the other model's result and summary stay until this one is there
     panel.model = await this.loaded.get(m);
     byId("privacy").textContent = panel.model.privacyNote;
     panel.chooser.value = String(m);

@@ -38,12 +38,14 @@ function askForKey() {
   const form = document.getElementById("key");
   form.hidden = false;
   document.getElementById("panels").hidden = true;
-  document.getElementById("message").textContent = "";
+  const message = document.getElementById("message"), loading = message.textContent;
+  message.textContent = "";
   document.getElementById("secret").focus();
   return new Promise(resolve => form.addEventListener("submit", event => {
     event.preventDefault();
     apiKey = document.getElementById("secret").value;
     form.hidden = true;
+    message.textContent = loading;
     document.getElementById("panels").hidden = false;
     resolve();
   }, { once: true }));

@@ -74,7 +74,7 @@ def test_an_explanation_names_its_labels_and_adds_up_to_their_logits(
     for label in explanation["explained"]:
         column = explanation["labels"].index(label)
         total = sum(explanation["contributions"][column]) + explanation["base"][column]
-        assert total == pytest.approx(float(logits[column]), abs=1e-4)
+        assert total == pytest.approx(float(logits[column]), abs=2e-6)
 
 
 def test_a_request_can_name_the_label_to_explain(client: TestClient) -> None:

@@ -206,7 +206,7 @@ class Explanation:
         }
         if self.thresholds is not None:
             values["predicted_labels"] = list(map(_python_label, self.predicted_labels))
-            values["thresholds"] = [float(f"{value:.9g}") for value in self.thresholds.tolist()]
+            values["thresholds"] = _rounded(self.thresholds)
         if self.method == "occlusion":
             values["window"] = self.window
         if self.parts is not None:
@@ -235,7 +235,8 @@ def _python_label(label: object) -> object:
 
 
 def _rounded(values: Floats) -> list[float]:
-    return [float(f"{value:.6g}") for value in values.tolist()]
+    """Round to the digits that a float32 has, so that contributions still add up to the logit."""
+    return [float(f"{value:.9g}") for value in values.tolist()]
 
 
 def _rounded_rows(values: Floats) -> list[list[float]]:

@@ -38,7 +38,7 @@ from lamatext.data.dataset import Dataset, dataset_fingerprint
 from lamatext.data.duplicates import group_rows
 from lamatext.data.labels import ClassIndices, LabelEncoder
 from lamatext.data.splits import Rows, folds
-from lamatext.data.suspects_file import COLUMNS, text_hash
+from lamatext.data.suspects_file import COLUMNS, describe_texts, text_hash
 from lamatext.data.tokenizer import TokenizedTexts, WordTokenizer
 from lamatext.errors import DataError
 from lamatext.explain.explanation import Explanation
@@ -464,6 +464,7 @@ def _explainer(
 def suspect_rows(search: SuspectSearch, dataset: Dataset) -> list[dict[str, object]]:
     """Return one row per suspect label or outlier, for the suspects file."""
     lines, labels = dataset.row_numbers.tolist(), dataset.require_labels()
+    all_texts = describe_texts(dataset)
 
     def row_of(suspect: Suspect) -> dict[str, object]:
         text = suspect.explanation.text
@@ -478,6 +479,7 @@ def suspect_rows(search: SuspectSearch, dataset: Dataset) -> list[dict[str, obje
             " ".join(suspect.supporting_words),
             text,
             text_hash(text),
+            all_texts,
         )
         return dict(zip(COLUMNS, values, strict=True))
 

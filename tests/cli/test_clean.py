@@ -185,6 +185,26 @@ def test_training_without_suspects_of_a_changed_file_is_an_error(
     )
 
 
+@pytest.mark.parametrize("change", ["append", "edit"])
+@pytest.mark.usefixtures("flipped")
+def test_changes_of_rows_that_the_list_does_not_name_are_an_error(
+    change: str, lamatext: Command, place: Path
+) -> None:
+    lamatext("clean", "reviews.csv", "--out", "suspects.csv")
+    listed = {row["row"] for row in read(place / "suspects.csv")}
+    lines = (place / "reviews.csv").read_text().splitlines()
+    assert str(len(lines)) not in listed
+    lines += ["60,one more superb film,pos"] if change == "append" else []
+    lines[-1] = lines[-1].replace(",", ",oh ", 1)
+    (place / "reviews.csv").write_text("\n".join([*lines, ""]))
+
+    answer = lamatext("train", "reviews.csv", "--without", "suspects.csv", "--out", "runs", "-q")
+
+    assert answer.status == 2
+    assert "suspects.csv: is a list for 60 texts, hash " in answer.err
+    assert f"but reviews.csv has {len(lines) - 1} texts, hash " in answer.err
+
+
 @pytest.mark.slow
 def test_a_killed_search_continues_with_its_finished_folds(tmp_path: Path) -> None:
     write_flipped(tmp_path / "reviews.csv", 300)

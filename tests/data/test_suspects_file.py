@@ -3,12 +3,13 @@
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from lamatext.data.dataset import Dataset
 from lamatext.data.read_options import ReadOptions
 from lamatext.data.sources import load_dataset
-from lamatext.data.suspects_file import leave_out_suspects, text_hash
+from lamatext.data.suspects_file import describe_texts, leave_out_suspects, text_hash
 from lamatext.errors import DataError
 
 DATA = 'text,label\n"a fine\nfilm",pos\n,neg\na dull film,neg\na superb film,pos\n'
@@ -44,7 +45,8 @@ def test_listed_rows_are_left_out(data: Dataset, tmp_path: Path) -> None:
 
     assert rest.texts.to_pylist() == ["a dull film"]
     assert rest.row_numbers.tolist() == [5]
-    assert "2 rows are left out, as" in rest.notes[-1]
+    assert "2 rows are left out, as" in rest.notes[-2]
+    assert rest.notes[-1].endswith("suspects.csv does not list are not checked for changes.")
     assert rest.left_out == (0, 2)
 
 
@@ -64,8 +66,8 @@ def test_a_row_whose_label_was_corrected_since_stays(data: Dataset, tmp_path: Pa
     rest = leave_out_suspects(data, path)
 
     assert rest.texts.to_pylist() == ["a dull film"]  # it is neg in the data
-    assert rest.notes[-2].startswith("2 rows are left out")
-    assert rest.notes[-1].startswith(f"1 row that {path} lists stays in the data: the label is no")
+    assert rest.notes[-3].startswith("2 rows are left out")
+    assert rest.notes[-2].startswith(f"1 row that {path} lists stays in the data: the label is no")
 
 
 @pytest.mark.parametrize(
@@ -85,6 +87,21 @@ def test_a_changed_file_is_an_error(
 ) -> None:
     with pytest.raises(DataError, match=message):
         leave_out_suspects(data, write(tmp_path, (row, text)))
+
+
+def test_the_texts_of_all_rows_are_checked_unless_rows_without_a_time_are_skipped(
+    data: Dataset, tmp_path: Path
+) -> None:
+    path = tmp_path / "suspects.csv"
+    line = f'5,{text_hash("a dull film")},"{describe_texts(data)}"'
+    path.write_text(f"row,text_hash,data\n{line}\n")
+    without_last = data.take(np.array([0, 1]))
+
+    assert "not checked" not in leave_out_suspects(data, path).notes[-1]
+    with pytest.raises(DataError, match=r"is a list for 3 texts, hash \w{16}, but .* has 2 texts"):
+        leave_out_suspects(without_last, path)
+    dated = replace(without_last, times=np.zeros(2))
+    assert "not checked" in leave_out_suspects(dated, path).notes[-1]
 
 
 def test_another_file_is_an_error(data: Dataset, tmp_path: Path) -> None:

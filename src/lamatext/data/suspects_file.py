@@ -1,7 +1,8 @@
 """File of suspect labels: the rows that ``lamatext train --without`` leaves out.
 
 A row is matched by its number, which is its line in the data file, and by a hash of its text. If
-its label is another one than in the list, the row is kept.
+its label is another one than in the list, the row is kept. Every row also has the number and a hash
+of all texts, so that added or changed rows that are not listed are noticed, too.
 """
 
 import hashlib
@@ -13,23 +14,32 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from lamatext.data.cache import fingerprint
 from lamatext.data.dataset import Dataset
 from lamatext.data.label_variants import label_key
 from lamatext.data.sources import open_table
 from lamatext.errors import DataError
 from lamatext.plurals import plural
 
-ROW, TEXT_HASH, LABEL = "row", "text_hash", "label"
+ROW, TEXT_HASH, LABEL, DATA = "row", "text_hash", "label", "data"
 _ROW_NUMBER, _HASH = re.compile("[0-9]{1,18}"), re.compile("[0-9a-f]{16}")
 COLUMNS = (
     ROW, "score", LABEL, "suggested_label", "label_probability", "suggested_probability",
-    "reason", "supporting_words", "text", TEXT_HASH,
+    "reason", "supporting_words", "text", TEXT_HASH, DATA,
 )  # fmt: skip
 
 
 def text_hash(text: str) -> str:
     """Return the hash that identifies a text in the suspects file: 16 hex digits."""
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+
+
+def describe_texts(dataset: Dataset) -> str:
+    """Return the number and a hash of a dataset's texts, for the suspects file.
+
+    A spreadsheet would read a hash alone as a number if it has digits only.
+    """
+    return f"{plural(len(dataset), 'text')}, hash {fingerprint(dataset.texts)[:16]}"
 
 
 def suspects_table(rows: Sequence[dict[str, object]]) -> pa.RecordBatch:
@@ -51,7 +61,8 @@ def leave_out_suspects(dataset: Dataset, path: Path) -> Dataset:
     row_of_line = {line: row for row, line in enumerate(dataset.row_numbers.tolist())}
     labels = dataset.require_labels()
     dropped, corrected = set[int](), set[int]()
-    for line, expected, label in _read_rows(path):
+    listed_rows = _read_rows(path)
+    for line, expected, label, _ in listed_rows:
         row = row_of_line.get(line)
         if row is None or text_hash(dataset.texts[row].as_py()) != expected:
             found = "has no usable row there" if row is None else "has another text there"
@@ -62,11 +73,29 @@ def leave_out_suspects(dataset: Dataset, path: Path) -> Dataset:
         listed = {label_key(label), label_key(label.removeprefix("'"))}  # of --safe-csv
         is_corrected = label and label_key(str(labels[row].as_py())) not in listed
         (corrected if is_corrected else dropped).add(row)
+    # --time-column skips rows that `lamatext clean` has read
+    descriptions = {row[-1] for row in listed_rows} if dataset.times is None else {""}
+    for description in descriptions - {""}:
+        _check_all_texts(dataset, description, path)
     kept = np.setdiff1d(np.arange(len(dataset)), np.array(sorted(dropped), np.int64))
     if not len(kept):
         raise DataError(f"{path}: lists every text of {dataset.source}. Keep some of them.")
     rest = replace(dataset.take(kept), left_out=tuple(sorted(dropped)))
-    return replace(rest, notes=(*rest.notes, *_notes(path, len(dropped), len(corrected))))
+    notes = [*rest.notes, *_notes(path, len(dropped), len(corrected))]
+    if listed_rows and "" in descriptions:
+        notes.append(f"Rows that {path} does not list are not checked for changes.")
+    return replace(rest, notes=tuple(notes))
+
+
+def _check_all_texts(dataset: Dataset, listed: str, path: Path) -> None:
+    """Check that the dataset has the same texts as when the suspects file was written."""
+    description = describe_texts(dataset)
+    if listed != description:
+        raise DataError(
+            f"{path}: is a list for {listed[:60]}, but {dataset.source} has {description}. Rows "
+            "were added, deleted or changed, or the data is read in another way: run `lamatext "
+            "clean` again, with the same options."
+        )
 
 
 def _notes(path: Path, dropped: int, corrected: int) -> Iterator[str]:
@@ -84,24 +113,31 @@ def _notes(path: Path, dropped: int, corrected: int) -> Iterator[str]:
         )
 
 
-def _read_rows(path: Path) -> list[tuple[int, str, str]]:
-    """Read row numbers, text hashes and labels from a suspects file; a label may be empty."""
-    rows: list[tuple[int, str, str]] = []
+def _read_rows(path: Path) -> list[tuple[int, str, str, str]]:
+    """Read row numbers, text hashes, labels and ``describe_texts`` from a suspects file.
+
+    The last two may be empty.
+    """
+    rows: list[tuple[int, str, str, str]] = []
     for batch in open_table(str(path)).all_batches():
         names = batch.schema.names
-        if any(names.count(name) != 1 for name in (ROW, TEXT_HASH)) or names.count(LABEL) > 1:
+        is_once = all(names.count(name) == 1 for name in (ROW, TEXT_HASH))
+        if not is_once or any(names.count(name) > 1 for name in (LABEL, DATA)):
             raise DataError(
                 f"{path}: expected the columns {ROW!r} and {TEXT_HASH!r} of a file that `lamatext "
                 f"clean` has written, got {', '.join(map(repr, names[:8]))}."
             )
         numbers, hashes = (batch.column(name).to_pylist() for name in (ROW, TEXT_HASH))
-        labels = batch.column(LABEL).to_pylist() if LABEL in names else [None] * len(batch)
-        for number, value, label in zip(numbers, hashes, labels, strict=True):
+        labels, descriptions = (
+            batch.column(name).to_pylist() if name in names else [None] * len(batch)
+            for name in (LABEL, DATA)
+        )
+        for number, value, label, data in zip(numbers, hashes, labels, descriptions, strict=True):
             digits, digest = str(number).strip(), str(value).strip().lower()
             if not _ROW_NUMBER.fullmatch(digits) or not _HASH.fullmatch(digest):
                 raise DataError(
                     f"{path}: expected a row number and a text hash of 16 hexadecimal digits in "
                     f"every row, got {str(number)[:40]!r} and {str(value)[:40]!r}."
                 )
-            rows.append((int(digits), digest, str(label or "")))
+            rows.append((int(digits), digest, str(label or ""), str(data or "").strip()))
     return rows

@@ -342,9 +342,11 @@ def test_many_texts_are_explained_on_a_page(
 ) -> None:
     monkeypatch.setattr("lamatext.cli.explain.MAX_PAGE_TEXTS", 5)
 
-    answer = lamatext("explain", "model", "reviews.csv", "--html", "why.html")
+    answer = lamatext("explain", "model", str(place / "reviews.csv"), "--html", "why.html")
 
-    assert (place / "why.html").read_text(encoding="utf-8").count("<article ") == 5
+    page = (place / "why.html").read_text(encoding="utf-8")
+    assert page.count("<article ") == 5
+    assert "<title>reviews.csv: the first 5 texts</title>" in page
     assert "It has the first 5 texts" in answer.err
 
 

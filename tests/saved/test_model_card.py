@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from markdown_it import MarkdownIt
 
-from lamatext.data.read_options import Layout
+from lamatext.data.read_options import Layout, source_title
 from lamatext.metrics import wilson_interval
 from lamatext.recipes import load_recipe
 from lamatext.saved.model_card import data_facts, model_card
@@ -115,6 +115,28 @@ def test_the_metadata_is_what_the_hub_reads(config: dict[str, Any]) -> None:
         "accuracy": 0.9,
         "macro-F1": 0.8,
     }
+
+
+def test_the_card_names_files_without_their_folders(config: dict[str, Any]) -> None:
+    config["data"] = {"source": "/home/me/reviews.csv", "test_source": "/home/me/test/"}
+    config["ancestors"] = [{"hash": None, "data": {"source": "/home/me/old.csv"}}]
+
+    card = model_card(config, {"test": {"accuracy": 0.9, "macro_f1": 0.8}})
+
+    entry = metadata_of(card)["model-index"][0]
+    assert entry["name"] == entry["results"][0]["dataset"]["name"] == "reviews.csv"
+    assert "# Text classifier: reviews.csv\n" in card
+    assert "- test source: test\n" in card
+    assert "trained on `old.csv`" in card
+    assert "/home" not in card
+
+
+@pytest.mark.parametrize(
+    ("source", "title"),
+    [("r8", "r8"), ("hf:a/b", "hf:a/b"), ("-", "stdin"), ("..", ".."), (".", "."), ("a/b/", "b")],
+)
+def test_a_source_is_named_in_titles_without_its_folders(source: str, title: str) -> None:
+    assert source_title(source) == title
 
 
 def test_the_hub_accepts_the_metadata(config: dict[str, Any]) -> None:

@@ -162,13 +162,14 @@ def test_a_long_text_says_how_many_words_were_left_out_together() -> None:
 def test_a_page_of_test_texts_shows_their_labels_and_the_accuracy(tmp_path: Path) -> None:
     folder = save(tmp_path / "model", labels=["no", "yes"])
     texts = pa.chunked_array([pa.array(["a good film", "a bad film"] * 30, pa.large_string())])
-    test = Dataset(texts, pa.chunked_array([pa.array(["yes", "no"] * 30)]), "films.csv")
+    test = Dataset(texts, pa.chunked_array([pa.array(["yes", "no"] * 30)]), "/data/films.csv")
     scores = score(["no", "yes"], np.array([0, 1]), np.array([[0.9, 0.1], [0.8, 0.2]]))
 
     write_test_page(folder, test, scores, tmp_path / "page.html")
 
     html = (tmp_path / "page.html").read_text()
-    assert "films.csv: 40 test texts" in html
+    assert "<title>films.csv: 40 test texts" in html
+    assert "/data" not in html
     assert "The model labels 50.0 % (9.5 % to 90.5 %) of 2 test texts correctly." in html
     marked = html.count("✓ correct") + html.count("✗ labelled")
     assert html.count("<article ") == marked

@@ -92,7 +92,7 @@ def run(  # noqa: PLR0913 - one argument per option of the command
     read = None if source is None else TextInput.open(model, source, reading)
     texts = iter(text or ()) if read is None else chain.from_iterable(read.texts())
     if html is not None:
-        _write_page(predictor, texts, html, model.name, quiet=quiet)
+        _write_page(predictor, texts, html, (source, model.name), quiet=quiet)
     elif source is not None:
         _write_records(predictor, texts, out, explained_label, all_numbers=as_json, quiet=quiet)
     elif as_json:
@@ -134,10 +134,19 @@ def _find_label(predictor: "Predictor", label: str | None) -> "Label | None":
 
 
 def _write_page(
-    predictor: "Predictor", texts: Iterator[str], html: Path, name: str, *, quiet: bool
+    predictor: "Predictor",
+    texts: Iterator[str],
+    html: Path,
+    names: tuple[str | None, str],
+    *,
+    quiet: bool,
 ) -> None:
-    """Write the HTML page of ``lamatext explain --html``, with the first texts explained."""
+    """Write the HTML page of ``lamatext explain --html``, with the first texts explained.
+
+    ``names`` are those of the input, if there is one, and of the model.
+    """
     from lamatext.atomic_write import write_text
+    from lamatext.data.read_options import source_title
     from lamatext.views.explanation_page import explanation_page
 
     with output.progress(quiet=quiet) as progress:
@@ -147,8 +156,12 @@ def _write_page(
             explanations.append(predictor.explain(one))
             progress.advance(detail=plural(len(explanations), "text"))
     is_cut = next(texts, None) is not None
-    title = f"The first {MAX_PAGE_TEXTS} texts" if is_cut else "Explanation"
-    write_text(html, explanation_page(explanations, title, f"by {name}"))
+    source, model = names
+    title = "Explanation"
+    if source is not None:
+        count = plural(len(explanations), "text")
+        title = f"{source_title(source)}: {'the first ' if is_cut else ''}{count}"
+    write_text(html, explanation_page(explanations, title, f"by {model}"))
     if not quiet:
         cut = f" It has the first {MAX_PAGE_TEXTS} texts; --out FILE.jsonl takes all."
         output.message(f"Written to {html}: open it in a browser.{cut if is_cut else ''}")

@@ -2,11 +2,18 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 MAX_RECORD = 64_000_000  # bytes of a line, a CSV row or a text file, unless --max-record is given
 DEFAULT_MAX_BAD_ROWS = 0.01  # share of rows that training skips
 JOINT = "\n"  # between the values of several text columns
+
+
+def source_title(source: str) -> str:
+    """Return the name of a data source for titles and model cards: a path without its folders."""
+    name = "stdin" if source == "-" else Path(source).name
+    return source if source.startswith("hf:") or not name else name
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from lamatext.data.read_options import source_title
 from lamatext.metrics import accuracy_interval
 from lamatext.plurals import plural
 from lamatext.settings import has_effect
@@ -19,7 +20,7 @@ def model_card(config: Mapping[str, Any], metrics: Mapping[str, Any]) -> str:
     labels = [str(label) for label in config["labels"]]
     sections = [
         _hub_metadata(config, metrics),
-        f"# Text classifier: {data.get('source', 'unnamed data')}",
+        f"# Text classifier: {_source(data)}",
         f"A `{recipe['model']['name']}` model of lamatext {config.get('lamatext', '')} "
         f"for {len(labels)} {'classes' if 'multi_label' not in config else _SEVERAL}: "
         f"{', '.join(map(_code, labels[:SHOWN_LABELS]))}"
@@ -50,7 +51,7 @@ def _hub_metadata(config: Mapping[str, Any], metrics: Mapping[str, Any]) -> str:
         "pipeline_tag": "text-classification",
         "tags": tags,
     }
-    source, test = config.get("data", {}).get("source", "unnamed data"), metrics.get("test") or {}
+    source, test = _source(config.get("data", {})), metrics.get("test") or {}
     scores = [
         {"type": kind, "name": title, "value": test[name]}
         for name, (kind, title) in _HUB_METRICS.items()
@@ -74,6 +75,11 @@ _HUB_METRICS = {
     "macro_f1": ("f1", "macro-F1"),
     "micro_f1": ("f1", "micro-F1"),
 }
+
+
+def _source(data: Mapping[str, Any]) -> str:
+    """Return the name of the training data for the model card, without folders of this machine."""
+    return source_title(str(data.get("source") or "unnamed data"))
 
 
 def _scores(metrics: Mapping[str, Any]) -> str:
@@ -147,13 +153,13 @@ def _ancestor(config: Mapping[str, Any], metrics: Mapping[str, Any]) -> str:
         "## Its ancestor",
         "",
         f"Its training continued the model with the hash {_code(parent_hash)}, "
-        f"trained on {_code(parent['data'].get('source', 'unnamed data'))}.",
+        f"trained on {_code(_source(parent['data']))}.",
     ]
     changes = metrics.get("continuation") or []
     if changes:
         lines += ["", "| test data | score | before | after |", "|---|---|--:|--:|"]
     lines += [
-        f"| {'old' if change['is_old'] else 'new'}: {_plain(change['data'])}, "
+        f"| {'old' if change['is_old'] else 'new'}: {_plain(source_title(change['data']))}, "
         f"{plural(change['texts'], 'text')} | {_plain(change['metric'])} "
         f"| {_with_interval(change, 'before')} | {_with_interval(change, 'after')} |"
         for change in changes
@@ -214,7 +220,12 @@ def _faithfulness(metrics: Mapping[str, Any]) -> str:
 def _data(data: Mapping[str, Any]) -> str:
     if not data:
         return ""
-    facts = (f"- {name}: {_plain(value)}" for name, value in data_facts(data).items())
+    sources = {
+        key: source_title(str(data[key])) for key in ("source", "test_source") if data.get(key)
+    }
+    facts = (
+        f"- {name}: {_plain(value)}" for name, value in data_facts({**data, **sources}).items()
+    )
     return "\n".join(["## Data", "", *facts])
 
 

@@ -13,6 +13,7 @@ from markupsafe import Markup
 
 from lamatext.atomic_write import write_text
 from lamatext.data.dataset import Dataset
+from lamatext.data.read_options import source_title
 from lamatext.explain.classifier_head import Floats
 from lamatext.explain.explanation import Explanation, Label
 from lamatext.multi_label_metrics import AnyScores, MultiLabelScores
@@ -115,7 +116,7 @@ def write_test_page(folder: Path, test: Dataset, scores: AnyScores, out: Path) -
         correct = f"{correct} in a cross-validation. It was trained on the texts below"
     page = explanation_page(
         [predictor.explain(test.texts[row].as_py()) for row in rows],
-        f"{test.source}: {plural(len(sample), f'{part} text')}{further}",
+        f"{source_title(test.source)}: {plural(len(sample), f'{part} text')}{further}",
         f"The model {correct}.",
         truths=[labels[row] for row in rows],
     )

@@ -5,6 +5,7 @@ from functools import cache
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from lamatext.data.read_options import source_title
 from lamatext.plurals import plural
 from lamatext.views import formatting
 
@@ -32,6 +33,7 @@ def _environment() -> Environment:
         formatting.probability,
         formatting.share,
         formatting.signed,
+        source_title,
     ):
         environment.filters[function.__name__] = function
     return environment

@@ -13,7 +13,7 @@ from markupsafe import Markup
 
 from lamatext.atomic_write import write_text
 from lamatext.data.dataset import Dataset
-from lamatext.data.read_options import ReadOptions
+from lamatext.data.read_options import ReadOptions, source_title
 from lamatext.data.sources import open_table
 from lamatext.data.suspects_file import COLUMNS
 from lamatext.plurals import plural
@@ -54,7 +54,7 @@ def write_review_page(
     script = Markup(asset("review_page.js"))
     page = render_template(
         "review_page.html",
-        title=f"Suspect labels of {Path(dataset.source).name}",
+        title=f"Suspect labels of {source_title(dataset.source)}",
         subtitle=_subtitle(search, len(shown)),
         style=Markup(style() + asset("review_page.css")),  # nosec B704 # files of the package
         script=script,

@@ -7,6 +7,7 @@ from markupsafe import Markup
 
 from lamatext import __version__
 from lamatext.atomic_write import write_text
+from lamatext.data.read_options import source_title
 from lamatext.views.explanation_page import style
 from lamatext.views.formatting import day, share, signed
 from lamatext.views.html_assets import asset, policy_hash
@@ -32,7 +33,7 @@ def report_page(findings: Findings, *, title: str | None = None) -> str:
     return render_template(
         "report/report.html",
         findings=findings,
-        title=title or findings.scored.source,
+        title=title or source_title(findings.scored.source),
         saved_on=day(datetime.fromisoformat(saved)) if saved else "",
         version=__version__,
         style=style_element,

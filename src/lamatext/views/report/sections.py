@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Sequence
 from typing import Any
 
+from lamatext.data.read_options import source_title
 from lamatext.explain.faithfulness import GRADIENTS, RANDOM, VERDICT_SHARE, Order
 from lamatext.metrics import ClassScores, accuracy_interval, merge_small_bins, wilson_interval
 from lamatext.multi_label_metrics import LabelScores, MultiLabelScores
@@ -106,7 +107,7 @@ def data_section(findings: Findings) -> Values:
         facts.append(("scored texts that are also training texts", f"{summary.in_both:,}"))
     return {
         "facts": facts,
-        "caption": f"The {'training ' if known else ''}texts of {summary.source}",
+        "caption": f"The {'training ' if known else ''}texts of {source_title(summary.source)}",
         "classes": [(c, count, count / summary.rows) for c, count in summary.classes.items()],
         "concerns": _concerns(findings),
     }

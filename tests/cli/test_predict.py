@@ -126,8 +126,24 @@ def test_the_extension_says_how_it_is_written(name: str, lamatext: Command, plac
         case _:
             rows = pq.read_table(path).column("Review Text").to_pylist()
     assert [row or "" for row in rows] == ['a, "superb" film', "dull\ntwo lines", ""]
-    assert f"Labels of 3 texts written to {name}" in answer.err
+    assert f"Labels of 3 texts are in {name}" in answer.err
     assert not answer.out
+
+
+def test_a_finished_folder_is_reported_as_such_and_not_as_written(
+    lamatext: Command, place: Path
+) -> None:
+    (place / "odd.csv").write_text(ODD)
+    first = lamatext("predict", "model", "odd.csv", "--out", "parts/")
+    files = {path: path.stat().st_mtime_ns for path in (place / "parts").iterdir()}
+
+    second = lamatext("predict", "model", "odd.csv", "--out", "parts/")
+
+    assert "already complete" not in first.err
+    assert "parts/: already complete; nothing to do." in second.err
+    assert "Labels of 3 texts are in parts/" in second.err
+    assert "written" not in second.err
+    assert {path: path.stat().st_mtime_ns for path in files} == files
 
 
 def test_a_parquet_table_can_be_read(lamatext: Command, place: Path) -> None:

@@ -97,6 +97,8 @@ def test_a_trained_model_finds_foreign_texts_unusual_and_its_own_not(folder: Pat
     assert (foreign.outlier_scores >= 0.99).all()
     assert foreign.words.tolist() == [3, 4, 0, 1]
     assert foreign.unknown_words[:2].tolist() == [3, 4]
+    assert foreign.empty.tolist() == [False, False, True, False]
+    assert not usual.empty.any()
 
 
 def test_an_assessment_has_the_probabilities_of_predict_proba(folder: Path) -> None:

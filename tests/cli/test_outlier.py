@@ -14,7 +14,7 @@ FORMAT_1 = str(Path(__file__).parents[1] / "fixtures" / "format-1")
 
 def test_outlier_adds_a_score_and_a_verdict_to_each_row(lamatext: Command) -> None:
     with Path("more.csv").open("a") as file:
-        file.write(Path("reviews.csv").read_text() + "zonk quux blarg,pos\n")
+        file.write(Path("reviews.csv").read_text() + ",pos\nzonk quux blarg,pos\n")
 
     answer = lamatext("predict", "model", "more.csv", "--outlier")
     lamatext("predict", "model", "more.csv", "--outlier", "--out", "out.parquet")
@@ -28,6 +28,8 @@ def test_outlier_adds_a_score_and_a_verdict_to_each_row(lamatext: Command) -> No
     assert max(abs(a - b) for a, b in zip(scores, expected, strict=True)) < 1e-5
     table = pq.read_table("out.parquet")
     assert table["outlier"].to_pylist() == [row["outlier"] == "true" for row in rows]
+    assert [row["empty"] for row in rows[-2:]] == ["true", "false"]
+    assert table["empty"].to_pylist() == [row["empty"] == "true" for row in rows]
 
 
 def test_outlier_scores_a_text_of_the_command_line(lamatext: Command) -> None:

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -82,3 +83,10 @@ def test_empty_texts_are_counted_in_a_warning(model: Predictor) -> None:
 
     with pytest.warns(UserWarning, match=r"^3 texts are empty: the prediction only says"):
         assert len(list(predict_batches(model, batches, ["text"]))) == 2
+
+
+@pytest.mark.filterwarnings("ignore:.*empty")
+def test_a_model_that_cannot_score_outliers_tells_which_texts_are_empty(model: Predictor) -> None:
+    assessments = replace(model, validation=None).assess_each(["a film", " \n"])
+
+    assert [assessment.empty for assessment in assessments] == [False, True]

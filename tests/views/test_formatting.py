@@ -46,7 +46,7 @@ def test_templates_escape_every_value() -> None:
         predicted='<b>"',
         probability=0.5,
         shaded_label="<u>",
-        is_empty=False,
+        missing_words="",
         strongest=[("for", [StrongWord("<u>", 1, 0.5)])],
         contribution=[("<i>\x1b", 'red"', '"><u>'), ("<s>", "", "")],
         attention=None,

@@ -62,11 +62,19 @@ def test_an_explanation_is_one_line_with_its_reasons() -> None:
 
 
 def test_a_text_without_words_is_flagged() -> None:
-    explanation = predictor().explain(" ")
+    empty = predictor().explain(" ")
+    unknown = replace(empty, text="\u200b")
 
-    assert "the model knows none of its words" in repr(explanation)
-    assert "The model knows none of the words in this text." in notebook_html(explanation)
-    assert "knows none" not in notebook_html(predictor().explain("a film"))
+    assert "; empty text; " in repr(empty)
+    assert "The text is empty: the prediction only says" in notebook_html(empty)
+    assert empty.as_dict()["empty"] is True
+    assert "the model knows none of its words" in repr(unknown)
+    assert "The model knows none of the words in this text." in notebook_html(
+        replace(unknown, spans=[(0, 0)] * len(unknown.spans))
+    )
+    film = predictor().explain("a film")
+    assert not any(note in notebook_html(film) for note in ("knows none", "is empty"))
+    assert "empty" not in film.as_dict()
 
 
 def test_the_html_of_an_explanation_starts_with_its_reasons_and_escapes_them() -> None:

@@ -222,4 +222,5 @@ def _record(explanation: "Explanation", label: "Label | None") -> dict[str, Any]
         "probability": round(float(explanation.probabilities[column]), 6),
         "for": supporting,
         "against": opposing,
+        **({"empty": True} if explanation.is_empty else {}),
     }

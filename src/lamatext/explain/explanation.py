@@ -54,6 +54,11 @@ class Explanation:
         return [self.text[start:end] for start, end in self.spans]
 
     @property
+    def is_empty(self) -> bool:
+        """Whether the explained text is empty, apart from white space."""
+        return not self.text.strip()
+
+    @property
     def best(self) -> int:
         """Index of the predicted class of the explanation.
 
@@ -207,6 +212,8 @@ class Explanation:
         if self.thresholds is not None:
             values["predicted_labels"] = list(map(_python_label, self.predicted_labels))
             values["thresholds"] = _rounded(self.thresholds)
+        if self.is_empty:
+            values["empty"] = True
         if self.method == "occlusion":
             values["window"] = self.window
         if self.parts is not None:

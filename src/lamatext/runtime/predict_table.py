@@ -40,7 +40,8 @@ def predict_batches(  # noqa: PLR0913 - one argument per option of the table
         proba: whether to add the probability of every label as ``p(LABEL)``.
         unsure: label of the texts whose largest probability is below the model's threshold; None
             gives every text a class.
-        outlier: whether to add ``outlier_score`` and ``outlier``, true for unusual texts.
+        outlier: whether to add ``outlier_score``, ``outlier``, true for unusual texts, and
+            ``empty``, true for empty ones.
         label_separator: joins the labels of a multi-label model; None keeps lists.
     """
     if unsure is not None:
@@ -51,7 +52,8 @@ def predict_batches(  # noqa: PLR0913 - one argument per option of the table
         names = list(batch.schema.names)
         parts = [batch.column(names.index(column)) for column in text_columns]
         texts = join_columns(parts).to_pylist()
-        empty += sum(not text.strip() for text in texts)
+        is_empty = [not text.strip() for text in texts]
+        empty += sum(is_empty)
         scores = None
         if outlier:
             probabilities, scores, *_ = predictor.assess(texts)
@@ -65,6 +67,7 @@ def predict_batches(  # noqa: PLR0913 - one argument per option of the table
         if scores is not None:
             columns["outlier_score"] = pa.array(np.round(scores, 6))
             columns["outlier"] = pa.array(scores >= OUTLIER)
+            columns["empty"] = pa.array(is_empty, pa.bool_())
         for name in columns:
             names.append(_unused_name(name, names))
         added = zip(names[len(batch.schema) :], columns.values(), strict=True)

@@ -55,6 +55,7 @@ class TextAssessment(NamedTuple):
     outlier_score: float | None  # None: the model has no statistics of validation texts
     words: int
     unknown_words: int
+    empty: bool  # no characters but white space: the prediction only says which label is frequent
 
 
 class Assessments(NamedTuple):
@@ -64,6 +65,7 @@ class Assessments(NamedTuple):
     outlier_scores: NDArray[np.float64]  # (n,) 0.99: more unusual than 99 % of validation texts
     words: NDArray[np.int64]  # (n,)
     unknown_words: NDArray[np.int64]  # (n,)
+    empty: NDArray[np.bool_]  # (n,)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -248,6 +250,8 @@ class Predictor:
     def assess(self, texts: Iterable[str]) -> Assessments:
         """Return the predictor's probabilities of each text together with its outlier score.
 
+        The result also tells which texts are empty.
+
         Raises:
             ModelError: the model was saved without statistics of its validation texts.
         """
@@ -264,9 +268,10 @@ class Predictor:
 
     def assess_each(self, texts: Sequence[str]) -> list[TextAssessment]:
         """Return the predictor's probabilities, threshold decision and outlier score per text."""
-        scores: Iterable[tuple[float | None, int, int]] = [(None, 0, 0)] * len(texts)
+        scores: Iterable[tuple[float | None, int, int, bool]]
         if self.validation is None:
             probabilities = self.predict_proba(texts)
+            scores = [(None, 0, 0, not text.strip()) for text in texts]
         else:
             probabilities, *columns = self.assess(texts)
             scores = zip(*(column.tolist() for column in columns), strict=True)
@@ -357,6 +362,7 @@ class Predictor:
             outlier_scores=outlier_scores(evidence, self.validation.evidence),
             words=words,
             unknown_words=unknown,
+            empty=np.array([not text.strip() for text in texts], np.bool_),
         )
 
     def _embeddings(self, texts: list[str]) -> Floats:

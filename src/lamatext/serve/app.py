@@ -41,7 +41,6 @@ from lamatext.serve.schemas import (
     Limits,
     PredictRequest,
     TextRequest,
-    empty_json,
     json_response,
     prediction_json,
     read_request,
@@ -165,8 +164,7 @@ class RouteHandlers:
             prediction_json(
                 queues.labels, row, queues.thresholds, top_k=int(body.top_k), proba=body.proba
             )
-            | empty_json(text)
-            for text, row in zip(body.all_texts, rows, strict=True)
+            for row in rows
         ]
         self.metrics.count_inputs(queues.model.name, rows, predictions)
         return json_response({**queues.identity, "predictions": predictions})

@@ -16,7 +16,7 @@ from lamatext.saved.format import CONFIG, load_config, model_hash
 from lamatext.saved.model_hub import PREFIX, local_folder
 from lamatext.serve.prometheus import Metrics
 from lamatext.serve.request_batching import Batcher
-from lamatext.serve.schemas import Limits, assessment_json, empty_json
+from lamatext.serve.schemas import Limits, assessment_json
 from lamatext.views.web_model import model_summary, runs_in_page
 
 Stamp = tuple[int, int, int]  # inode, size and modification time of config.json
@@ -128,7 +128,7 @@ class ModelQueues:
 
     def _explain(self, texts: list[str]) -> list[ExplanationJson]:
         predictor = self.model.predictor
-        fields = [predictor.explain(text).as_dict() | empty_json(text) for text in texts]
+        fields = [predictor.explain(text).as_dict() for text in texts]
         if predictor.threshold is not None or predictor.validation is not None:
             assessments = map(assessment_json, predictor.assess_each(texts))
             fields = [one | more for one, more in zip(fields, assessments, strict=True)]

@@ -119,18 +119,15 @@ def prediction_json(
 
 
 def assessment_json(assessment: TextAssessment) -> dict[str, object]:
-    """Return the response fields ``unsure`` and ``outlier_score`` of one prediction."""
+    """Return the response fields ``unsure``, ``outlier_score`` and ``empty`` of one prediction."""
     fields: dict[str, object] = {}
     if assessment.is_unsure is not None:
         fields["unsure"] = assessment.is_unsure
     if assessment.outlier_score is not None:
         fields |= outlier_json(assessment.outlier_score)
+    if assessment.empty:
+        fields["empty"] = True
     return fields
-
-
-def empty_json(text: str) -> dict[str, object]:
-    """Return the field ``empty`` of a response to a prediction request, if the text is empty."""
-    return {} if text.strip() else {"empty": True}
 
 
 def json_response(value: object, headers: Mapping[str, str] | None = None) -> Response:

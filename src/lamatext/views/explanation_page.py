@@ -26,6 +26,7 @@ from lamatext.views.word_shading import (
     attention_scale,
     contribution_scale,
     contribution_strength,
+    missing_words,
     reasons,
     segments,
 )
@@ -160,7 +161,7 @@ def _card(explanation: Explanation, truth: Label | list[str] | None) -> dict[str
         ],
         "strongest": reasons(explanation, limit=STRONGEST_WORDS),
         "sums": summed(explanation, explanation.best),
-        "known_words": any(explanation.words),
+        "missing_words": missing_words(explanation),
         "window": explanation.window,
     }
 

@@ -21,12 +21,12 @@ from lamatext.views.html_templates import render_template
 from lamatext.views.word_shading import (
     attention_scale,
     contribution_strength,
+    missing_words,
     reasons,
     segments,
 )
 
 LISTED_WORDS, TEXT_LENGTH, MAX_CLASSES = 5, 60, 10
-NO_WORDS = "the model knows none of its words"
 BLUE, ORANGE, VIOLET = "0,103,197", "226,134,0", "124,63,214"
 
 
@@ -44,7 +44,7 @@ def notebook_html(explanation: Explanation) -> str:
         attention=None
         if pooled is None
         else _shaded_words(explanation, pooled / attention_scale(pooled), VIOLET, VIOLET),
-        is_empty=not any(explanation.words),
+        missing_words=missing_words(explanation),
         strongest=reasons(explanation, limit=LISTED_WORDS),
         sums=summed(explanation, explanation.best),
     )
@@ -60,7 +60,8 @@ def explanation_line(explanation: Explanation) -> str:
     text = shorten(one_line(explanation.text), TEXT_LENGTH, placeholder=" …")
     predicted = label_names(map(str, explanation.predicted_labels))
     verdict = f"{predicted} {chance}".rstrip()
-    return one_line(f"Explanation({verdict}; {sides or NO_WORDS}; text: {text!r})")
+    missing = "empty text" if explanation.is_empty else "the model knows none of its words"
+    return one_line(f"Explanation({verdict}; {sides or missing}; text: {text!r})")
 
 
 def class_names(classes: Sequence[object]) -> str:

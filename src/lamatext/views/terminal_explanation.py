@@ -32,6 +32,7 @@ from lamatext.views.word_shading import (
     attention_scale,
     contribution_strength,
     excerpt_segments,
+    missing_words,
     strongest_words,
 )
 
@@ -124,8 +125,8 @@ def _class(explanation: Explanation, column: int) -> str:
 
 
 def _contribution_title(explanation: Explanation, column: int) -> str:
-    if not any(explanation.words):
-        return "The model knows none of the words in this text."
+    if missing := missing_words(explanation):
+        return missing
     title = f"Words for (+) and against (−) {_label(explanation, column)}"
     if explanation.window > 1:
         return f"{title}, {explanation.window} words left out at a time"

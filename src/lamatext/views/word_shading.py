@@ -126,3 +126,10 @@ def contribution_strength(explanation: Explanation, column: int) -> Floats:
     relative = explanation.relative
     strength: Floats = relative[column] / contribution_scale(relative)
     return strength
+
+
+def missing_words(explanation: Explanation) -> str:
+    """Return a note on a text that has no words to shade; an empty string if it has some."""
+    if explanation.is_empty:
+        return "The text is empty: the prediction only says which label is frequent."
+    return "" if any(explanation.words) else "The model knows none of the words in this text."

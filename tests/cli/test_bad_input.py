@@ -58,7 +58,7 @@ CASES: dict[str, tuple[tuple[str, ...], str]] = {
     "one class": (("train", "one-class.csv", "--out", "run"), "at least two classes"),
     "empty texts": (("train", "blank.csv", "--out", "run"), "every text is empty.*--text-column"),
     "not a number": ((*TRAIN, "--set", "training.epochs=abc"), "training.epochs = .abc.: input"),
-    "four texts": (("train", "few.csv", "--out", "run"), "4 texts: too few .* --test"),
+    "four texts": (("train", "few.csv", "--out", "run"), "4 texts from column .*too few .* --test"),
     "wrong encoding": (("train", "latin.csv", "--out", "run"), "not UTF-8: line 3.*rows 50%"),
     "utf-16": (("train", "utf16.csv", "--out", "run"), "not utf-16-le text .*--encoding"),
     "ragged": (("train", "ragged.csv", "--out", "run"), "expected 2 fields .*: line 2"),

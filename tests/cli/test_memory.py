@@ -19,9 +19,9 @@ print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
 def peak_of(place: Path, lines: int, out: str) -> int:
     """Return the peak memory of ``lamatext predict`` as the operating system counts it."""
     (place / "in.txt").write_text(LINE * lines)
-    predict = [sys.executable, "-m", "lamatext", "predict", "model", "in.txt", "--out", out, "-q"]
+    predict = [sys.executable, "-m", "lamatext", "predict", "model", "in.txt", "--out", out]
     done = subprocess.run(
-        [sys.executable, "-c", MEASURE, *predict],
+        [sys.executable, "-c", MEASURE, *predict, "-q", "--force"],
         cwd=place,
         check=True,
         capture_output=True,

@@ -84,7 +84,7 @@ def test_a_request_can_name_the_label_to_explain(client: TestClient) -> None:
     refused = client.post("/explain", json={"text": TEXT, "label": "wine"})
 
     assert [one["explained"] for one in response.json()["explanations"]] == [["war"], ["war"]]
-    assert refused.status_code == 422
+    assert refused.status_code == 404
     assert refused.json()["detail"] == (
         "label: the model has no such label. It has film, food, sport, war."
     )

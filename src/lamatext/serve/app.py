@@ -244,5 +244,5 @@ def _find_label(labels: Sequence[str | int], label: str | int | None) -> str | i
     found = next((one for one in labels if str(one) == str(label)), None)
     if found is None:
         known = ", ".join(map(str, labels[:20]))
-        raise HTTPException(422, f"label: the model has no such label. It has {known}.")
+        raise HTTPException(404, f"label: the model has no such label. It has {known}.")
     return found

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Annotated, TypeVar
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, FailFast, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, FailFast, ValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
@@ -56,10 +56,16 @@ class TextRequest(BaseModel):
         return self.texts if self.texts is not None else [self.text or ""]
 
 
+def _whole_number(value: object) -> object:
+    """Turn a whole number of a request into an int: JSON has one number type, and 2.0 is 2."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
 class ExplainRequest(TextRequest):
     """Schema of an ``/explain`` request body: the texts and the label to explain."""
 
-    label: str | int | None = None  # None: the predicted label, or the most probable ones
+    label: Annotated[str | int | None, BeforeValidator(_whole_number)] = None
+    """None explains the predicted label, or the most probable predicted ones."""
 
 
 class PredictRequest(TextRequest):

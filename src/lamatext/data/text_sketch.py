@@ -9,14 +9,13 @@ guesses a whole text can check whether it was probably a training text.
 
 import base64
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
-from lamatext.data.dataset import text_batches
-from lamatext.data.duplicates import text_keys
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 MAX_HASHES = 1024
 
@@ -29,7 +28,7 @@ class TextSketch:
     texts: int  # different training texts
 
     @classmethod
-    def of_texts(cls, texts: pa.ChunkedArray) -> "TextSketch":
+    def of_texts(cls, texts: "pa.ChunkedArray") -> "TextSketch":
         """Compute the sketch of training texts."""
         distinct = np.unique(_hashes(texts))
         return cls(distinct[:MAX_HASHES], len(distinct))
@@ -60,7 +59,7 @@ class TextSketch:
         encoded = base64.b64encode(self.hashes.astype("<u4").tobytes()).decode("ascii")
         return {"hashes": encoded, "texts": self.texts}
 
-    def recognize(self, texts: pa.ChunkedArray) -> tuple[int, int]:
+    def recognize(self, texts: "pa.ChunkedArray") -> tuple[int, int]:
         """Return how many of some texts are training texts, and how many could be checked."""
         hashes, checked = _hashes(texts), len(texts)
         if self.texts > len(self.hashes):
@@ -69,8 +68,11 @@ class TextSketch:
         return int(np.isin(hashes, self.hashes).sum()), checked
 
 
-def _hashes(texts: pa.ChunkedArray) -> NDArray[np.uint32]:
+def _hashes(texts: "pa.ChunkedArray") -> NDArray[np.uint32]:
     """Hash texts for a sketch; empty texts are left out."""
+    from lamatext.data.dataset import text_batches  # not needed to predict
+    from lamatext.data.duplicates import text_keys
+
     keys = np.concatenate(
         [np.zeros(0, np.uint64), *(text_keys(batch) for batch in text_batches(texts))]
     )

@@ -23,7 +23,6 @@ from rich.text import Text
 
 from lamatext.progress import SILENT, Progress
 from lamatext.views.formatting import one_line
-from lamatext.views.html_templates import render_template
 
 UPDATE_SECONDS = 0.2  # between two updates of a notebook's progress bar
 FIRST_LINE_SECONDS = 20.0  # after which the time left is printed where there is no terminal
@@ -161,6 +160,8 @@ class NotebookProgress(Progress):
         self._show()
 
     def _show(self) -> None:
+        from lamatext.views.html_templates import render_template  # only in a notebook
+
         self._updated = time.monotonic()
         bar = {"stage": self._stage, "done": self._done, "total": self._total, "note": self._note}
         self._handle.update(self._html(render_template("notebook_progress.html", **bar)))

@@ -146,7 +146,7 @@ def check_label_options(predictor: Predictor, top_k: int, separator: str | None)
 
 def _floats(probabilities: Floats) -> pa.Array:
     """Return the table's probabilities unrounded, since rounding creates ties in a ranking."""
-    return pa.array(probabilities.astype(np.float32))
+    return pa.array(probabilities.astype(np.float32).astype(np.float64))
 
 
 def _unused_name(name: str, names: list[str]) -> str:

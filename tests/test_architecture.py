@@ -36,7 +36,7 @@ LAYERS = (
         "baselines",
         "comparison",
         "continuation",
-        "drift",
+        "input_drift",
         "suspect_labels",
         "trials",
         "views",

@@ -19,7 +19,7 @@ BATCH_WORDS = 1 << 16  # approximate number of words in one call of the model
 
 
 def max_occlusions(model: str) -> int:
-    """Return how many occlusions of a text a kind of model may compute: fewer if it is slow."""
+    """Return the maximum number of occlusions per text; it is lower for slow kinds of models."""
     return MAX_OCCLUSIONS_OF.get(model, MAX_OCCLUSIONS)
 
 

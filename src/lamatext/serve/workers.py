@@ -158,7 +158,7 @@ class Supervisor:
             self._schedule(worker, code)
 
     def _stop_listening(self, number: int) -> None:
-        """Close the socket of a worker that cannot start, so that no client waits for it."""
+        """Stop listening for a worker that cannot start, so that no client waits for it."""
         old = self.listeners[number]
         if sys.platform == "linux":  # elsewhere the workers share one socket
             self.listeners[number] = bind_listener(old.family, old.getsockname())

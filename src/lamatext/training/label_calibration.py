@@ -44,7 +44,7 @@ class LabelFactors(NamedTuple):
     def for_all_labels(
         self, seen: NDArray[np.bool_], ngrams: float, network: float
     ) -> "LabelFactors":
-        """Add the labels that were not ``seen`` to a fitted calibration, with these two factors."""
+        """Add the labels that were not ``seen`` to a fitted calibration, with the given factors."""
         parts = []
         for fitted, other in zip(self, (ngrams, network, 0.0), strict=True):
             values = np.full(len(seen), other, np.float32)

@@ -227,7 +227,7 @@ def embedding_updates(
 
 
 def _column(factors: NDArray[np.float64], like: Tensor) -> Tensor:
-    """Turn the factors that scale U embedding rows into a (U, 1) tensor of their dtype."""
+    """Turn the factors of U embedding rows into a (U, 1) tensor with the embedding's dtype."""
     return torch.from_numpy(factors).to(like.dtype)[:, None]
 
 

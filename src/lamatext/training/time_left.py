@@ -48,10 +48,9 @@ def expected_stages(
     training = resolve_auto_settings(recipe, size).training
     read = texts * min(words / max(texts, 1), recipe.text.max_words or words)
     steps = -(-texts // int(training.batch_size))
-    cores = (
-        min(thread_count(default=torch.get_num_threads()), 4) ** 0.8
-    )  # a step has parts that run on one core
-    epoch = (STEP[0] * steps + STEP[1] * read) / cores
+    cores = min(thread_count(default=torch.get_num_threads()), 4)
+    speedup = cores**0.8  # parts of a step run on one core
+    epoch = (STEP[0] * steps + STEP[1] * read) / speedup
     has_characters = words <= min(MANY_WORDS, SHORT_TEXT * texts)
     fit = NGRAMS[has_characters] * words
     stages = [ExpectedStage("tokenizing", TOKENIZING * words)]
@@ -114,11 +113,11 @@ class TimeLeft(Progress):
         if share and self._current.seconds:
             part = self._current._replace(seconds=share * self._current.seconds)
             finished.append((part, elapsed))
-        speed = _slowness(finished, 1.0)
+        slowness = _slowness(finished, 1.0)
 
         def left(stage: ExpectedStage) -> float:
             same = [pair for pair in finished if pair[0].name == stage.name]
-            return stage.seconds * _slowness(same, speed)
+            return stage.seconds * _slowness(same, slowness)
 
         current = left(self._current)
         rest = (1 - share) * current if share else max(0.0, current - elapsed)

@@ -2,7 +2,7 @@
 
 from rich.console import Console
 
-from lamatext.drift import Drift
+from lamatext.input_drift import Drift
 from lamatext.plurals import plural
 from lamatext.views.formatting import percent
 from lamatext.views.terminal_table import terminal_table

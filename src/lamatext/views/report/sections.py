@@ -51,7 +51,7 @@ def _costs(findings: Findings) -> list[tuple[str, str]]:
 
 
 def _training_text_headline(findings: Findings) -> Values:
-    """Return the report's headline for training texts: the scores of the test texts instead.
+    """Return the report's headline if its texts are training texts: the scores of the training run.
 
     These are from a test set or from cross-validation, and are in the model's folder.
     """
@@ -224,7 +224,7 @@ def learning_section(findings: Findings) -> Values:
 
 
 def _are_close(losses: Sequence[float]) -> bool:
-    """Return whether the losses of a learning curve need a third decimal to be told apart."""
+    """Return whether the losses of a learning curve are so close that they need three decimals."""
     return max(losses) - min(losses) < 0.1
 
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from lamatext import Predictor
-from lamatext.drift import measure_drift
 from lamatext.errors import DataError, ModelError
+from lamatext.input_drift import measure_drift
 from lamatext.outliers import ValidationStatistics
 from tests.serve.saved import save
 

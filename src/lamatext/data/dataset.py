@@ -74,10 +74,6 @@ class Dataset:
         """Return a copy of the dataset with another label column."""
         return replace(self, labels=labels)
 
-    def with_note(self, note: str) -> "Dataset":
-        """Return a copy of the dataset with one more note on how it was read."""
-        return replace(self, notes=(*self.notes, note))
-
     def rename_labels(self, names: dict[str, str]) -> "Dataset":
         """Return a copy of the dataset with renamed labels.
 

@@ -26,6 +26,7 @@ def comparison_page(comparison: Comparison) -> str:
     The page's Content-Security-Policy allows its own style sheet and nothing else.
     """
     css = f"\n{style()}\n{asset('report/report.css')}\n"
+    style_element = Markup(css)  # nosec B704 # files of the package
     first, _ = comparison.metrics
     ends = [
         end
@@ -39,7 +40,7 @@ def comparison_page(comparison: Comparison) -> str:
         "comparison_page.html",
         comparison=comparison,
         version=__version__,
-        style=Markup(css),  # nosec B704 # files of the package
+        style=style_element,
         style_hash=policy_hash(css),
         own=own,
         models=tuple(row.model for row in comparison.rows),

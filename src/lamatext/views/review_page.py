@@ -51,12 +51,14 @@ def write_review_page(
         "suspects": [[row[name] for name in COLUMNS] for _, row in shown],
         "table": table,
     }
+    css = style() + asset("review_page.css")
+    style_element = Markup(css)  # nosec B704 # files of the package
     script = Markup(asset("review_page.js"))
     page = render_template(
         "review_page.html",
         title=f"Suspect labels of {source_title(dataset.source)}",
         subtitle=_subtitle(search, len(shown)),
-        style=Markup(style() + asset("review_page.css")),  # nosec B704 # files of the package
+        style=style_element,
         script=script,
         script_hash=policy_hash(script),
         data=Markup(script_json(data)),

@@ -29,6 +29,7 @@ def write_tuning_page(
         out: the file.
     """
     css = f"\n{style()}\n{asset('report/report.css')}\n"
+    style_element = Markup(css)  # nosec B704 # files of the package
     front = pareto_front(trials)
     page = render_template(
         "tuning_page.html",
@@ -36,7 +37,7 @@ def write_tuning_page(
         metric=metric,
         choice=choice,
         version=__version__,
-        style=Markup(css),  # nosec B704 # files of the package
+        style=style_element,
         style_hash=policy_hash(css),
         charts=[
             _chart(trials, front, metric, "size"),

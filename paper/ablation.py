@@ -35,6 +35,7 @@ RANDOM_VECTORS: Settings = (("text.word_vectors", "random"),)
 CONSTANT_RATE: Settings = (("training.schedule", "constant"),)
 FOUR_EPOCHS: Settings = (("training.epochs", 4),)
 NO_CLIPPING: Settings = (("training.gradient_clip", None),)
+ONE_HEAD: Settings = (("model.heads", 1),)  # chosen for LAMA+ctx on r8
 FIVE_HEADS: Settings = (("model.heads", 5),)
 FIFTEEN_HEADS: Settings = (("model.heads", 15),)
 NO_PENALTY, WEAK_PENALTY, FULL_PENALTY = (
@@ -62,15 +63,25 @@ PROBES: dict[str, tuple[str, str, Settings]] = {
         ("r8", "te", "gradient not limited", [NO_CLIPPING]),
         ("r8", "te", "4 epochs", [FOUR_EPOCHS]),
         ("imdb", "te", "gradient not limited", [NO_CLIPPING]),
+        ("imdb", "te", "4 epochs", [FOUR_EPOCHS]),
+        ("r8", "cnn", "random vectors", [RANDOM_VECTORS]),
+        ("r8", "cnn", "constant rate", [CONSTANT_RATE]),
         ("r8", "san", "15 heads", [NO_PENALTY, FIFTEEN_HEADS]),
         ("r8", "san", "15 heads, penalty 0.3", [WEAK_PENALTY, FIFTEEN_HEADS]),
         ("r8", "san", "15 heads, penalty 1", [FULL_PENALTY, FIFTEEN_HEADS]),
         ("imdb", "san", "15 heads, penalty 0.3", [WEAK_PENALTY, FIFTEEN_HEADS]),
         ("r8", "lama-ctx", "15 heads", [FIFTEEN_HEADS]),
+        ("r8", "lama-ctx", "constant rate", [ONE_HEAD, CONSTANT_RATE]),
+        ("r8", "lama-ctx", "random vectors", [ONE_HEAD, RANDOM_VECTORS]),
         ("r8", "lama-ctx-dp", "15 heads", [FIFTEEN_HEADS]),
         ("r8", "lama-ctx-dp", "15 heads, term summed", [FIFTEEN_HEADS, SUMMED_TERM]),
         ("r8", "lama-ctx-de", "15 heads", [FIFTEEN_HEADS]),
         ("r8", "lama-ctx-de", "15 heads, term summed", [FIFTEEN_HEADS, SUMMED_TERM]),
+        ("r8", "lama-ctx-de", "15 heads, 4 epochs", [FIFTEEN_HEADS, FOUR_EPOCHS]),
+        (
+            *("r8", "lama-ctx-de", "15 heads, term summed, random vectors, 4 epochs"),
+            [FIFTEEN_HEADS, SUMMED_TERM, RANDOM_VECTORS, FOUR_EPOCHS],
+        ),
         ("imdb", "lama-ctx-de", "15 heads, term summed", [FIFTEEN_HEADS, SUMMED_TERM]),
         ("mr", "avg", "random vectors", [RANDOM_VECTORS]),
         ("mr", "cnn", "random vectors", [RANDOM_VECTORS]),

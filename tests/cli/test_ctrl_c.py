@@ -1,6 +1,8 @@
 """Ctrl-C at chosen moments of ``lamatext train``: the message agrees with what was saved."""
 
 import shlex
+import signal
+import subprocess
 import sys
 from pathlib import Path
 
@@ -89,3 +91,33 @@ def test_after_training_the_model_is_saved(interrupted: Command, lamatext: Comma
 
     assert "the model is complete and saved in run, but an HTML page was not written." in answer.err
     assert lamatext("info", "run").status == 0
+
+
+DROPPED = """
+import os, signal, time, weakref
+from lamatext.cli import main as program
+
+class Thing: pass
+
+def run(_):
+    thing = Thing()
+    reference = weakref.ref(thing, lambda _: os.kill(os.getpid(), signal.SIGINT))
+    del thing  # Python ignores what is raised in this callback
+    time.sleep(20)
+    return 0
+
+program.run = run
+program.main()
+"""
+
+
+def test_an_interrupt_that_python_drops_is_heeded() -> None:
+    ended = subprocess.run(
+        [sys.executable, "-c", DROPPED],
+        capture_output=True,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
+
+    assert ended.returncode == -signal.SIGINT, ended.stderr
+    assert "Exception ignored" not in ended.stderr

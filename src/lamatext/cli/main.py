@@ -3,7 +3,9 @@
 import errno
 import os
 import shlex
+import signal
 import sys
+import threading
 import warnings
 from typing import Annotated
 
@@ -68,7 +70,20 @@ def main() -> None:
     """Run the ``lamatext`` program with ``sys.argv`` and exit with its status."""
     # Threads that wait actively slow torch down many times on a busy machine.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    sys.unraisablehook = _repeat_dropped_interrupt
     sys.exit(run(sys.argv[1:]))
+
+
+def _repeat_dropped_interrupt(dropped: "sys.UnraisableHookArgs") -> None:
+    """Press Ctrl-C again a moment after Python has dropped it.
+
+    Python ignores any exception in the callback of a weak reference or in a finalizer, and the
+    libraries of a search run many of them.
+    """
+    if issubclass(dropped.exc_type, KeyboardInterrupt):
+        threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()
+    else:
+        sys.__unraisablehook__(dropped)
 
 
 def run(arguments: list[str]) -> int:

@@ -1,7 +1,9 @@
 """Training on several processes: shares of a batch, the same losses, one decision, and failures."""
 
+import os
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextvars import Context
 from pathlib import Path
 from typing import Any
@@ -12,14 +14,20 @@ import torch
 from torch import nn
 
 from lamatext.data.token_ids import TokenIds
-from lamatext.errors import ConfigError, MissingExtraError
+from lamatext.errors import ConfigError, MissingExtraError, ProcessError
 from lamatext.nn.network import build_network
 from lamatext.settings import ModelSettings, TrainingSettings
 from lamatext.training import loop, process_group
 from lamatext.training.batching import Batch, EncodedDataset
 from lamatext.training.checkpoint import TrainingState
 from lamatext.training.loop import LoopSettings, fit
-from lamatext.training.process_group import ProcessGroup, current_processes, training_processes
+from lamatext.training.process_group import (
+    SHARED_BYTES,
+    ProcessGroup,
+    SharedMemory,
+    current_processes,
+    training_processes,
+)
 
 CPU = torch.device("cpu")
 MODEL = ModelSettings(
@@ -81,9 +89,13 @@ CASES: dict[str, tuple[EncodedDataset, EncodedDataset, LoopSettings]] = {
 @pytest.fixture(scope="module")
 def group(request: pytest.FixtureRequest) -> Iterator[ProcessGroup]:
     """A group of processes that all tests of a size share; this process is number 0."""
-    with training_processes(request.param, CPU) as processes:
-        assert isinstance(processes, ProcessGroup)
-        yield processes
+    with pytest.MonkeyPatch.context() as patched:
+        if request.param == "over gloo":  # as torchrun starts it
+            patched.setattr(process_group, "_shared_files", lambda count: [[]] * count)
+        size = 2 if request.param == "over gloo" else request.param
+        with training_processes(size, CPU) as processes:
+            assert isinstance(processes, ProcessGroup)
+            yield processes
 
 
 def alone(*job: Any) -> TrainingState:
@@ -95,12 +107,17 @@ def losses(state: TrainingState) -> list[float]:
     return [record.loss for record in state.history]
 
 
+needs_shared_memory = pytest.mark.skipif(
+    not hasattr(os, "memfd_create"), reason="gloo sums on systems without memfd_create"
+)
 TWO = pytest.mark.parametrize("group", [2], indirect=True)
 
 
 @pytest.mark.slow  # with two groups of processes to start
 @pytest.mark.parametrize(
-    ("group", "case"), [*((2, case) for case in CASES), (4, "one label")], indirect=["group"]
+    ("group", "case"),
+    [*((2, case) for case in CASES), (4, "one label"), ("over gloo", "one label")],
+    indirect=["group"],
 )
 def test_the_losses_are_those_of_one_process(group: ProcessGroup, case: str) -> None:
     train, valid, settings = CASES[case]
@@ -184,6 +201,41 @@ def member(rank: int, size: int) -> ProcessGroup:
     group = ProcessGroup.__new__(ProcessGroup)
     group.rank, group.size = rank, size
     return group
+
+
+def shared_members(count: int) -> Iterator[ProcessGroup]:
+    """The members of a group on one machine, which share memory and nothing else."""
+    for rank, files in enumerate(process_group._shared_files(count)):
+        group = member(rank, count)
+        group._shared = SharedMemory(rank, *files)
+        yield group
+
+
+@needs_shared_memory
+@pytest.mark.parametrize("length", [1, SHARED_BYTES // 8, SHARED_BYTES // 8 + 1])
+def test_shared_memory_sums_what_all_processes_have_several_times(length: int) -> None:
+    draw = torch.Generator().manual_seed(0)
+    values = torch.randn(3, 4, length, dtype=torch.float64, generator=draw)
+
+    def add_up(group: ProcessGroup) -> torch.Tensor:
+        return torch.stack([group.sum(value.clone()) for value in values[group.rank]])
+
+    with ThreadPoolExecutor(3) as threads:
+        sums = list(threads.map(add_up, shared_members(3)))
+
+    for one in sums:
+        torch.testing.assert_close(one, values.sum(0))
+        assert one.equal(sums[0])  # all processes take the same step
+
+
+@needs_shared_memory
+def test_a_process_that_has_ended_is_an_error_instead_of_a_wait() -> None:
+    one, ended = shared_members(2)
+    assert ended._shared is not None
+    os.close(ended._shared._others[0])
+
+    with pytest.raises(ProcessError, match=r"process 0 of 2 lost the connection to another"):
+        one.sum(torch.ones(3))
 
 
 def test_more_processes_than_gpus_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:

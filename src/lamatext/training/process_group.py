@@ -4,11 +4,12 @@ Process 0 runs the whole command: it reads the data, builds vocabulary, word vec
 and writes. The others wait for training loops. For each loop they receive the network and the
 encoded texts, and then take their share of every mini-batch; gradients are summed over the group,
 so all processes hold the same weights. ``torchrun`` and ``accelerate launch`` start the processes;
-``--devices`` starts them itself.
+``--devices`` starts them itself, and they then exchange gradients through shared memory on the CPU.
 
 Shapes: B texts in a mini-batch, C classes.
 """
 
+import mmap
 import os
 import signal
 import socket
@@ -39,6 +40,10 @@ EXIT_SECONDS = 5.0  # for process 0 to notice that another one has ended
 LOST_CONNECTION = 75  # exit status of a worker that ended because another process did
 # Environment variables of a process's place in the group, as torchrun defines them.
 PLACE = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+SHARED = "LAMATEXT_SHARED"  # environment: file descriptors of shared memory and of the connections
+SHARED_BYTES = (
+    1 << 22
+)  # of shared memory for what one process adds to a sum; longer sums take turns
 T = TypeVar("T")
 
 
@@ -91,8 +96,48 @@ def current_processes() -> OneProcess:
     return _current.get()
 
 
+class SharedMemory:
+    """Sums of tensors over the processes of one machine, which meet by a byte to each other.
+
+    Gloo sends them through the loopback interface, with two more threads in each process, which
+    takes milliseconds. There are two buffers in turn, so that one meeting per sum is enough: who
+    comes to the next one has read the last.
+    """
+
+    def __init__(self, rank: int, memory: int, *others: int) -> None:
+        self._rank, self._turn = rank, 0
+        self._others = others
+        self._memory = mmap.mmap(memory, 2 * (len(others) + 1) * SHARED_BYTES)
+
+    def sum(self, value: Tensor) -> None:
+        """Replace a contiguous CPU tensor by its sum over the processes."""
+        buffers = torch.frombuffer(self._memory, dtype=value.dtype)
+        buffers = buffers.view(2, len(self._others) + 1, -1)
+        for part in torch.split(value.view(-1), buffers.shape[2]):
+            summands = buffers[self._turn, :, : len(part)]
+            summands[self._rank] = part
+            self._meet()
+            torch.sum(summands, 0, out=part)
+            self._turn = 1 - self._turn
+
+    def _meet(self) -> None:
+        """Wait until all processes have written their summands.
+
+        Raises:
+            ConnectionError: a process has ended.
+        """
+        for other in self._others:
+            os.write(other, b".")
+        for other in self._others:
+            if not os.read(other, 1):
+                raise ConnectionResetError
+
+
 class ProcessGroup(OneProcess):
-    """A group of training processes that exchange gradients over NCCL on GPUs, gloo on CPUs."""
+    """A group of training processes that exchange gradients over NCCL on GPUs, gloo on CPUs.
+
+    Where ``--devices`` has started them, CPUs exchange gradients through shared memory instead.
+    """
 
     def __init__(self, device: torch.device) -> None:
         from accelerate import PartialState
@@ -103,6 +148,9 @@ class ProcessGroup(OneProcess):
         self.rank, self.size = state.process_index, state.num_processes
         self.device = torch.device("cpu") if device.type == "cpu" else state.device
         self._messages = torch.distributed.new_group(backend="gloo", timeout=TIMEOUT)
+        self._shared = None
+        if SHARED in os.environ:
+            self._shared = SharedMemory(self.rank, *map(int, os.environ[SHARED].split(",")))
         self.is_in_job = False
         if not self.is_main:
             torch.set_num_threads(min(torch.get_num_threads(), _threads_per_process()))
@@ -154,7 +202,10 @@ class ProcessGroup(OneProcess):
     def sum(self, value: Tensor) -> Tensor:
         """Return the sum of a tensor over the processes of the group."""
         with self._connected():
-            torch.distributed.all_reduce(value)
+            if self._shared is None:
+                torch.distributed.all_reduce(value)
+            else:
+                self._shared.sum(value)
         return value
 
     def gather_rows(self, values: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -179,7 +230,7 @@ class ProcessGroup(OneProcess):
         """Convert communication errors into an error that says another process has ended."""
         try:
             yield
-        except RuntimeError as error:
+        except (RuntimeError, ConnectionError) as error:
             raise ProcessError(
                 f"training process {self.rank} of {self.size} lost the connection to another "
                 "process of the training, so it has stopped."
@@ -275,6 +326,9 @@ def _start(count: int, device: torch.device) -> list["subprocess.Popen[bytes]"]:
         dict(zip(PLACE, map(str, (rank, rank, count, count, "127.0.0.1", port)), strict=True))
         for rank in range(count)
     ]
+    shared = _shared_files(count) if device.type == "cpu" else [[] for _ in places]
+    for place, files in zip(places, shared, strict=True):
+        place.update({SHARED: ",".join(map(str, files))} if files else {})
     command = [sys.executable, "-m", "lamatext.training.process_worker", device.type]
     workers = [
         subprocess.Popen(  # nosec B603 # our own module
@@ -283,11 +337,32 @@ def _start(count: int, device: torch.device) -> list["subprocess.Popen[bytes]"]:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             start_new_session=True,  # Ctrl-C reaches process 0 alone, which ends the others
+            pass_fds=files,
         )
-        for place in places[1:]
+        for place, files in zip(places[1:], shared[1:], strict=True)
     ]
+    for number in {number for files in shared[1:] for number in files} - set(shared[0]):
+        os.close(number)  # so that the end of a process closes its connections
     os.environ.update(places[0])
     return workers
+
+
+def _shared_files(count: int) -> list[list[int]]:
+    """Create the files of each process for sums through shared memory; none without Linux.
+
+    They are the memory, then a connection to each other process.
+    """
+    if not hasattr(os, "memfd_create"):
+        return [[] for _ in range(count)]
+    memory = os.memfd_create("lamatext")
+    os.ftruncate(memory, 2 * count * SHARED_BYTES)
+    files = [[memory] for _ in range(count)]
+    for one in range(count):
+        for other in range(one):
+            ends = socket.socketpair()
+            files[one].append(ends[0].detach())
+            files[other].append(ends[1].detach())
+    return files
 
 
 def _leave() -> None:
@@ -337,6 +412,8 @@ class _Workers:
         if self._processes:
             for name in PLACE:
                 os.environ.pop(name, None)
+            for number in filter(None, os.environ.pop(SHARED, "").split(",")):
+                os.close(int(number))
 
     def _failure(self, seconds: float = 0.0) -> str | None:
         """Return which process of the group failed, and how; wait a moment for it to end."""

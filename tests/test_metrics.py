@@ -184,11 +184,13 @@ def test_the_interval_of_a_cross_validation_is_wider_most_of_all_upwards() -> No
 
 @pytest.mark.parametrize("folds", [0, 5])
 def test_the_interval_of_macro_f1_covers_it_and_shrinks_with_more_texts(folds: int) -> None:
-    confusion = np.array([[40, 5, 0], [3, 30, 1], [0, 2, 4]])
+    confusion = np.array([[40, 5, 0], [3, 30, 1], [0, 4, 8]])
 
     small = macro_f1_interval(confusion, folds)
     large = macro_f1_interval(confusion * 100, folds)
 
+    assert small is not None
+    assert large is not None
     f1 = score_of(confusion)
     assert small[0] < f1 < small[1]
     assert large[0] < f1 < large[1]
@@ -196,7 +198,24 @@ def test_the_interval_of_macro_f1_covers_it_and_shrinks_with_more_texts(folds: i
 
 
 def test_macro_f1_without_mistakes_has_an_interval() -> None:
-    assert macro_f1_interval(np.array([[2, 0], [0, 2]])) == accuracy_interval(1.0, 4)
+    assert macro_f1_interval(np.array([[10, 0], [0, 10]])) == accuracy_interval(1.0, 20)
+
+
+def test_macro_f1_has_no_interval_if_a_class_has_too_few_texts_for_one() -> None:
+    assert macro_f1_interval(np.array([[40, 5, 0], [3, 30, 1], [0, 4, 5]])) is None
+    absent = np.array([[40, 5, 0], [3, 30, 1], [0, 0, 0]])
+    assert macro_f1_interval(absent) is not None
+
+
+def test_the_log_loss_of_folds_leaves_out_classes_that_their_models_lack() -> None:
+    truth = np.array([0, 1, 2])
+    probabilities = np.array([[0.5, 0.5, 0.0], [0.5, 0.5, 0.0], [0.5, 0.5, 0.0]])
+
+    of_folds = score(["a", "b", "once"], truth, probabilities, folds=5)
+
+    assert of_folds.accuracy == pytest.approx(1 / 3)
+    assert of_folds.log_loss == pytest.approx(np.log(2))
+    assert score(["a", "b", "once"], truth, probabilities).log_loss > 9
 
 
 def score_of(confusion: NDArray[np.int64]) -> float:

@@ -17,6 +17,7 @@ SIMULTANEOUS_Z = 3.02  # 95 % for 20 intervals together (Bonferroni); nearby thr
 FOLD_VARIANCE = 1.25  # of the accuracy of a cross-validation, over that of independent texts
 ERROR_POWER = 0.35  # of the number of training texts with which the error falls
 RESAMPLES = 500  # of the confusion matrix, for the interval of macro-F1
+MIN_CLASS_TEXTS = 10  # of every class, for an interval of macro-F1
 
 Floats = NDArray[np.float64]
 Numbers = NDArray[np.int64]  # class indices or counts
@@ -71,7 +72,7 @@ class Scores:
     reliability: Reliability
     coverage: list[CoveragePoint]  # from the highest threshold to 0
     accuracy_interval: tuple[float, float]  # 95 % confidence interval
-    macro_f1_interval: tuple[float, float]
+    macro_f1_interval: tuple[float, float] | None  # None if a class has too few texts for one
     folds: int = 0  # of the cross-validation; 0 for a test set
 
     def as_dict(self) -> dict[str, object]:
@@ -92,6 +93,8 @@ def score(
     classes = per_class_scores(labels, confusion)
     present = [scores.f1 for scores in classes if scores.texts]
     true_probability = probabilities[np.arange(len(truth)), truth]
+    if folds and true_probability.any():  # without texts of a class that a fold's model lacks
+        true_probability = true_probability[true_probability > 0]
     reliability = measure_reliability(truth, probabilities)
     return Scores(
         texts=len(truth),
@@ -125,12 +128,17 @@ def accuracy_interval(accuracy: float, texts: int, folds: int = 0) -> tuple[floa
     return low, high
 
 
-def macro_f1_interval(confusion: Numbers, folds: int = 0) -> tuple[float, float]:
+def macro_f1_interval(confusion: Numbers, folds: int = 0) -> tuple[float, float] | None:
     """Compute the 95 % confidence interval of a macro-F1 by resampling the confusion matrix.
 
     It is widened for cross-validation as the interval of the accuracy is. If no text is
-    misclassified, resampling shows no variance, and it is the Wilson interval.
+    misclassified, resampling shows no variance, and it is the Wilson interval. If a class has fewer
+    than ``MIN_CLASS_TEXTS`` texts there is none: the F1 of such a class is biased and hardly varies
+    when a few texts are drawn again, so the interval would cover too rarely.
     """
+    texts_of_class = confusion.sum(axis=1)
+    if texts_of_class[texts_of_class > 0].min(initial=MIN_CLASS_TEXTS) < MIN_CLASS_TEXTS:
+        return None
     true, predicted = np.nonzero(confusion)
     counts, total = confusion[true, predicted], int(confusion.sum())
     texts = independent_texts(total, folds)
@@ -159,9 +167,9 @@ def independent_texts(texts: int, folds: int) -> int:
     return max(1, round(texts / FOLD_VARIANCE)) if folds else texts
 
 
-def remaining_error(folds: int, power: float = ERROR_POWER) -> float:
+def remaining_error(folds: int) -> float:
     """Estimate the ratio of a model's error with all training folds to that with one fold less."""
-    return float((1 - 1 / folds) ** power)
+    return float((1 - 1 / folds) ** ERROR_POWER)
 
 
 def confusion_matrix(truth: Numbers, predicted: Numbers, classes: int) -> Numbers:

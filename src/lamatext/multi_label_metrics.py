@@ -23,8 +23,6 @@ from lamatext.metrics import (
     wilson_interval,
 )
 
-F1_ERROR_POWER = 0.15  # of the number of training texts with which 1 − micro-F1 falls
-
 Flags = NDArray[np.bool_]
 
 
@@ -120,9 +118,8 @@ def multi_label_score(
 def micro_f1_interval(hits: Numbers, sizes: Numbers, folds: int = 0) -> tuple[float, float]:
     """Compute the 95 % confidence interval of a micro-F1 by resampling the texts.
 
-    It is widened for cross-validation as the interval of the accuracy is, with a smaller gain by
-    more training texts. If all texts are alike, resampling shows no variance, and it is the Wilson
-    interval.
+    It is widened for cross-validation as the interval of the accuracy is. If all texts are alike,
+    resampling shows no variance, and it is the Wilson interval.
 
     Args:
         hits: number of labels of each text that are predicted correctly (n,).
@@ -138,7 +135,7 @@ def micro_f1_interval(hits: Numbers, sizes: Numbers, folds: int = 0) -> tuple[fl
     if low == high:
         low, high = wilson_interval(value, texts)
     if folds:
-        high = 1 - (1 - high) * remaining_error(folds, F1_ERROR_POWER)
+        high = 1 - (1 - high) * remaining_error(folds)
     return float(min(low, value)), float(max(high, value))
 
 

@@ -8,7 +8,7 @@ train_and_score       train, save, score on the test set, train the baselines
 import tempfile
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -573,7 +573,9 @@ def _cross_validation_folds(
 ) -> tuple[tuple[Rows, Rows], ...]:
     """Return training and test rows of each cross-validation fold for a small pipeline dataset."""
     labels = dataset.require_labels()
-    all_folds = folds(labels, FOLDS, seed, groups) if len(dataset) >= MIN_TEXTS else ()
+    all_folds: Iterable[tuple[Rows, Rows]] = ()
+    if len(dataset) >= MIN_TEXTS:
+        all_folds = folds(labels, FOLDS, seed, groups, score_single=True)
     used = tuple((train, test) for train, test in all_folds if len(test))
     if len(used) < 2:
         count = len(np.unique(groups))

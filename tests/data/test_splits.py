@@ -89,6 +89,24 @@ def test_a_label_seen_once_is_a_training_row_in_every_fold() -> None:
     assert all(9 in train for train, _ in parts)
 
 
+def test_a_scored_label_seen_once_is_held_out_like_the_others() -> None:
+    several = pa.array([["a", "b"]] * 5 + [["a"]] * 4 + [["a", "once"]])
+
+    for labels in (["a"] * 5 + ["b"] * 4 + ["once"], several):
+        with pytest.warns(UserWarning, match=r"1 label seen once is missed by the cross.*: once\."):
+            parts = list(folds(labels, 3, seed=0, score_single=True))
+
+        assert sorted(np.concatenate([test for _, test in parts]).tolist()) == list(range(10))
+        assert sum(9 in test for _, test in parts) == 1
+
+
+def test_a_label_seen_once_stays_in_training_if_the_others_could_not_be_learned_alone() -> None:
+    with pytest.warns(UserWarning, match="1 label seen once stays in training and is not scored"):
+        parts = list(folds(["a"] * 9 + ["once"], 3, seed=0, score_single=True))
+
+    assert all(9 in train for train, _ in parts)
+
+
 @pytest.mark.parametrize("fractions", [(), (0.8, 0.1), (1.0, 0.0), (1.5, -0.5)])
 def test_fractions_must_sum_to_one(fractions: tuple[float, ...]) -> None:
     with pytest.raises(DataError, match="must be above 0 and sum to 1"):

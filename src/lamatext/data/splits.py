@@ -140,18 +140,32 @@ def hold_out_validation(
 
 
 def folds(
-    labels: LabelColumn, k: int, seed: int, groups: Rows | None = None
+    labels: LabelColumn,
+    k: int,
+    seed: int,
+    groups: Rows | None = None,
+    *,
+    score_single: bool = False,
 ) -> Iterator[tuple[Rows, Rows]]:
     """Yield the training rows and the held-out rows of each cross-validation fold.
 
-    Every row is held out once, except labels that occur once: these are always training rows. The
-    rows of a group are held out together.
+    The rows of a group are held out together.
+
+    Args:
+        labels: as for ``stratified_split``.
+        k: number of folds.
+        seed: fixes the rows of each fold.
+        groups: the group of each row, which stays together.
+        score_single: whether the rows with a label that occurs once are held out like the others,
+            if two labels remain; otherwise they are training rows in every fold. Held out, they
+            stand for the labels that the data does not have yet: those are about as frequent
+            (Good-Turing estimate).
     """
     if k < 2:
         raise DataError(f"folds ({k}) must be at least 2.")
     strata, rng = _strata(labels), np.random.default_rng(seed)
     units = _group_units(strata, groups)
-    is_single = _single_units(strata, units)
+    is_single = _single_units(strata, units, scored=score_single)
     order = _shuffled_by_label(units, rng)
     fold_of_unit = np.full(len(units.sizes), -1)
     dealt = order[~is_single[order]]
@@ -247,25 +261,32 @@ def _codes(column: pa.Array | pa.ChunkedArray) -> tuple[ClassIndices, list[str]]
     return encoded.indices.to_numpy().astype(np.int64), distinct
 
 
-def _single_units(strata: _Strata, units: _Units) -> NDArray[np.bool_]:
+def _single_units(strata: _Strata, units: _Units, *, scored: bool = False) -> NDArray[np.bool_]:
     """Return which groups of rows a split keeps in training, as the only ones with some label.
 
-    These labels are named in a warning.
+    These labels are named in a warning. If they are ``scored``, and two other labels remain, none
+    is kept.
     """
     pairs = np.unique(strata.labels * len(units.sizes) + units.unit_of_row[strata.label_rows])
     labels, unit_of_label = pairs // len(units.sizes), pairs % len(units.sizes)
     is_once = np.bincount(labels, minlength=len(strata.names)) == 1
     single = [strata.names[code] for code in np.flatnonzero(is_once)]
+    scored &= len(strata.names) - len(single) >= 2
     if single:
         grouped = (
             "" if len(units.sizes) == len(units.unit_of_row) else ", or in one group of texts,"
         )
         stay = "stays in training and is" if len(single) == 1 else "stay in training and are"
+        if scored:
+            stay = "is" if len(single) == 1 else "are"
+        outcome = "missed by the cross-validation" if scored else "not scored"
         warnings.warn(
-            f"{plural(len(single), 'label')} seen once{grouped} {stay} not scored: "
+            f"{plural(len(single), 'label')} seen once{grouped} {stay} {outcome}: "
             f"{', '.join(single[:5])}{', ...' if len(single) > 5 else ''}.",
             stacklevel=3,
         )
+    if scored:
+        return np.zeros(len(units.sizes), bool)
     is_single: NDArray[np.bool_] = np.bincount(units.codes)[units.codes] == 1
     is_single[unit_of_label[is_once[labels]]] = True
     return is_single

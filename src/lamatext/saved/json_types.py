@@ -55,6 +55,9 @@ INTERVAL = _JsonType(
     "a list of two numbers from 0 to 1",
     lambda v: isinstance(v, list) and len(v) == 2 and all(map(FRACTION.matches, v)),
 )
+INTERVAL_OR_NULL = _JsonType(
+    "a list of two numbers from 0 to 1, or null", lambda v: v is None or INTERVAL.matches(v)
+)
 LIST = _JsonType("a list", lambda v: isinstance(v, list))
 OBJECT = _JsonType("an object", lambda v: isinstance(v, dict))
 TIME = _JsonType("a time such as 2026-11-16T03:00:00Z", _is_time)
@@ -128,7 +131,7 @@ _TEST: _Fields = {
     "calibration_error": NUMBER,
     "texts": COUNT,
     "accuracy_interval": INTERVAL,
-    "macro_f1_interval": INTERVAL,
+    "macro_f1_interval": INTERVAL_OR_NULL,
     "folds": COUNT,
 }
 _VALIDATION: _Fields = {"texts": COUNT, "words": COUNT, "unknown_words": COUNT}

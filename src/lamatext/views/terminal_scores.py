@@ -57,8 +57,8 @@ def show_scores(
         return
     console.print(
         f"accuracy {percent(scores.accuracy)} (95 % interval "
-        f"{_percentages(scores.accuracy_interval)}), macro-F1 {scores.macro_f1:.3f} "
-        f"({_decimals(scores.macro_f1_interval)}), "
+        f"{_percentages(scores.accuracy_interval)}), macro-F1 {scores.macro_f1:.3f}"
+        f"{_macro_f1_interval(scores)}, "
         f"calibration error {percent(scores.calibration_error)}, log loss {scores.log_loss:.3f}\n"
         f"{plural(scores.texts, 'text')}, {texts_per_second:,.0f} texts/s\n"
     )
@@ -70,6 +70,11 @@ def show_scores(
     _show_confusion(console, scores)
     _show_reliability(console, scores.reliability)
     _show_coverage(console, scores.coverage)
+
+
+def _macro_f1_interval(scores: Scores) -> str:
+    interval = scores.macro_f1_interval
+    return "" if interval is None else f" ({_decimals(interval)})"
 
 
 def scores_sentence(scores: AnyScores, *, is_seen: bool = False) -> str:

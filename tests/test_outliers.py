@@ -32,11 +32,9 @@ def test_the_evidence_is_the_formula_written_as_a_loop() -> None:
     evidence = text_evidence(network, ngrams, base, known)
 
     for row in range(5):
-        by_class = [
-            base[c] + known[row] * (ngrams[row, c] - base[c] + network[row, c] / 2)
-            for c in range(3)
-        ]
-        assert evidence[row] == pytest.approx(max(by_class))
+        best = max(ngrams[row, c] + network[row, c] / 2 for c in range(3))
+        expected = known[row] * best + (1 - known[row]) * min(base)
+        assert evidence[row] == pytest.approx(expected)
     alone = text_evidence(network, None, None, known)
     np.testing.assert_allclose(alone, known * network.max(axis=1) / 2, rtol=1e-6)
 
@@ -51,15 +49,15 @@ def test_a_score_is_the_share_of_validation_texts_with_more_evidence() -> None:
     np.testing.assert_allclose(scores, [0.0, 0.5, 0.99, 1.0, 2.0], rtol=1e-6)
 
 
-def test_a_text_without_known_words_is_an_outlier_whatever_the_most_frequent_class() -> None:
-    logits = np.zeros((3, 2), np.float32)
-    base = np.array([5.0, -5.0], np.float32)
-    known = np.array([0.0, 0.5, 1.0], np.float32)
+def test_a_text_of_unknown_words_is_an_outlier_whatever_the_most_frequent_class() -> None:
+    logits = np.array([[5.0, -5.0]] * 3, np.float32)
+    base = logits[0]
+    known = np.array([0.0, 0.1, 1.0], np.float32)
     rarely_without = [-1e6, *REFERENCE[1:]]
 
-    evidence = text_evidence(logits, logits, base, known)
+    evidence = text_evidence(np.zeros_like(logits), logits, base, known)
 
-    np.testing.assert_allclose(outlier_scores(evidence, REFERENCE), [2.0, 0.75, 1.0])
+    np.testing.assert_allclose(outlier_scores(evidence, REFERENCE), [2.0, 1.8, 0.5], rtol=1e-6)
     assert outlier_scores(evidence, rarely_without)[0] == pytest.approx(1.0)
     often_without = [-1e6] * 6 + REFERENCE[6:]  # of 5 % of the validation texts
     assert outlier_scores(evidence, often_without)[0] == pytest.approx(0.95)

@@ -4,11 +4,12 @@ A text is unusual if no class gets much evidence, or if the model knows few of i
 logits g of the n-gram model, its biases b, the logits n of the network and the share κ of words in
 the vocabulary,
 
-    evidence = max_c (b_c + κ·(g_c − b_c + n_c / 2))
+    evidence = κ · max_c (g_c + n_c / 2) + (1 − κ) · min_c b_c
 
-There is none at all in a text without known words (κ = 0), whatever the most frequent class. The
-validation texts, scored by models that were not trained on them, turn the evidence into a score
-with a meaning: 0.99 is more unusual than 99 % of the validation texts, above 1 than all of them.
+Unknown words count as evidence for no class, like the bias of the rarest one, however frequent
+another class is; a text without known words (κ = 0) has no evidence at all. The validation texts,
+scored by models that were not trained on them, turn the evidence into a score with a meaning: 0.99
+is more unusual than 99 % of the validation texts, above 1 than all of them.
 Shapes: n texts, C classes.
 """
 
@@ -64,16 +65,16 @@ def text_evidence(
     Args:
         network: logits of the network (n, C).
         ngrams: logits of the n-gram model (n, C), or None.
-        base: its logits for a text without known n-grams (C,), or None.
+        base: its logits for a text without known n-grams (C,) or (n, C), or None.
         known: share of words in the vocabulary (n,).
     """
-    share, evidence = known[:, None], network * NETWORK_FACTOR
-    if ngrams is not None and base is not None:
-        evidence = base + share * (ngrams - base + evidence)
-    else:
-        evidence = share * evidence
-    best: Floats = np.where(known > 0, evidence.max(axis=1), NO_EVIDENCE)
-    return best
+    logits = network * NETWORK_FACTOR
+    if ngrams is not None:
+        logits = logits + ngrams
+    evidence = known * logits.max(axis=1)
+    if base is not None:
+        evidence = evidence + (1 - known) * base.min(axis=-1)
+    return np.where(known > 0, evidence, NO_EVIDENCE).astype(np.float32)
 
 
 def known_share(words: Counts, unknown_words: Counts) -> Floats:

@@ -3,13 +3,12 @@
 export const OUTLIER = 0.99; // a score from which a text counts as an outlier
 const NO_EVIDENCE = -1e6; // of a text without known words
 
-/** The largest over the classes of b + κ·(g − b + n / 2), for the logits n of the network, g of the
- *  n-gram model with the biases b, and the share κ of known words. */
+/** κ times the largest g + n / 2 of a class, plus 1 − κ times the smallest b, for the logits n of the
+ *  network, g of the n-gram model with the biases b, and the share κ of known words. */
 export function evidenceOf(network, ngrams, base, known) {
   if (!(known > 0)) return NO_EVIDENCE;
-  const values = Array.from(network, (n, c) =>
-    ngrams ? base[c] + known * (ngrams[c] - base[c] + n / 2) : known * n / 2);
-  return Math.max(...values);
+  const best = Math.max(...Array.from(network, (n, c) => (ngrams ? ngrams[c] : 0) + n / 2));
+  return known * best + (ngrams ? (1 - known) * Math.min(...base) : 0);
 }
 
 /** The share of validation texts with more evidence, given their quantiles; above 1 beyond the lowest,

@@ -255,6 +255,7 @@ class OutputKills:
         result = self.workspace.run(self._arguments("whole"))
         _require(result)
         self.result.run_seconds = round(result.seconds, 1)
+        self.result.cpu_seconds = round(result.cpu_seconds, 1)
         place = self._new_place("operations")
         workspace.run(
             self._arguments("operations"), module=("hardening.kill_points", "0", str(place))
@@ -326,10 +327,13 @@ class OutputKills:
             if not same_output(path, whole / path.name):
                 problem = f"{path.name} is incomplete"
         problem = problem or problem_of_folder(place / "out", model_files(whole / "out"))
-        if (place / "out").is_dir() and model_files(place / "out") == model_files(whole / "out"):
-            shutil.rmtree(place / "out")  # complete; export never overwrites a model
-        repeated = self.workspace.run([*arguments, "--force"])  # its output may be complete
-        problem = problem or repeated.problem(0)
+        is_complete = {path.name for path in whole.iterdir()} <= {p.name for p in place.iterdir()}
+        repeated = self.workspace.run(arguments)
+        if is_complete and "already exists" in repeated.messages:
+            for path in place.glob(".*"):  # hidden names of complete files, which the next
+                path.unlink()  # write into the folder deletes
+        else:
+            problem = problem or repeated.problem(0)
         if problem is None and not all(
             same_output(path, whole / path.name) for path in _outputs(place)
         ):

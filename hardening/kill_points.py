@@ -15,6 +15,7 @@ import time
 from pathlib import Path
 
 EVENTS = {"open", "os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.utime", "os.truncate"}
+EVENTS |= {"os.link"}
 LOG = "kill_points.txt"
 
 

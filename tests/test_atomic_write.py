@@ -1,4 +1,5 @@
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -6,7 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from lamatext.atomic_write import replace_atomically, write_text
+from lamatext.atomic_write import (
+    is_unfinished,
+    replace_atomically,
+    unfinished_until_end,
+    write_text,
+)
 from lamatext.errors import DataError
 
 
@@ -119,3 +125,72 @@ def test_a_fifo_is_written_not_replaced(tmp_path: Path) -> None:
     assert fifo.is_fifo()
     reader.join(10)
     assert lines == ["through the pipe"]
+
+
+def write_one_of_two(page: Path, numbers: Path, how: str = "os.kill(os.getpid(), 9)") -> None:
+    """Run a process that is killed between its two files."""
+    code = (
+        "import os, pathlib, sys\n"
+        "from lamatext.atomic_write import unfinished_until_end, write_text\n"
+        "page, numbers = map(pathlib.Path, sys.argv[1:])\n"
+        "with unfinished_until_end(page, numbers):\n"
+        "    write_text(page, 'page')\n"
+        f"    {how}\n"
+        "    write_text(numbers, 'numbers')\n"
+    )
+    subprocess.run([sys.executable, "-c", code, str(page), str(numbers)], check=False)
+
+
+def test_a_file_is_unfinished_if_its_process_was_killed_before_the_next(tmp_path: Path) -> None:
+    page, numbers = tmp_path / "page.html", tmp_path / "numbers.json"
+    write_one_of_two(page, numbers)
+    assert (page.is_file(), numbers.is_file()) == (True, False)
+    assert is_unfinished(page)
+
+    with unfinished_until_end(page, numbers):
+        write_text(page, "page")
+        write_text(numbers, "numbers")
+
+    assert not is_unfinished(page)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["numbers.json", "page.html"]
+
+
+def test_a_file_stays_unfinished_if_the_repetition_is_killed_too(tmp_path: Path) -> None:
+    page, numbers = tmp_path / "page.html", tmp_path / "numbers.json"
+    write_one_of_two(page, numbers)
+
+    with unfinished_until_end(page), replace_atomically(page) as temporary:
+        temporary.write_text("half")
+        assert is_unfinished(page)
+    write_one_of_two(page, numbers)
+
+    assert is_unfinished(page)
+
+
+@pytest.mark.parametrize("change", ["replaced", "of the user", "of a running process"])
+def test_no_other_file_is_taken_for_unfinished(change: str, tmp_path: Path) -> None:
+    page, numbers = tmp_path / "page.html", tmp_path / "numbers.json"
+    write_one_of_two(page, numbers)
+    (mark,) = (path for path in tmp_path.iterdir() if path != page)
+    if change == "of a running process":
+        mark.rename(re.sub(r"-\d+\.", f"-{os.getppid()}.", str(mark)))
+    if change == "replaced":
+        page.unlink()
+        page.write_text("page")
+    numbers.write_text("numbers")
+
+    assert not is_unfinished(numbers if change == "of the user" else page)
+
+
+def test_files_are_written_on_a_file_system_without_hard_links(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(Path, "hardlink_to", refuse)
+
+    with unfinished_until_end(tmp_path / "a.txt"):
+        write_text(tmp_path / "a.txt", "text")
+
+    assert [path.name for path in tmp_path.iterdir()] == ["a.txt"]

@@ -1,4 +1,8 @@
-"""Atomic file writes: after a crash, either the old file or the complete new one exists."""
+"""Atomic file writes: after a crash, either the old file or the complete new one exists.
+
+A command with several results is not atomic as a whole. ``unfinished_until_end`` marks its files
+until all of them are written, so that the repeated command may replace those of a killed one.
+"""
 
 import errno
 import os
@@ -7,12 +11,15 @@ import re
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from pathlib import Path
 
 from lamatext.errors import DataError
 
 # .NAME.HOST-PID.lamatext: the host, because another machine's process ids mean nothing here.
 _TEMPORARY = re.compile(r"\..+\.([0-9a-f]{8})-([0-9]+)\.lamatext")
+_UNFINISHED = ".unfinished"  # in the name of a mark
+_MARKED: ContextVar[frozenset[Path]] = ContextVar("files to mark as unfinished")
 
 
 @contextmanager
@@ -30,9 +37,12 @@ def replace_atomically(path: Path) -> Iterator[Path]:
             return
         target = _follow_links(path)
         target.parent.mkdir(parents=True, exist_ok=True)
-        delete_stale_files(target.parent)
-        temporary = target.with_name(f".{target.name}.{host_code()}-{os.getpid()}.lamatext")
+        is_marked = path in _MARKED.get(frozenset())
+        delete_stale_files(target.parent, keep_marks=is_marked)  # until this file is replaced
+        temporary = _hidden_name(target)
         yield temporary
+        if is_marked:
+            _mark(target, temporary)
         temporary.replace(target)
     except OSError as error:
         raise DataError(f"{path}: cannot be written: {error.strerror or error}.") from error
@@ -40,6 +50,39 @@ def replace_atomically(path: Path) -> Iterator[Path]:
         if temporary is not None:
             with suppress(OSError):
                 temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def unfinished_until_end(*paths: Path | None) -> Iterator[None]:
+    """Mark the files that the block writes atomically as unfinished until the block succeeds.
+
+    The mark is a second, hidden name of the same file (a hard link). It stays behind if the process
+    is killed, see ``is_unfinished``. File systems without hard links have no marks.
+    """
+    marked = frozenset(filter(None, paths))
+    token = _MARKED.set(marked)
+    try:
+        yield
+    finally:
+        _MARKED.reset(token)
+    for target in map(_real_path, marked):
+        with suppress(OSError):
+            _mark_name(target).unlink(missing_ok=True)
+    for folder in {_real_path(path).parent for path in marked}:
+        delete_stale_files(folder)
+
+
+def is_unfinished(path: Path) -> bool:
+    """Return whether a file is of a command that ended before it had written all its files."""
+    target = _real_path(path)
+    prefix = _mark_name(target).name.rpartition("-")[0]
+    with suppress(OSError), os.scandir(target.parent) as entries:
+        for entry in entries:
+            match = _TEMPORARY.fullmatch(entry.name)
+            if match and entry.name.startswith(f"{prefix}-") and target.samefile(entry.path):
+                pid = int(match[2])
+                return pid == os.getpid() or not is_running(pid)
+    return False
 
 
 def write_text(path: Path, text: str) -> None:
@@ -58,14 +101,39 @@ def is_special_file(path: Path) -> bool:
     return path.exists() and not path.is_file() and not path.is_dir()
 
 
-def delete_stale_files(folder: Path) -> None:
-    """Delete the temporary files of atomic writes in a folder whose processes no longer exist."""
+def delete_stale_files(folder: Path, *, keep_marks: bool = False) -> None:
+    """Delete the temporary files of atomic writes in a folder whose processes no longer exist.
+
+    With ``keep_marks``, files that killed commands have left stay marked as unfinished.
+    """
     with suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
             match = _TEMPORARY.fullmatch(entry.name)
+            if keep_marks and f"{_UNFINISHED}.{host_code()}" in entry.name:
+                continue
             if match and match[1] == host_code() and not is_running(int(match[2])):
                 with suppress(OSError):
                     Path(entry.path).unlink()
+
+
+def _hidden_name(target: Path) -> Path:
+    return target.with_name(f".{target.name}.{host_code()}-{os.getpid()}.lamatext")
+
+
+def _mark_name(target: Path) -> Path:
+    """Return the name of the mark of an unfinished file, which counts as a temporary file."""
+    return _hidden_name(target.with_name(f"{target.name}{_UNFINISHED}"))
+
+
+def _mark(target: Path, temporary: Path) -> None:
+    """Mark a file as unfinished before it gets its name."""
+    with suppress(OSError):
+        _mark_name(target).unlink(missing_ok=True)
+        _mark_name(target).hardlink_to(temporary)
+
+
+def _real_path(path: Path) -> Path:
+    return Path(os.path.realpath(path))
 
 
 def _follow_links(path: Path) -> Path:

@@ -121,7 +121,6 @@ def find_suspects(
     dataset: Dataset,
     *,
     partial_folder: Path,
-    outputs: Sequence[str] = (),
     seed: int = 0,
     progress: Progress = SILENT,
 ) -> Iterator[SuspectSearch]:
@@ -131,7 +130,6 @@ def find_suspects(
         dataset: texts with one label each.
         partial_folder: where finished folds are kept until the block that uses the result succeeds;
             a later search in the same data continues with them.
-        outputs: the files that the block creates; a later search may replace them.
         seed: fixes the folds.
         progress: receives the stages of the search.
 
@@ -146,7 +144,7 @@ def find_suspects(
     job = models.describe_job()
     if (partial_folder / MANIFEST).is_file() and not same_job(read_manifest(partial_folder), job):
         progress.note(f"{partial_folder}: of other data or options; starting anew")
-    with PartFolder.open(partial_folder, job, outputs) as parts:
+    with PartFolder.open(partial_folder, job) as parts:
         if parts.rows_of(0) is not None:
             progress.note(f"Continuing with the finished folds in {partial_folder}")
         tables = [_finish_fold(models, parts, n, progress) for n in range(len(models.folds))]

@@ -161,7 +161,7 @@ def test_the_examples_page_filters_mistakes_and_classes(
     scores, _ = score_saved_model(trained_folder, test_texts)
     assert isinstance(scores, Scores)
     file = shots / "examples.html"
-    write_test_page(trained_folder, test_texts, scores, file)
+    write_test_page(trained_folder, test_texts, scores.as_dict(), file)
     wrong = sum(map(sum, scores.confusion)) - sum(row[i] for i, row in enumerate(scores.confusion))
     with checked_page(chromium, width, scheme) as page:
         page.goto(file.as_uri())

@@ -67,6 +67,27 @@ def test_ctrl_c_says_that_nothing_is_saved_and_how_to_start_again(
     assert not (place / "scores.json").exists()
 
 
+def test_a_comparison_that_ended_between_its_outputs_is_repeated_without_force(
+    lamatext: Command, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    outputs = ("--html", "out/page.html", "--json", "out/scores.json")
+    arguments = ("compare", "reviews.csv", "--with", "tfidf", *SETTINGS, *outputs)
+    with monkeypatch.context() as patch:
+        patch.setattr("lamatext.atomic_write.write_text", stop)  # of the JSON
+        assert lamatext(*arguments).status == 130
+    assert (place / "out" / "page.html").is_file()
+
+    repeated, refused = lamatext(*arguments), lamatext(*arguments)
+
+    assert repeated.status == 0, repeated.err
+    assert "out/page.html: already exists" in refused.err
+    names = sorted(path.name for path in (place / "out").iterdir())
+    assert names == ["page.html", "scores.json"]
+
+
 def test_texts_with_several_labels_are_compared_by_f1(lamatext: Command, place: Path) -> None:
     write_topics(place / "topics.jsonl", 120)
 

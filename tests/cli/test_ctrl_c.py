@@ -1,5 +1,6 @@
 """Ctrl-C at chosen moments of ``lamatext train``: the message agrees with what was saved."""
 
+import re
 import shlex
 import signal
 import subprocess
@@ -89,7 +90,12 @@ def test_after_training_the_model_is_saved(interrupted: Command, lamatext: Comma
         "lamatext.views.report.report_page.write_report", *TRAIN, "--report", "page.html"
     )
 
-    assert "the model is complete and saved in run, but an HTML page was not written." in answer.err
+    sentence, again = message_of(answer)
+    assert sentence == (
+        "lamatext: interrupted; the model is complete and saved in run, but a page was not "
+        "written. Write it with:"
+    )
+    assert again == ["lamatext", *TRAIN, "--report", "page.html", "--resume"]
     assert lamatext("info", "run").status == 0
 
 
@@ -121,3 +127,20 @@ def test_an_interrupt_that_python_drops_is_heeded() -> None:
 
     assert ended.returncode == -signal.SIGINT, ended.stderr
     assert "Exception ignored" not in ended.stderr
+
+
+@pytest.mark.parametrize("option", ["--html", "--report"])
+def test_the_resumed_command_writes_the_page_of_a_finished_run(
+    option: str, lamatext: Command, place: Path
+) -> None:
+    assert lamatext(*TRAIN, option, "whole.html").status == 0
+    weights = (place / "run" / "model.safetensors").stat()
+
+    answer = lamatext(*TRAIN, option, "page.html", "--resume")
+
+    assert answer.status == 0, answer.err
+    assert "the run is already finished; only page.html had to be written." in answer.err
+    pages = [(place / name).read_text() for name in ("page.html", "whole.html")]
+    page, whole = (re.sub(r"[\d.,]+", "0", page) for page in pages)  # a report has durations
+    assert page == whole
+    assert (place / "run" / "model.safetensors").stat() == weights

@@ -89,3 +89,43 @@ def test_a_refused_prediction_leaves_no_folder_behind(lamatext: Command, place: 
 
     assert answer.status == 2
     assert not (place / "p.csv.partial").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "stop_at"),
+    [
+        (
+            ("predict", MODEL, "data.csv", "--out", "new/out.csv"),
+            "lamatext.runtime.prediction_parts.PartFolder.delete",
+        ),
+        (
+            ("export", MODEL, "--out", "new/copy", "--web", "new/page.html"),
+            "lamatext.runtime.folder_export.export_folder",
+        ),
+    ],
+    ids=["predict", "export"],
+)
+def test_a_command_that_ended_between_its_outputs_is_repeated_without_force(
+    arguments: tuple[str, ...],
+    stop_at: str,
+    lamatext: Command,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def stop(*_: object, **__: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.chdir(tmp_path)
+    Path("data.csv").write_text("text,label\na good film,pos\na bad film,neg\n")
+    with monkeypatch.context() as patch:
+        patch.setattr(stop_at, stop)
+        with pytest.raises(ZeroDivisionError):
+            lamatext(*arguments)
+    first = [path for path in Path("new").iterdir() if path.is_file() and path.name[0] != "."]
+
+    repeated = lamatext(*arguments)
+
+    assert len(first) == 1
+    assert repeated.status == 0, repeated.err
+    assert not [path for path in Path("new").iterdir() if path.name[0] == "."]
+    assert not list(Path("new").glob("*.partial"))

@@ -165,7 +165,7 @@ def test_a_page_of_test_texts_shows_their_labels_and_the_accuracy(tmp_path: Path
     test = Dataset(texts, pa.chunked_array([pa.array(["yes", "no"] * 30)]), "/data/films.csv")
     scores = score(["no", "yes"], np.array([0, 1]), np.array([[0.9, 0.1], [0.8, 0.2]]))
 
-    write_test_page(folder, test, scores, tmp_path / "page.html")
+    write_test_page(folder, test, scores.as_dict(), tmp_path / "page.html")
 
     html = (tmp_path / "page.html").read_text()
     assert "<title>films.csv: 40 test texts" in html
@@ -206,7 +206,7 @@ def test_the_order_of_several_labels_is_no_mistake(tmp_path: Path) -> None:
     )
     scores, _ = score_saved_model(folder, backwards)
 
-    write_test_page(folder, backwards, scores, tmp_path / "page.html")
+    write_test_page(folder, backwards, scores.as_dict(), tmp_path / "page.html")
 
     html = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert scores.accuracy == 1

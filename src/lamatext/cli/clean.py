@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from lamatext.atomic_write import unfinished_until_end
 from lamatext.cli import options, output
 from lamatext.plurals import plural
 
@@ -77,9 +78,7 @@ def run(  # noqa: PLR0913 - one argument per option of the command
 
     _check_format(out, safe_csv=safe_csv)
     partial_folder = out.with_name(f"{out.name}.partial")
-    outputs = options.check_outputs(
-        out, html, force=force, source=data, partial_folder=partial_folder
-    )
+    options.check_outputs(out, html, force=force, source=data)
     reading = options.read_options(
         text_column,
         max_record,
@@ -95,12 +94,12 @@ def run(  # noqa: PLR0913 - one argument per option of the command
     with (
         output.explain_interrupt(lambda: _kept(partial_folder)),
         output.progress(quiet=quiet) as progress,
+        unfinished_until_end(out, html),
     ):
         dataset = _read(data, reading, progress)
         with find_suspects(
             dataset,
             partial_folder=partial_folder,
-            outputs=outputs,
             seed=seed,
             progress=progress,
         ) as search:

@@ -3,11 +3,14 @@
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from lamatext.cli import options, output
+
+if TYPE_CHECKING:
+    from lamatext.comparison import Comparison
 
 NAME = "compare"
 EXAMPLES = """\
@@ -65,7 +68,6 @@ def run(  # noqa: PLR0913 - one argument per option of the command
     from lamatext.contestants import check_contestants, compare_models
     from lamatext.pipeline import read_splits
     from lamatext.recipes import parse_assignments, resolve_recipe
-    from lamatext.views.comparison_page import write_comparison_page
     from lamatext.views.terminal_comparison import show_comparison
     from lamatext.views.terminal_dataset import show_dataset
 
@@ -101,12 +103,9 @@ def run(  # noqa: PLR0913 - one argument per option of the command
         )
         progress.section("Training")
         comparison = compare_models(splits, settings, names, device, progress)
-        if html is not None:
-            write_comparison_page(comparison, html)
-    if json_ is not None:
-        _write_json(comparison.as_dict(), json_)
-        if str(json_) == "-":
-            return
+        _write(comparison, html, json_)
+    if str(json_) == "-":
+        return
     show_comparison(output.out(), comparison)
     if not quiet:
         given = {"--test": test, "--validation": validation, "--recipe": recipe, "--seed": seed}
@@ -130,11 +129,16 @@ def _print_next(data: str, rest: list[str], written: list[Path]) -> None:
         )
 
 
-def _write_json(comparison: dict[str, object], path: Path) -> None:
-    from lamatext.atomic_write import write_text
+def _write(comparison: "Comparison", html: Path | None, json_: Path | None) -> None:
+    """Write the page and the JSON of ``lamatext compare``, as far as they are wanted."""
+    from lamatext.atomic_write import unfinished_until_end, write_text
+    from lamatext.views.comparison_page import write_comparison_page
 
-    text = json.dumps(comparison, ensure_ascii=False, indent=2)
-    if str(path) == "-":
-        print(text)
-    else:
-        write_text(path, f"{text}\n")
+    text = json.dumps(comparison.as_dict(), ensure_ascii=False, indent=2)
+    with unfinished_until_end(html, json_):
+        if html is not None:
+            write_comparison_page(comparison, html)
+        if str(json_) == "-":
+            print(text)
+        elif json_ is not None:
+            write_text(json_, f"{text}\n")

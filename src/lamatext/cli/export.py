@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from lamatext.atomic_write import unfinished_until_end
 from lamatext.cli import options, output
 from lamatext.errors import ConfigError
 from lamatext.plurals import plural
@@ -59,18 +60,7 @@ def run(  # noqa: PLR0913 - one argument per option of the command
         )
     options.check_outputs(web, onnx, force=force)
     storage = _storage_of(weights)
-    if out is not None:
-        from lamatext.runtime.folder_export import export_folder
-
-        output.message(_describe_export(export_folder(model, out, storage=storage)))
-    if web is not None:
-        from lamatext.views.web_export import export_web
-
-        output.message(_describe_page(export_web(model, web, storage=storage)))
-    if onnx is not None:
-        from lamatext.runtime.onnx_file import export_onnx
-
-        output.message(_describe_file(export_onnx(model, onnx, storage=storage)))
+    _export_files(model, out, web, onnx, storage)
     if hub is not None:
         from lamatext.saved.model_hub import push_to_hub
 
@@ -80,6 +70,25 @@ def run(  # noqa: PLR0913 - one argument per option of the command
             output.next_steps(output.command("predict", address, "--text", "…"))
     if out is not None and not quiet:
         output.next_steps(output.command("predict", out, "--text", "…"))
+
+
+def _export_files(
+    model: Path, out: Path | None, web: Path | None, onnx: Path | None, storage: "Storage | None"
+) -> None:
+    """Write the files of ``lamatext export``, the folder last: a complete one is not replaced."""
+    from lamatext.runtime.folder_export import check_export_folder, export_folder
+    from lamatext.runtime.onnx_file import export_onnx
+    from lamatext.views.web_export import export_web
+
+    if out is not None:
+        check_export_folder(out)
+    with unfinished_until_end(web, onnx):
+        if web is not None:
+            output.message(_describe_page(export_web(model, web, storage=storage)))
+        if onnx is not None:
+            output.message(_describe_file(export_onnx(model, onnx, storage=storage)))
+        if out is not None:
+            output.message(_describe_export(export_folder(model, out, storage=storage)))
 
 
 def _storage_of(weights: str | None) -> "Storage | None":

@@ -255,26 +255,20 @@ def check_outputs(
     *outputs: Path | None,
     force: bool,
     source: str | None = None,
-    partial_folder: Path | None = None,
-) -> list[str]:
+) -> None:
     """Check the output files of a command, before its work: nothing is overwritten silently.
 
     Args:
         outputs: the files; a FIFO or a device may exist, and - is stdout.
         force: whether existing files may be replaced.
+            Files that a killed command has left are replaced.
         source: the input file, which is never replaced.
-        partial_folder: unfinished work of the command; the outputs that its manifest lists are
-            replaced, because the interrupted command has created them.
-
-    Returns:
-        The files that the command creates, for the manifest; none with ``force``.
 
     Raises:
         ConfigError: a file exists, or is a folder.
     """
-    from lamatext.atomic_write import is_special_file
+    from lamatext.atomic_write import is_special_file, is_unfinished
 
-    unfinished = [] if partial_folder is None else _unfinished_outputs(partial_folder)
     for path in filter(None, outputs):
         if not path.exists() or is_special_file(path):
             continue
@@ -284,19 +278,10 @@ def check_outputs(
             raise ConfigError(
                 f"{path}: is the input, which would be lost. Give another output file."
             )
-        if not force and str(path.resolve()) not in unfinished:
+        if not force and not is_unfinished(path):
             raise ConfigError(
                 f"{path}: already exists. Replace it with --force, or give another file."
             )
-    return [] if force else [str(path.resolve()) for path in filter(None, outputs)]
-
-
-def _unfinished_outputs(partial_folder: Path) -> list[str]:
-    """Return the output files that the interrupted command of a partial folder has created."""
-    from lamatext.runtime.prediction_parts import OUTPUTS, read_manifest
-
-    paths = read_manifest(partial_folder).get(OUTPUTS)
-    return paths if isinstance(paths, list) else []
 
 
 def check_engine(engine: str, address: str | None) -> None:

@@ -254,7 +254,8 @@ def run(  # noqa: PLR0913 - one argument per option of the command
             splits.train, data, {"--metric": metric, "--min-precision": min_precision}
         )
         if resume and is_finished(out, settings, splits):
-            progress.note(f"{out}: the run is already finished; nothing to do.")
+            _write_pages(out, splits, html, report, progress)  # which may be what is missing
+            progress.note(_finished_note(out, html, report))
             return
         show_dataset(
             splits.train, splits.validation, splits.test, progress, folds=len(splits.folds)
@@ -270,7 +271,7 @@ def run(  # noqa: PLR0913 - one argument per option of the command
             resume=resume,
             max_examples=0 if no_examples else MAX_EXAMPLES,
         )
-        _write_pages(result, splits, html, report, progress)
+        _write_pages(out, splits, html, report, progress)
     if as_json:
         print(json.dumps({"folder": str(out), **result.as_dict()}))
         return
@@ -468,8 +469,15 @@ def _show_result(result: "TrainingResult", *, quiet: bool) -> None:
     console.print(one_line(f"Saved to {result.folder}"), markup=False)
 
 
+def _finished_note(out: Path, html: Path | None, report: Path | None) -> str:
+    """Return what ``lamatext train --resume`` says about a finished run."""
+    pages = " and ".join(str(page) for page in (html, report) if page is not None)
+    done = f"only {pages} had to be written" if pages else "nothing to do"
+    return f"{out}: the run is already finished; {done}."
+
+
 def _write_pages(
-    result: "TrainingResult",
+    folder: Path,
     splits: "Splits",
     html: Path | None,
     report: Path | None,
@@ -477,18 +485,19 @@ def _write_pages(
 ) -> None:
     """Write the HTML pages requested with ``lamatext train --html`` and ``--report``."""
     from lamatext.data.dataset import EvaluationData
+    from lamatext.saved.format import load_metrics
     from lamatext.views.explanation_page import write_test_page
     from lamatext.views.report.collect import collect_findings
     from lamatext.views.report.report_page import write_report
 
     if html is not None:
-        write_test_page(result.folder, splits.test, result.scores, html)
+        write_test_page(folder, splits.test, load_metrics(folder)["test"], html)
     if report is not None:
         is_seen = bool(splits.folds)
         what = "TRAINED ON: the scores mean little" if is_seen else "not trained on"
         about = f"{plural(len(splits.test), 'text')} that it was {what}"
         data = EvaluationData(splits.test, splits.train, about, is_seen)
-        write_report(collect_findings(result.folder, data, progress=progress), report)
+        write_report(collect_findings(folder, data, progress=progress), report)
 
 
 @contextmanager
@@ -510,7 +519,10 @@ def _explain_interrupt(out: Path, *, resume: bool) -> Iterator[None]:
         if not foreign_checkpoints.issuperset(map(_modification_time, checkpoints)):
             message = f"finished epochs are saved in {out}. Continue with:\n  {_resume_command()}"
         elif _modification_time(model) != model_before:
-            message = f"the model is complete and saved in {out}, but an HTML page was not written."
+            message = (
+                f"the model is complete and saved in {out}, but a page was not written. Write it "
+                f"with:\n  {_resume_command()}"
+            )
         else:
             again = _repeat("--resume")
             message = f"no epoch was finished, so nothing is saved. Start again with:\n  {again}"

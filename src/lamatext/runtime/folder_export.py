@@ -50,8 +50,7 @@ def export_folder(folder: Path, out: Path, *, storage: Storage | None = None) ->
             f"{folder}: {model.recipe.model.name} has no ONNX graph, it runs in PyTorch only. "
             f"Use `lamatext serve {folder}`, or train one of the other systems."
         )
-    if out.exists() and not _is_free(out):
-        raise ModelError(f"{out}: already exists. Name a new or an empty folder for the export.")
+    check_export_folder(out)
     texts = random_texts(model.encoder.vocabulary.words[FIRST_WORD:])
     try:
         save_model(out, model, storage=storage)
@@ -66,6 +65,12 @@ def export_folder(folder: Path, out: Path, *, storage: Storage | None = None) ->
         shutil.rmtree(out, ignore_errors=True)
         raise
     return FolderExport(out, storage, weight_bytes(folder), weight_bytes(out), parity)
+
+
+def check_export_folder(out: Path) -> None:
+    """Check that a folder for an export is new, empty, or of an export that was killed."""
+    if out.exists() and not _is_free(out):
+        raise ModelError(f"{out}: already exists. Name a new or an empty folder for the export.")
 
 
 def _is_free(out: Path) -> bool:

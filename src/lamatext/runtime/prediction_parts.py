@@ -28,6 +28,7 @@ from lamatext.atomic_write import (
     delete_stale_files,
     is_special_file,
     replace_atomically,
+    unfinished_until_end,
     write_text,
 )
 from lamatext.data.readers.shard_reader import glob_files, is_glob
@@ -39,7 +40,6 @@ from lamatext.progress import SILENT, Progress
 
 PART_ROWS = 10_000  # a part takes about a second; fewer rows are lost if the job is killed
 MANIFEST, CHECKSUMS = "manifest.json", "checksums.txt"
-OUTPUTS = "outputs"  # key of the manifest
 FORMAT = 1
 
 Job = dict[str, Any]
@@ -106,7 +106,8 @@ def predict_in_parts(
     """
     if output.is_folder and output.path.is_dir() and any(output.path.iterdir()):
         return _rows_of_finished(output.path, job, progress)
-    with PartFolder.open(output.path.with_name(f"{output.path.name}.partial"), job) as parts:
+    partial_folder = output.path.with_name(f"{output.path.name}.partial")
+    with unfinished_until_end(output.path), PartFolder.open(partial_folder, job) as parts:
         rows = parts.predict(batches, engine, progress)
         if output.is_folder:
             parts.publish(output.path)
@@ -185,13 +186,12 @@ class PartFolder:
 
     @classmethod
     @contextmanager
-    def open(cls, folder: Path, job: Job, outputs: Sequence[str] = ()) -> Iterator["PartFolder"]:
+    def open(cls, folder: Path, job: Job) -> Iterator["PartFolder"]:
         """Open or create the folder of a batch job's parts, deleting the parts of another job.
 
         Args:
             folder: the folder.
             job: what the parts depend on.
-            outputs: the files that the job creates, which it may replace if it is repeated.
 
         Raises:
             ConfigError: another process is writing to the folder, or it holds something else.
@@ -209,7 +209,7 @@ class PartFolder:
                     )
                 parts._delete_parts()
             delete_stale_files(folder)
-            write_text(folder / MANIFEST, _json({**job, OUTPUTS: list(outputs)}))
+            write_text(folder / MANIFEST, _json(job))
             try:
                 yield parts
             finally:

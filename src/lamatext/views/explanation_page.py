@@ -4,7 +4,7 @@ All texts and labels are escaped by the template. The Content-Security-Policy al
 page's own script, and the page sends no requests.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,6 @@ from lamatext.data.dataset import Dataset
 from lamatext.data.read_options import source_title
 from lamatext.explain.classifier_head import Floats
 from lamatext.explain.explanation import Explanation, Label
-from lamatext.multi_label_metrics import AnyScores, MultiLabelScores
 from lamatext.plurals import plural
 from lamatext.runtime.predictor import Predictor
 from lamatext.views.formatting import label_names, percent, summed
@@ -90,11 +89,11 @@ def explanation_page(
     )
 
 
-def write_test_page(folder: Path, test: Dataset, scores: AnyScores, out: Path) -> None:
+def write_test_page(folder: Path, test: Dataset, scores: Mapping[str, Any], out: Path) -> None:
     """Explain test texts and write them to an HTML explanation page.
 
     The texts are a random sample, and further mistakes. After a cross-validation they are training
-    texts.
+    texts. ``scores`` are those of the saved model in its ``metrics.json``.
     """
     predictor, labels = Predictor.load(folder), test.require_labels().to_pylist()
     predicted = predictor.predict(test.texts.to_pylist()).tolist()
@@ -104,15 +103,16 @@ def write_test_page(folder: Path, test: Dataset, scores: AnyScores, out: Path) -
     mistakes = mistakes[:MORE_MISTAKES]
     rows = sorted(sample + mistakes)
     further = f" and {plural(len(mistakes), 'further mistake')}" if mistakes else ""
-    part, tested = "test", plural(scores.texts, "text" if scores.folds else "test text")
-    if isinstance(scores, MultiLabelScores):
-        low, high = scores.micro_f1_interval
-        correct = f"has a micro-F1 of {scores.micro_f1:.3f} ({low:.3f} to {high:.3f}) on {tested}"
+    part, tested = "test", plural(scores["texts"], "text" if scores["folds"] else "test text")
+    if "micro_f1" in scores:
+        low, high = scores["micro_f1_interval"]
+        f1 = f"{scores['micro_f1']:.3f} ({low:.3f} to {high:.3f})"
+        correct = f"has a micro-F1 of {f1} on {tested}"
     else:
-        low, high = scores.accuracy_interval
-        share = f"{percent(scores.accuracy)} ({percent(low)} to {percent(high)})"
+        low, high = scores["accuracy_interval"]
+        share = f"{percent(scores['accuracy'])} ({percent(low)} to {percent(high)})"
         correct = f"labels {share} of {tested} correctly"
-    if scores.folds:
+    if scores["folds"]:
         part = "training"
         correct = f"{correct} in a cross-validation. It was trained on the texts below"
     page = explanation_page(

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from safetensors.numpy import load_file
+from safetensors.numpy import save as serialize
 
 from lamatext import Predictor
 from lamatext.errors import ModelError
@@ -123,6 +125,16 @@ def test_every_storage_gives_the_same_explanation_in_javascript(
     folder = save(tmp_path / "model", storage=storage)
 
     check_same(folder, TEXTS, 1e-5)
+
+
+@needs_node
+def test_attention_scores_that_are_nearly_zero_give_the_same_in_javascript(tmp_path: Path) -> None:
+    folder = save(tmp_path / "model")
+    tensors = load_file(folder / WEIGHTS)
+    tensors["embedding.weight"] *= np.float32(1e-30)
+    rewrite(folder, WEIGHTS, serialize(tensors))
+
+    check_same(folder, TEXTS[:20], 1e-5)
 
 
 @needs_node

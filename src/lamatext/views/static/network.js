@@ -123,7 +123,7 @@ function lowRankScores(settings, tensor, states, embedded) {
     const f = scores.row(t), key = keys.row(t);
     for (let i = 0; i < heads; i++) f[i] = dot(query, i * rank, key, i * rank, rank);
     if (settings.score_tanh) f.forEach((value, i) => { f[i] = Math.tanh(value); });
-    const norm = settings.score_l2 ? Math.hypot(...f) || 1 : 1;
+    const norm = settings.score_l2 ? Math.max(Math.hypot(...f), 1e-12) : 1; // as in the ONNX graph
     const temperatures = tensor("log_temperature")?.data;
     f.forEach((value, i) => { f[i] = (value / norm) * (temperatures ? Math.exp(temperatures[i]) : 1); });
   }

@@ -249,7 +249,7 @@ def test_a_text_file_of_a_label_folder_is_one_record(tmp_path: Path) -> None:
 
 def test_a_parquet_value_that_is_too_long_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
-    pq.write_table(pa.table({"text": ["a", "b" * 2_000_000], "label": ["x", "y"]}), path)
+    pq.write_table(pa.table({"text": ["a", "b" * 1_500_000], "label": ["x", "y"]}), path)
 
     with pytest.raises(DataError, match=r"column 'text', row 2: a record longer than 1 MB"):
         list(open_table(str(path), ReadOptions(max_record=1_000_000)).all_batches())
@@ -275,6 +275,51 @@ def test_a_long_value_that_many_parquet_rows_repeat_is_read_in_small_batches(
 
     assert sum(rows for rows, _ in sizes) == 400
     assert max(size for _, size in sizes) < 70_000_000
+
+
+def test_parquet_values_that_repeat_the_one_before_are_read_in_small_batches(
+    tmp_path: Path,
+) -> None:
+    path, texts = tmp_path / "a.parquet", pa.table({"text": ["a" * 1_000_000] * 200})
+    pq.write_table(texts, path, use_dictionary=False, column_encoding={"text": "DELTA_BYTE_ARRAY"})
+    assert path.stat().st_size < 100_000
+
+    sizes = [(len(batch), batch.nbytes) for batch in open_table(str(path)).all_batches()]
+
+    assert sum(rows for rows, _ in sizes) == 200
+    assert max(size for _, size in sizes) < 70_000_000
+
+
+def test_parquet_lists_have_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"text": ["a", "b"], "labels": [["x"], ["y"] * 1000]}), path)
+    assert list(open_table(str(path)).all_batches())
+    monkeypatch.setattr(parquet_reader, "MAX_ITEMS", 1000)
+
+    with pytest.raises(DataError, match=r"a.parquet: column 'labels.*', row group 1: more than"):
+        list(open_table(str(path)).all_batches())
+
+
+@pytest.mark.parametrize("version", ["1.0", "2.0"])
+def test_pages_of_parquet_files_are_found(tmp_path: Path, version: str) -> None:
+    texts = [f"{number} {'long ' * 300}" for number in range(3000)]
+    table = pa.table({"text": texts, "tags": [["a", None]] * 1500 + [None, []] * 750})
+    path = tmp_path / "a.parquet"
+    pq.write_table(
+        table, path, data_page_size=10_000, data_page_version=version, compression="none"
+    )
+    file = pq.ParquetFile(path)
+
+    chunks = [file.metadata.row_group(0).column(number) for number in range(2)]
+    pages = [list(parquet_reader._page_headers(pa.OSFile(str(path)), one)) for one in chunks]
+
+    for chunk, own in zip(chunks, pages, strict=True):
+        data = [page for page in own if not page.is_dictionary]
+        assert sum(page.values for page in data) == chunk.num_values
+        assert len(own) - len(data) == 1
+        assert sum(page.size for page in own) < chunk.total_uncompressed_size
+        assert sum(page.size for page in own) > 0.8 * chunk.total_uncompressed_size
+    assert len(pages[0]) > 3
 
 
 MEMORY = """
@@ -304,6 +349,25 @@ def test_an_endless_line_in_a_gzip_file_takes_little_memory(tmp_path: Path) -> N
 
     assert "a.csv.gz:2: a record longer than 64 MB" in done.stderr
     assert int(done.stdout) < 250_000  # kB
+
+
+@pytest.mark.parametrize("rows", [1, 9])
+@pytest.mark.parametrize("dictionary", [True, False])
+def test_a_long_parquet_value_is_refused_before_it_is_read(
+    tmp_path: Path, rows: int, dictionary: bool
+) -> None:
+    path = tmp_path / "a.parquet"
+    texts = ["a" * 300_000_000, *map(str, range(rows))]
+    pq.write_table(pa.table({"text": texts}), path, use_dictionary=dictionary, compression="zstd")
+    assert path.stat().st_size < 100_000
+
+    done = subprocess.run(
+        [sys.executable, "-c", MEMORY, str(path)], check=True, capture_output=True, text=True
+    )
+
+    message = "a record longer than 64 MB" if rows == 1 else "a page of 300 MB, at most "
+    assert f"a.parquet: column 'text', row group 1: {message}" in done.stderr
+    assert int(done.stdout) < 100_000  # kB
 
 
 def test_misquoted_rows_are_skipped_in_linear_time(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
 from lamatext.data.dataset import Dataset, dataset_fingerprint
-from lamatext.data.labels import LabelEncoder
+from lamatext.data.labels import LabelEncoder, check_label_count
 from lamatext.data.probability_file import (
     is_probability_file,
     match_probabilities,
@@ -637,6 +637,7 @@ def _classes_of(labels: NDArray[Any] | LabelLists, start: SavedModel | None) -> 
         classes, texts, or_none = list(labels.classes), len(labels.rows), " or none"
     else:
         classes, texts, or_none = np.unique(labels).tolist(), len(labels), ""
+    check_label_count(len(classes), texts, "labels")
     if start is not None:
         return _extended_classes(start, classes, is_multi_label=bool(or_none))
     if len(classes) < 2:

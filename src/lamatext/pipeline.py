@@ -27,7 +27,7 @@ from lamatext.data.cache import fingerprint
 from lamatext.data.dataset import Dataset, dataset_fingerprint, text_batches
 from lamatext.data.duplicates import are_shared, group_rows
 from lamatext.data.label_variants import merge_label_variants
-from lamatext.data.labels import LabelEncoder
+from lamatext.data.labels import LabelEncoder, check_label_count
 from lamatext.data.probability_file import (
     IdColumn,
     ProbabilityTable,
@@ -277,6 +277,7 @@ def read_splits(  # noqa: PLR0913 - the sources and how to read them
         train = leave_out_suspects(train, without)
     if options.merge_labels:
         train = merge_label_variants(train, labels)
+    check_label_count(len(class_counts(train)), len(train), train.source)
     others = replace(options, format=None, remembered=train.layout, keep_unlabelled=False)
 
     def read(path: str, split: str = "train") -> Dataset:

@@ -36,7 +36,7 @@ from numpy.typing import NDArray
 from lamatext import __version__
 from lamatext.data.dataset import Dataset, dataset_fingerprint
 from lamatext.data.duplicates import group_rows
-from lamatext.data.labels import ClassIndices, LabelEncoder
+from lamatext.data.labels import ClassIndices, LabelEncoder, check_label_count
 from lamatext.data.splits import Rows, folds
 from lamatext.data.suspects_file import COLUMNS, describe_texts, text_hash
 from lamatext.data.tokenizer import TokenizedTexts, WordTokenizer
@@ -172,6 +172,7 @@ def _check_labels(dataset: Dataset) -> LabelEncoder:
             "with one label per text: check one label at a time, as yes or no."
         )
     encoder = LabelEncoder.fit(labels)
+    check_label_count(len(encoder.classes), len(dataset), dataset.source)
     if len(encoder.classes) < 2:
         raise DataError(
             f"{dataset.source}: every text has the label {encoder.names[0]!r}. Expected at least "

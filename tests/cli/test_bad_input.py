@@ -1,5 +1,6 @@
 """User errors on the command line and the message that each one gets."""
 
+import json
 import re
 import shutil
 from collections.abc import Callable
@@ -213,3 +214,30 @@ def test_a_refused_run_leaves_an_existing_folder_unchanged(lamatext: Command, pl
     lamatext("train", "two.csv", "--out", "full")
 
     assert (place / "full" / "notes.txt").read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("train", "many.jsonl", "--out", "run"),
+        ("train", "many.jsonl", "--out", "run", "--stream"),
+        ("compare", "many.jsonl"),
+        ("clean", "many.jsonl", "--out", "suspects.csv"),
+        ("tune", "many.jsonl", "--out", "best"),
+    ],
+    ids=lambda arguments: " ".join(arguments[::4]),
+)
+def test_more_labels_than_a_model_can_learn_are_an_error_before_training(
+    arguments: tuple[str, ...], lamatext: Command, place: Path
+) -> None:
+    rows = [{"text": f"a film about {n}", "label": f"id-{n // 2}"} for n in range(16_000)]
+    (place / "many.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+
+    answer = lamatext(*arguments, "--label-column", "label")
+
+    assert answer.status == 2
+    assert re.search(
+        r"many.jsonl: [5-8],\d{3} different labels in [\d,]+ texts, at most", answer.err
+    )
+    assert "choose another column (--label-column)" in answer.err
+    assert "epoch" not in answer.err

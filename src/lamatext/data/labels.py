@@ -22,6 +22,8 @@ ClassIndices: TypeAlias = NDArray[np.int64]
 LabelMatrix: TypeAlias = NDArray[np.float32]  # (n, L), 1 where the label applies to the text
 Targets: TypeAlias = ClassIndices | LabelMatrix  # what a model is trained to predict
 
+MAX_LABELS = 5_000
+"""Labels of a model: their scores take memory by the square of their number."""
 _SHOWN_LABELS = 20
 
 
@@ -171,6 +173,20 @@ class LabelEncoder:
             [label for label in row if label not in set(unknown)] for row in labels.to_pylist()
         ]
         return dataset.with_labels(pa.chunked_array([pa.array(lists, labels.type)]))
+
+
+def check_label_count(count: int, texts: int, source: str) -> None:
+    """Raise DataError if there are too many different labels to learn.
+
+    A column in which every row has its own value, such as a number or an address, is a frequent
+    mistake, and training on it would take hours or all memory.
+    """
+    if count > MAX_LABELS:
+        raise DataError(
+            f"{source}: {count:,} different labels in {texts:,} texts, at most {MAX_LABELS:,} can "
+            "be learned. If they are not labels, choose another column (--label-column); "
+            "otherwise join rare labels into one, such as 'other'."
+        )
 
 
 def holds_lists(labels: LabelColumn) -> bool:

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from lamatext.data.cache import cache_folder
 from lamatext.data.dataset import Dataset
 from lamatext.data.duplicates import text_keys
-from lamatext.data.labels import ClassIndices, LabelEncoder
+from lamatext.data.labels import ClassIndices, LabelEncoder, check_label_count
 from lamatext.data.read_options import ReadOptions
 from lamatext.data.readers.input_files import decompressed_suffix, missing_file_error, read_chunks
 from lamatext.data.readers.shard_reader import glob_files, is_glob, shards_in_folder, shards_table
@@ -172,6 +172,7 @@ class _Pass:
                 code = self._labels[label] = len(self._labels)
                 is_new[row] = True
             self._codes.append(code)
+        check_label_count(len(self._labels), len(self._codes), training.source)
         return is_new
 
     def tokenize(self, dataset: Dataset) -> TokenIds:

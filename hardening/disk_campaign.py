@@ -215,12 +215,12 @@ class DiskFaults:
         shutil.copytree(self.workspace.folder / "whole", place / "run")
         body = b'{"text": "a wonderful w1 w2", "proba": true}'
         with running_server(place / "run") as server:
-            answers = {request(server.port, "POST", "/predict", body)}
+            answers = {request(server, "POST", "/predict", body)}
             more = ("--seed", "1", "--force")
             arguments = self.workspace.train_arguments(f"{place.name}/run", *more)
             process = self.workspace.start(arguments, cache=f"{place.name}/cache")
             while process.poll() is None:
-                answer = request(server.port, "POST", "/predict", body)
+                answer = request(server, "POST", "/predict", body)
                 answers.add(answer)
                 if answer[0] != 200 or len(answers) > 2:
                     yield f"a third answer during training: {answer}"

@@ -4,6 +4,7 @@ import http.client
 import os
 import re
 import signal
+import ssl
 import subprocess
 import sys
 import threading
@@ -11,6 +12,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
 from hardening.command_runs import ROOT
@@ -26,11 +28,16 @@ class ServerProcess:
 
     port: int
     pid: int
+    certificate: Path | None = None  # if it speaks TLS
 
     def memory_mb(self) -> float:
-        """Return the resident memory of the server in megabytes."""
-        status = Path(f"/proc/{self.pid}/status").read_text(encoding="ascii")
-        return int(re.findall(r"VmRSS:\s+(\d+)", status)[0]) / 1024
+        """Return the resident memory of the server and its workers in megabytes."""
+        children = Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text(encoding="ascii")
+        pages = [
+            re.findall(r"VmRSS:\s+(\d+)", Path(f"/proc/{pid}/status").read_text(encoding="ascii"))
+            for pid in (self.pid, *map(int, children.split()))
+        ]
+        return sum(int(size) for found in pages for size in found) / 1024
 
     def is_alive(self) -> bool:
         """Return whether the server process is still running."""
@@ -42,17 +49,28 @@ class ServerProcess:
 
 
 @contextmanager
-def running_server(*models: Path, files: int = 0) -> Iterator[ServerProcess]:
-    """Start ``lamatext serve`` on a free port; ``files`` limits its file descriptors."""
+def running_server(
+    *models: Path, files: int = 0, workers: int = 1, certificate: Path | None = None
+) -> Iterator[ServerProcess]:
+    """Start ``lamatext serve`` on a free port.
+
+    Args:
+        models: folders of models.
+        files: limits its file descriptors, and those of each worker.
+        workers: number of processes.
+        certificate: a file with the certificate and its key, for TLS.
+    """
     import resource
 
     def limit_files() -> None:
         if files:
             resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))
 
+    options = ["--workers", str(workers)] if workers > 1 else []
+    options += ["--tls-cert", str(certificate)] if certificate is not None else []
     path = os.pathsep.join([str(ROOT / "src"), str(ROOT), os.environ.get("PYTHONPATH", "")])
     process = subprocess.Popen(
-        [sys.executable, "-m", "lamatext", "serve", *map(str, models), "--port", "0"],
+        [sys.executable, "-m", "lamatext", "serve", *map(str, models), "--port", "0", *options],
         env={**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"},
         stderr=subprocess.PIPE, text=True, preexec_fn=limit_files,
     )  # fmt: skip
@@ -66,19 +84,48 @@ def running_server(*models: Path, files: int = 0) -> Iterator[ServerProcess]:
         reader = threading.Thread(target=process.stderr.read, daemon=True)
         reader.start()  # a full pipe would stop the server
         port = int(match[1])
-        _wait_until_ready(port)
-        yield ServerProcess(port, process.pid)
+        server = ServerProcess(port, process.pid, certificate)
+        _wait_until_ready(server)
+        yield server
     finally:
-        process.send_signal(signal.SIGKILL)
+        process.send_signal(signal.SIGKILL)  # its workers end when they notice
         process.wait()
         if reader is not None:
             reader.join()
         process.stderr.close()
 
 
-def request(port: int, method: str, path: str, body: bytes | None = None) -> tuple[int, bytes]:
+def make_certificate(folder: Path) -> Path:
+    """Write a new certificate for 127.0.0.1 with its key to one file; needs openssl."""
+    path = folder / "certificate.pem"
+    names = ["-subj", "/CN=127.0.0.1", "-addext", f"subjectAltName=IP:{HOST}"]
+    key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
+    files = ["-keyout", str(folder / "key.pem"), "-out", str(path)]
+    command = ["openssl", "req", "-x509", *key, "-days", "2", *files, *names]
+    subprocess.run(command, check=True, capture_output=True)
+    path.write_bytes(path.read_bytes() + (folder / "key.pem").read_bytes())
+    return path
+
+
+def open_connection(server: ServerProcess) -> http.client.HTTPConnection:
+    """Return a new HTTP connection to a server, with TLS if it has a certificate."""
+    if server.certificate is None:
+        return http.client.HTTPConnection(HOST, server.port, timeout=ANSWER_SECONDS)
+    context = tls_context(server.certificate)
+    return http.client.HTTPSConnection(HOST, server.port, timeout=ANSWER_SECONDS, context=context)
+
+
+@cache
+def tls_context(certificate: Path) -> ssl.SSLContext:
+    """Return the TLS context of a client that trusts one certificate only."""
+    return ssl.create_default_context(cafile=str(certificate))
+
+
+def request(
+    server: ServerProcess, method: str, path: str, body: bytes | None = None
+) -> tuple[int, bytes]:
     """Send one polite request on a new connection; return status and body."""
-    connection = http.client.HTTPConnection(HOST, port, timeout=ANSWER_SECONDS)
+    connection = open_connection(server)
     try:
         headers = {"Content-Type": "application/json"} if body else {}
         connection.request(method, path, body, headers)
@@ -102,7 +149,7 @@ class PoliteClient:
     latency counts from the planned time of a request.
     """
 
-    port: int
+    server: ServerProcess
     rate: float = 40.0
     latencies: list[float] = field(default_factory=list)  # seconds
     failures: list[str] = field(default_factory=list)
@@ -125,13 +172,13 @@ class PoliteClient:
         return p99_ms(self.latencies)
 
     def _run(self) -> None:
-        kept = http.client.HTTPConnection(HOST, self.port, timeout=ANSWER_SECONDS)
+        kept = open_connection(self.server)
         planned, number = time.monotonic(), 0
         while not self._stop.is_set():
             number += 1
             planned += 1 / self.rate
             time.sleep(max(0.0, planned - time.monotonic()))
-            fresh = http.client.HTTPConnection(HOST, self.port, timeout=ANSWER_SECONDS)
+            fresh = open_connection(self.server)
             self._send(kept if number % 2 else fresh)
             fresh.close()
             self.latencies.append(time.monotonic() - planned)
@@ -162,11 +209,11 @@ def _post(connection: http.client.HTTPConnection) -> int:
     return answer.status
 
 
-def _wait_until_ready(port: int) -> None:
+def _wait_until_ready(server: ServerProcess) -> None:
     end = time.monotonic() + START_SECONDS
     while time.monotonic() < end:
         try:
-            if request(port, "GET", "/readyz")[0] == 200:
+            if request(server, "GET", "/readyz")[0] == 200:
                 return
         except OSError:
             time.sleep(0.05)

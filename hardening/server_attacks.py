@@ -7,10 +7,12 @@ costs the polite client beyond the work of the attacker itself; it may be at mos
 
 import random
 import socket
+import ssl
+import tempfile
 import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -18,9 +20,11 @@ from hardening.http_client import (
     HOST,
     PoliteClient,
     ServerProcess,
+    make_certificate,
     p99_ms,
     request,
     running_server,
+    tls_context,
 )
 
 MAX_RATIO = 2.0
@@ -54,8 +58,8 @@ class AttackResult:
 class Attacker:
     """A thread that attacks one server until it is stopped."""
 
-    def __init__(self, attack: "Attack", port: int, seed: int) -> None:
-        self.attack, self.port, self.draw = attack, port, random.Random(seed)
+    def __init__(self, attack: "Attack", server: ServerProcess, seed: int) -> None:
+        self.attack, self.server, self.draw = attack, server, random.Random(seed)
         self.stop = threading.Event()
         self.thread = threading.Thread(target=self._run, daemon=True)
 
@@ -74,8 +78,20 @@ class Attacker:
             time.sleep(0.01)
 
     def connect(self) -> socket.socket:
-        """Open a connection to the attacked server."""
-        return socket.create_connection((HOST, self.port), timeout=5)
+        """Open a connection to the attacked server, with TLS if it has a certificate."""
+        client = self.connect_plainly()
+        if self.server.certificate is None:
+            return client
+        try:
+            context = tls_context(self.server.certificate)
+            return context.wrap_socket(client, server_hostname=HOST)
+        except OSError:
+            client.close()
+            raise
+
+    def connect_plainly(self) -> socket.socket:
+        """Open a connection to the attacked server without a TLS handshake."""
+        return socket.create_connection((HOST, self.server.port), timeout=5)
 
     def send_endlessly(self, client: socket.socket, block: bytes, limit: int) -> None:
         """Send a block again and again up to ``limit`` bytes, or until the server closes."""
@@ -92,17 +108,19 @@ class Attacker:
                     client.sendall(part)
                 except OSError:
                     clients.remove(client)
+                    client.close()
 
-    def open_many(self, count: int, head: bytes) -> list[socket.socket]:
+    def open_many(
+        self, count: int, head: bytes, connect: Callable[[], socket.socket] | None = None
+    ) -> list[socket.socket]:
         """Open many connections that have sent ``head``."""
         clients = []
         for _ in range(count):
             if self.stop.is_set():
                 break
             with suppress(OSError):
-                client = self.connect()
-                client.sendall(head)
-                clients.append(client)
+                clients.append((connect or self.connect)())
+                clients[-1].sendall(head)
         return clients
 
 
@@ -191,7 +209,59 @@ def never_reading(attacker: Attacker) -> None:
         )
 
 
-ATTACKS: dict[str, Attack] = {
+def silent_handshakes(attacker: Attacker) -> None:
+    """Attack with connections that never start their TLS handshake."""
+    clients = attacker.open_many(CONNECTIONS, b"", attacker.connect_plainly)
+    attacker.drip(clients, b"")
+    _close(clients)
+
+
+def unfinished_handshakes(attacker: Attacker) -> None:
+    """Attack with connections that never answer the server's part of the TLS handshake."""
+    clients = attacker.open_many(CONNECTIONS, client_hello(), attacker.connect_plainly)
+    attacker.drip(clients, b"")
+    _close(clients)
+
+
+def slow_handshakes(attacker: Attacker) -> None:
+    """Attack with connections that send the TLS handshake one byte at a time."""
+    clients = attacker.open_many(CONNECTIONS, client_hello()[:6], attacker.connect_plainly)
+    attacker.drip(clients, b"\0")
+    _close(clients)
+
+
+def garbage_for_handshakes(attacker: Attacker) -> None:
+    """Attack with random bytes and with plain HTTP instead of a TLS handshake."""
+    for start in (b"", b"GET / HTTP/1.1\r\n", b"\x16\x03\x01\xff\xff", b"\x80\x2e\x01\x00\x02"):
+        with suppress(OSError), attacker.connect_plainly() as client:
+            client.sendall(start)
+            attacker.send_endlessly(client, attacker.draw.randbytes(1 << 16), 1 << 24)
+
+
+def endless_client_hello(attacker: Attacker) -> None:
+    """Attack with a TLS handshake message of 16 MB in many records."""
+    record = b"\x16\x03\x01\x40\x00" + b"\0" * 16384
+    with attacker.connect_plainly() as client:
+        client.sendall(b"\x16\x03\x01\x00\x04\x01\xff\xff\xff")
+        attacker.send_endlessly(client, record, 1 << 28)
+
+
+def handshake_storm(attacker: Attacker) -> None:
+    """Attack with connections that leave after their TLS handshake."""
+    for _ in range(20):
+        attacker.connect().close()
+
+
+def client_hello() -> bytes:
+    """Return the first message of a TLS client."""
+    sent = ssl.MemoryBIO()
+    client = ssl.create_default_context().wrap_bio(ssl.MemoryBIO(), sent, server_hostname="x")
+    with suppress(ssl.SSLWantReadError):
+        client.do_handshake()
+    return sent.read()
+
+
+PLAIN_ATTACKS: dict[str, Attack] = {
     "slow headers": slow_headers,
     "slow bodies": slow_body,
     "idle connections": idle_connections,
@@ -204,6 +274,19 @@ ATTACKS: dict[str, Attack] = {
     "resets": reset_storm,
     "answers never read": never_reading,
 }
+# The prefix of a name says how the attacked server was started.
+TLS, WORKERS = "TLS: ", "2 workers: "
+ATTACKS: dict[str, Attack] = {
+    **PLAIN_ATTACKS,
+    f"{TLS}handshakes never started": silent_handshakes,
+    f"{TLS}handshakes never finished": unfinished_handshakes,
+    f"{TLS}slow handshakes": slow_handshakes,
+    f"{TLS}no handshake": garbage_for_handshakes,
+    f"{TLS}endless handshake": endless_client_hello,
+    f"{TLS}many handshakes": handshake_storm,
+    **{f"{TLS}{name}": attack for name, attack in PLAIN_ATTACKS.items()},
+    **{f"{WORKERS}{name}": attack for name, attack in PLAIN_ATTACKS.items()},
+}
 
 
 def run_server_campaign(
@@ -212,7 +295,16 @@ def run_server_campaign(
     """Run each attack for ``seconds``, half of them against the control server."""
     results = []
     for name in names or ATTACKS:
-        with running_server(*models, files=FILES) as server, running_server(*models) as control:
+        with ExitStack() as stack:
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+            certificate = make_certificate(folder) if name.startswith(TLS) else None
+            workers = 2 if name.startswith(WORKERS) else 1
+            server, control = (
+                stack.enter_context(
+                    running_server(*models, files=files, workers=workers, certificate=certificate)
+                )
+                for files in (FILES, 0)
+            )
             results.append(measure_attack(name, (server, control), seconds, seed))
     return results
 
@@ -226,7 +318,7 @@ def measure_attack(
     before = server.memory_mb()
     peaks = [before]
     for target in (control, server):
-        with Attacker(ATTACKS[name], target.port, seed), PoliteClient(server.port) as polite:
+        with Attacker(ATTACKS[name], target, seed), PoliteClient(server) as polite:
             end = time.monotonic() + seconds / 2
             while time.monotonic() < end:
                 time.sleep(0.1)
@@ -247,7 +339,7 @@ def measure_soak(
     """Load a server with polite requests on many connections and watch its memory."""
     result = AttackResult(f"{connections} connections", seed, seconds)
     with running_server(*models) as server:
-        clients = [PoliteClient(server.port, rate=8) for _ in range(connections)]
+        clients = [PoliteClient(server, rate=8) for _ in range(connections)]
         for client in clients:
             client.__enter__()
         time.sleep(seconds / 10)  # buffers and threads have grown to their usual size
@@ -277,7 +369,7 @@ def _problems(result: AttackResult, server: ServerProcess, polite: PoliteClient)
     if result.growth_mb > MAX_GROWTH_MB:
         problems.append(f"memory grew by {result.growth_mb} MB")
     try:
-        if request(server.port, "GET", "/healthz")[0] != 200:
+        if request(server, "GET", "/healthz")[0] != 200:
             problems.append("/healthz does not answer 200 after the attack")
     except OSError as error:
         problems.append(f"/healthz fails after the attack: {type(error).__name__}")

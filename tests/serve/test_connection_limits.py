@@ -5,12 +5,14 @@ import json
 import resource
 import select
 import socket
+import ssl
 import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from shutil import which
 from time import monotonic, sleep
 
 import pytest
@@ -20,17 +22,20 @@ from starlette.responses import Response
 from starlette.routing import Route
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
+from hardening.http_client import make_certificate
 from lamatext.serve.app import create_app
 from lamatext.serve.connection_limits import ConnectionLimits, LimitedProtocol
 from lamatext.serve.middleware import ServerState
 from lamatext.serve.registry import load_models
 from lamatext.serve.schemas import Limits
 from lamatext.serve.server import (
+    BACKLOG,
     DrainingServer,
     open_listener,
     possible_connections,
     server_config,
 )
+from lamatext.serve.tls import TlsFiles
 from tests.serve.test_server import START, port_of
 
 GET = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
@@ -41,11 +46,14 @@ QUICK = ConnectionLimits(header_seconds=0.4, body_seconds=0.4, idle_seconds=0.4)
 
 
 @contextmanager
-def running(app: Starlette, limits: ConnectionLimits | None = None) -> Iterator[int]:
+def running(
+    app: Starlette, limits: ConnectionLimits | None = None, tls: TlsFiles | None = None
+) -> Iterator[int]:
     """Run a server with these connection limits in a thread and yield its port."""
+    limits = limits or ConnectionLimits()
     listener = open_listener("127.0.0.1", 0)
-    config = server_config(app, limits or ConnectionLimits())
-    server = DrainingServer(config, app.state.server, drain=0)
+    config = server_config(app, limits, min(BACKLOG, limits.connections))
+    server = DrainingServer(config, app.state.server, drain=0, tls=tls)
     thread = threading.Thread(target=server.run, args=([listener],))
     thread.start()
     try:
@@ -458,3 +466,30 @@ def test_uvicorn_still_has_what_the_connection_limits_override() -> None:
     assert methods - own <= set(vars(HttpToolsProtocol))
     assert {"cycle", "flow", "loop", "pipeline", "transport"} <= set(protocol)
     assert {"disconnected", "message_event", "response_complete", "response_started"} <= set(cycle)
+
+
+@pytest.mark.skipif(which("openssl") is None, reason="openssl is not installed")
+def test_a_burst_of_connections_does_not_end_a_tls_handshake_that_has_just_begun(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lamatext.serve.tls.PATIENCE", 5.0)
+    certificate = make_certificate(tmp_path)
+    context = ssl.create_default_context(cafile=str(certificate))
+    received, sent = ssl.MemoryBIO(), ssl.MemoryBIO()
+    polite = context.wrap_bio(received, sent, server_hostname="127.0.0.1")
+    app, limits = create_app(load_models([folder])), ConnectionLimits(connections=4)
+    with running(app, limits, TlsFiles(certificate)) as port, ExitStack() as stack:
+        client = stack.enter_context(connect(port))
+        with pytest.raises(ssl.SSLWantReadError):
+            polite.do_handshake()
+        client.sendall(sent.read())
+        received.write(client.recv(65536))  # the handshake has begun
+
+        for _ in range(6):
+            stack.enter_context(connect(port))  # the last ones stay in the backlog
+        sleep(0.3)
+        polite.do_handshake()
+        polite.write(GET)
+        client.sendall(sent.read())
+
+        assert client.recv(65536)

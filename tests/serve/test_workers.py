@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import select
 import shutil
 import signal
 import socket
@@ -13,7 +14,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from pathlib import Path
 from typing import Any
@@ -347,6 +348,35 @@ def test_clients_that_never_finish_the_handshake_do_not_keep_others_out(
         assert [ask_securely(server.port, certificate[0]) for _ in range(3)] == [200] * 3
         assert time.monotonic() - started < 5
         assert is_closed(silent[0])  # replaced by a later one
+
+
+@pytest.mark.slow
+def test_tls_handshakes_count_as_connections(folder: Path, certificate: tuple[Path, Path]) -> None:
+    files = ("--tls-cert", certificate[0], "--tls-key", certificate[1])
+    context = ssl.create_default_context(cafile=str(certificate[0]))
+    with serving(folder, *files, "--max-connections", 20) as server, ExitStack() as stack:
+        used = [
+            stack.enter_context(closing(HTTPSConnection("127.0.0.1", server.port, context=context)))
+            for _ in range(16)
+        ]
+
+        def are_answered() -> bool:
+            for client in used:
+                client.request("GET", "/healthz")
+            return all(client.getresponse().read() for client in used)
+
+        assert are_answered()
+        silent = [
+            stack.enter_context(socket.create_connection(("127.0.0.1", server.port), timeout=20))
+            for _ in range(30)
+        ]
+        deadline = time.monotonic() + 5  # handshakes end by themselves after 10 s
+        while time.monotonic() < deadline and not select.select([silent[24]], [], [], 0.1)[0]:
+            pass
+
+        are_open = [not select.select([client], [], [], 0)[0] for client in silent]
+        assert are_open == [False] * 25 + [True] * 5  # a quarter of the limit
+        assert are_answered()
 
 
 def is_closed(client: socket.socket) -> bool:

@@ -183,7 +183,16 @@ class DrainingServer(uvicorn.Server):
         if self.tls is not None:
             limit = self.config.backlog
             listener.listen(limit)
-            return cast("asyncio.Server", TlsListener(listener, self.tls, limit, self._protocol))
+            return cast(
+                "asyncio.Server",
+                TlsListener(
+                    listener,
+                    self.tls,
+                    limit,
+                    lambda: len(self.server_state.connections),
+                    self._protocol,
+                ),
+            )
         loop = asyncio.get_running_loop()
         return await loop.create_server(self._protocol, sock=listener, backlog=self.config.backlog)
 

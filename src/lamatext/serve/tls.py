@@ -13,6 +13,8 @@ from pathlib import Path
 
 from lamatext.errors import ConfigError
 
+HANDSHAKE_SHARE = 4  # handshakes may always take the limit of connections divided by this
+PATIENCE = 0.25  # seconds that a handshake has before a new one may replace it
 ACCEPTS = 100  # connections accepted before others get their turn
 RETRY_SECONDS = 1.0  # after the process has run out of file descriptors
 
@@ -26,6 +28,7 @@ class TlsFiles:
         self.certificate, self.key = certificate, key
         self.handshake_seconds = handshake_seconds
         self.context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        self.context.options |= ssl.OP_NO_RENEGOTIATION  # which would cost only the server time
         self.load()
 
     def load(self) -> None:
@@ -52,7 +55,12 @@ class TlsListener:
     Args:
         listener: the socket.
         tls: certificate and time limit of a handshake.
-        connections: how many handshakes may be in progress; a new one replaces the oldest.
+        connections: how many connections may be open. Handshakes count as connections: beyond the
+            limit, a new one replaces the oldest handshake, or waits until that has had a little
+            time: a burst of connections must not end a handshake that has just begun. However many
+            connections are open, a quarter of the limit is for handshakes, so that clients can
+            still connect.
+        count_open: returns the number of connections after their handshake.
         make_protocol: creates the protocol of a connection after its handshake.
     """
 
@@ -61,11 +69,14 @@ class TlsListener:
         listener: socket.socket,
         tls: TlsFiles,
         connections: int,
+        count_open: Callable[[], int],
         make_protocol: Callable[[], asyncio.Protocol],
     ) -> None:
         self.listener, self.tls = listener, tls
-        self.connections, self.make_protocol = connections, make_protocol
-        self.handshakes: OrderedDict[asyncio.Task[None], None] = OrderedDict()  # the oldest first
+        self.connections, self.count_open = connections, count_open
+        self.make_protocol = make_protocol
+        # When each handshake started, the oldest first.
+        self.handshakes: OrderedDict[asyncio.Task[None], float] = OrderedDict()
         self.loop = asyncio.get_running_loop()
         self.retry: asyncio.TimerHandle | None = None
         listener.setblocking(False)
@@ -73,12 +84,16 @@ class TlsListener:
 
     def start_handshake(self, connection: socket.socket) -> None:
         """Start the TLS handshake of a connection; cancel the oldest if there are too many."""
-        if len(self.handshakes) >= self.connections:
+        if self._is_full():
             self.handshakes.popitem(last=False)[0].cancel()
         connection.setblocking(False)
         handshake = self.loop.create_task(self._shake_hands(connection))
-        self.handshakes[handshake] = None
+        self.handshakes[handshake] = self.loop.time()
         handshake.add_done_callback(lambda task: self.handshakes.pop(task, None))
+
+    def _is_full(self) -> bool:
+        reserved = max(1, self.connections // HANDSHAKE_SHARE)
+        return len(self.handshakes) >= max(reserved, self.connections - self.count_open())
 
     def close(self) -> None:
         """Stop accepting connections; TLS handshakes in progress continue."""
@@ -106,14 +121,23 @@ class TlsListener:
 
     def _accept(self) -> None:
         for _ in range(ACCEPTS):
+            if self._is_full():
+                seconds = next(iter(self.handshakes.values())) + PATIENCE - self.loop.time()
+                if seconds > 0:
+                    self._pause(seconds)
+                    return
             try:
                 connection = self.listener.accept()[0]
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
                 return
             except OSError:  # no file descriptor is left
-                self.loop.remove_reader(self.listener)
-                self.retry = self.loop.call_later(
-                    RETRY_SECONDS, self.loop.add_reader, self.listener, self._accept
-                )
+                self._pause(RETRY_SECONDS)
                 return
             self.start_handshake(connection)
+
+    def _pause(self, seconds: float) -> None:
+        """Let new connections wait in the backlog of the socket for some time."""
+        self.loop.remove_reader(self.listener)
+        self.retry = self.loop.call_later(
+            seconds, self.loop.add_reader, self.listener, self._accept
+        )

@@ -100,6 +100,17 @@ def test_a_scored_label_seen_once_is_held_out_like_the_others() -> None:
         assert sum(9 in test for _, test in parts) == 1
 
 
+def test_labels_with_fewer_rows_than_folds_are_dealt_at_random_if_single_ones_are_scored() -> None:
+    labels = [f"label {row // 2}" for row in range(200)]
+
+    def lacking(*, score_single: bool) -> int:
+        parts = folds(labels, 5, seed=0, score_single=score_single)
+        return sum(len(set(labels)) - len({labels[row] for row in train}) for train, _ in parts)
+
+    assert lacking(score_single=False) == 0
+    assert 5 < lacking(score_single=True) < 40  # 20 expected
+
+
 def test_a_label_seen_once_stays_in_training_if_the_others_could_not_be_learned_alone() -> None:
     with pytest.warns(UserWarning, match="1 label seen once stays in training and is not scored"):
         parts = list(folds(["a"] * 9 + ["once"], 3, seed=0, score_single=True))

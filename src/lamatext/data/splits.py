@@ -159,13 +159,16 @@ def folds(
         score_single: whether the rows with a label that occurs once are held out like the others,
             if two labels remain; otherwise they are training rows in every fold. Held out, they
             stand for the labels that the data does not have yet: those are about as frequent
-            (Good-Turing estimate).
+            (Good-Turing estimate). For the same reason, labels with fewer than ``k`` rows are dealt
+            at random, not evenly: in new data, some have more rows and some fewer.
     """
     if k < 2:
         raise DataError(f"folds ({k}) must be at least 2.")
     strata, rng = _strata(labels), np.random.default_rng(seed)
     units = _group_units(strata, groups)
     is_single = _single_units(strata, units, scored=score_single)
+    if score_single:
+        units = _merge_rare(units, k)
     order = _shuffled_by_label(units, rng)
     fold_of_unit = np.full(len(units.sizes), -1)
     dealt = order[~is_single[order]]
@@ -204,6 +207,12 @@ def _group_units(strata: "_Strata", groups: Rows | None) -> _Units:
     pairs = pairs[np.argsort(counts, kind="stable")]
     codes[pairs // strata_count] = pairs % strata_count  # later assignments win
     return _Units(unit_of_row, sizes, codes)
+
+
+def _merge_rare(units: _Units, k: int) -> _Units:
+    """Put the groups of rows whose label has fewer than ``k`` of them into one stratum."""
+    counts = np.bincount(units.codes)
+    return units._replace(codes=np.where(counts[units.codes] < k, len(counts), units.codes))
 
 
 def _pick(pool: Rows, sizes: Rows, fraction: float, rng: np.random.Generator) -> NDArray[np.bool_]:

@@ -133,7 +133,7 @@ class LazyUpdates(DenseUpdates):
 
     def _caught_up(self, rows: Tensor) -> State:
         """Return copies of embedding rows and their buffers after the steps they have skipped."""
-        state = tuple(array[rows] for array in self._state)
+        state = tuple(array.index_select(0, rows) for array in self._state)
         self._advance(state, self._updated_at[rows.numpy()])
         return state
 

@@ -1,12 +1,14 @@
 """Small saved models with random weights: the base of hostile model folders and of test servers.
 
-    python -m hardening.base_models FOLDER
+    python -m hardening.base_models FOLDER [NAME …]
 
 runs in a process of its own, so that the process that loads the models never imports torch.
 """
 
 import subprocess
 import sys
+import tempfile
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -41,10 +43,16 @@ BASE_MODELS: dict[str, tuple[str, list[str], str, bool]] = {
     "several labels": ("avg", ["x", "y", "z"], "float32", True),
 }
 
+BERT = "bert"  # a base model of its own, because it needs torch and transformers to run
+SUBWORDS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS, "##s", "##less")
 
-def make_base_models(root: Path) -> list[Path]:
-    """Save all base models in ``root`` with a process of its own and return their folders."""
-    subprocess.run([sys.executable, "-m", "hardening.base_models", str(root)], check=True)
+
+def make_base_models(root: Path, *names: str) -> list[Path]:
+    """Save base models in ``root`` with a process of its own and return their folders.
+
+    Without ``names`` they are all but ``bert``.
+    """
+    subprocess.run([sys.executable, "-m", "hardening.base_models", str(root), *names], check=True)
     return sorted(path for path in root.iterdir() if path.is_dir())
 
 
@@ -81,6 +89,38 @@ def save_random_model(folder: Path, name: str) -> Path:
     return save_model(folder, saved, storage=recipe.storage)
 
 
+def save_random_bert(folder: Path) -> Path:
+    """Save a tiny base model ``bert`` with random weights."""
+    import torch
+
+    from lamatext.data.text_encoder import SubwordEncoder
+    from lamatext.nn.pretrained import load_pretrained
+
+    transformers: Any = import_module("transformers")
+    labels = ["x", "y", "z"]
+    torch.manual_seed(0)
+    with tempfile.TemporaryDirectory() as encoder:
+        vocabulary = Path(encoder) / "vocab.txt"
+        vocabulary.write_text("".join(f"{word}\n" for word in SUBWORDS), encoding="utf-8")
+        config = transformers.BertConfig(
+            vocab_size=len(SUBWORDS), hidden_size=8, num_hidden_layers=2, num_attention_heads=2,
+            intermediate_size=16, max_position_embeddings=40,
+        )  # fmt: skip
+        transformers.BertModel(config).save_pretrained(encoder)
+        tokenizer = transformers.BertTokenizerFast(str(vocabulary), model_max_length=40)
+        tokenizer.save_pretrained(encoder)
+        loaded = load_pretrained(encoder, classes=len(labels))
+    recipe = Recipe.model_validate({"model": {"name": BERT}, "ngrams": {"enabled": False}})
+    saved = SavedModel(
+        recipe,
+        labels,
+        {key: value.numpy().copy() for key, value in loaded.network.state_dict().items()},
+        SubwordEncoder.from_json(loaded.tokenizer, loaded.max_words),
+        facts={**_facts(len(labels)), "architecture": loaded.architecture},
+    )
+    return save_model(folder, saved)
+
+
 def _facts(classes: int) -> dict[str, Any]:
     """Return the sections of a base model's config that prediction and commands read."""
     evidence = np.linspace(-3, 3, STEPS + 1).tolist()
@@ -109,5 +149,8 @@ def random_ngram_model(settings: NgramSettings, classes: int) -> NgramModel:
 
 
 if __name__ == "__main__":
-    for base in BASE_MODELS:
-        save_random_model(Path(sys.argv[1]) / base, base)
+    for base in sys.argv[2:] or BASE_MODELS:
+        if base == BERT:
+            save_random_bert(Path(sys.argv[1]) / base)
+        else:
+            save_random_model(Path(sys.argv[1]) / base, base)

@@ -47,7 +47,7 @@ TARGETS: dict[str, str] = {
         "reader_targets",
     ),
     **dict.fromkeys(("tokenizer", "ngrams", "settings"), "text_targets"),
-    **dict.fromkeys(("model_folder", "web_model"), "model_folder_target"),
+    **dict.fromkeys(("model_folder", "web_model", "bert_folder"), "model_folder_target"),
     **dict.fromkeys(("http", "http_json"), "http_targets"),
 }
 """The module of each fuzz target."""
@@ -55,7 +55,7 @@ TARGETS: dict[str, str] = {
 CAMPAIGNS: dict[str, tuple[str, ...]] = {
     "readers": tuple(name for name, module in TARGETS.items() if module == "reader_targets"),
     "texts": tuple(name for name, module in TARGETS.items() if module == "text_targets"),
-    "folders": ("model_folder", "web_model"),
+    "folders": ("model_folder", "web_model", "bert_folder"),
     "http": ("http", "http_json"),
 }
 """The fuzz targets of each fuzzing campaign."""

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hardening.base_models import make_base_models
+from hardening.base_models import BERT, make_base_models
 from hardening.fuzz_target import FindingError, FuzzTarget
-from hardening.hostile_folders import Files, plan_hostile_folder, read_folder
+from hardening.hostile_folders import Files, HostileFolder, plan_hostile_folder, read_folder
 from hardening.mutation import ByteSource
 from hardening.node_process import NodeError
 from lamatext.errors import ModelError
@@ -32,8 +32,14 @@ TOLERANCE = 1e-3  # of results in JavaScript
 def build_target(name: str) -> FuzzTarget:
     """Build a fuzz target of hostile model folders: in Python, or in JavaScript as well.
 
-    Both have the same inputs.
+    Both have the same inputs. The folders of ``bert``, which runs in PyTorch, are a target of their
+    own.
     """
+    if name == "bert_folder":
+        folder = scratch_folder() / "model"
+        HostileFolder(bert_files(), {}, set()).write(folder)
+        check_model(folder)  # imports torch and transformers before the first input
+        return FuzzTarget(name, check_hostile_bert, _plans(), ())
     check = check_web_model if name == "web_model" else check_hostile_folder
     return FuzzTarget(name, check, _plans(), ())
 
@@ -43,10 +49,15 @@ def check_hostile_folder(data: bytes) -> None:
     check_model(_write_hostile_folder(data))
 
 
-def _write_hostile_folder(data: bytes) -> Path:
+def check_hostile_bert(data: bytes) -> None:
+    """Load a hostile model folder of bert and use it."""
+    check_model(_write_hostile_folder(data, [bert_files()]))
+
+
+def _write_hostile_folder(data: bytes, bases: list[Files] | None = None) -> Path:
     source = ByteSource(data)
     folder = scratch_folder() / "model"
-    plan_hostile_folder(source.choice(base_folders()), source).write(folder)
+    plan_hostile_folder(source.choice(bases or base_folders()), source).write(folder)
     return folder
 
 
@@ -161,6 +172,12 @@ def base_files() -> dict[str, Files]:
 def base_folders() -> list[Files]:
     """Return the files of all base models, the folder of format 1 included."""
     return [*base_files().values(), read_folder(FORMAT_1)]
+
+
+@cache
+def bert_files() -> Files:
+    """Make the base model bert and read its files."""
+    return read_folder(make_base_models(_base_root(), BERT)[0])
 
 
 @cache

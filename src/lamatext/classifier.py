@@ -580,8 +580,10 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
         if "texts" in data:
             summary["texts"] = f"{data['texts']:,}"
         if "validation_accuracy" in training:
-            name = "validation accuracy" if self.thresholds_ is None else "validation score"
-            value, count = percent(training["validation_accuracy"]), self._validation_texts()
+            score, count = training["validation_accuracy"], self._validation_texts()
+            name, value = "validation accuracy", percent(score)
+            if self.thresholds_ is not None:
+                name, value = "validation mean average precision", f"{score:.3f}"
             if count is None:
                 summary[name] = value
             elif count == data.get("texts", 0) < FEW_TEXTS:

@@ -17,7 +17,8 @@ def show_comparison(console: Console, comparison: Comparison) -> None:
         "one text",
     )
     rows = sorted(comparison.rows, key=lambda row: -row.scores[first])
-    console.print(terminal_table(columns, [_cells(row, first, second) for row in rows]))
+    cells = [_cells(row, first, second) for row in rows]
+    console.print(terminal_table(columns, cells, max_width=console.width))
     tested = f"{plural(comparison.texts, 'test text')} of {comparison.source}"
     if comparison.folds:
         tested = (

@@ -208,7 +208,7 @@ def show_leaderboard(
         )
         for row in sorted(rows, key=lambda row: -getattr(row, first))
     ]
-    console.print(terminal_table(columns, cells))
+    console.print(terminal_table(columns, cells, max_width=console.width))
     if folds:
         console.print(
             f"Scores of {folds}-fold cross-validation on {plural(texts, 'text')}.", markup=False

@@ -935,7 +935,10 @@ def _baseline_row(name: str, splits: Splits, recipe: Recipe, progress: Progress)
     else:
         training = recipe.training
         goal = ThresholdGoal(training.metric, training.min_precision)
-        row = train_baseline(name, splits.train, splits.validation, goal).evaluate(splits.test)
+        with warnings.catch_warnings():  # the split has already warned
+            warnings.filterwarnings("ignore", message=".* seen once", category=UserWarning)
+            trained = train_baseline(name, splits.train, splits.validation, goal)
+        row = trained.evaluate(splits.test)
         if splits.folds:
             fit_fold = partial(fit_baseline_fold, name, goal)
             row = row.with_scores(cross_validate(splits, fit_fold, progress))

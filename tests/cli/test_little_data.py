@@ -76,6 +76,24 @@ def test_several_labels_per_text_are_scored_by_cross_validation_with_an_interval
     assert (config["data"]["training_texts"], config["data"]["test_texts"]) == (40, 0)
 
 
+def test_a_label_that_occurs_once_is_scored_as_missed_and_reported_once(
+    lamatext: Command, place: Path
+) -> None:
+    write_topics(place / "few.jsonl", 40)
+    row = json.loads((place / "few.jsonl").read_text().splitlines()[0])
+    with (place / "few.jsonl").open("a") as file:
+        file.write("\n" + json.dumps({**row, "text": "an odd text", "labels": ["once"]}))
+
+    answer = lamatext("train", "few.jsonl", *TRAIN, "--baselines", "tfidf")
+
+    assert answer.status == 0, answer.err
+    assert answer.err.count("seen once") == 1
+    assert "1 label seen once is missed by the cross-validation: once." in answer.err
+    test = json.loads((place / "run" / "metrics.json").read_text())["test"]
+    assert test["texts"] == 41
+    assert {c["label"]: c["recall"] for c in test["classes"]}["once"] == 0
+
+
 def test_no_command_scores_the_model_on_its_training_texts(lamatext: Command, place: Path) -> None:
     write_csv(place / "few.csv", 40)
 

@@ -30,6 +30,7 @@ from lamatext.tuning import (
     open_study,
     read_trials,
     tuning_splits,
+    worker_processes,
 )
 from tests.corpora import reviews
 
@@ -185,3 +186,23 @@ def test_a_study_whose_tables_are_just_being_created_is_opened_again(
     monkeypatch.setattr(time, "sleep", lambda _: None)
 
     assert isinstance(_open_storage(optuna, tmp_path / "study.sqlite3"), create)
+
+
+PRESS = """
+import os, pathlib, signal
+os.kill(os.getpid(), signal.SIGINT)
+pathlib.Path("goes-on").touch()
+"""
+
+
+def test_ctrl_c_in_the_terminal_does_not_reach_the_other_processes_of_a_search(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    ends = time.monotonic() + 60
+
+    with worker_processes([[sys.executable, "-c", PRESS]]):
+        while not (tmp_path / "goes-on").exists() and time.monotonic() < ends:
+            time.sleep(0.05)
+
+    assert (tmp_path / "goes-on").exists()

@@ -11,6 +11,8 @@ which they do not see; the test texts are scored once, with the final model.
 
 import os
 import shutil
+import signal
+import sys
 import tempfile
 import threading
 import time
@@ -800,15 +802,19 @@ def _restore_model(folder: Path) -> None:
 
 @contextmanager
 def worker_processes(commands: list[list[str]]) -> Iterator[None]:
-    """Run additional worker processes on a tuning study while the block runs."""
+    """Run additional worker processes on a tuning study while the block runs.
+
+    They inherit a blocked SIGINT: Ctrl-C reaches this process alone, which ends the others.
+    """
     import subprocess
 
     threads = str(max(1, usable_cores() // (len(commands) + 1)))
     environment = {**os.environ, "OMP_NUM_THREADS": threads} if commands else None
-    processes = [
-        subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL)  # nosec B603 # ours
-        for command in commands
-    ]
+    with _blocked_interrupts():
+        processes = [
+            subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL)  # nosec B603 # ours
+            for command in commands
+        ]
     try:
         yield
     finally:
@@ -816,3 +822,16 @@ def worker_processes(commands: list[list[str]]) -> Iterator[None]:
             process.terminate()
         for process in processes:
             process.wait()
+
+
+@contextmanager
+def _blocked_interrupts() -> Iterator[None]:
+    """Hold back SIGINT while worker processes of a tuning study start, which inherit this."""
+    if sys.platform == "win32":
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

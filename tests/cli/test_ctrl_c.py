@@ -117,13 +117,18 @@ program.main()
 """
 
 
-def test_an_interrupt_that_python_drops_is_heeded() -> None:
-    ended = subprocess.run(
-        [sys.executable, "-c", DROPPED],
+def python(program: str) -> subprocess.CompletedProcess[str]:
+    """Run a program that receives Ctrl-C even if the tests run in the background of a shell."""
+    return subprocess.run(
+        [sys.executable, "-c", program],
         capture_output=True,
         text=True,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
+
+
+def test_an_interrupt_that_python_drops_is_heeded() -> None:
+    ended = python(DROPPED)
 
     assert ended.returncode == -signal.SIGINT, ended.stderr
     assert "Exception ignored" not in ended.stderr
@@ -144,3 +149,13 @@ def test_the_resumed_command_writes_the_page_of_a_finished_run(
     page, whole = (re.sub(r"[\d.,]+", "0", page) for page in pages)  # a report has durations
     assert page == whole
     assert (place / "run" / "model.safetensors").stat() == weights
+
+
+def test_an_interrupt_is_not_repeated_after_the_command_has_ended() -> None:
+    heeded = DROPPED.replace("    time.sleep(20)\n", "").replace(
+        "program.main()", "try: program.main()\nfinally: time.sleep(2)"
+    )
+
+    ended = python(heeded)
+
+    assert ended.returncode == 0, ended.stderr

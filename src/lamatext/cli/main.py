@@ -7,6 +7,8 @@ import signal
 import sys
 import threading
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Annotated
 
 import typer
@@ -70,20 +72,34 @@ def main() -> None:
     """Run the ``lamatext`` program with ``sys.argv`` and exit with its status."""
     # Threads that wait actively slow torch down many times on a busy machine.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-    sys.unraisablehook = _repeat_dropped_interrupt
-    sys.exit(run(sys.argv[1:]))
+    with _dropped_interrupts_repeated():
+        status = run(sys.argv[1:])
+    sys.exit(status)
 
 
-def _repeat_dropped_interrupt(dropped: "sys.UnraisableHookArgs") -> None:
+@contextmanager
+def _dropped_interrupts_repeated() -> Iterator[None]:
     """Press Ctrl-C again a moment after Python has dropped it.
 
     Python ignores any exception in the callback of a weak reference or in a finalizer, and the
     libraries of a search run many of them.
     """
-    if issubclass(dropped.exc_type, KeyboardInterrupt):
-        threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()
-    else:
-        sys.__unraisablehook__(dropped)
+    repeats = list[threading.Timer]()
+
+    def repeat(dropped: "sys.UnraisableHookArgs") -> None:
+        if not issubclass(dropped.exc_type, KeyboardInterrupt):
+            sys.__unraisablehook__(dropped)
+            return
+        repeats.append(threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)))
+        repeats[-1].start()
+
+    sys.unraisablehook = repeat
+    try:
+        yield
+    finally:  # the command has ended
+        sys.unraisablehook = sys.__unraisablehook__
+        for timer in repeats:
+            timer.cancel()
 
 
 def run(arguments: list[str]) -> int:

@@ -35,6 +35,8 @@ from lamatext.data.splits import stratified_split
 from lamatext.data.text_encoder import TextEncoder
 from lamatext.metrics import BINS
 from lamatext.recipes import resolve_recipe
+from lamatext.runtime.predictor import Predictor
+from lamatext.runtime.torch_engine import TorchEngine
 from paper.markdown import MISSING, markdown_table
 from paper.official_datasets import load_paper_dataset
 from paper.records import Record, Records
@@ -137,9 +139,13 @@ def score_classifier(classifier: TextClassifier, test: Dataset) -> dict[str, flo
     assert classifier.ngrams_ is not None
     labels = LabelEncoder(tuple(classifier.classes_.tolist()))
     truth = labels.encode(test.require_labels(), source=test.source)
-    texts = test.texts.to_pylist()
-    probabilities = classifier.predict_proba(texts).astype(np.float64)
-    ngrams = classifier.ngrams_.logits([encoder.tokenizer.words(text) for text in texts])
+    words = [encoder.tokenizer.words(text) for text in test.texts.to_pylist()]
+    ngrams = classifier.ngrams_.logits(words)
+    noise = classifier.facts_.get("label_noise", 0.0)
+    engine = TorchEngine(classifier.network_)
+    network = Predictor(engine, encoder, classifier.classes_, label_noise=noise)
+    logits = network.logits_of_words(words) + ngrams
+    probabilities = network.probabilities(logits).astype(np.float64)
     predicted = probabilities.argmax(axis=1)
     scores: dict[str, float | list[float]] = {
         "accuracy": float((predicted == truth).mean()),

@@ -6,9 +6,11 @@ import pytest
 
 from benchmarks import small_data
 from benchmarks.accuracy_jobs import AccuracyJob
+from lamatext import TextClassifier
 from lamatext.data.dataset import Dataset
 from lamatext.metrics import calibration_error, measure_reliability
 from paper.records import Record, Records, Value
+from tests.corpora import TINY
 
 
 def dataset(labels: list[str]) -> Dataset:
@@ -96,3 +98,23 @@ def test_the_table_of_wrong_labels_names_the_best_baseline(tmp_path: Path) -> No
     table = small_data.wrong_labels_table(records)
 
     assert "| r8 | 0.970 | 0.950 | 0.050 | 1 |" in table
+
+
+def test_the_scores_are_those_of_the_classifiers_probabilities() -> None:
+    labels = ["a", "b", "c"] * 30
+    draw = np.random.default_rng(0)
+    words = [f"{a}{b}" for a in "bdfgkl" for b in "aeiou"]
+    texts = [" ".join([label, *draw.choice(words, 6)]) for label in labels]
+    classifier = TextClassifier(settings=TINY | {"ngrams.enabled": True}, random_state=0)
+    classifier.fit(texts, labels)
+    classifier.facts_["label_noise"] = 0.1
+    test = Dataset(pa.chunked_array([texts]), pa.chunked_array([labels[1:] + labels[:1]]), "made")
+
+    scores = small_data.score_classifier(classifier, test)
+
+    probabilities = classifier.predict_proba(texts).astype(np.float64)
+    truth = np.searchsorted(classifier.classes_, test.require_labels().to_pylist())
+    assert scores["accuracy"] == (probabilities.argmax(axis=1) == truth).mean()
+    assert scores["reliability"] == pytest.approx(
+        small_data.reliability_sums(truth, probabilities), abs=1e-3
+    )

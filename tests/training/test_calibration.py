@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
+from scipy.special import softmax
 
 from lamatext.data.token_ids import TokenIds
 from lamatext.nn.network import build_network
@@ -106,6 +107,28 @@ def test_a_network_that_adds_nothing_or_misleads_gets_the_factor_zero(network: f
     assert combination.network == pytest.approx(0, abs=0.03)
     if network < 0:
         assert combination.network == 0
+
+
+@pytest.mark.parametrize("texts", [40, 80])
+def test_fewer_texts_than_classes_leave_the_confidence_of_the_ngrams(texts: int) -> None:
+    random, classes = np.random.default_rng(0), 60
+    labels = random.integers(0, classes, texts)
+    signal = 2 * np.eye(classes)[labels]
+    first, second = (
+        (signal + random.normal(size=(texts, classes))).astype(np.float32) for _ in range(2)
+    )
+    ngrams = Combination(1.0, 0.0, np.zeros(classes))
+
+    both = add_network(ngrams, first, second, labels)
+
+    alone, together = (
+        softmax(c.logits(first, second), axis=1).max(axis=1).mean() for c in (ngrams, both)
+    )
+    assert both.network > 0
+    if texts < classes:
+        assert together == pytest.approx(alone, rel=1e-6)
+    else:
+        assert together > alone + 0.1
 
 
 @pytest.mark.parametrize("texts", [1, 2, 3, 4])

@@ -10,6 +10,8 @@ The network is heard only where the validation texts speak for it: its factor b 
 one standard error of the derivative of the loss at b = 0, and more where few texts estimate that
 error. So b is exactly 0 unless the validation texts are evidence of at least that strength for the
 network, whatever the size of its logits, and the pull towards 0 vanishes as their number grows.
+Fewer validation texts than classes can show that the network helps, but not how sure to be of
+classes they lack: there both together are as sure of these texts as the n-grams alone.
 
 Some labels may be wrong. If a share ε of them is replaced by another label at random, a label that
 is right with the probability p is given with the probability (1 − ε)·p + ε·(1 − p) / (C − 1). ε is
@@ -37,6 +39,7 @@ BIAS_SPREAD = 0.8  # standard deviation of a class's bias in its prior
 CORRECTION_SPREAD = 0.5  # of the logarithm by which a changes when the network is added
 EVIDENCE = 1.0  # standard errors of evidence that the network needs, and
 FEW_TEXTS = 5  # EVIDENCE times this / n more with n validation texts
+FACTOR_LIMIT = 3.0  # largest logarithm by which the confidence of both is corrected
 MIN_NOISE = 0.05  # share of wrong labels below which all labels are trusted
 MAX_NOISE = 0.45  # the share from which labels say too little to tell which are wrong
 NOISE_EVIDENCE = 3.0  # log-likelihood that wrong labels must explain
@@ -193,7 +196,29 @@ def add_network(
     if b == 0:
         return ngrams
     change = float(np.exp(log_change))
+    if len(labels) < base.shape[1]:
+        combined = change * base + b * second
+        sharpness = _factor_of_confidence(combined, _confidence(base))
+        change, b = change * sharpness, b * sharpness
     return Combination(ngrams.ngrams * change, float(b / size), ngrams.bias * change, ngrams.noise)
+
+
+def _factor_of_confidence(logits: Floats, confidence: float) -> float:
+    """Return the calibration factor at which the mean confidence of the texts is the given one."""
+    low, high = -FACTOR_LIMIT, FACTOR_LIMIT  # of its logarithm
+    for _ in range(40):
+        middle = (low + high) / 2
+        if _confidence(np.exp(middle) * logits) > confidence:
+            high = middle
+        else:
+            low = middle
+    return float(np.exp(low))
+
+
+def _confidence(logits: Floats) -> float:
+    """Return the mean of the texts' largest calibrated probability."""
+    shifted = logits - logits.max(axis=1, keepdims=True)
+    return float((1 / np.exp(shifted).sum(axis=1)).mean())
 
 
 def _losses(

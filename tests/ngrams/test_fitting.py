@@ -1,3 +1,4 @@
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -60,6 +61,71 @@ def test_word_contributions_and_base_sum_to_the_logits(
     found = [ngrams.contributions(words).sum(axis=1) + ngrams.base for words in odd]
 
     np.testing.assert_allclose(np.stack(found), ngrams.logits(odd), atol=1e-4)
+
+
+def model_with_range_power(power: float = 0.5) -> tuple[NgramModel, list[list[str]]]:
+    """Return a model of four classes, and texts of which one has no known n-gram."""
+    texts, labels = corpus(4)
+    ngrams = fit_ngrams(texts, labels, BOTH, classes=4)
+    return replace(ngrams, range_power=power), [*texts[:10], [], ["?"], ["sign0"] * 5]
+
+
+def test_a_range_power_divides_the_sums_of_each_text() -> None:
+    ngrams, texts = model_with_range_power(0.25)
+
+    found = ngrams.logits(texts)
+
+    for words, logits in zip(texts, found, strict=True):
+        sums = replace(ngrams, range_power=0.0).logits([words])[0] - ngrams.bias
+        distance = max(float(sums.max() - sums.mean()), 1e-12)
+        np.testing.assert_allclose(logits, sums / distance**0.25 + ngrams.bias, atol=1e-5)
+
+
+def test_contributions_sum_to_the_logits_with_a_range_power() -> None:
+    ngrams, texts = model_with_range_power()
+
+    found = [ngrams.contributions(words).sum(axis=1) + ngrams.base for words in texts]
+
+    np.testing.assert_allclose(np.stack(found), ngrams.logits(texts), atol=1e-4)
+
+
+@pytest.mark.parametrize("power", [0.0, 0.25, 0.75])
+def test_scaling_multiplies_the_logits_whatever_the_range_power(power: float) -> None:
+    ngrams, texts = model_with_range_power(power)
+    shift = np.array([0.5, -1.0, 0.0, 2.0])
+
+    scaled = ngrams.scaled(7.0, shift)
+
+    np.testing.assert_allclose(
+        scaled.logits(texts), 7 * ngrams.logits(texts) + shift, rtol=1e-5, atol=1e-5
+    )
+
+
+def test_tensors_restore_the_range_power() -> None:
+    ngrams, texts = model_with_range_power()
+
+    again = NgramModel.from_tensors(BOTH, ngrams.to_tensors(), rows=4)
+
+    assert (again.logits(texts) == ngrams.logits(texts)).all()
+    assert "range_power" not in replace(ngrams, range_power=0.0).to_tensors()
+
+
+@pytest.mark.parametrize("power", [-0.25, 1.0, np.nan])
+def test_a_range_power_out_of_bounds_is_refused(power: float) -> None:
+    tensors = model_with_range_power()[0].to_tensors()
+    tensors["range_power"] = np.array([power], np.float32)
+
+    with pytest.raises(ValueError, match="range_power must"):
+        NgramModel.from_tensors(BOTH, tensors, rows=4)
+
+
+def test_two_classes_share_a_row_and_have_no_range_power() -> None:
+    texts, labels = corpus(2)
+    tensors = fit_ngrams(texts, labels, WORDS, classes=2).to_tensors()
+    tensors["range_power"] = np.array([0.5], np.float32)
+
+    with pytest.raises(ValueError, match="0 for two classes"):
+        NgramModel.from_tensors(WORDS, tensors, rows=1)
 
 
 def test_the_decisive_word_has_the_largest_contribution() -> None:

@@ -16,8 +16,9 @@ from lamatext.runtime.onnx_file import TOLERANCE, export_onnx, onnx_inputs
 from lamatext.runtime.predictor import Predictor
 from lamatext.saved.format import load_config, model_hash
 from lamatext.saved.model_io import load_model, save_model
+from lamatext.settings import NgramSettings
 from tests.serve.javascript import needs_node, run_javascript
-from tests.serve.saved import save
+from tests.serve.saved import random_ngram_model, save
 
 FORMAT_1 = Path(__file__).parents[1] / "fixtures" / "format-1"
 TEXTS = [
@@ -58,6 +59,17 @@ def test_the_file_equals_the_predictor(name: str, labels: list[str], tmp_path: P
     )
     np.testing.assert_allclose(outputs["logits"], predictor.logits(TEXTS), rtol=1e-5, atol=1e-5)
     assert ("weights" in outputs) == (name in ("lama-ctx", "san"))
+
+
+def test_the_file_divides_the_ngram_logits_by_their_range(tmp_path: Path) -> None:
+    ngrams = replace(random_ngram_model(NgramSettings(characters=True), 3), range_power=0.6)
+    folder = save(tmp_path / "model", labels=["a", "b", "c"], ngrams=ngrams)
+    predictor = Predictor.load(folder)
+
+    export_onnx(folder, tmp_path / "model.onnx")
+    outputs = run(tmp_path / "model.onnx", predictor, TEXTS)
+
+    np.testing.assert_allclose(outputs["logits"], predictor.logits(TEXTS), rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("width", [0, 9])

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from lamatext import TextClassifier
+from lamatext.metrics import calibration_error, measure_reliability
 from lamatext.training import cross_fitting
 from tests.corpora import TINY
 
@@ -61,6 +62,8 @@ def test_right_labels_leave_the_model_as_it_was(monkeypatch: pytest.MonkeyPatch)
     expected = fitted(texts, labels)
 
     assert "label_noise" not in found.facts_
+    assert found.ngrams_ is not None
+    assert found.ngrams_.range_power == 0
     assert found.facts_["training"]["scales"] == expected.facts_["training"]["scales"]
     np.testing.assert_array_equal(found.predict_proba(texts), expected.predict_proba(texts))
 
@@ -145,3 +148,49 @@ def test_training_on_wrong_labels_is_reproducible() -> None:
     one, other = fitted(texts, labels), fitted(texts, labels)
 
     np.testing.assert_array_equal(one.predict_proba(texts), other.predict_proba(texts))
+
+
+def intents(each: int, seed: int = 0) -> tuple[list[str], list[str]]:
+    """Texts of 40 classes: some have four words of their class, some one, some those of another."""
+    draw = np.random.default_rng(seed)
+    names = [f"{a}{b}" for a, b in product("bdfgklmn", "aeiou")]
+    texts, labels = [], []
+    for label in names * each:
+        kind = draw.choice(3, p=[0.45, 0.4, 0.15])
+        name = draw.choice(names) if kind == 2 else label
+        words = [f"{name}{part}" for part in draw.permutation(PARTS)[: 1 if kind == 1 else 4]]
+        texts.append(" ".join([*words, *draw.choice(OTHERS, 8 if kind == 1 else 1)]))
+        labels.append(label)
+    return texts, labels
+
+
+def error_on_intents(classifier: TextClassifier) -> float:
+    texts, labels = intents(20, seed=1)
+    probabilities = classifier.predict_proba(texts)
+    truth = np.searchsorted(classifier.classes_, labels)
+    return calibration_error(measure_reliability(truth, probabilities.astype(np.float64)))
+
+
+def test_a_range_power_calibrates_many_classes_of_few_texts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    texts, labels = intents(6)
+    divided = fitted(texts, labels)
+
+    monkeypatch.setattr(cross_fitting, "RANGE_POWERS", ())
+    plain = fitted(texts, labels)
+
+    assert divided.ngrams_ is not None
+    assert plain.ngrams_ is not None
+    assert divided.ngrams_.range_power > 0
+    assert plain.ngrams_.range_power == 0
+    assert error_on_intents(divided) < 0.6 * error_on_intents(plain)
+
+
+def test_many_validation_texts_need_no_range_power(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cross_fitting, "CROSS_FIT_BELOW", 10)
+
+    classifier = fitted(*intents(6))
+
+    assert classifier.ngrams_ is not None
+    assert classifier.ngrams_.range_power == 0

@@ -2,6 +2,7 @@
 
 import base64
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +25,12 @@ from lamatext.saved.format import (
 )
 from lamatext.saved.model_io import add_metrics
 from lamatext.saved.quantization import Storage
+from lamatext.settings import NgramSettings
 from lamatext.views.formatting import summed
 from lamatext.views.web_model import describe_model, model_summary
 from tests.explain.unspaced_texts import fit_unspaced_ngrams, unspaced_reviews
 from tests.serve.javascript import needs_node, run_javascript
-from tests.serve.saved import save, validation_facts
+from tests.serve.saved import random_ngram_model, save, validation_facts
 from tests.serve.unusual_texts import texts_without_spaces, unusual_texts
 
 SCRIPT = """
@@ -170,6 +172,17 @@ def test_ngrams_give_the_same_explanation_in_javascript(
     tmp_path: Path, name: str, labels: list[str], rare: str
 ) -> None:
     folder = save(tmp_path / "model", name, labels=labels, text={"rare_words": rare}, ngrams=True)
+
+    check_same(folder, TEXTS, 1e-5)
+
+
+@needs_node
+def test_a_range_power_divides_the_ngram_logits_as_in_python(tmp_path: Path) -> None:
+    labels = ["a", "b", "c"]
+    ngrams = replace(
+        random_ngram_model(NgramSettings(characters=True), len(labels)), range_power=0.6
+    )
+    folder = save(tmp_path / "model", labels=labels, ngrams=ngrams)
 
     check_same(folder, TEXTS, 1e-5)
 

@@ -3,9 +3,10 @@
 An n-gram table holds the n-grams of one kind, of words or of characters. An n-gram g that occurs tf
 times in a text has the value (1 + ln tf) · idf_g; a table's values are divided by their norm, and
 
-    logit_c = b_c + Σ_g value_g · w_cg
+    s_c = Σ_g value_g · w_cg        logit_c = b_c + s_c / (max s − mean s)^γ
 
-so the contribution of each n-gram to a logit is known; the words it covers share it equally.
+so the contribution of each n-gram to a logit is known; the words it covers share it equally. The
+range power γ is 0 unless the model has many classes with few texts (``training/cross_fitting.py``).
 Shapes: n texts, T words, K n-grams in a table, C classes; two classes share one row of w, labels of
 which a text may have several do not.
 """
@@ -122,13 +123,15 @@ class NgramModel:
 
     tables: tuple[NgramTable, ...]
     bias: Floats  # (rows,)
+    range_power: float = 0.0  # γ, below 1; 0 for two classes and for several labels
 
     def logits(self, texts: Sequence[Words]) -> Floats:
         """Compute the n-gram model's logits for texts given as lists of words.
 
         The shape is (n, C).
         """
-        total = sum((table.logits(texts) for table in self.tables), start=np.float32(0)) + self.bias
+        sums = sum((table.logits(texts) for table in self.tables), start=np.float32(0))
+        total = divide_by_range(np.asarray(sums), self.range_power) + self.bias
         return _both_classes(np.asarray(total, np.float32).T).T
 
     def contributions(self, words: Words) -> Floats:
@@ -137,7 +140,10 @@ class NgramModel:
         The shape is (C, T). The contributions and ``base`` sum to the logits.
         """
         parts = [table.contributions(words) for table in self.tables]
-        return _both_classes(np.sum(parts, axis=0, dtype=np.float32))
+        by_word: Floats = np.sum(parts, axis=0, dtype=np.float32)  # (rows, T)
+        if self.range_power:
+            by_word /= _range(by_word.sum(axis=1)) ** np.float32(self.range_power)
+        return _both_classes(by_word)
 
     @property
     def base(self) -> Floats:
@@ -158,16 +164,19 @@ class NgramModel:
         It is one number, or one for each row of weights. ``shift`` (C,) is added to the logits.
         """
         small = np.asarray(factor, np.float32)
+        by_table = small ** np.float32(1 / (1 - self.range_power)) if self.range_power else small
         bias = self.bias * small
         if shift is not None:
             by_row = shift if len(bias) > 1 else shift[1:] - shift[:-1]  # one row for two classes
             bias = (bias + by_row).astype(np.float32)
-        tables = tuple(replace(table, steps=table.steps * small) for table in self.tables)
-        return NgramModel(tables, bias)
+        tables = tuple(replace(table, steps=table.steps * by_table) for table in self.tables)
+        return replace(self, tables=tables, bias=bias)
 
     def to_tensors(self) -> dict[str, NDArray[Any]]:
         """Return the parameters of the n-gram model as named arrays for saving."""
         tensors: dict[str, NDArray[Any]] = {"bias": self.bias}
+        if self.range_power:
+            tensors[RANGE_POWER] = np.full(1, self.range_power, np.float32)
         for number, table in enumerate(self.tables):
             for name in _TABLE_ARRAYS:
                 tensors[f"{number}.{name}"] = np.ascontiguousarray(getattr(table, name))
@@ -192,10 +201,11 @@ class NgramModel:
             NgramTable(spec, **{name: tensors[f"{number}.{name}"] for name in _TABLE_ARRAYS})
             for number, spec in enumerate(specs)
         )
-        return cls(tables, tensors["bias"])
+        return cls(tables, tensors["bias"], _read_range_power(tensors, rows))
 
 
 MAX_WEIGHT = 100_000  # of a usable model; the logits of larger weights could overflow
+RANGE_POWER = "range_power"
 _TABLE_ARRAYS = ("keys", "idf", "weights", "idf_step", "steps")
 
 
@@ -209,6 +219,18 @@ def _check_table(tensors: Mapping[str, NDArray[Any]], number: int, rows: int) ->
     _check_array(tensors, f"{number}.steps", np.float32, (rows,))
     if (keys[1:] <= keys[:-1]).any():
         raise ValueError(f"the n-gram keys of table {number} are not in ascending order")
+
+
+def _read_range_power(tensors: Mapping[str, NDArray[Any]], rows: int) -> float:
+    if RANGE_POWER not in tensors:
+        return 0.0
+    _check_array(tensors, RANGE_POWER, np.float32, (1,))
+    power = float(tensors[RANGE_POWER][0])
+    if not 0 <= power < 1 or (power and rows == 1):
+        raise ValueError(
+            f"the n-gram array {RANGE_POWER} must be at least 0 and below 1, and 0 for two classes"
+        )
+    return power
 
 
 def _check_array(
@@ -234,6 +256,24 @@ def ngram_specs(settings: NgramSettings) -> list[NgramSpec]:
     """Return which n-grams each table of the n-gram model contains: words, then characters."""
     words = [NgramSpec(settings.max_words, None)]
     return [*words, NgramSpec(0, CHARACTERS)] if settings.characters is True else words
+
+
+def divide_by_range(sums: Floats, power: float) -> Floats:
+    """Divide the n-gram sums of each text (n, C) by a power of their range.
+
+    A text of which many n-grams are known gets large sums, and is not classified right as often as
+    a softmax of them says.
+    """
+    if not power:
+        return sums
+    divided: Floats = sums / _range(sums)[:, None] ** np.float32(power)
+    return divided
+
+
+def _range(sums: Floats) -> Floats:
+    """Return the largest minus the mean n-gram sum over the last axis, at least a tiny number."""
+    distance: Floats = sums.max(axis=-1) - sums.mean(axis=-1)
+    return np.maximum(distance, np.float32(1e-12))
 
 
 def _both_classes(rows: Floats) -> Floats:

@@ -69,14 +69,25 @@ def build_full_graph(
 def _add_ngrams(graph: OnnxGraphBuilder, ngrams: NgramModel) -> str:
     """Add ONNX nodes that compute the logits of the n-gram model (B, C), in double precision."""
     shape = graph.add("Concat", graph.constant([len(ngrams.bias)]), _batch_size(graph), axis=0)
-    total = graph.add("Expand", _double(graph, ngrams.bias[:, None]), shape)  # (rows, B)
+    total = graph.add("Expand", _double(graph, np.zeros(())), shape)  # (rows, B)
     for number, table in enumerate(ngrams.tables):
         total = graph.add("Add", total, _add_table(graph, table, number, shape))
+    if ngrams.range_power:
+        total = graph.add("Div", total, _add_range(graph, total, ngrams.range_power))
+    total = graph.add("Add", total, _double(graph, ngrams.bias[:, None]))
     logits = graph.add("Cast", graph.add("Transpose", total, perm=[1, 0]), to=FLOAT)  # (B, rows)
     if len(ngrams.bias) > 1:
         return logits
     half = graph.add("Div", logits, graph.number(2))
     return graph.add("Concat", graph.add("Neg", half), half, axis=1)
+
+
+def _add_range(graph: OnnxGraphBuilder, sums: str, power: float) -> str:
+    """Add ONNX nodes for the divisor of each text's n-gram sums: (1, B) of sums (rows, B)."""
+    largest = graph.add("ReduceMax", sums, axes=[0], keepdims=1)
+    distance = graph.add("Sub", largest, graph.add("ReduceMean", sums, axes=[0], keepdims=1))
+    distance = graph.add("Max", distance, _double(graph, np.full((), 1e-12)))
+    return graph.add("Pow", distance, _double(graph, np.full((), power)))
 
 
 def _add_table(graph: OnnxGraphBuilder, table: NgramTable, number: int, shape: str) -> str:

@@ -4,6 +4,12 @@ Every text gets the logits of a model that was fitted to other texts. If they ar
 labels (``training/calibration.py``), the n-gram model is fitted again, each text weighted by the
 probability that its label is right, and with the strength of the fit that held-out texts prefer.
 
+With many classes of few texts each, a single factor cannot calibrate the logits: texts with large
+ones are classified right less often, and texts with small ones more often, than the softmax says.
+If the held-out texts are clear evidence of that, the logits of each text are divided by a power of
+their range (``ngrams/model.py``), the one under which those texts are most likely. The range grows
+with the texts per class, so the factor is then fitted with more folds, which leave out fewer.
+
 Shapes: n texts, C classes.
 """
 
@@ -16,7 +22,7 @@ from numpy.typing import NDArray
 
 from lamatext.data.splits import Split, folds
 from lamatext.data.token_ids import Indices
-from lamatext.ngrams.model import NgramModel
+from lamatext.ngrams.model import NgramModel, divide_by_range
 from lamatext.progress import SILENT, Progress
 from lamatext.settings import NgramSettings
 from lamatext.training.batching import EncodedDataset
@@ -38,10 +44,13 @@ if TYPE_CHECKING:
 
 CROSS_FIT_BELOW = 500  # validation texts; with fewer, all texts are cross-fitted to calibrate
 CROSS_FIT_FOLDS = 5
+FOLDS_OF_RANGE = 10  # if the logits are divided by a power of their range
 NGRAM_TEXTS = 500_000  # of texts on disk, that the n-gram model is fitted to
 NOISE_TEXTS = 1000  # validation texts; with fewer, all are cross-fitted to find wrong labels
 TRUST_FOLDS = 3  # of the texts whose labels are doubted
 UNDOUBTED_TEXTS = 10  # classes with fewer are too rare to tell which of their labels are wrong
+RANGE_POWERS = (0.2, 0.4, 0.6, 0.8)  # of the range of a text's logits, tried besides 0
+RANGE_EVIDENCE = 10.0  # log-likelihood that the held-out texts must gain by a range power
 SVM_STRENGTHS = (1.0, 0.3, 0.1)  # times ``ngrams.svm_c``, tried if labels are wrong
 
 Logits = NDArray[np.float32]  # (n, C)
@@ -76,6 +85,7 @@ class NgramFitter:
     start: NgramModel | None
     progress: Progress
     noise: float = 0.0  # share of wrong labels
+    range_power: float = 0.0  # of the fitted models
 
     def fit(self, rows: Indices) -> NgramModel:
         """Fit the run's n-gram model to the given rows, such as all folds but one.
@@ -117,7 +127,7 @@ class NgramFitter:
             near = rows[np.minimum(np.searchsorted(rows, self.sample), len(rows) - 1)]
             at = np.flatnonzero(near == self.sample)
             rows = self.sample[at]
-        return fit_ngrams(
+        model = fit_ngrams(
             self.counted.take(at),
             self.data.labels[rows],
             self.settings,
@@ -127,6 +137,7 @@ class NgramFitter:
             start=self.start,
             progress=self.progress,
         )
+        return replace(model, range_power=self.range_power)
 
 
 def ngram_fitter(
@@ -179,8 +190,11 @@ def cross_fit(
     """
     trusting = _calibrated(fitter, split, weights, seen)
     is_weighted = fitter.class_weights is not None or fitter.data.sample_weight is not None
-    if is_weighted or not (noise := _find_noise(trusting, split)):
+    if is_weighted:
         return trusting
+    if not (noise := _find_noise(trusting, split)):
+        is_cross_fitted = len(split.validation) < CROSS_FIT_BELOW and len(seen) > 2
+        return _with_range_power(trusting, weights, seen) if is_cross_fitted else trusting
     fitter.progress.note(
         f"about {100 * noise:.0f} % of the labels look wrong: fitting the n-grams again with less "
         "weight on those; `lamatext clean` lists them"
@@ -189,7 +203,7 @@ def cross_fit(
     for strength in SVM_STRENGTHS:  # weaker as long as that helps
         weighted = replace(fitter.weaker(strength), noise=noise)
         fit = _calibrated(weighted, split, weights, seen)
-        loss = held_out_loss(fit.combination, *_logits_of_classes(weighted, fit.held_out, seen))
+        loss = _loss(fit, seen)
         if loss >= best_loss:
             break
         best, best_loss = fit, loss
@@ -200,10 +214,38 @@ def _calibrated(
     fitter: NgramFitter, split: Split, weights: NDArray[np.float64], seen: Indices
 ) -> CrossFit:
     """Cross-fit the n-gram model and calibrate it on the held-out texts."""
-    held_out = _held_out_ngrams(fitter, split, weights)
+    return _calibrated_on(fitter, _held_out_ngrams(fitter, split, weights), weights, seen)
+
+
+def _calibrated_on(
+    fitter: NgramFitter, held_out: HeldOutNgrams, weights: NDArray[np.float64], seen: Indices
+) -> CrossFit:
+    """Calibrate cross-fitted logits."""
     logits, labels = _logits_of_classes(fitter, held_out, seen)
     combination = calibrate_ngrams(logits, labels, weights[held_out.rows], noise=fitter.noise)
     return CrossFit(fitter, held_out, combination)
+
+
+def _loss(fit: CrossFit, seen: Indices) -> float:
+    """Return the negative log-likelihood of the cross-fitted texts under their calibration."""
+    return held_out_loss(fit.combination, *_logits_of_classes(fit.fitter, fit.held_out, seen))
+
+
+def _with_range_power(plain: CrossFit, weights: NDArray[np.float64], seen: Indices) -> CrossFit:
+    """Return the cross-fit with the range power that its texts are clear evidence of, if any."""
+    best, best_loss = plain, _loss(plain, seen) - RANGE_EVIDENCE
+    for power in RANGE_POWERS:
+        base = plain.held_out.base
+        logits = divide_by_range(plain.held_out.logits - base, power) + base
+        held_out = plain.held_out._replace(logits=logits)
+        fitter = replace(plain.fitter, range_power=power)
+        fit = _calibrated_on(fitter, held_out, weights, seen)
+        if (loss := _loss(fit, seen)) < best_loss:
+            best, best_loss = fit, loss
+    if best is plain:
+        return plain
+    held_out = _cross_fitted(best.fitter, np.sort(plain.held_out.rows), FOLDS_OF_RANGE)
+    return _calibrated_on(best.fitter, held_out, weights, seen)
 
 
 def _find_noise(trusting: CrossFit, split: Split) -> float:

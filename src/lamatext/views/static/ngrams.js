@@ -70,6 +70,13 @@ function indexOfKey(keys, key) {
 /** Check the tensors of an n-gram model with `blocks` tables and `rows` rows of weights. */
 export function checkNgrams(tensors, blocks, rows) {
   checkTensor(tensors, "bias", [rows], ["F32"]);
+  if (tensors.range_power) {
+    checkTensor(tensors, "range_power", [1], ["F32"]);
+    const power = tensors.range_power.values[0];
+    if (!(power >= 0 && power < 1) || (power && rows === 1)) {
+      throw new ModelError("The model is damaged: range_power of the n-grams must be at least 0 and below 1, and 0 for two classes.");
+    }
+  }
   blocks.forEach((_, number) => {
     const size = tensors[`${number}.keys`]?.values.length;
     checkTensor(tensors, `${number}.keys`, [size], ["U32"], Infinity);
@@ -106,8 +113,18 @@ export function ngramContributions({ blocks, tensors }, words) {
   const bias = Array.from(tensors.bias.values);
   const scores = bias.map(() => new Float64Array(words.length)); // (rows)(T)
   blocks.forEach((spec, number) => addBlock(scores, spec, name => tensors[`${number}.${name}`], words));
+  const power = tensors.range_power?.values[0];
+  if (power) divideByRange(scores, power);
   return { contributions: perClass(scores, row => row.map(value => -value / 2), row => row.map(value => value / 2)),
     base: perClass(bias, value => -value / 2, value => value / 2) };
+}
+
+/** Divide the contributions (rows)(T) by a power of the largest minus the mean of their sums. */
+function divideByRange(scores, power) {
+  const sums = scores.map(row => row.reduce((a, b) => a + b, 0));
+  const mean = sums.reduce((a, b) => a + b, 0) / sums.length;
+  const divisor = Math.max(sums.reduce((a, b) => Math.max(a, b)) - mean, 1e-12) ** power;
+  for (const row of scores) for (let t = 0; t < row.length; t++) row[t] /= divisor;
 }
 
 /** An n-gram's value is (1 + ln tf)·idf divided by the norm over all; the words it covers share its weight. */

@@ -182,7 +182,7 @@ class DrainingServer(uvicorn.Server):
     async def _listen(self, listener: socket.socket) -> "asyncio.Server":
         if self.tls is not None:
             limit = self.config.backlog
-            listener.listen(limit)
+            listener.listen(BACKLOG)  # connections wait there while all handshakes have just begun
             return cast(
                 "asyncio.Server",
                 TlsListener(

@@ -14,8 +14,8 @@ from pathlib import Path
 from lamatext.errors import ConfigError
 
 HANDSHAKE_SHARE = 4  # handshakes may always take the limit of connections divided by this
-PATIENCE = 0.25  # seconds that a handshake has before a new one may replace it
-ACCEPTS = 100  # connections accepted before others get their turn
+PATIENCE = 0.05  # seconds that a handshake has before a new one may replace it
+ACCEPTS = 16  # connections accepted before others get their turn
 RETRY_SECONDS = 1.0  # after the process has run out of file descriptors
 
 

@@ -4,17 +4,19 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
+from lamatext import tuning
 from lamatext.atomic_write import host_code
 from lamatext.data.dataset import Dataset
 from lamatext.pipeline import Splits
 from lamatext.recipes import load_recipe
-from lamatext.trials import FAILED, Limits
+from lamatext.trials import FAILED, FINISHED, Limits, Trial
 from lamatext.tuning import (
     SPACE,
     DeadlineProgress,
@@ -27,6 +29,7 @@ from lamatext.tuning import (
     _parameters_of,
     _replace_model,
     _restore_model,
+    final_seconds,
     open_study,
     read_trials,
     tuning_splits,
@@ -125,6 +128,30 @@ def test_the_trial_of_a_killed_process_counts_as_failed_and_is_run_again(tmp_pat
     assert [t.state for t in read_trials(study)] == [FAILED]
     waiting = [t for t in study.get_trials() if t.state.name == "WAITING"]
     assert sorted(t.user_attrs["seed"] for t in waiting) == [0, 1, 2]
+
+
+DEFAULT = Trial(
+    0, FINISHED, is_default=True, share=1.0, score=0.9, bytes=500, latency_ms=1.0, seconds=12.0
+)
+
+
+def test_no_time_is_reserved_for_the_final_training_of_a_model_over_a_limit(tmp_path: Path) -> None:
+    task = make_task(tmp_path)
+    smaller = replace(task, limits=Limits(60, max_bytes=400))
+
+    assert final_seconds(task, [DEFAULT]) > 12
+    assert final_seconds(smaller, [DEFAULT]) <= 1
+
+
+def test_other_seeds_of_a_default_recipe_over_a_limit_are_not_trained(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task = make_task(tmp_path)
+    smaller = replace(task, limits=Limits(60, max_bytes=400))
+    monkeypatch.setattr(tuning, "read_trials", lambda _: [DEFAULT])
+
+    assert tuning._is_affordable(task, study=None)
+    assert not tuning._is_affordable(smaller, study=None)
 
 
 def test_two_processes_on_one_study_run_different_trials(tmp_path: Path) -> None:

@@ -435,12 +435,16 @@ def _tell(study: Any, trial: Any, state: str, value: float | None = None) -> Non
 
 
 def final_seconds(task: TuningTask, trials: list[Trial]) -> float:
-    """Estimate the time of the final training after tuning; 0 if no trial was timed."""
+    """Estimate the time of the final training after tuning; 0 if there is nothing to train.
+
+    As long as no trial is within the limits, the time is for finding one: its own model can be
+    saved without a final training.
+    """
     finished = finished_trials(trials)
     try:
         chosen = [choose_trial(trials, task.limits, task.metric).trial] if finished else []
-    except ConfigError:  # no trial is within the limits yet
-        chosen = [max(finished, key=lambda trial: trial.seconds or 0.0)]
+    except ConfigError:
+        return 1.0  # to measure and copy that model
     if not chosen:
         running = [t for t in trials if t.is_default and t.seconds is not None]
         chosen = sorted(running, key=lambda trial: -trial.share)[:1]
@@ -495,11 +499,17 @@ def _shares(study: Any, task: TuningTask, *, only_last: bool) -> list[float]:
 
 
 def _is_affordable(task: TuningTask, study: Any) -> bool:
-    """Return whether tuning has time to train the default recipe with another seed."""
+    """Return whether tuning has time to train the default recipe with another seed.
+
+    If the default recipe is over a limit, it is not chosen, and its spread is of no use.
+    """
     trials = read_trials(study)
     left = task.deadline - time.monotonic() - final_seconds(task, trials)
-    needed = [t.seconds for t in finished_trials(trials) if t.is_default and t.seconds is not None]
-    return not needed or needed[0] < left / 3  # unknown while another process trains the default
+    default = next((trial for trial in finished_trials(trials) if trial.is_default), None)
+    if default is None:  # while another process trains it
+        return True
+    is_allowed = task.limits.allow(default.bytes or 0, default.latency_ms or 0.0)
+    return is_allowed and (default.seconds or 0.0) < left / 3
 
 
 def _has_time(task: TuningTask, study: Any, measured: Measurements, share: float) -> bool:

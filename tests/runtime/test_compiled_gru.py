@@ -81,9 +81,11 @@ def test_states_stay_finite_when_the_gates_saturate() -> None:
 
 
 @compiled
-def test_a_text_has_the_same_states_alone_and_in_a_batch() -> None:
-    gru = compile_gru(random_network(settings("bigru"))[1])
-    ids, lengths = random_texts(6, 30)
+@pytest.mark.parametrize("hidden", [7, 41])
+@pytest.mark.parametrize("texts", [2, 3, 4, 5, 9])
+def test_a_text_has_the_same_states_alone_and_in_a_batch(texts: int, hidden: int) -> None:
+    gru = compile_gru(random_network(settings("bigru", hidden_size=hidden))[1])
+    ids, lengths = random_texts(texts, 30)
 
     together = gru.states(ids, lengths)
 

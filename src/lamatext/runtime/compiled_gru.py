@@ -1,7 +1,8 @@
 """The compiled GRU: runs the bi-GRU of a saved model in C (``gru.c``) instead of ONNX Runtime.
 
 ONNX Runtime multiplies small matrices for a padded batch, step by step. The compiled code processes
-each text without padding, with the gate inputs of the most frequent words computed in advance.
+texts without padding, four at a time, with the gate inputs of the most frequent words computed in
+advance.
 
 Shapes: B texts, T words, E embedding width, h hidden units per direction, N = ⌈h / 8⌉.
 """
@@ -19,6 +20,7 @@ from lamatext.saved.quantization import SCALE, Array, dequantize
 
 PRECOMPUTED = 2048  # ids are sorted by falling frequency: most words of a text are below this
 LANES = 8  # hidden units per SIMD vector, as in gru.c
+TEXTS = 4  # texts that are processed together, as in gru.c
 CACHE_LINE = 64  # bytes
 EMBEDDING = "embedding.weight"
 
@@ -77,7 +79,7 @@ class CompiledGru:
         gate_rows[is_rare] = np.arange(len(self._gates), len(self._gates) + len(rare))
         rare_gates = self._gate_inputs(rare)
         lengths = np.ascontiguousarray(lengths, np.int32)
-        scratch = _aligned_empty(2, self._trios * LANES)
+        scratch = _aligned_empty(TEXTS, 5, self._trios * LANES)
         states = np.empty((*ids.shape, 2 * self._units), np.float32)
         self._code.walk(
             ctypes.addressof(self._layout),

@@ -17,6 +17,7 @@
 #define TRIO (3 * LANES)
 #define WORDS 3 /* words projected at once: as many as the registers hold */
 #define TRIOS 4 /* trios updated at once: as many as the registers hold */
+#define TEXTS 4 /* texts updated at once: their trios fill the registers, too */
 
 #if defined(__x86_64__)
 #define FAST __attribute__((target("avx2,fma")))
@@ -94,6 +95,15 @@ INLINED float tanh_of(float x) {
 
 INLINED float sigmoid(float x) { return 0.5f + 0.5f * tanh_of(0.5f * x); }
 
+/* Update the states of one trio, given W_i x + b (3, 8) of its word and W_h s + b_h. */
+INLINED void update(const float *x, const float *u, const float *old, float *new) {
+    for (int j = 0; j < LANES; j++) {
+        float r = sigmoid(x[j] + u[j]), z = sigmoid(x[LANES + j] + u[LANES + j]);
+        float n = tanh_of(x[2 * LANES + j] + r * u[2 * LANES + j]);
+        new[j] = n + z * (old[j] - n);
+    }
+}
+
 /* Update the states of some trios by one word; `gates` is its W_i x + b, `old` (N, 8) the states
  * before it. */
 INLINED void step(const gru *g, int64_t way, int64_t first, const float *gates, const float *old,
@@ -113,13 +123,39 @@ INLINED void step(const gru *g, int64_t way, int64_t first, const float *gates, 
         for (int gate = 0; gate < 3; gate++)
             *at(share + i * TRIO + gate * LANES) = sum[i][gate];
     for (int i = 0; i < trios; i++)
-        for (int j = 0; j < LANES; j++) {
-            const float *x = gates + (first + i) * TRIO + j, *u = share + i * TRIO + j;
-            int64_t unit = (first + i) * LANES + j;
-            float r = sigmoid(x[0] + u[0]), z = sigmoid(x[LANES] + u[LANES]);
-            float n = tanh_of(x[2 * LANES] + r * u[2 * LANES]);
-            new[unit] = n + z * (old[unit] - n);
+        update(gates + (first + i) * TRIO, share + i * TRIO, old + (first + i) * LANES,
+               new + (first + i) * LANES);
+}
+
+/* Update all states of several texts by one word each: every weight is loaded once for all texts.
+ * The sums are those of step(), in the same order. */
+INLINED void step_texts(const gru *g, int64_t way, const float *const *gates,
+                        const float *const *old, float *const *new, float *shares,
+                        const int texts) {
+    int64_t h = g->units, size = g->trios * TRIO;
+    for (int64_t trio = 0; trio < g->trios; trio++) {
+        const float *weight = g->state_weights + (way * g->trios + trio) * h * TRIO;
+        const float *bias = g->state_biases + (way * g->trios + trio) * TRIO;
+        vector sum[TEXTS][3];
+        for (int i = 0; i < texts; i++)
+            for (int gate = 0; gate < 3; gate++)
+                sum[i][gate] = *at(bias + gate * LANES);
+        for (int64_t k = 0; k < h; k++, weight += TRIO) {
+            vector r = *at(weight), z = *at(weight + LANES), n = *at(weight + 2 * LANES);
+            for (int i = 0; i < texts; i++) {
+                sum[i][0] += old[i][k] * r;
+                sum[i][1] += old[i][k] * z;
+                sum[i][2] += old[i][k] * n;
+            }
         }
+        for (int i = 0; i < texts; i++)
+            for (int gate = 0; gate < 3; gate++)
+                *at(shares + i * size + trio * TRIO + gate * LANES) = sum[i][gate];
+    }
+    for (int i = 0; i < texts; i++)
+        for (int64_t trio = 0; trio < g->trios; trio++)
+            update(gates[i] + trio * TRIO, shares + i * size + trio * TRIO,
+                   old[i] + trio * LANES, new[i] + trio * LANES);
 }
 
 /* Update all states by one word, into `new` (N, 8).
@@ -143,37 +179,87 @@ INLINED void step_all(const gru *g, int64_t way, int64_t turn, const float *gate
     }
 }
 
-/* Run one direction of the GRU over a text, into out (T, 2h). */
-INLINED void walk_text(const gru *g, int64_t way, const int32_t *places, int64_t words,
-                       const float *others, float *room, float *out) {
-    int64_t row = 2 * g->trios * TRIO;
-    float *old = room, *new = room + g->trios * LANES;
-    memset(room, 0, 2 * g->trios * LANES * sizeof(float));
-    for (int64_t k = 0; k < words; k++) {
-        int64_t word = way ? words - 1 - k : k, place = places[word];
-        const float *gates = place < g->known ? g->gates + place * row
-                                              : others + (place - g->known) * row;
-        step_all(g, way, k, gates + way * g->trios * TRIO, old, new);
-        memcpy(out + (2 * word + way) * g->units, new, g->units * sizeof(float));
-        float *swap = old;
-        old = new;
-        new = swap;
+/* A batch of texts: `places` (B, T) below `known` are rows of g->gates, any others rows of `others`
+ * after subtracting `known`. */
+typedef struct {
+    const int32_t *places, *lengths;
+    const float *others;
+    int64_t texts, words; /* B, T */
+    float *out;           /* (B, T, 2h) */
+} batch;
+
+INLINED int64_t length_of(const batch *b, int64_t text) {
+    int64_t length = b->lengths[text] < b->words ? b->lengths[text] : b->words;
+    return length > 0 ? length : 0;
+}
+
+/* Return W_i x + b of a word in one direction (N, 3, 8). */
+INLINED const float *gates_of(const gru *g, const batch *b, int64_t way, int64_t text,
+                              int64_t word) {
+    int64_t row = 2 * g->trios * TRIO, place = b->places[text * b->words + word];
+    const float *gates = place < g->known ? g->gates + place * row
+                                          : b->others + (place - g->known) * row;
+    return gates + way * g->trios * TRIO;
+}
+
+INLINED void write_states(const gru *g, const batch *b, int64_t way, int64_t text, int64_t word,
+                          const float *states) {
+    memcpy(b->out + (2 * (text * b->words + word) + way) * g->units, states,
+           g->units * sizeof(float));
+}
+
+/* Run one direction over the words of some texts, step by step as long as all of them have words,
+ * then over the rest of each text. `room` is (TEXTS, 2, N, 8), the states before and after a word,
+ * and (TEXTS, N, 3, 8) for their shares of the gates. */
+INLINED void walk_texts(const gru *g, const batch *b, int64_t way, int64_t first, float *room,
+                        const int texts) {
+    int64_t size = g->trios * LANES, common = length_of(b, first), k;
+    const float *gates[TEXTS], *old[TEXTS];
+    float *new[TEXTS];
+    for (int i = 1; i < texts; i++)
+        common = length_of(b, first + i) < common ? length_of(b, first + i) : common;
+    memset(room, 0, 2 * texts * size * sizeof(float));
+    for (k = 0; texts > 1 && k < common; k++) {
+        for (int i = 0; i < texts; i++) {
+            int64_t word = way ? length_of(b, first + i) - 1 - k : k;
+            gates[i] = gates_of(g, b, way, first + i, word);
+            old[i] = room + (2 * i + k % 2) * size;
+            new[i] = room + (2 * i + 1 - k % 2) * size;
+        }
+        step_texts(g, way, gates, old, new, room + 2 * TEXTS * size, texts);
+        for (int i = 0; i < texts; i++)
+            write_states(g, b, way, first + i, way ? length_of(b, first + i) - 1 - k : k, new[i]);
     }
+    for (int i = 0; i < texts; i++)
+        for (int64_t rest = k; rest < length_of(b, first + i); rest++) {
+            int64_t word = way ? length_of(b, first + i) - 1 - rest : rest;
+            float *before = room + (2 * i + rest % 2) * size;
+            float *after = room + (2 * i + 1 - rest % 2) * size;
+            step_all(g, way, rest, gates_of(g, b, way, first + i, word), before, after);
+            write_states(g, b, way, first + i, word, after);
+        }
 }
 
 /* Run the bidirectional GRU over a batch, into out (B, T, 2h); padding becomes zero.
  *
- * A value of `places` (B, T) below `known` is a row of g->gates, any other a row of `others` after
- * subtracting `known`. `room` is scratch memory (2, N, 8).
+ * Texts that follow each other should have similar lengths. `room` is scratch memory (4, 5, N, 8).
  */
 FAST void walk(const gru *g, const int32_t *places, const int32_t *lengths, const float *others,
                int64_t texts, int64_t words, float *room, float *out) {
+    batch b = {places, lengths, others, texts, words, out};
+    for (int64_t first = 0; first < texts; first += TEXTS)
+        for (int64_t way = 0; way < 2; way++) {
+            if (texts - first >= TEXTS)
+                walk_texts(g, &b, way, first, room, TEXTS);
+            else if (texts - first == 3)
+                walk_texts(g, &b, way, first, room, 3);
+            else if (texts - first == 2)
+                walk_texts(g, &b, way, first, room, 2);
+            else
+                walk_texts(g, &b, way, first, room, 1);
+        }
     for (int64_t text = 0; text < texts; text++) {
-        int64_t length = lengths[text] < words ? lengths[text] : words;
-        length = length > 0 ? length : 0;
-        float *own = out + text * words * 2 * g->units;
-        for (int64_t way = 0; way < 2; way++)
-            walk_text(g, way, places + text * words, length, others, room, own);
-        memset(own + length * 2 * g->units, 0, (words - length) * 2 * g->units * sizeof(float));
+        int64_t length = length_of(&b, text), units = 2 * g->units;
+        memset(out + (text * words + length) * units, 0, (words - length) * units * sizeof(float));
     }
 }

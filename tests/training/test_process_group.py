@@ -228,6 +228,10 @@ def test_shared_memory_sums_what_all_processes_have_several_times(length: int) -
         assert one.equal(sums[0])  # all processes take the same step
 
 
+def test_many_processes_open_no_files_to_share_memory() -> None:
+    assert process_group._shared_files(64) == [[]] * 64
+
+
 @needs_shared_memory
 def test_a_process_that_has_ended_is_an_error_instead_of_a_wait() -> None:
     one, ended = shared_members(2)

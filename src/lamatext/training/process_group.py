@@ -41,9 +41,8 @@ LOST_CONNECTION = 75  # exit status of a worker that ended because another proce
 # Environment variables of a process's place in the group, as torchrun defines them.
 PLACE = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 SHARED = "LAMATEXT_SHARED"  # environment: file descriptors of shared memory and of the connections
-SHARED_BYTES = (
-    1 << 22
-)  # of shared memory for what one process adds to a sum; longer sums take turns
+SHARED_BYTES = 1 << 22  # of memory for the summand of one process; a longer one goes in parts
+SHARED_PROCESSES = 16  # at most; each reads the summands of all, and is connected to all others
 T = TypeVar("T")
 
 
@@ -348,11 +347,12 @@ def _start(count: int, device: torch.device) -> list["subprocess.Popen[bytes]"]:
 
 
 def _shared_files(count: int) -> list[list[int]]:
-    """Create the files of each process for sums through shared memory; none without Linux.
+    """Create the files of each process for sums through shared memory.
 
-    They are the memory, then a connection to each other process.
+    They are the memory, then a connection to each other process. There are none for many processes
+    and on other systems than Linux.
     """
-    if not hasattr(os, "memfd_create"):
+    if count > SHARED_PROCESSES or not hasattr(os, "memfd_create"):
         return [[] for _ in range(count)]
     memory = os.memfd_create("lamatext")
     os.ftruncate(memory, 2 * count * SHARED_BYTES)

@@ -7,6 +7,7 @@ from lamatext.ngrams.hashing import (
     CLOSE,
     OPEN,
     PRECOMPUTED,
+    KeyBuckets,
     KeyFilter,
     NgramSpec,
     count_ngrams,
@@ -126,3 +127,16 @@ def test_no_two_words_of_a_large_vocabulary_share_a_key() -> None:
     keys = hash_ngrams(words, NgramSpec(1, None)).keys
 
     assert len(np.unique(keys)) == len(words)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 1000])
+@pytest.mark.parametrize("top", [8, 2**12, 2**32])
+def test_buckets_find_keys_where_a_binary_search_does(size: int, top: int) -> None:
+    draw = np.random.default_rng(0)
+    keys = np.unique(draw.integers(0, top, size, dtype=np.uint32))
+    wanted = np.concatenate([keys, draw.integers(0, 2**32, 2000, dtype=np.uint32)])
+    wanted = np.append(wanted, np.array([0, 1, 2**32 - 1], np.uint32))
+
+    found = KeyBuckets.of(keys).find(keys, wanted)
+
+    np.testing.assert_array_equal(found, np.minimum(np.searchsorted(keys, wanted), len(keys) - 1))

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from lamatext.data.tokenizer import TokenizedTexts
 from lamatext.kernels.numba_compat import compiled
 from lamatext.ngrams.hashing import (
+    KeyBuckets,
     NgramCounts,
     NgramSpec,
     count_ngrams,
@@ -256,7 +257,7 @@ def document_frequencies(
     The texts are counted block by block, so memory does not grow with their number.
     """
     hashes, totals = hash_words(tokens.types, spec), np.zeros(len(known), np.int64)
-    buckets, shift = _buckets(known)
+    buckets, shift = KeyBuckets.of(known)
     for first in range(0, texts, BLOCK):
         rows = tokens.rows.take(np.arange(first, min(first + BLOCK, texts)))
         counted = count_tokens(TokenizedTexts(tokens.types, rows), spec, hashes)
@@ -280,13 +281,6 @@ def add_known(
             place += 1
         if place < end and known[place] == keys[k]:
             totals[place] += 1
-
-
-def _buckets(keys: NDArray[np.uint32]) -> tuple[NDArray[np.int32], np.uint32]:
-    """Index sorted n-gram keys by their leading bits, so that a key is found quickly."""
-    bits = min(24, max(1, len(keys).bit_length()))
-    edges = np.arange((1 << bits) + 1, dtype=np.uint64) << np.uint64(32 - bits)
-    return np.searchsorted(keys.astype(np.uint64), edges).astype(np.int32), np.uint32(32 - bits)
 
 
 def _sorted_keys(counts: NgramCounts, rows: Rows) -> NDArray[np.uint32]:
@@ -392,7 +386,7 @@ def ngram_features(tables: Sequence[NgramTable], texts: CountedTexts) -> SparseR
     """
     lookups, width, size = [], 0, 0
     for table, (_, counted) in zip(tables, texts.counts, strict=True):
-        buckets, shift = _buckets(table.keys)
+        buckets, shift = KeyBuckets.of(table.keys)
         lookups.append(
             _Lookup(
                 counted.keys,

@@ -26,6 +26,7 @@ BASE = np.uint32(2654435761)
 STEP = 0x9E3779B9
 PRECOMPUTED = 64  # powers of BASE; enough for framed words of that many characters
 OPEN, CLOSE = "\x02", "\x03"  # marks around a word, which do not occur in ordinary text
+FULL_BUCKET = 8  # keys of a bucket that are compared one after the other
 CHUNK = 1 << 22  # n-grams counted at once, to bound the memory of count_ngrams
 
 
@@ -82,6 +83,38 @@ class KeyFilter(NamedTuple):
         """Return for each n-gram hash key whether the table may contain it."""
         matches: NDArray[np.bool_] = self.present[keys >> self.shift]
         return matches
+
+
+class KeyBuckets(NamedTuple):
+    """Index of sorted n-gram hash keys by their leading bits, so that a key is found quickly."""
+
+    starts: NDArray[np.int32]  # where the keys of each bucket begin, and the number of keys
+    shift: np.uint32  # a key's bucket is key >> shift
+
+    @classmethod
+    def of(cls, keys: NDArray[np.uint32]) -> "KeyBuckets":
+        """Create the index of sorted hash keys, with about one key in a bucket."""
+        bits = min(24, max(1, len(keys).bit_length()))
+        shift = np.uint32(32 - bits)
+        starts = np.zeros((1 << bits) + 1, np.int32)
+        np.cumsum(np.bincount(keys >> shift, minlength=1 << bits), out=starts[1:])
+        return cls(starts, shift)
+
+    def find(self, keys: NDArray[np.uint32], wanted: NDArray[np.uint32]) -> NDArray[np.int64]:
+        """Return where each wanted hash key is, or would be inserted, among the sorted keys.
+
+        It is at most the index of the last key.
+        """
+        first = self.starts[wanted >> self.shift]
+        place: NDArray[np.int64] = np.minimum(first, len(keys) - 1).astype(np.int64)
+        later = np.flatnonzero(keys[place] < wanted)
+        for _ in range(FULL_BUCKET):
+            later = later[place[later] < len(keys) - 1]
+            place[later] += 1
+            later = later[keys[place[later]] < wanted[later]]
+        if len(later):  # hashes are spread evenly, so this is not the table of a trained model
+            place[later] = np.minimum(np.searchsorted(keys, wanted[later]), len(keys) - 1)
+        return place
 
 
 def mix(h: NDArray[np.uint32]) -> NDArray[np.uint32]:

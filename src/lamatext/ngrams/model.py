@@ -18,12 +18,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lamatext.ngrams.hashing import KeyFilter, NgramSpec, count_ngrams, count_text, hash_ngrams
+from lamatext.ngrams.hashing import (
+    KeyBuckets,
+    KeyFilter,
+    NgramSpec,
+    count_ngrams,
+    count_text,
+    hash_ngrams,
+)
 from lamatext.settings import NgramSettings
 
 Floats = NDArray[np.float32]
 Words = Sequence[str]
 
+MANY_KEYS = 5000  # n-grams that are looked up together by their leading bits
 CHARACTERS = (2, 5)  # lengths of character n-grams
 
 
@@ -38,9 +46,11 @@ class NgramTable:
     idf_step: Floats  # ()
     steps: Floats  # (rows,)
     filter: KeyFilter = field(init=False, repr=False, compare=False)
+    buckets: KeyBuckets | None = field(init=False, repr=False, compare=False)  # made when needed
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "filter", KeyFilter.of(self.keys))
+        object.__setattr__(self, "buckets", None)
 
     def tfidf(
         self, keys: NDArray[np.uint32], counts: NDArray[np.integer[Any]]
@@ -51,9 +61,18 @@ class NgramTable:
         """
         if not len(self.keys):
             return np.zeros(len(keys), np.int64), np.zeros(len(keys), np.float32)
-        place = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
+        place = self._places(keys)
         idf = self.idf[place] * self.idf_step * (self.keys[place] == keys)
         return place, ((1 + np.log(counts)) * idf).astype(np.float32)
+
+    def _places(self, keys: NDArray[np.uint32]) -> NDArray[np.int64]:
+        """Return where each n-gram is or would be inserted, at most the last place of the table."""
+        if len(keys) < MANY_KEYS:
+            return np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
+        if self.buckets is None:
+            object.__setattr__(self, "buckets", KeyBuckets.of(self.keys))
+        assert self.buckets is not None
+        return self.buckets.find(self.keys, keys)
 
     def idf_steps(self, keys: NDArray[np.uint32]) -> NDArray[np.int64]:
         """Look up the inverse document frequencies of n-grams, quantized to multiples of a step.

@@ -11,7 +11,7 @@ from typing import Any
 from benchmarks.__main__ import BENCHMARKS, RECORDS
 from benchmarks.estimates import STREAMED, estimates_table
 from benchmarks.flipped_labels import flipped_labels_table
-from benchmarks.small_data import wrong_labels_table
+from benchmarks.small_data import small_data_table, wrong_labels_table
 from benchmarks.tuning import tuning_table
 from paper.records import Records
 
@@ -28,6 +28,7 @@ def fill_tables(page: str) -> str:
         "results": results_table(records),
         "parts": parts_table(steps),
         "flipped_labels": flipped_labels_table(Records(RECORDS)),
+        "small_data": small_data_table(Records(RECORDS)),
         "wrong_labels": wrong_labels_table(Records(RECORDS)),
         "workers": workers_table(records["serving_workers"]),
         "estimates": estimates_table(RECORDS),

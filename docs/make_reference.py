@@ -77,6 +77,10 @@ ENVIRONMENT: Mapping[str, tuple[str, str]] = {
         "`plain` trains with PyTorch's own operations instead of the fused attention kernels.",
     ),
     "LAMATEXT_STEPS": ("not set", "`plain` does not record training steps as CUDA graphs."),
+    "LAMATEXT_SHARED": (
+        "set by `--devices`",
+        "Open files through which training processes exchange gradients; not for users.",
+    ),
     "LAMATEXT_PREPARED": (
         "`prepared` in the cache folder",
         "Folder in which `python -m paper` stores tokenized data sets.",

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from lamatext.data.text_encoder import CHUNK, SubwordEncoder
+from lamatext.errors import ModelError
 
 tokenizers = pytest.importorskip("tokenizers", reason="needs the extra bert")
 
@@ -85,3 +86,13 @@ def test_the_order_is_kept_for_more_texts_than_a_chunk(tokenizer_json: str) -> N
 
 def test_its_length_is_the_number_of_subwords(tokenizer_json: str) -> None:
     assert len(SubwordEncoder.from_json(tokenizer_json)) == len(WORDS)
+
+
+def test_a_damaged_tokenizer_is_a_named_error(tokenizer_json: str) -> None:
+    damaged = json.loads(tokenizer_json)
+    damaged["model"]["unk_token"] = "[NO]"
+    encoder = SubwordEncoder.from_json(json.dumps(damaged))
+
+    for encode in (lambda: encoder.encode(["strange"]), lambda: encoder.encode_with_spans("no")):
+        with pytest.raises(ModelError, match=r"tokenizer\.json: damaged, a text cannot be split"):
+            encode()

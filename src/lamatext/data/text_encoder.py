@@ -1,6 +1,7 @@
 """Text encoders: texts to the word or subword ids that a network reads, with their positions."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Protocol, TypeVar
@@ -10,7 +11,7 @@ import numpy as np
 from lamatext.data.token_ids import UNK, Ids, Indices, TokenIds
 from lamatext.data.tokenizer import Span, Tokenizer, encodable
 from lamatext.data.vocabulary import RareWords, Vocabulary
-from lamatext.errors import require
+from lamatext.errors import ModelError, require
 
 CHUNK = 1024  # texts that a subword tokenizer encodes in one call, on all cores
 T = TypeVar("T")
@@ -135,7 +136,8 @@ class SubwordEncoder:
         rows: list[list[int]] = []
         remaining = map(encodable, texts)
         while chunk := list(islice(remaining, CHUNK)):
-            rows += [encoding.ids for encoding in self._tokenizer.encode_batch_fast(chunk)]
+            with _damage_named():
+                rows += [encoding.ids for encoding in self._tokenizer.encode_batch_fast(chunk)]
         return TokenIds.from_lists(rows)
 
     def encode_with_spans(self, text: str) -> tuple[Ids, list[Span]]:
@@ -143,5 +145,23 @@ class SubwordEncoder:
 
         The span of a special token is (0, 0).
         """
-        encoding = self._tokenizer.encode(encodable(text))
+        with _damage_named():
+            encoding = self._tokenizer.encode(encodable(text))
         return np.array(encoding.ids, np.int32), list(encoding.offsets)
+
+
+@contextmanager
+def _damage_named() -> Iterator[None]:
+    """Convert what the library tokenizers raises with a damaged file into an error with a name.
+
+    Its panics are not subclasses of ``Exception``.
+    """
+    try:
+        yield
+    except BaseException as error:
+        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+            raise
+        raise ModelError(
+            f"tokenizer.json: damaged, a text cannot be split into subwords: {str(error)[:200]}. "
+            "Copy the folder again."
+        ) from error

@@ -3,6 +3,7 @@
 import torch
 from torch import nn
 
+from lamatext.errors import ModelError
 from lamatext.nn.network import Output
 from lamatext.runtime.engine import EngineOutput, Floats, Ids
 
@@ -29,6 +30,12 @@ class TorchEngine:
         return logits
 
     def _forward(self, ids: Ids, lengths: Ids) -> Output:
-        with torch.inference_mode():
-            output: Output = self.network(torch.from_numpy(ids), torch.from_numpy(lengths))
-            return output
+        try:
+            with torch.inference_mode():
+                output: Output = self.network(torch.from_numpy(ids), torch.from_numpy(lengths))
+        except (RuntimeError, ValueError, IndexError) as error:
+            raise ModelError(
+                f"PyTorch cannot run the saved network: {str(error)[:200]}. If there is enough "
+                "memory, the folder is damaged: copy it again."
+            ) from error
+        return output

@@ -113,10 +113,16 @@ def _report(text: str) -> None:
 
 
 def _tokenized_folder() -> Path:
-    """Return the folder of the tokenized data sets: ``$LAMATEXT_PREPARED`` or the cache."""
-    from lamatext.data.cache import cache_folder
+    """Return the folder of the tokenized data sets: ``$LAMATEXT_PREPARED``, or one of the cache.
 
-    return Path(os.environ.get("LAMATEXT_PREPARED") or cache_folder() / "prepared")
+    The cache has one for each state of the data folder, so that changed files are read again.
+    """
+    from lamatext.data.cache import cache_folder
+    from paper.official_datasets import files_fingerprint
+
+    if folder := os.environ.get("LAMATEXT_PREPARED"):
+        return Path(folder)
+    return cache_folder() / "prepared" / files_fingerprint()
 
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from pathlib import Path
 
-from lamatext.errors import ConfigError
+from lamatext.errors import ConfigError, DataError
 from lamatext.training.trainer import pick_device
 from paper import choices, open_directions, protocol
 from paper.ablation import ablation_table, measure_divergence, probes_table
@@ -180,11 +180,13 @@ def _accuracy(options: Options) -> None:
     datasets = _available(options)
     if options.quick:
         train_all(options, _quick_accuracy_runs)
-    elif options.protocol == "folds":
-        train_all(options, lambda _: (r for name in datasets for r in protocol.fold_runs(name)))
-        return
     else:
-        train_all(options, _seed_runs(options, datasets))
+        is_folds = options.protocol == "folds"
+        runs = (_fold_runs if is_folds else _seed_runs)(options, datasets)
+        _check_same_texts(options, runs)
+        train_all(options, runs)
+        if is_folds:
+            return
     count_datasets(options.records, tuple(datasets))
     for dataset in datasets:
         for baseline in BASELINE_NAMES:
@@ -193,9 +195,7 @@ def _accuracy(options: Options) -> None:
 
 def _seed_runs(options: Options, datasets: Sequence[str]) -> Runs:
     """Return all runs of the accuracy table, with BERT-base if its weights are on this machine."""
-    has_bert = pretrained_folder(BERT_BASE) is not None
-    if not has_bert:
-        options.report(f"BERT-base is skipped: {describe_missing(BERT_BASE)}")
+    has_bert = _has_bert(options)
 
     def runs(records: Records) -> Iterator[TrainingRun]:
         for dataset in datasets:
@@ -206,6 +206,41 @@ def _seed_runs(options: Options, datasets: Sequence[str]) -> Runs:
                 yield from protocol.bert_runs(dataset)
 
     return runs
+
+
+def _fold_runs(options: Options, datasets: Sequence[str]) -> Runs:
+    """Return all runs of the paper's own protocol, with BERT-base if its weights are here."""
+    kinds = [protocol.fold_runs, *([protocol.bert_fold_runs] if _has_bert(options) else [])]
+    return lambda _: (run for dataset in datasets for kind in kinds for run in kind(dataset))
+
+
+def _has_bert(options: Options) -> bool:
+    """Return whether the files of BERT-base are on this machine; report which are needed."""
+    if pretrained_folder(BERT_BASE) is not None:
+        return True
+    options.report(f"BERT-base is skipped: {describe_missing(BERT_BASE)}")
+    return False
+
+
+def _check_same_texts(options: Options, runs: Runs) -> None:
+    """Check that the records are of the texts to train on, if there is anything to train.
+
+    A data set may be replaced by its official files, under the same name.
+    """
+    waiting = [run for run in runs(options.records) if not options.records.has(run.key)]
+    counted = {(r.dataset, r.metric): int(r.number) for r in options.records.of("datasets")}
+    for name in dict.fromkeys(run.dataset for run in waiting):
+        recorded = counted.get((name, "train")), counted.get((name, "test"))
+        if None in recorded:
+            continue
+        data = options.load(name)
+        found = data.train_size, len(data.labels) - data.train_size
+        if found != recorded:
+            raise DataError(
+                f"{name}: {found[0]:,} training and {found[1]:,} test texts, but the records in "
+                f"{options.records.folder} are of {recorded[0]:,} and {recorded[1]:,}. Record the "
+                "results of other texts in a folder of their own with --records FOLDER."
+            )
 
 
 def _available(options: Options) -> list[str]:

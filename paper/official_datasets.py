@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from lamatext.data.cache import fingerprint
 from lamatext.data.dataset import Dataset
 from lamatext.data.named_datasets import (
     DATA_VARIABLE,
@@ -132,11 +133,24 @@ def _has_official(name: str, split: str) -> bool:
 
 
 def pretrained_folder(name: str) -> Path | None:
-    """Return the folder of a pretrained encoder in ``$LAMATEXT_DATA``; None without its weights."""
+    """Return the folder of a pretrained encoder in ``$LAMATEXT_DATA``; None if incomplete."""
     folder = dataset_folder(name)
-    if folder is None or not (folder / "config.json").is_file():
+    if folder is None:
         return None
-    return folder if first_file(folder, "*.safetensors", "pytorch_model.bin") else None
+    needed = (("config.json",), ("*.safetensors", "pytorch_model.bin"), ("tokenizer.json",))
+    return folder if all(first_file(folder, *names) for names in needed) else None
+
+
+def files_fingerprint() -> str:
+    """Return a hash of the data folder: its path, and name, size and time of its files.
+
+    Of a folder of a data set only the files that are directly in it count.
+    """
+    root = Path(os.environ.get(DATA_VARIABLE) or ".").resolve()
+    folders = sorted(path for path in root.glob("*") if path.is_dir())
+    files = sorted(path for folder in folders for path in folder.iterdir())
+    stats = [(str(path), path.stat().st_size, path.stat().st_mtime_ns) for path in files]
+    return fingerprint(str(root), stats)
 
 
 def describe_missing(name: str) -> str:

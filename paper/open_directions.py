@@ -181,16 +181,21 @@ def _million_parameters(found: list[Record] | None) -> str:
 
 
 def direction_intervals_table(records: Records) -> str:
-    """Format the paired 95 % interval of each system's accuracy minus that of LAMA+ctx."""
+    """Format the paired 95 % intervals of the new systems' accuracy minus that of the others.
+
+    The first rows have that of each system minus LAMA+ctx.
+    """
     cells, rows = _cells(records, EXPERIMENT), []
-    for model in EQUAL_SIZES:
-        if model == "lama-ctx":
-            continue
-        row = [f"{title(model)} minus LAMA+ctx"]
+    pairs = [(model, "lama-ctx") for model in EQUAL_SIZES if model != "lama-ctx"]
+    pairs += [
+        (new, old) for new in ("lama-blocks", "lama-phrases") for old in ("te", "lama-encoder")
+    ]
+    for model, other in pairs:
+        row = [f"{title(model)} minus {title(other)}"]
         for dataset in DATASETS:
             ours, theirs = (
                 cells.get((dataset, system, _text(settings_of(system))), [])
-                for system in (model, "lama-ctx")
+                for system in (model, other)
             )
             row.append(format_interval(interval_between(records, ours, theirs)))
         rows.append(row)

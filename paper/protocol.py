@@ -95,9 +95,15 @@ def fine_tuning_runs(dataset: str) -> Iterator[TrainingRun]:
 
 
 def bert_runs(dataset: str) -> Iterator[TrainingRun]:
-    """Yield the runs of BERT-base with the paper's settings: three seeds."""
-    for seed in range(3):
+    """Yield the runs of BERT-base with the paper's settings, as many seeds as other systems."""
+    for seed in seeds_of(dataset):
         yield TrainingRun("accuracy", dataset, "bert", seed, None, BERT_BASE)
+
+
+def bert_fold_runs(dataset: str) -> Iterator[TrainingRun]:
+    """Yield the runs of BERT-base by the paper's own protocol: three folds."""
+    for fold in range(FOLDS):
+        yield TrainingRun("folds", dataset, "bert", 0, fold, BERT_BASE)
 
 
 def ablation_runs(dataset: str) -> Iterator[TrainingRun]:

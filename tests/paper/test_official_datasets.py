@@ -15,6 +15,7 @@ from paper import official_datasets
 from paper.official_datasets import (
     BERT_BASE,
     describe_missing,
+    files_fingerprint,
     is_available,
     load_paper_dataset,
     pretrained_folder,
@@ -284,8 +285,21 @@ def test_bert_is_found_once_its_weights_are_there(root: Path) -> None:
     assert f"{root}/{BERT_BASE}/" in describe_missing(BERT_BASE)
 
     put(root, {f"{BERT_BASE}/model.safetensors": "x"})
+    assert pretrained_folder(BERT_BASE) is None  # without the tokenizer every subword is unknown
+
+    put(root, {f"{BERT_BASE}/tokenizer.json": "{}"})
 
     assert pretrained_folder(BERT_BASE) == root / BERT_BASE
+
+
+def test_the_fingerprint_of_the_data_folder_changes_with_its_files(root: Path) -> None:
+    put(root, {"r8/train.parquet": "x"})
+    before = files_fingerprint()
+    assert files_fingerprint() == before
+
+    put(root, {"r8/train.parquet": "xy"})
+
+    assert files_fingerprint() != before
 
 
 @pytest.mark.usefixtures("root")

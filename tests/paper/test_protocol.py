@@ -115,6 +115,7 @@ def test_the_papers_own_protocol_trains_three_folds_for_each_number_of_heads() -
     assert len(runs) == len(set(runs)) == 3 * len(HEADS)
     assert {run.fold for run in runs} == {0, 1, 2}
     assert len([run for run in protocol.fold_runs("r8") if run.model == "avg"]) == 3
+    assert [run.fold for run in protocol.bert_fold_runs("r8")] == [0, 1, 2]
 
 
 def test_every_system_runs_five_seeds_on_the_small_sets_and_three_elsewhere(

@@ -6,7 +6,7 @@ import pytest
 
 from paper.__main__ import main as run
 from paper.experiments import NOT_MEASURED, all_tables
-from paper.records import Records
+from paper.records import Record, Records
 from paper.training_run import TrainingRun
 from tests.paper.tiny_datasets import write_datasets
 
@@ -36,6 +36,27 @@ def test_every_experiment_runs_with_quick_and_is_shown_again_without_computing(
     assert first["r8: ship"][1] != "–"
     for name in ("runtime", "params-vs-accuracy", "word-weights", "heads"):
         assert (tmp_path / "quick" / "figures" / f"{name}.svg").is_file()
+
+
+@pytest.mark.parametrize("protocol", ["seeds", "folds"])
+def test_records_of_other_texts_are_not_continued(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    protocol: str,
+) -> None:
+    write_datasets(tmp_path / "data")
+    monkeypatch.setenv("LAMATEXT_DATA", str(tmp_path / "data"))
+    monkeypatch.setenv("LAMATEXT_CACHE", str(tmp_path / "cache"))
+    Records(tmp_path).add(
+        Record("datasets", "r8", "", metric, 7.0, device="CPU") for metric in ("train", "test")
+    )
+
+    assert run(["accuracy", "--records", str(tmp_path), "--protocol", protocol]) == 2
+
+    message = capsys.readouterr().err
+    assert "BERT-base is skipped: put config.json" in message
+    assert f"but the records in {tmp_path} are of 7 and 7. Record the results" in message
 
 
 def test_an_unknown_experiment_is_an_error_that_lists_the_known_ones(

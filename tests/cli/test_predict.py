@@ -54,6 +54,20 @@ def test_texts_can_go_to_a_file(lamatext: Command, place: Path) -> None:
     assert json.loads((place / "one.jsonl").read_text())["label"] == "pos"
 
 
+def test_a_row_whose_text_columns_are_all_empty_is_predicted(
+    lamatext: Command, place: Path
+) -> None:
+    (place / "joined.csv").write_text("Subject,Body\na superb,film\n, \ndull,film\n")
+    columns = ("--text-column", "Subject", "--text-column", "Body")
+
+    answer = lamatext("predict", "model", "joined.csv", *columns, "--out", "joined-out.csv")
+
+    assert answer.status == 0
+    rows = rows_of((place / "joined-out.csv").read_text())
+    assert [row[:2] for row in rows[1:]] == [["a superb", "film"], ["", " "], ["dull", "film"]]
+    assert (rows[1][2], rows[3][2]) == ("pos", "neg")
+
+
 def test_stdin_is_one_text_a_line(lamatext: Command) -> None:
     answer = lamatext(
         "predict", "model", "-", stdin='a superb film\n\na "dull", dull film\r\nno end'

@@ -150,6 +150,17 @@ def test_several_text_columns_are_joined_and_names_may_have_commas(tmp_path: Pat
     assert dataset.texts.to_pylist() == ["Hello\nthe text", "only body", "Only subject"]
 
 
+def test_joined_columns_that_are_all_empty_keep_texts_and_labels_together(tmp_path: Path) -> None:
+    content = "Subject,Body,label\nHello,you,a\n, ,b\nBye,now,c\n"
+    options = ReadOptions(text_columns=("Subject", "Body"), max_bad_rows=0.5)
+
+    dataset = load_dataset(write(tmp_path, "a.csv", content), options)
+
+    assert dataset.texts.to_pylist() == ["Hello\nyou", "Bye\nnow"]
+    assert dataset.require_labels().to_pylist() == ["a", "c"]
+    assert "no text: line 3" in dataset.notes[-1]
+
+
 def test_values_of_nested_json_have_dotted_paths(tmp_path: Path) -> None:
     rows = '{"t": {"body": "a b", "meta": {"n": 1}}, "x.y": "z", "q": {"label": "x"}}\n'
     source = write(tmp_path, "a.jsonl", rows * 3)

@@ -359,7 +359,13 @@ def join_columns(columns: Sequence[pa.Array]) -> pa.Array:
     filled = [pc.fill_null(column, "").cast(pa.large_string()) for column in columns]
     if len(filled) == 1:
         return filled[0]
-    present = [pc.if_else(pa.array(_is_blank(column)), None, column) for column in filled]
+    is_blank = [_is_blank(column) for column in filled]
+    present = [
+        pc.if_else(pa.array(blank), None, column)
+        for blank, column in zip(is_blank, filled, strict=True)
+    ]
+    # Arrow leaves out rows whose values are all null, so that the result would be shorter.
+    present[0] = pc.if_else(pa.array(np.all(is_blank, axis=0)), "", present[0])
     joint = pa.scalar(JOINT, pa.large_string())
     return pc.binary_join_element_wise(*present, joint, null_handling="skip")
 

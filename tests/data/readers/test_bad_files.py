@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lamatext.data.read_options import ReadOptions
-from lamatext.data.readers import excel_reader, parquet_reader
+from lamatext.data.readers import excel_reader, parquet_pages, parquet_reader
 from lamatext.data.readers.input_files import CHUNK, read_chunks
 from lamatext.data.sources import load_dataset, open_table
 from lamatext.errors import DataError
@@ -310,10 +310,15 @@ def test_pages_of_parquet_files_are_found(tmp_path: Path, version: str) -> None:
     )
     file = pq.ParquetFile(path)
 
+    content = pa.OSFile(str(path))
+    found = parquet_pages.column_chunks(content)
     chunks = [file.metadata.row_group(0).column(number) for number in range(2)]
-    pages = [list(parquet_reader._page_headers(pa.OSFile(str(path)), one)) for one in chunks]
+    pages = [list(parquet_pages.read_pages(content, chunk)) for chunk in found[0]]
 
-    for chunk, own in zip(chunks, pages, strict=True):
+    assert len(found) == 1
+    for place, chunk, own in zip(found[0], chunks, pages, strict=True):
+        assert place.start == (chunk.dictionary_page_offset or chunk.data_page_offset)
+        assert place.end == place.start + chunk.total_compressed_size
         data = [page for page in own if not page.is_dictionary]
         assert sum(page.values for page in data) == chunk.num_values
         assert len(own) - len(data) == 1

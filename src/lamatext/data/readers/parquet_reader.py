@@ -5,7 +5,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,6 +17,13 @@ from lamatext.data.readers.input_files import (
     read_chunks,
     record_too_long,
     source_name,
+)
+from lamatext.data.readers.parquet_pages import (
+    DELTA_BYTE_ARRAY,
+    ColumnChunk,
+    Page,
+    column_chunks,
+    read_pages,
 )
 from lamatext.data.readers.read_log import ReadLog
 from lamatext.data.readers.table import Table, check_types, string_batch
@@ -101,12 +107,17 @@ def _read_groups(
         pre_buffer=False,  # only the first pages are read
         buffer_size=1 << 16,
     )
+    chunks = column_chunks(content)
     for group in range(file.num_row_groups):
         metadata = file.metadata.row_group(group)
-        pages = _check_pages(content, file, group, columns, limits)
+        pages = [
+            page
+            for column, chunk in _chosen(file, chunks[group], columns)
+            for page in _checked_pages(content, column, chunk, group, limits)
+        ]
         row_bytes = max(
             metadata.total_byte_size / max(metadata.num_rows, 1),
-            *(page.size for page in pages if page.encoding == _DELTA_BYTE_ARRAY),
+            *(page.size for page in pages if page.encoding == DELTA_BYTE_ARRAY),
             _longest_dictionary_value(encoded, group, columns)
             if any(page.is_dictionary for page in pages)
             else 0,
@@ -115,6 +126,47 @@ def _read_groups(
         rows = max(1, min(_BATCH_ROWS, int(_BATCH_BYTES / row_bytes)))
         for batch in file.iter_batches(rows, row_groups=[group], columns=columns):
             yield batch if columns is None else batch.select(columns)
+
+
+def _chosen(
+    file: pq.ParquetFile, chunks: Sequence[ColumnChunk], columns: Sequence[str] | None
+) -> Iterator[tuple[pq.ColumnSchema, ColumnChunk]]:
+    """Yield the wanted columns of a Parquet row group with their positions in the file."""
+    for number, chunk in enumerate(chunks):
+        column = file.schema.column(number)
+        if columns is None or any(f"{column.path}.".startswith(f"{name}.") for name in columns):
+            yield column, chunk
+
+
+def _checked_pages(
+    content: pa.NativeFile,
+    column: pq.ColumnSchema,
+    chunk: ColumnChunk,
+    group: int,
+    limits: tuple[str, int],
+) -> list[Page]:
+    """Return the pages of a column in a Parquet row group; refuse those that fill the memory."""
+    source, max_record = limits
+    where = f"{source}: column '{column.path}', row group {group + 1}"
+    pages = list(islice(read_pages(content, chunk), MAX_PAGES + 1))
+    is_list = column.max_repetition_level > 0
+    items = sum(page.values for page in pages if not page.is_dictionary) if is_list else 0
+    if items > MAX_ITEMS or len(pages) > MAX_PAGES:
+        raise DataError(
+            f"{where}: more than {MAX_ITEMS:,} items of lists or {MAX_PAGES:,} pages. Write the "
+            "file with smaller row groups."
+        )
+    for page in pages:
+        limit = (1 if page.is_dictionary else _PAGE_RECORDS) * max(max_record, MAX_RECORD)
+        if page.size > max_record * max(page.values, 1):
+            raise record_too_long(where, max_record)
+        if page.size > limit:
+            raise DataError(
+                f"{where}: a page of {page.size / 1e6:,.0f} MB, at most {limit / 1e6:,.0f} MB are "
+                "read. Write the file with smaller pages, or allow longer records with "
+                "--max-record."
+            )
+    return pages
 
 
 def _flatten(table: pa.Table) -> pa.Table:
@@ -162,137 +214,6 @@ def _longest_dictionary_value(
         if pa.types.is_string(values.type) or pa.types.is_binary(values.type)
     ]
     return max((length for length in lengths if length is not None), default=0)
-
-
-# Page headers: pyarrow decompresses a page as a whole, however large it is.
-
-
-class _Page(NamedTuple):
-    """Header of a Parquet page."""
-
-    size: int  # bytes when decompressed
-    values: int
-    encoding: int
-    is_dictionary: bool
-
-
-_DELTA_BYTE_ARRAY = 7  # a value repeats a part of the one before, so it may be as long as the page
-_INT, _STRUCT = (4, 5, 6), 12  # types of the compact protocol of Thrift
-_HEADER_BYTES = 1 << 24  # the longest page header that pyarrow reads
-
-
-def _check_pages(
-    content: pa.NativeFile,
-    file: pq.ParquetFile,
-    group: int,
-    columns: Sequence[str] | None,
-    limits: tuple[str, int],
-) -> list[_Page]:
-    """Return the page headers of a Parquet row group; refuse pages that would fill the memory."""
-    metadata, pages, (source, max_record) = file.metadata.row_group(group), [], limits
-    for number in range(metadata.num_columns):
-        chunk = metadata.column(number)
-        name = chunk.path_in_schema
-        if columns is not None and not any(name == c or name.startswith(f"{c}.") for c in columns):
-            continue
-        is_list = file.schema.column(number).max_repetition_level > 0
-        where = f"{source}: column '{name}', row group {group + 1}"
-        own = list(islice(_page_headers(content, chunk), MAX_PAGES + 1))
-        items = sum(page.values for page in own if not page.is_dictionary) if is_list else 0
-        if items > MAX_ITEMS or len(own) > MAX_PAGES:
-            raise DataError(
-                f"{where}: more than {MAX_ITEMS:,} items of lists or {MAX_PAGES:,} pages. Write "
-                "the file with smaller row groups."
-            )
-        for page in own:
-            records = 1 if page.is_dictionary else _PAGE_RECORDS
-            limit = records * max(max_record, MAX_RECORD)
-            if page.size > max_record * max(page.values, 1):
-                raise record_too_long(where, max_record)
-            if page.size > limit:
-                raise DataError(
-                    f"{where}: a page of {page.size / 1e6:,.0f} MB, at most {limit / 1e6:,.0f} MB "
-                    "are read. Write the file with smaller pages, or allow longer records with "
-                    "--max-record."
-                )
-        pages += own
-    return pages
-
-
-def _page_headers(content: pa.NativeFile, chunk: pq.ColumnChunkMetaData) -> Iterator[_Page]:
-    """Read the page headers of a Parquet column chunk, as far as pyarrow would read its pages."""
-    start, values = chunk.data_page_offset, 0
-    if chunk.has_dictionary_page and 0 < (chunk.dictionary_page_offset or 0) < start:
-        start = chunk.dictionary_page_offset
-    end = start + chunk.total_compressed_size
-    while start < end and values < chunk.num_values:
-        header, length = _page_header(content, start, end)
-        kind = header.get(5) or header.get(7) or header.get(8) or {}  # version 1, dictionary, 2
-        page = _Page(
-            size=header.get(2, 0),
-            values=kind.get(1, 0),
-            encoding=kind.get(4 if 8 in header else 2, 0),
-            is_dictionary=7 in header,
-        )
-        yield page
-        values += 0 if page.is_dictionary else page.values
-        if header.get(3, -1) < 0:
-            raise OSError("a page has no size")
-        start += length + header[3]
-
-
-def _page_header(content: pa.NativeFile, start: int, end: int) -> tuple[dict[int, Any], int]:
-    """Parse the Parquet page header at a position; return its fields by number, and its length."""
-    size = 1024
-    while True:
-        data = content.read_at(min(size, end - start), start)
-        try:
-            return _thrift_struct(data, 0)
-        except IndexError:
-            if len(data) < size or size >= _HEADER_BYTES:
-                raise OSError("a page header is incomplete") from None
-        size *= 16
-
-
-def _thrift_struct(data: bytes, at: int, depth: int = 0) -> tuple[dict[int, Any], int]:
-    """Parse the integers and structs in a Thrift struct of a Parquet page header."""
-    fields: dict[int, Any] = {}
-    number = 0
-    while head := data[at]:
-        at += 1
-        if head >> 4:
-            number += head >> 4
-        else:
-            number, at = _zigzag(data, at)
-        kind = head & 15
-        if kind in _INT:
-            fields[number], at = _zigzag(data, at)
-        elif kind == _STRUCT and depth < MAX_DEPTH:
-            fields[number], at = _thrift_struct(data, at, depth + 1)
-        elif kind == 8:  # bytes
-            length, at = _varint(data, at)
-            at += length
-        elif kind in (3, 7):  # a byte, a double
-            at += 1 if kind == 3 else 8
-        elif kind not in (1, 2):  # true, false
-            raise OSError("a page header has an unknown field")
-    return fields, at + 1
-
-
-def _varint(data: bytes, at: int) -> tuple[int, int]:
-    value = 0
-    for shift in range(0, 70, 7):
-        byte = data[at]
-        at += 1
-        value |= (byte & 127) << shift
-        if byte < 128:
-            return value, at
-    raise OSError("a page header has too long a number")
-
-
-def _zigzag(data: bytes, at: int) -> tuple[int, int]:
-    value, at = _varint(data, at)
-    return value >> 1 ^ -(value & 1), at
 
 
 @contextmanager

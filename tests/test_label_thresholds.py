@@ -171,3 +171,18 @@ def test_the_lower_limit_of_rare_labels_does_not_change_frequent_ones() -> None:
     assert frequent.tolist() == choose_thresholds(probabilities, truth, goal).tolist()
     assert (rare >= frequent).all()
     assert rare.max() <= 0.5
+
+
+def test_a_text_without_evidence_does_not_get_a_rare_label() -> None:
+    probabilities = np.tile([0.004, 0.004, 0.2], (100, 1))
+    none = np.array([0.022, 0.001, 0.4])  # probabilities of a text without evidence
+
+    plain, limited = (
+        choose_thresholds(
+            probabilities, np.zeros((100, 3), bool), ThresholdGoal("macro-f1"), without_evidence=x
+        )
+        for x in (None, np.log(none / (1 - none)))
+    )
+
+    assert plain[0] < none[0] < limited[0] < 0.03
+    assert limited[1:].tolist() == plain[1:].tolist()  # its limit is above already; not rare

@@ -10,7 +10,14 @@ import pytest
 from sklearn.metrics import f1_score
 from sklearn.preprocessing import MultiLabelBinarizer
 
-from lamatext import ConfigError, DataError, ModelError, Predictor, TextClassifier
+from lamatext import (
+    ConfigError,
+    DataError,
+    ModelError,
+    Predictor,
+    TextClassifier,
+    label_thresholds,
+)
 from tests.corpora import TINY, TOPICS, topic_texts
 
 TEXTS, LABELS = topic_texts(240)
@@ -155,6 +162,21 @@ def test_the_thresholds_serve_the_metric(metric: str) -> None:
     assert model.thresholds_ is not None
     distinct = len(set(model.thresholds_.values.tolist()))
     assert distinct == (1 if metric == "micro-f1" else 4)
+
+
+def test_the_thresholds_of_rare_labels_are_above_the_probability_of_an_empty_text(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(label_thresholds, "RARE_SHARE", 1.0)
+    monkeypatch.setattr(label_thresholds, "EVIDENCE", 4.0)  # more than these labels need
+    monkeypatch.setattr(label_thresholds, "MAX_LOWER_LIMIT", 1.0)
+
+    model = classifier().fit(TEXTS, LABELS)
+
+    assert model.thresholds_ is not None
+    logits = model._predictor().logits([""])[0]
+    limits = 1 / (1 + np.exp(-logits - 4))
+    assert (model.thresholds_.values >= limits - 1e-3).all()
 
 
 def test_a_minimum_precision_raises_the_thresholds_and_names_the_labels_that_lack_it() -> None:

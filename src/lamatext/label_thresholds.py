@@ -5,9 +5,11 @@ a threshold of F*/2, where F* is that largest F1 (Lipton et al. 2014). The valid
 many predictions are right, blended with what the probabilities themselves expect, because the best
 of many thresholds on a few validation texts is best by luck.
 
-For a label that was hardly learned, F1 is largest if nearly every text gets it. Two lower limits
-prevent that: 1 %, and odds of 1 + 5/k times the label's mean probability, where k training and
-validation texts have the label. Shapes: n texts, L labels.
+For a label that was hardly learned, F1 is largest if nearly every text gets it. Lower limits
+prevent that: 1 %; odds of 1 + 5/k times the label's mean probability, where k training and
+validation texts have the label; and a little more than the probability of a text without known
+words, so that no evidence never means a label that fewer than a tenth of the texts have. Shapes:
+n texts, L labels.
 """
 
 import warnings
@@ -30,6 +32,8 @@ EXPECTED_TEXTS = 200.0  # texts with a label at which its labels and its probabi
 MIN_THRESHOLD = 0.01
 RARE_TEXTS = 5.0  # texts with a label at which its threshold is at least about twice its mean
 MAX_LOWER_LIMIT = 0.5
+RARE_SHARE = 0.1  # mean probability below which a text without evidence does not get a label
+EVIDENCE = 0.2  # least logit of such a label, minus that of a text without evidence
 NEVER = 1.0  # threshold of a label that is never predicted
 MAX_THRESHOLD = float(np.nextafter(np.float32(NEVER), np.float32(0)))  # of the other labels
 ASSUMED_TEXTS = 10.0  # texts that the probabilities count as, in the precision of a label
@@ -80,6 +84,7 @@ def choose_thresholds(
     *,
     labelled_texts: Floats | None = None,
     label_weights: Floats | None = None,
+    without_evidence: Floats | None = None,
 ) -> NDArray[np.float32]:
     """Choose the threshold of each label on validation data, for a goal such as macro-F1.
 
@@ -90,6 +95,7 @@ def choose_thresholds(
         labelled_texts: number of training and validation texts with each label, (L,); None means
             many.
         label_weights: how much a text with the label counts, compared with one without it, (L,).
+        without_evidence: logits of a text without known words, (L,).
 
     Returns:
         The thresholds, (L,); ``NEVER`` for a label that cannot reach the precision.
@@ -109,8 +115,13 @@ def choose_thresholds(
         _best_f1(_sorted(*columns)) for columns in zip(probabilities.T, gains.T, strict=True)
     ]
     texts = np.inf if labelled_texts is None else np.maximum(labelled_texts, 1)
-    odds = probabilities.mean(axis=0) * (1 + RARE_TEXTS / texts)
-    limits = np.clip(odds / (1 + odds), MIN_THRESHOLD, MAX_LOWER_LIMIT)
+    shares = probabilities.mean(axis=0)
+    odds = shares * (1 + RARE_TEXTS / texts)
+    limits = odds / (1 + odds)
+    if without_evidence is not None:
+        least = 0.5 * (1 + np.tanh((without_evidence + EVIDENCE) / 2))
+        limits = np.where(shares < RARE_SHARE, np.maximum(limits, least), limits)
+    limits = np.clip(limits, MIN_THRESHOLD, MAX_LOWER_LIMIT)
     return np.asarray(np.maximum(np.array(best_f1) / 2, limits), np.float32)
 
 

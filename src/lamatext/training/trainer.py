@@ -404,26 +404,38 @@ def _finish_multi_label(
         )
     )
     combined = factors.combine(ngram_logits, logits)
+    apply_label_factors(prepared.network, factors)
+    everything = np.union1d(split.train, split.validation)
+    ngrams = None if fitter is None else fitter.fit(everything).scaled(a)
     thresholds = choose_thresholds(
         0.5 * (1 + np.tanh(combined / 2)),
         targets > 0.5,
         _threshold_goal(prepared.recipe),
         labelled_texts=training_texts + _class_totals(targets, prepared.classes),
         label_weights=label_weights,
+        without_evidence=_logits_of_empty_text(prepared, ngrams, settings.device),
     )
     thresholds = _thresholds_of_unseen_labels(thresholds, training_texts, prepared)
     decided = LabelThresholds(thresholds).decide(1 / (1 + np.exp(-combined)))
     statistics = replace(statistics, labels=tuple(decided.sum(axis=0).tolist()))
     score = mean_present_precision(targets > 0.5, combined)
-    apply_label_factors(prepared.network, factors)
-    if fitter is None:
+    if ngrams is None:
         return _Finished(None, {"network": float(b.mean())}, score, statistics, thresholds)
     progress.note(
         f"network and n-grams together: validation {score_name(True)} {100 * score:.1f} %"
     )
-    ngrams = fitter.fit(np.union1d(split.train, split.validation)).scaled(a)
     scales = {"ngrams": float(a.mean()), "network": float(b.mean())}
     return _Finished(ngrams, scales, score, statistics, thresholds)
+
+
+def _logits_of_empty_text(
+    prepared: PreparedRun, ngrams: NgramModel | None, device: torch.device
+) -> NDArray[np.float32]:
+    """Return the logits of network and n-grams for a text without words, (C,)."""
+    labels = np.zeros((1, prepared.classes), np.float32)
+    empty = EncodedDataset(prepared.encoder.encode([""]), labels)
+    logits = predict_logits(prepared.network, empty, device)[0]
+    return np.asarray(logits if ngrams is None else logits + ngrams.base, np.float32)
 
 
 def _old_factors_of_unseen_labels(

@@ -669,7 +669,7 @@ QUOTES: list[tuple[str, tuple[str, ...]]] = [
         ),
     ),
     (
-        "up to 1,024 words `lama-blocks` is at most {} times as fast, on",
+        "up to 1,024 words `lama-blocks` is at most {} times as fast on",
         (fastest("lama-blocks"),),
     ),
     (

@@ -108,6 +108,8 @@ def _read_groups(
         buffer_size=1 << 16,
     )
     chunks = column_chunks(content)
+    if any(len(group) != len(file.schema) for group in chunks) or len(chunks) < file.num_row_groups:
+        raise OSError("its row groups do not have all columns")
     for group in range(file.num_row_groups):
         metadata = file.metadata.row_group(group)
         pages = [

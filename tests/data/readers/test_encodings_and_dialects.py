@@ -230,6 +230,23 @@ def test_a_sheet_of_notes_before_the_table_is_not_read(tmp_path: Path) -> None:
     assert "read from the sheet 'Data', the first of 2 that is a table" in dataset.notes[0]
 
 
+def test_titles_above_the_header_of_an_excel_sheet_are_not_read(tmp_path: Path) -> None:
+    book = pytest.importorskip("openpyxl").Workbook()
+    sheet = book.active
+    for row in (["Export, confidential"], ["created", "2026-05-01"], []):
+        sheet.append(row)
+    sheet.merge_cells("A1:E1")
+    sheet.append(["Number", "Text", "Label", "Stars", "Seen"])
+    for number in range(4):
+        sheet.append([number, f"text {number}", "ab"[number % 2], 5, True])
+    book.save(tmp_path / "a.xlsx")
+
+    dataset = load_dataset(str(tmp_path / "a.xlsx"))
+
+    assert dataset.texts.to_pylist() == [f"text {number}" for number in range(4)]
+    assert "the header is in row 4; rows above it are not read" in " ".join(dataset.notes)
+
+
 def test_an_excel_file_is_read_from_stdin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     content = Path(workbook(tmp_path / "a.xlsx")).read_bytes()
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))

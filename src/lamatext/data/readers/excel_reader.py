@@ -6,6 +6,7 @@ import warnings
 import zipfile
 from collections.abc import Iterator, Sequence
 from itertools import chain, islice
+from statistics import median
 from typing import IO, Any
 from xml.parsers.expat import (  # nosec B407 # only counts tags, before openpyxl parses them
     ExpatError,
@@ -38,8 +39,8 @@ Cells = list[str | None]
 def excel_table(source: str, max_record: int = MAX_RECORD, log: ReadLog | None = None) -> Table:
     """Open the first sheet of an Excel workbook that is a table.
 
-    The first row that is not empty has the column names. Numbers, dates and truth values are
-    written as text; formulas have the value that Excel computed last.
+    The first row that is neither empty nor a title has the column names. Numbers, dates and truth
+    values are written as text; formulas have the value that Excel computed last.
     """
     openpyxl = require("openpyxl", extra="excel", purpose="reading an Excel file")
     name = source_name(source)
@@ -64,7 +65,8 @@ def excel_table(source: str, max_record: int = MAX_RECORD, log: ReadLog | None =
             ]
             yield pa.RecordBatch.from_arrays(cells, names=names)
 
-    log.notes.extend([f"the header is in row {header_row}"] if header_row > 1 else [])
+    if header_row > 1:
+        log.notes.append(f"the header is in row {header_row}; rows above it are not read")
     return Table(name, columns, batches, log)
 
 
@@ -153,7 +155,7 @@ def _sheet_rows(
             all_rows = _rows(sheet, _FREE_CELLS + unpacked, name, max_record)
             first = list(islice(all_rows, _FIRST_ROWS))
             if first and (title is None or _is_table(first)):
-                title, rows = sheet.title, chain(first, all_rows)
+                title, rows = sheet.title, chain(_without_titles(first), all_rows)
             if _is_table(first):
                 break
         if title is not None and len(sheets) > 1:
@@ -171,6 +173,15 @@ def _sheet_rows(
 def _is_table(first: Sequence[tuple[int, Cells]]) -> bool:
     """Return whether the first rows of an Excel sheet are those of a table, not of some notes."""
     return len(first) == _FIRST_ROWS or sum(len(cells) > 1 for _, cells in first) > 1
+
+
+def _without_titles(first: Sequence[tuple[int, Cells]]) -> Iterator[tuple[int, Cells]]:
+    """Leave out the titles above the header of an Excel sheet: rows with far fewer values."""
+    values = [sum(cell is not None for cell in cells) for _, cells in first]
+    usual = median(values)
+    fewest = min(usual, max(2, usual / 2))
+    header = next(row for row, count in enumerate(values) if count >= fewest)
+    return iter(first[header:])
 
 
 def _rows(sheet: Any, max_cells: int, name: str, max_record: int) -> Iterator[tuple[int, Cells]]:

@@ -14,6 +14,7 @@ from paper.accuracy_table import (
     earlier_table,
     folds_table,
     intervals_table,
+    others_table,
     published_table,
 )
 from paper.confidence_intervals import prediction_name, store_correctness
@@ -317,6 +318,7 @@ class Experiment:
 
 _ACCURACY_TABLES: dict[str, Table] = {
     "accuracy": accuracy_table,
+    "accuracy-others": others_table,
     "published": published_table,
     "intervals": intervals_table,
     "folds": folds_table,
@@ -378,7 +380,10 @@ MEASURED_BY = {  # blocks that need a record with this value: experiment, field 
         ("schedules", "schedules-by-system", "penalties", "chosen-heads"),
         (choices.EXPERIMENT, "metric", "validation_accuracy"),
     ),
-    **dict.fromkeys(("accuracy", "published", "intervals"), ("accuracy", "model", "lama-ctx")),
+    **dict.fromkeys(
+        ("accuracy", "accuracy-others", "published", "intervals"),
+        ("accuracy", "model", "lama-ctx"),
+    ),
     "folds": ("folds", "metric", "accuracy"),
     "layers": ("layers", "metric", "accuracy"),
     "loading": ("loading", "metric", "seconds"),

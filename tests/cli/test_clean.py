@@ -75,7 +75,7 @@ def test_the_next_command_of_clean_carries_the_options(lamatext: Command, place:
     assert train[1:7] == ["train", "reviews.csv", "--without", "s.csv", "--out", "runs/clean-2"]
     assert train[-5:] == ["--label-column", "label", "--max-bad-rows", "0.05",
                           "--merge-labels"]  # fmt: skip
-    assert "s.csv. To review them in a browser, add --html FILE." in answer.out
+    assert "s.csv. To review them in a browser, add --html FILE --force." in answer.out
     assert lamatext(*train[1:], *SMALL).status == 0
 
 

@@ -114,7 +114,7 @@ def run(  # noqa: PLR0913 - one argument per option of the command
     if not quiet:
         output.section("Result")
     show_suspects(output.out(), search, rows)
-    hint = ". To review them in a browser, add --html FILE." if html is None else ""
+    hint = ". To review them in a browser, add --html FILE --force." if html is None else ""
     for line in (f"{out}{hint}", *([] if html is None else [f"{html}: open it in a browser."])):
         output.out().print(one_line(f"Written to {line}"), markup=False)
     if not quiet and data != "-":

@@ -33,7 +33,7 @@ class TorchEngine:
         try:
             with torch.inference_mode():
                 output: Output = self.network(torch.from_numpy(ids), torch.from_numpy(lengths))
-        except (RuntimeError, ValueError, IndexError) as error:
+        except Exception as error:  # the library transformers can raise anything
             raise ModelError(
                 f"PyTorch cannot run the saved network: {str(error)[:200]}. If there is enough "
                 "memory, the folder is damaged: copy it again."

@@ -36,6 +36,7 @@ from lamatext.outliers import (
     known_share,
     text_evidence,
 )
+from lamatext.plurals import plural
 from lamatext.progress import SILENT, Progress
 from lamatext.saved.model_io import SavedModel
 from lamatext.saved.quantization import dequantize, quantize
@@ -327,7 +328,7 @@ def _finish(
         combination = add_network(combination, *parts, columns[both], weights[both])
         decided = combination.logits(*parts).argmax(axis=1)
         accuracy = float((decided == columns[both]).mean())
-        progress.note(f"network and n-grams together: validation accuracy {100 * accuracy:.1f} %")
+        progress.note(_together("accuracy", accuracy, len(both)))
     else:
         ngram_logits = ngrams.logits(words_of(prepared, rows))
     a, b, bias, noise = combination.for_all_classes(seen, prepared.classes)
@@ -421,9 +422,7 @@ def _finish_multi_label(
     score = mean_present_precision(targets > 0.5, combined)
     if ngrams is None:
         return _Finished(None, {"network": float(b.mean())}, score, statistics, thresholds)
-    progress.note(
-        f"network and n-grams together: validation {score_name(True)} {100 * score:.1f} %"
-    )
+    progress.note(_together(score_name(True), score, len(targets)))
     scales = {"ngrams": float(a.mean()), "network": float(b.mean())}
     return _Finished(ngrams, scales, score, statistics, thresholds)
 
@@ -463,6 +462,14 @@ def _thresholds_of_unseen_labels(
 
 def _threshold_goal(recipe: Recipe) -> ThresholdGoal:
     return ThresholdGoal(recipe.training.metric, recipe.training.min_precision)
+
+
+def _together(name: str, score: float, texts: int) -> str:
+    """Describe the validation score of both parts of the trained model together."""
+    return (
+        f"network and n-grams together: validation {name} {100 * score:.1f} % on "
+        f"{plural(texts, 'text')}"
+    )
 
 
 def _validation_statistics(

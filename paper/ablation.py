@@ -75,6 +75,10 @@ PROBES: dict[str, tuple[str, str, Settings]] = {
         ("r8", "lama-ctx", "random vectors", [ONE_HEAD, RANDOM_VECTORS]),
         ("r8", "lama-ctx-dp", "15 heads", [FIFTEEN_HEADS]),
         ("r8", "lama-ctx-dp", "15 heads, term summed", [FIFTEEN_HEADS, SUMMED_TERM]),
+        (
+            *("imdb", "lama-ctx-dp", "15 heads, term summed, 4 epochs"),
+            [FIFTEEN_HEADS, SUMMED_TERM, FOUR_EPOCHS],
+        ),
         ("r8", "lama-ctx-de", "15 heads", [FIFTEEN_HEADS]),
         ("r8", "lama-ctx-de", "15 heads, term summed", [FIFTEEN_HEADS, SUMMED_TERM]),
         ("r8", "lama-ctx-de", "15 heads, 4 epochs", [FIFTEEN_HEADS, FOUR_EPOCHS]),

@@ -497,6 +497,13 @@ QUOTES: list[tuple[str, tuple[str, ...]]] = [
     ),
     ("after four epochs TE is still at chance there ({})", (probe("TE on imdb, 4 epochs"),)),
     (
+        "On IMDB four epochs with a summed term give D_p {}, next to the published {}.",
+        (
+            probe("LAMA+ctx+D_p on imdb, 15 heads, term summed, 4 epochs"),
+            published("imdb", "lama-ctx-dp"),
+        ),
+    ),
+    (
         "15 heads have {} on R8 without penalty, {} with 0.3 and {} with 1.",
         tuple(
             probe(f"SAN on r8, 15 heads{penalty}")

@@ -237,6 +237,9 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
             thresholds = LabelThresholds(trained.thresholds, labels.form)
         ancestors = None if start is None else describe_ancestors(start, self.hash_)
         self._keep(trained, classes, data.train, thresholds)
+        self._is_validated_on_training = (
+            validation_data is None and self._validation_texts() == len(data.train)
+        )
         if ancestors is not None:
             self.facts_["ancestors"] = ancestors
         if teacher_facts is not None:
@@ -586,7 +589,7 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
                 name, value = "validation mean average precision", f"{score:.3f}"
             if count is None:
                 summary[name] = value
-            elif count == data.get("texts", 0) < FEW_TEXTS:
+            elif count == data.get("texts", 0) < FEW_TEXTS or self._is_validated_on_training:
                 summary["score on the training texts"] = value
             else:
                 summary[name] = f"{value} on {plural(count, 'text')}"
@@ -597,6 +600,8 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
         elif "accuracy" in test:
             summary[f"{kind} accuracy"] = percent(test["accuracy"])
         return summary
+
+    _is_validated_on_training = False  # because no texts could be held out; unknown if loaded
 
     def _validation_texts(self) -> int | None:
         """Return the number of texts that the classifier was validated on, if it is known."""

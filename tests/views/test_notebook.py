@@ -112,6 +112,16 @@ def test_a_score_on_the_training_texts_is_not_called_validation() -> None:
     assert "on 12 texts" in repr(trained())  # a tenth of 120
 
 
+@pytest.mark.filterwarnings("ignore:.*too few to hold out")
+def test_a_score_on_many_copies_of_the_training_texts_is_not_called_validation() -> None:
+    texts, labels = reviews(4)
+
+    shown = repr(TextClassifier(settings=TINY, device="cpu").fit(10 * texts, 10 * labels))
+
+    assert "; score on the training texts " in shown
+    assert "validation accuracy" not in shown
+
+
 def test_the_scores_of_a_cross_validation_are_called_so() -> None:
     classifier = copy(trained())
 

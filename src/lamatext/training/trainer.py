@@ -61,6 +61,8 @@ from lamatext.training.loop import LoopSettings, fit, predict_logits, score_name
 from lamatext.training.preparation import PreparedRun, prepare_run
 from lamatext.training.warm_start import calibration_factor
 
+NOTED_TEXTS = 20  # validation texts; the score of fewer says too little to report it
+
 
 @dataclass(frozen=True, slots=True)
 class TrainedModel:
@@ -328,7 +330,7 @@ def _finish(
         combination = add_network(combination, *parts, columns[both], weights[both])
         decided = combination.logits(*parts).argmax(axis=1)
         accuracy = float((decided == columns[both]).mean())
-        progress.note(_together("accuracy", accuracy, len(both)))
+        _note_together(progress, "accuracy", accuracy, len(both))
     else:
         ngram_logits = ngrams.logits(words_of(prepared, rows))
     a, b, bias, noise = combination.for_all_classes(seen, prepared.classes)
@@ -422,7 +424,7 @@ def _finish_multi_label(
     score = mean_present_precision(targets > 0.5, combined)
     if ngrams is None:
         return _Finished(None, {"network": float(b.mean())}, score, statistics, thresholds)
-    progress.note(_together(score_name(True), score, len(targets)))
+    _note_together(progress, score_name(True), score, len(targets))
     scales = {"ngrams": float(a.mean()), "network": float(b.mean())}
     return _Finished(ngrams, scales, score, statistics, thresholds)
 
@@ -464,12 +466,13 @@ def _threshold_goal(recipe: Recipe) -> ThresholdGoal:
     return ThresholdGoal(recipe.training.metric, recipe.training.min_precision)
 
 
-def _together(name: str, score: float, texts: int) -> str:
-    """Describe the validation score of both parts of the trained model together."""
-    return (
-        f"network and n-grams together: validation {name} {100 * score:.1f} % on "
-        f"{plural(texts, 'text')}"
-    )
+def _note_together(progress: Progress, name: str, score: float, texts: int) -> None:
+    """Report the validation score of both parts of the trained model, if it says something."""
+    if texts >= NOTED_TEXTS:
+        progress.note(
+            f"network and n-grams together: validation {name} {100 * score:.1f} % on "
+            f"{plural(texts, 'text')}"
+        )
 
 
 def _validation_statistics(

@@ -2,14 +2,23 @@
 
 from collections.abc import Iterable, Iterator
 from itertools import islice
-from typing import TypeVar
+from typing import Self, TypeVar
 
 T = TypeVar("T")
 STEPS = 64  # items between two progress reports
 
 
 class Progress:
-    """Base class for progress reporting that displays nothing; subclasses override its methods."""
+    """Base class for progress reporting that displays nothing; subclasses override its methods.
+
+    As a context manager, it displays its reports from the beginning to the end of the block.
+    """
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End the display of the progress."""
 
     def stage(self, name: str, total: int | None = None) -> None:
         """Report the start of a new progress stage, with its number of steps if known."""

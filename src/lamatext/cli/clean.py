@@ -1,6 +1,7 @@
 """``lamatext clean``: list the texts whose labels are probably wrong."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -21,8 +22,10 @@ lamatext clean reviews.csv --out suspects.csv --html review.html
 lamatext train reviews.csv --without suspects.csv --out runs/reviews"""
 
 
+@options.reads(*options.LABELLED, options.MERGE_LABELS)
 def run(  # noqa: PLR0913 - one argument per option of the command
     data: options.Data,
+    *,
     out: Annotated[
         Path,
         typer.Option(
@@ -38,20 +41,7 @@ def run(  # noqa: PLR0913 - one argument per option of the command
             help="Also write a page to review the suspects, which downloads the corrected data.",
         ),
     ] = None,
-    text_column: options.TextColumns = None,
-    label_column: options.LabelColumns = None,
-    label_separator: options.LabelSeparator = None,
-    format_: options.Format = None,
-    encoding: options.Encoding = None,
-    separator: options.Separator = None,
-    max_record: options.MaxRecord = options.DEFAULT_MAX_RECORD,
-    max_bad_rows: options.MaxBadRows = options.BAD_ROWS_DEFAULT,
-    merge_labels: Annotated[
-        bool,
-        typer.Option(
-            "--merge-labels", help="Treat labels that differ only in case or spaces as one label."
-        ),
-    ] = False,
+    reading: "ReadOptions",
     seed: Annotated[int, typer.Option(min=0, help="The seed of the folds.")] = 0,
     safe_csv: options.SafeCsv = False,
     force: options.Force = False,
@@ -79,18 +69,7 @@ def run(  # noqa: PLR0913 - one argument per option of the command
     _check_format(out, safe_csv=safe_csv)
     partial_folder = out.with_name(f"{out.name}.partial")
     options.check_outputs(out, html, force=force, source=data)
-    reading = options.read_options(
-        text_column,
-        max_record,
-        max_bad_rows,
-        label_column=label_column,
-        label_separator=label_separator,
-        format=format_,
-        encoding=encoding,
-        separator=separator,
-        merge_labels=merge_labels,
-        keep_lines=True,
-    )
+    reading = replace(reading, keep_lines=True)
     with (
         output.explain_interrupt(lambda: _kept(partial_folder)),
         output.progress(quiet=quiet) as progress,

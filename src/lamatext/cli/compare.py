@@ -11,6 +11,7 @@ from lamatext.cli import options, output
 
 if TYPE_CHECKING:
     from lamatext.comparison import Comparison
+    from lamatext.data.read_options import ReadOptions
 
 NAME = "compare"
 EXAMPLES = """\
@@ -18,8 +19,10 @@ lamatext compare reviews.csv
 lamatext compare reviews.csv --with tfidf,fasttext,runs/reviews --html comparison.html"""
 
 
+@options.reads(*options.LABELLED, *options.SPLIT)
 def run(  # noqa: PLR0913 - one argument per option of the command
     data: options.Data,
+    *,
     with_: Annotated[
         str,
         typer.Option(
@@ -32,17 +35,7 @@ def run(  # noqa: PLR0913 - one argument per option of the command
     ] = "tfidf,tfidf-svc",
     test: options.TestData = None,
     validation: options.ValidationData = None,
-    text_column: options.TextColumns = None,
-    label_column: options.LabelColumns = None,
-    label_separator: options.LabelSeparator = None,
-    format_: options.Format = None,
-    encoding: options.Encoding = None,
-    separator: options.Separator = None,
-    max_record: options.MaxRecord = options.DEFAULT_MAX_RECORD,
-    max_bad_rows: options.MaxBadRows = options.BAD_ROWS_DEFAULT,
-    group_column: options.GroupColumn = None,
-    time_column: options.TimeColumn = None,
-    merge_labels: options.MergeLabels = False,
+    reading: "ReadOptions",
     recipe: options.RecipeName = None,
     set_: options.SettingValues = None,
     seed: options.Seed = None,
@@ -74,19 +67,6 @@ def run(  # noqa: PLR0913 - one argument per option of the command
     options.check_outputs(html, json_, force=force, source=data)
     values = {} if seed is None else {"seed": seed}
     settings = resolve_recipe(recipe=recipe, values={**values, **parse_assignments(set_ or [])})
-    reading = options.read_options(
-        text_column,
-        max_record,
-        max_bad_rows,
-        label_column=label_column,
-        label_separator=label_separator,
-        format=format_,
-        encoding=encoding,
-        separator=separator,
-        merge_labels=merge_labels,
-        group_column=group_column,
-        time_column=time_column,
-    )
     names = list(dict.fromkeys(name for name in with_.split(",") if name))
     check_contestants(names)
     with (

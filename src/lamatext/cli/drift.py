@@ -2,23 +2,24 @@
 
 import json
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from lamatext.cli import options, output
 from lamatext.cli.text_input import TextInput
+
+if TYPE_CHECKING:
+    from lamatext.data.read_options import ReadOptions
 
 NAME = "drift"
 EXAMPLES = "lamatext drift runs/reviews new.csv"
 
 
-def run(  # noqa: PLR0913 - one argument per option of the command
+@options.reads(*options.TEXTS)
+def run(
     model: options.Model,
     data: options.Data,
-    text_column: options.TextColumns = None,
-    format_: options.Format = None,
-    encoding: options.Encoding = None,
-    separator: options.Separator = None,
-    max_record: options.MaxRecord = options.DEFAULT_MAX_RECORD,
-    max_bad_rows: options.MaxUnreadableRows = options.BAD_ROWS_DEFAULT,
+    *,
+    reading: "ReadOptions",
     as_json: options.Json = False,
     quiet: options.IsQuiet = False,
 ) -> None:
@@ -27,14 +28,6 @@ def run(  # noqa: PLR0913 - one argument per option of the command
     from lamatext.runtime.predictor import Predictor
     from lamatext.views.terminal_drift import show_drift
 
-    reading = options.read_options(
-        text_column,
-        max_record,
-        max_bad_rows,
-        format=format_ or ("lines" if data == "-" else None),
-        encoding=encoding,
-        separator=separator,
-    )
     predictor = Predictor.load(model)
     source = TextInput.open(model, data, reading)
     with output.progress(quiet=quiet) as progress:

@@ -14,6 +14,7 @@ from lamatext.progress import Progress
 
 if TYPE_CHECKING:
     from lamatext.data.dataset import Dataset, EvaluationData
+    from lamatext.data.read_options import ReadOptions
     from lamatext.explain.faithfulness import Faithfulness
     from lamatext.metrics import CoveragePoint
     from lamatext.multi_label_metrics import AnyScores
@@ -22,17 +23,12 @@ NAME = "evaluate"
 EXAMPLES = "lamatext evaluate runs/reviews held-out.csv"
 
 
+@options.reads(*options.LABELLED)
 def run(  # noqa: PLR0913 - one argument per option of the command
     model: options.Model,
     data: options.Data,
-    text_column: options.TextColumns = None,
-    label_column: options.LabelColumns = None,
-    label_separator: options.LabelSeparator = None,
-    format_: options.Format = None,
-    encoding: options.Encoding = None,
-    separator: options.Separator = None,
-    max_record: options.MaxRecord = options.DEFAULT_MAX_RECORD,
-    max_bad_rows: options.MaxBadRows = options.BAD_ROWS_DEFAULT,
+    *,
+    reading: "ReadOptions",
     target_accuracy: Annotated[
         float | None,
         typer.Option(
@@ -65,16 +61,6 @@ def run(  # noqa: PLR0913 - one argument per option of the command
     from lamatext.saved.format import load_config
     from lamatext.views.terminal_dataset import show_reading
 
-    reading = options.read_options(
-        text_column,
-        max_record,
-        max_bad_rows,
-        label_column=label_column,
-        label_separator=label_separator,
-        format=format_,
-        encoding=encoding,
-        separator=separator,
-    )
     load_config(model)
     _check_target(target_accuracy)
     measured: dict[str, Faithfulness | CoveragePoint] = {}

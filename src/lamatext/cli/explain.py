@@ -14,6 +14,7 @@ from lamatext.errors import ConfigError
 from lamatext.plurals import plural
 
 if TYPE_CHECKING:
+    from lamatext.data.read_options import ReadOptions
     from lamatext.explain.explanation import Explanation, Label
     from lamatext.runtime.predictor import Predictor
 
@@ -27,12 +28,14 @@ MAX_PAGE_TEXTS = 300  # a page of more texts is slow to open
 RECORD_WORDS = 5  # of each side, in a line of JSON
 
 
+@options.reads(*options.TEXTS)
 def run(  # noqa: PLR0913 - one argument per option of the command
     model: options.Model,
     source: Annotated[
         str | None,
         typer.Argument(metavar="INPUT", help="A file or folder of texts, or - for stdin."),
     ] = None,
+    *,
     text: Annotated[
         list[str] | None,
         typer.Option("--text", help="A text to explain instead of INPUT; can be repeated."),
@@ -56,12 +59,7 @@ def run(  # noqa: PLR0913 - one argument per option of the command
             help="A .jsonl file for the explanations of INPUT, one text per line. [default: stdout]"
         ),
     ] = None,
-    text_column: options.TextColumns = None,
-    format_: options.InputFormat = None,
-    encoding: options.Encoding = None,
-    separator: options.Separator = None,
-    max_record: options.MaxRecord = options.DEFAULT_MAX_RECORD,
-    max_bad_rows: options.MaxUnreadableRows = options.BAD_ROWS_DEFAULT,
+    reading: "ReadOptions",
     as_json: Annotated[
         bool, typer.Option("--json", help="Print all numbers as JSON, for INPUT one text per line.")
     ] = False,
@@ -81,14 +79,6 @@ def run(  # noqa: PLR0913 - one argument per option of the command
     options.check_outputs(out, html, force=force, source=source)
     predictor = Predictor.load(model)
     explained_label = _find_label(predictor, label)
-    reading = options.read_options(
-        text_column,
-        max_record,
-        max_bad_rows,
-        format=format_ or ("lines" if source == "-" else None),
-        encoding=encoding,
-        separator=separator,
-    )
     read = None if source is None else TextInput.open(model, source, reading)
     texts = iter(text or ()) if read is None else chain.from_iterable(read.texts())
     if html is not None:

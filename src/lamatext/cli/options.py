@@ -1,6 +1,9 @@
 """Command-line arguments and options that several commands share."""
 
 import math
+from collections.abc import Callable
+from functools import wraps
+from inspect import Parameter, Signature, signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -234,20 +237,65 @@ def parse_share(value: str, option: str) -> float:
     return share
 
 
-def read_options(
-    text_column: list[str] | None, max_record: int, max_bad_rows: str | None, **given: Any
-) -> "ReadOptions":
-    """Convert the command-line options for reading data to ``ReadOptions``."""
+def _option(name: str, annotation: object, default: object = None) -> Parameter:
+    return Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+
+
+MERGE_LABELS = _option("merge_labels", MergeLabels, default=False)
+SPLIT = (_option("group_column", GroupColumn), _option("time_column", TimeColumn), MERGE_LABELS)
+LABELLED = (
+    _option("text_column", TextColumns),
+    _option("label_column", LabelColumns),
+    _option("label_separator", LabelSeparator),
+    _option("format_", Format),
+    _option("encoding", Encoding),
+    _option("separator", Separator),
+    _option("max_record", MaxRecord, DEFAULT_MAX_RECORD),
+    _option("max_bad_rows", MaxBadRows, BAD_ROWS_DEFAULT),
+)
+TEXTS = (
+    _option("text_column", TextColumns),
+    _option("format_", InputFormat),
+    _option("encoding", Encoding),
+    _option("separator", Separator),
+    _option("max_record", MaxRecord, DEFAULT_MAX_RECORD),
+    _option("max_bad_rows", MaxUnreadableRows, BAD_ROWS_DEFAULT),
+)
+
+
+def reads(*read_options: Parameter) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Add command-line options for reading data to a command.
+
+    They take the place of its parameter ``reading``, which receives them as ``ReadOptions``.
+    """
+
+    def decorate(run: Callable[..., None]) -> Callable[..., None]:
+        @wraps(run)
+        def command(**given: Any) -> None:
+            values = {option.name: given.pop(option.name) for option in read_options}
+            run(**given, reading=_parse_read_options(values))
+
+        parameters = list(signature(run).parameters.values())
+        place = [parameter.name for parameter in parameters].index("reading")
+        parameters[place : place + 1] = read_options
+        command.__signature__ = Signature(parameters)  # type: ignore[attr-defined]  # for Typer
+        command.__annotations__ = {one.name: one.annotation for one in parameters}
+        return command
+
+    return decorate
+
+
+def _parse_read_options(values: dict[str, Any]) -> "ReadOptions":
+    """Convert the values of the command-line options for reading data to ``ReadOptions``."""
     from lamatext.data.read_options import ReadOptions
 
-    labels = tuple(given.pop("label_column", None) or ())
-    skipped = None if max_bad_rows is None else parse_share(max_bad_rows, "--max-bad-rows")
     return ReadOptions(
-        text_columns=tuple(text_column or ()),
-        label_columns=labels,
-        max_record=max_record * 1_000_000,
-        max_bad_rows=skipped,
-        **given,
+        text_columns=tuple(values.pop("text_column") or ()),
+        label_columns=tuple(values.pop("label_column", None) or ()),
+        format=values.pop("format_"),
+        max_record=values.pop("max_record") * 1_000_000,
+        max_bad_rows=parse_share(values.pop("max_bad_rows"), "--max-bad-rows"),
+        **values,
     )
 
 

@@ -5,14 +5,12 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 import typer
 from rich.console import Console
 
 from lamatext.data.read_options import DEFAULT_MAX_BAD_ROWS, MAX_RECORD, ReadOptions
-from lamatext.progress import Progress
+from lamatext.progress import SILENT, Progress
 from lamatext.views.formatting import one_line, terminal_text
 from lamatext.views.progress_display import ProgressDisplay
 
@@ -31,24 +29,9 @@ def message(text: object) -> None:
     print(terminal_text(text), file=sys.stderr)
 
 
-class NoProgress(Progress):
-    """Silent progress output, used with the ``--quiet`` option."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        return None
-
-
-def progress(*, quiet: bool) -> ProgressDisplay | NoProgress:
+def progress(*, quiet: bool) -> Progress:
     """Return a context manager for a command's progress output, silent if ``quiet`` is true."""
-    return NoProgress() if quiet else ProgressDisplay()
+    return SILENT if quiet else ProgressDisplay()
 
 
 def command(*arguments: object) -> str:

@@ -18,6 +18,7 @@ from lamatext.views.formatting import label_names, one_line, terminal_text
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from lamatext.data.read_options import ReadOptions
     from lamatext.runtime.prediction_parts import Engine, Output
     from lamatext.runtime.predictor import Predictor
 
@@ -27,6 +28,7 @@ lamatext predict runs/reviews --text "a thoughtful film"
 lamatext predict runs/reviews new.csv --out labelled.csv"""
 
 
+@options.reads(*options.TEXTS)
 def run(  # noqa: PLR0913 - one argument per option of the command
     model: options.Model,
     source: Annotated[
@@ -35,6 +37,7 @@ def run(  # noqa: PLR0913 - one argument per option of the command
             metavar="INPUT", help="A file, a folder, a pattern of files, or - for stdin."
         ),
     ] = None,
+    *,
     text: Annotated[
         list[str] | None,
         typer.Option("--text", help="A text to predict instead of INPUT; can be repeated."),
@@ -48,12 +51,7 @@ def run(  # noqa: PLR0913 - one argument per option of the command
             "[default: stdout]",
         ),
     ] = None,
-    text_column: options.TextColumns = None,
-    format_: options.InputFormat = None,
-    encoding: options.Encoding = None,
-    separator: options.Separator = None,
-    max_record: options.MaxRecord = options.DEFAULT_MAX_RECORD,
-    max_bad_rows: options.MaxUnreadableRows = options.BAD_ROWS_DEFAULT,
+    reading: "ReadOptions",
     top_k: Annotated[int, typer.Option(min=1, help="Output the k most probable labels.")] = 1,
     proba: Annotated[
         bool, typer.Option("--proba", help="Output the probability of every label.")
@@ -98,14 +96,6 @@ def run(  # noqa: PLR0913 - one argument per option of the command
             predictor, text, as_json=as_json, top=top, unsure=unsure, outlier=outlier
         )
         return
-    reading = options.read_options(
-        text_column,
-        max_record,
-        max_bad_rows,
-        format=format_ or ("lines" if source == "-" else None),
-        encoding=encoding,
-        separator=separator,
-    )
     texts = (
         TextInput.open(model, source, reading, written_as)
         if source is not None
@@ -125,7 +115,11 @@ def run(  # noqa: PLR0913 - one argument per option of the command
     with output.progress(quiet=quiet or out is None) as progress:
         progress.stage("predicting")
         if target is not None and source is not None and target.is_resumable(source):
-            read_as = {"format": format_, "encoding": encoding, "separator": separator}
+            read_as = {
+                "format": reading.format,
+                "encoding": reading.encoding,
+                "separator": reading.separator,
+            }
             job = _describe_job(model, source, texts.columns, {**shape, "read_as": read_as})
             ray = _ray_engine(engine, model, texts.columns, shape, address)
             rows = predict_in_parts(

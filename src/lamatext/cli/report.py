@@ -1,31 +1,29 @@
 """``lamatext report``: write one self-contained HTML report about a model."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from lamatext.cli import options, output
 
+if TYPE_CHECKING:
+    from lamatext.data.read_options import ReadOptions
+
 NAME = "report"
 EXAMPLES = "lamatext report runs/reviews held-out.csv --out report.html"
 
 
+@options.reads(*options.LABELLED)
 def run(  # noqa: PLR0913 - one argument per option of the command
     model: options.Model,
     data: options.Data,
+    *,
     out: Annotated[Path, typer.Option(help="The HTML file to write.")],
     title: Annotated[
         str | None, typer.Option(help="The heading of the page. [default: DATA]")
     ] = None,
-    text_column: options.TextColumns = None,
-    label_column: options.LabelColumns = None,
-    label_separator: options.LabelSeparator = None,
-    format_: options.Format = None,
-    encoding: options.Encoding = None,
-    separator: options.Separator = None,
-    max_record: options.MaxRecord = options.DEFAULT_MAX_RECORD,
-    max_bad_rows: options.MaxBadRows = options.BAD_ROWS_DEFAULT,
+    reading: "ReadOptions",
     seed: Annotated[
         int, typer.Option(help="Selects the texts that the report examines in detail.")
     ] = 0,
@@ -42,16 +40,6 @@ def run(  # noqa: PLR0913 - one argument per option of the command
     from lamatext.views.terminal_scores import scores_sentence
 
     options.check_outputs(out, force=force, source=data)
-    reading = options.read_options(
-        text_column,
-        max_record,
-        max_bad_rows,
-        label_column=label_column,
-        label_separator=label_separator,
-        format=format_,
-        encoding=encoding,
-        separator=separator,
-    )
     load_config(model)
     with output.progress(quiet=quiet) as progress:
         progress.stage(f"reading {data}")

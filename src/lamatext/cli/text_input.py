@@ -33,7 +33,12 @@ class TextInput:
         from lamatext.data.sources import open_table
         from lamatext.saved.format import load_config, remembered_layout
 
-        reading = replace(reading, remembered=remembered_layout(load_config(model)))
+        default_format = "lines" if source == "-" else None
+        reading = replace(
+            reading,
+            format=reading.format or default_format,
+            remembered=remembered_layout(load_config(model)),
+        )
         table = open_table(source, reading)
         return cls(table, *table.text_batches(reading, output_format))
 

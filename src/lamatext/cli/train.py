@@ -31,8 +31,10 @@ lamatext train reviews.csv --test held-out.csv --baselines tfidf,avg --out runs/
 lamatext train new.csv --from runs/reviews --out runs/reviews-2"""
 
 
+@options.reads(*options.LABELLED, *options.SPLIT)
 def run(  # noqa: PLR0913 - one argument per option of the command
     data: options.Data,
+    *,
     out: Annotated[Path, typer.Option(metavar="DIR", help="The folder for the trained model.")],
     test: options.TestData = None,
     validation: options.ValidationData = None,
@@ -44,17 +46,7 @@ def run(  # noqa: PLR0913 - one argument per option of the command
             rich_help_panel=options.READING,
         ),
     ] = None,
-    text_column: options.TextColumns = None,
-    label_column: options.LabelColumns = None,
-    label_separator: options.LabelSeparator = None,
-    format_: options.Format = None,
-    encoding: options.Encoding = None,
-    separator: options.Separator = None,
-    max_record: options.MaxRecord = options.DEFAULT_MAX_RECORD,
-    max_bad_rows: options.MaxBadRows = options.BAD_ROWS_DEFAULT,
-    group_column: options.GroupColumn = None,
-    time_column: options.TimeColumn = None,
-    merge_labels: options.MergeLabels = False,
+    reading: "ReadOptions",
     word_vectors: Annotated[
         str | None,
         typer.Option(
@@ -215,19 +207,6 @@ def run(  # noqa: PLR0913 - one argument per option of the command
         {"--model": model, "--recipe": recipe, "--teacher": teacher},
         from_,
         out,
-    )
-    reading = options.read_options(
-        text_column,
-        max_record,
-        max_bad_rows,
-        label_column=label_column,
-        label_separator=label_separator,
-        format=format_,
-        encoding=encoding,
-        separator=separator,
-        merge_labels=merge_labels,
-        group_column=group_column,
-        time_column=time_column,
     )
     baseline_names = _baseline_names(baselines)
     options.check_outputs(html, report, force=force or resume, source=data)

@@ -13,6 +13,7 @@ from lamatext.errors import ConfigError
 from lamatext.plurals import plural
 
 if TYPE_CHECKING:
+    from lamatext.data.read_options import ReadOptions
     from lamatext.tuning import TuningResult, TuningTask
     from lamatext.views.terminal_trials import TrialDisplay
 
@@ -29,8 +30,10 @@ MAX_PROCESSES = 64  # without Ray
 LIMITS = "limits"  # a section of the help
 
 
+@options.reads(*options.LABELLED, *options.SPLIT)
 def run(  # noqa: PLR0913 - one argument per option of the command
     data: options.Data,
+    *,
     time_: Annotated[
         str,
         typer.Option(
@@ -85,17 +88,7 @@ def run(  # noqa: PLR0913 - one argument per option of the command
     address: options.Address = None,
     test: options.TestData = None,
     validation: options.ValidationData = None,
-    text_column: options.TextColumns = None,
-    label_column: options.LabelColumns = None,
-    label_separator: options.LabelSeparator = None,
-    format_: options.Format = None,
-    encoding: options.Encoding = None,
-    separator: options.Separator = None,
-    max_record: options.MaxRecord = options.DEFAULT_MAX_RECORD,
-    max_bad_rows: options.MaxBadRows = options.BAD_ROWS_DEFAULT,
-    group_column: options.GroupColumn = None,
-    time_column: options.TimeColumn = None,
-    merge_labels: options.MergeLabels = False,
+    reading: "ReadOptions",
     recipe: options.RecipeName = None,
     set_: options.SettingValues = None,
     seed: options.Seed = None,
@@ -139,19 +132,6 @@ def run(  # noqa: PLR0913 - one argument per option of the command
     settings = resolve_recipe(recipe=recipe, values=values)
     workers = _Workers(engine, address, jobs, only_trials)
     _check_search(metric, data, device, workers)
-    reading = options.read_options(
-        text_column,
-        max_record,
-        max_bad_rows,
-        label_column=label_column,
-        label_separator=label_separator,
-        format=format_,
-        encoding=encoding,
-        separator=separator,
-        merge_labels=merge_labels,
-        group_column=group_column,
-        time_column=time_column,
-    )
     with (
         output.explain_interrupt(lambda: "the search had not begun"),
         TrialDisplay(started + limits.seconds, quiet=quiet) as display,

@@ -2,10 +2,7 @@
 
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from importlib import import_module
-from types import TracebackType
 from typing import Any, Self
 
 from rich.console import Console
@@ -28,14 +25,11 @@ UPDATE_SECONDS = 0.2  # between two updates of a notebook's progress bar
 FIRST_LINE_SECONDS = 20.0  # after which the time left is printed where there is no terminal
 
 
-@contextmanager
-def fit_progress(verbose: bool | None) -> Iterator[Progress]:
-    """Show the progress of ``fit`` if ``verbose`` is true, or if it is None in a notebook."""
+def fit_progress(verbose: bool | None) -> Progress:
+    """Return the progress display of ``fit``; None shows it in a notebook alone."""
     if verbose is False or (verbose is None and not _in_notebook()):
-        yield SILENT
-        return
-    with NotebookProgress() if _in_notebook() else ProgressDisplay() as progress:
-        yield progress
+        return SILENT
+    return NotebookProgress() if _in_notebook() else ProgressDisplay()
 
 
 class ProgressDisplay(Progress):
@@ -64,12 +58,7 @@ class ProgressDisplay(Progress):
         self._bars.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._bars.stop()
 
     def stage(self, name: str, total: int | None = None) -> None:
@@ -132,15 +121,7 @@ class NotebookProgress(Progress):
         self._stage, self._total, self._done, self._note = "", 0, 0, ""
         self._updated = 0.0
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._handle.update(self._html(""))
 
     def stage(self, name: str, total: int | None = None) -> None:

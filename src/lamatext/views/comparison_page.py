@@ -2,15 +2,12 @@
 
 from pathlib import Path
 
-from markupsafe import Markup
-
-from lamatext import __version__
 from lamatext.atomic_write import write_text
 from lamatext.comparison import ComparedRow, Comparison, GroupRow
-from lamatext.views.explanation_page import style
+from lamatext.data.read_options import source_title
 from lamatext.views.formatting import duration, file_size, points
-from lamatext.views.html_assets import asset, policy_hash
-from lamatext.views.html_templates import render_template
+from lamatext.views.html_assets import REPORT_STYLE, SHARED_STYLE
+from lamatext.views.html_templates import render_page
 from lamatext.views.svg_charts import difference_axis
 from lamatext.views.terminal_comparison import interval_text, score_text, winner_text
 
@@ -21,12 +18,7 @@ def write_comparison_page(comparison: Comparison, out: Path) -> None:
 
 
 def comparison_page(comparison: Comparison) -> str:
-    """Return the HTML of the comparison page: leaderboard, costs and scores by group of texts.
-
-    The page's Content-Security-Policy allows its own style sheet and nothing else.
-    """
-    css = f"\n{style()}\n{asset('report/report.css')}\n"
-    style_element = Markup(css)  # nosec B704 # files of the package
+    """Return the HTML of the comparison page: leaderboard, costs and scores by group of texts."""
     first, _ = comparison.metrics
     ends = [
         end
@@ -36,12 +28,11 @@ def comparison_page(comparison: Comparison) -> str:
     ]
     rows = sorted(comparison.rows, key=lambda row: -row.scores[first])
     own = comparison.rows[0].model
-    return render_template(
+    return render_page(
         "comparison_page.html",
+        styles=(SHARED_STYLE, REPORT_STYLE),
+        title=f"{source_title(comparison.source)}: comparison of models",
         comparison=comparison,
-        version=__version__,
-        style=style_element,
-        style_hash=policy_hash(css),
         own=own,
         models=tuple(row.model for row in comparison.rows),
         verdicts=comparison.verdicts(),

@@ -19,8 +19,8 @@ from lamatext.explain.explanation import Explanation, Label
 from lamatext.plurals import plural
 from lamatext.runtime.predictor import Predictor
 from lamatext.views.formatting import label_names, percent, summed
-from lamatext.views.html_assets import asset, policy_hash, script_json
-from lamatext.views.html_templates import render_template
+from lamatext.views.html_assets import script_json
+from lamatext.views.html_templates import render_page
 from lamatext.views.word_shading import (
     attention_scale,
     contribution_scale,
@@ -53,20 +53,17 @@ def explanation_page(
     """
     first = explanations[0] if explanations else None
     known = truths if truths is not None else [None] * len(explanations)
-    script = Markup(asset("explanation_page.js"))
     cards = [_card(e, truth) for e, truth in zip(explanations, known, strict=True)]
     used = {label for card in cards for label in card["classes"]}
     numbers = {
         "classes": len(first.labels) if first else 0,
         "texts": [_numbers(explanation) for explanation in explanations],
     }
-    return render_template(
+    return render_page(
         "explanation_page.html",
+        script="explanation_page.js",
         title=title,
         subtitle=subtitle,
-        style=Markup(style()),
-        script=script,
-        script_hash=policy_hash(script),
         numbers=Markup(script_json(numbers)),
         labels=first.labels if first else [],
         several_labels=first is not None and first.thresholds is not None,
@@ -122,11 +119,6 @@ def write_test_page(folder: Path, test: Dataset, scores: Mapping[str, Any], out:
         truths=[labels[row] for row in rows],
     )
     write_text(out, page)
-
-
-def style() -> str:
-    """Return the style sheet of the explanation page, which the HTML report shares."""
-    return asset("explanation_page.css")
 
 
 def _card(explanation: Explanation, truth: Label | list[str] | None) -> dict[str, Any]:

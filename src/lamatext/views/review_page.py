@@ -18,9 +18,8 @@ from lamatext.data.sources import open_table
 from lamatext.data.suspects_file import COLUMNS
 from lamatext.plurals import plural
 from lamatext.suspect_labels import Suspect, SuspectSearch
-from lamatext.views.explanation_page import style
-from lamatext.views.html_assets import asset, policy_hash, script_json
-from lamatext.views.html_templates import render_template
+from lamatext.views.html_assets import SHARED_STYLE, script_json
+from lamatext.views.html_templates import render_page
 from lamatext.views.word_shading import contribution_strength, segments
 
 MAX_CARDS = 1000
@@ -51,16 +50,12 @@ def write_review_page(
         "suspects": [[row[name] for name in COLUMNS] for _, row in shown],
         "table": table,
     }
-    css = style() + asset("review_page.css")
-    style_element = Markup(css)  # nosec B704 # files of the package
-    script = Markup(asset("review_page.js"))
-    page = render_template(
+    page = render_page(
         "review_page.html",
+        styles=(SHARED_STYLE, "review_page.css"),
+        script="review_page.js",
         title=f"Suspect labels of {source_title(dataset.source)}",
         subtitle=_subtitle(search, len(shown)),
-        style=style_element,
-        script=script,
-        script_hash=policy_hash(script),
         data=Markup(script_json(data)),
         cards=[_card(suspect, row) for suspect, row in shown],
         used_labels=sorted({label for s, _ in shown for label in (s.label, s.suggestion)}),

@@ -3,15 +3,12 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from markupsafe import Markup
-
-from lamatext import __version__
 from lamatext.atomic_write import write_text
+from lamatext.data.read_options import source_title
 from lamatext.plurals import plural
 from lamatext.trials import Choice, Trial, finished_trials, pareto_front
-from lamatext.views.explanation_page import style
-from lamatext.views.html_assets import asset, policy_hash
-from lamatext.views.html_templates import render_template
+from lamatext.views.html_assets import REPORT_STYLE, SHARED_STYLE
+from lamatext.views.html_templates import render_page
 from lamatext.views.svg_charts import Chart, Line, value_axis
 from lamatext.views.terminal_trials import COLUMNS, front_rows, trial_cells
 
@@ -28,17 +25,14 @@ def write_tuning_page(
         source: name of the data.
         out: the file.
     """
-    css = f"\n{style()}\n{asset('report/report.css')}\n"
-    style_element = Markup(css)  # nosec B704 # files of the package
     front = pareto_front(trials)
-    page = render_template(
+    page = render_page(
         "tuning_page.html",
+        styles=(SHARED_STYLE, REPORT_STYLE),
+        title=f"{source_title(source)}: search for settings",
         source=source,
         metric=metric,
         choice=choice,
-        version=__version__,
-        style=style_element,
-        style_hash=policy_hash(css),
         charts=[
             _chart(trials, front, metric, "size"),
             _chart(trials, front, metric, "latency"),

@@ -108,6 +108,21 @@ def test_the_corrected_data_has_the_encoding_and_separator_of_the_data(
     assert Path(started.value.path()).read_bytes() == (tmp_path / name).read_bytes()
 
 
+def test_the_bar_of_a_phone_has_the_downloads_and_leaves_most_of_the_screen(
+    review: Path, open_page: Open, shots: Path
+) -> None:
+    page = open_page(review.as_uri(), phone=True, wait_for=READY)
+
+    buttons = page.locator(".save button")
+    box = page.locator(".filters").bounding_box()
+    page.screenshot(path=shots / "review-phone.png")
+    assert buttons.count() == 2
+    assert all(buttons.nth(n).is_visible() for n in range(2))
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    assert box is not None
+    assert box["height"] < 844 / 6
+
+
 def test_the_removed_texts_are_a_list_for_training_without_them(
     review: Path, open_page: Open, tmp_path: Path
 ) -> None:

@@ -14,7 +14,7 @@ import numpy as np
 from lamatext.atomic_write import is_special_file
 from lamatext.data.dataset import Dataset, EvaluationData, dataset_fingerprint
 from lamatext.data.duplicates import are_shared
-from lamatext.data.label_variants import merge_label_variants
+from lamatext.data.labels import merge_label_variants
 from lamatext.data.read_options import Layout, ReadOptions
 from lamatext.data.readers.table import DEFAULTS
 from lamatext.data.sources import has_test_split, load_dataset

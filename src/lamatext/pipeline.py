@@ -26,8 +26,12 @@ from lamatext.continuation import ScoreChange, measure_changes
 from lamatext.data.cache import fingerprint
 from lamatext.data.dataset import Dataset, dataset_fingerprint, text_batches
 from lamatext.data.duplicates import are_shared, group_rows
-from lamatext.data.label_variants import merge_label_variants
-from lamatext.data.labels import LabelEncoder, check_label_count
+from lamatext.data.labels import (
+    LabelEncoder,
+    check_label_count,
+    class_counts,
+    merge_label_variants,
+)
 from lamatext.data.probability_file import (
     IdColumn,
     ProbabilityTable,
@@ -40,7 +44,6 @@ from lamatext.data.readers.table import DEFAULTS, join_columns
 from lamatext.data.sources import has_test_split, load_dataset, open_table
 from lamatext.data.splits import Rows, folds, hold_out
 from lamatext.data.streaming import StreamedTexts, stream_parts
-from lamatext.data.summary import class_counts
 from lamatext.data.suspects_file import leave_out_suspects
 from lamatext.data.text_sketch import TextSketch
 from lamatext.errors import ConfigError, DataError
@@ -273,8 +276,10 @@ def read_splits(  # noqa: PLR0913 - the sources and how to read them
     has_teacher, has_suspects = teacher is not None, without is not None
     options = replace(options, keep_unlabelled=has_teacher, keep_lines=has_suspects)
     train = load_dataset(source, options)
+    has_own_test = test is None and has_test_split(source)
     if without is not None:
-        train = leave_out_suspects(train, without)
+        is_held_out = test is None and not has_own_test
+        train = leave_out_suspects(train, without, is_test_held_out=is_held_out)
     if options.merge_labels:
         train = merge_label_variants(train, labels)
     check_label_count(len(class_counts(train)), len(train), train.source)
@@ -288,7 +293,7 @@ def read_splits(  # noqa: PLR0913 - the sources and how to read them
         return dataset
 
     test_set = read(test) if test else None
-    if test_set is None and has_test_split(source):
+    if has_own_test:
         test_set = read(source, split="test")
     validation_set = read(validation) if validation else None
     progress.stage("looking for duplicates", len(train))

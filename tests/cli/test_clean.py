@@ -159,12 +159,17 @@ def test_training_leaves_out_what_the_user_has_not_deleted_from_the_list(
     lines = (place / "suspects.csv").read_text().splitlines()
     (place / "suspects.csv").write_text("\n".join(lines[:2]) + "\n")  # only the first suspect
 
-    splits = read_splits("reviews.csv", resolve_recipe(), without=Path("suspects.csv"))
+    recipe, suspects = resolve_recipe(), Path("suspects.csv")
+    splits = read_splits("reviews.csv", recipe, without=suspects)
+    tested = read_splits("reviews.csv", recipe, without=suspects, test="reviews.csv")
 
     parts = [splits.train, splits.validation, splits.test]
     texts = [text for part in parts if part is not None for text in part.texts.to_pylist()]
     assert len(texts) == 59
     assert read(place / "suspects.csv")[0]["text"] not in texts
+    warning = "Test texts that are held out of the rest lack them, too"
+    assert any(warning in note for note in splits.train.notes)
+    assert not any(warning in note for note in tested.train.notes)
 
 
 @pytest.mark.usefixtures("flipped")

@@ -26,12 +26,21 @@ def test_a_summary_counts_what_matters() -> None:
     assert summary.words[100] == 4
     assert summary.mean_words == 8 / 5
     assert summary.empty == 2
-    assert summary.duplicates == 1
+    assert (summary.duplicates, summary.near_duplicates) == (1, 0)
     assert (summary.test_rows, summary.in_both) == (4, 3)
 
 
 def test_a_summary_without_test_set_has_no_overlap() -> None:
     assert summarize_dataset(TEST).in_both is None
+
+
+def test_near_duplicates_are_counted_apart_from_exact_ones() -> None:
+    long = " ".join(f"word{chr(97 + n % 26)}{chr(97 + n // 26)}" for n in range(60))
+    texts = ["A film!", "a film", "a film", "", "", "another film", long, f"{long} more"]
+
+    summary = summarize_dataset(corpus(texts))
+
+    assert (summary.empty, summary.duplicates, summary.near_duplicates) == (2, 2, 2)
 
 
 @given(st.lists(st.text(alphabet="ab é\t\nж", max_size=12), min_size=1, max_size=20), st.data())

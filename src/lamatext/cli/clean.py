@@ -111,10 +111,9 @@ def _check_format(out: Path, *, safe_csv: bool) -> None:
 
 def _read(data: str, reading: "ReadOptions", progress: "Progress") -> "Dataset":
     """Read the labelled texts for ``lamatext clean`` and print how they were read."""
-    from lamatext.data.label_variants import merge_label_variants
+    from lamatext.data.labels import class_counts, merge_label_variants
     from lamatext.data.sources import load_dataset
-    from lamatext.data.summary import summarize_dataset
-    from lamatext.views.terminal_dataset import label_hints, show_reading, summary_lines
+    from lamatext.views.terminal_dataset import class_line, label_hints, show_reading
 
     progress.stage(f"reading {data}")
     dataset = load_dataset(data, reading)
@@ -123,7 +122,7 @@ def _read(data: str, reading: "ReadOptions", progress: "Progress") -> "Dataset":
     progress.section("Data")
     show_reading(dataset, progress)
     progress.note(plural(len(dataset), "text"))
-    for line in (*label_hints(dataset), summary_lines(summarize_dataset(dataset))[0]):
+    for line in (*label_hints(dataset), class_line(class_counts(dataset), len(dataset))):
         progress.note(line)
     return dataset
 

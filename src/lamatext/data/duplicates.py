@@ -31,7 +31,7 @@ Rows = NDArray[np.int64]
 _REMOVED = r"[\p{P}\p{N}\p{Z}\p{C}$+<=>^`|~]+"
 # Each character of a script that is written without spaces is a word.
 _UNSPACED = r"([\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}])"
-_SPACE = 0x20
+SPACE = 0x20  # bytes up to this one are whitespace or control characters
 _THREE_BYTES = 0xE0  # the first byte of a character of such a script is not below this one
 
 _random = np.random.default_rng(17)
@@ -143,8 +143,8 @@ class _Words:
         bare = pc.equal(pc.utf8_trim_whitespace(content), "")
         if pc.any(bare).as_py():  # nothing but digits and punctuation: compared as they are
             content = pc.if_else(bare, texts, content)
-        self._bytes, self._starts = _buffers(content)
-        self._is_letter = self._bytes > _SPACE
+        self._bytes, self._starts = text_bytes(content)
+        self._is_letter = self._bytes > SPACE
         self._text_of_byte = np.repeat(np.arange(len(texts)), np.diff(self._starts))
         self._texts = len(texts)
 
@@ -156,10 +156,7 @@ class _Words:
 
     def trigrams(self) -> tuple[Hashes, Rows]:
         """Return the hashes of all word 3-grams, and the index of the text of each 3-gram."""
-        begins = self._is_letter.copy()
-        begins[1:] &= ~self._is_letter[:-1]
-        firsts = self._starts[:-1][np.diff(self._starts) > 0]
-        begins[firsts] = self._is_letter[firsts]
+        begins = word_starts(self._is_letter, self._starts)
         letters = np.flatnonzero(self._is_letter)
         word_of_letter = np.cumsum(begins)[letters] - 1
         text_of_word = self._text_of_byte[begins]
@@ -175,18 +172,30 @@ class _Words:
 def _normalize(texts: pa.Array) -> pa.Array:
     lower = pc.utf8_lower(texts)
     words = pc.replace_substring_regex(lower, pattern=_REMOVED, replacement=" ")
-    if (_buffers(words)[0] < _THREE_BYTES).all():
+    if (text_bytes(words)[0] < _THREE_BYTES).all():
         return words
     return pc.replace_substring_regex(words, pattern=_UNSPACED, replacement=r" \1 ")
 
 
-def _buffers(texts: pa.Array) -> tuple[NDArray[np.uint8], Rows]:
+def text_bytes(texts: pa.Array) -> tuple[NDArray[np.uint8], Rows]:
     """Return the bytes of all texts to compare for duplicates, and the offset of each text."""
     texts = texts.cast(pa.large_string())
     _, offsets, data = texts.buffers()
     starts = np.frombuffer(offsets, np.int64)[texts.offset : texts.offset + len(texts) + 1]
     content = np.frombuffer(data or b"", np.uint8)[starts[0] : starts[-1]]
     return content, starts - starts[0]
+
+
+def word_starts(is_letter: NDArray[np.bool_], starts: Rows) -> NDArray[np.bool_]:
+    """Return which bytes begin a word: letters at the start of a text or after a space.
+
+    ``is_letter`` tells whether a byte is no space, ``starts`` are the offsets of the texts.
+    """
+    begins = is_letter.copy()
+    begins[1:] &= ~is_letter[:-1]
+    firsts = starts[:-1][np.diff(starts) > 0]
+    begins[firsts] = is_letter[firsts]
+    return begins
 
 
 def _hash_runs(letters: NDArray[np.uint8], run: Rows, runs: int) -> Hashes:

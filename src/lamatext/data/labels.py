@@ -1,10 +1,10 @@
-"""Label encoder: labels (str, int or bool) to class indices or a label matrix, and back.
+"""Labels of texts: their encoding as class indices or a label matrix, counts, and variants.
 
 Shapes: n texts, L labels.
 """
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -187,6 +187,45 @@ def check_label_count(count: int, texts: int, source: str) -> None:
             "be learned. If they are not labels, choose another column (--label-column); "
             "otherwise join rare labels into one, such as 'other'."
         )
+
+
+def class_counts(dataset: Dataset) -> dict[str, int]:
+    """Count the rows per label of a dataset, the most frequent label first."""
+    if dataset.labels is None:
+        return {}
+    labels = list_items(dataset.labels) if dataset.is_multi_label else dataset.labels
+    counts = [(pair["values"], pair["counts"]) for pair in pc.value_counts(labels).to_pylist()]
+    return dict(sorted(counts, key=lambda pair: (-pair[1], pair[0])))
+
+
+def label_variants(counts: Mapping[str, int]) -> list[list[str]]:
+    """Return the groups of labels that differ only in case or spaces, most frequent label first.
+
+    Args:
+        counts: the number of rows of each label.
+    """
+    groups: dict[str, list[str]] = {}
+    for label in sorted(counts, key=lambda label: (-counts[label], label)):
+        groups.setdefault(label_key(label), []).append(label)
+    return [group for group in groups.values() if len(group) > 1]
+
+
+def merge_label_variants(dataset: Dataset, known: Iterable[str] = ()) -> Dataset:
+    """Merge the label variants of a dataset: labels that differ only in case or spaces.
+
+    That is the known label, such as a class of a model, or the most frequent one, without spaces
+    at its ends.
+    """
+    counts = class_counts(dataset)
+    merged = {label_key(label): label for label in known}
+    for label in sorted(counts, key=lambda label: (-counts[label], label)):
+        merged.setdefault(label_key(label), label.strip())
+    return dataset.rename_labels({label: merged[label_key(label)] for label in counts})
+
+
+def label_key(label: str) -> str:
+    """Return the key that label variants share: the label in lower case without spaces."""
+    return "".join(label.split()).casefold()
 
 
 def holds_lists(labels: LabelColumn) -> bool:

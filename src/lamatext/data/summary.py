@@ -8,13 +8,11 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from lamatext.data.dataset import Dataset, text_batches
-from lamatext.data.duplicates import count_shared
-from lamatext.data.labels import list_items
+from lamatext.data.duplicates import SPACE, group_rows, text_bytes, word_starts
+from lamatext.data.labels import class_counts
 from lamatext.data.tokenizer import UNSPACED, WordTokenizer
 
 PERCENTILES = (5, 50, 95, 99, 100)
-
-_SPACE = 0x20  # bytes up to this one are whitespace or control characters
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +26,7 @@ class Summary:
     mean_words: float
     empty: int  # texts of whitespace only
     duplicates: int  # exact copies of an earlier text
+    near_duplicates: int  # further texts that are almost equal to an earlier one
     test_rows: int | None = None
     in_both: int | None = None  # test texts with a duplicate or near-duplicate in training
     labels_per_text: dict[int, int] | None = None  # number of labels: texts; None for one each
@@ -37,7 +36,10 @@ def summarize_dataset(train: Dataset, test: Dataset | None = None) -> Summary:
     """Compute the summary of a dataset, including its overlap with an optional test set."""
     words = word_counts(train.texts)
     hashes = _hashes(train.texts)
-    distinct = np.unique(hashes)
+    others = [] if test is None else test.texts.cast(train.texts.type).chunks
+    group = group_rows(pa.chunked_array([*train.texts.chunks, *others], train.texts.type))
+    own, test_groups = group[: len(train)], group[len(train) :]
+    is_text = words > 0  # empty texts are duplicates, but in no group
     percentiles = np.percentile(words, PERCENTILES, method="nearest").astype(int).tolist()
     return Summary(
         source=train.source,
@@ -46,20 +48,16 @@ def summarize_dataset(train: Dataset, test: Dataset | None = None) -> Summary:
         words=dict(zip(PERCENTILES, percentiles, strict=True)),
         mean_words=float(words.mean()),
         empty=int((words == 0).sum()),
-        duplicates=len(hashes) - len(distinct),
+        duplicates=_count_repeated(hashes),
+        near_duplicates=_count_repeated(own) - _count_repeated(hashes[is_text]),
         test_rows=None if test is None else len(test),
-        in_both=None if test is None else count_shared(train.texts, test.texts),
+        in_both=None if test is None else int(np.isin(test_groups, own).sum()),
         labels_per_text=_labels_per_text(train) if train.is_multi_label else None,
     )
 
 
-def class_counts(dataset: Dataset) -> dict[str, int]:
-    """Count the rows per label for the dataset summary, the most frequent label first."""
-    if dataset.labels is None:
-        return {}
-    labels = list_items(dataset.labels) if dataset.is_multi_label else dataset.labels
-    counts = [(pair["values"], pair["counts"]) for pair in pc.value_counts(labels).to_pylist()]
-    return dict(sorted(counts, key=lambda pair: (-pair[1], pair[0])))
+def _count_repeated(values: NDArray[np.int64]) -> int:
+    return len(values) - len(np.unique(values))
 
 
 def _labels_per_text(dataset: Dataset) -> dict[int, int]:
@@ -85,16 +83,9 @@ def _count_words(texts: pa.Array) -> NDArray[np.int64]:
 
 
 def _count_spaced_words(texts: pa.Array) -> NDArray[np.int64]:
-    _, offsets, data = texts.buffers()  # without a copy: 20 times faster than a regular expression
-    starts = np.frombuffer(offsets, np.int64)[texts.offset : texts.offset + len(texts) + 1]
-    content = np.frombuffer(data or b"", np.uint8)[starts[0] : starts[-1]]
-    starts = starts - starts[0]
-    is_word = content > _SPACE
-    starts_word = is_word.copy()  # the first byte of a text, or a byte after whitespace
-    starts_word[1:] &= ~is_word[:-1]
-    firsts = starts[:-1][starts[:-1] < starts[1:]]
-    starts_word[firsts] = is_word[firsts]
-    counts: NDArray[np.int64] = np.diff(np.searchsorted(np.flatnonzero(starts_word), starts))
+    content, starts = text_bytes(texts)  # 20 times faster than a regular expression
+    begins = np.flatnonzero(word_starts(content > SPACE, starts))
+    counts: NDArray[np.int64] = np.diff(np.searchsorted(begins, starts))
     return counts
 
 

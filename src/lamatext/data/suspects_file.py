@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from lamatext.data.cache import fingerprint
 from lamatext.data.dataset import Dataset
-from lamatext.data.label_variants import label_key
+from lamatext.data.labels import label_key
 from lamatext.data.sources import open_table
 from lamatext.errors import DataError
 from lamatext.plurals import plural
@@ -50,10 +50,11 @@ def suspects_table(rows: Sequence[dict[str, object]]) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist(list(rows), schema)
 
 
-def leave_out_suspects(dataset: Dataset, path: Path) -> Dataset:
+def leave_out_suspects(dataset: Dataset, path: Path, *, is_test_held_out: bool = True) -> Dataset:
     """Return the dataset without the rows that a suspects file lists.
 
-    A row is kept if its label is no longer the listed one: somebody has corrected it.
+    A row is kept if its label is no longer the listed one: somebody has corrected it. If the test
+    texts will be held out of the dataset, a note says that they lack these rows, too.
 
     Raises:
         DataError: the file is no file of suspects, or the data has changed since it was written.
@@ -81,7 +82,7 @@ def leave_out_suspects(dataset: Dataset, path: Path) -> Dataset:
     if not len(kept):
         raise DataError(f"{path}: lists every text of {dataset.source}. Keep some of them.")
     rest = replace(dataset.take(kept), left_out=tuple(sorted(dropped)))
-    notes = [*rest.notes, *_notes(path, len(dropped), len(corrected))]
+    notes = [*rest.notes, *_notes(path, len(dropped), len(corrected), is_test_held_out)]
     if listed_rows and "" in descriptions:
         notes.append(f"Rows that {path} does not list are not checked for changes.")
     return replace(rest, notes=tuple(notes))
@@ -98,14 +99,15 @@ def _check_all_texts(dataset: Dataset, listed: str, path: Path) -> None:
         )
 
 
-def _notes(path: Path, dropped: int, corrected: int) -> Iterator[str]:
+def _notes(path: Path, dropped: int, corrected: int, is_test_held_out: bool) -> Iterator[str]:
     """Describe how many rows of the suspects file were left out or have been corrected."""
     if dropped:
-        yield (
-            f"{plural(dropped, 'row is', 'rows are')} left out, as {path} lists. Test texts that "
-            "are held out of the rest lack them, too, so their scores are higher than those on "
-            "all texts."
+        warning = (
+            " Test texts that are held out of the rest lack them, too, so their scores are higher "
+            "than those on all texts."
         )
+        left_out = f"{plural(dropped, 'row is', 'rows are')} left out, as {path} lists."
+        yield left_out + (warning if is_test_held_out else "")
     if corrected:
         yield (
             f"{plural(corrected, 'row')} that {path} lists stay{'s' if corrected == 1 else ''} in "

@@ -1,14 +1,16 @@
 """Dataset summary in the terminal: what ``lamatext train`` read and how it was split."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from lamatext.data.column_detection import label_separator
 from lamatext.data.dataset import Dataset
-from lamatext.data.label_variants import label_variants
-from lamatext.data.summary import Summary, class_counts, summarize_dataset
+from lamatext.data.labels import class_counts, label_variants
+from lamatext.data.summary import Summary, summarize_dataset
 from lamatext.plurals import plural
 from lamatext.progress import Progress
 from lamatext.views.formatting import listed_label, percent
+
+MAX_CLASSES = 10  # shown
 
 
 def show_dataset(
@@ -81,18 +83,19 @@ def summary_lines(summary: Summary) -> list[str]:
     lines = []
     if summary.classes:
         kind = ("class", "classes") if summary.labels_per_text is None else ("label", "labels")
-        lines.append(f"{plural(len(summary.classes), *kind)}: {_class_balance(summary)}")
+        lines.append(class_line(summary.classes, summary.rows, kind))
     if summary.labels_per_text is not None:
         lines += _label_lines(summary.labels_per_text, summary.classes)
     lines.append(
         f"{plural(round(summary.mean_words), 'word')} per text on average; 95 % have at most "
         f"{summary.words[95]:,}, the longest {summary.words[100]:,}"
     )
-    found = [
-        plural(count, noun)
-        for noun, count in (("empty text", summary.empty), ("exact duplicate", summary.duplicates))
-        if count
-    ]
+    counts = {
+        "empty text": summary.empty,
+        "exact duplicate": summary.duplicates,
+        "near-duplicate": summary.near_duplicates,
+    }
+    found = [plural(count, noun) for noun, count in counts.items() if count]
     if summary.in_both:
         of = f"of {plural(summary.test_rows or 0, 'test text')}"
         are = "is a duplicate or near-duplicate" if summary.in_both == 1 else (
@@ -101,15 +104,18 @@ def summary_lines(summary: Summary) -> list[str]:
         found.append(f"{summary.in_both:,} {of} {are} of training texts")
     return [
         *lines,
-        ", ".join(found) or "no empty texts, exact duplicates or test texts in training",
+        ", ".join(found) or "no empty texts, duplicates or test texts in training",
     ]
 
 
-def _class_balance(summary: Summary, limit: int = 10) -> str:
-    shown = list(summary.classes.items())[:limit]
-    text = ", ".join(f"{listed_label(name)} {_share(n / summary.rows)}" for name, n in shown)
-    rest = len(summary.classes) - limit
-    return f"{text} and {rest} more" if rest > 0 else text
+def class_line(
+    classes: Mapping[str, int], rows: int, kind: tuple[str, str] = ("class", "classes")
+) -> str:
+    """Format the balance of a dataset's classes, the most frequent first, as a terminal line."""
+    shown = list(classes.items())[:MAX_CLASSES]
+    shares = ", ".join(f"{listed_label(name)} {_share(n / rows)}" for name, n in shown)
+    rest = len(classes) - MAX_CLASSES
+    return f"{plural(len(classes), *kind)}: {shares}{f' and {rest} more' if rest > 0 else ''}"
 
 
 def _share(fraction: float) -> str:

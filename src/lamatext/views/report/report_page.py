@@ -142,6 +142,7 @@ def data_section(findings: Findings) -> Values:
         ),
         ("texts without words", f"{summary.empty:,}"),
         ("exact duplicates of an earlier text", f"{summary.duplicates:,}"),
+        ("near-duplicates of an earlier text", f"{summary.near_duplicates:,}"),
         ("scored texts that occur with different labels", f"{findings.conflicts:,}"),
     ]
     if summary.in_both is not None:

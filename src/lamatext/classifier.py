@@ -542,7 +542,7 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
         return "default"
 
     def _predictor(self) -> Predictor:
-        from lamatext.explain.classifier_head import ClassifierHead
+        from lamatext.explain.contributions import ClassifierHead
         from lamatext.explain.occlusion import max_occlusions
         from lamatext.runtime.torch_engine import TorchEngine
 

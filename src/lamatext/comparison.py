@@ -157,44 +157,47 @@ def compare_predictions(  # noqa: PLR0913 - the predictions, and what describes 
         folds: number of folds if the predictions are from cross-validation.
     """
     metrics = SEVERAL_LABELS if is_multi_label else ONE_LABEL
-    counted = [_count(truth, model.decided, groups) for model in models]
-    everything = np.ones((1, len(truth)), np.float32)
-    observed = [_scores(everything, counts, len(classes), is_multi_label)[0] for counts in counted]
-    resampled = [
-        np.concatenate(
-            [
-                _scores(draws, counts, len(classes), is_multi_label)
-                for draws in _resamples(len(truth), folds)
-            ]
-        )
-        for counts in counted
-    ]  # each (R, 2 + groups + C)
-    rows = [
-        ComparedRow(
-            model=model.name,
-            scores={name: float(observed[i][k]) for k, name in enumerate(metrics)},
-            differences={
-                name: _difference(observed, resampled, (i, 0), k, len(truth))
-                for k, name in enumerate(metrics)
-            }
-            if i
-            else {},
-            bytes=model.bytes,
-            latency_ms=model.latency_ms,
-            seconds=model.seconds,
-            note=model.note,
-        )
-        for i, model in enumerate(models)
-    ]
-    names = [model.name for model in models]
+    counts = [_count(truth, model.decided, groups) for model in models]
+    scores = _BootstrapScores.compute(counts, len(classes), is_multi_label, folds)
     group_rows = [
         GroupRow(
-            kind, name, texts, [float(scores[k]) for scores in observed],
-            [names[i] for i in _winners(observed, resampled, k, texts)],
+            kind=kind,
+            name=name,
+            texts=texts,
+            scores=scores.observed[:, column].tolist(),
+            winners=[models[i].name for i in scores.winners(column, texts)],
         )
-        for kind, name, texts, k in _group_columns(truth, groups, classes)
-    ]  # fmt: skip
-    return Comparison(source, len(truth), training_texts, folds, metrics, rows, group_rows)
+        for kind, name, texts, column in _group_columns(truth, groups, classes)
+    ]
+    return Comparison(
+        source=source,
+        texts=len(truth),
+        training_texts=training_texts,
+        folds=folds,
+        metrics=metrics,
+        rows=[_row(number, model, metrics, scores) for number, model in enumerate(models)],
+        groups=group_rows,
+    )
+
+
+def _row(
+    number: int, model: ComparedModel, metrics: Sequence[str], scores: "_BootstrapScores"
+) -> ComparedRow:
+    """Return the row of a model, whose scores are compared with those of the first model."""
+    texts = scores.texts
+    return ComparedRow(
+        model=model.name,
+        scores={name: float(scores.observed[number, k]) for k, name in enumerate(metrics)},
+        differences={
+            name: scores.difference((number, 0), k, texts) for k, name in enumerate(metrics)
+        }
+        if number
+        else {},
+        bytes=model.bytes,
+        latency_ms=model.latency_ms,
+        seconds=model.seconds,
+        note=model.note,
+    )
 
 
 def true_classes(labels: LabelEncoder, test: Dataset) -> Flags:
@@ -249,6 +252,49 @@ def _scores(
     return np.column_stack([f1[:, 0], macro, f1[:, 1:]]).astype(np.float64)
 
 
+@dataclass(frozen=True, slots=True)
+class _BootstrapScores:
+    """Scores of all compared models on the test texts and on the same resamples of them.
+
+    Shapes: m models, K = 2 + groups + C columns of ``_scores``.
+    """
+
+    texts: int
+    observed: Floats  # (m, K)
+    resampled: Floats  # (m, R, K)
+
+    @classmethod
+    def compute(
+        cls, counts: Sequence["_Counts"], classes: int, is_multi_label: bool, folds: int
+    ) -> "_BootstrapScores":
+        """Score the models' counts on all texts and on bootstrap resamples."""
+        texts = len(counts[0].hits)
+
+        def score(draws: NDArray[np.float32]) -> Floats:
+            return np.stack([_scores(draws, one, classes, is_multi_label) for one in counts])
+
+        observed = score(np.ones((1, texts), np.float32))[:, 0]
+        resampled = [score(draws) for draws in _resamples(texts, folds)]
+        return cls(texts, observed, np.concatenate(resampled, axis=1))
+
+    def difference(self, pair: tuple[int, int], column: int, texts: int) -> Difference:
+        """Return the difference between the scores of two models, with its bootstrap interval."""
+        one, other = pair
+        value = float(self.observed[one, column] - self.observed[other, column])
+        gaps = self.resampled[one, :, column] - self.resampled[other, :, column]
+        low, high = np.quantile(gaps, (0.025, 0.975))
+        if low == high:  # no variance to resample: the rule of three
+            low, high = value - 3 / texts, value + 3 / texts
+        return Difference(value, float(min(low, value)), float(max(high, value)))
+
+    def winners(self, column: int, texts: int) -> list[int]:
+        """Return the best model on one group of texts, and every model that is tied with it."""
+        best = int(self.observed[:, column].argmax())
+        others = [i for i in range(len(self.observed)) if i != best]
+        ties = [i for i in others if self.difference((best, i), column, texts).is_tie]
+        return sorted([best, *ties])
+
+
 def _resamples(texts: int, folds: int) -> Iterator[NDArray[np.float32]]:
     """Yield bootstrap resamples of the test texts in chunks (R, n), the same for every model.
 
@@ -261,33 +307,6 @@ def _resamples(texts: int, folds: int) -> Iterator[NDArray[np.float32]]:
         rows = generator.integers(texts, size=(CHUNK, drawn))
         counts = [np.bincount(drawn_rows, minlength=texts) for drawn_rows in rows]
         yield np.stack(counts).astype(np.float32)
-
-
-def _difference(
-    observed: Sequence[Floats],
-    resampled: Sequence[Floats],
-    pair: tuple[int, int],
-    column: int,
-    texts: int,
-) -> Difference:
-    """Return the difference between the scores of two models, with its bootstrap interval."""
-    one, other = pair
-    value = float(observed[one][column] - observed[other][column])
-    gaps = resampled[one][:, column] - resampled[other][:, column]
-    low, high = np.quantile(gaps, (0.025, 0.975))
-    if low == high:  # no variance to resample: the rule of three
-        low, high = value - 3 / texts, value + 3 / texts
-    return Difference(value, float(min(low, value)), float(max(high, value)))
-
-
-def _winners(
-    observed: Sequence[Floats], resampled: Sequence[Floats], column: int, texts: int
-) -> list[int]:
-    """Return the best model on one group of texts, and every model that is tied with it."""
-    best = int(np.argmax([scores[column] for scores in observed]))
-    others = [i for i in range(len(observed)) if i != best]
-    ties = [i for i in others if _difference(observed, resampled, (best, i), column, texts).is_tie]
-    return sorted([best, *ties])
 
 
 def _group_columns(

@@ -7,7 +7,7 @@ import torch
 from numpy.typing import NDArray
 
 from lamatext.data.token_ids import Ids, TokenIds
-from lamatext.explain.classifier_head import ClassifierHead
+from lamatext.explain.contributions import ClassifierHead
 from lamatext.explain.explanation import Explanation
 from lamatext.nn.network import Network, build_network
 from lamatext.settings import ModelSettings

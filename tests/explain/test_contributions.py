@@ -1,7 +1,9 @@
 import numpy as np
 import pytest
+import torch
 
-from lamatext.explain.contributions import Contributions, attention_contributions
+from lamatext.errors import ModelError
+from lamatext.explain.contributions import ClassifierHead, Contributions, attention_contributions
 from tests.explain.models import Result, head_of, make_network, random_texts, run
 
 SYSTEMS: list[tuple[str, dict[str, object]]] = [
@@ -73,3 +75,22 @@ def test_padding_changes_no_contribution() -> None:
     in_a_batch = contributions_of("lama-encoder", run(network, [short, long])[0], 0, 4)
 
     np.testing.assert_allclose(in_a_batch.contributions, alone.contributions, atol=1e-6)
+
+
+@pytest.mark.parametrize("hidden", [16, 0])
+def test_the_gradient_equals_that_of_autograd(hidden: int) -> None:
+    network = make_network("lama-encoder", classifier_width=hidden)
+    result, _ = run(network, random_texts(7))
+    embedding = torch.from_numpy(result.embedding[0])
+
+    expected = torch.func.jacrev(lambda s: network.classifier(s.flatten()))(embedding)  # (C, M, D)
+
+    found = head_of(network).gradient(result.embedding[0])
+    np.testing.assert_allclose(found, expected.detach().numpy(), atol=1e-6)
+
+
+def test_missing_tensors_are_named_in_the_error() -> None:
+    tensors = {"classifier.0.weight": np.zeros((2, 2), np.float32)}
+
+    with pytest.raises(ModelError, match=r"lack classifier\.0\.bias, classifier\.3\.weight"):
+        ClassifierHead.from_tensors(tensors)

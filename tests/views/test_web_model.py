@@ -13,7 +13,7 @@ from safetensors.numpy import save as serialize
 
 from lamatext import Predictor
 from lamatext.errors import ModelError
-from lamatext.explain.classifier_head import Floats
+from lamatext.explain.contributions import Floats
 from lamatext.saved.format import (
     CONFIG,
     TOKENIZER,

@@ -12,7 +12,7 @@ import numpy as np
 
 from lamatext.data.tokenizer import Span
 from lamatext.errors import ModelError
-from lamatext.explain.classifier_head import Floats
+from lamatext.explain.contributions import Floats
 from lamatext.label_thresholds import reaches_threshold
 
 Label = str | int

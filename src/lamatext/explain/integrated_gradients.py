@@ -10,7 +10,7 @@ import numpy as np
 
 from lamatext.data.token_ids import PAD, Ids, TokenIds
 from lamatext.errors import require
-from lamatext.explain.classifier_head import Floats
+from lamatext.explain.contributions import Floats
 from lamatext.explain.occlusion import BATCH_WORDS
 
 if TYPE_CHECKING:

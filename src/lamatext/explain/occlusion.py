@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from lamatext.data.token_ids import UNK, Ids
-from lamatext.explain.classifier_head import Floats
-from lamatext.explain.contributions import Contributions
+from lamatext.explain.contributions import Contributions, Floats
 
 LogitsOf = Callable[[list[Ids]], Floats]  # n texts → (n, C)
 

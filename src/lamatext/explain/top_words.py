@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lamatext.data.tokenizer import Span
-from lamatext.explain.classifier_head import Floats
+from lamatext.explain.contributions import Floats
 from lamatext.explain.explanation import Explanation, Label
 
 PRIOR = 5  # neutral occurrences added to each mean, so that rare words do not rank first by luck

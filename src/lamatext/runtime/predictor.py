@@ -19,8 +19,7 @@ from lamatext.data.tokenizer import Span
 from lamatext.data.validation import check_texts, warn_of_empty_texts
 from lamatext.errors import DataError, ModelError, require
 from lamatext.explain.character_groups import group_characters
-from lamatext.explain.classifier_head import ClassifierHead
-from lamatext.explain.contributions import Contributions, attention_contributions
+from lamatext.explain.contributions import ClassifierHead, Contributions, attention_contributions
 from lamatext.explain.explanation import Explanation
 from lamatext.explain.occlusion import MAX_OCCLUSIONS, max_occlusions, occlusion, occlusion_window
 from lamatext.label_thresholds import LabelThresholds

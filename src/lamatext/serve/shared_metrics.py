@@ -13,6 +13,7 @@ from typing import Any
 from lamatext.serve.prometheus import Histogram, Metrics
 
 SECONDS = 1.0  # between two saves
+COUNTERS = ("requests", "texts", "reloads", "inputs")  # of ``Metrics``
 
 
 class SharedMetrics:
@@ -54,25 +55,18 @@ class SharedMetrics:
 
 
 def _values(metrics: Metrics) -> dict[str, Any]:
+    counters = {name: list(getattr(metrics, name).items()) for name in COUNTERS}
     return {
-        "requests": [[*key, count] for key, count in metrics.requests.items()],
-        "texts": [[route, count] for route, count in metrics.texts.items()],
-        "reloads": [[*key, count] for key, count in metrics.reloads.items()],
-        "inputs": [[*key, count] for key, count in metrics.inputs.items()],
+        **counters,
         "seconds": {route: [h.counts, h.total] for route, h in metrics.seconds.items()},
         "batches": [metrics.batches.counts, metrics.batches.total],
     }
 
 
 def _add(metrics: Metrics, values: dict[str, Any]) -> None:
-    for route, method, status, count in values["requests"]:
-        metrics.requests[route, method, status] += count
-    for route, count in values["texts"]:
-        metrics.texts[route] += count
-    for model, result, count in values["reloads"]:
-        metrics.reloads[model, result] += count
-    for series, model, label, count in values["inputs"]:
-        metrics.inputs[series, model, label] += count
+    for name in COUNTERS:
+        for key, count in values[name]:  # JSON has lists instead of tuples
+            getattr(metrics, name)[tuple(key) if isinstance(key, list) else key] += count
     for route, (counts, total) in values["seconds"].items():
         _add_histogram(metrics.seconds[route], counts, total)
     _add_histogram(metrics.batches, *values["batches"])

@@ -14,7 +14,7 @@ from markupsafe import Markup
 from lamatext.atomic_write import write_text
 from lamatext.data.dataset import Dataset
 from lamatext.data.read_options import source_title
-from lamatext.explain.classifier_head import Floats
+from lamatext.explain.contributions import Floats
 from lamatext.explain.explanation import Explanation, Label
 from lamatext.plurals import plural
 from lamatext.runtime.predictor import Predictor

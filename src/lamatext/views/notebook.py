@@ -6,7 +6,7 @@ The shades are translucent, because a notebook's theme may be light or dark.
 from collections.abc import Mapping, Sequence
 from textwrap import shorten
 
-from lamatext.explain.classifier_head import Floats
+from lamatext.explain.contributions import Floats
 from lamatext.explain.explanation import Explanation
 from lamatext.views.formatting import (
     label_names,

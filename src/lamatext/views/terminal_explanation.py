@@ -15,7 +15,7 @@ from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
-from lamatext.explain.classifier_head import Floats
+from lamatext.explain.contributions import Floats
 from lamatext.explain.explanation import Explanation, Label
 from lamatext.plurals import plural
 from lamatext.views.formatting import (

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from lamatext.data.tokenizer import Span
-from lamatext.explain.classifier_head import Floats
+from lamatext.explain.contributions import Floats
 from lamatext.explain.explanation import Explanation
 
 WEAKEST = 0.05  # words with a smaller share of the largest contribution are not listed

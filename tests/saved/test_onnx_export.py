@@ -66,11 +66,12 @@ def assert_equal_results(ours: EngineOutput, theirs: EngineOutput, lengths: np.n
         assert not ours.weights.transpose(0, 2, 1)[~mask].any()
 
 
+@pytest.mark.parametrize("compiled", [True, False])
 @pytest.mark.parametrize(("name", "option"), CASES)
-def test_the_graph_gives_the_outputs_of_torch(name: str, option: str) -> None:
+def test_the_graph_gives_the_outputs_of_torch(name: str, option: str, compiled: bool) -> None:
     model = settings(name, **OPTIONS[option])
     torch_engine, tensors = random_network(model)
-    engine = OnnxEngine(model, tensors)
+    engine = OnnxEngine(model, tensors, compiled=compiled)
 
     for seed, (texts, words) in enumerate(SIZES):
         ids, lengths = random_texts(texts, words, seed=seed)
@@ -78,10 +79,13 @@ def test_the_graph_gives_the_outputs_of_torch(name: str, option: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["lama-ctx", "lama-blocks", "lama-phrases", "san", "bigru", "cnn"])
-def test_the_graph_gives_the_outputs_of_torch_at_the_sizes_of_the_paper(name: str) -> None:
+@pytest.mark.parametrize("compiled", [True, False])
+def test_the_graph_gives_the_outputs_of_torch_at_the_sizes_of_the_paper(
+    name: str, compiled: bool
+) -> None:
     model = ModelSettings.model_validate({"name": name})
     torch_engine, tensors = random_network(model, width=100)
-    engine = OnnxEngine(model, tensors)
+    engine = OnnxEngine(model, tensors, compiled=compiled)
     ids, lengths = random_texts(16, 150)
 
     ours, theirs = engine.run(ids, lengths), torch_engine.run(ids, lengths)
@@ -91,11 +95,12 @@ def test_the_graph_gives_the_outputs_of_torch_at_the_sizes_of_the_paper(name: st
     np.testing.assert_allclose(ours.embedding, theirs.embedding, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("compiled", [True, False])
 @pytest.mark.parametrize("name", SYSTEMS)
-def test_a_text_has_the_same_logits_alone_and_in_a_batch(name: str) -> None:
+def test_a_text_has_the_same_logits_alone_and_in_a_batch(name: str, compiled: bool) -> None:
     model = settings(name)
     _, tensors = random_network(model)
-    engine = OnnxEngine(model, tensors)
+    engine = OnnxEngine(model, tensors, compiled=compiled)
     ids, lengths = random_texts(6, 30)
 
     together = engine.logits(ids, lengths)
@@ -118,11 +123,12 @@ def test_states_of_padding_are_zero(name: str) -> None:
     assert states[np.arange(30) < lengths[:, None]].all()
 
 
-def test_words_with_zero_scores_get_equal_weights() -> None:
+@pytest.mark.parametrize("compiled", [True, False])
+def test_words_with_zero_scores_get_equal_weights(compiled: bool) -> None:
     model = settings("lama-ctx")
     _, tensors = random_network(model)
     tensors["pooling.q.weight"][:] = 0
-    engine = OnnxEngine(model, tensors)
+    engine = OnnxEngine(model, tensors, compiled=compiled)
 
     weights = engine.run(*random_texts(1, 4)).weights
 

@@ -5,7 +5,7 @@ from importlib import import_module
 from typing import Any
 
 from lamatext.errors import ModelError
-from lamatext.runtime.compiled_gru import CompiledGru, compiled_library
+from lamatext.runtime.compiled_network import CompiledNetwork, compiled_library
 from lamatext.runtime.engine import EngineOutput, Floats, Ids
 from lamatext.saved.format import STATES_INPUT
 from lamatext.saved.onnx_export import build_onnx_graph
@@ -24,8 +24,8 @@ class OnnxEngine:
         tensors: its tensors, quantized or not, as ``saved.network_tensors`` has validated them.
         threads: threads that ONNX Runtime may use within one batch, 1 by default. More slow the GRU
             down: run several batches in parallel instead (``lamatext.runtime.parallel``).
-        compiled: run the GRU in compiled C code if it is available, and only the rest in ONNX
-            Runtime.
+        compiled: run the GRU, and of LAMA the whole network, in compiled C code if it is available,
+            and only the rest in ONNX Runtime.
     """
 
     def __init__(
@@ -39,22 +39,26 @@ class OnnxEngine:
         self.session = open_session(build_onnx_graph(model, tensors), threads)
         self._outputs = [output.name for output in self.session.get_outputs()]
         code = compiled_library() if compiled and model.name in RECURRENT else None
-        self._gru = None if code is None else CompiledGru(code, tensors)
+        self._compiled = None if code is None else CompiledNetwork(code, model, tensors)
 
     def run(self, ids: Ids, lengths: Ids) -> EngineOutput:
-        """Run a batch in ONNX Runtime and return all outputs of the network."""
+        """Run a batch and return all outputs of the network."""
+        if self._compiled is not None and self._compiled.pools:
+            return self._compiled.outputs(ids, lengths)
         values = self.session.run(self._outputs, self._inputs(ids, lengths))
         return EngineOutput(**{"weights": None, **dict(zip(self._outputs, values, strict=True))})
 
     def logits(self, ids: Ids, lengths: Ids) -> Floats:
-        """Run a batch in ONNX Runtime and return only the logits."""
+        """Run a batch and return only the logits."""
+        if self._compiled is not None and self._compiled.pools:
+            return self._compiled.logits(ids, lengths)
         logits: Floats = self.session.run(["logits"], self._inputs(ids, lengths))[0]
         return logits
 
     def _inputs(self, ids: Ids, lengths: Ids) -> dict[str, Ids | Floats]:
-        if self._gru is None:
+        if self._compiled is None:
             return {"ids": ids, "lengths": lengths}
-        return {"ids": ids, "lengths": lengths, STATES_INPUT: self._gru.states(ids, lengths)}
+        return {"ids": ids, "lengths": lengths, STATES_INPUT: self._compiled.states(ids, lengths)}
 
 
 def open_session(graph: bytes, threads: int = 1) -> Any:

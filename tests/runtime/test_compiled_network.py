@@ -6,13 +6,15 @@ import pytest
 import torch
 
 from lamatext.kernels.gru_dispatch import SWITCH
-from lamatext.runtime import compiled_gru, onnx_engine
-from lamatext.runtime.compiled_gru import CompiledGru, compiled_library
+from lamatext.runtime import compiled_network, onnx_engine
+from lamatext.runtime.compiled_network import CompiledNetwork, compiled_library
 from lamatext.runtime.onnx_engine import OnnxEngine
 from lamatext.saved.format import STATES_INPUT, WEIGHTS
 from lamatext.saved.quantization import Storage, dequantize, quantize
 from lamatext.saved.safetensors_layout import tensor_views
+from lamatext.settings import ModelSettings
 from tests.runtime.networks import (
+    VOCABULARY,
     load_engine,
     random_network,
     random_texts,
@@ -22,29 +24,49 @@ from tests.runtime.networks import (
 )
 from tests.saved.test_onnx_export import SIZES, assert_equal_results
 
-compiled = pytest.mark.skipif(compiled_library() is None, reason="gru.c is not compiled here")
+compiled = pytest.mark.skipif(
+    compiled_library() is None, reason="vector_network.c is not compiled here"
+)
 STORAGES: tuple[Storage, ...] = ("float32", "float16", "int8")
+OPTIONS: dict[str, dict[str, object]] = {
+    "paper": {},
+    "default": {"initial_temperature": 8.0, "classifier_width": 0},
+    "bare": {"score_tanh": False, "score_l2": False, "score_input": "states"},
+    "wide": {"hidden_size": 33, "heads": 17, "classifier_width": 40},
+}
 
 
-def compile_gru(tensors: dict[str, np.ndarray]) -> CompiledGru:
+def compile_network(
+    model: ModelSettings, tensors: dict[str, np.ndarray], lanes: int | None = None
+) -> CompiledNetwork:
     code = compiled_library()
     assert code is not None
-    return CompiledGru(code, tensors)
+    return CompiledNetwork(code, model, tensors, lanes=lanes)
+
+
+def compile_gru(tensors: dict[str, np.ndarray], lanes: int | None = None) -> CompiledNetwork:
+    return compile_network(settings("bigru"), tensors, lanes)
+
+
+def available_lanes() -> list[int]:
+    code = compiled_library()
+    return [] if code is None else [lanes for lanes in (8, 16) if lanes <= code.lanes()]
 
 
 @compiled
+@pytest.mark.parametrize("lanes", available_lanes())
 @pytest.mark.parametrize("known", [0, 40, 2048])
 @pytest.mark.parametrize("hidden", [1, 7, 8, 9, 17, 32, 33, 41, 50, 64])
 def test_compiled_states_equal_those_of_torch(
-    hidden: int, known: int, monkeypatch: pytest.MonkeyPatch
+    hidden: int, known: int, lanes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(SWITCH, "plain")
-    monkeypatch.setattr(compiled_gru, "PRECOMPUTED", known)
+    monkeypatch.setattr(compiled_network, "PRECOMPUTED", known)
     torch_engine, tensors = random_network(settings("bigru", hidden_size=hidden))
     for name in tensors:
         tensors[name] /= hidden**0.5  # larger weights would enlarge every rounding
     torch_engine.network.load_state_dict({k: torch.from_numpy(v) for k, v in tensors.items()})
-    gru = compile_gru(tensors)
+    gru = compile_gru(tensors, lanes)
 
     for seed, (texts, words) in enumerate(SIZES):
         ids, lengths = random_texts(texts, words, seed=seed)
@@ -57,7 +79,7 @@ def test_compiled_states_equal_those_of_torch(
 def test_quantized_tensors_give_the_states_of_dequantized_ones(
     storage: Storage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(compiled_gru, "PRECOMPUTED", 100)
+    monkeypatch.setattr(compiled_network, "PRECOMPUTED", 100)
     _, tensors = random_network(settings("bigru"))
     stored = quantize(tensors, storage)
     ids, lengths = random_texts(9, 30)
@@ -81,10 +103,13 @@ def test_states_stay_finite_when_the_gates_saturate() -> None:
 
 
 @compiled
+@pytest.mark.parametrize("lanes", available_lanes())
 @pytest.mark.parametrize("hidden", [7, 41])
-@pytest.mark.parametrize("texts", [2, 3, 4, 5, 9])
-def test_a_text_has_the_same_states_alone_and_in_a_batch(texts: int, hidden: int) -> None:
-    gru = compile_gru(random_network(settings("bigru", hidden_size=hidden))[1])
+@pytest.mark.parametrize("texts", [2, 3, 4, 5, 6, 7, 8, 9, 17])
+def test_a_text_has_the_same_states_alone_and_in_a_batch(
+    texts: int, hidden: int, lanes: int
+) -> None:
+    gru = compile_gru(random_network(settings("bigru", hidden_size=hidden))[1], lanes)
     ids, lengths = random_texts(texts, 30)
 
     together = gru.states(ids, lengths)
@@ -93,6 +118,82 @@ def test_a_text_has_the_same_states_alone_and_in_a_batch(texts: int, hidden: int
         alone = gru.states(ids[row : row + 1, :length], lengths[row : row + 1])
         np.testing.assert_array_equal(together[row, :length], alone[0])
         assert not together[row, length:].any()
+
+
+@compiled
+@pytest.mark.parametrize("lanes", available_lanes())
+@pytest.mark.parametrize("option", sorted(OPTIONS))
+@pytest.mark.parametrize("name", ["lama", "lama-ctx"])
+def test_compiled_outputs_equal_those_of_torch_in_float64(
+    name: str, option: str, lanes: int
+) -> None:
+    model = settings(name, **OPTIONS[option])
+    torch_engine, tensors = random_network(model)
+    network = compile_network(model, tensors, lanes)
+    torch_engine.network.double()
+
+    for seed, (texts, words) in enumerate(SIZES):
+        ids, lengths = random_texts(texts, words, seed=seed)
+        output = network.outputs(ids, lengths)
+        assert_equal_results(output, torch_engine.run(ids, lengths), lengths)
+        np.testing.assert_array_equal(network.logits(ids, lengths), output.logits)
+
+
+@compiled
+@pytest.mark.parametrize("lanes", available_lanes())
+def test_a_text_has_the_same_logits_alone_and_in_a_batch_bit_for_bit(lanes: int) -> None:
+    model = settings("lama-ctx", initial_temperature=8.0)
+    network = compile_network(model, random_network(model)[1], lanes)
+    ids, lengths = random_texts(19, 60)
+
+    together = network.logits(ids, lengths)
+
+    for row, length in enumerate(lengths):
+        alone = network.logits(ids[row : row + 1, :length], lengths[row : row + 1])
+        np.testing.assert_array_equal(together[row], alone[0])
+
+
+@compiled
+def test_a_quantized_network_gives_the_logits_of_a_dequantized_one() -> None:
+    model = settings("lama-ctx")
+    stored = quantize(random_network(model)[1], "int8")
+    ids, lengths = random_texts(9, 30)
+
+    logits = compile_network(model, stored).logits(ids, lengths)
+
+    expected = compile_network(model, dequantize(stored)).logits(ids, lengths)
+    np.testing.assert_array_equal(logits, expected)
+
+
+@compiled
+@pytest.mark.parametrize(
+    "name", ["encoder.gru.weight_ih", "pooling.p", "pooling.q", "classifier.3"]
+)
+def test_tensors_that_do_not_fit_together_are_refused(name: str) -> None:
+    model = settings("lama-ctx")
+    tensors = random_network(model)[1]
+    for key in [key for key in tensors if key.startswith(name) and tensors[key].ndim == 2]:
+        tensors[key] = tensors[key][:, :-1].copy()
+
+    with pytest.raises(ValueError, match="expected a layer of"):
+        compile_network(model, tensors)
+
+
+@compiled
+@pytest.mark.parametrize("wrong", [-1, VOCABULARY, 2**31 - 1])
+def test_ids_outside_the_vocabulary_are_refused(wrong: int) -> None:
+    network = compile_gru(random_network(settings("bigru"))[1])
+
+    with pytest.raises(IndexError, match=f"at least 0 and below {VOCABULARY}"):
+        network.states(np.array([[3, wrong]], np.int32), np.array([2], np.int32))
+
+
+@compiled
+def test_a_batch_of_another_shape_is_refused() -> None:
+    network = compile_gru(random_network(settings("bigru"))[1])
+
+    with pytest.raises(ValueError, match=r"expected ids \(B, T\) and lengths \(B,\)"):
+        network.states(np.zeros((2, 3), np.int32), np.ones(1, np.int32))
 
 
 @compiled
@@ -165,13 +266,13 @@ def test_without_compiled_code_the_graph_runs_the_gru(
 def test_code_that_is_missing_or_cannot_run_here_is_not_used(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(compiled_gru, "find_spec", lambda _: None)
+    monkeypatch.setattr(compiled_network, "find_spec", lambda _: None)
     assert compiled_library.__wrapped__() is None
 
     monkeypatch.undo()
     if (code := compiled_library()) is not None:
         monkeypatch.setattr("ctypes.CDLL", lambda _: code)
-        monkeypatch.setattr(code, "can_run", lambda: 0)
+        monkeypatch.setattr(code, "lanes", lambda: 0)
         assert compiled_library.__wrapped__() is None
 
 

@@ -1,0 +1,307 @@
+"""The compiled network: runs a saved model in C (``vector_network.c``) instead of ONNX Runtime.
+
+The compiled code processes several texts at a time without padding, with the gate inputs of the
+most frequent words computed in advance. It computes the bi-GRU of every recurrent network; of LAMA
+with one context also the attention and the classifier, so that nothing is left to ONNX Runtime.
+
+Shapes: B texts, T words, E embedding width, h hidden units per direction, D = 2h, M heads,
+C classes, L floats per SIMD vector, N = ⌈h / L⌉.
+"""
+
+import ctypes
+from collections.abc import Mapping
+from functools import cache
+from importlib.util import find_spec
+from math import prod
+
+import numpy as np
+
+from lamatext.runtime.engine import EngineOutput, Floats, Ids
+from lamatext.saved.quantization import SCALE, Array, dequantize
+from lamatext.settings import ModelSettings
+
+PRECOMPUTED = 4096  # ids are sorted by falling frequency: most words of a text are below this
+CACHE_LINE = 64  # bytes
+EMBEDDING = "embedding.weight"
+POOLED = ("lama", "lama-ctx", "lama-ctx-dp", "lama-ctx-de")  # systems that run in C completely
+
+_Fields = list[tuple[str, type]]
+
+
+def _fields(kind: type, names: str) -> _Fields:
+    return [(name, kind) for name in names.split()]
+
+
+class _Dense(ctypes.Structure):
+    """ctypes mirror of the C struct of one dense layer."""
+
+    _fields_ = [
+        *_fields(ctypes.c_int64, "inputs vectors"),
+        *_fields(ctypes.c_void_p, "weights biases"),
+    ]
+
+
+class _Network(ctypes.Structure):
+    """ctypes mirror of the C struct of the compiled network, with its sizes and array pointers."""
+
+    _fields_ = [
+        *_fields(ctypes.c_int64, "units trios known"),
+        *_fields(ctypes.c_void_p, "bytes scales floats"),
+        ("input", _Dense),
+        *_fields(ctypes.c_void_p, "state_weights state_biases gates"),
+        *_fields(ctypes.c_int64, "heads classes score_tanh score_l2"),
+        *_fields(ctypes.c_void_p, "context temperature"),
+        *_fields(_Dense, "project p q hidden output"),
+    ]
+
+
+class _Batch(ctypes.Structure):
+    """ctypes mirror of the C struct of a batch: its inputs, and where its outputs are written."""
+
+    _fields_ = [
+        *_fields(ctypes.c_void_p, "ids lengths"),
+        *_fields(ctypes.c_int64, "texts words"),
+        *_fields(ctypes.c_void_p, "states weights embedding logits"),
+    ]
+
+
+@cache
+def compiled_library() -> ctypes.CDLL | None:
+    """Load the compiled code; return None if it is not built or the CPU cannot run it.
+
+    The CPU must support AVX2 and FMA; AVX-512 is used if it is there.
+    """
+    spec = find_spec("lamatext.runtime._network")
+    if spec is None or spec.origin is None:
+        return None
+    code = ctypes.CDLL(spec.origin)
+    pointer, number = ctypes.c_void_p, ctypes.c_int64
+    code.multiply.argtypes = [ctypes.c_int, pointer, pointer, number, pointer]
+    code.multiply.restype = None
+    code.run.argtypes = [ctypes.c_int, pointer, pointer]
+    return code if code.lanes() else None
+
+
+class CompiledNetwork:
+    """Compiled C implementation of a recurrent network; several threads may use one instance.
+
+    Args:
+        code: from ``compiled_library``.
+        model: settings of the network.
+        tensors: its tensors, quantized or not, as ``saved.network_tensors`` has validated them.
+        lanes: floats per SIMD vector, 8 or 16; by default what is best for this CPU.
+
+    Raises:
+        ValueError: the shapes of the tensors do not fit together.
+    """
+
+    def __init__(
+        self,
+        code: ctypes.CDLL,
+        model: ModelSettings,
+        tensors: Mapping[str, Array],
+        *,
+        lanes: int | None = None,
+    ) -> None:
+        self._code, self._lanes = code, lanes or code.lanes()
+        self._arrays: list[Array] = []  # keeps alive what the layout points to
+        self._layout = _Network()
+        self.pools = model.name in POOLED and model.rank == 1
+        self._set_embedding(tensors)
+        self._set_gru(tensors)
+        if self.pools:
+            self._set_pooling(model, tensors)
+            self._set_classifier(tensors)
+        known = min(PRECOMPUTED, self._words)
+        self._layout.gates = self._pointer(self._gate_inputs(tensors, known))
+        self._layout.known = known
+
+    def states(self, ids: Ids, lengths: Ids) -> Floats:
+        """Run the bi-GRU on a padded batch of texts and return its hidden states.
+
+        ``ids`` is (B, T); the states are (B, T, 2h), zero in the padding.
+        """
+        states = np.empty((*ids.shape, 2 * self._layout.units), np.float32)
+        embedding, logits = self._empty_outputs(len(ids))
+        self._run(ids, lengths, states=states, embedding=embedding, logits=logits)
+        return states
+
+    def logits(self, ids: Ids, lengths: Ids) -> Floats:
+        """Run the whole network on a padded batch of texts and return the logits (B, C)."""
+        embedding, logits = self._empty_outputs(len(ids))
+        self._run(ids, lengths, embedding=embedding, logits=logits)
+        return logits
+
+    def outputs(self, ids: Ids, lengths: Ids) -> EngineOutput:
+        """Run the whole network on a padded batch of texts and return all its outputs."""
+        texts, words = ids.shape
+        states = np.empty((texts, words, 2 * self._layout.units), np.float32)
+        weights = np.empty((texts, self._layout.heads, words), np.float32)
+        embedding, logits = self._empty_outputs(texts)
+        self._run(ids, lengths, states=states, weights=weights, embedding=embedding, logits=logits)
+        return EngineOutput(logits, embedding, weights, states)
+
+    def _empty_outputs(self, texts: int) -> tuple[Floats, Floats]:
+        """Allocate the embeddings (B, M, D) and logits (B, C), which the C code always writes."""
+        layout = self._layout
+        embedding = np.empty((texts, layout.heads, 2 * layout.units), np.float32)
+        return embedding, np.empty((texts, layout.classes), np.float32)
+
+    def _run(self, ids: Ids, lengths: Ids, **outputs: Floats) -> None:
+        ids, lengths = (np.ascontiguousarray(array, np.int32) for array in (ids, lengths))
+        if ids.ndim != 2 or lengths.shape != ids.shape[:1]:
+            raise ValueError(
+                f"expected ids (B, T) and lengths (B,), got {ids.shape}, {lengths.shape}"
+            )
+        if ids.size and int(ids.view(np.uint32).max()) >= self._words:
+            raise IndexError(f"token ids must be at least 0 and below {self._words}")
+        batch = _Batch(ids.ctypes.data, lengths.ctypes.data, *ids.shape)
+        for name, array in outputs.items():
+            setattr(batch, name, array.ctypes.data)
+        if self._code.run(self._lanes, ctypes.addressof(self._layout), ctypes.addressof(batch)):
+            raise MemoryError("not enough memory to run the network on a batch of texts")
+
+    def _set_embedding(self, tensors: Mapping[str, Array]) -> None:
+        """Point to the word vectors: to the saved bytes, or to a copy in float32."""
+        vectors = tensors[EMBEDDING]
+        self._words = len(vectors)
+        if vectors.dtype == np.int8:
+            self._layout.bytes = self._pointer(np.ascontiguousarray(vectors))
+            self._layout.scales = self._pointer(tensors[EMBEDDING + SCALE])
+        else:
+            self._arrays.append(np.ascontiguousarray(vectors, np.float32))  # not copied again
+            self._layout.floats = self._arrays[-1].ctypes.data
+
+    def _set_gru(self, tensors: Mapping[str, Array]) -> None:
+        """Arrange the weights of the GRU: each array is (2, N, ·, 3, L)."""
+        units = tensors["encoder.gru.weight_hh_l0"].shape[1]
+        self._layout.units, self._layout.trios = units, -(-units // self._lanes)
+        w_i, b_i, w_h, b_h = _gru_arrays(tensors, self._lanes)
+        vectors = np.moveaxis(w_i, 2, 3).reshape(-1, w_i.shape[2], self._lanes)  # (2·N·3, E, L)
+        self._layout.input = self._dense(vectors, b_i, inputs=tensors[EMBEDDING].shape[1])
+        self._layout.state_weights = self._pointer(w_h)
+        self._layout.state_biases = self._pointer(b_h)
+
+    def _set_pooling(self, model: ModelSettings, tensors: Mapping[str, Array]) -> None:
+        """Arrange the weights of the attention."""
+        layout, width = self._layout, 2 * self._layout.units
+        small = dequantize({k: v for k, v in tensors.items() if k.startswith("pooling.")})
+        p, q = small["pooling.p.weight"], small["pooling.q.weight"]
+        layout.heads, layout.score_tanh, layout.score_l2 = len(q), model.score_tanh, model.score_l2
+        context = small.get("pooling.context")  # None: the mean of the word vectors
+        if context is not None:
+            layout.context = self._pointer(context)
+        factors = np.zeros(len(q) + -len(q) % self._lanes, np.float32)
+        has_temperature = model.initial_temperature is not None
+        factors[: len(q)] = np.exp(small["pooling.log_temperature"]) if has_temperature else 1
+        layout.temperature = self._pointer(factors)
+        inner = width
+        if model.score_input == "projected":
+            w, b = small["pooling.project.weight"], small["pooling.project.bias"]
+            layout.project = self._layer(w, b, inputs=width, outputs=width)
+            inner = layout.project.vectors * self._lanes  # u is padded
+            q = np.pad(q, ((0, 0), (0, inner - width)))
+        layout.q = self._layer(q, inputs=inner)
+        context_width = layout.input.inputs if context is None else len(context)
+        layout.p = self._layer(p, inputs=context_width, outputs=len(q))
+
+    def _set_classifier(self, tensors: Mapping[str, Array]) -> None:
+        """Arrange the weights of the classifier: one linear layer, or two with a ReLU."""
+        small = dequantize({k: v for k, v in tensors.items() if k.startswith("classifier.")})
+        inputs = self._layout.heads * 2 * self._layout.units
+        last = 3 if "classifier.0.weight" in small else 1
+        weight, bias = (small[f"classifier.{last}.{part}"] for part in ("weight", "bias"))
+        if last == 3:
+            hidden, hidden_bias = small["classifier.0.weight"], small["classifier.0.bias"]
+            self._layout.hidden = self._layer(
+                hidden, hidden_bias, inputs=inputs, outputs=weight.shape[1]
+            )
+            inputs = self._layout.hidden.vectors * self._lanes  # its outputs are padded
+            weight = np.pad(weight, ((0, 0), (0, inputs - weight.shape[1])))
+        self._layout.output = self._layer(weight, bias, inputs=inputs)
+        self._layout.classes = len(weight)
+
+    def _gate_inputs(self, tensors: Mapping[str, Array], known: int) -> Floats:
+        """Compute the input part of the GRU's gates for the first words of the vocabulary.
+
+        For the embedding x of a word this is W_i x + b; the result is (known, 2·N·3·L).
+        """
+        rows = tensors[EMBEDDING][:known].astype(np.float32)
+        if tensors[EMBEDDING].dtype == np.int8:
+            rows *= tensors[EMBEDDING + SCALE][:known, None]
+        return self._multiply(self._layout.input, rows)
+
+    def _multiply(self, layer: _Dense, rows: Floats) -> Floats:
+        """Compute W x + b of each row x; the outputs are padded with zeros."""
+        rows = np.ascontiguousarray(rows, np.float32)
+        out = _aligned_empty(len(rows), layer.vectors * self._lanes)
+        data = rows.ctypes.data, len(rows), out.ctypes.data
+        self._code.multiply(self._lanes, ctypes.addressof(layer), *data)
+        return out
+
+    def _layer(
+        self, weight: Floats, bias: Floats | None = None, *, inputs: int, outputs: int | None = None
+    ) -> _Dense:
+        """Arrange a dense layer with weights (outputs, inputs) for the compiled code."""
+        count = len(weight)
+        if outputs not in (None, count):
+            raise ValueError(f"expected a layer of {outputs} outputs, got {count}")
+        rows = np.pad(weight, ((0, -count % self._lanes), (0, 0)))
+        vectors = rows.reshape(-1, self._lanes, rows.shape[1]).transpose(0, 2, 1)
+        biases = np.zeros(len(rows), np.float32)
+        biases[:count] = 0 if bias is None else bias
+        return self._dense(vectors, biases, inputs=inputs)
+
+    def _dense(self, vectors: Floats, biases: Floats, *, inputs: int) -> _Dense:
+        """Point to a dense layer with weights (vectors, inputs, L)."""
+        if vectors.shape[1] != inputs:
+            raise ValueError(f"expected a layer of {inputs} inputs, got {vectors.shape[1]}")
+        return _Dense(inputs, len(vectors), self._pointer(vectors), self._pointer(biases))
+
+    def _pointer(self, array: Array) -> int:
+        """Return the address of an array that lives as long as this object, float32 aligned."""
+        if array.dtype == np.float32:
+            array = _aligned_copy(array)
+        self._arrays.append(array)
+        address: int = array.ctypes.data
+        return address
+
+
+def _gru_arrays(tensors: Mapping[str, Array], lanes: int) -> list[Floats]:
+    """Regroup the weights and biases of the GRU into zero-padded SIMD vectors.
+
+    The arrays are W_i, its biases, W_h and its biases, each (2, N, ·, 3, L).
+    """
+    directions: list[list[Array]] = []
+    for suffix in ("", "_reverse"):
+        kinds = ("weight_ih", "bias_ih", "weight_hh", "bias_hh")
+        names = [f"encoder.gru.{kind}_l0{suffix}" for kind in kinds]
+        floats = dequantize({name: tensors[name] for name in names})
+        w_i, b_i, w_h, b_h = (floats[name].reshape(3, len(floats[name]) // 3, -1) for name in names)
+        r_and_z = np.array([1, 1, 0], np.float32).reshape(3, 1, 1)  # their two biases are added
+        parts = (w_i, b_i + r_and_z * b_h, w_h, b_h - r_and_z * b_h)
+        directions.append([_by_lanes(part, lanes) for part in parts])
+    return [np.stack(pair) for pair in zip(*directions, strict=True)]
+
+
+def _by_lanes(gates: Array, lanes: int) -> Array:
+    """Regroup the weights of three gates from (3, h, k) to (N, k, 3, L)."""
+    padded = np.pad(gates, ((0, 0), (0, -gates.shape[1] % lanes), (0, 0)))
+    return padded.reshape(3, -1, lanes, padded.shape[2]).transpose(1, 3, 0, 2)
+
+
+def _aligned_copy(array: Array) -> Floats:
+    copy = _aligned_empty(*array.shape)
+    copy[...] = array
+    return copy
+
+
+def _aligned_empty(*shape: int) -> Floats:
+    """Allocate a float32 array for the compiled network, aligned to the CPU's cache lines.
+
+    No SIMD vector then spans two cache lines.
+    """
+    size = 4 * prod(shape)
+    buffer = np.empty(size + CACHE_LINE, np.uint8)
+    start = -buffer.ctypes.data % CACHE_LINE
+    return buffer[start : start + size].view(np.float32).reshape(shape)

@@ -63,7 +63,7 @@ BAD = {
     "truncated gz": ("a.csv.gz", gzip.compress(b"text,label\na,1\n")[:-9], "cut short or damaged"),
     "not gz": ("a.csv.gz", b"text,label\n", "its name says gzip, its content does not"),
     "damaged zst": ("a.csv.zst", b"\x28\xb5\x2f\xfd garbage", "cut short or damaged"),
-    "not parquet": ("a.parquet", b"text,label\na,b\n", "a.parquet: not a readable Parquet file"),
+    "not parquet": ("a.parquet", b"text,label\na,b\n", "not a readable Parquet file .*Write it"),
     "nested labels": ("a.jsonl", b'{"text": "a", "labels": [["x"]]}', "a.jsonl:1: .*one value or"),
     "one label, then a list": (
         "a.jsonl",

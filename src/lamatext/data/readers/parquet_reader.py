@@ -51,7 +51,11 @@ def parquet_table(source: str, max_record: int = MAX_RECORD, log: ReadLog | None
         or decompressed_suffix(path) != path.suffix.lower()
         or (path.exists() and not path.is_file())
     )
-    with _named_errors(name, "not a readable Parquet file ({}).", source=source):
+    message = (
+        "not a readable Parquet file ({}). Write it again, or give a file of another format its "
+        "own ending, such as .csv or .jsonl."
+    )
+    with _named_errors(name, message, source=source):
         content = copy_to_disk(source) if is_stream else pa.OSFile(source)
         file = pq.ParquetFile(content)
         columns = tuple(_flatten(file.schema_arrow.empty_table()).schema.names)

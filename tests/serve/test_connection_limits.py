@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import resource
 import select
 import socket
@@ -10,10 +11,12 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
+from http.client import HTTPSConnection
 from pathlib import Path
 from shutil import which
 from time import monotonic, sleep
+from typing import Any
 
 import pytest
 from starlette.applications import Starlette
@@ -41,6 +44,7 @@ from tests.serve.test_server import START, port_of
 GET = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
 HEAD = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n"
 POST = b"POST /predict HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+JSON = {"Content-Type": "application/json"}
 MEGABYTE = 1 << 20
 QUICK = ConnectionLimits(header_seconds=0.4, body_seconds=0.4, idle_seconds=0.4)
 
@@ -468,12 +472,120 @@ def test_uvicorn_still_has_what_the_connection_limits_override() -> None:
     assert {"disconnected", "message_event", "response_complete", "response_started"} <= set(cycle)
 
 
-@pytest.mark.skipif(which("openssl") is None, reason="openssl is not installed")
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    if which("openssl") is None:
+        pytest.skip("openssl is not installed")
+    return make_certificate(tmp_path_factory.mktemp("tls"))
+
+
+class CountingTls(ssl.SSLObject):
+    """A TLS connection that counts the bytes that are decrypted on all connections."""
+
+    decrypted = 0
+
+    def read(self, *arguments: Any) -> Any:
+        result = super().read(*arguments)
+        CountingTls.decrypted += len(result) if isinstance(result, bytes) else result
+        return result
+
+
+@pytest.fixture(scope="module")
+def tls_port(folder: Path, certificate: Path) -> Iterator[int]:
+    """Port of a server with TLS that counts decrypted bytes."""
+    tls = TlsFiles(certificate)
+    tls.context.sslobject_class = CountingTls
+    with running(create_app(load_models([folder])), None, tls) as port:
+        yield port
+
+
+def connect_securely(port: int, certificate: Path) -> ssl.SSLSocket:
+    context = ssl.create_default_context(cafile=str(certificate))
+    return context.wrap_socket(connect(port), server_hostname="127.0.0.1")
+
+
+@pytest.mark.parametrize(
+    ("head", "status"),
+    [
+        (POST + b"Content-Length: 1000000000\r\n\r\n", 413),
+        (HEAD + b"Connection: close\r\n\r\n", 200),
+        (HEAD + b"X: " + b"a" * 50_000, 431),
+        (b"GET /" + b"a" * 50_000, 414),
+    ],
+)
+def test_bytes_after_the_response_are_not_decrypted(
+    head: bytes, status: int, tls_port: int, certificate: Path
+) -> None:
+    CountingTls.decrypted, sent = 0, 0
+    with connect_securely(tls_port, certificate) as client:
+        client.sendall(head)
+        response = client.recv(65536)
+        client.settimeout(1)  # the server does not read on
+        with suppress(OSError):
+            for _ in range(64 * 16):
+                client.sendall(b"a" * 65536)
+                sent += 65536
+
+    assert response.startswith(b"HTTP/1.1 %d " % status)
+    assert CountingTls.decrypted < MEGABYTE
+    assert sent < 32 * MEGABYTE  # most of it in buffers of the system
+
+
+@pytest.mark.parametrize("megabytes", [2, 6])
+def test_a_client_with_a_too_large_body_can_read_its_error_over_tls(
+    megabytes: int, tls_port: int, certificate: Path
+) -> None:
+    context = ssl.create_default_context(cafile=str(certificate))
+    client = HTTPSConnection("127.0.0.1", tls_port, timeout=20, context=context)
+
+    client.request("POST", "/predict", b" " * (megabytes * MEGABYTE), JSON)  # sends all of it
+
+    assert client.getresponse().status == 413
+    client.close()
+
+
+def test_a_large_request_and_its_large_response_arrive_over_tls(
+    tls_port: int, certificate: Path
+) -> None:
+    texts = ["good film " * 400] * 256
+    context = ssl.create_default_context(cafile=str(certificate))
+    client = HTTPSConnection("127.0.0.1", tls_port, timeout=60, context=context)
+
+    for _ in range(2):
+        client.request("POST", "/predict", json.dumps({"texts": texts}), JSON)
+        response = client.getresponse()
+
+        assert len(json.loads(response.read())["predictions"]) == 256
+    client.close()
+
+
+def test_a_closed_tls_connection_ends_for_the_client_at_once(
+    tls_port: int, certificate: Path
+) -> None:
+    start = monotonic()
+    with connect_securely(tls_port, certificate) as client:
+        client.sendall(HEAD + b"Connection: close\r\n\r\n")
+        response = read_response(client)
+
+    assert response.startswith(b"HTTP/1.1 200 ")
+    assert monotonic() - start < 1.5  # less than the server would wait for the client
+
+
+def test_a_client_that_damages_a_tls_record_is_disconnected(
+    tls_port: int, certificate: Path
+) -> None:
+    with connect_securely(tls_port, certificate) as client:
+        raw = socket.socket(fileno=os.dup(client.fileno()))
+        with raw:
+            raw.sendall(b"\x17\x03\x03\x00\x20" + bytes(32))
+        with pytest.raises(ssl.SSLError, match=r"(?i)bad.record.mac"):
+            client.recv(1)
+
+
 def test_a_burst_of_connections_does_not_end_a_tls_handshake_that_has_just_begun(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    folder: Path, certificate: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("lamatext.serve.tls.PATIENCE", 5.0)
-    certificate = make_certificate(tmp_path)
     context = ssl.create_default_context(cafile=str(certificate))
     received, sent = ssl.MemoryBIO(), ssl.MemoryBIO()
     polite = context.wrap_bio(received, sent, server_hostname="127.0.0.1")

@@ -231,6 +231,8 @@ class LimitedProtocol(HttpToolsProtocol):
         self.transport.write(b"\r\n".join([first, *lines, b"", bytes(response.body)]))
         if self.transport.can_write_eof():
             self.transport.write_eof()
+        else:
+            self.transport.close()  # a TLS connection, which waits for its client by itself
         self._update_state()
 
     def check_timeouts(self, now: float) -> None:

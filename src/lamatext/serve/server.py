@@ -244,6 +244,8 @@ class DrainingServer(uvicorn.Server):
             await asyncio.sleep(0.02)
         await super().shutdown(sockets)
         if self.force_exit:  # uvicorn would cancel the application, with a traceback
+            for protocol in [*self.server_state.connections]:
+                protocol.transport.abort()  # closing ones too, which wait for their clients
             await self.lifespan.shutdown()
 
     async def _serve_accepted(self, connection: socket.socket) -> None:

@@ -1,7 +1,8 @@
-"""TLS of the server: certificate and key files, and handshakes, whose number and time are limited.
+"""TLS of the server: certificate and key files, handshakes and connections, which are limited.
 
 asyncio's own TLS servers create a protocol only after the handshake, so that clients which never
-finish it would not count as connections.
+finish it would not count as connections. After the server has closed a connection, they decrypt
+whatever the client still sends, for up to 30 s: a huge body would delay all other clients.
 """
 
 import asyncio
@@ -9,7 +10,9 @@ import socket
 import ssl
 from collections import OrderedDict
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
+from typing import Any, cast
 
 from lamatext.errors import ConfigError
 
@@ -17,6 +20,9 @@ HANDSHAKE_SHARE = 4  # handshakes may always take the limit of connections divid
 PATIENCE = 0.05  # seconds that a handshake has before a new one may replace it
 ACCEPTS = 16  # connections accepted before others get their turn
 RETRY_SECONDS = 1.0  # after the process has run out of file descriptors
+RECORD = 16_384  # bytes; the most that a TLS record holds
+LINGER_SECONDS = 2.0  # time for a client to read the last response before its connection is closed
+LINGER_BYTES = 8 << 20  # bytes that are discarded, still encrypted, in this time
 
 
 class TlsFiles:
@@ -47,6 +53,182 @@ class TlsFiles:
 
 def _no_password() -> str:
     raise ValueError("the key has a password")
+
+
+class TlsConnection(asyncio.Transport, asyncio.Protocol):
+    """A TLS connection of the server: a protocol of TCP, and the transport of an HTTP protocol.
+
+    Nothing is decrypted while the HTTP protocol has paused reading or after it has closed the
+    connection. A client that is still sending then has a little time to read its response: what
+    it sends is discarded up to a limit, and not read beyond it.
+
+    Args:
+        context: the certificate and the options of TLS.
+        make_protocol: creates the HTTP protocol after the handshake.
+    """
+
+    def __init__(
+        self, context: ssl.SSLContext, make_protocol: Callable[[], asyncio.Protocol]
+    ) -> None:
+        self.received, self.sending = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self.tls = context.wrap_bio(self.received, self.sending, server_side=True)
+        super().__init__({"sslcontext": context, "ssl_object": self.tls})
+        self.loop = asyncio.get_running_loop()
+        self.handshake: asyncio.Future[None] = self.loop.create_future()
+        self.make_protocol = make_protocol
+        self.protocol: asyncio.Protocol | None = None  # after the handshake
+        self.tcp: asyncio.Transport
+        self.is_paused = self.is_closed = False
+        self.discarded_bytes = 0
+        self.linger: asyncio.TimerHandle | None = None
+
+    # The protocol of TCP
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Keep the TCP transport; the client starts the TLS handshake."""
+        self.tcp = cast("asyncio.Transport", transport)
+
+    def data_received(self, data: bytes) -> None:
+        """Continue the TLS handshake, or decrypt what has arrived."""
+        if self.is_closed:
+            self.discarded_bytes += len(data)
+            if self.discarded_bytes > LINGER_BYTES:
+                self.tcp.pause_reading()
+            return
+        self.received.write(data)
+        if self.protocol is None:
+            self._continue_handshake()
+        else:
+            self._decrypt()
+
+    def eof_received(self) -> None:
+        """Let TCP close the connection, of which the client has closed its side without TLS."""
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """Tell the HTTP protocol, or whoever waits for the TLS handshake, that TCP is closed."""
+        if self.linger is not None:
+            self.linger.cancel()
+        if self.protocol is not None:
+            self.protocol.connection_lost(error)
+            self.protocol = None
+        elif not self.handshake.done():
+            self.handshake.set_exception(error or ConnectionResetError("closed by the client"))
+
+    def pause_writing(self) -> None:
+        """Tell the HTTP protocol that the TLS client does not read."""
+        if self.protocol is not None:
+            self.protocol.pause_writing()
+
+    def resume_writing(self) -> None:
+        """Tell the HTTP protocol that the TLS client has read."""
+        if self.protocol is not None:
+            self.protocol.resume_writing()
+
+    def _continue_handshake(self) -> None:
+        try:
+            self.tls.do_handshake()
+        except ssl.SSLWantReadError:
+            self._flush()
+        except ssl.SSLError as error:
+            self._fail()
+            if not self.handshake.done():
+                self.handshake.set_exception(error)
+        else:
+            self._flush()
+            if self.handshake.done():  # too late
+                return
+            self.handshake.set_result(None)
+            self.protocol = self.make_protocol()
+            self.protocol.connection_made(self)
+            self._decrypt()
+
+    def _decrypt(self) -> None:
+        """Decrypt received records until reading is paused or the connection is closed."""
+        try:
+            while self.protocol is not None and not (self.is_paused or self.is_closing()):
+                data = self.tls.read(RECORD)
+                if not data:  # the client has closed its side
+                    self.close()
+                    return
+                self.protocol.data_received(data)
+        except ssl.SSLWantReadError:
+            pass
+        except ssl.SSLError:
+            self._fail()
+        self._flush()  # answers to key updates
+
+    def _fail(self) -> None:
+        """Close the connection after the alert that says why."""
+        self.is_closed = True
+        self._flush()
+        self.tcp.close()
+
+    def _flush(self) -> None:
+        data = self.sending.read()
+        if data and not self.tcp.is_closing():
+            self.tcp.write(data)
+
+    # The transport of the HTTP protocol
+
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
+        """Return a property of the TLS connection or of its TCP transport."""
+        own = super().get_extra_info(name)
+        return self.tcp.get_extra_info(name, default) if own is None else own
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        """Encrypt and send the bytes."""
+        if self.is_closing():
+            return
+        rest = memoryview(data)
+        try:
+            while rest:
+                rest = rest[self.tls.write(rest) :]
+        except ssl.SSLError:
+            self._fail()
+        self._flush()
+
+    def can_write_eof(self) -> bool:
+        """Return False: TLS 1.2 cannot close one side of a connection."""
+        return False
+
+    def pause_reading(self) -> None:
+        """Stop reading and decrypting."""
+        self.is_paused = True
+        self.tcp.pause_reading()
+
+    def resume_reading(self) -> None:
+        """Continue with decrypting what has been received, then with reading."""
+        if self.is_paused:
+            self.is_paused = False
+            self.loop.call_soon(self._resume)
+
+    def _resume(self) -> None:
+        if not self.is_closed:
+            self._decrypt()
+        if not self.is_paused:
+            self.tcp.resume_reading()
+
+    def is_closing(self) -> bool:
+        """Return whether the TLS connection is closed on this side."""
+        return self.is_closed or self.tcp.is_closing()
+
+    def close(self) -> None:
+        """Close this side of the TLS connection, and TCP as soon as the client closes its side."""
+        if self.is_closing():
+            return
+        self.is_closed = True
+        with suppress(ssl.SSLError):  # the client has not closed its side yet
+            self.tls.unwrap()
+        self._flush()
+        with suppress(OSError):
+            self.tcp.write_eof()
+        self.tcp.resume_reading()
+        self.linger = self.loop.call_later(LINGER_SECONDS, self.tcp.abort)
+
+    def abort(self) -> None:
+        """Close the TLS connection immediately."""
+        self.is_closed = True
+        self.tcp.abort()
 
 
 class TlsListener:
@@ -106,17 +288,21 @@ class TlsListener:
         """Return immediately, since a closed TLS listener has nothing left to wait for."""
 
     async def _shake_hands(self, connection: socket.socket) -> None:
+        tls = TlsConnection(self.tls.context, self.make_protocol)
         try:
-            await self.loop.connect_accepted_socket(
-                self.make_protocol,
-                connection,
-                ssl=self.tls.context,
-                ssl_handshake_timeout=self.tls.handshake_seconds,
-            )
-        except OSError:  # not TLS, too slow (ConnectionAbortedError), or closed by the client
+            await self.loop.connect_accepted_socket(lambda: tls, connection)
+        except BaseException:
             connection.close()
+            raise
+        try:
+            async with asyncio.timeout(self.tls.handshake_seconds):
+                await tls.handshake
+        except TimeoutError:
+            tls.abort()
+        except OSError:  # not TLS, or closed by the client
+            pass
         except asyncio.CancelledError:
-            connection.close()
+            tls.abort()
             raise
 
     def _accept(self) -> None:

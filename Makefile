@@ -13,7 +13,7 @@ EXTRAS := train,multi,ray,tune,paper,bert,minilm,hub,serve,explain,demo,baseline
 setup: $(VENV)/.installed
 
 # Installed again only when what is to be installed has changed.
-$(VENV)/.installed: pyproject.toml constraints.txt src/lamatext/runtime/vector_network.c src/lamatext/runtime/vector_kernels.h
+$(VENV)/.installed: pyproject.toml constraints.txt $(wildcard src/lamatext/*/*.c src/lamatext/*/*.h)
 	@echo "Setting up $(VENV): a few minutes, once."
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[$(EXTRAS)]"

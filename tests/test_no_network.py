@@ -29,7 +29,7 @@ RUNS = {
     "every module is imported": """
 import pkgutil, importlib, lamatext
 for module in pkgutil.walk_packages(lamatext.__path__, "lamatext."):
-    if not module.name.endswith(("_cuda", "_triton", "__main__", "._network")):
+    if not module.name.endswith(("_cuda", "_triton", "__main__", "._network", "._lookup")):
         importlib.import_module(module.name)
 """,
     "a model predicts and explains": """

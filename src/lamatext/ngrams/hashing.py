@@ -46,6 +46,24 @@ class Ngrams(NamedTuple):
     width: NDArray[np.int64]  # (N,) number of words that it covers
 
 
+class FramedTexts(NamedTuple):
+    """Texts as the code points of their words, with a boundary mark on both sides of each word."""
+
+    points: NDArray[np.uint32]  # of all words, one after the other
+    lengths: NDArray[np.int64]  # (words,) code points of each word, marks included
+    bounds: NDArray[np.int64]  # (texts + 1,) first word of each text, and the number of words
+
+    @classmethod
+    def of(cls, texts: Sequence[Sequence[str]]) -> "FramedTexts":
+        """Convert texts, which are lists of words, to code points that can be hashed."""
+        bounds = np.zeros(len(texts) + 1, np.int64)
+        np.cumsum([len(text) for text in texts], out=bounds[1:])
+        words = texts[0] if len(texts) == 1 else list(chain.from_iterable(texts))
+        if not words:
+            return cls(np.zeros(0, np.uint32), np.zeros(0, np.int64), bounds)
+        return cls(*_framed(words), bounds)
+
+
 class _Sums(NamedTuple):
     """Hash values of all n-grams of one length, before the last step of hashing."""
 

@@ -12,13 +12,16 @@ which a text may have several do not.
 """
 
 from collections.abc import Mapping, Sequence
+from ctypes import CDLL
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from lamatext.ngrams.compiled_lookup import CompiledTable, compiled_lookup
 from lamatext.ngrams.hashing import (
+    FramedTexts,
     KeyBuckets,
     KeyFilter,
     NgramSpec,
@@ -45,12 +48,10 @@ class NgramTable:
     weights: NDArray[np.int8]  # (rows, K) in units of steps
     idf_step: Floats  # ()
     steps: Floats  # (rows,)
-    filter: KeyFilter = field(init=False, repr=False, compare=False)
-    buckets: KeyBuckets | None = field(init=False, repr=False, compare=False)  # made when needed
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "filter", KeyFilter.of(self.keys))
-        object.__setattr__(self, "buckets", None)
+    # Made when needed:
+    filter: KeyFilter | None = field(init=False, repr=False, compare=False, default=None)
+    buckets: KeyBuckets | None = field(init=False, repr=False, compare=False, default=None)
+    compiled: CompiledTable | None = field(init=False, repr=False, compare=False, default=None)
 
     def tfidf(
         self, keys: NDArray[np.uint32], counts: NDArray[np.integer[Any]]
@@ -74,6 +75,20 @@ class NgramTable:
         assert self.buckets is not None
         return self.buckets.find(self.keys, keys)
 
+    def _filter(self) -> KeyFilter:
+        if self.filter is None:
+            object.__setattr__(self, "filter", KeyFilter.of(self.keys))
+        assert self.filter is not None
+        return self.filter
+
+    def compiled_logits(self, code: CDLL, texts: FramedTexts) -> Floats:
+        """Compute what ``logits`` computes in C, much faster: (n, rows)."""
+        if self.compiled is None:
+            arrays = [getattr(self, name) for name in _TABLE_ARRAYS]
+            object.__setattr__(self, "compiled", CompiledTable(code, self.spec, arrays))
+        assert self.compiled is not None
+        return self.compiled.logits(texts)
+
     def idf_steps(self, keys: NDArray[np.uint32]) -> NDArray[np.int64]:
         """Look up the inverse document frequencies of n-grams, quantized to multiples of a step.
 
@@ -91,7 +106,7 @@ class NgramTable:
         """
         if len(texts) == 1:
             return self._logits_of_one(texts[0])[None, :]
-        counted = count_ngrams(texts, self.spec, self.filter)
+        counted = count_ngrams(texts, self.spec, self._filter())
         owner = np.repeat(np.arange(len(texts)), np.diff(counted.offsets))
         place, values = self.tfidf(counted.keys, counted.counts)
         norm = np.sqrt(np.bincount(owner, values.astype(np.float64) ** 2, len(texts)))
@@ -107,7 +122,7 @@ class NgramTable:
 
         The shape is (rows,).
         """
-        place, values = self.tfidf(*count_text(words, self.spec, self.filter))
+        place, values = self.tfidf(*count_text(words, self.spec, self._filter()))
         norm = max(float(np.sqrt(np.dot(values, values))), 1e-12)
         sums = [float(np.dot(values, row[place])) for row in self.weights]
         return np.array(sums, np.float32) / np.float32(norm) * self.steps
@@ -149,7 +164,13 @@ class NgramModel:
 
         The shape is (n, C).
         """
-        sums = sum((table.logits(texts) for table in self.tables), start=np.float32(0))
+        code = compiled_lookup()
+        if code is None:
+            parts = [table.logits(texts) for table in self.tables]
+        else:
+            framed = FramedTexts.of(texts)
+            parts = [table.compiled_logits(code, framed) for table in self.tables]
+        sums = sum(parts, start=np.float32(0))
         total = divide_by_range(np.asarray(sums), self.range_power) + self.bias
         return _both_classes(np.asarray(total, np.float32).T).T
 

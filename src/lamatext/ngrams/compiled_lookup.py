@@ -1,0 +1,84 @@
+"""Compiled lookup of n-grams: hashes, counts and weights in C (``ngram_lookup.c``).
+
+``NgramTable.logits`` computes the same with NumPy where no C compiler was available.
+Shapes: n texts, W words, K n-grams in a table, R rows of weights.
+"""
+
+import ctypes
+from collections.abc import Sequence
+from functools import cache
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lamatext.ngrams.hashing import FramedTexts, KeyBuckets, NgramSpec
+
+_POINTERS = ("keys", "idf", "weights", "idf_step", "steps", "starts")
+
+
+class _Table(ctypes.Structure):
+    """ctypes mirror of the C struct of an n-gram table."""
+
+    _fields_ = [
+        *((name, ctypes.c_int64) for name in ("max_words", "shortest", "longest", "size", "rows")),
+        *((name, ctypes.c_void_p) for name in _POINTERS),
+        ("shift", ctypes.c_int64),
+    ]
+
+
+class _Texts(ctypes.Structure):
+    """ctypes mirror of the C struct of texts whose n-grams are looked up."""
+
+    _fields_ = [
+        *((name, ctypes.c_void_p) for name in ("points", "lengths", "bounds")),
+        ("texts", ctypes.c_int64),
+    ]
+
+
+@cache
+def compiled_lookup() -> ctypes.CDLL | None:
+    """Load the compiled lookup of n-grams; return None if it is not built."""
+    spec = find_spec("lamatext.ngrams._lookup")
+    if spec is None or spec.origin is None:
+        return None
+    code = ctypes.CDLL(spec.origin)
+    code.sum_ngrams.argtypes = [ctypes.c_void_p] * 3
+    return code
+
+
+class CompiledTable:
+    """N-gram table for the compiled lookup; several threads may use one instance.
+
+    Args:
+        code: from ``compiled_lookup``.
+        spec: lengths of the n-grams.
+        arrays: keys (K,) in ascending order, idf (K,), weights (R, K), idf_step (1,), steps (R,).
+    """
+
+    def __init__(self, code: ctypes.CDLL, spec: NgramSpec, arrays: Sequence[NDArray[Any]]) -> None:
+        types = (np.uint32, np.uint8, np.int8, np.float32, np.float32)
+        pairs = zip(arrays, types, strict=True)
+        keys, idf, weights, idf_step, steps = (np.require(a, t, ["C", "A"]) for a, t in pairs)
+        size, rows = len(keys), len(steps)
+        if idf.shape != (size,) or weights.shape != (rows, size) or idf_step.size != 1:
+            raise ValueError(f"the arrays of an n-gram table differ in size: {size} n-grams")
+        buckets = KeyBuckets.of(keys)
+        self._code, self._rows = code, rows
+        self._arrays = (keys, idf, weights, idf_step, steps, buckets.starts)  # kept alive
+        pointers = (array.ctypes.data for array in self._arrays)
+        lengths = (spec.words, *(spec.chars or (0, 0)))
+        self._layout = _Table(*lengths, size, rows, *pointers, int(buckets.shift))
+
+    def logits(self, texts: FramedTexts) -> NDArray[np.float32]:
+        """Compute the logits (n, R) that the n-grams of the table contribute to each text."""
+        logits = np.empty((len(texts.bounds) - 1, self._rows), np.float32)
+        arrays = (np.require(texts.points, np.uint32, ["C", "A"]), texts.lengths, texts.bounds)
+        if texts.bounds[-1] != len(texts.lengths) or texts.lengths.sum() != len(texts.points):
+            raise ValueError("the words of the texts to look up have other lengths than given")
+        layout = _Texts(*(array.ctypes.data for array in arrays), len(logits))
+        table, rows = ctypes.addressof(self._layout), logits.ctypes.data
+        if self._code.sum_ngrams(table, ctypes.addressof(layout), rows):
+            raise MemoryError("not enough memory to look up the n-grams of a text")
+        return logits

@@ -23,6 +23,7 @@ from lamatext.data.cache import empty_cache
 from lamatext.data.dataset import Dataset
 from lamatext.data.labels import LabelEncoder
 from lamatext.latency import median_latency
+from lamatext.plurals import plural
 from lamatext.recipes import resolve_recipe
 from lamatext.runtime.parallel import usable_cores
 from lamatext.runtime.predictor import Predictor
@@ -130,7 +131,7 @@ def few_texts(dataset: Dataset) -> Dataset:
 
 def describe_cpu() -> str:
     """Return the processor and the number of usable cores, as the costs records name them."""
-    return f"{cpu_name()}, {usable_cores()} cores"
+    return f"{cpu_name()}, {plural(usable_cores(), 'core')}"
 
 
 def _seconds(work: Callable[P, object], *arguments: P.args, **named: P.kwargs) -> float:

@@ -213,8 +213,8 @@ class StageSeconds(Progress):
     def time_left_errors(self) -> dict[str, float]:
         """Return the factors by which estimates of the time left were wrong, up to now.
 
-        One is the first estimate after a minute, one the median of those after it. The last tenth
-        of the training run is not counted.
+        They are the first estimate after a minute, the median of those after it and the worst of
+        them. The last tenth of the training run is not counted.
         """
         end = time.monotonic() - self._started
         factors = [
@@ -225,7 +225,11 @@ class StageSeconds(Progress):
         if not factors:
             return {}
         wrong = [max(factor, 1 / factor) for factor in factors]
-        return {"time_left_first": wrong[0], "time_left_median": float(np.median(wrong))}
+        return {
+            "time_left_first": wrong[0],
+            "time_left_median": float(np.median(wrong)),
+            "time_left_worst": max(wrong),
+        }
 
 
 def run_step(step: str, system: str, train: str, test: str, model: str) -> None:

@@ -9,6 +9,7 @@ from benchmarks.__main__ import main
 from benchmarks.costs import (
     EXPERIMENT,
     MODELS,
+    describe_cpu,
     few_texts,
     measure_costs,
     record_costs,
@@ -34,7 +35,16 @@ def test_each_cost_has_a_record_and_accuracy_has_none(tmp_path: Path) -> None:
     costs = {record.metric: record.number for record in records.of(EXPERIMENT)}
     assert costs.keys() == {"bytes", "texts_per_second", "latency_ms", "seconds"}
     assert min(costs.values()) > 0
-    assert "cores" in records.of(EXPERIMENT)[0].device
+    assert records.of(EXPERIMENT)[0].device == describe_cpu()
+
+
+@pytest.mark.parametrize(("cores", "ending"), [(1, ", 1 core"), (2, ", 2 cores")])
+def test_the_device_names_the_usable_cores(
+    monkeypatch: pytest.MonkeyPatch, cores: int, ending: str
+) -> None:
+    monkeypatch.setattr("benchmarks.costs.usable_cores", lambda: cores)
+
+    assert describe_cpu().endswith(ending)
 
 
 def test_the_default_recipe_is_measured_as_saved() -> None:

@@ -54,6 +54,22 @@ def test_cpu_seconds_are_added_up_by_stage(monkeypatch: pytest.MonkeyPatch) -> N
     assert stages.seconds == expected
 
 
+def test_estimates_of_the_time_left_are_compared_with_what_was_left(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock = [0.0]
+    monkeypatch.setattr("benchmarks.growth.time.monotonic", lambda: clock[0])
+    stages = growth.StageSeconds()
+
+    # Of 200 s: in the first minute, right, twice as long, 3 times too short, in the last tenth.
+    for clock[0], left in ((50, 999.0), (80, 120.0), (100, 200.0), (140, 20.0), (190, 1000.0)):
+        stages.time_left(left)
+    clock[0] = 200.0
+
+    expected = {"time_left_first": 1.0, "time_left_median": 2.0, "time_left_worst": 3.0}
+    assert stages.time_left_errors() == pytest.approx(expected)
+
+
 def test_the_share_of_each_stage_is_shown_by_size() -> None:
     seconds = (1.0, 1.0, 6.0, 2.0, 0.0)
     records = [

@@ -92,7 +92,7 @@ def test_vectors_do_not_depend_on_the_number_of_threads() -> None:
 def test_many_words_are_thinned_out_and_no_words_give_no_vectors(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(svd_vectors, "MAX_WORDS", 500)
+    monkeypatch.setattr(svd_vectors, "SVD_WORDS", 500)
 
     thinned = svd_vectors._thin_out(texts(), WORDS, np.random.default_rng(0))
 

@@ -2,10 +2,12 @@
 
 import pytest
 
+from lamatext.classifier import TextClassifier
 from lamatext.progress import Progress
 from lamatext.recipes import load_recipe
 from lamatext.training import time_left
 from lamatext.training.time_left import ExpectedStage, TimeLeft, expected_stages
+from tests.corpora import reviews
 
 DEFAULT = load_recipe("default")
 
@@ -97,3 +99,26 @@ def test_the_expected_time_grows_with_texts_and_words() -> None:
 
     assert total(80_000, 20) > 1.5 * total(40_000, 20)
     assert total(20_000, 200) > 3 * total(20_000, 20)
+
+
+def test_word_vectors_are_expected_to_take_no_longer_with_words_that_are_not_counted() -> None:
+    def word_vectors(texts: int, settings: dict[str, object]) -> float:
+        stages = expected_stages(texts, 6 * 20 * texts, 4, DEFAULT.with_values(settings))
+        return next(stage.seconds for stage in stages if stage.name == "word")
+
+    assert word_vectors(1_000_000, {}) == word_vectors(200_000, {}) > word_vectors(100_000, {})
+    word2vec: dict[str, object] = {"text.word_vectors": "word2vec"}
+    assert word_vectors(1_000_000, word2vec) > 3 * word_vectors(200_000, word2vec)
+
+
+def test_counting_n_grams_is_a_stage_of_its_own_after_the_last_epoch() -> None:
+    stages = list[str]()
+
+    class Stages(Progress):
+        def stage(self, name: str, total: int | None = None) -> None:  # noqa: ARG002 - not kept
+            stages.append(name)
+
+    TextClassifier(epochs=1).fit(*reviews(120), progress=Stages())
+
+    last = stages.index("epoch 1/1")
+    assert stages[last + 1 : last + 3] == ["counting n-grams", "fitting the n-grams"]

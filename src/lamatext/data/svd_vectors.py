@@ -16,11 +16,11 @@ from scipy.sparse import coo_matrix, csr_matrix
 from threadpoolctl import threadpool_limits
 
 from lamatext.data.token_ids import TokenIds
+from lamatext.data.word_vectors import SVD_WORDS
 
 WINDOW = 8  # words to each side, after frequent words are thinned out
 SMOOTHING = 0.75  # α: frequent words are weaker evidence as context
 SUBSAMPLE = 1e-4  # words with a higher relative frequency are skipped at random
-MAX_WORDS = 4_000_000  # words that are counted; more would cost time and change little
 CHUNK = 1 << 20  # words counted at once, to bound the memory
 OVERSAMPLING, ITERATIONS = 10, 4  # of the randomized SVD (Halko, Martinsson & Tropp 2011)
 NORM = 3.0  # length of each word vector
@@ -78,8 +78,8 @@ def positive_pmi(counts: csr_matrix) -> csr_matrix:
 
 def _thin_out(rows: TokenIds, size: int, generator: np.random.Generator) -> TokenIds:
     """Subsample the texts and the frequent words at random before training word vectors."""
-    if len(rows.ids) > MAX_WORDS:
-        count = int(len(rows) * MAX_WORDS / len(rows.ids))
+    if len(rows.ids) > SVD_WORDS:
+        count = int(len(rows) * SVD_WORDS / len(rows.ids))
         rows = rows.take(np.sort(generator.permutation(len(rows))[:count]))
     frequency = np.bincount(rows.ids, minlength=size) / max(1, len(rows.ids))
     keep = np.sqrt(SUBSAMPLE / np.maximum(frequency, 1e-12))  # (V,) probabilities if below 1

@@ -16,6 +16,8 @@ from lamatext.errors import ConfigError, DataError, require
 from lamatext.progress import SILENT, Progress
 from lamatext.settings import TextSettings
 
+SVD_WORDS = 4_000_000  # words that the SVD counts; more would cost time and change little
+
 Vectors = NDArray[np.float32]  # (V, E)
 
 

@@ -156,9 +156,9 @@ def ngram_fitter(
     model, by_class = prepared.start, settings.class_weights
     start = None if model is None else start_ngrams(model, classes=prepared.classes)
     sample = None
+    progress.stage("counting n-grams")
     if tokens.rows.are_on_disk:
         data.token_ids.release_pages()
-        progress.stage("counting n-grams")
         sample = sample_rows(split.train, NGRAM_TEXTS, prepared.recipe.seed)
         sample = np.union1d(sample, split.validation)
         counted = CountedTexts.from_sample(tokens, sample, len(split.train), ngrams)

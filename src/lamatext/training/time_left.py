@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import torch
 
+from lamatext.data.word_vectors import SVD_WORDS
 from lamatext.kernels.kernel_threads import thread_count
 from lamatext.progress import Progress
 from lamatext.settings import Recipe
@@ -26,7 +27,7 @@ PRIOR_SECONDS = 3.0  # the expected seconds count like measured ones of this dur
 REPORT_SECONDS = 0.5  # between two reports
 # CPU seconds on the machine of the growth records
 TOKENIZING = 0.5e-6  # per word
-WORD_VECTORS = (2.0, 1.5e-6)  # and per word
+WORD_VECTORS = (2.0, 1.5e-6)  # and per word that is counted
 STEP = (8e-3, 11e-6)  # per training step, and per word that the network reads
 NGRAMS = (4e-6, 8e-6)  # per word, and with character n-grams
 BASELINE = 12e-6  # per word, for TF-IDF with logistic regression
@@ -54,7 +55,8 @@ def expected_stages(
     has_characters = words <= min(MANY_WORDS, SHORT_TEXT * texts)
     fit = NGRAMS[has_characters] * words
     stages = [ExpectedStage("tokenizing", TOKENIZING * words)]
-    stages.append(ExpectedStage("word", WORD_VECTORS[0] + WORD_VECTORS[1] * words))
+    counted = min(words, SVD_WORDS) if recipe.text.word_vectors == "svd" else words
+    stages.append(ExpectedStage("word", WORD_VECTORS[0] + WORD_VECTORS[1] * counted))
     stages += [ExpectedStage("epoch", epoch)] * int(training.epochs)
     if recipe.ngrams.enabled:
         stages += [ExpectedStage("fitting", fit)] * 2  # to calibrate, and to all texts

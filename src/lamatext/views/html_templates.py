@@ -43,7 +43,7 @@ def render_page(
         policy = f"style-src 'unsafe-inline'; script-src '{policy_hash(asset(script))}'"
     return render_template(
         name,
-        policy=Markup(policy),
+        policy=Markup(policy),  # nosec B704 # fixed words and hashes
         style=Markup(style),  # nosec B704 # files of the package and numbered selectors
         script=Markup("" if script is None else asset(script)),  # nosec B704 # as above
         version=__version__,

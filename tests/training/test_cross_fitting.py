@@ -102,6 +102,15 @@ def test_labels_that_have_weights_are_trusted(by: str) -> None:
     assert "label_noise" not in classifier.facts_
 
 
+def test_labels_of_very_many_classes_are_trusted(monkeypatch: pytest.MonkeyPatch) -> None:
+    texts, labels = fruit(300, wrong=0.3)
+    assert fitted(texts, labels).facts_["label_noise"] > 0.2
+
+    monkeypatch.setattr(cross_fitting, "DOUBTED_CLASSES", 3)
+
+    assert "label_noise" not in fitted(texts, labels).facts_
+
+
 def test_many_validation_texts_are_evidence_without_cross_fitting(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -3,6 +3,8 @@
 Every text gets the logits of a model that was fitted to other texts. If they are evidence of wrong
 labels (``training/calibration.py``), the n-gram model is fitted again, each text weighted by the
 probability that its label is right, and with the strength of the fit that held-out texts prefer.
+With more than ``DOUBTED_CLASSES`` classes all labels are trusted: a class has too few texts to tell
+wrong labels from hard texts, and the many fits would take most of the training time.
 
 With many classes of few texts each, a single factor cannot calibrate the logits: texts with large
 ones are classified right less often, and texts with small ones more often, than the softmax says.
@@ -47,6 +49,7 @@ CROSS_FIT_FOLDS = 5
 FOLDS_OF_RANGE = 10  # if the logits are divided by a power of their range
 NGRAM_TEXTS = 500_000  # of texts on disk, that the n-gram model is fitted to
 NOISE_TEXTS = 1000  # validation texts; with fewer, all are cross-fitted to find wrong labels
+DOUBTED_CLASSES = 200  # with more, all labels are trusted: doubting them takes up to 20 fits
 TRUST_FOLDS = 3  # of the texts whose labels are doubted
 UNDOUBTED_TEXTS = 10  # classes with fewer are too rare to tell which of their labels are wrong
 RANGE_POWERS = (0.2, 0.4, 0.6, 0.8)  # of the range of a text's logits, tried besides 0
@@ -185,14 +188,17 @@ def cross_fit(
         fitter: the n-gram model of the run.
         split: rows of the training and validation texts.
         weights: weight of each text in the calibration. If texts or classes have weights, all
-            labels are trusted: the weights say already how much each label counts.
+            labels are trusted: the weights say already how much each label counts. They are
+            also trusted with more than ``DOUBTED_CLASSES`` classes.
         seen: the classes to calibrate, ascending.
     """
     trusting = _calibrated(fitter, split, weights, seen)
     is_weighted = fitter.class_weights is not None or fitter.data.sample_weight is not None
     if is_weighted:
         return trusting
-    if not (noise := _find_noise(trusting, split)):
+    are_doubted = fitter.prepared.classes <= DOUBTED_CLASSES
+    noise = _find_noise(trusting, split) if are_doubted else 0.0
+    if not noise:
         is_cross_fitted = len(split.validation) < CROSS_FIT_BELOW and len(seen) > 2
         return _with_range_power(trusting, weights, seen) if is_cross_fitted else trusting
     fitter.progress.note(

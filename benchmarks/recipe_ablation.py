@@ -38,8 +38,8 @@ from lamatext.data.splits import stratified_split
 from lamatext.data.tokenizer import make_tokenizer
 from lamatext.metrics import Scores, score
 from lamatext.ngrams.fitting import fit_ngrams
+from lamatext.probabilities import softmax
 from lamatext.recipes import load_recipe
-from lamatext.runtime.predictor import softmax
 from lamatext.settings import Recipe
 from lamatext.training.auto_settings import DatasetSize, resolve_auto_settings
 from lamatext.training.calibration import calibrate_ngrams

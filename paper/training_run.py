@@ -18,8 +18,8 @@ from lamatext.data.vocabulary import Vocabulary
 from lamatext.data.word_vectors import Vectors, make_vectors
 from lamatext.metrics import score
 from lamatext.nn.network import count_parameters
+from lamatext.probabilities import softmax
 from lamatext.recipes import load_recipe
-from lamatext.runtime.predictor import softmax
 from lamatext.settings import ATTENTIVE, Recipe
 from lamatext.training.batching import EncodedDataset
 from lamatext.training.loop import predict_logits

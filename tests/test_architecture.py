@@ -19,6 +19,7 @@ LAYERS = (
         "provenance",
         "settings",
         "metrics",
+        "probabilities",
         "multi_label_metrics",
         "label_thresholds",
         "latency",

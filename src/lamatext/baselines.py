@@ -28,6 +28,7 @@ from lamatext.multi_label_metrics import (
     MultiLabelScores,
     multi_label_score,
 )
+from lamatext.probabilities import sigmoid, softmax
 
 VALIDATION_FRACTION = 0.1
 DEFAULT_GOAL = ThresholdGoal()
@@ -199,25 +200,20 @@ class LabelDecision:
         logits = _logits(baseline.predict_proba(validation.texts.to_pylist())).astype(np.float32)
         targets = labels.encode_lists(validation.require_labels())
         factors = fit_label_factors(np.zeros_like(logits), logits, targets)
-        probabilities = _sigmoid(factors.combine(np.zeros_like(logits), logits))
+        probabilities = sigmoid(factors.combine(np.zeros_like(logits), logits))
         texts = labels.encode_lists(train.require_labels()).sum(axis=0) + targets.sum(axis=0)
         values = choose_thresholds(probabilities, targets > 0, goal, labelled_texts=texts)
         return cls(factors.network, factors.shifts, LabelThresholds(values))
 
     def calibrate(self, probabilities: Floats) -> Floats:
         """Return the calibrated probabilities of the baseline, (n, L)."""
-        return _sigmoid(self.factors * _logits(probabilities) + self.shifts)
+        return sigmoid(self.factors * _logits(probabilities) + self.shifts)
 
 
 def _logits(probabilities: Floats) -> Floats:
     clipped = np.clip(probabilities.astype(np.float64), 1e-9, 1 - 1e-9)
     logits: Floats = np.log(clipped) - np.log1p(-clipped)
     return logits
-
-
-def _sigmoid(logits: Floats) -> Floats:
-    probabilities: Floats = 0.5 * (1 + np.tanh(logits / 2))
-    return probabilities
 
 
 def check_baselines(names: Sequence[str]) -> None:
@@ -279,12 +275,10 @@ class TfidfLinear:
         sigmoids if a text may have several labels.
         """
         if hasattr(self._pipeline[-1], "estimators_"):
-            return _sigmoid(np.asarray(self._pipeline.decision_function(texts), np.float64))
+            return sigmoid(np.asarray(self._pipeline.decision_function(texts), np.float64))
         if hasattr(self._pipeline, "predict_proba"):
             return np.asarray(self._pipeline.predict_proba(texts))
-        margins = self.margins(texts)
-        powers = np.exp(margins - margins.max(axis=1, keepdims=True))
-        return np.asarray(powers / powers.sum(axis=1, keepdims=True))
+        return softmax(self.margins(texts))
 
     def margins(self, texts: Texts) -> Floats:
         """Return the signed distances of texts from the TF-IDF baseline's decision boundaries.

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lamatext.plurals import plural
+from lamatext.probabilities import sigmoid
 
 Floats = NDArray[np.floating]  # (n, L) or (n,)
 Flags = NDArray[np.bool_]
@@ -119,7 +120,7 @@ def choose_thresholds(
     odds = shares * (1 + RARE_TEXTS / texts)
     limits = odds / (1 + odds)
     if without_evidence is not None:
-        least = 0.5 * (1 + np.tanh((without_evidence + EVIDENCE) / 2))
+        least = sigmoid(without_evidence + EVIDENCE)
         limits = np.where(shares < RARE_SHARE, np.maximum(limits, least), limits)
     limits = np.clip(limits, MIN_THRESHOLD, MAX_LOWER_LIMIT)
     return np.asarray(np.maximum(np.array(best_f1) / 2, limits), np.float32)

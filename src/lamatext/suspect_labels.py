@@ -46,6 +46,7 @@ from lamatext.ngrams.fitting import CountedTexts, fit_ngrams
 from lamatext.ngrams.model import NgramModel
 from lamatext.outliers import OUTLIER, STEPS, outlier_scores, text_evidence
 from lamatext.plurals import plural
+from lamatext.probabilities import softmax
 from lamatext.progress import SILENT, NamedProgress, Progress
 from lamatext.recipes import resolve_recipe
 from lamatext.runtime.prediction_parts import (
@@ -197,9 +198,7 @@ class OutOfFoldPredictions(NamedTuple):
     @property
     def probabilities(self) -> Floats:
         """Out-of-fold class probabilities for finding suspect labels, (n, C)."""
-        powers = np.exp(self.logits - self.logits.max(axis=1, keepdims=True))
-        probabilities: Floats = powers / powers.sum(axis=1, keepdims=True)
-        return probabilities
+        return softmax(self.logits)
 
 
 def suspect_scores(probabilities: Floats, labels: ClassIndices) -> Floats:

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from lamatext.probabilities import softmax
 from lamatext.runtime.engine import Floats
-from lamatext.runtime.predictor import Predictor, softmax
+from lamatext.runtime.predictor import Predictor
 
 TEXTS = 200
 LONGEST = 200  # words

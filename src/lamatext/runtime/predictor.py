@@ -25,6 +25,7 @@ from lamatext.explain.occlusion import MAX_OCCLUSIONS, max_occlusions, occlusion
 from lamatext.label_thresholds import LabelThresholds
 from lamatext.ngrams.model import NgramModel
 from lamatext.outliers import ValidationStatistics, known_share, outlier_scores, text_evidence
+from lamatext.probabilities import sigmoid, softmax
 from lamatext.runtime.engine import Engine, EngineOutput, Floats
 from lamatext.runtime.parallel import parallel_map
 from lamatext.saved.format import load_config, saved_recipe
@@ -441,16 +442,6 @@ class Predictor:
         return group_characters(explanation, ngrams)
 
 
-def softmax(logits: Floats) -> Floats:
-    """Convert the predictor's logits to probabilities, one row per text.
-
-    The shape is (n, C).
-    """
-    powers = np.exp(logits - logits.max(axis=1, keepdims=True))
-    probabilities: Floats = powers / powers.sum(axis=1, keepdims=True)
-    return probabilities
-
-
 def add_label_noise(probabilities: Floats, noise: float) -> Floats:
     """Return the predictor's probabilities (n, C) if a share ``noise`` of labels is wrong.
 
@@ -463,12 +454,6 @@ def add_label_noise(probabilities: Floats, noise: float) -> Floats:
         probabilities.dtype
     )
     return noisy
-
-
-def sigmoid(logits: Floats) -> Floats:
-    """Convert the logits of a multi-label predictor to one probability per label."""
-    probabilities: Floats = 0.5 * (1 + np.tanh(0.5 * logits))
-    return probabilities
 
 
 def _map_chunks(work: Callable[[list[str]], T], texts: Iterable[str]) -> list[T]:

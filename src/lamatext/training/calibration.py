@@ -28,6 +28,8 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from lamatext.probabilities import softmax
+
 Logits = NDArray[np.float32]  # (n, C)
 Labels = NDArray[np.int64]  # (n,)
 Floats = NDArray[np.float64]
@@ -249,9 +251,7 @@ def _with_noise(right: Floats, noise: float, classes: int) -> Floats:
 
 def _own_probabilities(logits: Floats, labels: Labels) -> Floats:
     """Return the softmax probability of each text's label (n,), for the calibration."""
-    powers = np.exp(logits - logits.max(axis=1, keepdims=True))
-    own: Floats = powers[np.arange(len(labels)), labels] / powers.sum(axis=1)
-    return own
+    return softmax(logits)[np.arange(len(labels)), labels]
 
 
 def _normalized(weights: Floats | None, texts: int) -> Floats:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from lamatext.data.labels import Targets
 from lamatext.errors import DataError
+from lamatext.probabilities import sigmoid, softmax
 from lamatext.settings import Recipe
 
 Probabilities = NDArray[np.float32]  # (texts, C)
@@ -50,16 +51,13 @@ class TeacherLabels:
 def soften_classes(probabilities: Probabilities, temperature: float) -> Probabilities:
     """Soften a teacher's class probabilities for distillation: p^(1/τ), scaled to sum to 1."""
     logits = _log(probabilities) / temperature
-    powers = np.exp(logits - logits.max(axis=1, keepdims=True))
-    softened: Probabilities = (powers / powers.sum(axis=1, keepdims=True)).astype(np.float32)
-    return softened
+    return softmax(logits).astype(np.float32)
 
 
 def soften_labels(probabilities: Probabilities, temperature: float) -> Probabilities:
     """Soften a teacher's probability of each label for distillation: sigmoid(logit(p) / τ)."""
     logits = (_log(probabilities) - _log(1 - probabilities.astype(np.float64))) / temperature
-    softened: Probabilities = (0.5 * (1 + np.tanh(logits / 2))).astype(np.float32)
-    return softened
+    return sigmoid(logits).astype(np.float32)
 
 
 def _log(probabilities: NDArray[np.floating]) -> NDArray[np.float64]:

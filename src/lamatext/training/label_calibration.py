@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from lamatext.probabilities import sigmoid
+
 if TYPE_CHECKING:
     from torch import nn
 
@@ -87,7 +89,7 @@ def fit_label_factors(
     def loss_and_gradient(x: Doubles) -> tuple[float, Doubles]:
         factors, center, shifts = x[:3], x[3], x[4:]
         logits = sum(f * part for f, part in zip(factors, parts, strict=True)) + center + shifts
-        errors = weights * (_sigmoid(logits) - targets)
+        errors = weights * (sigmoid(logits) - targets)
         distance = factors - PRIOR_FACTORS
         loss = (weights * (np.logaddexp(0, logits) - targets * logits)).sum()
         loss += FACTOR_STRENGTH * (distance**2).sum() / 2 + SHIFT_STRENGTH * (shifts**2).sum() / 2
@@ -121,8 +123,3 @@ def apply_label_factors(network: "nn.Module", factors: LabelFactors) -> None:
     with torch.no_grad():
         last.weight.mul_(scale[:, None])
         last.bias.mul_(scale).add_(shifts)
-
-
-def _sigmoid(logits: Doubles) -> Doubles:
-    probabilities: Doubles = 0.5 * (1 + np.tanh(logits / 2))
-    return probabilities

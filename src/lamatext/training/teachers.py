@@ -37,6 +37,7 @@ from lamatext.errors import ConfigError, DataError
 from lamatext.multi_label_metrics import mean_present_precision
 from lamatext.nn.pretrained import MINILM, PretrainedNetwork, encoder_batches, load_pretrained
 from lamatext.plurals import plural
+from lamatext.probabilities import sigmoid, softmax
 from lamatext.progress import SILENT, Progress
 from lamatext.recipes import load_recipe
 from lamatext.saved.format import CONFIG, TEACHER_CHECKPOINTS
@@ -592,11 +593,7 @@ class TrainedEncoder:
             rows = self._encoder.encode(texts[start : start + CHUNK])
             data = EncodedDataset(rows, np.zeros(len(rows), np.int64))
             logits = predict_logits(self._network, data, self._device)
-            if self._multi_label:
-                parts.append((0.5 * (1 + np.tanh(logits / 2))).astype(np.float32))
-            else:
-                powers = np.exp(logits - logits.max(axis=1, keepdims=True))
-                parts.append(powers / powers.sum(axis=1, keepdims=True))
+            parts.append(sigmoid(logits) if self._multi_label else softmax(logits))
             progress.advance(len(rows))
         return np.concatenate(parts)
 

@@ -37,6 +37,7 @@ from lamatext.outliers import (
     text_evidence,
 )
 from lamatext.plurals import plural
+from lamatext.probabilities import sigmoid
 from lamatext.progress import SILENT, Progress
 from lamatext.saved.model_io import SavedModel
 from lamatext.saved.quantization import dequantize, quantize
@@ -410,8 +411,9 @@ def _finish_multi_label(
     apply_label_factors(prepared.network, factors)
     everything = np.union1d(split.train, split.validation)
     ngrams = None if fitter is None else fitter.fit(everything).scaled(a)
+    probabilities = sigmoid(combined)
     thresholds = choose_thresholds(
-        0.5 * (1 + np.tanh(combined / 2)),
+        probabilities,
         targets > 0.5,
         _threshold_goal(prepared.recipe),
         labelled_texts=training_texts + _class_totals(targets, prepared.classes),
@@ -419,7 +421,7 @@ def _finish_multi_label(
         without_evidence=_logits_of_empty_text(prepared, ngrams, settings.device),
     )
     thresholds = _thresholds_of_unseen_labels(thresholds, training_texts, prepared)
-    decided = LabelThresholds(thresholds).decide(1 / (1 + np.exp(-combined)))
+    decided = LabelThresholds(thresholds).decide(probabilities)
     statistics = replace(statistics, labels=tuple(decided.sum(axis=0).tolist()))
     score = mean_present_precision(targets > 0.5, combined)
     if ngrams is None:

@@ -10,7 +10,7 @@ from lamatext.runtime import compiled_network, onnx_engine
 from lamatext.runtime.compiled_network import CompiledNetwork, compiled_library
 from lamatext.runtime.onnx_engine import OnnxEngine
 from lamatext.saved.format import STATES_INPUT, WEIGHTS
-from lamatext.saved.quantization import Storage, dequantize, quantize
+from lamatext.saved.quantization import SCALE, Storage, dequantize, quantize
 from lamatext.saved.safetensors_layout import tensor_views
 from lamatext.settings import ModelSettings
 from tests.runtime.networks import (
@@ -82,6 +82,21 @@ def test_quantized_tensors_give_the_states_of_dequantized_ones(
     monkeypatch.setattr(compiled_network, "PRECOMPUTED", 100)
     _, tensors = random_network(settings("bigru"))
     stored = quantize(tensors, storage)
+    ids, lengths = random_texts(9, 30)
+
+    states = compile_gru(stored).states(ids, lengths)
+
+    np.testing.assert_array_equal(states, compile_gru(dequantize(stored)).states(ids, lengths))
+
+
+@compiled
+def test_every_matrix_may_be_stored_as_int8() -> None:
+    """The format allows it, also where the writer of this package stores float16."""
+    _, tensors = random_network(settings("bigru"))
+    stored = quantize(tensors, "float32")
+    for name in [name for name, tensor in tensors.items() if tensor.ndim == 2]:
+        stored[name] = np.rint(tensors[name] / 0.02).astype(np.int8)
+        stored[name + SCALE] = np.full(len(tensors[name]), 0.02, np.float32)
     ids, lengths = random_texts(9, 30)
 
     states = compile_gru(stored).states(ids, lengths)

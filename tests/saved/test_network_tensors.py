@@ -219,3 +219,16 @@ def test_an_n_gram_model_next_to_subwords_is_refused(folder: Path) -> None:
 
     with pytest.raises(ModelError, match=r"wide\.safetensors: bert has no n-gram model"):
         load_ngrams(folder, config, Recipe().with_values({"model.name": "bert"}))
+
+
+def test_weights_within_their_limits_that_overflow_are_a_named_error(tmp_path: Path) -> None:
+    from tests.serve.saved import save_overflowing
+
+    predictor = Predictor.load(save_overflowing(tmp_path / "model"))
+
+    for method in (predictor.predict, predictor.predict_proba, predictor.transform):
+        for texts in (["a good film"], ["a good film", "a bad one"]):
+            with pytest.raises(ModelError, match="so large that a result is not a number"):
+                method(texts)
+    with pytest.raises(ModelError, match="so large that a result is not a number"):
+        predictor.explain("a good film")

@@ -1,19 +1,23 @@
 """Small saved models with random weights, made without training and without PyTorch."""
 
+import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from safetensors.numpy import load_file, save_file
 
 from lamatext.data.text_encoder import TextEncoder
 from lamatext.data.tokenizer import WordTokenizer
 from lamatext.data.vocabulary import Vocabulary
 from lamatext.ngrams.hashing import count_ngrams
-from lamatext.ngrams.model import NgramModel, NgramTable, ngram_specs
+from lamatext.ngrams.model import MAX_WEIGHT, NgramModel, NgramTable, ngram_specs
 from lamatext.outliers import STEPS
+from lamatext.saved.format import CONFIG, WEIGHTS, checksum
 from lamatext.saved.model_io import SavedModel, save_model
-from lamatext.saved.network_tensors import network_shapes
-from lamatext.saved.quantization import Storage
+from lamatext.saved.network_tensors import MAX_LOG_TEMPERATURE, network_shapes
+from lamatext.saved.quantization import SCALE, Storage
 from lamatext.settings import NgramSettings, Recipe
 
 WORDS = [
@@ -83,6 +87,30 @@ def save(  # noqa: PLR0913 - what a test wants to vary
         ngram_model = ngrams
     saved = SavedModel(recipe, labels, tensors, encoder, ngram_model, facts=facts or {})
     return save_model(folder, saved, storage=storage)
+
+
+def save_overflowing(folder: Path) -> Path:
+    """Save a model whose weights are all as large as the format allows: its results overflow."""
+    save(
+        folder,
+        "lama-encoder",
+        score_tanh=False,
+        score_l2=False,
+        score_input="states",
+        initial_temperature=1.0,
+    )
+    stored: dict[str, NDArray[Any]] = {}
+    for name, tensor in load_file(folder / WEIGHTS).items():
+        if tensor.ndim == 2:
+            stored[name] = np.full(tensor.shape, 127, np.int8)
+            stored[name + SCALE] = np.full(len(tensor), MAX_WEIGHT, np.float32)
+        else:
+            stored[name] = np.full_like(tensor, MAX_LOG_TEMPERATURE)
+    save_file(stored, folder / WEIGHTS)
+    config = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
+    config["files"][WEIGHTS] = checksum(folder / WEIGHTS)
+    (folder / CONFIG).write_text(json.dumps(config), encoding="utf-8")
+    return folder
 
 
 def validation_facts(threshold: float, classes: int = 3) -> dict[str, object]:

@@ -30,7 +30,7 @@ from lamatext.views.formatting import summed
 from lamatext.views.web_model import describe_model, model_summary
 from tests.explain.unspaced_texts import fit_unspaced_ngrams, unspaced_reviews
 from tests.serve.javascript import needs_node, run_javascript
-from tests.serve.saved import random_ngram_model, save, validation_facts
+from tests.serve.saved import random_ngram_model, save, save_overflowing, validation_facts
 from tests.serve.unusual_texts import texts_without_spaces, unusual_texts
 
 SCRIPT = """
@@ -320,6 +320,27 @@ def test_damaged_tensors_are_a_named_error_in_javascript(tmp_path: Path) -> None
     names = in_javascript(folder, weights, DAMAGED)
 
     assert names == ["accepted", *["ModelError"] * 4, "accepted", *["ModelError"] * 3]
+
+
+OVERFLOWING = """
+const { Model } = await load("model.js");
+const { fromBase64 } = await load("weights.js");
+const model = new Model(data.description, fromBase64(data.weights), null);
+const errors = [];
+for (const text of data.texts) {
+  await model.predict(text).catch(error => errors.push(`${error.name}: ${error.message}`));
+  await model.explain(text).catch(error => errors.push(`${error.name}: ${error.message}`));
+}
+print(errors);
+"""
+
+
+@needs_node
+def test_results_that_overflow_are_a_named_error_in_javascript(tmp_path: Path) -> None:
+    errors = in_javascript(save_overflowing(tmp_path / "model"), ["a good film"], OVERFLOWING)
+
+    assert len(errors) == 2
+    assert all("ModelError: The weights of this model are so large" in error for error in errors)
 
 
 @needs_node

@@ -276,7 +276,8 @@ def _gru_arrays(tensors: Mapping[str, Array], lanes: int) -> list[Floats]:
     for suffix in ("", "_reverse"):
         kinds = ("weight_ih", "bias_ih", "weight_hh", "bias_hh")
         names = [f"encoder.gru.{kind}_l0{suffix}" for kind in kinds]
-        floats = dequantize({name: tensors[name] for name in names})
+        stored = (*names, *(name + SCALE for name in names))
+        floats = dequantize({name: tensors[name] for name in stored if name in tensors})
         w_i, b_i, w_h, b_h = (floats[name].reshape(3, len(floats[name]) // 3, -1) for name in names)
         r_and_z = np.array([1, 1, 0], np.float32).reshape(3, 1, 1)  # their two biases are added
         parts = (w_i, b_i + r_and_z * b_h, w_h, b_h - r_and_z * b_h)

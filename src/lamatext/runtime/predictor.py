@@ -297,6 +297,7 @@ class Predictor:
         check_texts([text])
         ids, spans = self.encoder.encode_with_spans(text)
         output = self.engine.run(ids[None, :], np.array([len(ids)], np.int32))
+        check_finite(output.logits)
         exact = self.head is not None and output.weights is not None
         by_word, spans = self._network_contributions(ids, spans, output)
         explanation = Explanation(
@@ -369,17 +370,18 @@ class Predictor:
         check_texts(texts)
         rows = self.encoder.encode(texts)
         batches = batches_by_length(rows.lengths, max_words=BATCH_WORDS)
-        flat = [self.engine.run(*rows.pad(batch)).embedding for batch in batches]
+        flat = [check_finite(self.engine.run(*rows.pad(batch)).embedding) for batch in batches]
         order = np.argsort(np.concatenate(batches))
         return np.concatenate([part.reshape(len(part), -1) for part in flat])[order]
 
     def _network_logits(self, rows: TokenIds) -> Floats:
         if len(rows) == 1:  # one text needs neither sorting nor padding
-            return self.engine.logits(rows.ids[None, :], np.array([len(rows.ids)], np.int32))
+            lengths = np.array([len(rows.ids)], np.int32)
+            return check_finite(self.engine.logits(rows.ids[None, :], lengths))
         logits = np.empty((len(rows), len(self.classes_)), np.float32)
         for batch in batches_by_length(rows.lengths, max_words=BATCH_WORDS):
             logits[batch] = self.engine.logits(*rows.pad(batch))
-        return logits
+        return check_finite(logits)
 
     def _network_contributions(
         self, ids: Ids, spans: list[Span], output: EngineOutput
@@ -397,6 +399,7 @@ class Predictor:
                 weights=output.weights[0],
                 states=output.states[0],
             )
+            check_finite(exact.contributions)
             return exact, spans
         words = [place for place, (start, end) in enumerate(spans) if end > start]
         first, last = (words[0], words[-1] + 1) if words else (0, len(ids))
@@ -440,6 +443,19 @@ class Predictor:
             parts={"network": by_network, "n-grams": by_ngrams},
         )
         return group_characters(explanation, ngrams)
+
+
+def check_finite(outputs: Floats) -> Floats:
+    """Return outputs of the predictor's network; raise ModelError if one is not finite.
+
+    Weights within their limits can overflow when many of them are multiplied.
+    """
+    if not np.isfinite(outputs).all():
+        raise ModelError(
+            "the weights of this model are so large that a result is not a number. Train the model "
+            "again, or use another copy of it."
+        )
+    return outputs
 
 
 def add_label_noise(probabilities: Floats, noise: float) -> Floats:

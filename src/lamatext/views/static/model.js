@@ -5,7 +5,7 @@ import { contributions, groupCharacters, occlusion, windowSize } from "./explain
 import { forward } from "./network.js";
 import { OUTLIER, evidenceOf, outlierScore } from "./outliers.js";
 import { Encoder } from "./tokens.js";
-import { checkNetwork, dequantize, readTensors } from "./weights.js";
+import { ModelError, checkNetwork, dequantize, readTensors } from "./weights.js";
 import { checkNgrams, ngramContributions } from "./ngrams.js";
 
 export class Model {
@@ -33,6 +33,7 @@ export class Model {
   async predict(text) {
     const { words, ids } = this.encoder.encode(text);
     const logits = Array.from(forward(this.network, ids).logits);
+    checkFinite(logits);
     if (this.ngrams) {
       const ngrams = ngramContributions(this.ngrams, words);
       logits.forEach((_, c) => { logits[c] += ngrams.base[c] + sum(ngrams.contributions[c]); });
@@ -52,6 +53,7 @@ export class Model {
     const scores = weights
       ? contributions(this.network.tensors, output)
       : await occlusion(this.network, encoded.ids, logits, pause);
+    [logits, ...scores].forEach(checkFinite);
     const explanation = {
       text,
       labels: this.labels,
@@ -81,6 +83,13 @@ export class Model {
       fields.outlier = fields.outlier_score >= OUTLIER;
     }
     return fields;
+  }
+}
+
+/** Throw a ModelError if an output is not finite: weights within their limits can overflow together. */
+function checkFinite(outputs) {
+  if (!outputs.every(Number.isFinite)) {
+    throw new ModelError("The weights of this model are so large that a result is not a number. Train the model again.");
   }
 }
 

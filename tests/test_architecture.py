@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from lamatext.runtime.compiled_network import compiled_library
+
 SRC = Path(__file__).parents[1] / "src" / "lamatext"
 
 LAYERS = (
@@ -163,6 +165,7 @@ def test_predicting_loads_no_library_of_the_training_extra() -> None:
     )
 
     assert not loaded & set(HEAVY)
+    assert compiled_library() is None or "onnxruntime" not in loaded
 
 
 @pytest.mark.parametrize("verb", ["predict", "explain", "info", "evaluate"])

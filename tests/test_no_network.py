@@ -88,6 +88,7 @@ def test_the_telemetry_of_onnx_runtime_is_disabled(monkeypatch: pytest.MonkeyPat
 
     calls: list[None] = []
     monkeypatch.setattr(onnxruntime, "disable_telemetry_events", lambda: calls.append(None))
+    monkeypatch.setattr("lamatext.runtime.onnx_engine.compiled_library", lambda: None)
 
     Predictor.load(MODEL)
 

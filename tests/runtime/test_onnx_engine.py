@@ -99,4 +99,4 @@ def test_a_network_that_onnx_runtime_cannot_run_is_named() -> None:
     tensors = random_network(model)[1] | {"pooling.q.weight": np.zeros((5, 3), np.float32)}
 
     with pytest.raises(ModelError, match=r"ONNX Runtime cannot run the network .*copy the model"):
-        OnnxEngine(model, tensors)
+        OnnxEngine(model, tensors, compiled=False)

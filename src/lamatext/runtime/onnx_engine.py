@@ -1,6 +1,10 @@
-"""The ONNX Runtime engine: runs a saved network without torch and without the package onnx."""
+"""The ONNX Runtime engine: runs a saved network without torch and without the package onnx.
+
+A network that runs completely in compiled C code does not even import ONNX Runtime.
+"""
 
 from collections.abc import Mapping
+from functools import cached_property, partial
 from importlib import import_module
 from typing import Any
 
@@ -36,10 +40,17 @@ class OnnxEngine:
         threads: int = 1,
         compiled: bool = True,
     ) -> None:
-        self.session = open_session(build_onnx_graph(model, tensors), threads)
-        self._outputs = [output.name for output in self.session.get_outputs()]
         code = compiled_library() if compiled and model.name in RECURRENT else None
         self._compiled = None if code is None else CompiledNetwork(code, model, tensors)
+        self._build_graph = partial(build_onnx_graph, model, tensors)
+        self._threads = threads
+        if self._compiled is None or not self._compiled.pools:
+            self._outputs = [output.name for output in self.session.get_outputs()]
+
+    @cached_property
+    def session(self) -> Any:
+        """Return the ONNX Runtime session; it is opened when it is first needed."""
+        return open_session(self._build_graph(), self._threads)
 
     def run(self, ids: Ids, lengths: Ids) -> EngineOutput:
         """Run a batch and return all outputs of the network."""

@@ -94,7 +94,7 @@ class Predictor:
     def load(cls, folder: str | PathLike[str]) -> "Predictor":
         """Load a predictor from the folder of a saved model.
 
-        ONNX Runtime runs the network; the systems te and bert run in PyTorch.
+        Compiled C code or ONNX Runtime runs the network; the systems te and bert run in PyTorch.
         """
         folder = local_folder(folder)
         config = load_config(folder)

@@ -7,6 +7,7 @@ from scipy.optimize import minimize
 from sklearn.svm import LinearSVC
 
 from lamatext.kernels.kernel_threads import kernel_threads
+from lamatext.ngrams import svm
 from lamatext.ngrams.svm import BinaryTask, SparseRows, StartWeights, fit_svms
 
 TEXTS, NGRAMS = 400, 60
@@ -50,9 +51,63 @@ def test_the_default_tolerance_changes_no_clear_decision() -> None:
     assert np.abs(fast - exact).max() < 0.1
 
 
-def test_the_number_of_threads_changes_no_bit() -> None:
+@pytest.mark.parametrize("from_weights", [False, True])
+def test_many_svms_on_working_sets_have_the_solution_that_each_has_on_all_texts(
+    monkeypatch: pytest.MonkeyPatch, from_weights: bool
+) -> None:
     _, rows, task = problem(0)
-    masks = np.random.default_rng(5).random((9, TEXTS)) < 0.4
+    random = np.random.default_rng(6)
+    masks = random.random((20, TEXTS)) < np.linspace(0, 0.4, 20)[:, None]
+    start = StartWeights(random.normal(size=(20, NGRAMS)).astype("f4"), np.ones(20, "f4"))
+    monkeypatch.setattr(svm, "WORKING_SET", 10)
+    steps: list[int] = []
+
+    weights, bias = fit_svms(
+        rows,
+        lambda i: task._replace(positive=masks[i]),
+        20,
+        start=start if from_weights else None,
+        tolerance=1e-4,
+        advance=lambda: steps.append(1),
+    )
+
+    assert len(steps) == 20
+    for number in range(20):
+        own = StartWeights(start.weights[number : number + 1], start.biases[number : number + 1])
+        tasks = [task._replace(positive=masks[number])]
+        alone = fit_svms(
+            rows,
+            tasks.__getitem__,
+            1,
+            start=own if from_weights else None,
+            tolerance=1e-5,
+        )
+        np.testing.assert_allclose(weights[number], alone[0][0], atol=1e-3)
+        np.testing.assert_allclose(bias[number], alone[1][0], atol=1e-3)
+
+
+def test_a_working_set_is_extended_by_the_worst_texts(monkeypatch: pytest.MonkeyPatch) -> None:
+    _, rows, task = problem(0)
+    sizes: list[int] = []
+    fit = svm._WorkingSet.fit
+
+    def fit_and_count(self: svm._WorkingSet, *arguments: object) -> None:
+        sizes.append(len(self.texts))
+        fit(self, *arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(svm, "WORKING_SET", 40)
+    monkeypatch.setattr(svm._WorkingSet, "fit", fit_and_count)
+    is_positive = np.arange(TEXTS) == np.flatnonzero(task.cost)[5]
+    fit_svms(rows, lambda _: task._replace(positive=is_positive), svm.LANES)
+
+    assert min(sizes) < 45
+    assert max(sizes) < TEXTS / 2
+
+
+@pytest.mark.parametrize("svms", [9, 40])
+def test_the_number_of_threads_changes_no_bit(svms: int) -> None:
+    _, rows, task = problem(0)
+    masks = np.random.default_rng(5).random((svms, TEXTS)) < 0.4
     results = []
 
     for threads in (1, 2, 4):

@@ -1,4 +1,4 @@
-"""Linear SVM of the n-gram model: dual coordinate descent on sparse features, class by class.
+"""Linear SVM of the n-gram model: dual coordinate descent on sparse features.
 
 For one class, with signs yᵢ = ±1, costs Cᵢ and features sⱼ·xᵢⱼ (s is the naive-Bayes scale), fit
 
@@ -9,12 +9,17 @@ only vⱼ = sⱼ·wⱼ is stored, so all classes share one matrix and are fitted
 result does not depend on the number of threads. Reference: scikit-learn's ``LinearSVC``.
 A fit can start from weights w⁰, b⁰; the penalty is then ‖(w − w⁰, b − b⁰)‖²/2, the distance from
 them, because the dual problem differs only in where w and b are while all its variables are 0.
-Shapes: n texts, K n-grams, N values that are not zero.
+
+With many classes, few texts are near the margin of each. Then an SVM is fitted to a working set of
+texts, to which those that violate the optimality conditions most are added until none does. The
+margins of all texts are computed for ``LANES`` classes at once, in SIMD vectors.
+Shapes: n texts, K n-grams, N values that are not zero, m texts of a working set.
 """
 
 import itertools
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -22,9 +27,15 @@ from numpy.typing import NDArray
 
 from lamatext.kernels.kernel_threads import run_on_threads, thread_count
 from lamatext.kernels.numba_compat import compiled
+from lamatext.kernels.simd import at, load, store
 
 TOLERANCE = 0.01  # of the optimality conditions; a stricter one takes longer and changes nothing
 MAX_PASSES = 300
+LANES = 16  # SVMs whose margins are computed at once; with fewer classes there are no working sets
+VECTOR = 8  # float32 numbers in a SIMD vector
+WORKING_SET = 500  # texts at first, besides the positive ones, and texts that are added at once
+MAX_ROUNDS = 100  # of extending a working set
+SLACK = 0.1  # distance beyond the margin at which a text leaves the working set
 
 
 class SparseRows(NamedTuple):
@@ -76,16 +87,43 @@ def fit_svms(
     if start is None:
         start = StartWeights(np.zeros((tasks, rows.width), np.float32), np.zeros(tasks, np.float32))
     weights, biases = start.weights.copy(), start.biases.copy()
+    blocks = np.array_split(np.arange(tasks), -(-tasks // LANES) if tasks >= LANES else tasks)
+    fit = _fit_on_working_sets if tasks >= LANES else _fit_on_all_texts
     counter = itertools.count()
 
     def work() -> None:
-        while (number := next(counter)) < tasks:
-            fitted = _descend(rows, task(number), tolerance, weights[number], biases[number])
-            weights[number], biases[number] = fitted.pairs[:, 0], fitted.bias[0]
-            advance()
+        while (number := next(counter)) < len(blocks):
+            block = blocks[number]
+            own = StartWeights(weights[block], biases[block])
+            fit(rows, list(map(task, block.tolist())), tolerance, own, advance)
+            weights[block], biases[block] = own
 
-    run_on_threads(work, min(tasks, thread_count(default=os.cpu_count() or 1)))
+    run_on_threads(work, min(len(blocks), thread_count(default=os.cpu_count() or 1)))
     return weights, biases
+
+
+def _fit_on_all_texts(
+    rows: SparseRows,
+    tasks: Sequence[BinaryTask],
+    tolerance: float,
+    fitted: StartWeights,
+    advance: Callable[[], None],
+) -> None:
+    """Fit linear SVMs one after the other, changing ``fitted`` in place."""
+    for number, task in enumerate(tasks):
+        pairs = _pairs(task, fitted.weights[number])
+        bias = fitted.biases[number : number + 1].astype(np.float64)
+        _descend(rows, task, tolerance, _Unknowns(np.zeros(len(task.cost)), bias, pairs))
+        fitted.weights[number], fitted.biases[number] = pairs[:, 0], bias[0]
+        advance()
+
+
+class _Unknowns(NamedTuple):
+    """Variables of one SVM that the coordinate descent changes."""
+
+    dual: NDArray[np.float64]  # (n,) αᵢ
+    bias: NDArray[np.float64]  # (1,)
+    pairs: NDArray[np.float32]  # (K, 2): v and s² of each n-gram, side by side
 
 
 class _Descent(NamedTuple):
@@ -100,26 +138,22 @@ class _Descent(NamedTuple):
     pairs: NDArray[np.float32]  # (K, 2): v and s² of each n-gram, side by side
 
 
-def _descend(
-    rows: SparseRows,
-    task: BinaryTask,
-    tolerance: float,
-    weights: NDArray[np.float32],
-    bias: np.float32,
-) -> _Descent:
-    """Fit one linear SVM by coordinate descent over the texts, starting from given weights."""
+def _pairs(task: BinaryTask, weights: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return the weights of an SVM next to its squared scale, of shape (K, 2)."""
+    return np.stack([weights, (task.scale.astype(np.float64) ** 2).astype(np.float32)], axis=1)
+
+
+def _descend(rows: SparseRows, task: BinaryTask, tolerance: float, unknowns: _Unknowns) -> None:
+    """Fit one linear SVM by coordinate descent over the texts, changing ``unknowns`` in place."""
     order = np.flatnonzero(task.cost > 0)
-    pairs = np.empty((rows.width, 2), np.float32)
-    pairs[:, 0] = weights
-    pairs[:, 1] = task.scale.astype(np.float64) ** 2
     state = _Descent(
-        dual=np.zeros(len(task.cost)),
+        dual=unknowns.dual,
         curvature=np.zeros(len(task.cost)),
         order=order,
         active=np.array([len(order)]),
-        bias=np.full(1, bias, np.float64),
+        bias=unknowns.bias,
         random=np.array([88172645463325252], np.uint64),
-        pairs=pairs,
+        pairs=unknowns.pairs,
     )
     measure_curvature(rows, task, state)
     limit = np.inf
@@ -131,7 +165,118 @@ def _descend(
             break
         else:  # check again with all texts
             state.active[0], limit = len(order), np.inf
-    return state
+
+
+@dataclass(slots=True)
+class _WorkingSet:
+    """Texts that one SVM is fitted to, and its solution so far."""
+
+    texts: NDArray[np.int64]  # (m,)
+    unknowns: _Unknowns  # with the dual variables of these texts only; those of others are 0
+
+    def fit(self, rows: SparseRows, task: BinaryTask, tolerance: float) -> None:
+        """Fit the SVM to its working set, starting from the solution so far."""
+        starts = np.concatenate([[0], np.cumsum(np.diff(rows.starts)[self.texts])])
+        columns, values = np.empty(starts[-1], np.int32), np.empty(starts[-1], np.float32)
+        copy_texts(rows, self.texts, columns, values)
+        own = BinaryTask(task.positive[self.texts], task.cost[self.texts], task.scale)
+        _descend(SparseRows(starts, columns, values, rows.width), own, tolerance, self.unknowns)
+
+    def extend(self, task: BinaryTask, margins: NDArray[np.float32], tolerance: float) -> bool:
+        """Add the texts that violate the SVM's optimality conditions most; return whether any does.
+
+        Texts far beyond the margin leave the working set. ``margins`` (n,) are without the bias.
+        """
+        bias = np.float32(self.unknowns.bias[0])
+        gradient = np.where(task.positive, margins + bias, -margins - bias) - 1
+        is_inside = gradient[self.texts] < SLACK
+        violates = (gradient < -tolerance) & (task.cost > 0)
+        violates[self.texts] = False
+        added = np.flatnonzero(violates)
+        if not len(added):
+            return False
+        limit = max(WORKING_SET, len(self.texts) // 2)
+        if len(added) > limit:
+            worst = np.argsort(gradient[added], kind="stable")[:limit]
+            added = np.sort(added[worst])
+        dual = self.unknowns.dual
+        kept = (dual > 0) | is_inside
+        self.texts = np.concatenate([self.texts[kept], added])
+        dual = np.concatenate([dual[kept], np.zeros(len(added))])
+        self.unknowns = self.unknowns._replace(dual=dual)
+        return True
+
+
+def _fit_on_working_sets(
+    rows: SparseRows,
+    tasks: Sequence[BinaryTask],
+    tolerance: float,
+    fitted: StartWeights,
+    advance: Callable[[], None],
+) -> None:
+    """Fit up to ``LANES`` linear SVMs to working sets of texts, changing ``fitted`` in place."""
+    texts = len(rows.starts) - 1
+    sets = []
+    for task, weights, bias in zip(tasks, fitted.weights, fitted.biases, strict=True):
+        is_first = task.positive.copy()
+        is_first[:: max(1, texts // WORKING_SET)] = True
+        first = np.flatnonzero(is_first & (task.cost > 0))
+        unknowns = _Unknowns(np.zeros(len(first)), np.full(1, bias, float), _pairs(task, weights))
+        sets.append(_WorkingSet(first, unknowns))
+    weights = np.zeros((rows.width, LANES), np.float32)
+    margins = np.empty((texts, LANES), np.float32)
+    lanes = list(range(len(tasks)))  # of SVMs that are not optimal yet
+    for _ in range(MAX_ROUNDS):
+        for lane in lanes:
+            sets[lane].fit(rows, tasks[lane], tolerance)
+            weights[:, lane] = sets[lane].unknowns.pairs[:, 0]
+        compute_margins(rows, weights.reshape(-1), margins.reshape(-1))
+        before = len(lanes)
+        lanes = [
+            lane for lane in lanes if sets[lane].extend(tasks[lane], margins[:, lane], tolerance)
+        ]
+        for _ in range(before - len(lanes)):
+            advance()
+        if not lanes:
+            break
+    fitted.weights[:] = weights[:, : len(tasks)].T
+    fitted.biases[:] = [own.unknowns.bias[0] for own in sets]
+
+
+@compiled
+def copy_texts(
+    rows: SparseRows,
+    texts: NDArray[np.int64],
+    columns: NDArray[np.int32],
+    values: NDArray[np.float32],
+) -> None:  # pragma: no cover
+    """Copy the features of the given texts, such as the working set of an SVM."""
+    size = 0
+    for i in texts:
+        for k in range(rows.starts[i], rows.starts[i + 1]):
+            columns[size], values[size] = rows.columns[k], rows.values[k]
+            size += 1
+
+
+@compiled
+def compute_margins(
+    rows: SparseRows, weights: NDArray[np.float32], margins: NDArray[np.float32]
+) -> None:  # pragma: no cover
+    """Compute Σⱼ xⱼ vⱼ of all texts for ``LANES`` SVMs.
+
+    ``weights`` (K, LANES) and ``margins`` (n, LANES) are given as flat arrays.
+    """
+    vectors, sums = at(weights, 0), at(margins, 0)
+    for i in range(len(rows.starts) - 1):
+        for j in range(LANES):
+            margins[i * LANES + j] = 0
+        left, right = load(sums, i * LANES), load(sums, i * LANES + VECTOR)
+        for k in range(rows.starts[i], rows.starts[i + 1]):
+            first, value = np.int64(rows.columns[k]) * LANES, rows.values[k]
+            left = left + load(vectors, first) * value
+            right = right + load(vectors, first + VECTOR) * value
+        store(sums, i * LANES, left)
+        store(sums, i * LANES + VECTOR, right)
 
 
 @compiled

@@ -46,7 +46,7 @@ TARGETS: dict[str, str] = {
         ),
         "reader_targets",
     ),
-    **dict.fromkeys(("tokenizer", "ngrams", "settings"), "text_targets"),
+    **dict.fromkeys(("tokenizer", "text_encoder", "ngrams", "settings"), "text_targets"),
     **dict.fromkeys(("model_folder", "web_model", "bert_folder"), "model_folder_target"),
     **dict.fromkeys(("http", "http_json"), "http_targets"),
 }

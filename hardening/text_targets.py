@@ -1,14 +1,21 @@
-"""Fuzz targets of texts: the tokenizer and the n-gram hashes in Python and JavaScript, settings."""
+"""Fuzz targets of texts: tokenizer and n-gram hashes in Python, C and JavaScript, settings."""
 
 import tempfile
 import unicodedata
 from functools import cache
 from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from hardening.fuzz_target import FindingError, FuzzTarget
 from hardening.mutation import UNUSUAL_TEXT
 from hardening.node_process import NodeProcess
+from lamatext.data.encoded_texts import EncodedTexts, FramedTexts
+from lamatext.data.text_encoder import TextEncoder
 from lamatext.data.tokenizer import TOKENIZER_VERSION, WordTokenizer
+from lamatext.data.vocabulary import RareWords, Vocabulary
 from lamatext.ngrams.hashing import NgramSpec, hash_ngrams
 from lamatext.recipes import load_recipe, parse_assignments, resolve_recipe
 from lamatext.settings import Recipe, setting_names
@@ -55,6 +62,8 @@ def build_target(name: str) -> FuzzTarget:
     match name:
         case "tokenizer":
             return FuzzTarget(name, check_tokenizer, texts, UNUSUAL_TEXT)
+        case "text_encoder":
+            return FuzzTarget(name, check_text_encoder, texts, UNUSUAL_TEXT)
         case "ngrams":
             return FuzzTarget(name, check_ngrams, texts, UNUSUAL_TEXT)
         case _:
@@ -91,6 +100,33 @@ def check_tokenizer(data: bytes) -> None:
     answer = node().call("tokenize", value)
     if answer["words"] != words or [tuple(span) for span in answer["spans"]] != spans:
         raise FindingError(f"JavaScript differs: {text!a}: {words} {answer['words']}")
+
+
+def check_text_encoder(data: bytes) -> None:
+    """Compare the word ids and the code points of words in Python and in C.
+
+    The first byte sets options; the texts are the lines of the input, and every second word of them
+    is in the vocabulary.
+    """
+    flags = data[0] if data[:1] else 0
+    texts = decode_text(data).split("\n")
+    tokenizer = WordTokenizer(lower=not flags & 4, version=1 if flags & 8 else TOKENIZER_VERSION)
+    known = sorted({word for text in texts for word in tokenizer.words(text)})[::2]
+    max_words, last_words = (None, 0) if flags & 16 else (flags >> 4, flags >> 5)
+    rare_words: RareWords = "unknown" if flags & 32 else "drop"
+    encoder = TextEncoder(tokenizer, Vocabulary(known), rare_words, max_words, last_words)
+    expected = encoder.encode_all(texts, framed=False)
+    encoded = encoder.encode_all(texts, framed=True)
+    for array, other in zip(_arrays(encoded), _arrays(expected), strict=True):
+        if not np.array_equal(array, other):
+            raise FindingError(f"the encoded texts differ in C: {texts!a}")
+
+
+def _arrays(encoded: EncodedTexts) -> list[NDArray[Any]]:
+    words = encoded.words
+    framed = words if isinstance(words, FramedTexts) else FramedTexts.of(words)
+    counts = (encoded.word_counts, encoded.known_counts)
+    return [encoded.ids.ids, encoded.ids.offsets, *framed, *counts]
 
 
 def check_ngrams(data: bytes) -> None:

@@ -11,7 +11,7 @@ from hardening.fuzz_worker import Job
 
 WITHOUT_FINDINGS = (
     *("csv", "tsv", "jsonl", "parquet", "fasttext", "lines", "compressed", "label_folders"),
-    *("excel", "suspects", "probabilities", "tokenizer", "ngrams", "settings"),
+    *("excel", "suspects", "probabilities", "tokenizer", "text_encoder", "ngrams", "settings"),
 )
 SLOW_WITHOUT_FINDINGS = ("http", "http_json", "model_folder", "web_model", "bert_folder")
 

@@ -5,9 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lamatext.data.encoded_texts import FramedTexts
 from lamatext.ngrams import compiled_lookup as module
 from lamatext.ngrams.compiled_lookup import CompiledTable, compiled_lookup
-from lamatext.ngrams.hashing import FramedTexts, NgramSpec, count_ngrams
+from lamatext.ngrams.hashing import NgramSpec, count_ngrams
 from lamatext.ngrams.model import NgramModel, NgramTable
 
 SPECS = [NgramSpec(1, None), NgramSpec(3, None), NgramSpec(0, (2, 5)), NgramSpec(2, (1, 3))]

@@ -3,9 +3,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lamatext.data.encoded_texts import CLOSE, OPEN
 from lamatext.ngrams.hashing import (
-    CLOSE,
-    OPEN,
     PRECOMPUTED,
     KeyBuckets,
     KeyFilter,

@@ -2,14 +2,16 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
+from lamatext.data.compiled_tokenizer import CompiledTokenizer, compiled_tokenizer
+from lamatext.data.encoded_texts import EncodedTexts
 from lamatext.data.token_ids import UNK, Ids, Indices, TokenIds
-from lamatext.data.tokenizer import Span, Tokenizer, encodable
+from lamatext.data.tokenizer import Span, Tokenizer, WordTokenizer, encodable
 from lamatext.data.vocabulary import RareWords, Vocabulary
 from lamatext.errors import ModelError, require
 
@@ -41,6 +43,8 @@ class TextEncoder:
     rare_words: RareWords = "drop"
     max_words: int | None = None  # a longer text is shortened; None keeps all words
     last_words: int = 0  # how many of ``max_words`` are taken from the end of a long text
+    # Made when needed:
+    compiled: CompiledTokenizer | None = field(init=False, repr=False, compare=False, default=None)
 
     def encode(self, texts: Iterable[str]) -> TokenIds:
         """Encode each text as word ids.
@@ -48,6 +52,36 @@ class TextEncoder:
         A text without any known word becomes one unknown word.
         """
         return self.encode_words(map(self.tokenizer.words, texts))
+
+    def encode_all(self, texts: Sequence[str], *, framed: bool) -> EncodedTexts:
+        """Encode each text as word ids, and return all its words, known or not.
+
+        With ``framed`` the words are code points, and C code splits them and looks them up; without
+        it, or if the code is not built or not made for the tokenizer, they are lists of strings.
+        """
+        if framed and (compiled := self._compiled_tokenizer()) is not None:
+            return compiled.encode(texts)
+        words = [self.tokenizer.words(text) for text in texts]
+        counts = np.fromiter(map(len, words), np.int64, len(words))
+        return EncodedTexts(self.encode_words(words), words, counts, self.count_known(words))
+
+    def _compiled_tokenizer(self) -> CompiledTokenizer | None:
+        code = compiled_tokenizer()
+        if code is None or not isinstance(self.tokenizer, WordTokenizer):
+            return None
+        if self.max_words is not None and self.last_words > self.max_words:
+            return None
+        if self.compiled is None:
+            compiled = CompiledTokenizer(
+                code,
+                self.tokenizer,
+                self.vocabulary,
+                self.rare_words,
+                max_words=self.max_words,
+                last_words=self.last_words,
+            )
+            object.__setattr__(self, "compiled", compiled)
+        return self.compiled
 
     def encode_words(self, texts: Iterable[Sequence[str]]) -> TokenIds:
         """Encode texts that are already split into words as word ids."""

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lamatext.ngrams.hashing import FramedTexts, KeyBuckets, NgramSpec
+from lamatext.data.encoded_texts import FramedTexts
+from lamatext.ngrams.hashing import KeyBuckets, NgramSpec
 
 _POINTERS = ("keys", "idf", "weights", "idf_step", "steps", "starts")
 
@@ -70,6 +71,10 @@ class CompiledTable:
         pointers = (array.ctypes.data for array in self._arrays)
         lengths = (spec.words, *(spec.chars or (0, 0)))
         self._layout = _Table(*lengths, size, rows, *pointers, int(buckets.shift))
+
+    def __reduce__(self) -> tuple[type, tuple[()]]:
+        """Leave the compiled table out of a pickle, as None; it is made again when needed."""
+        return type(None), ()
 
     def logits(self, texts: FramedTexts) -> NDArray[np.float32]:
         """Compute the logits (n, R) that the n-grams of the table contribute to each text."""

@@ -19,13 +19,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from lamatext.data.encoded_texts import frame_words
 from lamatext.data.token_ids import Ids
 from lamatext.data.tokenizer import TokenizedTexts
 
 BASE = np.uint32(2654435761)
 STEP = 0x9E3779B9
 PRECOMPUTED = 64  # powers of BASE; enough for framed words of that many characters
-OPEN, CLOSE = "\x02", "\x03"  # marks around a word, which do not occur in ordinary text
 FULL_BUCKET = 8  # keys of a bucket that are compared one after the other
 CHUNK = 1 << 22  # n-grams counted at once, to bound the memory of count_ngrams
 
@@ -44,24 +44,6 @@ class Ngrams(NamedTuple):
     keys: NDArray[np.uint32]  # (N,)
     first: NDArray[np.int64]  # (N,) first word that it covers
     width: NDArray[np.int64]  # (N,) number of words that it covers
-
-
-class FramedTexts(NamedTuple):
-    """Texts as the code points of their words, with a boundary mark on both sides of each word."""
-
-    points: NDArray[np.uint32]  # of all words, one after the other
-    lengths: NDArray[np.int64]  # (words,) code points of each word, marks included
-    bounds: NDArray[np.int64]  # (texts + 1,) first word of each text, and the number of words
-
-    @classmethod
-    def of(cls, texts: Sequence[Sequence[str]]) -> "FramedTexts":
-        """Convert texts, which are lists of words, to code points that can be hashed."""
-        bounds = np.zeros(len(texts) + 1, np.int64)
-        np.cumsum([len(text) for text in texts], out=bounds[1:])
-        words = texts[0] if len(texts) == 1 else list(chain.from_iterable(texts))
-        if not words:
-            return cls(np.zeros(0, np.uint32), np.zeros(0, np.int64), bounds)
-        return cls(*_framed(words), bounds)
 
 
 class _Sums(NamedTuple):
@@ -223,7 +205,7 @@ def hash_words(words: Sequence[str], spec: NgramSpec) -> WordHashes:
     none = np.zeros(0, np.uint32)
     if not words:
         return WordHashes(none, none, np.zeros(1, np.int64))
-    points, lengths = _framed(words)
+    points, lengths = frame_words(words)
     sums = _sum_words(points, lengths)
     if spec.chars is None:
         return WordHashes(sums, none, np.zeros(len(words) + 1, np.int64))
@@ -307,7 +289,7 @@ def _hash_sums(words: Sequence[str], bounds: NDArray[np.int64], spec: NgramSpec)
     """
     if not words:
         return []
-    points, lengths = _framed(words)
+    points, lengths = frame_words(words)
     parts = _word_ngrams(_sum_words(points, lengths), bounds, spec.words)
     if spec.chars:
         parts += _character_ngrams(points, lengths, *spec.chars)
@@ -320,16 +302,6 @@ def _keys(parts: list[_Sums]) -> NDArray[np.uint32]:
 
 def _first(parts: list[_Sums]) -> NDArray[np.int64]:
     return np.concatenate([np.zeros(0, np.int64), *(part.first for part in parts)])
-
-
-def _framed(words: Sequence[str]) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
-    """Return the code points of the words to hash, with a boundary mark around each word.
-
-    The words are concatenated; the lengths of the words, marks included, are returned too.
-    """
-    framed = OPEN + (CLOSE + OPEN).join(words) + CLOSE
-    points = np.frombuffer(framed.encode("utf-32-le", "surrogatepass"), np.uint32)
-    return points, np.fromiter(map(len, words), np.int64, len(words)) + 2
 
 
 def _sum_words(points: NDArray[np.uint32], lengths: NDArray[np.int64]) -> NDArray[np.uint32]:

@@ -19,9 +19,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lamatext.data.encoded_texts import FramedTexts
 from lamatext.ngrams.compiled_lookup import CompiledTable, compiled_lookup
 from lamatext.ngrams.hashing import (
-    FramedTexts,
     KeyBuckets,
     KeyFilter,
     NgramSpec,
@@ -159,16 +159,17 @@ class NgramModel:
     bias: Floats  # (rows,)
     range_power: float = 0.0  # γ, below 1; 0 for two classes and for several labels
 
-    def logits(self, texts: Sequence[Words]) -> Floats:
+    def logits(self, texts: Sequence[Words] | FramedTexts) -> Floats:
         """Compute the n-gram model's logits for texts given as lists of words.
 
-        The shape is (n, C).
+        They may be given as code points if the lookup is compiled. The shape is (n, C).
         """
         code = compiled_lookup()
         if code is None:
+            assert not isinstance(texts, FramedTexts)
             parts = [table.logits(texts) for table in self.tables]
         else:
-            framed = FramedTexts.of(texts)
+            framed = texts if isinstance(texts, FramedTexts) else FramedTexts.of(texts)
             parts = [table.compiled_logits(code, framed) for table in self.tables]
         sums = sum(parts, start=np.float32(0))
         total = divide_by_range(np.asarray(sums), self.range_power) + self.bias

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from lamatext.data.encoded_texts import EncodedTexts
 from lamatext.data.labels import LabelEncoder
 from lamatext.data.text_encoder import Encoder, TextEncoder
 from lamatext.data.token_ids import Ids, TokenIds, batches_by_length
@@ -23,6 +24,7 @@ from lamatext.explain.contributions import ClassifierHead, Contributions, attent
 from lamatext.explain.explanation import Explanation
 from lamatext.explain.occlusion import MAX_OCCLUSIONS, max_occlusions, occlusion, occlusion_window
 from lamatext.label_thresholds import LabelThresholds
+from lamatext.ngrams.compiled_lookup import compiled_lookup
 from lamatext.ngrams.model import NgramModel
 from lamatext.outliers import ValidationStatistics, known_share, outlier_scores, text_evidence
 from lamatext.probabilities import sigmoid, softmax
@@ -336,9 +338,17 @@ class Predictor:
 
     def _chunk_logits(self, texts: list[str]) -> Floats:
         check_texts(texts)
-        if isinstance(self.encoder, TextEncoder):
-            return self.logits_of_words([self.encoder.tokenizer.words(text) for text in texts])
-        return self._network_logits(self.encoder.encode(texts))
+        if not isinstance(self.encoder, TextEncoder):
+            return self._network_logits(self.encoder.encode(texts))
+        encoded = self._encode(self.encoder, texts)
+        logits = self._network_logits(encoded.ids)
+        return logits if self.ngrams is None else logits + self.ngrams.logits(encoded.words)
+
+    def _encode(self, encoder: TextEncoder, texts: list[str]) -> EncodedTexts:
+        """Encode a chunk of the predictor's texts in the form that its n-gram model reads."""
+        return encoder.encode_all(
+            texts, framed=self.ngrams is None or compiled_lookup() is not None
+        )
 
     def _assess_chunk(self, texts: list[str]) -> Assessments:
         """Compute the predictor's logits and outlier evidence of one chunk of texts together."""
@@ -347,12 +357,12 @@ class Predictor:
         ngrams, base = None, None
         words = unknown = np.zeros(len(texts), np.int64)
         if isinstance(self.encoder, TextEncoder):
-            tokens = [self.encoder.tokenizer.words(text) for text in texts]
-            words = np.fromiter(map(len, tokens), np.int64, len(texts))
-            unknown = words - self.encoder.count_known(tokens)
-            network = self._network_logits(self.encoder.encode_words(tokens))
+            encoded = self._encode(self.encoder, texts)
+            words = encoded.word_counts
+            unknown = words - encoded.known_counts
+            network = self._network_logits(encoded.ids)
             if self.ngrams is not None:
-                ngrams, base = self.ngrams.logits(tokens), self.ngrams.base
+                ngrams, base = self.ngrams.logits(encoded.words), self.ngrams.base
             known = known_share(words, unknown)
         else:
             network = self._network_logits(self.encoder.encode(texts))

@@ -1,0 +1,52 @@
+"""Encoded texts: word ids for the network, and words or their code points for the n-grams.
+
+Shapes: n texts, W words of all texts.
+"""
+
+from collections.abc import Sequence
+from itertools import chain
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lamatext.data.token_ids import Indices, TokenIds
+
+OPEN, CLOSE = "\x02", "\x03"  # marks around a word, which do not occur in ordinary text
+
+
+class FramedTexts(NamedTuple):
+    """Texts as the code points of their words, with a boundary mark on both sides of each word."""
+
+    points: NDArray[np.uint32]  # of all words, one after the other
+    lengths: Indices  # (W,) code points of each word, marks included
+    bounds: Indices  # (n + 1,) first word of each text, and the number of words
+
+    @classmethod
+    def of(cls, texts: Sequence[Sequence[str]]) -> "FramedTexts":
+        """Convert texts, which are lists of words, to code points that can be hashed."""
+        bounds = np.zeros(len(texts) + 1, np.int64)
+        np.cumsum([len(text) for text in texts], out=bounds[1:])
+        words = texts[0] if len(texts) == 1 else list(chain.from_iterable(texts))
+        if not words:
+            return cls(np.zeros(0, np.uint32), np.zeros(0, np.int64), bounds)
+        return cls(*frame_words(words), bounds)
+
+
+def frame_words(words: Sequence[str]) -> tuple[NDArray[np.uint32], Indices]:
+    """Return the code points of the words to hash, with a boundary mark around each word.
+
+    The words are concatenated; the lengths of the words, marks included, are returned too.
+    """
+    framed = OPEN + (CLOSE + OPEN).join(words) + CLOSE
+    points = np.frombuffer(framed.encode("utf-32-le", "surrogatepass"), np.uint32)
+    return points, np.fromiter(map(len, words), np.int64, len(words)) + 2
+
+
+class EncodedTexts(NamedTuple):
+    """Texts as a model reads them, with the number of words that its vocabulary has."""
+
+    ids: TokenIds  # word ids of each text
+    words: Sequence[Sequence[str]] | FramedTexts  # all words of each text, known or not
+    word_counts: Indices  # (n,)
+    known_counts: Indices  # (n,) words in the vocabulary

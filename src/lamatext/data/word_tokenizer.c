@@ -1,0 +1,175 @@
+/* Split texts into words, look the words up in a vocabulary, and write their code points.
+ *
+ * tokenizer.py has the rules as a regular expression and text_encoder.py the lookup, both in Python;
+ * compiled_tokenizer.py calls this. The texts are UTF-8 in lower case if the tokenizer has it: ASCII
+ * texts as they are, others as words that Python has split, with a line feed between two words.
+ * Shapes: n texts, N bytes of all texts, V words in the vocabulary.
+ */
+
+#include <stdint.h>
+#include <string.h>
+
+#define OPEN 2 /* the marks around a word, as in framed_texts.py */
+#define CLOSE 3
+#define UNKNOWN 1 /* the id of a word outside the vocabulary */
+
+typedef struct {
+    uint32_t tag; /* hash of the word */
+    int32_t word; /* its index; −1: the slot is free */
+} slot;
+
+typedef struct {
+    int64_t size, capacity; /* V; slots: a power of two above V */
+    uint64_t factor;        /* random and odd, so that nobody can choose words with equal hashes */
+    const uint8_t *bytes;   /* UTF-8 of all words */
+    const int64_t *starts;  /* (V + 1,) where each word begins, and their length together */
+    const int32_t *ids;     /* (V,) */
+    slot *slots;            /* (capacity,) */
+} vocabulary;
+
+typedef struct {
+    const uint8_t *bytes;     /* (N,) */
+    const int64_t *starts;    /* (n + 1,) where each text begins, and N */
+    const uint8_t *are_words; /* (n,) 1: a text is given as its words */
+    int64_t texts;            /* n */
+    int64_t keep_unknown;     /* 1: words outside the vocabulary have an id too */
+    int64_t max_words;        /* longest row of ids */
+    int64_t last_words;       /* how many of them are taken from the end of a longer text */
+} input;
+
+typedef struct {
+    int32_t *ids;     /* (N + n,) word ids, at least one per text */
+    int64_t *offsets; /* (n + 1,) where the ids of each text begin, and their number */
+    int64_t *known;   /* (n,) words of each text that the vocabulary has */
+    int64_t *bounds;  /* (n + 1,) the first word of each text, and the number of words */
+    int64_t *lengths; /* (N,) code points of each word, marks included */
+    uint32_t *points; /* (3 N,) code points of all words, each between its marks */
+} output;
+
+enum { SIGN, SPACE, LETTER }; /* a sign is a word of its own */
+
+static const uint8_t kinds[256] = {
+    ['\t' ... '\r'] = SPACE, [0x1c ... ' '] = SPACE, ['0' ... '9'] = LETTER,
+    ['A' ... 'Z'] = LETTER,  ['_'] = LETTER,         ['a' ... 'z'] = LETTER,
+};
+
+static inline uint32_t hash_bytes(const vocabulary *v, const uint8_t *word, int64_t length) {
+    uint64_t hash = v->factor;
+    for (int64_t i = 0; i < length; i++)
+        hash = (hash ^ word[i]) * v->factor;
+    return (uint32_t)((hash ^ hash >> 29) * v->factor >> 32);
+}
+
+/* Return the slot of a word, or the free slot where it would be inserted. */
+static inline slot *find_slot(const vocabulary *v, uint32_t tag, const uint8_t *word,
+                              int64_t length) {
+    int64_t mask = v->capacity - 1, place = tag & mask;
+    for (;; place = (place + 1) & mask) {
+        slot *s = v->slots + place;
+        if (s->word < 0)
+            return s;
+        const int64_t *start = v->starts + s->word;
+        if (s->tag == tag && start[1] - start[0] == length &&
+            memcmp(v->bytes + start[0], word, length) == 0)
+            return s;
+    }
+}
+
+/* Fill the slots of a vocabulary, of which each is free at first. */
+void build_slots(const vocabulary *v) {
+    for (int64_t i = 0; i < v->size; i++) {
+        const uint8_t *word = v->bytes + v->starts[i];
+        int64_t length = v->starts[i + 1] - v->starts[i];
+        uint32_t tag = hash_bytes(v, word, length);
+        *find_slot(v, tag, word, length) = (slot){tag, (int32_t)i};
+    }
+}
+
+/* Return the id of a word, or UNKNOWN. */
+static inline int32_t find_id(const vocabulary *v, const uint8_t *word, int64_t length) {
+    slot *s = find_slot(v, hash_bytes(v, word, length), word, length);
+    return s->word < 0 ? UNKNOWN : v->ids[s->word];
+}
+
+/* Return the end of the word of an ASCII text that begins at `place`. */
+static inline const uint8_t *end_of_word(const uint8_t *place, const uint8_t *end) {
+    if (kinds[*place] != LETTER)
+        return place + 1;
+    for (;;) {
+        while (place < end && kinds[*place] == LETTER)
+            place++;
+        if (end - place < 2 || *place != '\'' || kinds[place[1]] != LETTER)
+            return place;
+        place++;
+    }
+}
+
+/* Decode UTF-8, of surrogates too, which is valid as Python has encoded it; a damaged end of the
+ * word is cut off. Returns the end of the code points, at most one per byte. */
+static uint32_t *decode(const uint8_t *place, const uint8_t *end, uint32_t *out) {
+    while (place < end) {
+        uint32_t first = *place++;
+        int more = first < 0xc0 ? 0 : first < 0xe0 ? 1 : first < 0xf0 ? 2 : 3;
+        uint32_t point = more ? first & (0x3f >> more) : first;
+        if (end - place < more)
+            return out;
+        for (; more > 0; more--)
+            point = point << 6 | (*place++ & 0x3f);
+        *out++ = point;
+    }
+    return out;
+}
+
+/* Drop the middle of a row of ids that is too long, fill an empty one; returns its length. */
+static int64_t shorten(const input *in, int32_t *ids, int64_t count) {
+    if (count > in->max_words) {
+        memmove(ids + in->max_words - in->last_words, ids + count - in->last_words,
+                in->last_words * sizeof(int32_t));
+        count = in->max_words;
+    }
+    if (count == 0)
+        ids[count++] = UNKNOWN;
+    return count;
+}
+
+/* Split and look up all texts. Returns the number of code points that were written. */
+int64_t tokenize(const vocabulary *v, const input *in, const output *out) {
+    uint32_t *points = out->points;
+    int64_t words = 0;
+    out->offsets[0] = out->bounds[0] = 0;
+    for (int64_t text = 0; text < in->texts; text++) {
+        const uint8_t *place = in->bytes + in->starts[text], *end = in->bytes + in->starts[text + 1];
+        int32_t *ids = out->ids + out->offsets[text];
+        int64_t count = 0, known = 0;
+        while (place < end) {
+            const uint8_t *stop;
+            if (in->are_words[text]) {
+                stop = memchr(place, '\n', end - place);
+                stop = stop == NULL ? end : stop;
+            } else
+                stop = kinds[*place] == SPACE ? place : end_of_word(place, end);
+            if (stop == place) { /* between two words */
+                place++;
+                continue;
+            }
+            int32_t id = find_id(v, place, stop - place);
+            known += id != UNKNOWN;
+            if (id != UNKNOWN || in->keep_unknown)
+                ids[count++] = id;
+            uint32_t *first = points;
+            *points++ = OPEN;
+            if (in->are_words[text])
+                points = decode(place, stop, points);
+            else
+                for (const uint8_t *byte = place; byte < stop; byte++)
+                    *points++ = *byte;
+            *points++ = CLOSE;
+            out->lengths[words++] = points - first;
+            place = stop;
+        }
+        out->known[text] = known;
+        out->bounds[text + 1] = words;
+        out->offsets[text + 1] = out->offsets[text] + shorten(in, ids, count);
+    }
+    return points - out->points;
+}

@@ -40,6 +40,7 @@ REQUESTS = (
     b"HEAD /readyz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
     b"OPTIONS * HTTP/1.1\r\nHost: x\r\n\r\n",
     b"GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n",
+    HEAD % b"predict" + b"Connection: Upgrade\r\nUpgrade: h2c\r\nContent-Length: 2\r\n\r\n{}",
     b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
 )
 WORDS = (

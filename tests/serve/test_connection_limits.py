@@ -147,6 +147,45 @@ def test_the_transfer_encoding_may_have_any_case(port: int) -> None:
     assert b"the body is not JSON" in response  # it was read: it is empty
 
 
+H2C = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMA\r\n"
+BODY = b'{"text": "a good film"}'
+
+
+@pytest.mark.parametrize(
+    ("headers", "body"),
+    [
+        (b"Content-Length: %d\r\n\r\n" % len(BODY), BODY),
+        (b"Transfer-Encoding: chunked\r\n\r\n", b"%x\r\n%s\r\n0\r\n\r\n" % (len(BODY), BODY)),
+    ],
+    ids=["length", "chunked"],
+)
+@pytest.mark.parametrize("parts", [1, 2])
+def test_the_offer_of_another_protocol_is_ignored_and_the_body_is_read(
+    parts: int, headers: bytes, body: bytes, port: int
+) -> None:
+    """Java's HttpClient offers HTTP/2 with every request; its body is no second request."""
+    head = POST + H2C + headers
+    with connect(port) as client:
+        for data in (head + body + GET,) if parts == 1 else (head, body + GET):
+            client.sendall(data)
+            sleep(0.1)
+        received = b""
+        while received.count(b"HTTP/1.1 ") < 2:
+            received += client.recv(65536)
+        client.settimeout(0.2)
+        with pytest.raises(TimeoutError):
+            client.recv(1)  # there is no third response
+
+    assert received.count(b"HTTP/1.1 200 OK") == 2
+    assert received.index(b'"label"') < received.index(b'"status"')
+
+
+def test_a_proxy_request_is_refused(port: int) -> None:
+    response = exchange(port, b"CONNECT localhost:80 HTTP/1.1\r\nHost: localhost\r\n\r\n" + GET)
+
+    check_refusal(response, 400, "not a proxy")
+
+
 @pytest.mark.parametrize(
     ("start", "status", "detail"),
     [
@@ -468,7 +507,8 @@ def test_uvicorn_still_has_what_the_connection_limits_override() -> None:
     cycle = RequestResponseCycle.__init__.__code__.co_names
 
     assert methods - own <= set(vars(HttpToolsProtocol))
-    assert {"cycle", "flow", "loop", "pipeline", "transport"} <= set(protocol)
+    assert "_unset_keepalive_if_required" in vars(HttpToolsProtocol)
+    assert {"cycle", "flow", "loop", "parser", "pipeline", "transport"} <= set(protocol)
     assert {"disconnected", "message_event", "response_complete", "response_started"} <= set(cycle)
 
 

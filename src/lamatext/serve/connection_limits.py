@@ -6,12 +6,14 @@ connection; ``ConnectionTable`` holds all connections and closes the oldest wait
 
 import asyncio
 from collections import OrderedDict
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import IntEnum
 from http import HTTPStatus
 from math import inf
 from typing import Any
 
+from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from lamatext.serve.http_errors import problem_response
@@ -126,9 +128,39 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def _parse(self, data: bytes) -> None:
         self.pending_bytes += len(data)
-        super().data_received(data)
+        self._unset_keepalive_if_required()
+        try:
+            while data and not self.refused:
+                data = self._feed(data)
+        except HttpParserError:
+            self.send_400_response("")
         if self.pending_bytes > self.limits.header and not self.refused:
             self._check_pending()
+
+    def _feed(self, data: bytes) -> bytes:
+        """Give bytes to the HTTP parser of the connection, and return those to give it again.
+
+        A client may offer another protocol (``Upgrade: h2c``), which the server ignores. The parser
+        would skip the body of such a request and take it for the next request, so it is given the
+        request again without the offer.
+        """
+        try:
+            self.parser.feed_data(data)
+        except HttpParserUpgrade as upgrade:
+            if self.parser.get_method() == b"CONNECT":
+                self.refuse(400, "this server is not a proxy.")
+                return b""
+            rest = data[upgrade.args[0] :]
+            first = b"%s %s HTTP/%s" % (
+                *(self.parser.get_method(), self.url),
+                self.parser.get_http_version().encode(),
+            )
+            headers = [b": ".join(header) for header in self.headers if header[0] != b"upgrade"]
+            self.parser = HttpRequestParser(self)
+            with suppress(AttributeError):  # as uvicorn does; httptools before 0.6.3 has none
+                self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
+            return b"\r\n".join([first, *headers, b"", rest])
+        return b""
 
     def _check_pending(self) -> None:
         """Refuse oversized headers and endless trailers of a connection early."""
@@ -147,6 +179,8 @@ class LimitedProtocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         """Check the size and number of the headers, then start the request."""
         self._check_headers()
+        if self.parser.should_upgrade():
+            return  # the request is parsed again, see _feed
         self.pending_bytes = self.chunks = 0
         self.received = ConnectionState.BODY
         self.state, self.deadline = ConnectionState.BUSY, inf
@@ -186,6 +220,8 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         """End the body timeout of the connection: the request is complete."""
+        if self.parser.should_upgrade():
+            return
         self.received, self.pending_bytes = ConnectionState.IDLE, 0
         self.release_body()
         super().on_message_complete()

@@ -16,7 +16,7 @@ import typer
 from benchmarks.accuracy_jobs import RECORDS, Datasets, Device, Folder, Force, Seeds, split_names
 from benchmarks.costs import describe_cpu
 from lamatext.errors import DataError
-from lamatext.pipeline import read_splits, score_saved_model
+from lamatext.pipeline import DataSources, read_splits, score_saved_model
 from lamatext.progress import SILENT
 from lamatext.recipes import resolve_recipe
 from lamatext.trials import Limits
@@ -38,7 +38,7 @@ TITLES = {EARLIER: "search, earlier rule (default kept)", "tuned": "search (defa
 def measure(dataset: str, seed: int, seconds: float, device: str) -> list[Record]:
     """Search on one data set with one seed; score the model that it saves on the test part."""
     recipe = resolve_recipe(values={"seed": seed})
-    splits = tuning_splits(read_splits(dataset, recipe), seed)
+    splits = tuning_splits(read_splits(DataSources(dataset), recipe), seed)
     with tempfile.TemporaryDirectory() as folder:
         task = TuningTask(
             *(splits, recipe, frozenset(("seed",)), "accuracy", Limits(seconds), Path(folder)),

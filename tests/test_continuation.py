@@ -17,7 +17,7 @@ from lamatext.data.duplicates import count_shared
 from lamatext.data.sources import load_dataset
 from lamatext.errors import ConfigError, DataError
 from lamatext.evaluation import find_start_model, load_evaluation_data
-from lamatext.pipeline import StartModel, read_splits, split_dataset, train_and_score
+from lamatext.pipeline import DataSources, StartModel, read_splits, split_dataset, train_and_score
 from lamatext.progress import SILENT
 from lamatext.recipes import continue_recipe, resolve_recipe
 from lamatext.runtime.predictor import Predictor
@@ -56,7 +56,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_csv(folder / "new.csv", 120, seed=3)
     write_csv(folder / "test.csv", 60, seed=4)
     recipe = resolve_recipe(values=SETTINGS)
-    train_and_score(read_splits(str(folder / "old.csv"), recipe), recipe, folder / "old", SILENT)
+    splits = read_splits(DataSources(str(folder / "old.csv")), recipe)
+    train_and_score(splits, recipe, folder / "old", SILENT)
     continue_training(folder, "new")
     return folder
 
@@ -67,7 +68,7 @@ def continue_training(folder: Path, out: str, start: str = "old") -> list[ScoreC
     recipe = continue_recipe(saved_recipe(source, config), {}, again="ancestors" in config)
     test = str(folder / "test.csv")
     model = find_start_model(source, None).model
-    splits = read_splits(str(folder / "new.csv"), recipe, test=test, start=model)
+    splits = read_splits(DataSources(str(folder / "new.csv"), test=test, start=model), recipe)
     return list(train_and_score(splits, recipe, folder / out, SILENT).changes)
 
 
@@ -192,9 +193,9 @@ def test_texts_that_the_model_was_trained_on_are_no_test_texts_of_the_new_data(
     place: Path, grown: Path
 ) -> None:
     recipe, start = resolve_recipe(values=SETTINGS), start_of(place)
-    drawn = read_splits(str(grown), recipe).test
+    drawn = read_splits(DataSources(str(grown)), recipe).test
 
-    splits = read_splits(str(grown), recipe, start=start)
+    splits = read_splits(DataSources(str(grown), start=start), recipe)
 
     assert overlap(start, drawn) > 5
     assert overlap(start, splits.test) == 0
@@ -212,7 +213,7 @@ def test_evaluate_finds_the_test_texts_of_a_model_that_was_continued_on_a_grown_
     recipe = continue_recipe(
         saved_recipe(place / "old", load_config(place / "old")), {}, again=False
     )
-    splits = read_splits(str(grown), recipe, start=start_of(place))
+    splits = read_splits(DataSources(str(grown), start=start_of(place)), recipe)
     train_and_score(splits, recipe, tmp_path / "grown", SILENT)
 
     found = load_evaluation_data(tmp_path / "grown", str(grown))
@@ -233,7 +234,7 @@ def test_cross_validation_does_not_score_texts_that_the_model_was_trained_on(
     start = replace(start_of(place), tests=())
     monkeypatch.setattr("lamatext.pipeline.MIN_TEST_TEXTS", 200)
 
-    splits = read_splits(str(grown), resolve_recipe(values=SETTINGS), start=start)
+    splits = read_splits(DataSources(str(grown), start=start), resolve_recipe(values=SETTINGS))
 
     scored = np.concatenate([rows for _, rows in splits.folds])
     assert len(splits.folds) == 5
@@ -245,7 +246,8 @@ def test_cross_validation_does_not_score_texts_that_the_model_was_trained_on(
 def test_a_given_test_file_that_the_model_was_trained_on_is_counted(place: Path) -> None:
     recipe, test = resolve_recipe(values=SETTINGS), str(place / "old.csv")
 
-    splits = read_splits(str(place / "new.csv"), recipe, test=test, start=start_of(place))
+    sources = DataSources(str(place / "new.csv"), test=test, start=start_of(place))
+    splits = read_splits(sources, recipe)
 
     assert "of 200 texts of" in " ".join(splits.train.notes)
     assert "the scores before and after on new data are too high" in " ".join(splits.train.notes)
@@ -481,7 +483,7 @@ def test_the_command_counts_old_test_texts_among_the_new_training_texts(
 def test_old_test_texts_that_are_trained_on_are_not_scored(place: Path, grown: Path) -> None:
     start = start_of(place)
 
-    splits = read_splits(str(grown), resolve_recipe(values=SETTINGS), start=start)
+    splits = read_splits(DataSources(str(grown), start=start), resolve_recipe(values=SETTINGS))
 
     assert splits.start is not None
     (left,) = splits.start.tests

@@ -12,7 +12,7 @@ from lamatext.evaluation import (
     find_start_model,
     load_evaluation_data,
 )
-from lamatext.pipeline import read_splits, split_dataset, train_and_score
+from lamatext.pipeline import DataSources, read_splits, split_dataset, train_and_score
 from lamatext.progress import SILENT
 from lamatext.recipes import resolve_recipe
 from tests.corpora import TINY, write_csv
@@ -75,7 +75,8 @@ def test_the_held_out_texts_of_a_model_trained_without_suspects_are_found_again(
 ) -> None:
     recipe, source = resolve_recipe(values=TINY), str(place / "learnt.csv")
     test = str(place / "other.csv") if has_test else None
-    splits = read_splits(source, recipe, without=leave_out(place, 3, 7, 30), test=test)
+    sources = DataSources(source, test, without=leave_out(place, 3, 7, 30))
+    splits = read_splits(sources, recipe)
     train_and_score(splits, recipe, tmp_path / "model", SILENT, device="cpu")
 
     found = load_evaluation_data(tmp_path / "model", source)

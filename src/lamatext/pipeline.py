@@ -244,42 +244,74 @@ def _settings_agree(requested: object, saved: object) -> bool:
 # 2 · The data
 
 
-def read_splits(  # noqa: PLR0913 - the sources and how to read them
-    source: str,
-    recipe: Recipe,
-    *,
-    test: str | None = None,
-    validation: str | None = None,
-    without: Path | None = None,
-    options: ReadOptions = DEFAULTS,
-    teacher: "TeacherOptions | None" = None,
-    start: StartModel | None = None,
-    progress: Progress = SILENT,
-) -> Splits:
+@dataclass(frozen=True, slots=True)
+class TeacherOptions:
+    """The teacher of a pipeline run as named on the command line, and texts for it to label."""
+
+    name: str  # a pretrained encoder, the folder of a saved model, or a file of probabilities
+    unlabelled: Sequence[str] = ()  # sources of texts
+    id_column: str | None = None  # matches the rows of a file of probabilities with the data
+
+    def read_unlabelled(self, options: ReadOptions) -> Iterator[str]:
+        """Read the unlabelled texts for the teacher of a pipeline run."""
+        for source in self.unlabelled:
+            columns, batches = open_table(source, options).text_batches(options)
+            for batch in batches:
+                texts = join_columns([batch.column(column) for column in columns]).to_pylist()
+                yield from (text for text in texts if text.strip())
+
+    def open(self, source: str, options: ReadOptions, train: Dataset) -> object:
+        """Read the teacher's probabilities if it is a file, matched with the pipeline's data."""
+        if not is_probability_file(self.name):
+            return self.name
+        columns, ids, texts = train.layout.text_columns, list[str](), list[str]()
+        for batch in open_table(source, options).all_batches():
+            texts += join_columns([batch.column(column) for column in columns]).to_pylist()
+            if self.id_column is not None:
+                if self.id_column not in batch.schema.names:
+                    raise DataError(f"{source}: no column {self.id_column!r} (--id-column).")
+                ids += map(str, batch.column(self.id_column).to_pylist())
+        return match_probabilities(
+            read_probability_columns(self.name),
+            LabelEncoder.fit(train.require_labels()).names,
+            texts,
+            source=self.name,
+            text_column=columns[0],
+            ids=None if self.id_column is None else IdColumn(self.id_column, ids),
+            multi_label=train.is_multi_label,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class DataSources:
+    """Data sources of a pipeline run as named on the command line, and how to read them."""
+
+    train: str  # its own test part is used if it has one
+    test: str | None = None
+    validation: str | None = None
+    without: Path | None = None  # a file of suspects, whose rows are left out of the training data
+    reading: ReadOptions = DEFAULTS  # the other files are read like the first one
+    teacher: TeacherOptions | None = None
+    start: StartModel | None = None  # a model to continue; its training texts never test
+
+
+def read_splits(sources: DataSources, recipe: Recipe, progress: Progress = SILENT) -> Splits:
     """Read the data of a pipeline run and split it into training, validation and test sets.
 
-    Args:
-        source: the training data; its own test part is used if it has one.
-        recipe: has the seed and the validation fraction.
-        test: a separate source of test data.
-        validation: a separate source of validation data.
-        without: a file of suspects, whose rows are left out of the training data.
-        options: columns, encoding and format; the other files are read like the first one.
-        teacher: the teacher to learn from and further texts that it labels.
-        start: a model to continue; the data is read like its training data, and texts that it was
-            trained on are not held out for testing.
-        progress: receives the stages of the work.
+    The recipe has the seed and the validation fraction. With a model to continue, the data is read
+    like its training data.
     """
+    source, test, teacher = sources.train, sources.test, sources.teacher
     if teacher is not None:
         is_probability_file(teacher.name)  # a missing file is an error before reading the data
-    options, labels = _read_like_start(options, start)
-    has_teacher, has_suspects = teacher is not None, without is not None
+    options, labels = _read_like_start(sources.reading, sources.start)
+    has_teacher, has_suspects = teacher is not None, sources.without is not None
     options = replace(options, keep_unlabelled=has_teacher, keep_lines=has_suspects)
     train = load_dataset(source, options)
     has_own_test = test is None and has_test_split(source)
-    if without is not None:
+    if sources.without is not None:
         is_held_out = test is None and not has_own_test
-        train = leave_out_suspects(train, without, is_test_held_out=is_held_out)
+        train = leave_out_suspects(train, sources.without, is_test_held_out=is_held_out)
     if options.merge_labels:
         train = merge_label_variants(train, labels)
     check_label_count(len(class_counts(train)), len(train), train.source)
@@ -292,14 +324,13 @@ def read_splits(  # noqa: PLR0913 - the sources and how to read them
             dataset = merge_label_variants(dataset, class_counts(train))
         return dataset
 
-    test_set = read(test) if test else None
-    if has_own_test:
-        test_set = read(source, split="test")
-    validation_set = read(validation) if validation else None
+    test_set = read(test) if test else read(source, "test") if has_own_test else None
+    validation_set = read(sources.validation) if sources.validation else None
     progress.stage("looking for duplicates", len(train))
-    seen = _seen_rows(start, train)
+    seen = _seen_rows(sources.start, train)
     splits = split_dataset(train, validation_set, test_set, recipe, progress, seen=seen)
-    splits = _add_notes(replace(splits, test_source=test, start=start), test_set is not None)
+    splits = replace(splits, test_source=test, start=sources.start)
+    splits = _add_notes(splits, is_test_given=test_set is not None)
     if teacher is None:
         return splits
     unlabelled = [*train.unlabelled, *teacher.read_unlabelled(others)]
@@ -326,7 +357,7 @@ def _seen_rows(start: StartModel | None, dataset: Dataset) -> Rows:
     return np.flatnonzero(is_seen)
 
 
-def _add_notes(splits: Splits, is_test_given: bool) -> Splits:
+def _add_notes(splits: Splits, *, is_test_given: bool) -> Splits:
     """Add notes on the pipeline's test set, and drop test texts that the model was trained on."""
     train, start = splits.train, splits.start
     notes = [] if is_test_given else list(_test_notes(splits))
@@ -412,27 +443,16 @@ def _read_like_start(
     return replace(options, remembered=layout, merge_labels=merge), labels
 
 
-def stream_splits(  # noqa: PLR0913 - as for read_splits
-    source: str,
-    recipe: Recipe,
-    *,
-    test: str | None = None,
-    validation: str | None = None,
-    without: Path | None = None,
-    options: ReadOptions = DEFAULTS,
-    teacher: "TeacherOptions | None" = None,
-    start: StartModel | None = None,
-    progress: Progress = SILENT,
-) -> Splits:
+def stream_splits(sources: DataSources, recipe: Recipe, progress: Progress = SILENT) -> Splits:
     """Read the data of a pipeline run in a stream, with the training texts as tokens on disk.
 
-    The arguments are those of ``read_splits``; a teacher, a model to continue and suspects are
-    refused.
+    A teacher, a model to continue and suspects are refused.
     """
+    source, options, test = sources.train, sources.reading, sources.test
     refused = {
-        "--teacher": teacher,
-        "--without": without,
-        "--from": start,
+        "--teacher": sources.teacher,
+        "--without": sources.without,
+        "--from": sources.start,
         "--group-column": options.group_column,
         "--time-column": options.time_column,
         "--merge-labels": options.merge_labels,
@@ -450,7 +470,7 @@ def stream_splits(  # noqa: PLR0913 - as for read_splits
         options,
         recipe.text,
         fractions=(recipe.training.validation_fraction, TEST_FRACTION),
-        validation=None if validation is None else load_dataset(validation, others),
+        validation=load_dataset(sources.validation, others) if sources.validation else None,
         test=test_set,
         progress=progress,
     )
@@ -460,44 +480,6 @@ def stream_splits(  # noqa: PLR0913 - as for read_splits
     )
     sample = replace(parts.sample, notes=(*parts.sample.notes, note))
     return Splits(sample, parts.validation, parts.test, streamed=parts.texts)
-
-
-@dataclass(frozen=True, slots=True)
-class TeacherOptions:
-    """The teacher of a pipeline run as named on the command line, and texts for it to label."""
-
-    name: str  # a pretrained encoder, the folder of a saved model, or a file of probabilities
-    unlabelled: Sequence[str] = ()  # sources of texts
-    id_column: str | None = None  # matches the rows of a file of probabilities with the data
-
-    def read_unlabelled(self, options: ReadOptions) -> Iterator[str]:
-        """Read the unlabelled texts for the teacher of a pipeline run."""
-        for source in self.unlabelled:
-            columns, batches = open_table(source, options).text_batches(options)
-            for batch in batches:
-                texts = join_columns([batch.column(column) for column in columns]).to_pylist()
-                yield from (text for text in texts if text.strip())
-
-    def open(self, source: str, options: ReadOptions, train: Dataset) -> object:
-        """Read the teacher's probabilities if it is a file, matched with the pipeline's data."""
-        if not is_probability_file(self.name):
-            return self.name
-        columns, ids, texts = train.layout.text_columns, list[str](), list[str]()
-        for batch in open_table(source, options).all_batches():
-            texts += join_columns([batch.column(column) for column in columns]).to_pylist()
-            if self.id_column is not None:
-                if self.id_column not in batch.schema.names:
-                    raise DataError(f"{source}: no column {self.id_column!r} (--id-column).")
-                ids += map(str, batch.column(self.id_column).to_pylist())
-        return match_probabilities(
-            read_probability_columns(self.name),
-            LabelEncoder.fit(train.require_labels()).names,
-            texts,
-            source=self.name,
-            text_column=columns[0],
-            ids=None if self.id_column is None else IdColumn(self.id_column, ids),
-            multi_label=train.is_multi_label,
-        )
 
 
 def split_dataset(

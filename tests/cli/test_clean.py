@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lamatext.pipeline import read_splits
+from lamatext.pipeline import DataSources, read_splits
 from lamatext.recipes import resolve_recipe
 from lamatext.runtime.prediction_parts import PartFolder
 from lamatext.suspect_labels import OutOfFoldModels
@@ -160,8 +160,8 @@ def test_training_leaves_out_what_the_user_has_not_deleted_from_the_list(
     (place / "suspects.csv").write_text("\n".join(lines[:2]) + "\n")  # only the first suspect
 
     recipe, suspects = resolve_recipe(), Path("suspects.csv")
-    splits = read_splits("reviews.csv", recipe, without=suspects)
-    tested = read_splits("reviews.csv", recipe, without=suspects, test="reviews.csv")
+    splits = read_splits(DataSources("reviews.csv", without=suspects), recipe)
+    tested = read_splits(DataSources("reviews.csv", without=suspects, test="reviews.csv"), recipe)
 
     parts = [splits.train, splits.validation, splits.test]
     texts = [text for part in parts if part is not None for text in part.texts.to_pylist()]

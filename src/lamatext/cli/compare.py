@@ -59,7 +59,7 @@ def run(  # noqa: PLR0913 - one argument per option of the command
     called a tie.
     """
     from lamatext.contestants import check_contestants, compare_models
-    from lamatext.pipeline import read_splits
+    from lamatext.pipeline import DataSources, read_splits
     from lamatext.recipes import parse_assignments, resolve_recipe
     from lamatext.views.terminal_comparison import show_comparison
     from lamatext.views.terminal_dataset import show_dataset
@@ -75,9 +75,8 @@ def run(  # noqa: PLR0913 - one argument per option of the command
     ):
         options.check_device(device)
         progress.stage(f"reading {data}")
-        splits = read_splits(
-            data, settings, test=test, validation=validation, options=reading, progress=progress
-        )
+        sources = DataSources(data, test, validation, reading=reading)
+        splits = read_splits(sources, settings, progress)
         show_dataset(
             splits.train, splits.validation, splits.test, progress, folds=len(splits.folds)
         )

@@ -185,6 +185,7 @@ def run(  # noqa: PLR0913 - one argument per option of the command
     _work_for_another_process(device)
     from lamatext.pipeline import (
         MAX_EXAMPLES,
+        DataSources,
         is_finished,
         prepare_run_folder,
         read_splits,
@@ -218,17 +219,16 @@ def run(  # noqa: PLR0913 - one argument per option of the command
         output.progress(quiet=quiet) as progress,
     ):
         progress.stage(f"reading {data}")
-        splits = (stream_splits if stream else read_splits)(
+        sources = DataSources(
             data,
-            settings,
-            test=test,
-            validation=validation,
-            without=without,
-            options=reading,
-            teacher=_teacher_options(teacher, unlabelled, id_column),
-            start=_find_start(from_, old_data, reading, progress),
-            progress=progress,
+            test,
+            validation,
+            without,
+            reading,
+            _teacher_options(teacher, unlabelled, id_column),
+            _find_start(from_, old_data, reading, progress),
         )
+        splits = (stream_splits if stream else read_splits)(sources, settings, progress)
         _check_several_labels(
             splits.train, data, {"--metric": metric, "--min-precision": min_precision}
         )

@@ -111,7 +111,7 @@ def run(  # noqa: PLR0913 - one argument per option of the command
     it.
     """
     started = time.monotonic()
-    from lamatext.pipeline import read_splits
+    from lamatext.pipeline import DataSources, read_splits
     from lamatext.recipes import parse_assignments, resolve_recipe
     from lamatext.trials import Limits
     from lamatext.tuning import TuningTask, tuning_splits
@@ -138,7 +138,7 @@ def run(  # noqa: PLR0913 - one argument per option of the command
     ):
         options.check_device(device)
         display.stage(f"reading {data}")
-        splits = read_splits(data, settings, test=test, validation=validation, options=reading)
+        splits = read_splits(DataSources(data, test, validation, reading=reading), settings)
         task = TuningTask(
             tuning_splits(splits, settings.seed),
             settings,

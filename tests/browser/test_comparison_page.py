@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, expect
 
-from lamatext.views.comparison_page import write_comparison_page
+from lamatext.views.comparison_display import write_comparison_page
 from tests.browser.page_checks import SCHEMES, WIDTHS, check_page, checked_page
 from tests.test_comparison import made_up_comparison
 from tests.views.test_tuning_page import write_page

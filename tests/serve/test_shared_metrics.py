@@ -3,8 +3,7 @@
 from collections import Counter
 from pathlib import Path
 
-from lamatext.serve.prometheus import Histogram, Metrics
-from lamatext.serve.shared_metrics import SharedMetrics
+from lamatext.serve.prometheus import Histogram, Metrics, SharedMetrics
 
 
 def busy_metrics() -> Metrics:

@@ -8,9 +8,8 @@ from starlette.testclient import TestClient
 
 from lamatext import Predictor
 from lamatext.serve.app import create_app
-from lamatext.serve.prometheus import Metrics
+from lamatext.serve.prometheus import Metrics, SharedMetrics
 from lamatext.serve.registry import load_models
-from lamatext.serve.shared_metrics import SharedMetrics
 from tests.serve.saved import LABELS, save, validation_facts
 
 TEXTS = ["a good film", "bad", "quux zonk", "", "the film and the mess"]

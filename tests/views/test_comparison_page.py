@@ -5,8 +5,11 @@ from pathlib import Path
 
 from rich.console import Console
 
-from lamatext.views.comparison_page import comparison_page, write_comparison_page
-from lamatext.views.terminal_comparison import show_comparison
+from lamatext.views.comparison_display import (
+    comparison_page,
+    show_comparison,
+    write_comparison_page,
+)
 from tests.test_comparison import made_up_comparison
 
 

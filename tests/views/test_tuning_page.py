@@ -7,8 +7,13 @@ from pathlib import Path
 from rich.console import Console
 
 from lamatext.trials import FINISHED, RUNNING, Limits, Trial, choose_trial
-from lamatext.views.terminal_trials import BEST, LATEST, TrialDisplay, shown_trials
-from lamatext.views.tuning_page import write_tuning_page
+from lamatext.views.tuning_display import (
+    BEST,
+    LATEST,
+    TrialDisplay,
+    shown_trials,
+    write_tuning_page,
+)
 
 
 def made_up_trials(count: int = 8) -> list[Trial]:

@@ -13,7 +13,7 @@ from lamatext.cli import export as verb
 from lamatext.errors import ConfigError, ModelError
 from lamatext.runtime.parity import measure_parity
 from lamatext.saved.quantization import Storage
-from lamatext.views.html_assets import static_files
+from lamatext.views.html_templates import static_files
 from lamatext.views.web_export import MODULES, export_web
 from tests.serve.javascript import needs_node, run_javascript
 from tests.serve.saved import save

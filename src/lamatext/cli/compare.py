@@ -61,7 +61,7 @@ def run(  # noqa: PLR0913 - one argument per option of the command
     from lamatext.contestants import check_contestants, compare_models
     from lamatext.pipeline import DataSources, read_splits
     from lamatext.recipes import parse_assignments, resolve_recipe
-    from lamatext.views.terminal_comparison import show_comparison
+    from lamatext.views.comparison_display import show_comparison
     from lamatext.views.terminal_dataset import show_dataset
 
     options.check_outputs(html, json_, force=force, source=data)
@@ -111,7 +111,7 @@ def _print_next(data: str, rest: list[str], written: list[Path]) -> None:
 def _write(comparison: "Comparison", html: Path | None, json_: Path | None) -> None:
     """Write the page and the JSON of ``lamatext compare``, as far as they are wanted."""
     from lamatext.atomic_write import unfinished_until_end, write_text
-    from lamatext.views.comparison_page import write_comparison_page
+    from lamatext.views.comparison_display import write_comparison_page
 
     text = json.dumps(comparison.as_dict(), ensure_ascii=False, indent=2)
     with unfinished_until_end(html, json_):

@@ -119,10 +119,10 @@ def run(  # noqa: PLR0913 - one argument per option of the command
     from lamatext.serve.app import create_app
     from lamatext.serve.connection_limits import ConnectionLimits
     from lamatext.serve.middleware import allowed_hosts
+    from lamatext.serve.prometheus import SharedMetrics
     from lamatext.serve.registry import load_models
     from lamatext.serve.schemas import Limits
     from lamatext.serve.server import run_server
-    from lamatext.serve.shared_metrics import SharedMetrics
     from lamatext.serve.tls import TlsFiles
     from lamatext.serve.workers import WorkerContext
 

@@ -15,7 +15,7 @@ from lamatext.plurals import plural
 if TYPE_CHECKING:
     from lamatext.data.read_options import ReadOptions
     from lamatext.tuning import TuningResult, TuningTask
-    from lamatext.views.terminal_trials import TrialDisplay
+    from lamatext.views.tuning_display import TrialDisplay
 
 NAME = "tune"
 EXAMPLES = """\
@@ -115,7 +115,7 @@ def run(  # noqa: PLR0913 - one argument per option of the command
     from lamatext.recipes import parse_assignments, resolve_recipe
     from lamatext.trials import Limits
     from lamatext.tuning import TuningTask, tuning_splits
-    from lamatext.views.terminal_trials import TrialDisplay
+    from lamatext.views.tuning_display import TrialDisplay
 
     limits = Limits(
         _parse_quantity(time_, SECONDS, "--time", "10m"),
@@ -168,7 +168,7 @@ def _search(
 ) -> "TuningResult | None":
     """Run the trials and the final training of ``lamatext tune``; Ctrl-C keeps the study."""
     from lamatext.tuning import finish_study, open_study, read_trials
-    from lamatext.views.tuning_page import write_tuning_page
+    from lamatext.views.tuning_display import write_tuning_page
 
     study = open_study(task)
     try:
@@ -255,7 +255,7 @@ def _show_result(task: "TuningTask", result: "TuningResult", *, quiet: bool) -> 
     from lamatext.trials import pareto_front
     from lamatext.views.formatting import file_size, one_line
     from lamatext.views.terminal_scores import scores_sentence
-    from lamatext.views.terminal_trials import show_front
+    from lamatext.views.tuning_display import show_front
 
     console = output.out()
     show_front(console, pareto_front(result.trials), result.choice.trial, task.metric)

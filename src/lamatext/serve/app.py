@@ -33,7 +33,7 @@ from lamatext.serve.middleware import (
 )
 from lamatext.serve.openapi import openapi_document
 from lamatext.serve.prometheus import MEDIA_TYPE as METRICS_TYPE
-from lamatext.serve.prometheus import Metrics
+from lamatext.serve.prometheus import Metrics, SharedMetrics
 from lamatext.serve.registry import ModelQueues, ModelRegistry, ServedModel
 from lamatext.serve.request_batching import Batcher, OverloadedError
 from lamatext.serve.schemas import (
@@ -45,7 +45,6 @@ from lamatext.serve.schemas import (
     prediction_json,
     read_request,
 )
-from lamatext.serve.shared_metrics import SharedMetrics
 from lamatext.serve.web_page import web_page_routes
 
 R = TypeVar("R")

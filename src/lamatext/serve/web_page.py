@@ -14,7 +14,7 @@ from lamatext.saved.format import WEIGHTS, load_config, ngrams_file
 from lamatext.serve.registry import ModelRegistry
 from lamatext.serve.schemas import json_response
 from lamatext.views.api_docs import api_docs_page
-from lamatext.views.html_assets import MEDIA_TYPES, static_files
+from lamatext.views.html_templates import MEDIA_TYPES, static_files
 from lamatext.views.web_model import describe_model
 
 REVALIDATE = {"Cache-Control": "no-cache"}

@@ -19,8 +19,7 @@ from lamatext.explain.explanation import Explanation, Label
 from lamatext.plurals import plural
 from lamatext.runtime.predictor import Predictor
 from lamatext.views.formatting import label_names, percent, summed
-from lamatext.views.html_assets import script_json
-from lamatext.views.html_templates import render_page
+from lamatext.views.html_templates import render_page, script_json
 from lamatext.views.word_shading import (
     attention_scale,
     contribution_scale,

@@ -18,8 +18,7 @@ from lamatext.data.sources import open_table
 from lamatext.data.suspects_file import COLUMNS
 from lamatext.plurals import plural
 from lamatext.suspect_labels import Suspect, SuspectSearch
-from lamatext.views.html_assets import SHARED_STYLE, script_json
-from lamatext.views.html_templates import render_page
+from lamatext.views.html_templates import SHARED_STYLE, render_page, script_json
 from lamatext.views.word_shading import contribution_strength, segments
 
 MAX_CARDS = 1000

@@ -19,7 +19,7 @@ from lamatext.saved.format import load_config, ngrams_file
 from lamatext.saved.model_io import load_model, save_model
 from lamatext.saved.quantization import Storage, quantize
 from lamatext.views.formatting import escaped
-from lamatext.views.html_assets import SHARED_STYLE, policy_hash, script_json, static_files
+from lamatext.views.html_templates import SHARED_STYLE, policy_hash, script_json, static_files
 from lamatext.views.web_model import describe_model, model_summary
 
 MODULES = (

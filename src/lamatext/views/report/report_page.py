@@ -16,8 +16,7 @@ from lamatext.metrics import ClassScores, accuracy_interval, merge_small_bins, w
 from lamatext.multi_label_metrics import LabelScores, MultiLabelScores
 from lamatext.plurals import plural
 from lamatext.views.formatting import accuracy_comparison, day, file_size, percent, share, signed
-from lamatext.views.html_assets import REPORT_STYLE, SHARED_STYLE
-from lamatext.views.html_templates import render_page
+from lamatext.views.html_templates import REPORT_STYLE, SHARED_STYLE, render_page
 from lamatext.views.report.collect import Findings
 from lamatext.views.report.examples import (
     MAX_MATRIX_CLASSES,

@@ -281,18 +281,12 @@ class TfidfLinear:
         return softmax(self.margins(texts))
 
     def margins(self, texts: Texts) -> Floats:
-        """Return the signed distances of texts from the TF-IDF baseline's decision boundaries.
-
-        The shape is (n, C).
-        """
+        """Return the distances (n, C) of texts from the TF-IDF baseline's decision boundaries."""
         margins = np.asarray(self._pipeline.decision_function(texts))
         return np.stack([-margins, margins], axis=1) if margins.ndim == 1 else margins
 
     def size(self) -> int:
-        """Return the size in bytes of the pickled TF-IDF baseline.
-
-        A pickle is the usual way to save it.
-        """
+        """Return the size in bytes of the pickled TF-IDF baseline, the usual way to save it."""
         return len(pickle.dumps(self._pipeline))
 
 
@@ -341,10 +335,7 @@ class FastText:
             )
 
     def predict_proba(self, texts: Texts) -> Floats:
-        """Predict the class probabilities of texts with the fastText baseline.
-
-        The shape is (n, C).
-        """
+        """Predict the class probabilities of texts with the fastText baseline, (n, C)."""
         probabilities = np.zeros((len(texts), self._classes))
         for row, text in enumerate(texts):
             # The wrapper's predict fails with numpy 2; this is the function that it calls.

@@ -324,12 +324,7 @@ def _group_columns(
 def text_groups(
     parts: Sequence[tuple[Sequence[str], Sequence[str]]], progress: Progress = SILENT
 ) -> list[TextGroup]:
-    """Group the compared test texts by length and by share of words unseen in training.
-
-    Args:
-        parts: training and test texts; several parts of a cross-validation.
-        progress: advances by one step per text.
-    """
+    """Group the test texts of each (training, test) pair by length and by share of unseen words."""
     tokenizer = WordTokenizer()
     lengths, unknown = [], []
     for train, test in parts:

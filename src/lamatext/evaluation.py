@@ -222,11 +222,7 @@ def _unseen_data(folder: Path, old_data: str, options: ReadOptions) -> Dataset:
 
 
 def _remembered_splits(data: TrainingData, config: Config, options: ReadOptions) -> Splits:
-    """Read the training data recorded in a saved model and repeat its split.
-
-    Raises:
-        DataError: it cannot be found again.
-    """
+    """Repeat the split of a saved model's training data; raise DataError if it cannot be found."""
     facts = data.facts
     source = _checked_source(facts.get("source"))
     rest = _leave_out_again(_reader(source, data.layout, config, options)("train"), data)
@@ -240,11 +236,7 @@ def _remembered_splits(data: TrainingData, config: Config, options: ReadOptions)
 
 
 def _checked_source(source: str | None) -> str:
-    """Return the data source recorded in a saved model.
-
-    Raises:
-        DataError: it remembers none, or one that could never end.
-    """
+    """Return the data source recorded in a saved model; raise DataError if it cannot be read."""
     if source is None or source == "-":
         raise DataError("the model does not remember a file of its training data.")
     if is_special_file(Path(source)):
@@ -260,11 +252,7 @@ def _has_own_test(data: TrainingData) -> bool:
 def _remembered_test(
     data: TrainingData, splits: Splits | None, config: Config, options: ReadOptions
 ) -> Dataset:
-    """Return the test set of a saved model's training run, read again if necessary.
-
-    Raises:
-        DataError: there was none, or it cannot be found again.
-    """
+    """Return the test set of a saved model's training run; raise DataError if there is none."""
     facts = data.facts
     source = _checked_source(facts.get("test_source") or facts.get("source"))
     if not facts.get("test_texts") or "test_fingerprint" not in facts:

@@ -60,10 +60,7 @@ def reaches_threshold(probabilities: Floats, thresholds: Floats) -> Flags:
 
 
 def decide_classes(probabilities: Floats, thresholds: LabelThresholds | None) -> Flags:
-    """Return the classes that a model predicts (n, L): those above their thresholds.
-
-    Without thresholds, each text has one label: the most probable class.
-    """
+    """Return the predicted classes (n, L): those above their thresholds, or the most probable."""
     if thresholds is not None:
         return thresholds.decide(probabilities.astype(np.float32))
     decided = np.zeros(probabilities.shape, np.bool_)

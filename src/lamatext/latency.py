@@ -17,14 +17,7 @@ def single_text_latencies(
     count: int = TIMED_TEXTS,
     seed: int = 0,
 ) -> NDArray[np.float64]:
-    """Measure the latency in milliseconds of predicting single texts, drawn at random.
-
-    Args:
-        predict: predicts a list of texts.
-        texts: the texts to draw from.
-        count: the number of texts that are timed.
-        seed: selects the texts.
-    """
+    """Measure the latency in milliseconds of predicting ``count`` single texts, drawn at random."""
     rows = np.random.default_rng(seed).permutation(len(texts))[:count].tolist()
     for row in rows[:WARM_UP]:
         predict([texts[row]])

@@ -178,10 +178,7 @@ def confusion_matrix(truth: Numbers, predicted: Numbers, classes: int) -> Number
 
 
 def per_class_scores(labels: Sequence[object], confusion: Numbers) -> list[ClassScores]:
-    """Compute the precision, recall and F1 of each class from the confusion matrix.
-
-    A ratio with denominator 0 counts as 0.
-    """
+    """Compute the precision, recall and F1 of each class from a confusion matrix; 0/0 is 0."""
     hits = np.diag(confusion).astype(np.float64)
     predicted, texts = confusion.sum(axis=0), confusion.sum(axis=1)
     precision = hits / np.maximum(predicted, 1)
@@ -194,10 +191,7 @@ def per_class_scores(labels: Sequence[object], confusion: Numbers) -> list[Class
 
 
 def measure_reliability(truth: Numbers, probabilities: Floats) -> Reliability:
-    """Compute reliability metrics: mean confidence and accuracy in each confidence bin.
-
-    There are ``BINS`` bins of equal width; empty bins are left out.
-    """
+    """Compute mean confidence and accuracy in each of ``BINS`` confidence bins that has texts."""
     return reliability_by_confidence(
         probabilities.max(axis=1), probabilities.argmax(axis=1) == truth
     )
@@ -216,10 +210,7 @@ def reliability_by_confidence(confidence: Floats, correct: NDArray[np.bool_]) ->
 
 
 def merge_small_bins(reliability: Reliability) -> Reliability:
-    """Merge neighbouring confidence bins until each has enough texts to be shown.
-
-    That is a twentieth of all texts, and at least 20.
-    """
+    """Merge neighbouring confidence bins until each has a twentieth of the texts, at least 20."""
     least = max(20, sum(reliability.texts) // 20)
     merged: list[tuple[float, float, int]] = []  # sums of confidence and accuracy, texts
     bins = zip(reliability.confidence, reliability.accuracy, reliability.texts, strict=True)
@@ -239,10 +230,7 @@ def merge_small_bins(reliability: Reliability) -> Reliability:
 
 
 def calibration_error(reliability: Reliability) -> float:
-    """Compute the expected calibration error (ECE) from the reliability metrics.
-
-    It is the mean of |confidence − accuracy| over the texts.
-    """
+    """Compute the expected calibration error (ECE), the mean of |confidence − accuracy|."""
     texts = np.array(reliability.texts)
     gaps = np.abs(np.array(reliability.confidence) - np.array(reliability.accuracy))
     return float((gaps * texts).sum() / texts.sum())

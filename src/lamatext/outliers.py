@@ -32,10 +32,7 @@ Counts = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class ValidationStatistics:
-    """Statistics of the validation texts, with which outlier scores compare new texts.
-
-    They are the reference for outlier scores and for drift.
-    """
+    """Statistics of the validation texts, the reference for outlier scores and for drift."""
 
     texts: int
     words: int

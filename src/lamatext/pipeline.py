@@ -95,10 +95,7 @@ class StartModel:
 
 @dataclass(frozen=True, slots=True)
 class Splits:
-    """Training, validation and test set of a pipeline run.
-
-    Without a validation set, one is held out during training.
-    """
+    """Splits of a pipeline run; without a validation set, one is held out during training."""
 
     train: Dataset
     validation: Dataset | None
@@ -232,10 +229,7 @@ def _is_child(config: Config, start: StartModel | None) -> bool:
 
 
 def _settings_agree(requested: object, saved: object) -> bool:
-    """Return whether a saved model has the settings requested for this pipeline run.
-
-    A requested ``auto`` matches any value.
-    """
+    """Return whether a model has the settings requested for this run; ``auto`` fits any value."""
     if isinstance(requested, dict) and isinstance(saved, dict):
         return all(_settings_agree(value, saved.get(name)) for name, value in requested.items())
     return requested in ("auto", saved)
@@ -535,11 +529,7 @@ def _cross_validation_splits(
 def _move_seen(
     dataset: Dataset, test: Rows, groups: Rows, seen: Rows | None
 ) -> tuple[Rows, tuple[int, ...]]:
-    """Move test rows that the model to continue has seen, and their groups, to training.
-
-    Returns:
-        The remaining test rows, and those that are moved.
-    """
+    """Split test rows into those to keep and those that the model to continue has seen."""
     if seen is None:
         return test, ()
     is_moved = np.isin(groups[test], groups[seen])
@@ -738,10 +728,7 @@ def fit_recipe(
 def score_saved_model(
     folder: Path, test: Dataset, progress: Progress = SILENT
 ) -> tuple[AnyScores, float]:
-    """Score the pipeline's saved model on a test set and measure its throughput.
-
-    Return the scores and the number of texts per second.
-    """
+    """Score the pipeline's saved model on a test set; return the scores and texts per second."""
     predictor = Predictor.load(folder)
     test, truth = encode_test_labels(predictor, test)
     predictor.predict_proba([""])  # load the engine before the clock starts
@@ -773,13 +760,7 @@ FoldModel = Callable[[Dataset, Dataset, Progress], FoldPrediction]
 
 
 def cross_validate(splits: Splits, fit_fold: FoldModel, progress: Progress) -> AnyScores:
-    """Score a recipe or baseline by cross-validation in a pipeline run.
-
-    Args:
-        splits: the folds of the pipeline's data.
-        fit_fold: trains a model on a training set and predicts a test set.
-        progress: receives a stage per fold.
-    """
+    """Score a recipe or baseline by cross-validation in a pipeline run, with a stage per fold."""
     encoder = _known_classes(splits)
     rows, probabilities, decided = cross_validated_predictions(splits, fit_fold, progress)
     truth = encoder.encode_targets(splits.test.require_labels())[rows]
@@ -934,10 +915,7 @@ def _baseline_row(name: str, splits: Splits, recipe: Recipe, progress: Progress)
 
 
 def _average_embedding_row(splits: Splits, recipe: Recipe, progress: Progress) -> LeaderboardRow:
-    """Train and score the average-embedding baseline for the pipeline's leaderboard.
-
-    It averages the word embeddings and has the same classifier on top as our model.
-    """
+    """Train and score the baseline that averages embeddings and has our model's classifier."""
     started = time.perf_counter()
     average = recipe.with_values(AVERAGE_SETTINGS)
     anew = replace(splits, teacher=None, unlabelled=(), start=None)

@@ -350,10 +350,7 @@ def _unknown_setting(where: str, name: str) -> str:
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """Suggest the setting name closest to a misspelled one, or return an empty string.
-
-    The result is a sentence to append to an error message.
-    """
+    """Suggest the setting name closest to a misspelled one in a sentence, or return ""."""
     known = list(known)
     close = get_close_matches(word, known, n=1)
     if not close:

@@ -389,10 +389,7 @@ def run_trials(
     progress: Progress,
     train: TrainTrial | None = None,
 ) -> None:
-    """Run tuning trials until only the time for the final training is left.
-
-    ``train`` trains a trial; by default in this process.
-    """
+    """Run tuning trials with ``train`` until only the time for the final training is left."""
     if train is None:
         load_libraries(progress)
     order = _nested_order(task.train, task.recipe.seed)

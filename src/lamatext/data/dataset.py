@@ -89,10 +89,7 @@ class Dataset:
         return replace(self, labels=pa.chunked_array([pa.array(renamed, labels.type)]))
 
     def concatenate(self, other: "Dataset") -> "Dataset":
-        """Concatenate the rows of this dataset and another one.
-
-        Both need labels.
-        """
+        """Concatenate the rows of this dataset and another one; both need labels."""
         first, second = self.require_labels(), other.require_labels()
         if self.is_multi_label != other.is_multi_label:
             raise DataError(

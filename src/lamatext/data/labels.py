@@ -49,10 +49,7 @@ class LabelEncoder:
 
     @property
     def class_array(self) -> NDArray[Any]:
-        """Return the class labels as a NumPy array, in the order of the class indices.
-
-        Its type is str, int64 or bool.
-        """
+        """Return the labels by class index as a NumPy array of type str, int64 or bool."""
         return np.array(self.classes)
 
     def encode(self, labels: LabelColumn, *, source: str = "labels") -> ClassIndices:
@@ -104,18 +101,12 @@ class LabelEncoder:
         return self.encode(labels, source=source)
 
     def decode(self, indices: NDArray[np.integer[Any]]) -> NDArray[Any]:
-        """Decode class indices into the corresponding labels.
-
-        The array has the type str, int64 or bool.
-        """
+        """Decode class indices into the corresponding labels, as a str, int64 or bool array."""
         labels: NDArray[Any] = self.class_array[indices]
         return labels
 
     def decode_lists(self, matrix: NDArray[np.bool_]) -> NDArray[Any]:
-        """Decode the rows of a label matrix into lists of labels, in the order of the columns.
-
-        The array (n,) holds one list per text.
-        """
+        """Decode each row of a label matrix into a list of labels; the array is (n,)."""
         lists = np.empty(len(matrix), dtype=object)
         for row, flags in enumerate(matrix):
             lists[row] = [self.classes[i] for i in np.flatnonzero(flags)]
@@ -199,11 +190,7 @@ def class_counts(dataset: Dataset) -> dict[str, int]:
 
 
 def label_variants(counts: Mapping[str, int]) -> list[list[str]]:
-    """Return the groups of labels that differ only in case or spaces, most frequent label first.
-
-    Args:
-        counts: the number of rows of each label.
-    """
+    """Return the groups of labels that differ only in case or spaces, by their numbers of rows."""
     groups: dict[str, list[str]] = {}
     for label in sorted(counts, key=lambda label: (-counts[label], label)):
         groups.setdefault(label_key(label), []).append(label)

@@ -114,11 +114,7 @@ CATALOG = {entry.name: entry for entry in _ENTRIES}
 
 
 def find_entry(name: str) -> NamedDataset:
-    """Return the catalog entry of a named data set.
-
-    Raises:
-        DataError: the name is unknown; the message suggests the most similar one.
-    """
+    """Return the catalog entry of a data set; a DataError suggests the most similar name."""
     entry = CATALOG.get(name)
     if entry is None:
         near = get_close_matches(name.lower(), CATALOG, n=1, cutoff=0.4)

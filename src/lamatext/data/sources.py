@@ -60,11 +60,7 @@ def has_test_split(source: str) -> bool:
 
 
 def _is_named_dataset(source: str) -> bool:
-    """Return whether a data source is a named data set.
-
-    Raises:
-        DataError: the source looks like a misspelt name.
-    """
+    """Return whether a source is a named data set; raise DataError if it looks misspelt."""
     if source in CATALOG:
         return True
     if source == "-" or source.startswith(PREFIX):

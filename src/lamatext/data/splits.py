@@ -309,10 +309,7 @@ def _shuffled_by_label(units: _Units, rng: np.random.Generator) -> Rows:
 
 
 def _evenly_spaced(size: int, count: int, rng: np.random.Generator) -> NDArray[np.bool_]:
-    """Select evenly spaced rows for a split, starting at a random offset.
-
-    If the rows are grouped by label, the selection is stratified.
-    """
+    """Select evenly spaced rows for a split from a random offset: stratified if sorted by label."""
     picked = np.zeros(size, dtype=bool)
     positions = ((np.arange(count) + rng.random()) * size / max(count, 1)).astype(np.int64)
     picked[np.minimum(positions, size - 1)] = True

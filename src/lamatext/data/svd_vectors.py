@@ -43,10 +43,7 @@ def train_svd_vectors(rows: TokenIds, size: int, width: int, seed: int) -> NDArr
 
 
 def count_cooccurrences(rows: TokenIds, size: int) -> csr_matrix:
-    """Count how often words occur near each other, weighted by 1/distance, for word vectors.
-
-    The matrix is symmetric, of shape (V, V).
-    """
+    """Count how often words occur near each other, weighted by 1/distance: symmetric, (V, V)."""
     total = csr_matrix((size, size), dtype=np.float32)
     first = 0
     while first < len(rows):

@@ -20,10 +20,7 @@ T = TypeVar("T")
 
 
 class Encoder(Protocol):
-    """Interface of the text encoders, which convert texts to token ids.
-
-    ``TextEncoder`` encodes words, ``SubwordEncoder`` subwords.
-    """
+    """Interface of the text encoders, which convert texts to the ids of words or subwords."""
 
     def encode(self, texts: Iterable[str]) -> TokenIds:
         """Encode each text as token ids."""
@@ -47,10 +44,7 @@ class TextEncoder:
     compiled: CompiledTokenizer | None = field(init=False, repr=False, compare=False, default=None)
 
     def encode(self, texts: Iterable[str]) -> TokenIds:
-        """Encode each text as word ids.
-
-        A text without any known word becomes one unknown word.
-        """
+        """Encode each text as word ids; a text without any known word becomes one unknown word."""
         return self.encode_words(map(self.tokenizer.words, texts))
 
     def encode_all(self, texts: Sequence[str], *, framed: bool) -> EncodedTexts:
@@ -127,10 +121,7 @@ class SubwordEncoder:
     """
 
     def __init__(self, tokenizer: Any, max_words: int | None = None) -> None:
-        """Create a subword encoder from a Hugging Face tokenizer.
-
-        If ``max_words`` is None, the tokenizer keeps its own length limit.
-        """
+        """Create a subword encoder; with ``max_words`` None, the tokenizer's length limit stays."""
         tokenizer.no_padding()
         if max_words is not None:
             tokenizer.enable_truncation(max_words)
@@ -143,10 +134,7 @@ class SubwordEncoder:
         return cls(tokenizers.Tokenizer.from_str(text), max_words)
 
     def to_json(self) -> str:
-        """Return the subword encoder as the content of a ``tokenizer.json`` file.
-
-        The content includes the length limit.
-        """
+        """Return the subword encoder, length limit included, as a ``tokenizer.json`` file."""
         text: str = self._tokenizer.to_str()
         return text
 
@@ -175,10 +163,7 @@ class SubwordEncoder:
         return TokenIds.from_lists(rows)
 
     def encode_with_spans(self, text: str) -> tuple[Ids, list[Span]]:
-        """Encode one text and return its subword ids with the character span of each subword.
-
-        The span of a special token is (0, 0).
-        """
+        """Encode one text as subword ids with their character spans, (0, 0) for a special token."""
         with _damage_named():
             encoding = self._tokenizer.encode(encodable(text))
         return np.array(encoding.ids, np.int32), list(encoding.offsets)
@@ -186,10 +171,7 @@ class SubwordEncoder:
 
 @contextmanager
 def _damage_named() -> Iterator[None]:
-    """Convert what the library tokenizers raises with a damaged file into an error with a name.
-
-    Its panics are not subclasses of ``Exception``.
-    """
+    """Name the damaged file in errors of the library tokenizers, which may be no ``Exception``."""
     try:
         yield
     except BaseException as error:

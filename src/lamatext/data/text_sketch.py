@@ -35,11 +35,7 @@ class TextSketch:
 
     @classmethod
     def from_json(cls, value: Any) -> "TextSketch":
-        """Read a sketch from ``config.json``.
-
-        Raises:
-            ValueError: it is not a sketch.
-        """
+        """Read a sketch from ``config.json``; raise ValueError if it is not one."""
         if not isinstance(value, dict) or value.keys() != {"hashes", "texts"}:
             raise ValueError("expected hashes and texts")
         texts, encoded = value["texts"], value["hashes"]

@@ -36,10 +36,7 @@ def text_list(texts: Texts) -> list[str]:
 
 
 def text_column(texts: Texts) -> pa.ChunkedArray:
-    """Validate texts and return them as one Arrow column.
-
-    Lone surrogates become "?".
-    """
+    """Validate texts and return them as one Arrow column; lone surrogates become "?"."""
     if _is_string_column(texts):
         chunks = texts.chunks if isinstance(texts, pa.ChunkedArray) else [texts]
         column = pa.chunked_array(chunks).cast(pa.large_string())
@@ -62,10 +59,7 @@ def check_texts(texts: Sequence[object]) -> None:
 
 
 def label_array(labels: Labels, text_count: int) -> NDArray[Any]:
-    """Validate that there is one label per text and return the labels as a NumPy array.
-
-    Its type is str, int64 or bool.
-    """
+    """Validate that each text has one label; return the labels as a str, int64 or bool array."""
     if isinstance(labels, str) or not isinstance(labels, Iterable):
         got = "one str" if isinstance(labels, str) else type(labels).__name__
         raise DataError(f"expected a list of labels, one for each text, got {got}.")

@@ -29,10 +29,7 @@ def make_vectors(
     seed: int,
     progress: Progress = SILENT,
 ) -> Vectors:
-    """Create the initial word vectors according to the setting ``text.word_vectors``.
-
-    The shape is (V, E).
-    """
+    """Create the initial word vectors according to the setting ``text.word_vectors``, (V, E)."""
     if text.word_vectors == "random":
         return random_vectors(len(vocabulary), text.vector_width, seed)
     if text.word_vectors == "word2vec":
@@ -51,10 +48,7 @@ def is_pretrained_encoder(word_vectors: str) -> bool:
 
 
 def random_vectors(size: int, width: int, seed: int) -> Vectors:
-    """Draw random word vectors from a normal distribution, with zeros for the padding id.
-
-    The standard deviation is 0.1.
-    """
+    """Draw random word vectors from N(0, 0.1²), with zeros for the padding id."""
     vectors = np.random.default_rng(seed).normal(0, 0.1, (size, width)).astype(np.float32)
     vectors[0] = 0
     return vectors

@@ -60,10 +60,7 @@ class ClassifierHead:
 
 
 class Contributions(NamedTuple):
-    """Contributions of the words of one text to each class logit, and a constant term per class.
-
-    ``contributions.sum(axis=1) + base`` equals the logits.
-    """
+    """Contributions of each word to each class logit, and a base: their sum is the logits."""
 
     contributions: Floats  # (C, T)
     base: Floats  # (C,)

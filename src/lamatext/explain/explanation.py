@@ -143,10 +143,7 @@ class Explanation:
         return {name: float(part[column].sum()) for name, part in self.relative_parts.items()}
 
     def column(self, label: Label | None) -> int:
-        """Return the class index of ``label`` in the explanation.
-
-        None means the predicted class.
-        """
+        """Return the class index of ``label`` in the explanation, None for the predicted class."""
         if label is None:
             return self.best
         if label not in self.labels:
@@ -169,12 +166,7 @@ class Explanation:
         return [self.labels[column] for column in self.columns(label)]
 
     def top(self, n: int = 10, label: Label | None = None) -> list[WordScore]:
-        """Return the ``n`` words of the explanation with the highest contribution to ``label``.
-
-        Args:
-            n: maximum number of words.
-            label: None means the predicted label.
-        """
+        """Return the ``n`` words that contribute most to ``label``, None for the predicted one."""
         scores = self.relative[self.column(label)]
         pooled, words = self.pooled, self.words
         return [

@@ -204,10 +204,7 @@ def sample_rows(count: int, size: int, seed: int) -> NDArray[np.int64]:
 
 
 def keep_words(text: str, spans: Sequence[Span], words: Sequence[int]) -> str:
-    """Return a text reduced to the given words, to measure the faithfulness of a word ranking.
-
-    Neighbouring words keep the characters between them.
-    """
+    """Return a text reduced to some words and the characters between neighbours among them."""
     pieces, last = [], None
     for t in words:
         start, end = spans[t]
@@ -310,10 +307,7 @@ def compare_orders(
 def _curves(
     texts: Sequence[Ids], scores: Sequence[Scores], probabilities: ProbabilitiesOf
 ) -> Table:
-    """Compute each text's deletion and insertion curves, the basis of the faithfulness metrics.
-
-    Returns an array of shape (n, 2, F).
-    """
+    """Compute each text's deletion and insertion curves for the faithfulness metrics, (n, 2, F)."""
     versions: list[Ids] = []
     for text, values in zip(texts, scores, strict=True):
         order = np.argsort(-np.asarray(values), kind="stable")

@@ -59,10 +59,7 @@ class Operands(NamedTuple):
 
 
 class Trace(NamedTuple):
-    """Intermediate values that CPU attention stores in the forward pass for the backward pass.
-
-    Every array has one row per word.
-    """
+    """Values that CPU attention stores for the backward pass, in arrays with a row per word."""
 
     states: Floats  # (B, T, D): H
     scored: Floats  # (B, T, D): u
@@ -72,10 +69,7 @@ class Trace(NamedTuple):
 
 
 class Gradients(NamedTuple):
-    """Gradients that the backward pass of CPU attention reads and writes.
-
-    Those of S and A are inputs; all others are outputs.
-    """
+    """Gradients of CPU attention: those of S and A are inputs, all others are outputs."""
 
     embedding: Floats  # (B, M, D), not padded
     weights: Floats  # (B, M, T), or empty if the loss does not use A
@@ -103,10 +97,7 @@ class Scratch(NamedTuple):
 def cpu_attention(
     states: Tensor, mask: Tensor, parameters: AttentionParameters
 ) -> tuple[Tensor, Tensor]:
-    """Compute the text embeddings and attention weights of a batch on the CPU.
-
-    For ``states`` (B, T, D), return the embeddings S (B, M, D) and the weights A (B, M, T).
-    """
+    """Compute the embeddings S (B, M, D) and weights A (B, M, T) of states (B, T, D) on the CPU."""
     vectors = head_vectors(parameters).expand(states.shape[0], -1, -1)  # (B, M, D)
     if parameters.log_temperature is None:
         temperature = states.new_ones(parameters.heads)
@@ -462,10 +453,7 @@ def scores_backward(
     text: int,
     scratch: Scratch,
 ) -> None:  # pragma: no cover
-    """Backpropagate the gradient of the CPU attention scores to the heads and the states.
-
-    Given the gradient of f, compute those of G and u.
-    """
+    """Backpropagate the gradient of the CPU attention scores f to those of the heads G and of u."""
     heads, padded, length = sizes.padded_heads, sizes.padded, operands.length[text]
     zeros = matrix(scratch.zeros, 0, 0)
     u = matrix(trace.scored, text * sizes.words * padded, padded)

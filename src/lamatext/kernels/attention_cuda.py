@@ -138,10 +138,7 @@ def agrees_with_reference(device: torch.device) -> bool:
 def cuda_attention(
     states: Tensor, mask: Tensor, parameters: AttentionParameters
 ) -> tuple[Tensor, Tensor]:
-    """Compute the text embeddings and attention weights of a batch on a CUDA device.
-
-    For ``states`` (B, T, D), return the embeddings S (B, M, D) and the weights A (B, M, T).
-    """
+    """Compute the embeddings S (B, M, D) and weights A (B, M, T) of states (B, T, D) in CUDA."""
     if not torch.is_grad_enabled():
         return launch(states, mask, parameters)
     outputs: tuple[Tensor, Tensor] = CudaAttention.apply(states, mask, *parameters)  # type: ignore[no-untyped-call]
@@ -238,10 +235,7 @@ def _score_gradients(
 
 
 def _head_vectors(parameters: AttentionParameters) -> Tensor:
-    """Compute the head vectors of CUDA attention in float32, whatever the parameters' dtype is.
-
-    The shape is (B or 1, M, D).
-    """
+    """Compute the head vectors of CUDA attention in float32, of shape (B or 1, M, D)."""
     p, q, context = parameters.p, parameters.q, parameters.context
     return head_vectors(parameters._replace(p=p.float(), q=q.float(), context=context.float()))
 
@@ -286,10 +280,7 @@ class Plan(NamedTuple):
 
 
 def launch(states: Tensor, mask: Tensor, parameters: AttentionParameters) -> tuple[Tensor, Tensor]:
-    """Launch CUDA attention for a batch without recording gradients.
-
-    Return the embeddings S (B, M, D) and the weights A (B, M, T).
-    """
+    """Launch CUDA attention without gradients: embeddings S (B, M, D) and weights A (B, M, T)."""
     states, heads = states.contiguous(), parameters.heads
     texts, words, width = shape = states.shape
     plan = plan_for(

@@ -24,10 +24,7 @@ class AttentionParameters(NamedTuple):
 
     @property
     def rank(self) -> int:
-        """Return the rank of the low-rank attention parameters, inferred from their shapes.
-
-        It is k, the number of vector pairs per head.
-        """
+        """Return the rank k of the attention parameters, the number of vector pairs per head."""
         return self.p.shape[0] // self.heads
 
 

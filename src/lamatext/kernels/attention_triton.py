@@ -55,10 +55,7 @@ def attend(  # pragma: no cover
     block_d: tl.constexpr,
     block_e: tl.constexpr,
 ):
-    """Compute attention for one chunk of one text in the main Triton kernel.
-
-    The grid is (chunks, B).
-    """
+    """Compute attention for one chunk of one text in the main Triton kernel; grid (chunks, B)."""
     part = tl.program_id(0)
     text = tl.program_id(1).to(tl.int64)
     m, d = tl.arange(0, block_m), tl.arange(0, block_d)
@@ -244,10 +241,7 @@ def _merge_chunks(  # pragma: no cover
 def _softmax_totals(  # pragma: no cover
     scratch, chunks, block_m: tl.constexpr, block_d: tl.constexpr, tile: tl.constexpr
 ):
-    """Compute the softmax maximum and sum over all chunks of a text inside a Triton kernel.
-
-    Both have the shape (M,).
-    """
+    """Compute the softmax maximum and sum over a text's chunks in a Triton kernel, both (M,)."""
     m = tl.arange(0, block_m)
     size: tl.constexpr = block_m * (block_d + 2)
     top = tl.full((block_m,), float("-inf"), tl.float32)
@@ -268,10 +262,7 @@ def _softmax_totals(  # pragma: no cover
 def _join_columns(  # pragma: no cover
     scratch, chunks, top, total, d, block_m: tl.constexpr, block_d: tl.constexpr, tile: tl.constexpr
 ):
-    """Combine the weighted sums of all chunks into columns of the embedding in a Triton kernel.
-
-    ``d`` holds the indices of the columns.
-    """
+    """Combine the weighted sums of all chunks into columns ``d`` of the embedding in Triton."""
     m = tl.arange(0, block_m)
     size: tl.constexpr = block_m * (block_d + 2)
     pooled = tl.zeros((block_m, d.shape[0]), tl.float32)
@@ -302,10 +293,7 @@ def _write_weights(  # pragma: no cover
     block_t: tl.constexpr,
     block_m: tl.constexpr,
 ):
-    """Compute the attention weights of a range of words from their scores in a Triton kernel.
-
-    The range starts at ``first`` and ends before ``last``.
-    """
+    """Compute the attention weights of the words from ``first`` to before ``last`` in Triton."""
     m = tl.arange(0, block_m)
     for start in range(first, last, block_t):
         t = start + tl.arange(0, block_t)

@@ -201,10 +201,7 @@ def _run_forward(layout: Layout, weights: Weights, inputs: Tensor) -> tuple[Tens
 
 
 def _trace_memory(size: int, dtype: torch.dtype) -> Tensor:
-    """Return a buffer for the CPU GRU trace, reusing one from an earlier pass if it fits.
-
-    ``size`` is its number of elements.
-    """
+    """Return a buffer of ``size`` elements for the CPU GRU trace, reused from an earlier pass."""
     with suppress(IndexError):  # SPARE is empty
         memory = SPARE.pop()
         if memory.dtype == dtype and size <= len(memory) <= 4 * size:
@@ -251,10 +248,7 @@ def _flat(tensor: Tensor) -> Floats:
 def pack(
     weights: Weights, layout: Layout, direction: int, parameters: Any
 ) -> None:  # pragma: no cover
-    """Copy torch's GRU parameters of one direction into the weight arrays of the CPU kernel.
-
-    torch stores the gates in the order r, z, n.
-    """
+    """Copy torch's GRU parameters of one direction (gates r, z, n) into the CPU kernel's arrays."""
     inputs, hidden, inputs_bias, hidden_bias = parameters
     width, h, padded = layout.inputs, layout.hidden, layout.padded
     for gate in range(3):  # in torch's order r, z, n
@@ -283,10 +277,7 @@ def pack(
 
 @compiled
 def active_texts(layout: Layout, task: Task, step: int) -> int:  # pragma: no cover
-    """Return how many texts of a CPU GRU task have more than ``step`` words.
-
-    The texts are sorted by length, so these come first.
-    """
+    """Return how many texts of a CPU GRU task, the longest first, have more than ``step`` words."""
     count = task.last - task.first
     while count > 0 and layout.length[task.first + count - 1] <= step:
         count -= 1
@@ -347,10 +338,7 @@ def forward(
 def project_inputs(
     layout: Layout, task: Task, weights: Weights, inputs: Floats, trace: Trace
 ) -> None:  # pragma: no cover
-    """Compute the input part of the GRU gates on the CPU for every word of a task.
-
-    It is W_i x + b.
-    """
+    """Compute the input part W_i x + b of the CPU GRU's gates for every word of a task."""
     width, padded = layout.inputs, layout.padded
     for place in range(task.first, task.last):
         row = task.direction * layout.rows + layout.row[place]
@@ -399,10 +387,7 @@ def step_forward(
 def gru_cell(
     layout: Layout, gates: Any, recurrent: Any, hidden: Any, state: Any
 ) -> None:  # pragma: no cover
-    """Apply the GRU equations to one word on the CPU; store its gates and the new state.
-
-    ``recurrent`` holds W_h h for r, z and v.
-    """
+    """Apply the GRU equations to one word on the CPU; ``recurrent`` is W_h h for r, z and v."""
     padded = layout.padded
     for j in range(0, padded, layout.lanes):
         r = _sigmoid(load(gates, padded + j) + load(recurrent, j))
@@ -524,10 +509,7 @@ def step_backward(
 def gru_cell_backward(
     layout: Layout, gates: Any, state: Any, delta: Any, gradient: Any
 ) -> None:  # pragma: no cover
-    """Compute the GRU gate gradients of one word in the CPU backward pass.
-
-    ``state`` is the state before the word.
-    """
+    """Compute the CPU GRU's gate gradients of one word; ``state`` is the state before it."""
     padded = layout.padded
     for j in range(0, padded, layout.lanes):
         n, r = load(gates, j), load(gates, padded + j)
@@ -602,10 +584,7 @@ def add_weight_gradients(
 def backward_inputs(
     counter: Integers, layout: Layout, weights: Weights, trace: Trace, out: Floats
 ) -> None:  # pragma: no cover
-    """Compute the gradient of the CPU GRU inputs, summed over both directions.
-
-    It is δx = Σ W_iᵀ δg, of shape (B, T, E).
-    """
+    """Compute the gradient δx = Σ W_iᵀ δg (B, T, E) of the CPU GRU inputs over both directions."""
     width = layout.padded_inputs
     block = np.empty(CHUNK * width, out.dtype)  # (CHUNK, E)
     place = take_next(at(counter, 0))

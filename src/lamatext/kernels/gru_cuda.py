@@ -62,10 +62,7 @@ def _torch_version() -> tuple[int, ...]:
 
 
 def cuda_gru(inputs: Tensor, lengths: Tensor, parameters: Sequence[Tensor]) -> Tensor:
-    """Compute the states of a bidirectional GRU with the CUDA kernel.
-
-    The states are (B, T, 2H); ``parameters`` are ordered as in ``nn.GRU``.
-    """
+    """Compute the states (B, T, 2H) of a CUDA GRU; ``parameters`` are ordered as in ``nn.GRU``."""
     on_device = lengths.to(inputs.device, torch.int32, non_blocking=True)
     joined = [torch.cat(pair) for pair in zip(parameters[:4], parameters[4:], strict=True)]
     states: Tensor = CudaBiGru.apply(inputs, on_device, *joined)  # type: ignore[no-untyped-call]

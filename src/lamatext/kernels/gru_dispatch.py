@@ -47,10 +47,7 @@ def use_cpu_kernel(gru: nn.GRU, inputs: Tensor, lengths: Tensor) -> bool:
 
 
 def has_cuda_kernel(gru: nn.GRU) -> bool:
-    """Return whether a CUDA kernel is available to run this GRU.
-
-    With it, the lengths can stay on the GPU.
-    """
+    """Return whether a CUDA kernel can run this GRU, so that the lengths can stay on the GPU."""
     return _is_supported(gru) and gru_cuda.is_available(gru.hidden_size)
 
 

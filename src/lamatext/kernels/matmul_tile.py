@@ -44,10 +44,7 @@ def _tile(
     _rows: Any,
     _vectors: Any,
 ) -> Any:
-    """Compute one tile of a matmul and add it to the initial values of the result.
-
-    The tile is out = start + left · right and has at most ROWS rows.
-    """
+    """Compute one tile of a matmul, out = start + left · right, of at most ROWS rows."""
     scalar = out.types[0].dtype
     count = lanes(scalar)
 

@@ -129,10 +129,7 @@ def take_next(_context: Any, counter: Any) -> Any:
 
 
 def _operation(emit: str) -> Any:
-    """Create the numba intrinsic of a SIMD instruction whose operands are vectors or numbers.
-
-    At least one of the two operands is a vector.
-    """
+    """Create the numba intrinsic of a SIMD instruction of two vectors, or a vector and a number."""
 
     @intrinsic
     def operation(_context: Any, left: Any, right: Any) -> Any:
@@ -215,10 +212,7 @@ def _tanh_exact(vector: Any) -> Any:  # pragma: no cover
 
 
 def _tanh_rational(vector: Any) -> Any:  # pragma: no cover
-    """Approximate tanh of a SIMD vector by Eigen's rational function, accurate to 3 ulp.
-
-    It is x p(x²) / q(x²) with polynomials p and q.
-    """
+    """Approximate tanh of a SIMD vector by Eigen's x p(x²) / q(x²), accurate to 3 ulp."""
     x = clamp(vector, 7.90531110763549805)
     s = x * x
     p = s * -2.76076847742355e-16 + 2.00018790482477e-13

@@ -55,10 +55,7 @@ class _Sums(NamedTuple):
 
 
 class NgramCounts(NamedTuple):
-    """Counts of the distinct n-gram hash keys of several texts, in concatenated arrays.
-
-    Text i begins at ``offsets[i]``.
-    """
+    """Counts of the distinct n-gram hash keys of several texts; text i begins at ``offsets[i]``."""
 
     keys: NDArray[np.uint32]  # (N,) ascending within a text
     counts: NDArray[np.integer[Any]]  # (N,)
@@ -273,20 +270,14 @@ def _count_pairs(keys: NDArray[np.uint32], owner: NDArray[np.uint64], texts: int
 
 
 def _starts(ascending: NDArray[Any]) -> NDArray[np.int64]:
-    """Return the index at which each distinct n-gram hash key starts in a sorted array.
-
-    The last element is the length of the array.
-    """
+    """Return where each distinct n-gram hash key starts in a sorted array, then its length."""
     new = np.ones(len(ascending) + 1, bool)
     np.not_equal(ascending[1:], ascending[:-1], out=new[1:-1])
     return np.flatnonzero(new)
 
 
 def _hash_sums(words: Sequence[str], bounds: NDArray[np.int64], spec: NgramSpec) -> list[_Sums]:
-    """Sum the word hashes of each n-gram in concatenated texts, before the bits are mixed.
-
-    No n-gram crosses a text boundary in ``bounds``.
-    """
+    """Sum the word hashes of each n-gram, none of which crosses a text boundary in ``bounds``."""
     if not words:
         return []
     points, lengths = frame_words(words)
@@ -305,10 +296,7 @@ def _first(parts: list[_Sums]) -> NDArray[np.int64]:
 
 
 def _sum_words(points: NDArray[np.uint32], lengths: NDArray[np.int64]) -> NDArray[np.uint32]:
-    """Sum the code points of each word into the word's hash, before the bits are mixed.
-
-    It is Σ cᵢ·BASEⁱ.
-    """
+    """Sum the code points c of each word into its hash Σ cᵢ·BASEⁱ, before the bits are mixed."""
     starts = lengths.cumsum() - lengths
     longest = int(lengths.max())
     powers = POWERS if longest <= PRECOMPUTED else _powers(longest)

@@ -90,20 +90,14 @@ class NgramTable:
         return self.compiled.logits(texts)
 
     def idf_steps(self, keys: NDArray[np.uint32]) -> NDArray[np.int64]:
-        """Look up the inverse document frequencies of n-grams, quantized to multiples of a step.
-
-        That of unknown n-grams is 0.
-        """
+        """Look up the quantized inverse document frequencies of n-grams, 0 for unknown ones."""
         if not len(self.keys):
             return np.zeros(len(keys), np.int64)
         place = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
         return np.where(self.keys[place] == keys, self.idf[place], 0).astype(np.int64)
 
     def logits(self, texts: Sequence[Words]) -> Floats:
-        """Compute the logits that the n-grams of this table contribute to each text.
-
-        The shape is (n, rows).
-        """
+        """Compute the logits that the n-grams of this table contribute to each text, (n, rows)."""
         if len(texts) == 1:
             return self._logits_of_one(texts[0])[None, :]
         counted = count_ngrams(texts, self.spec, self._filter())
@@ -118,10 +112,7 @@ class NgramTable:
         return np.stack(sums, axis=1).astype(np.float32)
 
     def _logits_of_one(self, words: Words) -> Floats:
-        """Compute the n-gram logits of a single text faster than as a batch of one.
-
-        The shape is (rows,).
-        """
+        """Compute the n-gram logits (rows,) of a single text faster than as a batch of one."""
         place, values = self.tfidf(*count_text(words, self.spec, self._filter()))
         norm = max(float(np.sqrt(np.dot(values, values))), 1e-12)
         sums = [float(np.dot(values, row[place])) for row in self.weights]
@@ -150,10 +141,7 @@ class NgramTable:
 
 @dataclass(frozen=True, slots=True)
 class NgramModel:
-    """Linear n-gram model, made up of n-gram tables and biases.
-
-    There is one bias per row of weights.
-    """
+    """Linear n-gram model: n-gram tables, and one bias per row of weights."""
 
     tables: tuple[NgramTable, ...]
     bias: Floats  # (rows,)
@@ -188,10 +176,7 @@ class NgramModel:
 
     @property
     def base(self) -> Floats:
-        """Return the logits that the n-gram model gives to a text without known n-grams.
-
-        The shape is (C,).
-        """
+        """Return the logits (C,) that the n-gram model gives to a text without known n-grams."""
         return _both_classes(self.bias)
 
     @property

@@ -103,10 +103,7 @@ class LowRankAttention(nn.Module):
         )
 
     def scores(self, states: Tensor, context: Tensor | None = None) -> Tensor:
-        """Compute the LAMA attention scores of all words, which are the input of the softmax.
-
-        The shape is (B, T, M).
-        """
+        """Compute the LAMA attention scores (B, T, M) of all words, the input of the softmax."""
         query = self.p(self._shared_context(context))  # (B, 1, M*k) or (M*k,)
         return self.combine(query, self.keys(states))
 
@@ -151,10 +148,7 @@ class BilinearAttention(nn.Module):
     def forward(
         self, states: Tensor, mask: Tensor, context: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
-        """Pool the word states of each text by bilinear attention.
-
-        For ``states`` (B, T, D), return the embedding S (B, 1, D) and the weights (B, 1, T).
-        """
+        """Pool the states (B, T, D) by bilinear attention: S (B, 1, D) and weights (B, 1, T)."""
         _check_inputs(states, mask, self.weight.shape[1])
         words = states if self.project is None else self.project(states).tanh()  # (B, T, D)
         query = _required(context) @ self.weight  # (B, D): cᵀ W
@@ -181,10 +175,7 @@ class StructuredAttention(nn.Module):
         mask: Tensor,
         context: Tensor | None = None,  # noqa: ARG002 - same signature as every pooling
     ) -> tuple[Tensor, Tensor]:
-        """Pool the word states of each text by structured self-attention.
-
-        For ``states`` (B, T, D), return the embedding S (B, M, D) and the weights (B, M, T).
-        """
+        """Pool the states (B, T, D) by self-attention: embedding (B, M, D), weights (B, M, T)."""
         _check_inputs(states, mask, self.w1.in_features)
         scores = self.w2(self.w1(states).tanh())  # (B, T, M)
         weights = masked_softmax(scores.transpose(1, 2), mask[:, None, :])  # (B, M, T)
@@ -209,10 +200,7 @@ def l2_normalised(scores: Tensor) -> Tensor:
 
 
 def gaussian_linear(width: int) -> nn.Linear:
-    """Create the state projection of an attention layer, with normally distributed weights.
-
-    It computes W hₜ + b, with W and b drawn from N(0, 0.1²).
-    """
+    """Create the projection W hₜ + b of an attention layer, with W and b drawn from N(0, 0.1²)."""
     linear = nn.Linear(width, width)
     nn.init.normal_(linear.weight, std=0.1)
     nn.init.normal_(linear.bias, std=0.1)

@@ -36,10 +36,7 @@ class GruEncoder(nn.Module):
         self.width = 2 * hidden
 
     def forward(self, embedded: Tensor, lengths: Tensor) -> Tensor:
-        """Encode word embeddings with the bidirectional GRU.
-
-        The states are (B, T, 2h), zero beyond each text's length.
-        """
+        """Encode word embeddings with the bidirectional GRU: states (B, T, 2h), 0 for padding."""
         return run_gru(self.gru, embedded, lengths)
 
 
@@ -59,10 +56,7 @@ class ConvolutionEncoder(nn.Module):
         self.width = len(windows) * filters
 
     def forward(self, embedded: Tensor, lengths: Tensor) -> Tensor:
-        """Encode word embeddings with the convolution filters.
-
-        The states are (B, T, windows * filters).
-        """
+        """Encode word embeddings with the convolution filters: states (B, T, windows * filters)."""
         mask = mask_of(embedded, lengths)
         words = (embedded * mask[:, :, None]).transpose(1, 2)  # (B, E, T), zeros beyond the text
         maps = [
@@ -92,10 +86,7 @@ class TransformerEncoder(nn.Module):
         )
 
     def forward(self, embedded: Tensor, lengths: Tensor) -> Tensor:
-        """Encode word embeddings with the Transformer layers.
-
-        The states are (B, T, E); T must not exceed the number of position embeddings.
-        """
+        """Encode word embeddings with the Transformer layers: states (B, T, E), T ≤ positions."""
         check_positions(self.positions, embedded)
         padding = ~mask_of(embedded, lengths)  # (B, T)
         states = embedded + self.positions.weight[: embedded.shape[1]]  # (B, T, E)
@@ -122,9 +113,6 @@ def check_positions(positions: nn.Module, embedded: Tensor) -> None:
 
 
 def mask_of(words: Tensor, lengths: Tensor) -> Tensor:
-    """Create the mask that tells an encoder which positions are words and which are padding.
-
-    For a tensor (B, T, …) the mask is (B, T), true for words.
-    """
+    """Create an encoder's mask (B, T) of a tensor (B, T, …): true for words, false for padding."""
     positions = torch.arange(words.shape[1], device=words.device)
     return positions < lengths.to(words.device, non_blocking=True)[:, None]

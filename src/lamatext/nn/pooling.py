@@ -19,10 +19,7 @@ class MaxPooling(nn.Module):
         mask: Tensor,
         context: Tensor | None = None,  # noqa: ARG002 - same signature as every pooling
     ) -> tuple[Tensor, None]:
-        """Max-pool the states of each text into one embedding, without attention weights.
-
-        The embedding is (B, 1, D); the weights are None.
-        """
+        """Max-pool the states into an embedding (B, 1, D), without attention weights."""
         return masked_max(states, mask), None
 
 
@@ -35,26 +32,17 @@ class MeanPooling(nn.Module):
         mask: Tensor,
         context: Tensor | None = None,  # noqa: ARG002 - same signature as every pooling
     ) -> tuple[Tensor, None]:
-        """Mean-pool the states of each text into one embedding, without attention weights.
-
-        The embedding is (B, 1, D); the weights are None.
-        """
+        """Mean-pool the states into an embedding (B, 1, D), without attention weights."""
         return masked_mean(states, mask)[:, None, :], None
 
 
 def masked_max(states: Tensor, mask: Tensor) -> Tensor:
-    """Pool the states of each text by their maximum over the words, ignoring padding.
-
-    The result is (B, 1, D).
-    """
+    """Return the maximum of the states over the words, ignoring padding: (B, 1, D)."""
     return states.masked_fill(~mask[:, :, None], float("-inf")).amax(dim=1, keepdim=True)
 
 
 def masked_mean(states: Tensor, mask: Tensor) -> Tensor:
-    """Pool the states of each text by their mean over the words, ignoring padding.
-
-    The result is (B, D).
-    """
+    """Return the mean of the states over the words, ignoring padding: (B, D)."""
     weights = mask.to(states.dtype)
     weights = weights / weights.sum(dim=1, keepdim=True)  # (B, T)
     return (weights[:, None, :] @ states)[:, 0, :]

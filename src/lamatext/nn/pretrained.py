@@ -37,10 +37,7 @@ class Pretrained(NamedTuple):
 
 
 class PretrainedNetwork(nn.Module):
-    """Pretrained Hugging Face encoder with pooling, dropout and a linear classifier on top.
-
-    The pooling is the one that the encoder was trained with.
-    """
+    """Pretrained Hugging Face encoder with its own pooling, dropout and a new linear classifier."""
 
     def __init__(self, encoder: nn.Module, *, pooled: str, classes: int, dropout: float) -> None:
         super().__init__()
@@ -57,10 +54,7 @@ class PretrainedNetwork(nn.Module):
         return self.encoder.get_submodule("embeddings")
 
     def forward(self, ids: Tensor, lengths: Tensor) -> Output:
-        """Run the pretrained network on a batch of padded subword ids.
-
-        ``ids`` is (B, T), padded after ``lengths`` (B,) subwords.
-        """
+        """Run the pretrained network on ids (B, T), padded after ``lengths`` (B,) subwords."""
         mask = mask_of(ids, lengths)  # (B, T)
         output = self.encoder(input_ids=ids, attention_mask=mask.long())
         states: Tensor = output.last_hidden_state  # (B, T, D)
@@ -117,10 +111,7 @@ def encoder_batches(lengths: Indices, device: torch.device) -> list[Indices]:
 def rebuild(
     architecture: Mapping[str, Any], classes: int, max_layers: float = math.inf
 ) -> PretrainedNetwork:
-    """Rebuild a pretrained network from its saved architecture, without the Hugging Face Hub.
-
-    Its weights are random until a saved state is loaded.
-    """
+    """Rebuild a pretrained network from its saved architecture, with random weights and no Hub."""
     transformers = require("transformers", extra="bert", purpose="the model bert")
     config = {key: value for key, value in architecture["config"].items() if key not in _UNUSED}
     with _quiet(transformers):
@@ -168,10 +159,7 @@ def _load(transformers: Any, name: str, folder: Path | None, setting: str) -> tu
 
 
 def _check_hub(name: str, setting: str) -> None:
-    """Raise an error if the Hugging Face Hub is unreachable or lacks the pretrained model.
-
-    There are no retries.
-    """
+    """Raise an error, without retries, if the Hub is unreachable or lacks the pretrained model."""
     hub = require("huggingface_hub", extra="bert", purpose="the model bert")
     errors = require("huggingface_hub.errors", extra="bert", purpose="the model bert")
     try:
@@ -199,10 +187,7 @@ def _default_pooling(encoder: nn.Module, folder: Path | None) -> str:
 
 
 def _positions(encoder: Any) -> int:
-    """Return how many subwords of a text a pretrained encoder has position embeddings for.
-
-    RoBERTa's positions start after the padding position.
-    """
+    """Return a pretrained encoder's number of positions; RoBERTa's start after the padding."""
     table = getattr(encoder.embeddings, "position_embeddings", None)
     padding = getattr(table, "padding_idx", None)
     positions: int = encoder.config.max_position_embeddings

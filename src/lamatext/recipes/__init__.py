@@ -150,10 +150,7 @@ def recipe_names() -> list[str]:
 
 
 def parse_assignments(pairs: Iterable[str]) -> dict[str, object]:
-    """Parse recipe settings from ``--set`` options such as ``model.heads=8``.
-
-    Values are parsed as TOML; anything else is plain text.
-    """
+    """Parse ``--set`` options such as ``model.heads=8``, whose values are TOML or plain text."""
     values: dict[str, object] = {}
     for pair in pairs:
         name, equals, text = pair.partition("=")

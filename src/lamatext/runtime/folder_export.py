@@ -88,10 +88,7 @@ def weight_bytes(folder: Path) -> int:
 
 
 def _reference(folder: Path, model: SavedModel) -> Predictor:
-    """Load the original model as the reference for verifying an exported folder.
-
-    It runs in PyTorch if torch is installed, otherwise in ONNX Runtime.
-    """
+    """Load the original model to verify its export, in PyTorch if torch is installed."""
     if find_spec("torch") is None:
         return Predictor.load(folder)
     from lamatext.runtime.torch_engine import TorchEngine

@@ -44,10 +44,7 @@ class Parity:
 
 
 def measure_parity(predictor: Predictor, reference: Predictor, texts: Sequence[str]) -> Parity:
-    """Measure the parity of a predictor with a reference predictor on the given texts.
-
-    Both must have the same vocabulary.
-    """
+    """Measure the parity of a predictor with a reference predictor of the same vocabulary."""
     ours, theirs = predictor.logits(texts), reference.logits(texts)
     return Parity(
         texts=len(texts),

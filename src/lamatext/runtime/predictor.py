@@ -196,10 +196,7 @@ class Predictor:
         return answers
 
     def is_unsure(self, probabilities: Floats) -> NDArray[np.bool_]:
-        """Return which texts are below the predictor's threshold; none without a threshold.
-
-        ``probabilities`` is (n, C), the result (n,).
-        """
+        """Return which texts (n,) are below the predictor's threshold; none without a threshold."""
         below: NDArray[np.bool_] = probabilities.max(axis=1) < np.float32(self.threshold or 0.0)
         return below
 
@@ -319,18 +316,12 @@ class Predictor:
         return self._add_ngram_contributions(self.ngrams, explanation)
 
     def logits(self, texts: Iterable[str]) -> Floats:
-        """Return the predictor's logits for each text, before the softmax.
-
-        The shape is (n, C).
-        """
+        """Return the predictor's logits (n, C) for each text, before the softmax."""
         logits = _map_chunks(self._chunk_logits, texts)
         return np.concatenate(logits) if logits else np.empty((0, len(self.classes_)), np.float32)
 
     def logits_of_words(self, texts: Sequence[Sequence[str]]) -> Floats:
-        """Return the predictor's logits for texts that are already split into words.
-
-        The shape is (n, C).
-        """
+        """Return the predictor's logits (n, C) for texts that are already split into words."""
         if not isinstance(self.encoder, TextEncoder):
             return self._network_logits(self.encoder.encode(map(" ".join, texts)))
         logits = self._network_logits(self.encoder.encode_words(texts))

@@ -12,11 +12,7 @@ from lamatext.runtime.predictor import Predictor
 
 
 def encode_test_labels(predictor: Predictor, test: Dataset) -> tuple[Dataset, Targets]:
-    """Encode test labels for scoring a saved model, dropping labels unknown to the model.
-
-    Raises:
-        DataError: the model gives several labels per text and the test set one, or vice versa.
-    """
+    """Encode test labels for scoring a saved model, dropping those of labels that it lacks."""
     if test.is_multi_label != (predictor.thresholds is not None):
         found, expected = ("lists of labels", "one label")
         if predictor.thresholds is not None:

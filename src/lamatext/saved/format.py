@@ -211,11 +211,7 @@ def remembered_layout(config: Config) -> Layout | None:
 
 
 def read_json(path: Path) -> Config:
-    """Read a JSON object from a file of the saved model format.
-
-    Raises:
-        ModelError: the file cannot be read or contains something else.
-    """
+    """Read a JSON object from a file of the saved model format, or raise ModelError."""
     try:
         value = json.loads(path.read_bytes())
     except (OSError, ValueError, RecursionError) as error:
@@ -269,10 +265,7 @@ _NOT_HASHED = {
 
 
 def checksum(path: Path) -> int:
-    """Return the CRC-32 checksum that the saved model format stores for a file.
-
-    It detects accidental damage, not tampering.
-    """
+    """Return a file's CRC-32 as the saved model format stores it, to detect accidental damage."""
     crc = 0
     with path.open("rb") as file:
         while block := file.read(1 << 20):
@@ -281,11 +274,7 @@ def checksum(path: Path) -> int:
 
 
 def _translate_recipe(recipe: Config, path: Path) -> Config:
-    """Translate the settings of saved model format 1 to the names used in format 2.
-
-    Raises:
-        ModelError: the model uses a retired setting.
-    """
+    """Translate the settings of format 1 to those of format 2; a retired one is a ModelError."""
     translated: Config = {}
     for table, settings in recipe.items():
         new_table = "ngrams" if table == "wide" else table

@@ -41,10 +41,7 @@ def model_card(config: Mapping[str, Any], metrics: Mapping[str, Any]) -> str:
 
 
 def _hub_metadata(config: Mapping[str, Any], metrics: Mapping[str, Any]) -> str:
-    """Format the front matter of the model card, which the Hugging Face Hub reads.
-
-    Values are JSON, which is also YAML.
-    """
+    """Format the front matter of the model card for the Hugging Face Hub: JSON, which is YAML."""
     tags = ["lamatext", *(["multi-label-classification"] if "multi_label" in config else [])]
     fields: dict[str, object] = {
         "library_name": "lamatext",

@@ -26,11 +26,7 @@ _WINDOWS = (3, 4, 5)  # words that the filters of the CNN cover
 def read_network_tensors(
     folder: Path, recipe: Recipe, *, vocabulary: int, classes: int
 ) -> dict[str, Array]:
-    """Read the tensors of a saved network and validate each one against the settings.
-
-    Returns:
-        The tensors as stored (float32, float16, or int8 with a scale per row).
-    """
+    """Read the tensors of a saved network as stored and validate each one against the settings."""
     path = folder / WEIGHTS
     tensors = read_tensors(path)
     layered = recipe.model.name in ("te", "lama-blocks")
@@ -94,10 +90,7 @@ def _check_tensor(
 
 
 def network_shapes(recipe: Recipe, *, vocabulary: int, classes: int) -> Shapes:
-    """Return the name and expected shape of every tensor of a network.
-
-    Not for bert.
-    """
+    """Return the name and expected shape of every tensor of a network other than bert."""
     model, width = recipe.model, recipe.text.vector_width
     shapes: Shapes = {"embedding.weight": (vocabulary, width)}
     match model.name:

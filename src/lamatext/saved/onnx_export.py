@@ -172,10 +172,7 @@ class OnnxGraphBuilder:
         return names
 
     def constant(self, value: Sequence[int] | Array) -> str:
-        """Store a constant in the ONNX graph and return its name.
-
-        A sequence of integers, such as a shape or axes, is stored as int64.
-        """
+        """Store a constant in the ONNX graph, integers as int64, and return its name."""
         array = value if isinstance(value, np.ndarray) else np.array(value, np.int64)
         name = self._new_name("Constant")
         self._initializers[name] = write_tensor(name, array)
@@ -206,10 +203,7 @@ class OnnxGraphBuilder:
         return self.add("Mul", floats, scale)
 
     def transposed(self, name: str) -> str:
-        """Add ONNX nodes that dequantize and transpose a weight matrix of the network.
-
-        The shape changes from (out, in) to (in, out).
-        """
+        """Add ONNX nodes that dequantize and transpose a weight matrix: (out, in) to (in, out)."""
         return self.add("Transpose", self.tensor(name), perm=[1, 0])
 
     def rows(self, name: str, ids: str) -> str:
@@ -290,10 +284,7 @@ def _embed(graph: OnnxGraphBuilder) -> _Text:
 
 
 def _encode(graph: OnnxGraphBuilder, model: ModelSettings, text: _Text) -> None:
-    """Add the encoder (GRU, CNN, LAMA blocks or none) to the ONNX graph.
-
-    The output is ``states`` (B, T, D).
-    """
+    """Add the encoder (GRU, CNN, LAMA blocks or none) to the ONNX graph: ``states`` (B, T, D)."""
     if "encoder.gru.weight_hh_l0" in graph:
         _add_gru(graph, text.embedded)
     elif "encoder.windows.0.weight" in graph:
@@ -305,10 +296,7 @@ def _encode(graph: OnnxGraphBuilder, model: ModelSettings, text: _Text) -> None:
 
 
 def _add_gru(graph: OnnxGraphBuilder, embedded: str) -> None:
-    """Add a bidirectional GRU to the ONNX graph that is skipped if its states are passed in.
-
-    The output is ``states`` (B, T, 2h).
-    """
+    """Add a bidirectional GRU to the ONNX graph, skipped if its ``states`` (B, T, 2h) are given."""
     hidden = graph.shape("encoder.gru.weight_hh_l0")[1]
     parameters = _gates(graph, "weight_ih"), _gates(graph, "weight_hh"), _gate_biases(graph)
 
@@ -358,10 +346,7 @@ def _gate_biases(graph: OnnxGraphBuilder) -> str:
 
 
 def _add_convolutions(graph: OnnxGraphBuilder, text: _Text) -> None:
-    """Add the CNN encoder to the ONNX graph: one convolution per window size, then a ReLU.
-
-    The output is ``states`` (B, T, windows * filters).
-    """
+    """Add the CNN encoder to the ONNX graph: ``states`` (B, T, windows * filters) after a ReLU."""
     words = graph.add("Transpose", text.embedded, perm=[0, 2, 1])  # (B, E, T)
     words = graph.add("Where", text.mask, words, graph.number(0))
     maps: list[str] = []
@@ -376,10 +361,7 @@ def _add_convolutions(graph: OnnxGraphBuilder, text: _Text) -> None:
 
 
 def _add_blocks(graph: OnnxGraphBuilder, model: ModelSettings, text: _Text) -> str:
-    """Add the encoder of lama-blocks to the ONNX graph: positions, window and attention blocks.
-
-    The result is the states (B, T, D).
-    """
+    """Add lama-blocks to the ONNX graph: positions, window and blocks, to states (B, T, D)."""
     states = text.embedded
     last = graph.add("Sub", text.lengths, graph.integer(1))  # (B, 1, 1)
     from_end = graph.add("Max", graph.add("Sub", last, text.positions), graph.integer(0))
@@ -617,39 +599,27 @@ def _low_rank_scores(
 
 
 def _bilinear_scores(graph: OnnxGraphBuilder, model: ModelSettings, text: _Text) -> str:
-    """Add ONNX nodes that compute the scores of full-rank bilinear attention.
-
-    The scores are uᵀ Wᵀ c: (B, T, 1).
-    """
+    """Add ONNX nodes that compute the scores uᵀ Wᵀ c (B, T, 1) of full-rank bilinear attention."""
     words = _scored_words(graph, model, "pooling", "states")
     query = graph.add("MatMul", _add_mean(graph, text), graph.tensor("pooling.weight"))  # (B, 1, D)
     return graph.add("MatMul", words, graph.add("Transpose", query, perm=[0, 2, 1]))
 
 
 def _scored_words(graph: OnnxGraphBuilder, model: ModelSettings, layer: str, states: str) -> str:
-    """Add ONNX nodes that compute the word vectors scored by the attention heads.
-
-    They are u = tanh(W h + b), or the states h themselves: (B, T, D).
-    """
+    """Add ONNX nodes for the scored word vectors (B, T, D): u = tanh(W h + b), or the states h."""
     if model.score_input == "states":
         return states
     return graph.add("Tanh", _linear(graph, states, f"{layer}.project"))
 
 
 def _add_mean(graph: OnnxGraphBuilder, text: _Text, name: str | None = None) -> str:
-    """Add ONNX nodes that average the word embeddings of each text.
-
-    The result is (B, 1, E).
-    """
+    """Add ONNX nodes that average the word embeddings of each text: (B, 1, E)."""
     total = graph.add("MatMul", graph.add("Cast", text.mask, to=FLOAT), text.embedded)
     return graph.add("Div", total, graph.add("Cast", text.lengths, to=FLOAT), name=name)
 
 
 def _add_max(graph: OnnxGraphBuilder, mask: str) -> None:
-    """Add ONNX nodes that max-pool the states over the words of each text.
-
-    The output is ``embedding`` (B, 1, D).
-    """
+    """Add ONNX nodes that max-pool the states over the words: ``embedding`` (B, 1, D)."""
     penalty = graph.add("Where", mask, graph.number(0), graph.number(-np.inf))  # (B, 1, T)
     states = graph.add("Transpose", "states", perm=[0, 2, 1])  # (B, D, T)
     maximum = graph.add("GlobalMaxPool", graph.add("Add", states, penalty))  # (B, D, 1)

@@ -96,10 +96,7 @@ def write_tensor(name: str, tensor: NDArray[Any], external: ExternalData | None 
 
 
 def write_value(name: str, element_type: int, shape: Sequence[str | int] | None) -> bytes:
-    """Serialize the type and shape of an ONNX graph input or output as a protobuf message.
-
-    The message is a ValueInfoProto.
-    """
+    """Serialize the type and shape of an ONNX graph input or output as a ValueInfoProto."""
     tensor = _integer(1, element_type)
     if shape is not None:
         sizes = (_text(2, size) if isinstance(size, str) else _integer(1, size) for size in shape)

@@ -157,12 +157,7 @@ def _braces(*labels: str) -> str:
 
 
 class SharedMetrics:
-    """Files in which the worker processes of a server share their metrics.
-
-    Args:
-        folder: a folder of all workers.
-        number: the number of this worker.
-    """
+    """Files in ``folder`` in which the worker processes of a server share their metrics."""
 
     def __init__(self, folder: Path, number: int) -> None:
         self.folder, self.path = folder, folder / f"{number}.json"

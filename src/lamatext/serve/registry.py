@@ -197,10 +197,7 @@ class ModelRegistry:
 
 
 def load_models(models: Sequence[str | Path]) -> list[ServedModel]:
-    """Load the models to serve and return a registry entry for each.
-
-    ``NAME=FOLDER`` names a model; without a name it is that of the folder.
-    """
+    """Load the models to serve, each given as FOLDER or NAME=FOLDER, as registry entries."""
     pairs = [_parse_model(str(model)) for model in models]
     names = [name for name, _ in pairs]
     duplicate = next((name for name in names if names.count(name) > 1), None)

@@ -128,10 +128,7 @@ def count_axis(name: str, last: int) -> Axis:
 
 
 def value_axis(name: str, values: Sequence[float], form: str, *, limit: float = math.inf) -> Axis:
-    """Return an SVG chart axis that covers the given values with a margin.
-
-    The axis never extends below 0 or above ``limit``.
-    """
+    """Return an SVG chart axis for the values with a margin, but not below 0 or above ``limit``."""
     low, high = min(values), max(values)
     margin = (high - low) * 0.1 or abs(high) * 0.1 or 0.1
     low, high = max(low - margin, 0.0), min(high + margin, limit)

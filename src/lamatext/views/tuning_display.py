@@ -144,15 +144,7 @@ def show_front(console: Console, front: Sequence[Trial], chosen: Trial, metric: 
 def write_tuning_page(
     trials: Sequence[Trial], choice: Choice, metric: str, source: str, out: Path
 ) -> None:
-    """Write the HTML page of a hyperparameter search to the file ``out``.
-
-    Args:
-        trials: all trials of the study.
-        choice: the chosen trial and the verdict.
-        metric: name of the validation score.
-        source: name of the data.
-        out: the file.
-    """
+    """Write the HTML page of a hyperparameter search: all trials, the choice and its verdict."""
     front = pareto_front(trials)
     page = render_page(
         "tuning_page.html",

@@ -27,11 +27,7 @@ TEXT_SETTINGS = ("tokenizer_version", "lowercase", "rare_words", "max_words", "l
 
 
 def describe_model(folder: Path) -> dict[str, Any]:
-    """Return the JSON description of a saved model that the web page's JavaScript reads.
-
-    Raises:
-        ModelError: the model cannot run in JavaScript; the message says what to use instead.
-    """
+    """Describe a saved model for the web page's JavaScript; ModelError if it cannot run there."""
     config = load_config(folder)
     recipe = saved_recipe(folder, config)
     model = recipe.model

@@ -303,10 +303,7 @@ class _Parser:
     def parse(
         self, block: Block, columns: Sequence[str], wanted: Sequence[str] | None
     ) -> pa.RecordBatch:
-        """Parse a block of CSV rows into a batch of all columns or only the ``wanted`` ones.
-
-        Bad rows are skipped if the log allows it.
-        """
+        """Parse a block of CSV rows into a batch of the ``wanted`` columns, None for all."""
         self._invalid_rows.clear()
         batch = self._read(block, columns, wanted).combine_chunks().to_batches()
         rows = batch[0] if batch else pa.RecordBatch.from_pylist([], pa.schema(

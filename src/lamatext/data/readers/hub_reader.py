@@ -14,10 +14,7 @@ _BATCH_ROWS = 8192
 
 
 def hub_table(source: str, split: str, log: ReadLog | None = None) -> Table:
-    """Open one split of a Hugging Face Hub data set as a table.
-
-    Class indices are replaced with class names.
-    """
+    """Open one split of a Hugging Face Hub data set as a table, with class names as labels."""
     datasets = require("datasets", extra="hub", purpose=f"reading {source}")
     path, config = _parse_address(source)
     try:
@@ -62,10 +59,7 @@ def _parse_address(source: str) -> tuple[str, str | None]:
 
 
 def _with_class_names(batch: pa.RecordBatch, features: Any) -> pa.RecordBatch:
-    """Replace the class indices in a batch from the Hugging Face Hub with class names.
-
-    The index -1 is a missing label.
-    """
+    """Replace class indices from the Hugging Face Hub with class names, and -1 with no label."""
     columns = []
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
         class_names = getattr(features[name], "names", None)

@@ -34,10 +34,7 @@ def source_name(source: str) -> str:
 
 
 def decompressed_suffix(path: Path) -> str:
-    """Return the extension of an input file, ignoring a compression suffix such as ``.gz``.
-
-    For ``a.csv.gz`` it is ``.csv``.
-    """
+    """Return the extension of an input file without compression: ``.csv`` of ``a.csv.gz``."""
     suffix = path.suffix.lower()
     return Path(path.stem).suffix.lower() if suffix in _SUFFIXES else suffix
 

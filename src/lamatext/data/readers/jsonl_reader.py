@@ -24,10 +24,7 @@ _MAX_DEPTH = 10  # of nested objects whose values are columns; deeper ones are w
 
 
 class Literal(str):
-    """JSON number as a string, exactly as it was written in the JSONL file.
-
-    1 is "1", 1.0 is "1.0".
-    """
+    """JSON number as a string, exactly as it was written in the JSONL file: "1" or "1.0"."""
 
     __slots__ = ()
 

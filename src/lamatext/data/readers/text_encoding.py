@@ -26,11 +26,7 @@ _SHOWN_NAMES = {"cp1252": "cp1252 (Windows, Western Europe)"}
 
 
 def check_encoding(name: str) -> str:
-    """Return the standard name of a text encoding that the user requested.
-
-    Raises:
-        DataError: Python does not know it.
-    """
+    """Return the standard name of a text encoding; raise DataError if Python does not know it."""
     try:
         codec = codecs.lookup(name)
         codec.decode(b"")
@@ -73,11 +69,7 @@ def _extends_ascii(encoding: str) -> bool:
 
 
 def decode_stream(chunks: Iterator[bytes], encoding: str, name: str) -> Iterator[bytes]:
-    """Convert the bytes of a file to UTF-8 from an encoding such as UTF-16.
-
-    Raises:
-        DataError: some bytes are not in the encoding.
-    """
+    """Convert the bytes of a file to UTF-8 from an encoding such as UTF-16, or raise DataError."""
     decoder = codecs.getincrementaldecoder(encoding)()
     try:
         for chunk in chunks:

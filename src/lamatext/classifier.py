@@ -453,7 +453,6 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
         return save_model(folder, saved, storage=storage or self.recipe_.storage)
 
     def _saved_model(self) -> SavedModel:
-        """Convert the fitted classifier to a ``SavedModel``, which can be written to disk."""
         return SavedModel(
             recipe=self.recipe_,
             labels=self.classes_.tolist(),
@@ -514,13 +513,11 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
         )
 
     def _resolve_continued(self, start: SavedModel) -> Recipe:
-        """Return the recipe that the classifier uses to continue the training of a saved model."""
         again = "ancestors" in start.facts
         values = self._given_settings()
         return continue_recipe(start.recipe, values, again=again, where="TextClassifier")
 
     def _given_settings(self) -> dict[str, object]:
-        """Return the settings passed to the classifier, as parameters or ``settings``."""
         values = {
             setting: getattr(self, parameter)
             for parameter, setting in SETTING_OF_PARAMETER.items()
@@ -569,7 +566,6 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
         return f"TextClassifier, fitted ({facts})"
 
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
-        """Return the HTML and plain text that Jupyter notebooks display for the classifier."""
         if not self.__sklearn_is_fitted__():
             bundle: dict[str, str] = super()._repr_mimebundle_(**kwargs)
             return bundle
@@ -577,7 +573,6 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
         return {"text/plain": repr(self), "text/html": html}
 
     def _summary(self) -> dict[str, str]:
-        """Return the rows of the table that a notebook displays for the fitted classifier."""
         data, training = self.facts_.get("data", {}), self.facts_.get("training", {})
         summary = {"classes": class_names(self.classes_.tolist())}
         if "texts" in data:
@@ -604,7 +599,6 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
     _is_validated_on_training = False  # because no texts could be held out; unknown if loaded
 
     def _validation_texts(self) -> int | None:
-        """Return the number of texts that the classifier was validated on, if it is known."""
         count: int | None = self.facts_.get("validation", {}).get("texts")
         return count
 
@@ -626,8 +620,6 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
 
 
 class _FitData(NamedTuple):
-    """Validated texts, labels and weights that a classifier is fitted to."""
-
     train: Dataset
     validation: Dataset | None
     classes: Sequence[Any]
@@ -710,7 +702,6 @@ def _parse_labels(labels: Labels, texts: int) -> NDArray[Any] | LabelLists:
 
 
 def _dataset(texts: pa.ChunkedArray, labels: NDArray[Any] | LabelLists, source: str) -> Dataset:
-    """Convert the texts and labels passed to the classifier to a dataset of strings."""
     if isinstance(labels, LabelLists):
         return Dataset(texts, labels.column(), source)
     names = labels.astype(str).tolist()

@@ -183,7 +183,6 @@ def compare_predictions(  # noqa: PLR0913 - the predictions, and what describes 
 def _row(
     number: int, model: ComparedModel, metrics: Sequence[str], scores: "_BootstrapScores"
 ) -> ComparedRow:
-    """Return the row of a model, whose scores are compared with those of the first model."""
     texts = scores.texts
     return ComparedRow(
         model=model.name,

@@ -124,7 +124,6 @@ def compare_models(
 
 
 def _text_groups(splits: Splits, progress: Progress) -> list[TextGroup]:
-    """Group the contestants' test texts by length and by words unseen in training."""
     if not splits.folds:
         train: list[str] = splits.train.texts.to_pylist()
         if splits.validation is not None:
@@ -142,7 +141,6 @@ def _text_groups(splits: Splits, progress: Progress) -> list[TextGroup]:
 def _contestant(
     name: str, recipe: Recipe, splits: Splits, test: Dataset, device: str, progress: Progress
 ) -> ComparedModel:
-    """Train or load one contestant and predict the test texts."""
     if name not in NAMES:
         return _compare_saved_model(name, splits, test, progress)
     if name in BASELINES:
@@ -180,7 +178,6 @@ def _compare_recipe(
 def _compare_baseline(
     name: str, recipe: Recipe, splits: Splits, test: Dataset, progress: Progress
 ) -> ComparedModel:
-    """Train a baseline as a contestant, and predict the test texts with it."""
     title, training = BASELINES[name].title, recipe.training
     progress.stage(f"training {title}")
     goal = ThresholdGoal(training.metric, training.min_precision)
@@ -219,7 +216,6 @@ def _measure(
 def _compare_saved_model(
     folder: str, splits: Splits, test: Dataset, progress: Progress
 ) -> ComparedModel:
-    """Predict the test texts with a saved model that takes part as a contestant."""
     progress.stage(f"predicting with {folder}", len(test))
     config = load_config(folder)
     trained = _load(Path(folder), seconds=None)  # it knows the time of its epochs alone

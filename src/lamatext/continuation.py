@@ -109,7 +109,6 @@ def _score(model: Predictor, test: Dataset, progress: Progress) -> tuple[float, 
 
 
 def _label_lists(model: Predictor, predictions: list[Any]) -> list[list[Any]]:
-    """Return the labels that a continued model predicts, as one list per text."""
     if model.thresholds is None:  # one label per text
         return [[label] for label in predictions]
     if model.thresholds.form != "indicator":

@@ -111,7 +111,6 @@ def outlier_scores(evidence: Floats, reference: Sequence[float]) -> NDArray[np.f
 
 
 def _outlier_score(evidence: float, quantiles: Sequence[float]) -> float:
-    """Compute the outlier score of one text by interpolating between the validation quantiles."""
     lowest, last = quantiles[0], len(quantiles) - 1
     if evidence < lowest:
         if evidence <= NO_EVIDENCE:

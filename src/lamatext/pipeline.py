@@ -179,14 +179,12 @@ def _check_nothing_is_replaced(folder: Path) -> None:
 
 
 def _holds_a_run(folder: Path) -> bool:
-    """Return whether the pipeline's output folder holds a model or an interrupted run."""
     if (folder / CONFIG).is_file() or _is_unfinished(folder):
         return True
     return all(path.name.startswith(f".{CHECKPOINT}") for path in folder.iterdir())
 
 
 def _is_unfinished(folder: Path) -> bool:
-    """Return whether the folder holds a checkpoint of a pipeline run or its teacher."""
     return any((folder / name).is_file() for name in (CHECKPOINT, *TEACHER_CHECKPOINTS))
 
 
@@ -219,7 +217,6 @@ def is_finished(folder: Path, recipe: Recipe, splits: Splits) -> bool:
 
 
 def _is_child(config: Config, start: StartModel | None) -> bool:
-    """Return whether the pipeline's saved model is a continuation of the model ``start``."""
     ancestors = config.get("ancestors", [])
     if start is None:
         return not ancestors
@@ -542,7 +539,6 @@ def _move_seen(
 
 
 def _scored_rows(all_folds: Sequence[tuple[Rows, Rows]]) -> Rows:
-    """Return the rows of the pipeline's data that are scored by cross-validation."""
     return np.unique(np.concatenate([test for _, test in all_folds]))
 
 
@@ -568,13 +564,11 @@ def _cross_validation_folds(
 
 
 def _from_columns(dataset: Dataset) -> str:
-    """Name the text columns of the pipeline's data in an error message."""
     columns = dataset.layout.text_columns
     return f" from column {', '.join(map(repr, columns))}" if columns else ""
 
 
 def _hold_out(dataset: Dataset, fraction: float, seed: int, groups: Rows) -> tuple[Rows, Rows]:
-    """Hold out a fraction of the pipeline's data, keeping duplicates and groups together."""
     return hold_out(
         dataset.require_labels(),
         fraction,
@@ -661,7 +655,6 @@ def _with_time_left(
 def _score_changes(
     splits: Splits, folder: Path, scores: AnyScores, progress: Progress
 ) -> list[ScoreChange]:
-    """Score the model that the pipeline continued, before and after; return [] if there is none."""
     start = splits.start
     if start is None:
         return []
@@ -831,7 +824,6 @@ def choose_examples(test: Dataset, count: int) -> list[dict[str, str]]:
 
 
 def _label_names(dataset: Dataset) -> list[str]:
-    """Return the labels of the pipeline's texts as strings, several labels separated by commas."""
     labels = dataset.require_labels().to_pylist()
     return [", ".join(label) if isinstance(label, list) else str(label) for label in labels]
 
@@ -874,7 +866,6 @@ def describe_splits(splits: Splits) -> dict[str, Any]:
 
 
 def _lesson_fingerprint(splits: Splits) -> str:
-    """Return the fingerprint of the pipeline's teacher and of the texts that it labels."""
     teacher = splits.teacher
     if teacher is None:
         return ""
@@ -884,7 +875,6 @@ def _lesson_fingerprint(splits: Splits) -> str:
 
 
 def _held_out_fingerprints(splits: Splits) -> dict[str, str]:
-    """Return the fingerprints of the pipeline's test set and, if there is one, validation set."""
     test = None if splits.folds else splits.test
     held_out = {"test_fingerprint": test, "validation_fingerprint": splits.validation}
     return {name: dataset_fingerprint(part) for name, part in held_out.items() if part is not None}

@@ -157,7 +157,6 @@ def find_suspects(
 def _finish_fold(
     models: "OutOfFoldModels", parts: PartFolder, number: int, progress: Progress
 ) -> pa.Table:
-    """Return the predictions for one fold of the suspect search, reusing saved ones."""
     if parts.rows_of(number) is None:
         table = models.predict_fold(number, progress)
         empty = pa.RecordBatch.from_pylist([], table.schema)

@@ -758,7 +758,6 @@ def _train_final(
 
 
 def _copy_trial(task: TuningTask, trial: Trial, staged: Path) -> None:
-    """Copy the model of the chosen tuning trial to the output folder."""
     source = task.folder / TRIALS / str(trial.number)
     shutil.rmtree(staged, ignore_errors=True)
     if not source.is_dir():
@@ -769,7 +768,6 @@ def _copy_trial(task: TuningTask, trial: Trial, staged: Path) -> None:
 
 
 def _measure_saved(folder: Path, task: TuningTask) -> tuple[int, float]:
-    """Return the size in bytes and the latency of a tuned model."""
     return folder_size(folder), measure_latency(Predictor.load(folder), task.validation)
 
 
@@ -797,7 +795,6 @@ def _replace_model(staged: Path, target: Path) -> None:
 
 
 def _restore_model(folder: Path) -> None:
-    """Restore the old tuned model if its replacement was interrupted."""
     old, target = folder / f".{MODEL}-old", folder / MODEL
     if old.is_dir() and not target.exists():
         with suppress(OSError):

@@ -101,7 +101,6 @@ def run(  # noqa: PLR0913 - one argument per option of the command
 
 
 def _check_format(out: Path, *, safe_csv: bool) -> None:
-    """Check the format of the list that ``lamatext clean`` writes before the search starts."""
     from lamatext.data.writers import check_safe_csv, output_format
 
     format = output_format(out)
@@ -110,7 +109,6 @@ def _check_format(out: Path, *, safe_csv: bool) -> None:
 
 
 def _read(data: str, reading: "ReadOptions", progress: "Progress") -> "Dataset":
-    """Read the labelled texts for ``lamatext clean`` and print how they were read."""
     from lamatext.data.labels import class_counts, merge_label_variants
     from lamatext.data.sources import load_dataset
     from lamatext.views.terminal_dataset import class_line, label_hints, show_reading
@@ -134,7 +132,6 @@ def _kept(partial_folder: Path) -> str:
 
 
 def _print_next(data: str, out: Path, reading: "ReadOptions") -> None:
-    """Print the suggested ``lamatext train`` command that leaves out the suspects found."""
     read_as = output.reading_options(reading)
     folder = output.unused_name("runs/clean")
     output.next_steps(output.command("train", data, "--without", out, "--out", folder, *read_as))

@@ -99,7 +99,6 @@ def _train_options(given: Mapping[str, object], settings: list[str]) -> list[str
 
 
 def _print_next(data: str, rest: list[str], written: list[Path]) -> None:
-    """Print the files that ``lamatext compare`` has written and the suggested next command."""
     for path in written:
         output.message(f"Written to {path}.")
     if data != "-":
@@ -109,7 +108,6 @@ def _print_next(data: str, rest: list[str], written: list[Path]) -> None:
 
 
 def _write(comparison: "Comparison", html: Path | None, json_: Path | None) -> None:
-    """Write the page and the JSON of ``lamatext compare``, as far as they are wanted."""
     from lamatext.atomic_write import unfinished_until_end, write_text
     from lamatext.views.comparison_display import write_comparison_page
 

@@ -136,7 +136,6 @@ def _check_unseen(test: "EvaluationData", data: str) -> None:
 def _find_threshold(
     model: Path, scores: "AnyScores", target: float, *, save: bool
 ) -> "CoveragePoint":
-    """Find the threshold for ``lamatext evaluate --target-accuracy`` and save it if requested."""
     from lamatext.metrics import Scores, find_threshold
     from lamatext.saved.model_io import save_threshold
 

@@ -166,7 +166,6 @@ def _write_records(
     all_numbers: bool,
     quiet: bool,
 ) -> None:
-    """Write the explanations of ``lamatext explain`` for many texts as JSON lines."""
     from lamatext.atomic_write import replace_atomically
 
     def lines() -> Iterator[str]:

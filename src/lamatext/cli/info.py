@@ -88,7 +88,6 @@ def _facts(config: dict[str, Any], metrics: dict[str, Any]) -> dict[str, dict[st
 
 
 def _scores(test: dict[str, Any]) -> dict[str, object]:
-    """Return the test scores that ``lamatext info`` shows, with their 95 % intervals."""
     scores: dict[str, object] = {
         SCORES[name]: _score(test, name) for name in SCORES if name in test
     }
@@ -100,7 +99,6 @@ def _scores(test: dict[str, Any]) -> dict[str, object]:
 
 
 def _score(section: dict[str, Any], name: str) -> str:
-    """Format a score for ``lamatext info`` with its 95 % interval, if that is known."""
     shown = "{:.3f}".format if "f1" in name or "precision" in name else percent
     if not (interval := section.get(f"{name}_interval")):
         return shown(section[name])

@@ -40,7 +40,6 @@ class ManPageGroup(TyperGroup):
 
 
 def _page(ctx: Any, command: Any, sections: Sequence[tuple[str, str]]) -> str:
-    """Assemble the manual page of a command from its help text and the given sections."""
     paragraphs = inspect.cleandoc(command.help or "").split("\n\n")
     summary = " ".join(paragraphs[0].split())
     name = _wrap(f"{ctx.command_path} - {summary[0].lower()}{summary[1:].rstrip('.')}")
@@ -61,7 +60,6 @@ def _page(ctx: Any, command: Any, sections: Sequence[tuple[str, str]]) -> str:
 
 
 def _parameter_sections(parameters: Sequence[Any]) -> list[tuple[str, str]]:
-    """Describe the arguments and options of a command in sections of its manual page."""
     sections: dict[str, list[str]] = {}
     for parameter in parameters:
         is_option = parameter.param_type_name == "option"
@@ -93,7 +91,6 @@ def _is_required_option(parameter: Any) -> bool:
 
 
 def _metavar(parameter: Any) -> str:
-    """Return the placeholder for an option's value on the manual page, such as FILE or N."""
     if parameter.metavar:
         return str(parameter.metavar)
     last_word = max(parameter.opts, key=len).strip("-").rpartition("-")[2]

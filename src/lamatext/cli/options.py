@@ -286,7 +286,6 @@ def reads(*read_options: Parameter) -> Callable[[Callable[..., None]], Callable[
 
 
 def _parse_read_options(values: dict[str, Any]) -> "ReadOptions":
-    """Convert the values of the command-line options for reading data to ``ReadOptions``."""
     from lamatext.data.read_options import ReadOptions
 
     return ReadOptions(

@@ -136,7 +136,6 @@ def run(  # noqa: PLR0913 - one argument per option of the command
 
 
 def _load_predictor(model: Path, unsure: str | None, top_k: int) -> "Predictor":
-    """Load the model of ``lamatext predict`` and check the options that depend on it."""
     from lamatext.runtime.predict_table import check_label_options
     from lamatext.runtime.predictor import Predictor
 
@@ -150,7 +149,6 @@ def _load_predictor(model: Path, unsure: str | None, top_k: int) -> "Predictor":
 def _check_options(
     source: str | None, text: list[str] | None, out: str | None, engine: str, address: str | None
 ) -> None:
-    """Check the input and the engine of ``lamatext predict`` before anything is loaded."""
     _check_input(source, text)
     if engine == "ray" and (source in (None, "-") or out is None):
         raise ConfigError("--engine ray needs a file as INPUT and --out.")
@@ -160,7 +158,6 @@ def _check_options(
 def _ray_engine(
     engine: str, model: Path, columns: tuple[str, ...], shape: dict[str, Any], address: str | None
 ) -> "Engine | None":
-    """Return the engine of ``lamatext predict --engine ray``, or None for the local engine."""
     if engine != "ray":
         return None
     from lamatext.runtime.ray_engine import ray_engine
@@ -171,7 +168,6 @@ def _ray_engine(
 def _parse_output(
     out: str | None, source: str | None, *, safe_csv: bool, folder: bool, force: bool
 ) -> "Output | None":
-    """Parse and check the option ``--out`` of ``lamatext predict``."""
     from lamatext.runtime.prediction_parts import Output
 
     if out is None:
@@ -227,7 +223,6 @@ def _write_stream(
 
 
 def _table_of(texts: list[str]) -> TextInput:
-    """Return the ``--text`` arguments of ``lamatext predict`` as a table with one column."""
     import pyarrow as pa
 
     from lamatext.data.readers.read_log import ReadLog

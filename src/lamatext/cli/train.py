@@ -270,7 +270,6 @@ def run(  # noqa: PLR0913 - one argument per option of the command
 
 
 def _baseline_names(baselines: str) -> list[str]:
-    """Return the names in the option ``--baselines`` of ``lamatext train``, checked."""
     from lamatext.baselines import check_baselines
 
     names = [name for name in baselines.split(",") if name and name != "none"]
@@ -279,7 +278,6 @@ def _baseline_names(baselines: str) -> list[str]:
 
 
 def _check_goal(metric: str | None, min_precision: float | None) -> None:
-    """Check the options of ``lamatext train`` that say what the label thresholds are for."""
     from lamatext.errors import ConfigError
     from lamatext.label_thresholds import Metric
 
@@ -293,7 +291,6 @@ def _check_goal(metric: str | None, min_precision: float | None) -> None:
 
 
 def _check_several_labels(train: "Dataset", data: str, goal: Mapping[str, object]) -> None:
-    """Check that ``lamatext train`` has several labels per text if an option is for them."""
     from lamatext.errors import ConfigError
 
     option = next((name for name, value in goal.items() if value is not None), None)
@@ -307,7 +304,6 @@ def _check_several_labels(train: "Dataset", data: str, goal: Mapping[str, object
 def _teacher_options(
     teacher: str | None, unlabelled: list[str] | None, id_column: str | None
 ) -> "TeacherOptions | None":
-    """Combine the teacher options of ``lamatext train``; raise an error if one is missing."""
     from lamatext.errors import ConfigError
     from lamatext.pipeline import TeacherOptions
 
@@ -378,7 +374,6 @@ def _find_start(
 
 
 def _default_recipe(teacher: str | None) -> str | None:
-    """Return the recipe of ``lamatext train`` with a teacher, or None for the default one."""
     if teacher is None:
         return None
     from lamatext.training.teachers import is_encoder_name
@@ -387,7 +382,6 @@ def _default_recipe(teacher: str | None) -> str | None:
 
 
 def _evaluate_command(out: Path, data: str, test: str | None, reading: "ReadOptions") -> str:
-    """Return the ``lamatext evaluate`` command that scores the trained model again."""
     from lamatext.data.read_options import ReadOptions
 
     again = ReadOptions(  # the model remembers everything else
@@ -399,7 +393,6 @@ def _evaluate_command(out: Path, data: str, test: str | None, reading: "ReadOpti
 
 
 def _cleaning_commands(out: Path, data: str | None, reading: "ReadOptions") -> list[str]:
-    """Return the ``lamatext clean`` command if training found many wrong labels."""
     from lamatext.saved.format import load_config
 
     if data is None or "label_noise" not in load_config(out):
@@ -430,7 +423,6 @@ def _join_processes(devices: int | None, device: str) -> Iterator[None]:
 
 
 def _show_result(result: "TrainingResult", *, quiet: bool) -> None:
-    """Print the results of ``lamatext train``: scores, two examples explained, model folder."""
     from lamatext.runtime.predictor import Predictor
     from lamatext.views.formatting import one_line
     from lamatext.views.terminal_scores import show_changes, show_examples, show_leaderboard
@@ -449,7 +441,6 @@ def _show_result(result: "TrainingResult", *, quiet: bool) -> None:
 
 
 def _finished_note(out: Path, html: Path | None, report: Path | None) -> str:
-    """Return what ``lamatext train --resume`` says about a finished run."""
     pages = " and ".join(str(page) for page in (html, report) if page is not None)
     done = f"only {pages} had to be written" if pages else "nothing to do"
     return f"{out}: the run is already finished; {done}."
@@ -462,7 +453,6 @@ def _write_pages(
     report: Path | None,
     progress: Progress,
 ) -> None:
-    """Write the HTML pages requested with ``lamatext train --html`` and ``--report``."""
     from lamatext.data.dataset import EvaluationData
     from lamatext.saved.format import load_metrics
     from lamatext.views.explanation_page import write_test_page
@@ -513,12 +503,10 @@ def _explain_interrupt(out: Path, *, resume: bool) -> Iterator[None]:
 
 
 def _resume_command() -> str:
-    """Return the ``lamatext train`` command line that resumes the current run."""
     return f"{_repeat('--resume', '--force')} --resume"
 
 
 def _repeat(*without: str) -> str:
-    """Rebuild the current ``lamatext train`` command line, to suggest it after an interruption."""
     return shlex.join(["lamatext", *(part for part in sys.argv[1:] if part not in without)])
 
 

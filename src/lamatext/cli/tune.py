@@ -208,7 +208,6 @@ def _run_trials(task: "TuningTask", study: Any, display: "TrialDisplay", workers
 
 
 def _check_search(metric: str | None, data: str, device: str, workers: _Workers) -> None:
-    """Check those options of ``lamatext tune`` that can be checked without reading data."""
     if metric is not None and metric not in METRICS:
         raise ConfigError(f"--metric {metric}: unknown. Known: {', '.join(METRICS)}.")
     options.check_engine(workers.engine, workers.address)
@@ -229,7 +228,6 @@ def _check_search(metric: str | None, data: str, device: str, workers: _Workers)
 
 
 def _metric_name(metric: str | None, *, is_multi_label: bool) -> str:
-    """Return the name of the metric that ``lamatext tune`` maximizes."""
     if metric == "accuracy" and is_multi_label:
         raise ConfigError(
             "--metric accuracy: the texts have several labels. Choose micro-f1 or macro-f1."
@@ -240,7 +238,6 @@ def _metric_name(metric: str | None, *, is_multi_label: bool) -> str:
 
 
 def _parse_quantity(text: str, units: dict[str, float], option: str, example: str) -> float:
-    """Parse a limit of ``lamatext tune`` with its unit, such as ``10m``, ``5MB`` or ``1ms``."""
     match = re.fullmatch(r"([0-9]*\.?[0-9]+)\s*([A-Za-zµ]+)", text.strip())
     if match is None or match[2] not in units or float(match[1]) <= 0:
         raise ConfigError(
@@ -251,7 +248,6 @@ def _parse_quantity(text: str, units: dict[str, float], option: str, example: st
 
 
 def _show_result(task: "TuningTask", result: "TuningResult", *, quiet: bool) -> None:
-    """Print the result of ``lamatext tune``: Pareto front, gain over the default, test score."""
     from lamatext.trials import pareto_front
     from lamatext.views.formatting import file_size, one_line
     from lamatext.views.terminal_scores import scores_sentence

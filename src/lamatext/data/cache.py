@@ -66,7 +66,6 @@ def cached(kind: str, key: str, compute: Callable[[], Arrays]) -> Arrays:
 
 
 def _read_entry(path: Path) -> Arrays | None:
-    """Read a cache entry; return None if it does not exist or is damaged."""
     try:
         with safe_open(path, framework="np") as file:
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118

@@ -305,7 +305,6 @@ def _text_reason(text: _Profile) -> str:
 
 
 def _profiles(rows: pa.Table, name: str, exclude: Collection[str]) -> list[_Profile]:
-    """Compute the statistics of each column's values, from which the columns are detected."""
     names = rows.schema.names
     if len(names) > _MAX_PROFILES:
         raise DataError(
@@ -456,7 +455,6 @@ def _fits_labels(profile: _Profile, rows: int) -> bool:
 def _close_call(
     name: str, content: str, option: str, candidates: Sequence[_Profile]
 ) -> ColumnChoiceError:
-    """Create the error for several columns that could hold the texts or the labels."""
     listed = _candidates(candidates)
     choices = [[option, p.name] for p in candidates]
     more = "; repeat the option to join several." if content == "texts" else "."

@@ -106,7 +106,6 @@ def _merge(group: Rows, left: Rows, right: Rows) -> Rows:
 
 
 def _first_equal(keys: NDArray[np.generic]) -> Rows:
-    """Return for each row the first row with the same key, to group exact duplicates."""
     _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
     rows: Rows = first[inverse]
     return rows

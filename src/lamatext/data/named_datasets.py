@@ -229,7 +229,6 @@ def _load_from_hub(entry: NamedDataset, split: str) -> Dataset:
 
 
 def _not_found(entry: NamedDataset, split: str, hub: str) -> DataError:
-    """Create the error for a named data set that cannot be found, listing the places searched."""
     name, root = entry.name, os.environ.get(DATA_VARIABLE)
     if find_location(name, "train") is not None:
         return DataError(f"{name}: it has no {split} split.")

@@ -140,7 +140,6 @@ def _row_of_text(
 def _check_classes(
     names: Sequence[str], classes: Sequence[str], other: set[str | None], source: str
 ) -> None:
-    """Raise DataError unless the probability file has exactly one column per class."""
     missing = [name for name in classes if name not in names]
     if missing:
         raise DataError(

@@ -65,7 +65,6 @@ class TextSketch:
 
 
 def _hashes(texts: "pa.ChunkedArray") -> NDArray[np.uint32]:
-    """Hash texts for a sketch; empty texts are left out."""
     from lamatext.data.dataset import text_batches  # not needed to predict
     from lamatext.data.duplicates import text_keys
 

@@ -223,7 +223,6 @@ class Explanation:
         return explanation_line(self)
 
     def _repr_html_(self) -> str:
-        """Return the explanation as HTML for display in Jupyter notebooks."""
         from lamatext.views.notebook import notebook_html
 
         return notebook_html(self)

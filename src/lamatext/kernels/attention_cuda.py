@@ -461,5 +461,4 @@ def _processors(device: torch.device) -> int:
 
 
 def _block_size(size: int) -> int:
-    """Round a CUDA attention dimension up to a power of two of at least 16 for Triton's ``dot``."""
     return max(16, 1 << (size - 1).bit_length())

@@ -44,7 +44,6 @@ def is_compiled(function: Any) -> bool:
 
 
 def _cache_files(function: Any) -> list[Path]:
-    """Return the index files of ``function`` in numba's on-disk cache."""
     folder = function.stats.cache_path
     name = function.py_func.__qualname__
     module = function.py_func.__module__.rpartition(".")[2]

@@ -257,7 +257,6 @@ def _count_chunk(
 
 
 def _count_pairs(keys: NDArray[np.uint32], owner: NDArray[np.uint64], texts: int) -> NgramCounts:
-    """Count how often each n-gram hash key occurs in each text, given all occurrences."""
     pairs = (owner << np.uint64(32)) | keys  # text and key in 64 bits
     pairs.sort()
     starts = _starts(pairs)

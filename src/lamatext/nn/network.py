@@ -140,7 +140,6 @@ def _phrases(model: ModelSettings, vocabulary: int) -> Phrases:
 
 
 def _pooling(model: ModelSettings, *, states: int, context: int) -> tuple[nn.Module, int]:
-    """Return the pooling layer of the network and the number of rows of the text embedding."""
     match model.name:
         case "lama" | "lama-ctx" | "lama-ctx-dp" | "lama-ctx-de" | "lama-encoder" | "lama-blocks":
             learned = model.name == "lama"

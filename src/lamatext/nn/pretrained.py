@@ -136,8 +136,6 @@ def _folder(name: str, setting: str) -> Path | None:
 
 
 def _load(transformers: Any, name: str, folder: Path | None, setting: str) -> tuple[Any, Any]:
-    """Load a pretrained tokenizer and encoder from local files, or else from the Hub."""
-
     def load(*, local: bool) -> tuple[Any, Any]:
         source = name if folder is None else str(folder)
         kinds = transformers.AutoTokenizer, transformers.AutoModel

@@ -273,7 +273,6 @@ class PartFolder:
         return rows
 
     def _check_rows(self, number: int, finished: int, expected: int) -> None:
-        """Check that a finished part of a batch job has as many rows as its input."""
         if finished != expected:
             raise DataError(
                 f"{part_path(self.folder, number)}: has {plural(finished, 'row')}, but the input "
@@ -375,13 +374,11 @@ def _read_checksums(folder: Path) -> dict[str, str]:
 
 
 def _checksum(path: Path) -> str:
-    """Return the SHA-256 checksum of a batch job's part file."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _rows_of_finished(folder: Path, job: Job, progress: Progress) -> int:
-    """Return the number of predicted rows if a batch job is already complete."""
     manifest = read_manifest(folder)
     if not (same_job(manifest, job) and isinstance(manifest.get("rows"), int)):
         raise ConfigError(f"{folder}/: already exists. Name another folder, or delete it first.")

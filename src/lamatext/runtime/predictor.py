@@ -137,13 +137,11 @@ class Predictor:
         return f"Predictor({'; '.join(f'{k} {v}' for k, v in self._facts().items())})"
 
     def _repr_html_(self) -> str:
-        """Return the predictor as HTML for display in Jupyter notebooks."""
         from lamatext.views.notebook import model_html
 
         return model_html("Predictor", self._facts())
 
     def _facts(self) -> dict[str, str]:
-        """Return the rows of the table that a notebook shows for the predictor."""
         from lamatext.views.notebook import class_names
 
         facts = {"classes": class_names(self.classes_.tolist())}

@@ -75,7 +75,6 @@ _HUB_METRICS = {
 
 
 def _source(data: Mapping[str, Any]) -> str:
-    """Return the name of the training data for the model card, without folders of this machine."""
     return source_title(str(data.get("source") or "unnamed data"))
 
 
@@ -113,12 +112,10 @@ def _scores(metrics: Mapping[str, Any]) -> str:
 
 
 def _folds(metrics: Mapping[str, Any]) -> int:
-    """Return the number of cross-validation folds behind the model card's scores, or 0."""
     return int((metrics.get("test") or {}).get("folds", 0))
 
 
 def _teacher(config: Mapping[str, Any]) -> str:
-    """Format the model card's section on the teacher that the model was distilled from."""
     teacher = config.get("teacher")
     if not teacher:
         return ""
@@ -140,7 +137,6 @@ def _teacher(config: Mapping[str, Any]) -> str:
 
 
 def _ancestor(config: Mapping[str, Any], metrics: Mapping[str, Any]) -> str:
-    """Format the model card's section on the earlier model that was trained further."""
     ancestors = config.get("ancestors")
     if not ancestors:
         return ""
@@ -170,7 +166,6 @@ def _with_interval(change: Mapping[str, Any], when: str) -> str:
 
 
 def _label_noise(noise: float) -> str:
-    """Format the model card's section on the share of wrong labels in the training data."""
     if not noise:
         return ""
     return (
@@ -182,7 +177,6 @@ def _label_noise(noise: float) -> str:
 
 
 def _unsure(unsure: Mapping[str, float] | None) -> str:
-    """Format the model card's section on the threshold below which the model is unsure."""
     if not unsure:
         return ""
     return (
@@ -194,7 +188,6 @@ def _unsure(unsure: Mapping[str, float] | None) -> str:
 
 
 def _examples(metrics: Mapping[str, Any]) -> str:
-    """Format the model card's example texts with their true labels."""
     examples = metrics.get("examples")
     if not examples:
         return ""
@@ -205,7 +198,6 @@ def _examples(metrics: Mapping[str, Any]) -> str:
 
 
 def _faithfulness(metrics: Mapping[str, Any]) -> str:
-    """Format the model card's section on the faithfulness of the model's explanations."""
     faithfulness = metrics.get("faithfulness")
     if not faithfulness:
         return ""

@@ -99,7 +99,6 @@ def save_model(
 
 
 def _write_files(staging: Path, model: SavedModel, storage: Storage) -> None:
-    """Write all files of a saved model to an empty folder."""
     from lamatext.saved.model_card import model_card
     from lamatext.saved.onnx_export import WITHOUT_GRAPH, write_onnx
 
@@ -230,7 +229,6 @@ def _pretrained_network(model: SavedModel) -> "nn.Module":
 
 
 def _check_shapes(network: "nn.Module", tensors: Mapping[str, NDArray[Any]]) -> None:
-    """Check that the tensors of a saved model have the names and shapes of a network."""
     expected = {name: tuple(tensor.shape) for name, tensor in network.state_dict().items()}
     found = {name: tensor.shape for name, tensor in tensors.items()}
     for name in sorted(expected.keys() | found.keys()):
@@ -263,7 +261,6 @@ def load_encoder(folder: Path, config: Config, recipe: Recipe) -> Encoder:
 
 
 def _load_subword_encoder(path: Path) -> SubwordEncoder:
-    """Load the subword encoder of a saved ``bert`` model from ``tokenizer.json``."""
     try:
         return SubwordEncoder.from_json(path.read_bytes().decode("utf-8"))
     except LamatextError:  # the extra is not installed

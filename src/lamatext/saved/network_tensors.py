@@ -153,7 +153,6 @@ def _transformer_shapes(recipe: Recipe) -> Shapes:
 
 
 def _blocks_shapes(recipe: Recipe) -> Shapes:
-    """Return the tensor shapes of the lama-blocks encoder in a saved network."""
     model, width = recipe.model, recipe.text.vector_width
     inner, window = model.transformer_feed_forward, 2 * model.window_radius + 1
     shapes: Shapes = {}
@@ -217,7 +216,6 @@ def _low_rank_shapes(model: ModelSettings, layer: str, *, states: int, context: 
 
 
 def _projection_shapes(model: ModelSettings, layer: str, states: int) -> Shapes:
-    """Return the shapes of an attention layer's projection tensors in a saved network."""
     if model.score_input == "states":
         return {}
     return {f"{layer}.project.weight": (states, states), f"{layer}.project.bias": (states,)}

@@ -274,7 +274,6 @@ class _Text(NamedTuple):
 
 
 def _embed(graph: OnnxGraphBuilder) -> _Text:
-    """Add ONNX nodes that look up the word embeddings and compute the padding mask."""
     words = graph.add("Cast", graph.add("Shape", "ids", start=1, end=2), to=INT32)  # (1,)
     words = graph.add("Squeeze", words)
     position = graph.add("Range", graph.integer(0), words, graph.integer(1))  # (T,)
@@ -627,7 +626,6 @@ def _add_max(graph: OnnxGraphBuilder, mask: str) -> None:
 
 
 def _classify(graph: OnnxGraphBuilder, logits: str) -> None:
-    """Add ONNX nodes that compute the class logits (B, C) from the text embedding."""
     values = graph.add("Flatten", "embedding", axis=1)  # (B, M*D)
     last = 1
     if "classifier.0.weight" in graph:

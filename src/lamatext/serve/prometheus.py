@@ -141,7 +141,6 @@ def _reference_lines(references: References) -> Iterator[str]:
 
 
 def _pair(name: str, value: str) -> str:
-    """Format one label of a Prometheus series, with special characters escaped."""
     escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
     return f'{name}="{escaped}"'
 

@@ -105,6 +105,5 @@ def _shuffled_rows(count: int, generator: np.random.Generator) -> Indices:
 
 
 def _host_tensor(values: NDArray[np.generic], device: torch.device) -> Tensor:
-    """Convert a mini-batch array to a CPU tensor, in pinned memory if it will go to a GPU."""
     tensor = torch.from_numpy(values)
     return tensor.pin_memory() if device.type == "cuda" else tensor

@@ -379,7 +379,6 @@ def predict_logits(
 def _prediction_batches(
     network: nn.Module, lengths: Indices, device: torch.device
 ) -> list[Indices]:
-    """Group texts into mini-batches for computing validation logits in the training loop."""
     if isinstance(network, PretrainedNetwork):
         return encoder_batches(lengths, device)
     return batches_by_length(lengths, max_words=PREDICTION_TOKENS)
@@ -405,7 +404,6 @@ def _is_out_of_patience(state: TrainingState, training: TrainingSettings) -> boo
 
 
 def _load_state(settings: LoopSettings) -> TrainingState:
-    """Load the training loop's state from a checkpoint, or return the initial state."""
     if settings.checkpoint is None or not settings.checkpoint.is_file():
         return TrainingState(settings.run_id, learning_rate=settings.training.learning_rate)
     return load_checkpoint(settings.checkpoint, settings.run_id)

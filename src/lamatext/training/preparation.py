@@ -142,7 +142,6 @@ def _prepare_pretrained(
     start: SavedModel | None,
     progress: Progress,
 ) -> PreparedRun:
-    """Prepare a training run that fine-tunes a pretrained encoder with its own tokenizer."""
     from lamatext.data.text_encoder import SubwordEncoder
     from lamatext.nn.pretrained import load_pretrained
 
@@ -241,7 +240,6 @@ def _initial_vectors(
     progress: Progress,
     device: str = "cpu",
 ) -> Vectors:
-    """Create the initial word vectors for a training run, cached on disk if they were trained."""
     text, seed = recipe.text, recipe.seed
 
     def train_word2vec() -> Arrays:

@@ -441,7 +441,6 @@ class EncoderTeacher:
         return trained[0] if len(trained) == 1 else AveragedTeacher(trained)
 
     def _checkpoint(self, number: int) -> Path | None:
-        """Return the checkpoint path of one of the teacher's encoders; None without checkpoints."""
         if self.checkpoint is None:
             return None
         return self.checkpoint.with_name(TEACHER_CHECKPOINTS[number])
@@ -661,7 +660,6 @@ def _describe(name: str, plan: TeachingPlan) -> str:
 def _embed(
     network: PretrainedNetwork, rows: TokenIds, device: torch.device, progress: Progress
 ) -> NDArray[np.float32]:
-    """Return the text embeddings of the teacher's encoder, (n, D)."""
     network.eval()
     batches = encoder_batches(rows.lengths, device)
     progress.stage("reading the texts with the teacher", len(batches))

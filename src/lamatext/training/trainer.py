@@ -562,7 +562,6 @@ def _check_class_totals(train: EncodedDataset, class_names: Sequence[str]) -> No
 def _class_totals(
     labels: NDArray[Any], classes: int, sample_weight: NDArray[np.float32] | None = None
 ) -> NDArray[np.float64]:
-    """Return the total weight of the training texts of each class or label, (C,)."""
     weights = np.ones(len(labels)) if sample_weight is None else sample_weight
     if labels.ndim == 2:
         return np.asarray(weights @ (labels > 0.5), np.float64)

@@ -56,7 +56,6 @@ def _operation(document: Document, path: str, method: str, operation: Any) -> di
 
 
 def _request_fields(document: Document, schema: Any) -> Iterator[tuple[str, str, str]]:
-    """Yield the fields of a request body for the API documentation, each field once."""
     seen: set[str] = set()
     for alternative in schema.get("oneOf", [schema]):
         for row in _fields(document, alternative):
@@ -66,7 +65,6 @@ def _request_fields(document: Document, schema: Any) -> Iterator[tuple[str, str,
 
 
 def _fields(document: Document, schema: Any) -> Iterator[tuple[str, str, str]]:
-    """Yield name, type and description of each property of a schema in the API documentation."""
     for name, reference in _resolve(document, schema).get("properties", {}).items():
         field = _resolve(document, reference)
         limits = [f"{text} {field[key]}" for key, text in _LIMITS.items() if key in field]

@@ -151,7 +151,6 @@ def _result(is_tie: bool, value: float) -> str:
 
 
 def _kind_values(comparison: Comparison, kind: str) -> dict[str, object]:
-    """Return the template values of one table on the comparison page, such as texts by length."""
     metric = "F1" if kind == "class" else comparison.metrics[0]
     groups = [group for group in comparison.groups if group.kind == kind]
     return {

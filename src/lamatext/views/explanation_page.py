@@ -121,7 +121,6 @@ def write_test_page(folder: Path, test: Dataset, scores: Mapping[str, Any], out:
 
 
 def _card(explanation: Explanation, truth: Label | list[str] | None) -> dict[str, Any]:
-    """Return the template values for one text's card on the explanation page."""
     predicted = label_names(map(str, explanation.predicted_labels))
     classes = {*map(str, explanation.predicted_labels)}
     if truth is not None:
@@ -158,7 +157,6 @@ def _card(explanation: Explanation, truth: Label | list[str] | None) -> dict[str
 
 
 def _is_right(explanation: Explanation, truth: Label | list[str] | None) -> bool:
-    """Return whether the labels predicted on the explanation page equal the true labels."""
     return _names(truth) == _names([*explanation.predicted_labels])
 
 

@@ -149,7 +149,6 @@ class NotebookProgress(Progress):
 
 
 def _in_notebook() -> bool:
-    """Return whether the code runs in the kernel of a Jupyter notebook."""
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython is not None else None
     return shell is not None and getattr(shell, "kernel", None) is not None

@@ -136,7 +136,6 @@ def _source_batches(
 
 
 def _card(suspect: Suspect, row: Row) -> dict[str, object]:
-    """Return the template values of one suspect label on the review page."""
     explanation = suspect.explanation
     strength = contribution_strength(explanation, 1).tolist()
     return {

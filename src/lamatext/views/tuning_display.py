@@ -165,7 +165,6 @@ def write_tuning_page(
 
 
 def _chart(trials: Sequence[Trial], front: Sequence[Trial], metric: str, cost: str) -> Chart:
-    """Return the tuning page's chart of score against size or latency of the trials."""
     scale, unit, form = 1.0, "ms", "{:.2f}"
     if cost == "size":
         is_small = max((trial.bytes or 0 for trial in trials), default=0) < 1e6

@@ -97,7 +97,6 @@ def model_summary(folder: Path) -> dict[str, Any]:
 
 
 def _interval(test: Mapping[str, Any], name: str, form: Callable[[float], str]) -> str:
-    """Format the 95 % interval of a score for the web page, if the model has one."""
     if f"{name}_interval" not in test:
         return ""
     low, high = map(form, test[f"{name}_interval"])

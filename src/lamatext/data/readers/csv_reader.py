@@ -130,7 +130,6 @@ def _starts_with_data(parser: "_Parser", columns: tuple[str, ...], body: Block) 
 
 @cache
 def _quoted_field(quote: str) -> re.Pattern[bytes]:
-    """Return a pattern for a complete quoted CSV field."""
     q = re.escape(quote.encode())
     return re.compile(rb"%b[^%b]*+(?:%b%b[^%b]*+)*+%b" % (q, q, q, q, q, q))
 
@@ -316,7 +315,6 @@ class _Parser:
         return self._without_bad_rows(rows, block)
 
     def _without_bad_rows(self, rows: pa.RecordBatch, block: Block) -> pa.RecordBatch:
-        """Log the bad rows of a CSV block and return the others."""
         log, lines = self._log, _row_lines(block, self.dialect)
         invalid = {row.number - 1: row for row in self._invalid_rows}
         for number, row in invalid.items():

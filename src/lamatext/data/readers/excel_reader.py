@@ -71,7 +71,6 @@ def excel_table(source: str, max_record: int = MAX_RECORD, log: ReadLog | None =
 
 
 def _open_workbook(openpyxl: Any, source: str, name: str) -> tuple[Any, int]:
-    """Open an Excel workbook; return it with the uncompressed size of its files."""
     try:
         content = copy_to_disk(source) if source == "-" else pa.OSFile(source)
         unpacked = _unpacked_size(content, name)
@@ -203,7 +202,6 @@ def _rows(sheet: Any, max_cells: int, name: str, max_record: int) -> Iterator[tu
 
 
 def _as_text(value: object) -> str | None:
-    """Convert the value of an Excel cell to text, or None if the cell is empty."""
     if value is None or (isinstance(value, str) and not value.strip()):
         return None
     if isinstance(value, bool):

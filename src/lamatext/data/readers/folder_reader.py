@@ -73,7 +73,6 @@ def _missing_split_message(root: Path, split: str) -> str:
 
 
 def _label_folders_table(name: str, folders: Sequence[Path], options: ReadOptions) -> Table:
-    """Open a folder with one subfolder per label as a table with one row per text file."""
     log = ReadLog(name, options.max_bad_rows)
 
     def batches(wanted: Sequence[str] | None) -> Iterator[pa.RecordBatch]:

@@ -51,7 +51,6 @@ def _json_values(batch: pa.RecordBatch, position: int) -> Sequence[str]:
 
 
 def _without_nan(value: object) -> object:
-    """Replace NaN and infinite numbers with None."""
     if isinstance(value, float):
         return value if value - value == 0 else None
     if isinstance(value, list):

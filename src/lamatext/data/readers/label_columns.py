@@ -84,7 +84,6 @@ def _split(value: str, separator: str) -> list[str]:
 
 
 def _distinct(rows: Iterable[list[str | None]], where: str, first_row: int) -> list[list[str]]:
-    """Remove repeated labels of a row; raise DataError for a label that is null or blank."""
     result = []
     for number, labels in enumerate(rows, first_row + 1):
         if any(label is None or not label.strip() for label in labels):
@@ -99,7 +98,6 @@ def _distinct(rows: Iterable[list[str | None]], where: str, first_row: int) -> l
 def _indicator_labels(
     batch: pa.RecordBatch, names: Sequence[str], name: str, first_row: int
 ) -> pa.Array:
-    """Convert one 0/1 column per label of a table to lists of labels."""
     rows: list[list[str]] = [[] for _ in range(len(batch))]
     for label in names:
         column = batch.column(label)

@@ -92,7 +92,6 @@ def _page_header(content: pa.NativeFile, start: int, end: int) -> tuple[Fields, 
 
 
 def _integer(fields: Fields, number: int) -> int:
-    """Return an integer field of a Parquet struct, 0 if it is missing."""
     value = fields.get(number, 0)
     if not isinstance(value, int) or value < 0:
         raise OSError("a size or position is not a positive number")
@@ -100,7 +99,6 @@ def _integer(fields: Fields, number: int) -> int:
 
 
 def _part(fields: object, number: int) -> Fields:
-    """Return a struct that is a field of a Parquet struct."""
     part = fields.get(number) if isinstance(fields, dict) else None
     if not isinstance(part, dict):
         raise OSError("a part of the metadata is missing")
@@ -108,7 +106,6 @@ def _part(fields: object, number: int) -> Fields:
 
 
 def _items(fields: object, number: int) -> list[Any]:
-    """Return a list that is a field of a Parquet struct, empty if it is missing."""
     items = fields.get(number, []) if isinstance(fields, dict) else None
     if not isinstance(items, list):
         raise OSError("a list in the metadata is missing")

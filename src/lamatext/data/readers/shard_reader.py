@@ -95,7 +95,6 @@ def _used_shards(files: Sequence[Path], log: ReadLog) -> list[Path]:
 
 
 def _with_schema(batch: pa.RecordBatch, schema: pa.Schema, name: str) -> pa.RecordBatch:
-    """Convert the columns of a shard to the types of the first shard."""
     if batch.schema.equals(schema, check_metadata=True):
         return batch
     try:
@@ -108,7 +107,6 @@ def _with_schema(batch: pa.RecordBatch, schema: pa.Schema, name: str) -> pa.Reco
 
 
 def _is_empty(path: Path) -> bool:
-    """Return whether a shard has no content, or is a Parquet file without rows."""
     if path.stat().st_size == 0:
         return True
     if path.suffix not in (".parquet", ".pq"):

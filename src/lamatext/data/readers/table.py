@@ -70,7 +70,6 @@ class Table:
             yield pa.RecordBatch.from_arrays(columns, names=list(self.columns))
 
     def _checked_batches(self, output_format: str | None) -> Iterator[pa.RecordBatch]:
-        """Yield all columns in batches, then raise DataError if too many rows were skipped."""
         rows = 0
         for batch in self.all_batches(output_format):
             rows += len(batch)
@@ -194,7 +193,6 @@ class Table:
         return next(iter(replace(self, batches=lambda _: iter(())).all_batches()))
 
     def _read(self, wanted: list[str] | None, *, all_lines: bool) -> list["_Batch"]:
-        """Read the wanted columns of the table; None reads all columns."""
         batches: list[_Batch] = []
         rows = 0
         for batch in self.batches(wanted):

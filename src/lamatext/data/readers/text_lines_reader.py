@@ -60,7 +60,6 @@ def fasttext_table(name: str, blocks: Iterator[Block], log: ReadLog) -> Table:
 
 
 def _parse_line(line: str) -> tuple[list[str], str]:
-    """Split a line in fastText format into its labels and the text."""
     labels = []
     while line.startswith(LABEL_PREFIX):
         label, _, line = line.removeprefix(LABEL_PREFIX).partition(" ")

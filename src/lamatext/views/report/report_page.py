@@ -83,7 +83,6 @@ def headline(findings: Findings) -> Values:
 
 
 def _costs(findings: Findings) -> list[tuple[str, str]]:
-    """Return the key figures of the report that are not scores."""
     return [
         (file_size(findings.size), "model size on disk"),
         (f"{findings.speed.one_text_ms:.1f} ms", "per text, on this machine"),
@@ -207,7 +206,6 @@ def baselines_section(findings: Findings) -> Values:
 
 
 def _label_rows(board: Sequence[Values]) -> list[tuple[str, ...]]:
-    """Return the F1 of each label by each model, as rows of the report's table of baselines."""
     models = [scores for row in board if (scores := _label_scores(row))]
     if not models:
         return []
@@ -218,7 +216,6 @@ def _label_rows(board: Sequence[Values]) -> list[tuple[str, ...]]:
 
 
 def _label_scores(row: Values) -> dict[str, tuple[int, float]]:
-    """Return the number of texts and the F1 of each label in a saved leaderboard row."""
     return {
         str(one["label"]): (int(one["texts"]), float(one["f1"])) for one in row.get("labels") or ()
     }
@@ -307,7 +304,6 @@ def open_cell_style(findings: Findings) -> str:
 
 
 def _most_frequent_confusion(findings: Findings) -> Values | None:
-    """Return the template values of the most frequent mistake, or None if there is none."""
     counts = findings.one_label.confusion
     pairs = [(n, i, j) for i, row in enumerate(counts) for j, n in enumerate(row) if i != j]
     mistakes = sum(n for n, _, _ in pairs)
@@ -319,7 +315,6 @@ def _most_frequent_confusion(findings: Findings) -> Values | None:
 
 
 def _cell(findings: Findings, cell: Cell, count: int, row_total: int) -> Values:
-    """Return the template values of one confusion matrix cell: count, shade and link."""
     i, j = cell
     shade = min(int(5 * count / max(row_total, 1)) + 1, 5)
     return {
@@ -332,7 +327,6 @@ def _cell(findings: Findings, cell: Cell, count: int, row_total: int) -> Values:
 
 
 def _cell_examples(findings: Findings, cell: Cell) -> Values:
-    """Return the template values of the example texts behind one confusion matrix cell."""
     i, j = cell
     rows, count = findings.examples.cells[cell], findings.one_label.confusion[i][j]
     return {
@@ -406,7 +400,6 @@ def calibration_section(findings: Findings) -> Values:
 
 
 def _coverage_chart(findings: Findings) -> Chart:
-    """Return the report's chart of accuracy over coverage."""
     points = findings.one_label.coverage[::-1]
     half = min(points, key=lambda point: abs(point.answered - 0.5))
     return Chart(

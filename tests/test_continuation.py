@@ -13,7 +13,7 @@ from lamatext.classifier import TextClassifier
 from lamatext.cli.main import run
 from lamatext.continuation import ScoreChange, measure_changes
 from lamatext.data.dataset import Dataset
-from lamatext.data.duplicates import count_shared
+from lamatext.data.duplicates import are_shared
 from lamatext.data.sources import load_dataset
 from lamatext.errors import ConfigError, DataError
 from lamatext.evaluation import find_start_model, load_evaluation_data
@@ -186,7 +186,7 @@ def start_of(place: Path) -> StartModel:
 
 
 def overlap(start: StartModel, test: Dataset) -> int:
-    return sum(count_shared(part.texts, test.texts) for part in start.seen)
+    return sum(int(are_shared(part.texts, test.texts).sum()) for part in start.seen)
 
 
 def test_texts_that_the_model_was_trained_on_are_no_test_texts_of_the_new_data(
@@ -488,5 +488,5 @@ def test_old_test_texts_that_are_trained_on_are_not_scored(place: Path, grown: P
     assert splits.start is not None
     (left,) = splits.start.tests
     assert 0 < len(left) < len(start.tests[0])
-    assert count_shared(splits.train.texts, left.texts) == 0
+    assert not are_shared(splits.train.texts, left.texts).any()
     assert f"the score on old data is of the other {len(left)}" in splits.train.notes[-1]

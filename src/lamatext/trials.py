@@ -61,7 +61,6 @@ class Choice:
 
     trial: Trial
     verdict: str
-    is_better: bool  # than the default recipe, by more than the spread of its seeds explains
 
 
 def finished_trials(trials: Sequence[Trial]) -> list[Trial]:
@@ -125,9 +124,9 @@ def choose_trial(trials: Sequence[Trial], limits: Limits, metric: str) -> Choice
     spread = seed_spread(trials)
     if default is None:
         verdict = f"The default recipe is over a limit; the best trial within them has {metric}"
-        return Choice(best, f"{verdict} {best.score:.4f} on the validation texts.", False)
+        return Choice(best, f"{verdict} {best.score:.4f} on the validation texts.")
     if best.is_default:
-        return Choice(default, "No trial was better than the default recipe, which is kept.", False)
+        return Choice(default, "No trial was better than the default recipe, which is kept.")
     assert best.score is not None
     assert default.score is not None
     if spread is None:
@@ -136,7 +135,7 @@ def choose_trial(trials: Sequence[Trial], limits: Limits, metric: str) -> Choice
             f"The best trial is {100 * gain:.1f} points above the default recipe in {metric}; "
             "whether that is more than the spread of seeds was not measured, for lack of time."
         )
-        return Choice(best, verdict, False)
+        return Choice(best, verdict)
     sampled = sum(not t.is_default and t.state in (FINISHED, STOPPED) for t in trials)
     chance = spread.deviation * _expected_maximum(sampled, spread.seeds)
     gain = best.score - spread.mean
@@ -146,9 +145,9 @@ def choose_trial(trials: Sequence[Trial], limits: Limits, metric: str) -> Choice
     )
     if gain > max(chance, spread.deviation):
         verdict = f"The search brought more than the spread of seeds explains: {compared}."
-        return Choice(best, verdict, True)
+        return Choice(best, verdict)
     verdict = f"The search brought no more than the spread of seeds explains: {compared}. "
-    return Choice(default, f"{verdict}The default recipe is kept.", False)
+    return Choice(default, f"{verdict}The default recipe is kept.")
 
 
 def _expected_maximum(count: int, seeds: int) -> float:

@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from lamatext.data.duplicates import count_shared, group_rows
+from lamatext.data.duplicates import are_shared, group_rows
 
 WORDS = [f"w{letter}{other}" for letter in "abcdefghij" for other in "klmnopqrst"]
 
@@ -90,8 +90,10 @@ def test_groups_do_not_depend_on_how_the_column_is_divided_into_chunks() -> None
     assert group_rows(column(texts, 3)).tolist() == group_rows(column(texts, 400)).tolist()
 
 
-def test_test_texts_with_duplicates_in_training_are_counted() -> None:
-    assert count_shared(column(["A film.", "b"]), column(["a film", "c", "B!"])) == 2
+def test_test_texts_with_duplicates_in_training_are_found() -> None:
+    shared = are_shared(column(["A film.", "b"]), column(["a film", "c", "B!"]))
+
+    assert shared.tolist() == [True, False, True]
 
 
 def test_time_does_not_explode_with_texts_from_one_template() -> None:

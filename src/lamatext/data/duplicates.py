@@ -77,11 +77,6 @@ def are_shared(texts: pa.ChunkedArray, others: pa.ChunkedArray) -> NDArray[np.bo
     return np.isin(group[len(texts) :], group[: len(texts)])
 
 
-def count_shared(texts: pa.ChunkedArray, others: pa.ChunkedArray) -> int:
-    """Count the texts of ``others`` that have a duplicate in ``texts``."""
-    return int(are_shared(texts, others).sum())
-
-
 def text_keys(texts: pa.Array) -> Hashes:
     """Return a hash of each text that is equal for exact duplicates (n,).
 

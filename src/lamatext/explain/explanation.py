@@ -166,7 +166,10 @@ class Explanation:
         return [self.labels[column] for column in self.columns(label)]
 
     def top(self, n: int = 10, label: Label | None = None) -> list[WordScore]:
-        """Return the ``n`` words that contribute most to ``label``, None for the predicted one."""
+        """Return the ``n`` words of the explanation that contribute most to a label.
+
+        The label is the predicted one unless another is given.
+        """
         scores = self.relative[self.column(label)]
         pooled, words = self.pooled, self.words
         return [

@@ -97,18 +97,7 @@ class LamaBlock(nn.Module):
         scores = self.attention.scores(states, context)  # (B, T, M)
         weights = masked_softmax(scores.transpose(1, 2), mask[:, None, :])  # (B, M, T)
         summaries = self.output(weights @ states)  # (B, M, D)
-        return self._feed_forward(states + scores.softmax(dim=-1) @ summaries)
-
-    def by_equation(self, states: Tensor, mask: Tensor, context: Tensor) -> Tensor:
-        """Compute an attention block of lama-blocks by its equation, to verify ``forward``."""
-        scores = self.attention.scores(states, context)  # (B, T, M)
-        weights = masked_softmax(scores.transpose(1, 2), mask[:, None, :])  # (B, M, T)
-        summaries = weights @ states  # (B, M, D): S = A H
-        read = scores.softmax(dim=-1) @ summaries  # (B, T, D): Σᵢ softmaxᵢ(fₜ) sᵢ
-        return self._feed_forward(states + self.output(read))
-
-    def _feed_forward(self, states: Tensor) -> Tensor:
-        states = self.norm1(states)
+        states = self.norm1(states + scores.softmax(dim=-1) @ summaries)
         normalised: Tensor = self.norm2(states + self.linear2(self.linear1(states).relu()))
         return normalised
 

@@ -140,18 +140,6 @@ class PhraseAttention(nn.Module):
             running.weights * rescale[:, :, None] + (shares[:, :, None, :] @ weights)[:, :, 0],
         )
 
-    def by_equation(
-        self, states: Tensor, mask: Tensor, context: Tensor, queries: Queries
-    ) -> tuple[Tensor, Tensor]:
-        """Compute phrase attention by its equations, to verify ``forward``."""
-        a = self._word_weights(queries.means, self.words.keys(states), mask)  # (B, M, J, T)
-        s = a @ states[:, None]  # (B, M, J, D)
-        q = self.phrases.q.weight.view(self.words.heads, -1, states.shape[2])  # (M, k, D)
-        keys = torch.einsum("bmjd,mkd->bjmk", s, q).flatten(2)  # (B, J, M*k): Q′ᵢᵀS_ij
-        scores = self.phrases.combine(self.phrases.p(context)[:, None], keys)  # (B, J, M)
-        b = masked_softmax(scores.transpose(1, 2), queries.mask[:, None, :])  # (B, M, J)
-        return (b[:, :, None] @ s)[:, :, 0], (b[:, :, None] @ a)[:, :, 0]
-
     def _word_weights(self, means: Tensor, keys: Tensor, mask: Tensor) -> Tensor:
         """Compute the attention weights of all words for each phrase query: (B, M, J, T)."""
         scores = self.words.combine(self.words.p(means)[:, :, None], keys[:, None])  # (B, J, T, M)

@@ -37,12 +37,12 @@ class MeanPooling(nn.Module):
 
 
 def masked_max(states: Tensor, mask: Tensor) -> Tensor:
-    """Return the maximum of the states over the words, ignoring padding: (B, 1, D)."""
+    """Pool the states by their maximum over the words, ignoring padding: (B, 1, D)."""
     return states.masked_fill(~mask[:, :, None], float("-inf")).amax(dim=1, keepdim=True)
 
 
 def masked_mean(states: Tensor, mask: Tensor) -> Tensor:
-    """Return the mean of the states over the words, ignoring padding: (B, D)."""
+    """Pool the states by their mean over the words, ignoring padding: (B, D)."""
     weights = mask.to(states.dtype)
     weights = weights / weights.sum(dim=1, keepdim=True)  # (B, T)
     return (weights[:, None, :] @ states)[:, 0, :]

@@ -638,17 +638,20 @@ def _with_time_left(
     progress: Progress, splits: Splits, recipe: Recipe, baselines: Sequence[str], device: str
 ) -> Progress:
     """Add the time left to the progress of a run on a CPU whose stages are known in advance."""
-    if splits.folds or splits.streamed is not None or splits.teacher is not None:
+    if splits.folds or splits.teacher is not None:
         return progress
-    from lamatext.training.time_left import TimeLeft, expected_stages
+    from lamatext.training.time_left import BYTES_PER_WORD, TimeLeft, expected_stages
     from lamatext.training.trainer import pick_device
 
     if pick_device(device).type != "cpu":
         return progress
-    texts = splits.train.texts
-    text_bytes = int(pc.sum(pc.binary_length(texts)).as_py() or 0)
-    classes = len(_known_classes(splits).classes)
-    stages = expected_stages(len(texts), text_bytes, classes, recipe, baselines=len(baselines))
+    if splits.streamed is None:
+        texts, classes = len(splits.train), len(_known_classes(splits).classes)
+        text_bytes = int(pc.sum(pc.binary_length(splits.train.texts)).as_py() or 0)
+    else:
+        texts, classes = splits.streamed.training_texts, len(splits.streamed.classes)
+        text_bytes = int(BYTES_PER_WORD * len(splits.streamed.tokens.rows.ids))
+    stages = expected_stages(texts, text_bytes, classes, recipe, baselines=len(baselines))
     return TimeLeft(progress, stages)
 
 

@@ -68,10 +68,10 @@ def test_many_svms_on_working_sets_have_the_solution_that_each_has_on_all_texts(
         20,
         start=start if from_weights else None,
         tolerance=1e-4,
-        advance=lambda: steps.append(1),
+        advance=steps.append,
     )
 
-    assert len(steps) == 20
+    assert sum(steps) == 20 * svm.STEPS
     for number in range(20):
         own = StartWeights(start.weights[number : number + 1], start.biases[number : number + 1])
         tasks = [task._replace(positive=masks[number])]
@@ -102,6 +102,15 @@ def test_a_working_set_is_extended_by_the_worst_texts(monkeypatch: pytest.Monkey
 
     assert min(sizes) < 45
     assert max(sizes) < TEXTS / 2
+
+
+def test_each_svm_reports_the_same_number_of_steps_whatever_its_passes() -> None:
+    _, rows, task = problem(0)
+
+    for tolerance in (1.0, 1e-5):
+        steps: list[int] = []
+        fit_svms(rows, lambda _: task, 3, tolerance=tolerance, advance=steps.append)
+        assert sum(steps) == 3 * svm.STEPS
 
 
 @pytest.mark.parametrize("svms", [9, 40])

@@ -84,12 +84,56 @@ def test_stages_that_were_left_out_or_unexpected_do_not_count(clock: Clock) -> N
     assert display.left[-1] == 0
 
 
-def test_a_stage_without_steps_gets_shorter_with_the_time_but_not_negative(clock: Clock) -> None:
+def test_a_stage_without_steps_gets_shorter_with_the_time_until_it_is_overdue(
+    clock: Clock,
+) -> None:
     progress = TimeLeft(Display(), STAGES[1:2])
     progress.stage("word vectors")
 
     assert progress.seconds_left(clock.now + 4) == pytest.approx(6)
-    assert progress.seconds_left(clock.now + 40) == 0
+    assert progress.seconds_left(clock.now + 40) == pytest.approx(40 * time_left.OVERRUN)
+
+
+def test_one_more_stage_than_usual_is_expected_to_take_as_long_as_the_last(clock: Clock) -> None:
+    display = Display()
+    progress = TimeLeft(display, STAGES[-1:])
+
+    for _ in range(2):
+        progress.stage("fitting the n-grams", 4)
+        assert display.left[-1] == pytest.approx(50)
+        clock.now += 50
+    progress.stage("scoring on the test set", 10)
+
+    assert display.left[-1] == 0
+
+
+@pytest.mark.parametrize("rows", [80_000, 320_000, 1_000_000])
+@pytest.mark.parametrize("slowness", [1.5, 4.0])
+@pytest.mark.parametrize("kind", ["tokenizing", "word", "epoch", "counting", "fitting"])
+def test_from_the_first_minute_on_the_time_left_is_right_within_a_factor_of_one_and_a_half(
+    clock: Clock, rows: int, slowness: float, kind: str
+) -> None:
+    stages = expected_stages(rows, 120 * rows, 4, DEFAULT)
+    steps = {"tokenizing": 100, "word": 0, "epoch": 400, "counting": 0, "fitting": 80}
+    reports: list[tuple[float, float]] = []
+
+    class Times(Display):
+        def time_left(self, seconds: float) -> None:
+            reports.append((clock.now, seconds))
+
+    progress = TimeLeft(Times(), stages)
+    for stage in stages:  # one kind of stages takes longer than the others
+        seconds = stage.seconds * slowness * (1.3 if stage.name == kind else 1.0)
+        progress.stage(stage.name, steps[stage.name] or None)
+        for _ in range(steps[stage.name]):
+            clock.now += seconds / steps[stage.name]
+            progress.advance()
+        clock.now += 0 if steps[stage.name] else seconds
+    checked = [report for report in reports if 60 <= report[0] <= 0.9 * clock.now]
+
+    for now, left in checked:
+        assert 1 / 1.5 < left / (clock.now - now) < 1.5
+    assert len(checked) > (10 if rows > 80_000 else 0) or clock.now < 70
 
 
 def test_the_expected_time_grows_with_texts_and_words() -> None:
@@ -99,6 +143,14 @@ def test_the_expected_time_grows_with_texts_and_words() -> None:
 
     assert total(80_000, 20) > 1.5 * total(40_000, 20)
     assert total(20_000, 200) > 3 * total(20_000, 20)
+
+
+def test_the_n_grams_of_more_classes_are_expected_to_take_longer() -> None:
+    def fitting(classes: int) -> float:
+        stages = expected_stages(20_000, 6 * 20 * 20_000, classes, DEFAULT)
+        return sum(stage.seconds for stage in stages if stage.name == "fitting")
+
+    assert fitting(2) < fitting(20) < fitting(1_000) < 10 * fitting(20)
 
 
 def test_word_vectors_are_expected_to_take_no_longer_with_words_that_are_not_counted() -> None:

@@ -24,7 +24,7 @@ from lamatext.ngrams.hashing import (
     hash_words,
 )
 from lamatext.ngrams.model import Floats, NgramModel, NgramTable, Words, ngram_specs
-from lamatext.ngrams.svm import BinaryTask, SparseRows, StartWeights, fit_svms
+from lamatext.ngrams.svm import STEPS, BinaryTask, SparseRows, StartWeights, fit_svms
 from lamatext.progress import SILENT, Progress
 from lamatext.settings import NgramSettings
 
@@ -108,12 +108,12 @@ def fit_ngrams(  # noqa: PLR0913 - data, its weights, and settings
             their idf are kept as far as the size limit allows, n-grams of the texts are added, and
             the penalty of the fit is the distance from its weights. A label that none of several
             labels' texts has keeps its weights.
-        progress: receives one step per fitted class.
+        progress: receives the steps of the fit.
     """
     if not isinstance(texts, CountedTexts):
         texts = CountedTexts.from_words(texts, settings)
     svms = 1 if classes == 2 and labels.ndim == 1 else classes
-    progress.stage("fitting the n-grams", svms)
+    progress.stage("fitting the n-grams", STEPS * svms)
     max_bytes = float(settings.max_megabytes) * 1e6
     tables = _select_tables(texts, sample_weight, svms, max_bytes, start)
     features = ngram_features(tables, texts)

@@ -35,6 +35,7 @@ LANES = 16  # SVMs whose margins are computed at once; with fewer classes there 
 VECTOR = 8  # float32 numbers in a SIMD vector
 WORKING_SET = 500  # texts at first, besides the positive ones, and texts that are added at once
 MAX_ROUNDS = 100  # of extending a working set
+STEPS = 20  # of progress for each SVM
 SLACK = 0.1  # distance beyond the margin at which a text leaves the working set
 
 
@@ -69,7 +70,7 @@ def fit_svms(
     *,
     start: StartWeights | None = None,
     tolerance: float = TOLERANCE,
-    advance: Callable[[], None] = lambda: None,
+    advance: Callable[[int], None] = lambda _: None,
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """Fit one linear SVM per class on several threads.
 
@@ -79,7 +80,7 @@ def fit_svms(
         tasks: number of SVMs.
         start: weights to start from and to stay close to; None is zeros.
         tolerance: the largest violation of the optimality conditions at which to stop.
-        advance: called after each SVM.
+        advance: called with steps of progress, ``STEPS`` in all for each SVM.
 
     Returns:
         The weights sⱼ·wⱼ (tasks, K) and the biases (tasks,).
@@ -107,15 +108,15 @@ def _fit_on_all_texts(
     tasks: Sequence[BinaryTask],
     tolerance: float,
     fitted: StartWeights,
-    advance: Callable[[], None],
+    advance: Callable[[int], None],
 ) -> None:
     """Fit linear SVMs one after the other, changing ``fitted`` in place."""
     for number, task in enumerate(tasks):
         pairs = _pairs(task, fitted.weights[number])
         bias = fitted.biases[number : number + 1].astype(np.float64)
-        _descend(rows, task, tolerance, _Unknowns(np.zeros(len(task.cost)), bias, pairs))
+        unknowns = _Unknowns(np.zeros(len(task.cost)), bias, pairs)
+        _descend(rows, task, tolerance, unknowns, advance)
         fitted.weights[number], fitted.biases[number] = pairs[:, 0], bias[0]
-        advance()
 
 
 class _Unknowns(NamedTuple):
@@ -143,8 +144,17 @@ def _pairs(task: BinaryTask, weights: NDArray[np.float32]) -> NDArray[np.float32
     return np.stack([weights, (task.scale.astype(np.float64) ** 2).astype(np.float32)], axis=1)
 
 
-def _descend(rows: SparseRows, task: BinaryTask, tolerance: float, unknowns: _Unknowns) -> None:
-    """Fit one linear SVM by coordinate descent over the texts, changing ``unknowns`` in place."""
+def _descend(
+    rows: SparseRows,
+    task: BinaryTask,
+    tolerance: float,
+    unknowns: _Unknowns,
+    advance: Callable[[int], None] = lambda _: None,
+) -> None:
+    """Fit one linear SVM by coordinate descent over the texts, changing ``unknowns`` in place.
+
+    A pass is a step of progress; the steps of passes that were not needed follow at the end.
+    """
     order = np.flatnonzero(task.cost > 0)
     state = _Descent(
         dual=unknowns.dual,
@@ -156,15 +166,19 @@ def _descend(rows: SparseRows, task: BinaryTask, tolerance: float, unknowns: _Un
         pairs=unknowns.pairs,
     )
     measure_curvature(rows, task, state)
-    limit = np.inf
+    limit, steps = np.inf, STEPS
     for _ in range(MAX_PASSES):
         largest, smallest = run_pass(rows, task, state, limit)
+        if steps > 1:
+            steps -= 1
+            advance(1)
         if largest - smallest > tolerance:
             limit = largest if largest > 0 else np.inf
         elif state.active[0] == len(order):
             break
         else:  # check again with all texts
             state.active[0], limit = len(order), np.inf
+    advance(steps)
 
 
 @dataclass(slots=True)
@@ -212,7 +226,7 @@ def _fit_on_working_sets(
     tasks: Sequence[BinaryTask],
     tolerance: float,
     fitted: StartWeights,
-    advance: Callable[[], None],
+    advance: Callable[[int], None],
 ) -> None:
     """Fit up to ``LANES`` linear SVMs to working sets of texts, changing ``fitted`` in place."""
     texts = len(rows.starts) - 1
@@ -235,8 +249,7 @@ def _fit_on_working_sets(
         lanes = [
             lane for lane in lanes if sets[lane].extend(tasks[lane], margins[:, lane], tolerance)
         ]
-        for _ in range(before - len(lanes)):
-            advance()
+        advance(STEPS * (before - len(lanes)))
         if not lanes:
             break
     fitted.weights[:] = weights[:, : len(tasks)].T

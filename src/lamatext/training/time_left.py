@@ -15,21 +15,18 @@ from lamatext.data.word_vectors import SVD_WORDS
 from lamatext.kernels.kernel_threads import thread_count
 from lamatext.progress import Progress
 from lamatext.settings import Recipe
-from lamatext.training.auto_settings import (
-    MANY_WORDS,
-    SHORT_TEXT,
-    DatasetSize,
-    resolve_auto_settings,
-)
+from lamatext.training.auto_settings import DatasetSize, resolve_auto_settings
 
 BYTES_PER_WORD = 6.0  # in UTF-8, with the space
 PRIOR_SECONDS = 3.0  # the expected seconds count like measured ones of this duration
 REPORT_SECONDS = 0.5  # between two reports
 # CPU seconds on the machine of the growth records
 TOKENIZING = 0.5e-6  # per word
-WORD_VECTORS = (2.0, 1.5e-6)  # and per word that is counted
+WORD_VECTORS = (2.0, 2.5e-6)  # and per word that is counted
 STEP = (8e-3, 11e-6)  # per training step, and per word that the network reads
-NGRAMS = (4e-6, 8e-6)  # per word, and with character n-grams
+COUNTING = 2e-6  # n-grams, per word
+NGRAMS = (4.5e-6, 0.28)  # per word with two classes; the power of the number of SVMs it grows with
+OVERRUN = 0.3  # of its time so far that a stage without steps still takes if it is overdue
 BASELINE = 12e-6  # per word, for TF-IDF with logistic regression
 
 
@@ -52,13 +49,14 @@ def expected_stages(
     cores = min(thread_count(default=torch.get_num_threads()), 4)
     speedup = cores**0.8  # parts of a step run on one core
     epoch = (STEP[0] * steps + STEP[1] * read) / speedup
-    has_characters = words <= min(MANY_WORDS, SHORT_TEXT * texts)
-    fit = NGRAMS[has_characters] * words
+    svms = 1 if classes == 2 else classes
+    fit = NGRAMS[0] * svms ** NGRAMS[1] * words / min(cores, svms) ** 0.8
     stages = [ExpectedStage("tokenizing", TOKENIZING * words)]
     counted = min(words, SVD_WORDS) if recipe.text.word_vectors == "svd" else words
     stages.append(ExpectedStage("word", WORD_VECTORS[0] + WORD_VECTORS[1] * counted))
     stages += [ExpectedStage("epoch", epoch)] * int(training.epochs)
     if recipe.ngrams.enabled:
+        stages.append(ExpectedStage("counting", COUNTING * words))
         stages += [ExpectedStage("fitting", fit)] * 2  # to calibrate, and to all texts
     return stages + [ExpectedStage("training", BASELINE * words)] * baselines
 
@@ -80,7 +78,8 @@ class TimeLeft(Progress):
             self._finished.append((self._current, now - self._started))
         self._started, self._total, self._done = now, total or 0, 0
         places = [number for number, stage in enumerate(self._ahead) if stage.name == kind]
-        self._current = ExpectedStage(kind, 0.0)
+        earlier = [stage for stage, _ in self._finished if stage.name == kind]
+        self._current = earlier[-1] if earlier else ExpectedStage(kind, 0.0)  # one more than usual
         if places:
             self._current = self._ahead[places[0]]
             self._ahead = self._ahead[places[0] + 1 :]
@@ -122,7 +121,8 @@ class TimeLeft(Progress):
             return stage.seconds * _slowness(same, slowness)
 
         current = left(self._current)
-        rest = (1 - share) * current if share else max(0.0, current - elapsed)
+        overdue = OVERRUN * elapsed if self._current.seconds else 0.0
+        rest = (1 - share) * current if share else max(overdue, current - elapsed)
         return rest + sum(map(left, self._ahead))
 
 

@@ -228,6 +228,25 @@ def test_shared_memory_sums_what_all_processes_have_several_times(length: int) -
         assert one.equal(sums[0])  # all processes take the same step
 
 
+@needs_shared_memory
+@pytest.mark.parametrize("first", [3, SHARED_BYTES // 4 - 1, SHARED_BYTES // 4])
+def test_several_tensors_are_summed_in_one_exchange(first: int) -> None:
+    shapes = [(first,), (0, 5), (7, 5), (1,)]
+
+    def add_up(group: ProcessGroup) -> list[torch.Tensor]:
+        values = [torch.full(shape, float(group.rank + 1)) for shape in shapes]
+        group.sum_gradients(values)
+        return values
+
+    with ThreadPoolExecutor(4) as threads:
+        sums = list(threads.map(add_up, shared_members(4)))
+
+    for values in sums:
+        for value, shape in zip(values, shapes, strict=True):
+            assert value.shape == shape
+            assert (value == 1 + 2 + 3 + 4).all()
+
+
 def test_many_processes_open_no_files_to_share_memory() -> None:
     assert process_group._shared_files(64) == [[]] * 64
 

@@ -17,9 +17,12 @@ a row that was last read at step t by
 
 The sum is L(t) − ρᵏ L(t+k), where L(t) = ρ (η̂(t+1) + L(t+1)) is computed once for each epoch.
 
+With numba, compiled code does this for AdamW, in place.
+
 Shapes: V words, U distinct words of a mini-batch, E embedding width.
 """
 
+import importlib.util
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 
@@ -59,9 +62,10 @@ class LazyUpdates(DenseUpdates):
     _buffers: tuple[str, ...]  # names of the buffers in the optimizer's state
 
     def __init__(self, embedding: nn.Embedding, optimizer: Optimizer) -> None:
-        self._embedding, self._whole, self._optimizer = embedding, embedding.weight, optimizer
-        self._updated_at = np.zeros(len(self._whole), np.int64)  # last step of each row
-        self._position = np.zeros(len(self._whole), np.int32)  # of a row within the mini-batch
+        self._embedding, self._optimizer = embedding, optimizer
+        self.whole = embedding.weight  # (V, E)
+        self._updated_at = np.zeros(len(self.whole), np.int64)  # last step of each row
+        self._position = np.zeros(len(self.whole), np.int32)  # of a row within the mini-batch
 
     @contextmanager
     def epoch(self, rates: Sequence[float]) -> Iterator[None]:
@@ -70,20 +74,26 @@ class LazyUpdates(DenseUpdates):
         During the epoch the embedding holds only the rows of the current mini-batch. ``rates`` is
         the learning rate of each step.
         """
-        state = self._optimizer.state[self._whole]
+        state = self._optimizer.state[self.whole]
         for name in self._buffers:
             if state.get(name) is None:
-                state[name] = torch.zeros_like(self._whole)
-        self._state = (self._whole.detach(), *(state[name] for name in self._buffers))
+                state[name] = torch.zeros_like(self.whole)
+        self._state = (self.whole.detach(), *(state[name] for name in self._buffers))
         self._updated_at[:] = self._now = 0
         self._prepare(rates)
         try:
             yield
         finally:
-            rows = torch.from_numpy(np.flatnonzero(self._updated_at < self._now))
-            self._write(rows, self._caught_up(rows))
-            self._embedding.weight = self._whole
+            self._catch_up(np.flatnonzero(self._updated_at < self._now))
+            self._embedding.weight = self.whole
             self._finish(self._now)
+
+    @property
+    def gradient(self) -> Tensor:
+        """The gradient of the current mini-batch's embedding rows, (U, E)."""
+        gradient = self._embedding.weight.grad
+        assert gradient is not None
+        return gradient
 
     def load_rows(self, ids: Ids) -> Ids:
         """Load the embedding rows of a mini-batch for lazy updates and return the renumbered ids.
@@ -97,9 +107,7 @@ class LazyUpdates(DenseUpdates):
 
     def step(self) -> None:
         """Apply one optimizer step to the embedding rows of the current mini-batch."""
-        gradient = self._embedding.weight.grad
-        assert gradient is not None
-        self._update(self._batch, gradient)
+        self._update(self._batch, self.gradient)
         self._now += 1
         self._write(self._rows, self._batch)
         self._updated_at[self._rows.numpy()] = self._now
@@ -131,6 +139,11 @@ class LazyUpdates(DenseUpdates):
         self._position[rows] = order[: len(rows)]
         return rows
 
+    def _catch_up(self, rows: NDArray[np.int64]) -> None:
+        """Apply the skipped steps to embedding rows at the end of an epoch of lazy updates."""
+        chosen = torch.from_numpy(rows)
+        self._write(chosen, self._caught_up(chosen))
+
     def _caught_up(self, rows: Tensor) -> State:
         """Return copies of embedding rows and their buffers after the steps they have skipped."""
         state = tuple(array.index_select(0, rows) for array in self._state)
@@ -151,7 +164,7 @@ class LazySgd(LazyUpdates):
         group = self._optimizer.param_groups[0]
         self._rate, self._decay, self._keep = rates[0], group["weight_decay"], group["momentum"]
         self._powers = _powers(self._rate, self._decay, self._keep, len(rates))
-        self._powers = self._powers.to(self._whole.dtype)
+        self._powers = self._powers.to(self.whole.dtype)
 
     def _advance(self, state: State, since: NDArray[np.int64]) -> None:
         vectors, momentum = state
@@ -175,7 +188,7 @@ class LazyAdamW(LazyUpdates):
         group = self._optimizer.param_groups[-1]
         (self._beta1, self._beta2), self._epsilon = group["betas"], group["eps"]
         self._ratio = self._beta1 / self._beta2**0.5
-        step = self._optimizer.state[self._whole].setdefault("step", torch.zeros(()))
+        step = self._optimizer.state[self.whole].setdefault("step", torch.zeros(()))
         number = float(step) + 1 + np.arange(len(rates))
         first, second = 1 - self._beta1**number, 1 - self._beta2**number  # bias corrections
         self._corrected = np.asarray(rates) * np.sqrt(second) / first  # η̂ of each step
@@ -202,7 +215,63 @@ class LazyAdamW(LazyUpdates):
         vectors.addcdiv_(first, second.sqrt().add_(epsilon), value=-rate)
 
     def _finish(self, steps: int) -> None:
-        self._optimizer.state[self._whole]["step"] += steps
+        self._optimizer.state[self.whole]["step"] += steps
+
+
+class CompiledLazyAdamW(LazyAdamW):
+    """``LazyAdamW`` in compiled code, which changes the embedding rows in place."""
+
+    def _prepare(self, rates: Sequence[float]) -> None:
+        super()._prepare(rates)
+        from lamatext.kernels.adamw_rows_cpu import RowState, SkippedSteps
+
+        ages = np.arange(len(rates) + 1)
+        powers = (base**ages for base in (self._ratio, self._beta1, self._beta2))
+        vectors, first, second = (array.numpy() for array in self._state)
+        self._arrays = RowState(vectors, first, second, self._updated_at)
+        self._skipped = SkippedSteps(self._sums, *powers)
+        self._number = self._arrays.vectors.dtype.type
+
+    def load_rows(self, ids: Ids) -> Ids:
+        """Load the embedding rows of a mini-batch for lazy updates and return the renumbered ids.
+
+        The padding row comes first.
+        """
+        from lamatext.kernels.adamw_rows_cpu import catch_up, renumber
+
+        rows, numbers = np.empty(ids.size + 1, np.int32), np.empty_like(ids)
+        count = renumber(PAD, ids.reshape(-1), self._position, rows, numbers.reshape(-1))
+        if count < 0:
+            raise IndexError(f"a token id is not one of the {len(self.whole)} embedding rows.")
+        self._distinct_rows = rows[:count]
+        batch = torch.empty(count, self.whole.shape[1], dtype=self.whole.dtype)
+        epsilon = self._number(self._epsilon)
+        catch_up(
+            self._arrays, self._distinct_rows, self._now, self._skipped, epsilon, batch.numpy()
+        )
+        self._embedding.weight = nn.Parameter(batch)
+        return numbers
+
+    def step(self) -> None:
+        """Apply one optimizer step to the embedding rows of the current mini-batch."""
+        from lamatext.kernels.adamw_rows_cpu import Step, update
+
+        step = Step(
+            self._number(1 - self._beta1),
+            self._number(self._beta2),
+            self._number(1 - self._beta2),
+            self._number(self._corrected[self._now]),
+            self._number(self._epsilon * self._root[self._now]),
+        )
+        gradient = self.gradient.contiguous().numpy()
+        update(self._arrays, self._distinct_rows, self._now, gradient, step)
+        self._now += 1
+
+    def _catch_up(self, rows: NDArray[np.int64]) -> None:
+        from lamatext.kernels.adamw_rows_cpu import catch_up
+
+        epsilon, no_copy = self._number(self._epsilon), self._arrays.vectors[:0]
+        catch_up(self._arrays, rows.astype(np.int32), self._now, self._skipped, epsilon, no_copy)
 
 
 def embedding_updates(
@@ -222,7 +291,8 @@ def embedding_updates(
     if isinstance(optimizer, SGD) and settings.schedule != "one-cycle":
         return LazySgd(embedding, optimizer)
     if isinstance(optimizer, AdamW) and optimizer.param_groups[-1]["weight_decay"] == 0:
-        return LazyAdamW(embedding, optimizer)
+        has_numba = importlib.util.find_spec("numba") is not None
+        return (CompiledLazyAdamW if has_numba else LazyAdamW)(embedding, optimizer)
     return DenseUpdates()
 
 

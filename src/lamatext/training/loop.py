@@ -36,8 +36,9 @@ from lamatext.training.checkpoint import (
 )
 from lamatext.training.cpu_threads import training_threads
 from lamatext.training.cuda_graphs import CudaGraphSteps, supports_cuda_graphs
+from lamatext.training.flat_parameters import WeightUpdates, weight_updates
 from lamatext.training.lazy_embedding import DenseUpdates, embedding_updates
-from lamatext.training.optimizers import make_optimizer, one_cycle_factor, set_learning_rate
+from lamatext.training.optimizers import make_optimizer, one_cycle_factor
 from lamatext.training.process_group import ONE_PROCESS, OneProcess, current_processes
 
 PREDICTION_TOKENS = 16_384  # tokens, padding included, in a mini-batch without gradients
@@ -117,7 +118,8 @@ def _run_epochs(job: LoopJob, progress: Progress) -> TrainingState:
     else:
         _save_state(state, network, optimizer, settings)
     embeddings = embedding_updates(network, optimizer, training)
-    step = make_training_step(network, optimizer, settings)
+    weights = weight_updates(network, optimizer, embeddings)
+    step = make_training_step(network, optimizer, settings, weights)
     while state.epoch < int(training.epochs) and not _is_out_of_patience(state, training):
         started = time.perf_counter()
         network.train()
@@ -131,11 +133,13 @@ def _run_epochs(job: LoopJob, progress: Progress) -> TrainingState:
             state.learning_rate /= 2
         seconds, words = time.perf_counter() - started, len(train.token_ids.ids)
         state.history.append(EpochRecord(state.epoch, loss, accuracy, rate, seconds, words))
+        weights.export_state()
         _save_state(state, network, optimizer, settings)
         progress.note(
             f"epoch {state.epoch}/{training.epochs}  loss {loss:.3f}  "
             f"validation {score_name(settings.multi_label)} {100 * accuracy:.1f} %  {seconds:.1f} s"
         )
+    weights.release()
     network.load_state_dict(state.best_weights)
     return state
 
@@ -179,47 +183,49 @@ def _train_epoch(
 
 
 def make_training_step(
-    network: nn.Module, optimizer: Optimizer, settings: LoopSettings
+    network: nn.Module,
+    optimizer: Optimizer,
+    settings: LoopSettings,
+    weights: WeightUpdates | None = None,
 ) -> TrainingStep:
     """Return the function that runs one mini-batch step of the training loop.
 
-    On an NVIDIA GPU the step is a CUDA graph where the network allows it.
+    On an NVIDIA GPU the step is a CUDA graph where the network allows it. By default the optimizer
+    updates each weight on its own.
     """
-    update_weights = partial(_update_weights, network, optimizer, settings)
+    weights = WeightUpdates(network, optimizer) if weights is None else weights
+    update_weights = partial(_update_weights, network, weights, settings)
     if current_processes() is ONE_PROCESS and supports_cuda_graphs(network, settings.device):
         return CudaGraphSteps(update_weights, optimizer, settings.device)
 
     def step(batch: Batch, rate: float) -> Tensor:
-        set_learning_rate(optimizer, rate)
+        weights.set_learning_rate(rate)
         return update_weights(batch)
 
     return step
 
 
 def _update_weights(
-    network: nn.Module, optimizer: Optimizer, settings: LoopSettings, batch: Batch
+    network: nn.Module, weights: WeightUpdates, settings: LoopSettings, batch: Batch
 ) -> Tensor:
     """Run the forward and backward pass of one training loop step and update the weights."""
     processes = current_processes()
-    optimizer.zero_grad()
+    weights.zero_grad()
     fractions = None
     if processes.size > 1:
         batch, fractions = _share_of_batch(processes, batch, settings)
     output: Output = network(batch.ids, batch.lengths)
     loss = training_loss(output, batch.labels, settings, batch.sample_weight, fractions)
     loss.backward()  # type: ignore[no-untyped-call]
-    processes.sum_gradients(network)
-    if settings.training.gradient_clip is not None:
-        nn.utils.clip_grad_norm_(network.parameters(), settings.training.gradient_clip)
-    optimizer.step()
+    weights.step(settings.training.gradient_clip)
     return loss
 
 
 class _LossFractions(NamedTuple):
     """Weights of one process's mean losses in the loss of the whole mini-batch."""
 
-    loss: Tensor
-    disagreement: Tensor
+    loss: Tensor | float
+    disagreement: Tensor | float
 
 
 def _share_of_batch(
@@ -233,17 +239,23 @@ def _share_of_batch(
         # The weights of a process's classes may all be 0, which only this mean allows.
         batch = batch._replace(sample_weight=torch.ones(len(batch.ids), device=batch.ids.device))
     share = processes.share(batch)
-    parts, whole = (_loss_weights(each, settings) for each in (share, batch))
     has_rows = processes.rank < len(batch.ids)
+    if batch.sample_weight is None:
+        fraction = has_rows * len(share.ids) / len(batch.ids)
+        return share, _LossFractions(fraction, fraction)
+    parts, whole = (_loss_weights(each, settings) for each in (share, batch))
     fractions = [has_rows * a / b.clamp_min(TINY) for a, b in zip(parts, whole, strict=True)]
     return share, _LossFractions(*fractions)
 
 
 def _loss_weights(batch: Batch, settings: LoopSettings) -> tuple[Tensor, Tensor]:
-    """Return the sums of weights that normalize the two terms of the training loop's loss."""
+    """Return the sums of weights that normalize the two terms of the training loop's loss.
+
+    The mini-batch has sample weights.
+    """
     labels, weights, by_class = batch.labels, batch.sample_weight, settings.class_weights
+    assert weights is not None
     texts = torch.tensor(float(len(batch.ids)), device=batch.ids.device)
-    weights = torch.ones(len(batch.ids), device=batch.ids.device) if weights is None else weights
     if settings.multi_label:
         return weights.sum(), texts
     if labels.ndim == 2:

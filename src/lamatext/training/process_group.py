@@ -27,7 +27,7 @@ from typing import Any, TypeVar
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 
 from lamatext.data.token_ids import Indices
 from lamatext.errors import ConfigError, ProcessError, require
@@ -70,8 +70,8 @@ class OneProcess:
         """Return which of ``count`` rows this process of the group is to predict."""
         return np.arange(self.rank, count, self.size)
 
-    def sum_gradients(self, network: nn.Module) -> None:
-        """Replace the gradients by their sums over the processes of the group."""
+    def sum_gradients(self, gradients: Sequence[Tensor]) -> None:
+        """Replace contiguous gradients by their sums over the processes of the group."""
 
     def sum(self, value: Tensor) -> Tensor:
         """Return the sum of a tensor over the processes of the group."""
@@ -108,15 +108,20 @@ class SharedMemory:
         self._others = others
         self._memory = mmap.mmap(memory, 2 * (len(others) + 1) * SHARED_BYTES)
 
-    def sum(self, value: Tensor) -> None:
-        """Replace a contiguous CPU tensor by its sum over the processes."""
-        buffers = torch.frombuffer(self._memory, dtype=value.dtype)
+    def sum(self, *values: Tensor) -> None:
+        """Replace contiguous CPU tensors of one type by their sums over the processes."""
+        buffers = torch.frombuffer(self._memory, dtype=values[0].dtype)
         buffers = buffers.view(2, len(self._others) + 1, -1)
-        for part in torch.split(value.view(-1), buffers.shape[2]):
-            summands = buffers[self._turn, :, : len(part)]
-            summands[self._rank] = part
+        for parts in _fill(values, buffers.shape[2]):
+            sizes = [len(part) for part in parts]
+            summands = torch.split(buffers[self._turn, :, : sum(sizes)], sizes, dim=1)
+            for part, all_parts in zip(parts, summands, strict=True):
+                all_parts[self._rank].copy_(part)
             self._meet()
-            torch.sum(summands, 0, out=part)
+            for part, all_parts in zip(parts, summands, strict=True):
+                torch.add(all_parts[0], all_parts[1], out=part)
+                for more in all_parts[2:]:
+                    part += more
             self._turn = 1 - self._turn
 
     def _meet(self) -> None:
@@ -130,6 +135,23 @@ class SharedMemory:
         for other in self._others:
             if not os.read(other, 1):
                 raise ConnectionResetError
+
+
+def _fill(values: Sequence[Tensor], capacity: int) -> Iterator[list[Tensor]]:
+    """Cut flat views of tensors into lists of parts, each of which fits the shared memory."""
+    parts: list[Tensor] = []
+    room = capacity
+    for value in values:
+        rest = value.view(-1)
+        while len(rest):
+            parts.append(rest[:room])
+            rest = rest[room:]
+            room -= len(parts[-1])
+            if not room:
+                yield parts
+                parts, room = [], capacity
+    if parts:
+        yield parts
 
 
 class ProcessGroup(OneProcess):
@@ -190,13 +212,16 @@ class ProcessGroup(OneProcess):
             None if batch.sample_weight is None else batch.sample_weight[rows],
         )
 
-    def sum_gradients(self, network: nn.Module) -> None:
-        """Sum the gradients of all parameters over the processes, in one exchange."""
-        gradients = {p: p.grad for p in network.parameters() if p.grad is not None}
-        flat = self.sum(torch.cat([gradient.flatten() for gradient in gradients.values()]))
-        sizes = [parameter.numel() for parameter in gradients]
-        for parameter, summed in zip(gradients, torch.split(flat, sizes), strict=True):
-            parameter.grad = summed.view_as(parameter)
+    def sum_gradients(self, gradients: Sequence[Tensor]) -> None:
+        """Replace contiguous gradients by their sums over the processes, in one exchange."""
+        if self._shared is not None:
+            with self._connected():
+                self._shared.sum(*gradients)
+            return
+        flat = self.sum(torch.cat([gradient.flatten() for gradient in gradients]))
+        sizes = [gradient.numel() for gradient in gradients]
+        for gradient, summed in zip(gradients, torch.split(flat, sizes), strict=True):
+            gradient.copy_(summed.view_as(gradient))
 
     def sum(self, value: Tensor) -> Tensor:
         """Return the sum of a tensor over the processes of the group."""

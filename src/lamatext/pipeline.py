@@ -226,7 +226,7 @@ def _is_child(config: Config, start: StartModel | None) -> bool:
 
 
 def _settings_agree(requested: object, saved: object) -> bool:
-    """Return whether a model has the settings requested for this run; ``auto`` fits any value."""
+    """Return whether a model has a pipeline run's settings; a requested ``auto`` fits any value."""
     if isinstance(requested, dict) and isinstance(saved, dict):
         return all(_settings_agree(value, saved.get(name)) for name, value in requested.items())
     return requested in ("auto", saved)
@@ -908,7 +908,10 @@ def _baseline_row(name: str, splits: Splits, recipe: Recipe, progress: Progress)
 
 
 def _average_embedding_row(splits: Splits, recipe: Recipe, progress: Progress) -> LeaderboardRow:
-    """Train and score the baseline that averages embeddings and has our model's classifier."""
+    """Train and score the average-embedding baseline for the pipeline's leaderboard.
+
+    It averages the word embeddings and has the same classifier on top as our model.
+    """
     started = time.perf_counter()
     average = recipe.with_values(AVERAGE_SETTINGS)
     anew = replace(splits, teacher=None, unlabelled=(), start=None)

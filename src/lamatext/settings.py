@@ -350,7 +350,7 @@ def _unknown_setting(where: str, name: str) -> str:
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """Suggest the setting name closest to a misspelled one in a sentence, or return ""."""
+    """Return a sentence that suggests the setting closest to a misspelled name, or ""."""
     known = list(known)
     close = get_close_matches(word, known, n=1)
     if not close:

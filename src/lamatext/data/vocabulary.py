@@ -26,7 +26,10 @@ class Vocabulary:
 
     @classmethod
     def from_counts(cls, types: Sequence[str], counts: Indices, *, min_count: int) -> "Vocabulary":
-        """Create a vocabulary of words that occur ``min_count`` times; equal counts by alphabet."""
+        """Create a vocabulary of the words that occur at least ``min_count`` times.
+
+        Words with the same count are sorted alphabetically.
+        """
         frequent = np.flatnonzero(counts >= min_count)
         return cls(
             [types[i] for i in sorted(frequent.tolist(), key=lambda i: (-counts[i], types[i]))]

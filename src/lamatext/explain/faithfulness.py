@@ -204,7 +204,7 @@ def sample_rows(count: int, size: int, seed: int) -> NDArray[np.int64]:
 
 
 def keep_words(text: str, spans: Sequence[Span], words: Sequence[int]) -> str:
-    """Return a text reduced to some words and the characters between neighbours among them."""
+    """Reduce a text to some words for a faithfulness test; neighbours keep what is between them."""
     pieces, last = [], None
     for t in words:
         start, end = spans[t]

@@ -167,7 +167,7 @@ def show_faithfulness(console: Console, faithfulness: Faithfulness) -> None:
 def show_examples(
     console: Console, predictor: Predictor, examples: Sequence[Mapping[str, str]], folds: int = 0
 ) -> None:
-    """Print example texts with their predictions and reasons; with ``folds``, training texts."""
+    """Print example texts with predictions and reasons; with ``folds`` they are training texts."""
     if examples:
         part = "Training" if folds else "Test"
         console.print(f"\n{part} texts with their predictions and the reasons")

@@ -62,7 +62,7 @@ def choose_examples(truth: Numbers, probabilities: Floats, *, limit: int) -> Exa
 def choose_multi_label_examples(
     truth: NDArray[np.bool_], probabilities: Floats, decided: NDArray[np.bool_]
 ) -> Examples:
-    """Choose texts with wrongly predicted labels (n, L), the most confident mistakes first."""
+    """Choose example texts with wrongly predicted labels (n, L), most confident mistakes first."""
     errors = np.where(truth != decided, np.abs(truth - probabilities), 0.0).max(axis=1)
     order = np.argsort(-errors, kind="stable")
     return Examples({}, [], [int(row) for row in order[: 2 * LISTED] if errors[row] > 0])

@@ -645,13 +645,18 @@ def _with_time_left(
 
     if pick_device(device).type != "cpu":
         return progress
+    held_out = 0.0
     if splits.streamed is None:
+        if splits.validation is None:
+            held_out = recipe.training.validation_fraction
         texts, classes = len(splits.train), len(_known_classes(splits).classes)
         text_bytes = int(pc.sum(pc.binary_length(splits.train.texts)).as_py() or 0)
     else:
         texts, classes = splits.streamed.training_texts, len(splits.streamed.classes)
         text_bytes = int(BYTES_PER_WORD * len(splits.streamed.tokens.rows.ids))
-    stages = expected_stages(texts, text_bytes, classes, recipe, baselines=len(baselines))
+    stages = expected_stages(
+        texts, text_bytes, classes, recipe, held_out=held_out, baselines=len(baselines)
+    )
     return TimeLeft(progress, stages)
 
 

@@ -145,6 +145,16 @@ def test_the_expected_time_grows_with_texts_and_words() -> None:
     assert total(20_000, 200) > 3 * total(20_000, 20)
 
 
+def test_the_epochs_are_those_of_the_texts_that_are_not_held_out() -> None:
+    def epochs(held_out: float) -> list[ExpectedStage]:
+        stages = expected_stages(20_000, 6 * 20 * 20_000, 4, DEFAULT, held_out=held_out)
+        return [stage for stage in stages if stage.name == "epoch"]
+
+    assert len(epochs(0.1)) == 5  # of 282 steps each, as 1,200 are needed
+    assert len(epochs(0.0)) == 4
+    assert epochs(0.1)[0].seconds == pytest.approx(0.9 * epochs(0.0)[0].seconds, rel=0.01)
+
+
 def test_the_n_grams_of_more_classes_are_expected_to_take_longer() -> None:
     def fitting(classes: int) -> float:
         stages = expected_stages(20_000, 6 * 20 * 20_000, classes, DEFAULT)

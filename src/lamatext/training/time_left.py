@@ -38,14 +38,24 @@ class ExpectedStage(NamedTuple):
 
 
 def expected_stages(
-    texts: int, text_bytes: int, classes: int, recipe: Recipe, *, baselines: int = 0
+    texts: int,
+    text_bytes: int,
+    classes: int,
+    recipe: Recipe,
+    *,
+    held_out: float = 0.0,
+    baselines: int = 0,
 ) -> list[ExpectedStage]:
-    """Return the stages of a training run on a CPU, in order, from the size of the data."""
+    """Return the stages of a training run on a CPU, in order, from the size of the data.
+
+    ``held_out`` is the fraction of the texts that the network is validated on.
+    """
     words = text_bytes / BYTES_PER_WORD
-    size = DatasetSize(texts, int(words), 0, classes)
+    trained = int((1 - held_out) * texts)
+    size = DatasetSize(trained, int(words), 0, classes)
     training = resolve_auto_settings(recipe, size).training
-    read = texts * min(words / max(texts, 1), recipe.text.max_words or words)
-    steps = -(-texts // int(training.batch_size))
+    read = trained * min(words / max(texts, 1), recipe.text.max_words or words)
+    steps = -(-trained // int(training.batch_size))
     cores = min(thread_count(default=torch.get_num_threads()), 4)
     speedup = cores**0.8  # parts of a step run on one core
     epoch = (STEP[0] * steps + STEP[1] * read) / speedup

@@ -62,7 +62,7 @@ class Cell(NamedTuple):
 SWEEPS: dict[str, tuple[Cell, ...]] = {
     "rows": tuple(Cell(rows) for rows in (5_000, 20_000, 80_000, 320_000, 1_000_000)),
     "words": (*(Cell(20_000, words) for words in (5, 20, 80, 200)), Cell(200_000, 200)),
-    "classes": tuple(Cell(20_000, 20, classes) for classes in (2, 4, 30, 150, 1_000)),
+    "classes": tuple(Cell(20_000, 20, classes) for classes in (2, 4, 20, 150, 1_000)),
 }
 
 
@@ -75,11 +75,12 @@ class Usage:
     megabytes: float
 
 
-def run(
+def run(  # noqa: PLR0913 - each argument is one option on the command line
     sweeps: Annotated[str, typer.Option(help="rows, words, classes; separated by commas.")] = (
         "rows,words,classes"
     ),
     systems: Annotated[str, typer.Option(help="Separated by commas.")] = ",".join(SYSTEMS),
+    min_rows: Annotated[int, typer.Option(help="Skip smaller data sets.")] = 0,
     max_rows: Annotated[int, typer.Option(help="Skip larger data sets.")] = 1_000_000,
     limit: Annotated[int, typer.Option(help="Seconds after which a process is stopped.")] = 1800,
     records: Folder = RECORDS,
@@ -90,7 +91,7 @@ def run(
     if "lamatext" in systems.split(","):
         compile_kernels()
     cells = dict.fromkeys(cell for name in sweeps.split(",") for cell in SWEEPS[name])
-    for cell in sorted(cell for cell in cells if cell.rows <= max_rows):
+    for cell in sorted(cell for cell in cells if min_rows <= cell.rows <= max_rows):
         with tempfile.TemporaryDirectory() as folder:
             for system in systems.split(","):
                 _record_cell(store, cell, system, Path(folder), limit)

@@ -14,7 +14,7 @@ from lamatext.ngrams.fitting import (
     ngram_features,
     weighted_frequencies,
 )
-from lamatext.ngrams.model import NgramModel
+from lamatext.ngrams.model import ClassMixture, NgramModel
 from lamatext.ngrams.svm import SparseRows
 from lamatext.settings import NgramSettings
 from tests.corpora import reviews
@@ -126,6 +126,33 @@ def test_two_classes_share_a_row_and_have_no_range_power() -> None:
 
     with pytest.raises(ValueError, match="0 for two classes"):
         NgramModel.from_tensors(WORDS, tensors, rows=1)
+
+
+@pytest.mark.parametrize("power", [0.0, 0.25])
+def test_a_mixture_of_classes_becomes_part_of_the_weights(power: float) -> None:
+    texts, labels = corpus(4)
+    odd = [*texts[:10], [], ["?"], ["sign0"] * 5]
+    matrix = (np.eye(4) + 0.2 * np.arange(4)[:, None]).astype(np.float32)
+    mixture = ClassMixture(matrix, np.array([0.5, -1.0, 0.0, 2.0], np.float32))
+    plain = fit_ngrams(texts, labels, BOTH, classes=4)
+
+    mixed = replace(fit_ngrams(texts, labels, BOTH, classes=4, mixture=mixture), range_power=power)
+
+    expected = plain.logits(odd) @ matrix.T + mixture.shift
+    found = replace(mixed, range_power=0.0).logits(odd)
+    np.testing.assert_allclose(found, expected, atol=0.1)  # both are rounded to int8
+    np.testing.assert_allclose(mixed.base, matrix @ plain.base + mixture.shift, rtol=1e-5)
+    sums = [mixed.contributions(words).sum(axis=1) + mixed.base for words in odd]
+    np.testing.assert_allclose(np.stack(sums), mixed.logits(odd), atol=1e-4)
+
+
+def test_classes_outside_of_a_mixture_keep_their_logits() -> None:
+    matrix = np.array([[1.5, 0.5], [0.25, 2.0]], np.float32)
+    mixture = ClassMixture(matrix, np.array([1.0, -1.0], np.float32))
+
+    found = mixture.for_all_classes(np.array([0, 2]), 3).apply(np.array([1, 7, 2], np.float32))
+
+    np.testing.assert_allclose(found, [1.5 + 1 + 1, 7, 0.25 + 4 - 1])
 
 
 def test_the_decisive_word_has_the_largest_contribution() -> None:

@@ -3,6 +3,7 @@ import pytest
 import torch
 from numpy.typing import NDArray
 from scipy.special import softmax
+from threadpoolctl import threadpool_limits
 
 from lamatext.data.token_ids import TokenIds
 from lamatext.nn.network import build_network
@@ -19,6 +20,7 @@ from lamatext.training.calibration import (
     fit_temperature,
     is_evidence_of_noise,
     label_trust,
+    mix_classes,
     scale_logits,
 )
 from lamatext.training.loop import predict_logits
@@ -249,3 +251,88 @@ def test_a_network_is_added_under_the_same_share_of_wrong_labels() -> None:
 
     np.testing.assert_allclose([a, b], [2.0, 0.7], atol=0.15)
     assert noise == 0.2
+
+
+NEIGHBOURS = np.array([[3.0, 1.5, -0.5], [1.0, 2.0, 1.0], [-0.5, 1.5, 4.0]])  # matrix of logits
+
+
+def drawn_by_matrix(texts: int, seed: int = 0) -> tuple[Logits, Labels]:
+    """Logits of three classes, and labels drawn from their product with ``NEIGHBOURS``."""
+    random = np.random.default_rng(seed)
+    first = random.normal(size=(texts, 3)).astype(np.float32) - 1
+    return first, (first @ NEIGHBOURS.T + random.gumbel(size=(texts, 3))).argmax(axis=1)
+
+
+def mixed_logits(fitted: Logits, labels: Labels, logits: Logits) -> NDArray[np.float64]:
+    mixture, combination = mix_classes(fitted, labels)
+    return combination.logits(mixture.apply(logits), np.zeros_like(logits))
+
+
+def test_the_mixture_of_classes_is_the_one_the_labels_were_drawn_with() -> None:
+    first, labels = drawn_by_matrix(40_000)
+
+    found = mixed_logits(first, labels, first)
+
+    expected = first @ NEIGHBOURS.T
+    np.testing.assert_allclose(
+        softmax(found, axis=1), softmax(expected, axis=1), atol=0.03
+    )  # the same constant may be added to all logits
+
+
+def test_a_mixture_fits_new_texts_better_than_one_factor() -> None:
+    first, labels = drawn_by_matrix(500)
+    new, truth = drawn_by_matrix(5_000, seed=1)
+    plain = calibrate_ngrams(first, labels).logits(new, np.zeros_like(new))
+
+    mixed = mixed_logits(first, labels, new)
+
+    ones = np.ones(len(truth))
+    assert _losses(mixed, truth, ones)[0] < 0.9 * _losses(plain, truth, ones)[0]
+    assert (mixed.argmax(axis=1) == truth).mean() > (plain.argmax(axis=1) == truth).mean() + 0.02
+
+
+def test_classes_that_need_no_mixture_are_hardly_mixed() -> None:
+    first, _, labels = drawn(20_000, ngrams=5.0, network=0.0)
+
+    mixture, combination = mix_classes(first, labels)
+
+    np.testing.assert_allclose(
+        mixture.matrix - mixture.matrix.mean(axis=0), np.eye(3) - 1 / 3, atol=0.05
+    )
+    np.testing.assert_allclose(combination.bias, 0, atol=0.1)
+
+
+def test_three_texts_per_class_hardly_mix_the_classes() -> None:
+    labels = np.repeat(np.arange(3), 3)
+    first = np.where(labels[:, None] == np.arange(3), 1, -1).astype(np.float32)
+    plain = calibrate_ngrams(first, labels).logits(first, np.zeros_like(first))
+
+    found = mixed_logits(first, labels, first)
+
+    np.testing.assert_allclose(softmax(found, axis=1), softmax(plain, axis=1), atol=0.02)
+
+
+def test_a_class_with_fewer_texts_than_classes_is_not_mixed() -> None:
+    first, labels = drawn_by_matrix(400)
+    labels[labels == 2] = 1
+    labels[:2] = 2
+
+    mixture, combination = mix_classes(first, labels)
+
+    np.testing.assert_array_equal(mixture.matrix[2], [0, 0, 1])
+    np.testing.assert_array_equal(mixture.matrix[:2, 2], 0)
+    assert mixture.shift[2] == 0
+    assert np.abs(mixture.matrix[:2, :2] - np.eye(2)).max() > 0.1
+    assert np.isfinite(combination.bias).all()
+
+
+def test_the_number_of_threads_makes_no_difference_to_a_mixture() -> None:
+    first, labels = drawn_by_matrix(3_000)
+
+    with threadpool_limits(1):
+        one = mix_classes(first, labels)[0]
+    with threadpool_limits(2):
+        two = mix_classes(first, labels)[0]
+
+    np.testing.assert_array_equal(one.matrix, two.matrix)
+    np.testing.assert_array_equal(one.shift, two.shift)

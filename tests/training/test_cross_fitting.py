@@ -1,4 +1,4 @@
-"""Training on wrong labels: how the n-gram model is cross-fitted, weighted and calibrated."""
+"""Cross-fitting of the n-gram model: wrong labels, mixed classes and range powers."""
 
 import warnings
 from itertools import product
@@ -157,6 +157,104 @@ def test_training_on_wrong_labels_is_reproducible() -> None:
     one, other = fitted(texts, labels), fitted(texts, labels)
 
     np.testing.assert_array_equal(one.predict_proba(texts), other.predict_proba(texts))
+
+
+RATINGS = ("1", "2", "3", "4", "5")
+
+
+def ratings(count: int, seed: int = 0) -> tuple[list[str], list[str]]:
+    """Texts rated 1 to 5, whose words are often those of the next lower or higher rating."""
+    draw = np.random.default_rng(seed)
+    texts, labels = [], []
+    for number in range(count):
+        rating = number % 5
+        near = np.clip(rating + draw.choice([-1, 0, 1], 4, p=[0.3, 0.4, 0.3]), 0, 4)
+        words = [f"{OTHERS[place]}{draw.choice(PARTS)}" for place in near]
+        texts.append(" ".join(draw.permutation([*words, *draw.choice(OTHERS[20:], 6)])))
+        labels.append(RATINGS[rating])
+    return texts, labels
+
+
+def scores(classifier: TextClassifier) -> tuple[float, float]:
+    """Return accuracy and mean log-likelihood on new texts with ratings."""
+    texts, labels = ratings(1000, seed=1)
+    probabilities = classifier.predict_proba(texts)
+    truth = np.searchsorted(classifier.classes_, labels)
+    own = probabilities[np.arange(len(truth)), truth]
+    return float((probabilities.argmax(axis=1) == truth).mean()), float(np.log(own).mean())
+
+
+def without_mixture(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cross_fitting, "_with_mixed_classes", lambda fit, _: fit)
+
+
+def test_mixed_classes_separate_neighbouring_ratings(monkeypatch: pytest.MonkeyPatch) -> None:
+    texts, labels = ratings(400)
+    accuracy, likelihood = scores(fitted(texts, labels))
+
+    without_mixture(monkeypatch)
+    plain_accuracy, plain_likelihood = scores(fitted(texts, labels))
+
+    assert accuracy > plain_accuracy + 0.02
+    assert likelihood > plain_likelihood + 0.05
+
+
+@pytest.mark.parametrize(("texts", "is_mixed"), [(20, False), (25, True)])
+def test_classes_with_as_many_texts_as_there_are_classes_are_mixed(
+    texts: int, is_mixed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mixed = fitted(*ratings(texts)).predict_proba(["", "bapy"])
+
+    without_mixture(monkeypatch)
+    plain = fitted(*ratings(texts)).predict_proba(["", "bapy"])
+
+    assert (mixed != plain).any() == is_mixed
+
+
+@pytest.mark.parametrize("reason", ["weights", "validation texts"])
+def test_classes_are_not_mixed_with_weights_or_many_validation_texts(
+    reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise AssertionError("classes were mixed")
+
+    monkeypatch.setattr(cross_fitting, "mix_classes", fail)
+    if reason == "weights":
+        fitted(*ratings(60), class_weight="balanced")
+    else:
+        monkeypatch.setattr(cross_fitting, "CROSS_FIT_BELOW", 5)
+        fitted(*ratings(100))
+
+
+def test_mixed_classes_are_saved_explained_and_reproducible(tmp_path: object) -> None:
+    texts, labels = ratings(100)
+    classifier = fitted(texts, labels)
+
+    again = TextClassifier.load(classifier.save(str(tmp_path)))
+
+    np.testing.assert_array_equal(again.predict_proba(texts), classifier.predict_proba(texts))
+    other = fitted(texts, labels).predict_proba(texts)
+    np.testing.assert_array_equal(other, classifier.predict_proba(texts))
+    assert again.ngrams_ is not None
+    words = texts[0].split()
+    contributions = again.ngrams_.contributions(words).sum(axis=1)
+    logits = again.ngrams_.logits([words])[0]
+    np.testing.assert_allclose(contributions + again.ngrams_.base, logits, atol=1e-5)
+
+
+def test_a_model_with_mixed_classes_can_be_continued_on_some_of_its_classes() -> None:
+    classifier = fitted(*ratings(200))
+    texts, labels = ratings(200, seed=2)
+    rows = [row for row, label in enumerate(labels) if label in RATINGS[:3]]
+
+    classifier.set_params(warm_start=True)
+    classifier.fit([texts[row] for row in rows], [labels[row] for row in rows])
+
+    new, truth = ratings(500, seed=1)
+    assert classifier.classes_.tolist() == list(RATINGS)
+    assert np.isfinite(classifier.predict_proba(new)).all()
+    known = np.isin(truth, RATINGS[:3])
+    assert (classifier.predict(new)[known] == np.array(truth)[known]).mean() > 0.5
 
 
 def intents(each: int, seed: int = 0) -> tuple[list[str], list[str]]:

@@ -49,8 +49,18 @@ def test_with_up_to_three_texts_per_class_the_ngrams_decide_alone(each: int) -> 
         assert (classifier.predict(["banana", "the fig"]) == ["banana", "fig"]).all()
 
 
-def test_a_class_with_a_single_text_is_learned() -> None:
-    texts, labels = fruit(3, 20)
+def test_three_classes_of_three_texts_are_mixed_without_harm() -> None:
+    texts, labels = fruit(3, 3)
+
+    classifier = fitted(texts, labels)
+
+    assert (classifier.predict(texts) == labels).all()
+    assert np.isfinite(classifier.predict_proba(["", "apple", "unknown"])).all()
+
+
+@pytest.mark.parametrize("each", [2, 20])
+def test_a_class_with_a_single_text_is_learned(each: int) -> None:
+    texts, labels = fruit(3, each)
 
     classifier = fitted([*texts, "grape grape juice"], [*labels, "grape"])
 

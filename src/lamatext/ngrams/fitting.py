@@ -23,7 +23,7 @@ from lamatext.ngrams.hashing import (
     count_tokens,
     hash_words,
 )
-from lamatext.ngrams.model import Floats, NgramModel, NgramTable, Words, ngram_specs
+from lamatext.ngrams.model import ClassMixture, Floats, NgramModel, NgramTable, Words, ngram_specs
 from lamatext.ngrams.svm import STEPS, BinaryTask, SparseRows, StartWeights, fit_svms
 from lamatext.progress import SILENT, Progress
 from lamatext.settings import NgramSettings
@@ -93,6 +93,7 @@ def fit_ngrams(  # noqa: PLR0913 - data, its weights, and settings
     class_weights: NDArray[np.float32] | None = None,
     sample_weight: NDArray[np.float32] | None = None,
     start: NgramModel | None = None,
+    mixture: ClassMixture | None = None,
     progress: Progress = SILENT,
 ) -> NgramModel:
     """Fit an n-gram model to labelled texts.
@@ -108,6 +109,7 @@ def fit_ngrams(  # noqa: PLR0913 - data, its weights, and settings
             their idf are kept as far as the size limit allows, n-grams of the texts are added, and
             the penalty of the fit is the distance from its weights. A label that none of several
             labels' texts has keeps its weights.
+        mixture: of the classes, for which the fitted weights are changed; None leaves them.
         progress: receives the steps of the fit.
     """
     if not isinstance(texts, CountedTexts):
@@ -131,6 +133,8 @@ def fit_ngrams(  # noqa: PLR0913 - data, its weights, and settings
 
     old = None if start is None else _start_weights(start, tables)
     weights, bias = fit_svms(features, task, svms, start=old, advance=progress.advance)
+    if mixture is not None:
+        weights, bias = mixture.apply_to_weights(weights, bias)
     parts = np.split(weights, np.cumsum([len(table.keys) for table in tables])[:-1], axis=1)
     return NgramModel(
         tuple(_with_weights(table, part) for table, part in zip(tables, parts, strict=True)), bias

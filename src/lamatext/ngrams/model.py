@@ -14,7 +14,7 @@ which a text may have several do not.
 from collections.abc import Mapping, Sequence
 from ctypes import CDLL
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -137,6 +137,35 @@ class NgramTable:
                     ngrams.first[covers] + offset, share[row, covers], len(words)
                 )
         return total.astype(np.float32)
+
+
+class ClassMixture(NamedTuple):
+    """Linear map of n-gram logits that corrects the confidence between classes.
+
+    It is fitted by ``training/calibration.py`` and becomes part of the weights.
+    """
+
+    matrix: NDArray[np.float32]  # (C, C), near the identity
+    shift: NDArray[np.float32]  # (C,)
+
+    def apply(self, ngram_logits: Floats) -> Floats:
+        """Map n-gram logits (…, C)."""
+        mixed: Floats = np.einsum("ij,...j->...i", self.matrix, ngram_logits) + self.shift
+        return mixed
+
+    def apply_to_weights(self, weights: Floats, bias: Floats) -> tuple[Floats, Floats]:
+        """Map the weights (C, K) and biases (C,) of an n-gram model, and with them its logits.
+
+        The sums of einsum, unlike those of BLAS, do not depend on the number of threads.
+        """
+        return np.einsum("ij,jk->ik", self.matrix, weights), self.apply(bias)
+
+    def for_all_classes(self, seen: NDArray[np.int64], classes: int) -> "ClassMixture":
+        """Extend the mixture to all classes; classes that were not ``seen`` keep their logits."""
+        matrix, shift = np.eye(classes, dtype=np.float32), np.zeros(classes, np.float32)
+        matrix[np.ix_(seen, seen)] = self.matrix
+        shift[seen] = self.shift
+        return ClassMixture(matrix, shift)
 
 
 @dataclass(frozen=True, slots=True)

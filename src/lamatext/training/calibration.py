@@ -13,6 +13,17 @@ network, whatever the size of its logits, and the pull towards 0 vanishes as the
 Fewer validation texts than classes can show that the network helps, but not how sure to be of
 classes they lack: there both together are as sure of these texts as the n-grams alone.
 
+Each n-gram score separates one class from all others, so one factor for all of them is too large
+for classes that are often confused with each other, such as neighbouring ratings, and too small for
+the others. With three or more classes, a matrix D is added to the factor if all texts have
+out-of-sample logits:
+
+    softmax(a·ngrams + D·(ngrams − mean) + bias)
+
+A score is about 1 in size, at the margin of its SVM, so an entry of D changes a logit as much as a
+bias does, and has the same prior. A row of D has C entries, so it is fitted for classes with at
+least C texts; other classes have neither a row nor a column in it.
+
 Some labels may be wrong. If a share ε of them is replaced by another label at random, a label that
 is right with the probability p is given with the probability (1 − ε)·p + ε·(1 − p) / (C − 1). ε is
 fitted together with a and the biases, and is 0 unless the labels are evidence of it.
@@ -26,8 +37,10 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 from torch import nn
 
+from lamatext.ngrams.model import ClassMixture
 from lamatext.probabilities import softmax
 
 Logits = NDArray[np.float32]  # (n, C)
@@ -104,6 +117,42 @@ def calibrate_ngrams(
 
     values = _minimize(objective, start, [(None, None)] * len(start))
     return Combination(float(PRIOR_NGRAM_FACTOR * np.exp(values[0])), 0.0, values[1:], noise)
+
+
+def mix_classes(ngram_logits: Logits, labels: Labels) -> tuple[ClassMixture, Combination]:
+    """Fit the calibration of an n-gram model with a matrix D in addition to its factor.
+
+    The entries of D are 0 for classes that have fewer texts than there are classes.
+
+    Args:
+        ngram_logits: out-of-sample logits.
+        labels: class index of each text.
+
+    Returns:
+        The mixture of the classes, and the calibration of the mixed logits.
+    """
+    first, classes = ngram_logits.astype(np.float64), ngram_logits.shape[1]
+    mean, weights = first.mean(axis=0), np.ones(len(labels))
+    is_mixed = np.bincount(labels, minlength=classes) >= classes
+    centred = np.where(is_mixed, first - mean, 0)
+    entries = classes + classes**2
+    precision = np.array([NGRAM_FACTOR_SPREAD**-2] + [BIAS_SPREAD**-2] * entries)
+
+    def objective(values: Floats) -> tuple[float, Floats]:
+        a, bias = PRIOR_NGRAM_FACTOR * np.exp(values[0]), values[1 : 1 + classes]
+        matrix = values[1 + classes :].reshape(classes, classes)
+        loss, errors = _losses(a * first + centred @ matrix.T + bias, labels, weights)
+        by_entry = np.where(is_mixed[:, None], errors.T @ centred, 0).ravel()
+        gradient = np.concatenate([[(errors * first).sum() * a], errors.sum(axis=0), by_entry])
+        return loss + (precision * values**2).sum() / 2, gradient + precision * values
+
+    with threadpool_limits(1):  # the result must not depend on the number of threads
+        values = _minimize(objective, np.zeros(1 + entries), [(None, None)] * (1 + entries))
+    a = float(PRIOR_NGRAM_FACTOR * np.exp(values[0]))
+    relative = values[1 + classes :].reshape(classes, classes) / a
+    matrix, shift = np.eye(classes) + relative, -(relative * mean).sum(axis=1)
+    mixture = ClassMixture(matrix.astype(np.float32), shift.astype(np.float32))
+    return mixture, Combination(a, 0.0, values[1 : 1 + classes])
 
 
 def estimate_noise(ngram_logits: Logits, labels: Labels) -> Combination:

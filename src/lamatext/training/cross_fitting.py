@@ -6,6 +6,9 @@ probability that its label is right, and with the strength of the fit that held-
 With more than ``DOUBTED_CLASSES`` classes all labels are trusted: a class has too few texts to tell
 wrong labels from hard texts, and the many fits would take most of the training time.
 
+If all texts are cross-fitted, the logits of three or more classes, with at least that many texts
+each, are mixed by a matrix (``training/calibration.py``), which becomes part of the weights.
+
 With many classes of few texts each, a single factor cannot calibrate the logits: texts with large
 ones are classified right less often, and texts with small ones more often, than the softmax says.
 If the held-out texts are clear evidence of that, the logits of each text are divided by a power of
@@ -24,7 +27,7 @@ from numpy.typing import NDArray
 
 from lamatext.data.splits import Split, folds
 from lamatext.data.token_ids import Indices
-from lamatext.ngrams.model import NgramModel, divide_by_range
+from lamatext.ngrams.model import ClassMixture, NgramModel, divide_by_range
 from lamatext.progress import SILENT, Progress
 from lamatext.settings import NgramSettings
 from lamatext.training.batching import EncodedDataset
@@ -36,6 +39,7 @@ from lamatext.training.calibration import (
     held_out_loss,
     is_evidence_of_noise,
     label_trust,
+    mix_classes,
 )
 from lamatext.training.loop import LoopSettings
 from lamatext.training.preparation import PreparedRun, sample_rows
@@ -88,6 +92,7 @@ class NgramFitter:
     start: NgramModel | None
     progress: Progress
     noise: float = 0.0  # share of wrong labels
+    mixture: ClassMixture | None = None  # of the logits of all classes
     range_power: float = 0.0  # of the fitted models
 
     def fit(self, rows: Indices) -> NgramModel:
@@ -138,6 +143,7 @@ class NgramFitter:
             class_weights=self.class_weights,
             sample_weight=None if weights is None else weights[rows],
             start=self.start,
+            mixture=self.mixture,
             progress=self.progress,
         )
         return replace(model, range_power=self.range_power)
@@ -199,8 +205,9 @@ def cross_fit(
     are_doubted = fitter.prepared.classes <= DOUBTED_CLASSES
     noise = _find_noise(trusting, split) if are_doubted else 0.0
     if not noise:
-        is_cross_fitted = len(split.validation) < CROSS_FIT_BELOW and len(seen) > 2
-        return _with_range_power(trusting, weights, seen) if is_cross_fitted else trusting
+        if len(split.validation) >= CROSS_FIT_BELOW or len(seen) < 3:
+            return trusting
+        return _with_range_power(_with_mixed_classes(trusting, seen), weights, seen)
     fitter.progress.note(
         f"about {100 * noise:.0f} % of the labels look wrong: fitting the n-grams again with less "
         "weight on those; `lamatext clean` lists them"
@@ -235,6 +242,20 @@ def _calibrated_on(
 def _loss(fit: CrossFit, seen: Indices) -> float:
     """Return the negative log-likelihood of the cross-fitted texts under their calibration."""
     return held_out_loss(fit.combination, *_logits_of_classes(fit.fitter, fit.held_out, seen))
+
+
+def _with_mixed_classes(plain: CrossFit, seen: Indices) -> CrossFit:
+    """Return the cross-fit with a mixture of its classes, if any has enough texts for it."""
+    fitter, held_out, _ = plain
+    logits, labels = _logits_of_classes(fitter, held_out, seen)
+    if np.bincount(labels).max(initial=0) < len(seen):
+        return plain
+    mixture, combination = mix_classes(logits, labels)
+    mixture = mixture.for_all_classes(seen, fitter.prepared.classes)
+    mixed = held_out._replace(
+        logits=mixture.apply(held_out.logits), base=mixture.apply(held_out.base)
+    )
+    return CrossFit(replace(fitter, mixture=mixture), mixed, combination)
 
 
 def _with_range_power(plain: CrossFit, weights: NDArray[np.float64], seen: Indices) -> CrossFit:

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from http.client import HTTPSConnection
 from pathlib import Path
 from shutil import which
@@ -26,6 +26,7 @@ from starlette.routing import Route
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from hardening.http_client import make_certificate
+from hardening.server_attacks import client_hello
 from lamatext.serve.app import create_app
 from lamatext.serve.connection_limits import ConnectionLimits, LimitedProtocol
 from lamatext.serve.middleware import ServerState
@@ -625,6 +626,7 @@ def test_a_client_that_damages_a_tls_record_is_disconnected(
 def test_a_burst_of_connections_does_not_end_a_tls_handshake_that_has_just_begun(
     folder: Path, certificate: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("lamatext.serve.tls.SHORTEST_PATIENCE", 5.0)
     monkeypatch.setattr("lamatext.serve.tls.PATIENCE", 5.0)
     context = ssl.create_default_context(cafile=str(certificate))
     received, sent = ssl.MemoryBIO(), ssl.MemoryBIO()
@@ -645,3 +647,26 @@ def test_a_burst_of_connections_does_not_end_a_tls_handshake_that_has_just_begun
         client.sendall(sent.read())
 
         assert client.recv(65536)
+
+
+def test_a_burst_of_unfinished_handshakes_delays_others_by_the_usual_time_of_a_handshake(
+    folder: Path, certificate: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where handshakes are quick, nobody waits long for those that never end."""
+    monkeypatch.setattr("lamatext.serve.tls.PATIENCE", 2.0)
+    context = ssl.create_default_context(cafile=str(certificate))
+
+    def seconds_of_a_request(port: int) -> float:
+        started = monotonic()
+        with closing(HTTPSConnection("127.0.0.1", port, context=context, timeout=30)) as client:
+            client.request("GET", "/healthz")
+            assert client.getresponse().status == 200
+        return monotonic() - started
+
+    app, limits = create_app(load_models([folder])), ConnectionLimits(connections=8)
+    with running(app, limits, TlsFiles(certificate)) as port, ExitStack() as stack:
+        usual = max(seconds_of_a_request(port) for _ in range(25))
+        for _ in range(24):
+            stack.enter_context(connect(port)).sendall(client_hello())
+
+        assert seconds_of_a_request(port) < max(2.0, 20 * usual)  # three times PATIENCE before

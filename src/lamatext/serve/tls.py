@@ -17,7 +17,8 @@ from typing import Any, cast
 from lamatext.errors import ConfigError
 
 HANDSHAKE_SHARE = 4  # handshakes may always take the limit of connections divided by this
-PATIENCE = 0.05  # seconds that a handshake has before a new one may replace it
+# Seconds that a handshake has before a new one may replace it: some times the usual duration.
+SHORTEST_PATIENCE, PATIENCE, USUAL_TIMES = 0.01, 0.05, 4
 ACCEPTS = 16  # connections accepted before others get their turn
 RETRY_SECONDS = 1.0  # after the process has run out of file descriptors
 RECORD = 16_384  # bytes; the most that a TLS record holds
@@ -239,9 +240,9 @@ class TlsListener:
         tls: certificate and time limit of a handshake.
         connections: how many connections may be open. Handshakes count as connections: beyond the
             limit, a new one replaces the oldest handshake, or waits until that has had a little
-            time: a burst of connections must not end a handshake that has just begun. However many
-            connections are open, a quarter of the limit is for handshakes, so that clients can
-            still connect.
+            time: a burst of connections must not end a handshake that has just begun. How long
+            depends on the time that the last finished handshakes took. However many connections
+            are open, a quarter of the limit is for handshakes, so that clients can still connect.
         count_open: returns the number of connections after their handshake.
         make_protocol: creates the protocol of a connection after its handshake.
     """
@@ -259,6 +260,7 @@ class TlsListener:
         self.make_protocol = make_protocol
         # When each handshake started, the oldest first.
         self.handshakes: OrderedDict[asyncio.Task[None], float] = OrderedDict()
+        self.usual_seconds = PATIENCE  # moving average of the duration of finished handshakes
         self.loop = asyncio.get_running_loop()
         self.retry: asyncio.TimerHandle | None = None
         listener.setblocking(False)
@@ -287,7 +289,13 @@ class TlsListener:
     async def wait_closed(self) -> None:
         """Return immediately, since a closed TLS listener has nothing left to wait for."""
 
+    @property
+    def patience_seconds(self) -> float:
+        """Time that a TLS handshake has before a new one may replace it."""
+        return min(PATIENCE, max(SHORTEST_PATIENCE, USUAL_TIMES * self.usual_seconds))
+
     async def _shake_hands(self, connection: socket.socket) -> None:
+        started = self.loop.time()
         tls = TlsConnection(self.tls.context, self.make_protocol)
         try:
             await self.loop.connect_accepted_socket(lambda: tls, connection)
@@ -297,6 +305,7 @@ class TlsListener:
         try:
             async with asyncio.timeout(self.tls.handshake_seconds):
                 await tls.handshake
+            self.usual_seconds += 0.2 * (self.loop.time() - started - self.usual_seconds)
         except TimeoutError:
             tls.abort()
         except OSError:  # not TLS, or closed by the client
@@ -308,7 +317,8 @@ class TlsListener:
     def _accept(self) -> None:
         for _ in range(ACCEPTS):
             if self._is_full():
-                seconds = next(iter(self.handshakes.values())) + PATIENCE - self.loop.time()
+                oldest = next(iter(self.handshakes.values()))
+                seconds = oldest + self.patience_seconds - self.loop.time()
                 if seconds > 0:
                     self._pause(seconds)
                     return

@@ -56,7 +56,9 @@ def test_throughput_is_compared_with_what_users_would_choose(
         write_csv(tmp_path / f"{part}.csv", 40)
     monkeypatch.setattr(throughput, "BATCH_WORDS", (64,))
 
-    results = throughput.measure(str(tmp_path), train=40, test=20, rounds=1)
+    monkeypatch.setattr(throughput, "MORE_SHORT_TEXTS", 1)
+
+    results = throughput.measure(str(tmp_path), str(tmp_path), train=40, test=20, rounds=1)
 
     assert metrics(results) >= TARGETS["throughput"].keys()
 

@@ -29,8 +29,8 @@ from lamatext.runtime.parallel import usable_cores
 from lamatext.runtime.predict_table import predict_batches
 from lamatext.runtime.prediction_parts import (
     PART_ROWS,
-    Engine,
-    Output,
+    PartEngine,
+    PredictionOutput,
     describe_job,
     local_engine,
     predict_in_parts,
@@ -69,7 +69,7 @@ def measure(source: str = "mr", *, parts: int, rounds: int) -> list[Comparison]:
         model = save_untrained(place / "model", load_recipe("default"), train)
         connect(ray, None, sum(WORKERS))
         try:
-            engines: dict[str, Engine] = {
+            engines: dict[str, PartEngine] = {
                 f"{count} on Ray": _start(ray, model, count).compute for count in WORKERS
             }
             label = partial(predict_batches, Predictor.load(model), text_columns=["text"])
@@ -98,13 +98,13 @@ def _start(ray: object, model: Path, count: int) -> RayActors:
     return actors
 
 
-def _job(place: Path, engine: Engine) -> Callable[[], int]:
+def _job(place: Path, engine: PartEngine) -> Callable[[], int]:
     """Return a batch job that predicts the file into a new folder of parts."""
     source = str(place / "texts.parquet")
     job = describe_job(source, text_columns=["text"], model={"hash": ""}, options={})
 
     def run() -> int:
-        output = Output.parse(f"{place / str(time.monotonic_ns())}/")
+        output = PredictionOutput.parse(f"{place / str(time.monotonic_ns())}/")
         return predict_in_parts(output, job, file_table(source).all_batches(), engine)
 
     return run

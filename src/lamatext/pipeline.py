@@ -617,7 +617,7 @@ def train_and_score(  # noqa: PLR0913 - data, recipe, and where and how to run
         )
     ]
     leaderboard += [_baseline_row(name, splits, recipe, progress) for name in baselines]
-    examples = choose_examples(splits.test, max_examples)
+    examples = choose_test_examples(splits.test, max_examples)
     metrics = {
         "test": scores.as_dict(),
         "leaderboard": [row.as_dict() for row in leaderboard],
@@ -748,7 +748,7 @@ class FoldPrediction(NamedTuple):
     thresholds: LabelThresholds | None  # of a model with several labels per text
 
 
-class OutOfFoldPredictions(NamedTuple):
+class CrossValidatedPredictions(NamedTuple):
     """Cross-validated predictions: each text by a model that was not trained on it."""
 
     rows: Rows  # of the pipeline's data that are in a test fold
@@ -773,7 +773,7 @@ def cross_validate(splits: Splits, fit_fold: FoldModel, progress: Progress) -> A
 
 def cross_validated_predictions(
     splits: Splits, fit_fold: FoldModel, progress: Progress
-) -> OutOfFoldPredictions:
+) -> CrossValidatedPredictions:
     """Predict each text of the pipeline's data with a cross-validation model not trained on it."""
     data = splits.test
     encoder = _known_classes(splits)
@@ -786,7 +786,7 @@ def cross_validated_predictions(
         probabilities[cells] = predicted.probabilities
         decided[cells] = decide_classes(predicted.probabilities, predicted.thresholds)
     rows = _scored_rows(splits.folds)
-    return OutOfFoldPredictions(rows, probabilities[rows], decided[rows])
+    return CrossValidatedPredictions(rows, probabilities[rows], decided[rows])
 
 
 def fit_recipe_fold(
@@ -813,7 +813,7 @@ def fit_baseline_fold(
     return FoldPrediction(baseline.labels.classes, probabilities, thresholds)
 
 
-def choose_examples(test: Dataset, count: int) -> list[dict[str, str]]:
+def choose_test_examples(test: Dataset, count: int) -> list[dict[str, str]]:
     """Choose examples from the pipeline's test set for the model card and the web page.
 
     They are drawn at random, of different classes if possible, whether or not the model predicts

@@ -11,7 +11,7 @@ from playwright.sync_api import Browser, expect
 
 from lamatext.data.dataset import Dataset, EvaluationData
 from lamatext.metrics import Scores
-from lamatext.pipeline import choose_examples, score_saved_model
+from lamatext.pipeline import choose_test_examples, score_saved_model
 from lamatext.saved.model_io import add_metrics
 from lamatext.serve.app import create_app
 from lamatext.serve.registry import load_models
@@ -44,7 +44,7 @@ def test_texts() -> Dataset:
 def trained_folder(tmp_path_factory: pytest.TempPathFactory, test_texts: Dataset) -> Path:
     folder = trained().save(tmp_path_factory.mktemp("models") / "reviews")
     scores, _ = score_saved_model(folder, test_texts)
-    metrics = {"test": scores.as_dict(), "examples": choose_examples(test_texts, 4)}
+    metrics = {"test": scores.as_dict(), "examples": choose_test_examples(test_texts, 4)}
     add_metrics(folder, metrics)
     return folder
 

@@ -20,8 +20,8 @@ from lamatext.runtime import prediction_parts
 from lamatext.runtime.prediction_parts import (
     CHECKSUMS,
     MANIFEST,
-    Output,
     PartFolder,
+    PredictionOutput,
     describe_job,
     local_engine,
     part_path,
@@ -63,7 +63,9 @@ def run(source: Path, out: str, labeller: Labeller, **changes: object) -> int:
     job = describe_job(str(source), text_columns=["text"], model=MODEL, options={"top_k": 1})
     table = file_table(str(source))
     engine = local_engine(labeller)
-    return predict_in_parts(Output.parse(out), {**job, **changes}, table.all_batches(), engine)
+    return predict_in_parts(
+        PredictionOutput.parse(out), {**job, **changes}, table.all_batches(), engine
+    )
 
 
 def labels_of(path: Path) -> list[str]:

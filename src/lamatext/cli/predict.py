@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from lamatext.data.read_options import ReadOptions
-    from lamatext.runtime.prediction_parts import Engine, Output
+    from lamatext.runtime.prediction_parts import PartEngine, PredictionOutput
     from lamatext.runtime.predictor import Predictor
 
 NAME = "predict"
@@ -157,7 +157,7 @@ def _check_options(
 
 def _ray_engine(
     engine: str, model: Path, columns: tuple[str, ...], shape: dict[str, Any], address: str | None
-) -> "Engine | None":
+) -> "PartEngine | None":
     if engine != "ray":
         return None
     from lamatext.runtime.ray_engine import ray_engine
@@ -167,18 +167,18 @@ def _ray_engine(
 
 def _parse_output(
     out: str | None, source: str | None, *, safe_csv: bool, folder: bool, force: bool
-) -> "Output | None":
-    from lamatext.runtime.prediction_parts import Output
+) -> "PredictionOutput | None":
+    from lamatext.runtime.prediction_parts import PredictionOutput
 
     if out is None:
         return None
-    target = Output.parse(out, safe_csv=safe_csv, folder=folder)
+    target = PredictionOutput.parse(out, safe_csv=safe_csv, folder=folder)
     if not target.is_folder:  # a folder is checked later: it may be the result of the same job
         options.check_outputs(target.path, force=force, source=source)
     return target
 
 
-def _output_format(target: "Output | None", as_json: bool) -> str:
+def _output_format(target: "PredictionOutput | None", as_json: bool) -> str:
     """Return the format of the predictions; cells of CSV and TSV cannot hold lists."""
     from lamatext.data.writers import output_format
 
@@ -270,9 +270,9 @@ def _print_predictions(
     outlier: bool,
 ) -> None:
     from lamatext.outliers import outlier_json
-    from lamatext.runtime.predict_table import warn_of_empty_texts
+    from lamatext.runtime.predict_table import warn_of_empty_rows
 
-    warn_of_empty_texts(sum(not text.strip() for text in texts))
+    warn_of_empty_rows(sum(not text.strip() for text in texts))
     classes = [str(label) for label in predictor.classes_.tolist()]
     assessed = predictor.assess(texts) if outlier else None
     rows = predictor.predict_proba(texts) if assessed is None else assessed.probabilities

@@ -23,16 +23,21 @@ _DTYPES = {"str": np.str_, "int": np.int64, "bool": np.bool_}
 
 def text_list(texts: Texts) -> list[str]:
     """Validate that the input is one column of strings and return it as a list of texts."""
-    if isinstance(texts, str):
-        raise DataError("expected a list of texts, got one text. Wrap it in a list: [text].")
-    if not isinstance(texts, Iterable):
-        raise DataError(f"expected a list of texts, got {type(texts).__name__}.")
+    check_is_list(texts)
     shape = getattr(texts, "shape", (0,))
     if len(shape) != 1 and shape[1:] != (1,):
         raise DataError(f"expected one column of texts, got an array of shape {shape}.")
     values = _as_list(texts)
     check_texts(values)
     return values
+
+
+def check_is_list(texts: object) -> None:
+    """Raise DataError if the input is one text, or anything else that is not a list of texts."""
+    if isinstance(texts, str):
+        raise DataError("expected a list of texts, got one text. Wrap it in a list: [text].")
+    if not isinstance(texts, Iterable):
+        raise DataError(f"expected a list of texts, got {type(texts).__name__}.")
 
 
 def text_column(texts: Texts) -> pa.ChunkedArray:
@@ -107,7 +112,7 @@ def label_lists(labels: Labels, text_count: int) -> LabelLists | None:
             "texts have one label and others a list. Give a list of labels for every text; an "
             "empty list means that no label applies."
         )
-    given = [list(map(_python_label, _ordered(value))) for value in values]
+    given = [list(map(python_label, _ordered(value))) for value in values]
     kinds = {_label_kind(label, i) for i, row in enumerate(given) for label in row}
     rows = [list(dict.fromkeys(row)) for row in given]
     flat = [label for row in rows for label in row]
@@ -160,7 +165,8 @@ def _one_kind(kinds: set[str]) -> str:
     return kinds.pop() if kinds else "str"
 
 
-def _python_label(label: Any) -> Any:
+def python_label(label: Any) -> Any:
+    """Convert a NumPy label to the Python value, which JSON can have; leave others as they are."""
     return label.item() if isinstance(label, np.generic) else label
 
 

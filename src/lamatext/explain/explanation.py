@@ -11,6 +11,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from lamatext.data.tokenizer import Span
+from lamatext.data.validation import python_label
 from lamatext.errors import ModelError
 from lamatext.explain.contributions import Floats
 from lamatext.label_thresholds import reaches_threshold
@@ -191,9 +192,9 @@ class Explanation:
         """
         values: dict[str, object] = {
             "text": self.text,
-            "predicted": _python_label(self.predicted),
-            "explained": list(map(_python_label, self.explained_labels(label))),
-            "labels": [_python_label(label) for label in self.labels],
+            "predicted": python_label(self.predicted),
+            "explained": list(map(python_label, self.explained_labels(label))),
+            "labels": [python_label(label) for label in self.labels],
             "probabilities": _rounded(self.probabilities),
             "words": self.words,
             "spans": [list(span) for span in self.spans],
@@ -205,7 +206,7 @@ class Explanation:
             "method": self.method,
         }
         if self.thresholds is not None:
-            values["predicted_labels"] = list(map(_python_label, self.predicted_labels))
+            values["predicted_labels"] = list(map(python_label, self.predicted_labels))
             values["thresholds"] = _rounded(self.thresholds)
         if self.is_empty:
             values["empty"] = True
@@ -229,10 +230,6 @@ class Explanation:
         from lamatext.views.notebook import notebook_html
 
         return notebook_html(self)
-
-
-def _python_label(label: object) -> object:
-    return label.item() if isinstance(label, np.generic) else label
 
 
 def _rounded(values: Floats) -> list[float]:

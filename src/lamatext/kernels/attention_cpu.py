@@ -21,7 +21,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
 from lamatext.kernels.attention_parameters import AttentionParameters, head_vectors
-from lamatext.kernels.kernel_threads import run_on_threads, thread_count
+from lamatext.kernels.kernel_threads import run_kernel
 from lamatext.kernels.matmul_tile import Floats, Integers, Matrix, matrix, multiply
 from lamatext.kernels.numba_compat import compiled
 from lamatext.kernels.simd import VECTOR_BYTES, at, load, store, take_next, tanh
@@ -140,7 +140,7 @@ class CpuAttention(torch.autograd.Function):
         trace = Trace(*(torch.empty(count, dtype=states.dtype).numpy() for count in counts))
         embedding = states.new_empty(texts, sizes.heads, width)
         weights = states.new_empty(texts, sizes.heads, words)
-        _on_threads(attend, sizes, operands, trace, _flat(embedding), _flat(weights))
+        run_kernel(attend, sizes, operands, trace, _flat(embedding), _flat(weights))
         ctx.kept = sizes, operands, trace
         ctx.set_materialize_grads(False)
         return embedding, weights
@@ -167,7 +167,7 @@ class CpuAttention(torch.autograd.Function):
         outputs = (states, project, bias, vectors, temperature)
         weights_grad = like.numpy() if weights is None else _flat(weights)
         gradients = Gradients(_flat(embedding), weights_grad, *map(_flat, outputs))
-        _on_threads(attend_backward, sizes, operands, trace, gradients)
+        run_kernel(attend_backward, sizes, operands, trace, gradients)
         return (
             states,
             None,
@@ -210,13 +210,6 @@ def _operands(
         _flat(F.pad(vectors, (0, more, 0, more_heads))),
         _flat(F.pad(temperature, (0, more_heads), value=1.0)),
     )
-
-
-def _on_threads(kernel: Any, *arguments: Any) -> None:
-    """Run a CPU attention kernel on several threads, which take texts from a shared counter."""
-    counter = np.zeros(1, np.int64)
-    threads = thread_count(default=torch.get_num_threads())
-    run_on_threads(lambda: kernel(counter, *arguments), threads)
 
 
 def _flat(tensor: Tensor) -> Any:

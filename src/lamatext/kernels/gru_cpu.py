@@ -21,7 +21,6 @@ longest text first, with one zero row before each text and after the last; paddi
 """
 
 from collections import deque
-from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -30,7 +29,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from lamatext.kernels.kernel_threads import run_on_threads, thread_count
+from lamatext.kernels.kernel_threads import run_kernel
 from lamatext.kernels.matmul_tile import ROWS, Floats, Integers, Matrix, matrix, multiply
 from lamatext.kernels.numba_compat import compiled
 from lamatext.kernels.simd import VECTOR_BYTES, at, load, shift, store, take_next, tanh
@@ -138,11 +137,11 @@ class CpuBiGru(torch.autograd.Function):
         trace = _trace(layout, memory)
         sums = _empty_sums(layout, inputs)
         incoming = Incoming(_flat(inputs), _flat(states_grad))
-        _on_threads(backward, layout, weights, trace, incoming, sums)
+        run_kernel(backward, layout, weights, trace, incoming, sums)
         inputs_grad = None
         if ctx.needs_input_grad[0]:
             inputs_grad = torch.empty_like(inputs, memory_format=torch.contiguous_format)
-            _on_threads(backward_inputs, layout, weights, trace, _flat(inputs_grad))
+            run_kernel(backward_inputs, layout, weights, trace, _flat(inputs_grad))
         SPARE.append(memory)
         return inputs_grad, None, *_parameter_gradients(layout, sums, parameters)
 
@@ -196,7 +195,7 @@ def _run_forward(layout: Layout, weights: Weights, inputs: Tensor) -> tuple[Tens
     """Run the CPU GRU forward pass; return the states and the buffer that holds the trace."""
     states = inputs.new_empty(layout.texts, layout.words, 2 * layout.hidden)
     memory = _trace_memory(2 * layout.rows * 5 * layout.padded, inputs.dtype)
-    _on_threads(forward, layout, weights, _flat(inputs), _trace(layout, memory), _flat(states))
+    run_kernel(forward, layout, weights, _flat(inputs), _trace(layout, memory), _flat(states))
     return states, memory
 
 
@@ -227,13 +226,6 @@ def _parameter_gradients(layout: Layout, sums: Sums, parameters: list[Tensor]) -
         own = tuple(total.numpy() for total in totals[4 * direction : 4 * direction + 4])
         collect(layout, direction, sums, own)
     return totals
-
-
-def _on_threads(kernel: Callable[..., None], *arguments: Any) -> None:
-    """Run a CPU GRU kernel on several threads, which take tasks from a shared counter."""
-    counter = np.zeros(1, np.int64)
-    threads = thread_count(default=torch.get_num_threads())
-    run_on_threads(lambda: kernel(counter, *arguments), threads)
 
 
 def _flat(tensor: Tensor) -> Floats:

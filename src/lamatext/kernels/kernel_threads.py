@@ -9,6 +9,9 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
+from typing import Any
+
+import numpy as np
 
 THREADS = "LAMATEXT_THREADS"  # environment: number of kernel threads; overrides everything else
 
@@ -60,3 +63,12 @@ def run_on_threads(work: Callable[[], None], threads: int) -> None:
     for other in others:
         if not other.cancel():
             other.result()
+
+
+def run_kernel(kernel: Callable[..., None], *arguments: Any) -> None:
+    """Run a CPU kernel on as many threads as torch uses; they take tasks from a shared counter."""
+    import torch  # not needed to predict
+
+    counter = np.zeros(1, np.int64)
+    threads = thread_count(default=torch.get_num_threads())
+    run_on_threads(lambda: kernel(counter, *arguments), threads)

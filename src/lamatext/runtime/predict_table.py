@@ -75,10 +75,10 @@ def predict_batches(  # noqa: PLR0913 - one argument per option of the table
         yield pa.RecordBatch.from_arrays(
             [*batch.columns, *columns.values()], schema=pa.schema(fields)
         )
-    warn_of_empty_texts(empty)
+    warn_of_empty_rows(empty)
 
 
-def warn_of_empty_texts(count: int) -> None:
+def warn_of_empty_rows(count: int) -> None:
     """Warn of empty texts among those that were predicted."""
     if count:
         warnings.warn(

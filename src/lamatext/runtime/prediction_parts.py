@@ -37,6 +37,7 @@ from lamatext.errors import ConfigError, DataError
 from lamatext.folder_lock import locked_folder
 from lamatext.plurals import plural
 from lamatext.progress import SILENT, Progress
+from lamatext.saved.format import json_text
 
 PART_ROWS = 10_000  # a part takes about a second; fewer rows are lost if the job is killed
 MANIFEST, CHECKSUMS = "manifest.json", "checksums.txt"
@@ -47,12 +48,12 @@ Job = dict[str, Any]
 
 Batches = Iterable[pa.RecordBatch]
 NumberedParts = Iterable[tuple[int, Batches]]
-Engine = Callable[[NumberedParts], NumberedParts]
+PartEngine = Callable[[NumberedParts], NumberedParts]
 """Adds predictions to the rows of numbered parts; may answer in another order."""
 
 
 @dataclass(frozen=True, slots=True)
-class Output:
+class PredictionOutput:
     """Destination of a batch prediction job: one file, or a folder of part files."""
 
     path: Path
@@ -60,7 +61,7 @@ class Output:
     safe_csv: bool = False
 
     @classmethod
-    def parse(cls, out: str, *, safe_csv: bool = False, folder: bool = False) -> "Output":
+    def parse(cls, out: str, *, safe_csv: bool = False, folder: bool = False) -> "PredictionOutput":
         """Parse the option ``--out`` of a batch job: a file, or a folder if it ends with a slash.
 
         With ``folder``, a name without extension is a folder, too.
@@ -86,10 +87,10 @@ class Output:
 
 
 def predict_in_parts(
-    output: Output,
+    output: PredictionOutput,
     job: Job,
     batches: Batches,
-    engine: Engine,
+    engine: PartEngine,
     progress: Progress = SILENT,
 ) -> int:
     """Run a batch prediction job part by part, reusing finished parts of an interrupted run.
@@ -121,7 +122,7 @@ def predict_in_parts(
     return rows
 
 
-def local_engine(predict: Callable[[Batches], Iterator[pa.RecordBatch]]) -> Engine:
+def local_engine(predict: Callable[[Batches], Iterator[pa.RecordBatch]]) -> PartEngine:
     """Return an engine that computes the parts of a batch job sequentially in this process.
 
     ``predict`` adds the predictions to record batches, as ``predict_batches`` does.
@@ -209,7 +210,7 @@ class PartFolder:
                     )
                 parts._delete_parts()
             delete_stale_files(folder)
-            write_text(folder / MANIFEST, _json(job))
+            write_text(folder / MANIFEST, json_text(job))
             try:
                 yield parts
             finally:
@@ -244,7 +245,7 @@ class PartFolder:
         except (OSError, pa.ArrowException):
             return None
 
-    def predict(self, batches: Batches, engine: Engine, progress: Progress) -> int:
+    def predict(self, batches: Batches, engine: PartEngine, progress: Progress) -> int:
         """Predict the parts of a batch job that are not finished yet; return the number of rows."""
         rows = parts = 0
 
@@ -298,7 +299,7 @@ class PartFolder:
             for path in sorted(self.folder.glob("part-*.parquet"))
         ]
         rows = sum(part["rows"] for part in parts)
-        write_text(self.folder / MANIFEST, _json({**self.job, "rows": rows, "parts": parts}))
+        write_text(self.folder / MANIFEST, json_text({**self.job, "rows": rows, "parts": parts}))
         delete_stale_files(self.folder)
         try:
             self.folder.replace(folder)
@@ -394,7 +395,3 @@ def _is_leftover(name: str) -> bool:
         or name == CHECKSUMS
         or (name.startswith("part-") and name.endswith(".parquet"))
     )
-
-
-def _json(value: Job) -> str:
-    return json.dumps(value, indent=1, ensure_ascii=False) + "\n"

@@ -17,8 +17,8 @@ from lamatext.data.labels import LabelEncoder
 from lamatext.data.text_encoder import Encoder, TextEncoder
 from lamatext.data.token_ids import Ids, TokenIds, batches_by_length
 from lamatext.data.tokenizer import Span
-from lamatext.data.validation import check_texts, warn_of_empty_texts
-from lamatext.errors import DataError, ModelError, require
+from lamatext.data.validation import check_is_list, check_texts, warn_of_empty_texts
+from lamatext.errors import ModelError, require
 from lamatext.explain.character_groups import group_characters
 from lamatext.explain.contributions import ClassifierHead, Contributions, attention_contributions
 from lamatext.explain.explanation import Explanation
@@ -485,10 +485,7 @@ def _map_chunks(work: Callable[[list[str]], T], texts: Iterable[str]) -> list[T]
 
 
 def _chunks(texts: Iterable[str]) -> Iterator[list[str]]:
-    if isinstance(texts, str):
-        raise DataError("expected a list of texts, got one text. Wrap it in a list: [text].")
-    if not isinstance(texts, Iterable):
-        raise DataError(f"expected a list of texts, got {type(texts).__name__}.")
+    check_is_list(texts)
     iterator = iter(texts)
     while chunk := list(islice(iterator, CHUNK)):
         yield chunk

@@ -22,7 +22,7 @@ import pyarrow as pa
 from lamatext.errors import ConfigError, ProcessError, require
 from lamatext.kernels.kernel_threads import kernel_threads
 from lamatext.runtime.predict_table import predict_batches
-from lamatext.runtime.prediction_parts import Engine, NumberedParts
+from lamatext.runtime.prediction_parts import NumberedParts, PartEngine
 from lamatext.runtime.predictor import Predictor
 from lamatext.saved.format import FILES
 
@@ -191,7 +191,7 @@ def ray_engine(
     *,
     address: str | None = None,
     workers: int | None = None,
-) -> Engine:
+) -> PartEngine:
     """Return the engine that computes the parts of a batch job on Ray, with one actor per core.
 
     Ray is started, or connected to, when the first part is wanted, and left after the last one.

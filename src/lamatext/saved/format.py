@@ -17,6 +17,7 @@ Loading executes nothing: the folder holds JSON, text, tensors and a graph of kn
 import hashlib
 import json
 import zlib
+from collections.abc import Mapping
 from os import PathLike
 from pathlib import Path
 from typing import Any, get_args
@@ -219,6 +220,11 @@ def read_json(path: Path) -> Config:
     if not isinstance(value, dict):
         raise ModelError(f"{path}: expected a JSON object. Copy the folder again.")
     return value
+
+
+def json_text(value: Mapping[str, Any]) -> str:
+    """Return a JSON object as the text of a file of the saved model format."""
+    return json.dumps(value, indent=1, ensure_ascii=False) + "\n"
 
 
 def load_metrics(folder: Path) -> Config:

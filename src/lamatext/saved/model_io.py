@@ -1,6 +1,5 @@
 """Save a trained model to a folder and load it again; ``saved/format.py`` lists the files."""
 
-import json
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -38,6 +37,7 @@ from lamatext.saved.format import (
     WEIGHTS,
     Config,
     checksum,
+    json_text,
     load_config,
     load_metrics,
     ngrams_file,
@@ -107,7 +107,7 @@ def _write_files(staging: Path, model: SavedModel, storage: Storage) -> None:
     if model.ngrams is not None:
         (staging / NGRAMS).write_bytes(save(model.ngrams.to_tensors()))
     _write_encoder(staging, model)
-    (staging / METRICS).write_text(_json(model.metrics), encoding="utf-8")
+    (staging / METRICS).write_text(json_text(model.metrics), encoding="utf-8")
     if model.recipe.model.name not in WITHOUT_GRAPH:
         write_onnx(staging, model.recipe.model, stored)
     config: Config = {
@@ -122,7 +122,7 @@ def _write_files(staging: Path, model: SavedModel, storage: Storage) -> None:
     }
     (staging / CARD).write_text(model_card(config, model.metrics), encoding="utf-8")
     config["files"] = {path.name: checksum(path) for path in sorted(staging.iterdir())}
-    (staging / CONFIG).write_text(_json(config), encoding="utf-8")
+    (staging / CONFIG).write_text(json_text(config), encoding="utf-8")
 
 
 def add_metrics(folder: Path, metrics: Mapping[str, Any]) -> None:
@@ -139,11 +139,11 @@ def add_metrics(folder: Path, metrics: Mapping[str, Any]) -> None:
     stored = read_json(folder / CONFIG)  # unlike `config` with the setting names of its format
     checksums = dict(stored["files"])
     stored["files"] = {name: crc for name, crc in checksums.items() if name != METRICS}
-    write_text(folder / CONFIG, _json(stored))
-    write_text(folder / METRICS, _json(merged))
+    write_text(folder / CONFIG, json_text(stored))
+    write_text(folder / METRICS, json_text(merged))
     write_text(folder / CARD, model_card(config, merged))
     stored["files"] = checksums | {name: checksum(folder / name) for name in (METRICS, CARD)}
-    write_text(folder / CONFIG, _json(stored))
+    write_text(folder / CONFIG, json_text(stored))
 
 
 def save_threshold(folder: Path, threshold: Mapping[str, float]) -> None:
@@ -158,7 +158,7 @@ def save_threshold(folder: Path, threshold: Mapping[str, float]) -> None:
     stored = read_json(folder / CONFIG) | {"unsure": dict(threshold)}
     write_text(folder / CARD, model_card(config, load_metrics(folder)))
     stored["files"] = {**stored["files"], CARD: checksum(folder / CARD)}
-    write_text(folder / CONFIG, _json(stored))
+    write_text(folder / CONFIG, json_text(stored))
 
 
 def load_model(folder: str | PathLike[str]) -> SavedModel:
@@ -312,15 +312,11 @@ def _threshold_json(thresholds: LabelThresholds) -> Config:
 def _write_encoder(folder: Path, model: SavedModel) -> None:
     if isinstance(model.encoder, TextEncoder):
         settings = model.recipe.text.model_dump(include=TOKENIZER_SETTINGS)
-        (folder / TOKENIZER).write_text(_json(settings), encoding="utf-8")
+        (folder / TOKENIZER).write_text(json_text(settings), encoding="utf-8")
         words = model.encoder.vocabulary.to_text()
         (folder / VOCAB).write_bytes(words.encode("utf-8", "surrogatepass"))
     elif isinstance(model.encoder, SubwordEncoder):
         (folder / TOKENIZER).write_text(model.encoder.to_json(), encoding="utf-8")
-
-
-def _json(value: Mapping[str, Any]) -> str:
-    return json.dumps(value, indent=1, ensure_ascii=False) + "\n"
 
 
 @contextmanager

@@ -26,9 +26,9 @@ class LabelColumns(NamedTuple):
         if len(self.names) > 1:
             return np.zeros(len(batch), bool)
         column = batch.column(self.names[0])
-        is_several = pa.types.is_nested(column.type) or self.separator is not None
-        blank = column.is_null() if is_several else _is_blank(column)
-        is_missing: NDArray[np.bool_] = blank.to_numpy(zero_copy_only=False)
+        if self.separator is None:
+            return is_blank(column)
+        is_missing: NDArray[np.bool_] = column.is_null().to_numpy(zero_copy_only=False)
         return is_missing
 
     def read(self, batch: pa.RecordBatch, name: str, first_row: int) -> pa.Array:
@@ -74,8 +74,14 @@ def join_label_batches(batches: Sequence[pa.Array]) -> pa.ChunkedArray:
     return pa.chunked_array(lists, LABEL_LISTS)
 
 
-def _is_blank(column: pa.Array) -> pa.Array:
-    return pc.equal(pc.utf8_trim_whitespace(pc.fill_null(column, "")), "")
+def is_blank(column: pa.Array) -> NDArray[np.bool_]:
+    """Return which values of a label, text or time column are missing or white space."""
+    if pa.types.is_nested(column.type):
+        blank = column.is_null()
+    else:
+        blank = pc.equal(pc.utf8_trim_whitespace(pc.fill_null(column, "")), "")
+    missing: NDArray[np.bool_] = blank.to_numpy(zero_copy_only=False)
+    return missing
 
 
 def _split(value: str, separator: str) -> list[str]:

@@ -24,7 +24,12 @@ from lamatext.data.dataset import Dataset
 from lamatext.data.read_options import JOINT, MAX_RECORD, Layout, ReadOptions
 from lamatext.data.readers.input_files import record_too_long
 from lamatext.data.readers.json_columns import is_json, plain_strings
-from lamatext.data.readers.label_columns import LABEL_LISTS, LabelColumns, join_label_batches
+from lamatext.data.readers.label_columns import (
+    LABEL_LISTS,
+    LabelColumns,
+    is_blank,
+    join_label_batches,
+)
 from lamatext.data.readers.read_log import ReadLog
 from lamatext.data.time_column import parse_times
 from lamatext.errors import DataError
@@ -252,7 +257,7 @@ def _row_lines(
     """Return the line number of each table row in its file, 0 where no message needs it."""
     is_needed = np.full(len(batch), all_lines)
     for column in batch.columns:
-        is_needed |= _is_blank(column)
+        is_needed |= is_blank(column)
     lines = np.zeros(len(batch), np.int64)
     for row in np.flatnonzero(is_needed).tolist():
         lines[row] = rows_before + row + 1 if log.line_of is None else log.line_of(row)
@@ -325,12 +330,12 @@ def _check_rows(
     missing = {"no label": label_columns.missing(batch.rows)}
     if unlabelled is not None:
         is_unlabelled = missing.pop("no label")
-        unlabelled += texts.filter(pa.array(is_unlabelled & ~_is_blank(texts))).to_pylist()
+        unlabelled += texts.filter(pa.array(is_unlabelled & ~is_blank(texts))).to_pylist()
         is_good &= ~is_unlabelled
     if not log.is_strict:
-        missing["no text"] = _is_blank(texts)
+        missing["no text"] = is_blank(texts)
     if layout.time_column is not None:
-        missing["no time"] = _is_blank(batch.rows.column(layout.time_column))
+        missing["no time"] = is_blank(batch.rows.column(layout.time_column))
     for fault, is_missing in missing.items():
         for row in np.flatnonzero(is_missing & is_good).tolist():
             log.skip_row(int(batch.lines[row]), fault, advice if fault == "no label" else ".")
@@ -357,24 +362,15 @@ def join_columns(columns: Sequence[pa.Array]) -> pa.Array:
     filled = [pc.fill_null(column, "").cast(pa.large_string()) for column in columns]
     if len(filled) == 1:
         return filled[0]
-    is_blank = [_is_blank(column) for column in filled]
+    blank_rows = [is_blank(column) for column in filled]
     present = [
         pc.if_else(pa.array(blank), None, column)
-        for blank, column in zip(is_blank, filled, strict=True)
+        for blank, column in zip(blank_rows, filled, strict=True)
     ]
     # Arrow leaves out rows whose values are all null, so that the result would be shorter.
-    present[0] = pc.if_else(pa.array(np.all(is_blank, axis=0)), "", present[0])
+    present[0] = pc.if_else(pa.array(np.all(blank_rows, axis=0)), "", present[0])
     joint = pa.scalar(JOINT, pa.large_string())
     return pc.binary_join_element_wise(*present, joint, null_handling="skip")
-
-
-def _is_blank(column: pa.Array) -> NDArray[np.bool_]:
-    if pa.types.is_nested(column.type):
-        blank = column.is_null()
-    else:
-        blank = pc.equal(pc.utf8_trim_whitespace(pc.fill_null(column, "")), "")
-    is_blank: NDArray[np.bool_] = blank.to_numpy(zero_copy_only=False)
-    return is_blank
 
 
 def _quoted(names: Sequence[str]) -> str:

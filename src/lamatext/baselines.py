@@ -103,10 +103,7 @@ class Baseline(Protocol):
         ...
 
     def predict_proba(self, texts: Texts) -> Floats:
-        """Predict the class probabilities of texts with the baseline.
-
-        The shape is (n, C); with several labels per text they are one probability per label.
-        """
+        """Predict the probabilities of texts with the baseline, (n, C), or one per label."""
         ...
 
     def size(self) -> int:

@@ -201,10 +201,7 @@ class OutOfFoldPredictions(NamedTuple):
 
 
 def suspect_scores(probabilities: Floats, labels: ClassIndices) -> Floats:
-    """Compute how suspect each label is, from 0 to 1, given the class probabilities (n, C).
-
-    The formula is at the top of this module.
-    """
+    """Compute how suspect each label is, from 0 to 1, by the formula at the top of this module."""
     own = probabilities[np.arange(len(labels)), labels]
     terms = probabilities * np.log(np.maximum(probabilities, 1e-300))
     entropy = -terms.sum(axis=1) / np.log(probabilities.shape[1])

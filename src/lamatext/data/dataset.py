@@ -134,10 +134,7 @@ def text_batches(column: pa.ChunkedArray, size: int = 4096) -> Iterator[pa.Array
 
 
 def _take_rows(column: pa.ChunkedArray, rows: NDArray[np.int64]) -> pa.ChunkedArray:
-    """Select rows of a dataset column.
-
-    Ascending rows are taken chunk by chunk, which avoids a copy of the whole column.
-    """
+    """Select rows of a dataset column, ascending ones chunk by chunk without copying the column."""
     if (np.diff(rows) < 0).any():
         return column.take(pa.array(rows, pa.int64()))
     starts = np.cumsum([0, *(len(chunk) for chunk in column.chunks)])

@@ -33,10 +33,7 @@ def load_dataset(source: str, options: ReadOptions = DEFAULTS, *, split: str = "
 
 
 def open_table(source: str, options: ReadOptions = DEFAULTS, *, split: str = "train") -> Table:
-    """Open a data source, such as a file, a folder or a named data set, as a table.
-
-    A named data set takes precedence over a folder of that name.
-    """
+    """Open a named data set or, if there is none of that name, a file or folder as a table."""
     if source.startswith(PREFIX):
         return hub_table(source, split, ReadLog(source, options.max_bad_rows))
     if _is_named_dataset(source):

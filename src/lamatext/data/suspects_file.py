@@ -35,10 +35,7 @@ def text_hash(text: str) -> str:
 
 
 def describe_texts(dataset: Dataset) -> str:
-    """Return the number and a hash of a dataset's texts, for the suspects file.
-
-    A spreadsheet would read a hash alone as a number if it has digits only.
-    """
+    """Return the number and a hash of a dataset's texts, which no spreadsheet reads as a number."""
     return f"{plural(len(dataset), 'text')}, hash {fingerprint(dataset.texts)[:16]}"
 
 

@@ -134,10 +134,7 @@ def hash_ngrams(words: Sequence[str], spec: NgramSpec) -> Ngrams:
 def count_text(
     words: Sequence[str], spec: NgramSpec, known: KeyFilter
 ) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
-    """Count the n-grams of one text by hash key, skipping those that no table contains.
-
-    Return the distinct keys in ascending order and their counts.
-    """
+    """Count a text's n-grams: the known hash keys in ascending order, and their counts."""
     keys = _keys(_hash_sums(words, np.array([0, len(words)]), spec))
     keys = keys[known.matches(keys)]
     keys.sort()

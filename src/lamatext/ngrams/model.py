@@ -56,10 +56,7 @@ class NgramTable:
     def tfidf(
         self, keys: NDArray[np.uint32], counts: NDArray[np.integer[Any]]
     ) -> tuple[NDArray[np.int64], Floats]:
-        """Look up n-grams in a table of the n-gram model and compute their TF-IDF values.
-
-        Return the position and the value of each n-gram; the value of unknown n-grams is 0.
-        """
+        """Return the position and TF-IDF value of n-grams in this table, 0 for unknown ones."""
         if not len(self.keys):
             return np.zeros(len(keys), np.int64), np.zeros(len(keys), np.float32)
         place = self._places(keys)

@@ -56,10 +56,7 @@ def measure_parity(predictor: Predictor, reference: Predictor, texts: Sequence[s
 
 
 def random_texts(words: Sequence[str], *, texts: int = TEXTS) -> list[str]:
-    """Generate random texts for a parity check, with Zipf-distributed word frequencies.
-
-    Earlier ``words`` are more frequent; the texts have 1 to ``LONGEST`` words.
-    """
+    """Generate texts of 1 to ``LONGEST`` Zipf-distributed ``words`` for a parity check."""
     vocabulary = words or ["word"]  # a model's vocabulary may be empty
     draws = np.random.default_rng(0).zipf(1.3, (texts, LONGEST))
     indices = np.minimum(draws, len(vocabulary)) - 1

@@ -123,10 +123,7 @@ def predict_in_parts(
 
 
 def local_engine(predict: Callable[[Batches], Iterator[pa.RecordBatch]]) -> PartEngine:
-    """Return an engine that computes the parts of a batch job sequentially in this process.
-
-    ``predict`` adds the predictions to record batches, as ``predict_batches`` does.
-    """
+    """Return an engine that computes the parts of a batch job with ``predict`` in this process."""
 
     def compute(parts: NumberedParts) -> Iterator[tuple[int, Batches]]:
         for number, part in parts:

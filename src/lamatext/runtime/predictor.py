@@ -412,10 +412,7 @@ class Predictor:
         return changes, spans[first:last]
 
     def _add_ngram_contributions(self, ngrams: NgramModel, network: Explanation) -> Explanation:
-        """Add the contributions of the n-gram model to the predictor's explanation.
-
-        The n-gram model reads every word, the network only some of them.
-        """
+        """Add the contributions of the n-gram model, which reads every word, to an explanation."""
         assert isinstance(self.encoder, TextEncoder)  # n-grams are trained with words only
         tokenizer = self.encoder.tokenizer
         words = tokenizer.words(network.text)

@@ -235,10 +235,7 @@ def load_metrics(folder: Path) -> Config:
 
 
 def ngrams_file(folder: Path, config: Config) -> Path | None:
-    """Return the path of the n-gram model, whose file name depends on the saved model format.
-
-    None if ``config.json`` lists no such file; a file that it does not list is not read.
-    """
+    """Return the n-gram model's file of either format, or None if ``config.json`` lists none."""
     names = (name for name in (NGRAMS, NGRAMS_OF_FORMAT_1) if name in config["files"])
     name = next(names, None)
     return None if name is None else folder / name

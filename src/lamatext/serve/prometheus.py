@@ -46,10 +46,7 @@ class Histogram:
         self.total += value
 
     def lines(self, name: str, labels: str = "") -> Iterator[str]:
-        """Yield the histogram as lines in the Prometheus text format.
-
-        ``labels`` are added to every sample, for example ``route="/predict"``.
-        """
+        """Yield the histogram in the Prometheus text format, with ``labels`` in every sample."""
         cumulative = 0
         for bound, count in zip((*self.bounds, "+Inf"), self.counts, strict=True):
             cumulative += count

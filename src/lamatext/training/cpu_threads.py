@@ -13,10 +13,7 @@ from lamatext.nn.network import Network
 
 @contextmanager
 def training_threads(network: nn.Module) -> Iterator[None]:
-    """Limit torch to one CPU thread while a small network is trained.
-
-    Transformers and pretrained encoders keep all threads.
-    """
+    """Limit torch to one CPU thread while a network that is no Transformer is trained."""
     is_small = isinstance(network, Network) and not isinstance(network.encoder, TransformerEncoder)
     if not is_small:
         yield

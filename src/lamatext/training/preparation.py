@@ -195,10 +195,7 @@ def encode_tokens(tokens: TokenizedTexts, vocabulary: Vocabulary, text: TextSett
 
 
 def _extra_words(text: TextSettings, tokenizer: Tokenizer) -> list[str]:
-    """Return frequent words to prepare a vocabulary with, beyond those of the training texts.
-
-    Only words that the tokenizer leaves whole are of use.
-    """
+    """Return frequent words, which the tokenizer leaves whole, to add to a prepared vocabulary."""
     if not text.added_words:
         return []
     if is_pretrained_encoder(text.word_vectors):

@@ -60,10 +60,7 @@ def reasons(explanation: Explanation, *, limit: int) -> list[tuple[str, list[Str
 
 
 def segments(text: str, spans: Sequence[Span]) -> Iterator[tuple[int | None, str]]:
-    """Split a text into words and the characters between them, for word shading.
-
-    Yields pairs (word index, characters); the index is None between words.
-    """
+    """Yield the words of a text to shade, and the characters between them with the index None."""
     at = 0
     for t, (start, end) in enumerate(spans):
         if start > at:

@@ -212,10 +212,7 @@ def _quoted_fields(
 
 
 def _row_end(data: bytes, dialect: Dialect) -> int:
-    """Return the position after the last complete CSV row in the data, or 0 if there is none.
-
-    The row ends at the last line end outside quotes.
-    """
+    """Return the position after the last CSV line end outside quotes, or 0 if there is none."""
     end = 0
     for start, stop in _unquoted_spans(data, dialect):
         end = data.rfind(b"\n", start, stop) + 1 or end
@@ -223,10 +220,7 @@ def _row_end(data: bytes, dialect: Dialect) -> int:
 
 
 def _row_lines(block: Block, dialect: Dialect) -> list[int]:
-    """Return the line number of each row of a CSV block, skipping empty lines.
-
-    As in pyarrow, CR alone ends a row, too; lines are counted by LF.
-    """
+    """Return the line number (by LF) of each row (ended by LF or CR) of a CSV block."""
     data, ends = block.data, [0]
     for start, stop in _unquoted_spans(data, dialect):
         ends += [match.end() for match in _LINE_END.finditer(data, start, stop)]

@@ -110,11 +110,7 @@ def _unpacked_size(content: Any, name: str) -> int:
 
 
 def _count_tags(part: IO[bytes]) -> int:
-    """Count the tags of one file of an Excel workbook.
-
-    Raises:
-        ValueError: they are nested deeper than in any worksheet: each level would take memory.
-    """
+    """Count the tags of one file of an Excel workbook; ValueError if they are nested too deeply."""
     parser, depth, tags = ParserCreate(), 0, 0
 
     def start(_: str, __: dict[str, str]) -> None:

@@ -59,10 +59,7 @@ class LabelColumns(NamedTuple):
 
 
 def join_label_batches(batches: Sequence[pa.Array]) -> pa.ChunkedArray:
-    """Combine batches of labels into one label column.
-
-    If some batches hold lists of labels, the others become lists of one label.
-    """
+    """Combine batches of labels into one label column, of lists if some batches hold lists."""
     if not any(pa.types.is_list(batch.type) for batch in batches):
         return pa.chunked_array(batches, pa.string())
     lists = [

@@ -14,10 +14,7 @@ LABEL_PREFIX = "__label__"
 
 
 def plain_lines_table(name: str, blocks: Iterator[Block], log: ReadLog) -> Table:
-    """Open a file of plain text lines as a table with one row per line.
-
-    The only column is ``text``; an empty line is an empty text.
-    """
+    """Open a file of plain text lines as a table: one row per line, in the column ``text``."""
 
     def batches(_: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
         for block in blocks:

@@ -57,7 +57,7 @@ DOUBTED_CLASSES = 200  # with more, all labels are trusted: doubting them takes 
 TRUST_FOLDS = 3  # of the texts whose labels are doubted
 UNDOUBTED_TEXTS = 10  # classes with fewer are too rare to tell which of their labels are wrong
 RANGE_POWERS = (0.2, 0.4, 0.6, 0.8)  # of the range of a text's logits, tried besides 0
-RANGE_EVIDENCE = 10.0  # log-likelihood that the held-out texts must gain by a range power
+RANGE_EVIDENCE = 3.0  # log-likelihood that held-out texts must gain by it, as by wrong labels
 SVM_STRENGTHS = (1.0, 0.3, 0.1)  # times ``ngrams.svm_c``, tried if labels are wrong
 
 Logits = NDArray[np.float32]  # (n, C)

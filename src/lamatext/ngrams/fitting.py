@@ -20,11 +20,11 @@ from lamatext.ngrams.hashing import (
     NgramCounts,
     NgramSpec,
     count_ngrams,
-    count_tokens,
     hash_words,
 )
 from lamatext.ngrams.model import ClassMixture, Floats, NgramModel, NgramTable, Words, ngram_specs
 from lamatext.ngrams.svm import STEPS, BinaryTask, SparseRows, StartWeights, fit_svms
+from lamatext.ngrams.token_counting import count_tokens
 from lamatext.progress import SILENT, Progress
 from lamatext.settings import NgramSettings
 

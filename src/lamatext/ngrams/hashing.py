@@ -20,8 +20,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lamatext.data.encoded_texts import frame_words
-from lamatext.data.token_ids import Ids
-from lamatext.data.tokenizer import TokenizedTexts
 
 BASE = np.uint32(2654435761)
 STEP = 0x9E3779B9
@@ -159,33 +157,6 @@ def count_ngrams(
     )
 
 
-def count_tokens(
-    tokens: TokenizedTexts, spec: NgramSpec, hashes: "WordHashes | None" = None
-) -> NgramCounts:
-    """Count the n-grams of tokenized texts by hash key; each distinct word is hashed only once.
-
-    The counts are those of ``count_ngrams``, up to 65,535. Memory beyond the result is bounded by
-    ``CHUNK``. ``hashes`` are those of the distinct words, if they are known already.
-    """
-    rows, hashes = tokens.rows, hashes or hash_words(tokens.types, spec)
-    ends = rows.offsets * spec.words  # upper bounds of the n-grams up to each text
-    if spec.chars is not None:
-        characters = np.diff(hashes.offsets)[rows.ids]
-        ends = ends + np.concatenate([[0], np.cumsum(characters)])[rows.offsets]
-    keys, counts = np.empty(ends[-1], np.uint32), np.empty(ends[-1], np.uint16)
-    lengths, size, first = np.zeros(len(rows) + 1, np.int64), 0, 0
-    while first < len(rows):
-        last = max(first + 1, int(np.searchsorted(ends, ends[first] + CHUNK, side="right")) - 1)
-        bounds = rows.offsets[first : last + 1] - rows.offsets[first]
-        ids = rows.ids[rows.offsets[first] : rows.offsets[last]]
-        part = _count_pairs(*_token_ngrams(hashes, ids, bounds, spec), last - first)
-        keys[size : size + len(part.keys)] = part.keys
-        counts[size : size + len(part.keys)] = np.minimum(part.counts, 65_535)
-        lengths[first + 1 : last + 1] = np.diff(part.offsets)
-        first, size = last, size + len(part.keys)
-    return NgramCounts(keys[:size], counts[:size], np.cumsum(lengths))
-
-
 class WordHashes(NamedTuple):
     """Hashes of distinct words: of the word itself, and of all its character n-grams."""
 
@@ -208,21 +179,6 @@ def hash_words(words: Sequence[str], spec: NgramSpec) -> WordHashes:
     counts = np.bincount(word, minlength=len(words))
     keys = _keys(parts)[np.argsort(word, kind="stable")]
     return WordHashes(sums, keys, np.concatenate([[0], np.cumsum(counts)]))
-
-
-def _token_ngrams(
-    hashes: WordHashes, ids: Ids, bounds: NDArray[np.int64], spec: NgramSpec
-) -> tuple[NDArray[np.uint32], NDArray[np.uint64]]:
-    """Return the hash keys of all n-grams of concatenated texts and the text of each n-gram."""
-    owner = np.repeat(np.arange(len(bounds) - 1, dtype=np.uint64), np.diff(bounds))  # (words,)
-    parts = _word_ngrams(hashes.sums[ids], bounds, spec.words) if len(ids) else []
-    keys, owners = _keys(parts), owner[_first(parts)]
-    if spec.chars is None:
-        return keys, owners
-    lengths = np.diff(hashes.offsets)[ids]
-    shift = np.repeat(hashes.offsets[ids] - (np.cumsum(lengths) - lengths), lengths)
-    characters = hashes.characters[np.arange(len(shift)) + shift]
-    return np.append(keys, characters), np.append(owners, np.repeat(owner, lengths))
 
 
 def _chunks(texts: Iterable[Sequence[str]], spec: NgramSpec) -> Iterable[list[Sequence[str]]]:

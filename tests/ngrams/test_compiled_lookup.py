@@ -1,3 +1,4 @@
+import pickle
 from dataclasses import replace
 
 import numpy as np
@@ -8,7 +9,7 @@ from hypothesis import strategies as st
 from lamatext.data.encoded_texts import FramedTexts
 from lamatext.ngrams import compiled_lookup as module
 from lamatext.ngrams.compiled_lookup import CompiledTable, compiled_lookup
-from lamatext.ngrams.hashing import NgramSpec, count_ngrams
+from lamatext.ngrams.hashing import STEP, NgramSpec, count_ngrams
 from lamatext.ngrams.model import NgramModel, NgramTable
 
 SPECS = [NgramSpec(1, None), NgramSpec(3, None), NgramSpec(0, (2, 5)), NgramSpec(2, (1, 3))]
@@ -70,6 +71,61 @@ def test_a_text_has_the_same_logits_alone_and_in_a_batch_bit_for_bit(spec: Ngram
     assert together[[2, 4]].any(axis=1).all()
     for text, logits in zip(texts, together, strict=True):
         np.testing.assert_array_equal(compiled_logits(table, [text])[0], logits)
+
+
+MASK = 2**32 - 1
+KEYS = {
+    "first and last": [0, MASK],
+    "all but the last": [0, MASK - 1],
+    "at the beginning": [*range(0, 3000, 2)],
+    "at the end": [*range(MASK - 3000, MASK + 1, 2)],
+    "in one place": [*range(1 << 31, (1 << 31) + 5000, 2)],
+    "everywhere": np.unique(np.random.default_rng(0).integers(0, 1 << 32, 5000)).tolist(),
+}
+
+
+def unmix(key: int) -> int:
+    """Return the number whose hash, as of ``hashing.mix``, is the key."""
+    key ^= key >> 16
+    key = key * pow(0xC2B2AE35, -1, 1 << 32) & MASK
+    key ^= key >> 13 ^ key >> 26
+    key = key * pow(0x85EBCA6B, -1, 1 << 32) & MASK
+    return key ^ key >> 16
+
+
+@compiled
+@pytest.mark.parametrize("name", KEYS)
+def test_keys_are_found_wherever_they_lie(name: str) -> None:
+    random, known = np.random.default_rng(0), np.array(KEYS[name], np.uint32)
+    rows = 6
+    weights = random.integers(1, 128, (rows, len(known))).astype(np.int8)
+    idf, steps = np.full(len(known), 255, np.uint8), np.ones(rows, np.float32)
+    spec = NgramSpec(0, (1, 1))
+    table = NgramTable(spec, known, idf, weights, np.ones(1, np.float32), steps)
+    wanted = sorted({0, 1, MASK - 1, MASK, *KEYS[name], *((key + 1) & MASK for key in KEYS[name])})
+    points = [(unmix(key) - STEP) & MASK for key in wanted]  # a text has one code point
+    bounds = np.arange(len(points) + 1)
+    framed = FramedTexts(np.array(points, np.uint32), np.ones(len(points), np.int64), bounds)
+    code = compiled_lookup()
+    assert code is not None
+
+    logits = table.compiled_logits(code, framed)
+
+    by_key = dict(zip(KEYS[name], weights.T.astype(np.float32), strict=True))
+    expected = [by_key.get(key, np.zeros(rows, np.float32)) for key in wanted]
+    np.testing.assert_array_equal(logits, np.stack(expected))
+
+
+@compiled
+def test_a_pickled_table_is_compiled_again() -> None:
+    texts = [["a", "fine", "film"]]
+    table = table_of(texts, NgramSpec(2, None))
+    expected = compiled_logits(table, texts)
+
+    again = pickle.loads(pickle.dumps(table))
+
+    assert again.compiled is None
+    np.testing.assert_array_equal(compiled_logits(again, texts), expected)
 
 
 @compiled

@@ -14,9 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lamatext.data.encoded_texts import FramedTexts
-from lamatext.ngrams.hashing import KeyBuckets, NgramSpec
+from lamatext.ngrams.hashing import NgramSpec
 
-_POINTERS = ("keys", "idf", "weights", "idf_step", "steps", "starts")
+SPACING = 1.5  # homes of keys per key: a key is seldom found in the home of another
+MOST_SLOTS = 2**31 - 1  # the C code numbers them in 32 bits
+
+_ARRAYS = ("keys", "idf", "weights", "idf_step", "steps")
 
 
 class _Table(ctypes.Structure):
@@ -24,8 +27,9 @@ class _Table(ctypes.Structure):
 
     _fields_ = [
         *((name, ctypes.c_int64) for name in ("max_words", "shortest", "longest", "size", "rows")),
-        *((name, ctypes.c_void_p) for name in _POINTERS),
-        ("shift", ctypes.c_int64),
+        *((name, ctypes.c_void_p) for name in _ARRAYS),
+        *((name, ctypes.c_int64) for name in ("homes", "used")),
+        *((name, ctypes.c_void_p) for name in ("slots", "values")),
     ]
 
 
@@ -45,6 +49,8 @@ def compiled_lookup() -> ctypes.CDLL | None:
     if spec is None or spec.origin is None:
         return None
     code = ctypes.CDLL(spec.origin)
+    code.fill_slots.argtypes = [ctypes.c_void_p]
+    code.fill_slots.restype = None
     code.sum_ngrams.argtypes = [ctypes.c_void_p] * 3
     return code
 
@@ -65,12 +71,21 @@ class CompiledTable:
         size, rows = len(keys), len(steps)
         if idf.shape != (size,) or weights.shape != (rows, size) or idf_step.size != 1:
             raise ValueError(f"the arrays of an n-gram table differ in size: {size} n-grams")
-        buckets = KeyBuckets.of(keys)
+        homes = 1 + int(SPACING * size)
+        slots = homes + size + 1
+        if slots > MOST_SLOTS:
+            raise ValueError(
+                f"an n-gram table of {size} n-grams is too large for the compiled code"
+            )
         self._code, self._rows = code, rows
-        self._arrays = (keys, idf, weights, idf_step, steps, buckets.starts)  # kept alive
-        pointers = (array.ctypes.data for array in self._arrays)
+        used = (np.empty(slots, np.uint32), np.empty((slots, 1 + rows), np.int8))
+        self._arrays = (keys, idf, weights, idf_step, steps, *used)  # kept alive
+        *pointers, slot_pointer, value_pointer = (array.ctypes.data for array in self._arrays)
         lengths = (spec.words, *(spec.chars or (0, 0)))
-        self._layout = _Table(*lengths, size, rows, *pointers, int(buckets.shift))
+        self._layout = _Table(
+            *lengths, size, rows, *pointers, homes, 0, slot_pointer, value_pointer
+        )
+        code.fill_slots(ctypes.addressof(self._layout))
 
     def __reduce__(self) -> tuple[type, tuple[()]]:
         """Leave the compiled table out of a pickle, as None; it is made again when needed."""

@@ -31,6 +31,17 @@ def test_an_error_of_the_machine_is_reported_in_one_sentence(
     assert answer.err == f"lamatext: some/file: {os.strerror(number)}.\n"
 
 
+def test_too_little_memory_is_reported_in_one_sentence(
+    lamatext: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(main, "app", failing(MemoryError()))
+
+    answer = lamatext("info", "model")
+
+    assert answer.status == 2
+    assert answer.err.startswith("lamatext: there is not enough memory")
+
+
 def test_a_bug_keeps_its_traceback(lamatext: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     for error in (OSError(errno.EIO, "odd"), ZeroDivisionError()):
         monkeypatch.setattr(main, "app", failing(error))

@@ -13,7 +13,16 @@ from safetensors.numpy import load_file, save_file
 
 import lamatext
 from lamatext import ModelError, Predictor
-from lamatext.saved.format import CARD, CONFIG, NGRAMS, NGRAMS_OF_FORMAT_1, WEIGHTS, checksum
+from lamatext.saved.format import (
+    CARD,
+    CONFIG,
+    NGRAMS,
+    NGRAMS_OF_FORMAT_1,
+    TOKENIZER,
+    VOCAB,
+    WEIGHTS,
+    checksum,
+)
 from lamatext.saved.model_io import load_ngrams
 from lamatext.saved.network_tensors import network_shapes
 from lamatext.settings import Recipe
@@ -174,6 +183,26 @@ def test_a_symbolic_link_out_of_the_folder_is_refused(
     (folder / file).symlink_to(tmp_path / "elsewhere")
 
     with pytest.raises(ModelError, match="symbolic link out of the model's folder"):
+        Predictor.load(folder)
+
+
+@pytest.mark.parametrize("file", [CONFIG, WEIGHTS, NGRAMS, TOKENIZER, VOCAB])
+def test_a_file_that_does_not_fit_into_memory_is_a_named_error(
+    file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A sparse file of many gigabytes takes no space in an archive."""
+    from tests.serve.saved import save
+
+    folder, read_bytes = save(tmp_path / "model", ngrams=True), Path.read_bytes
+
+    def read_all_but_one(path: Path) -> bytes:
+        if path.name == file:
+            raise MemoryError
+        return read_bytes(path)
+
+    monkeypatch.setattr(Path, "read_bytes", read_all_but_one)
+
+    with pytest.raises(ModelError, match=file.replace(".", r"\.")):
         Predictor.load(folder)
 
 

@@ -121,8 +121,8 @@ def run_app(commands: typer.Typer, arguments: list[str], *, prog_name: str) -> i
         for choice in error.choices:
             print(f"  {one_line(shlex.join([prog_name, *arguments, *choice]))}", file=sys.stderr)
         return status
-    except LamatextError as error:
-        return _report_error(str(error))
+    except (LamatextError, MemoryError) as error:
+        return _report_error(str(error) or NO_MEMORY)
     except typer.TyperException as error:
         return _report_error(_usage_error(error))
     except (BrokenPipeError, SystemExit):  # typer turns the former into the latter
@@ -136,6 +136,8 @@ def run_app(commands: typer.Typer, arguments: list[str], *, prog_name: str) -> i
         return _report_error(f"{where}{error.strerror}.")
     return status if isinstance(status, int) else 0
 
+
+NO_MEMORY = "there is not enough memory for this. Use less data, or a machine that has more."
 
 # Errors of the machine that the user can resolve; any other OSError is a bug of ours.
 _USER_ERRORS = (

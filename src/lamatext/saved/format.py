@@ -134,7 +134,7 @@ def load_config(folder: str | PathLike[str]) -> Config:
     try:
         config: Config = json.loads(path.read_bytes())
         version = config["format"]
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError, MemoryError) as error:
         raise ModelError(
             f"{path}: not the config of a saved model. Train the model again."
         ) from error
@@ -215,7 +215,7 @@ def read_json(path: Path) -> Config:
     """Read a JSON object from a file of the saved model format, or raise ModelError."""
     try:
         value = json.loads(path.read_bytes())
-    except (OSError, ValueError, RecursionError) as error:
+    except (OSError, ValueError, RecursionError, MemoryError) as error:
         raise ModelError(f"{path}: cannot be read as JSON. Copy the folder again.") from error
     if not isinstance(value, dict):
         raise ModelError(f"{path}: expected a JSON object. Copy the folder again.")

@@ -254,8 +254,9 @@ def load_encoder(folder: Path, config: Config, recipe: Recipe) -> Encoder:
             version=settings["tokenizer_version"],
         )
         limits = settings["rare_words"], settings["max_words"], settings.get("last_words", 0)
-    except (OSError, UnicodeDecodeError, KeyError) as error:
-        raise ModelError(f"{folder}: {TOKENIZER} or {VOCAB} cannot be read: {error}.") from error
+    except (OSError, UnicodeDecodeError, KeyError, MemoryError) as error:
+        problem = str(error) or "not enough memory"
+        raise ModelError(f"{folder}: {TOKENIZER} or {VOCAB} cannot be read: {problem}.") from error
     vocabulary = Vocabulary.from_text(text)
     return TextEncoder(tokenizer, vocabulary, *limits)
 

@@ -34,6 +34,8 @@ def read_tensors(path: Path) -> dict[str, NDArray[Any]]:
         return tensor_views(data)
     except OSError as error:
         raise ModelError(f"{path}: cannot be read: {error.strerror}.") from error
+    except MemoryError as error:
+        raise ModelError(f"{path}: does not fit into memory.") from error
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise ModelError(
             f"{path}: not a valid safetensors file: {error}. Copy the folder again."

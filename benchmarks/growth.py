@@ -27,6 +27,7 @@ from benchmarks.costs import describe_cpu
 from lamatext.cli import output
 from lamatext.progress import Progress
 from lamatext.views.terminal_table import terminal_table
+from paper.markdown import MISSING, markdown_table
 from paper.records import Record, Records
 
 EXPERIMENT = "growth"
@@ -332,6 +333,66 @@ def stage_rows(records: Iterable[Record]) -> list[tuple[str, ...]]:
         seconds = [found[cell, f"{stage}{STAGE_METRIC}"] for stage in STAGES]
         rows.append((str(cell), *(f"{100 * value / sum(seconds):.0f} %" for value in seconds)))
     return rows
+
+
+def growth_table(records: Iterable[Record]) -> str:
+    """Format CPU seconds and peak memory of training, and CPU seconds of predicting, by data set.
+
+    A process that was stopped is shown with the limit that it exceeded.
+    """
+    found = {(_parse_cell(r.dataset), r.model, r.metric): r.number for r in records}
+    shown = ("train_cpu_seconds", "train_megabytes", "predict_cpu_seconds")
+
+    def entry(cell: Cell, system: str, metric: str) -> str:
+        if (cell, system, OVER_LIMIT) in found:
+            limit = found[cell, system, OVER_LIMIT]
+            return f"over {limit / 60:.0f} min" if metric == shown[0] else MISSING
+        value = found.get((cell, system, metric))
+        return MISSING if value is None else f"{value:,.3g}" if value < 100 else f"{value:,.0f}"
+
+    head = [
+        f"{title}, {unit}"
+        for unit in ("CPU s", "MB", "predict CPU s")
+        for title in SYSTEMS.values()
+    ]
+    rows = [
+        [_describe(cell), *(entry(cell, system, metric) for metric in shown for system in SYSTEMS)]
+        for cell in sorted({cell for cell, *_ in found})
+    ]
+    return markdown_table(["rows × words, classes", *head], rows)
+
+
+def stage_table(records: Sequence[Record]) -> str:
+    """Format each stage's share of our CPU seconds by data set, and the error of the time left.
+
+    The error is the largest factor by which the time left was wrong after the first minute.
+    """
+    worst = {
+        str(_parse_cell(r.dataset)): f"{r.number:.2f}"
+        for r in records
+        if r.metric == "time_left_worst"
+    }
+    rows = [
+        [_describe(_parse_cell(cell)), *shares, worst.get(cell, MISSING)]
+        for cell, *shares in stage_rows(records)
+    ]
+    return markdown_table(["rows × words, classes", *STAGES, "time left wrong by"], rows)
+
+
+def exponent_table(records: Sequence[Record]) -> str:
+    """Format the exponents of training CPU seconds and peak memory over each growth sweep."""
+    metrics = {"CPU s": "train_cpu_seconds", "MB": "train_megabytes"}
+    rows = []
+    for sweep in SWEEPS:
+        for unit, metric in metrics.items():
+            slopes = exponents(records, sweep, metric)
+            shown = [f"{slopes[name]:.2f}" if name in slopes else MISSING for name in SYSTEMS]
+            rows.append([f"{unit} over {sweep}", *shown])
+    return markdown_table(["exponent of", *SYSTEMS.values()], rows)
+
+
+def _describe(cell: Cell) -> str:
+    return f"{cell.rows:,} × {cell.words}, {cell.classes:,}"
 
 
 def exponents(records: Iterable[Record], sweep: str, metric: str) -> dict[str, float]:

@@ -11,6 +11,7 @@ from typing import Any
 from benchmarks.__main__ import BENCHMARKS, RECORDS
 from benchmarks.estimates import STREAMED, estimates_table
 from benchmarks.flipped_labels import flipped_labels_table
+from benchmarks.growth import exponent_table, growth_table, stage_table
 from benchmarks.small_data import small_data_table, wrong_labels_table
 from benchmarks.tuning import tuning_table
 from paper.records import Records
@@ -23,6 +24,7 @@ def fill_tables(page: str) -> str:
     """Return a page of the documentation with its tables generated anew from the records."""
     files = {name: RECORDS / f"{name}.json" for name in BENCHMARKS}
     records = {name: json.loads(path.read_text()) for name, path in files.items() if path.is_file()}
+    growth = Records(RECORDS).of("growth")
     steps = {record["metric"]: record["details"] for record in records["training_step"]}
     tables = {
         "results": results_table(records),
@@ -34,6 +36,9 @@ def fill_tables(page: str) -> str:
         "estimates": estimates_table(RECORDS),
         "streaming": streaming_table(Records(RECORDS)),
         "tuning": tuning_table(RECORDS),
+        "growth": growth_table(growth),
+        "growth_stages": stage_table(growth),
+        "growth_exponents": exponent_table(growth),
     }
     for name, table in tables.items():
         block = f"<!-- begin: {name} -->\n{table}\n<!-- end: {name} -->"

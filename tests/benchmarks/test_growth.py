@@ -84,6 +84,32 @@ def test_the_share_of_each_stage_is_shown_by_size() -> None:
     assert {row[1:] for row in rows} == {("10 %", "10 %", "60 %", "20 %", "0 %")}
 
 
+def test_the_tables_of_the_documentation_show_every_size_limits_and_exponents() -> None:
+    records = [
+        Record("growth", str(cell), system, metric, value * cell.rows)
+        for cell in (Cell(5_000), Cell(20_000))
+        for system in ("lamatext", "tfidf")
+        for metric, value in zip(growth.METRICS, (0.01, 0.02, 0.1, 0.001), strict=True)
+    ]
+    stages = dict.fromkeys(growth.STAGES, 2.0)
+    records += [
+        Record("growth", str(Cell(5_000)), "lamatext", f"{stage}_cpu_seconds", value)
+        for stage, value in stages.items()
+    ]
+    records.append(Record("growth", str(Cell(5_000)), "lamatext", "time_left_worst", 1.3))
+    records.append(Record("growth", str(Cell(5_000)), "fasttext", growth.OVER_LIMIT, 1800.0))
+
+    table = growth.growth_table(records).splitlines()
+
+    assert table[2] == "| 5,000 × 20, 4 | 50 | over 30 min | 50 | 500 | – | 500 | 5 | – | 5 |"
+    assert table[3].startswith("| 20,000 × 20, 4 | 200 | – | 200 | 2,000 |")
+    stages_shown = growth.stage_table(records).splitlines()[2]
+    assert stages_shown == "| 5,000 × 20, 4 | 20 % | 20 % | 20 % | 20 % | 20 % | 1.30 |"
+    exponents_shown = growth.exponent_table(records).splitlines()
+    assert exponents_shown[2] == "| CPU s over rows | 1.00 | – | 1.00 |"
+    assert exponents_shown[4] == "| CPU s over words | – | – | – |"
+
+
 def test_a_process_over_the_limit_is_stopped_and_shown_as_such(tmp_path: Path) -> None:
     sleep = [sys.executable, "-c", "import time; time.sleep(60)"]
 

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from functools import wraps
+from functools import partial, wraps
 from inspect import Parameter, Signature, signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,9 +14,15 @@ from lamatext.errors import ConfigError, require
 if TYPE_CHECKING:
     from lamatext.data.read_options import ReadOptions
 
-READING = "reading the data"  # a section of the help
-SETTINGS = "settings"  # another one
-ENGINE = "engine"  # another one
+
+def options_of(section: str) -> Callable[..., Any]:
+    """Return ``typer.Option`` for the command-line options of one section of the help."""
+    return partial(typer.Option, rich_help_panel=section)
+
+
+reading_option = options_of("reading the data")
+setting_option = options_of("settings")
+engine_option = options_of("engine")
 
 Data = Annotated[
     str,
@@ -45,111 +51,90 @@ Model = Annotated[
 ]
 TextColumns = Annotated[
     list[str] | None,
-    typer.Option(
+    reading_option(
         "--text-column",
         metavar="NAME",
         help="The column with the texts; repeat to join several. A value in nested JSON has a "
         "dotted path: ticket.body. [default: the model's, or detected]",
-        rich_help_panel=READING,
     ),
 ]
 LabelColumns = Annotated[
     list[str] | None,
-    typer.Option(
+    reading_option(
         "--label-column",
         metavar="NAME",
         help="The column with the labels; repeat it to name a 0/1 column for each label. "
         "[default: the model's, or detected]",
-        rich_help_panel=READING,
     ),
 ]
 LabelSeparator = Annotated[
     str | None,
-    typer.Option(
-        help="What separates the labels of a text, if the label column holds several.",
-        rich_help_panel=READING,
-    ),
+    reading_option(help="What separates the labels of a text, if the label column holds several."),
 ]
 Encoding = Annotated[
     str | None,
-    typer.Option(
-        help="The encoding of the file: utf-8, utf-16, cp1252, … [default: detected]",
-        rich_help_panel=READING,
-    ),
+    reading_option(help="The encoding of the file: utf-8, utf-16, cp1252, … [default: detected]"),
 ]
 Separator = Annotated[
     str | None,
-    typer.Option(
+    reading_option(
         metavar="CHARACTER",
         help="The character between the fields of a CSV file, or tab. [default: detected]",
-        rich_help_panel=READING,
     ),
 ]
 MaxBadRows = Annotated[
     str,
-    typer.Option(
+    reading_option(
         metavar="SHARE",
         help="The share of rows that may be skipped because they are broken or have no text or "
         "label, such as 3% or 0.03; more are an error.",
-        rich_help_panel=READING,
     ),
 ]
 MaxUnreadableRows = Annotated[
     str,
-    typer.Option(
+    reading_option(
         "--max-bad-rows",
         metavar="SHARE",
         help="The share of rows that may be skipped because they cannot be read, such as 3% or "
         "0.03; more are an error. They are listed with their line.",
-        rich_help_panel=READING,
     ),
 ]
 BAD_ROWS_DEFAULT = "1%"  # data.read_options.DEFAULT_MAX_BAD_ROWS
 DEFAULT_MAX_RECORD = 64  # MB
 Format = Annotated[
     str | None,
-    typer.Option(
+    reading_option(
         "--format",
         help="The format of the data: csv, tsv, jsonl, parquet, xlsx, fasttext or lines; needed "
         "for stdin. [default: from the file name]",
-        rich_help_panel=READING,
     ),
 ]
 InputFormat = Annotated[
     str | None,
-    typer.Option(
+    reading_option(
         "--format",
         help="The format of the input: csv, tsv, jsonl, parquet, xlsx, fasttext or lines. "
         "[default: from the file name; for stdin lines, one text per line]",
-        rich_help_panel=READING,
     ),
 ]
 MaxRecord = Annotated[
     int,
-    typer.Option(
-        metavar="MB",
-        min=1,
-        max=1000,
-        help="The longest line, CSV row or text file to read, in MB.",
-        rich_help_panel=READING,
+    reading_option(
+        metavar="MB", min=1, max=1000, help="The longest line, CSV row or text file to read, in MB."
     ),
 ]
 TestData = Annotated[
     str | None,
-    typer.Option(
-        "--test",
-        metavar="DATA",
-        help="Test data. [default: DATA's test part, or a tenth of DATA]",
-        rich_help_panel=READING,
+    reading_option(
+        "--test", metavar="DATA", help="Test data. [default: DATA's test part, or a tenth of DATA]"
     ),
 ]
 ValidationData = Annotated[
     str | None,
-    typer.Option(
+    reading_option(
         "--validation",
         metavar="DATA",
         help="Data for early stopping. [default: a tenth of the training data]",
-        rich_help_panel=READING,
     ),
 ]
 GroupColumn = Annotated[
@@ -172,43 +157,36 @@ MergeLabels = Annotated[
 ]
 RecipeName = Annotated[
     str | None,
-    typer.Option(
+    setting_option(
         help="The settings to start from: default, paper, paper/MODEL or a TOML file. "
-        "[default: default]",
-        rich_help_panel=SETTINGS,
+        "[default: default]"
     ),
 ]
 SettingValues = Annotated[
     list[str] | None,
-    typer.Option(
+    setting_option(
         "--set",
         metavar="KEY=VALUE",
         help="Change a setting, for example model.heads=8; can be repeated.",
-        rich_help_panel=SETTINGS,
     ),
 ]
 Seed = Annotated[
     int | None,
-    typer.Option(
-        help="The seed of the split and the training. [default: from the recipe, 0]",
-        rich_help_panel=SETTINGS,
-    ),
+    setting_option(help="The seed of the split and the training. [default: from the recipe, 0]"),
 ]
-Device = Annotated[str, typer.Option(help="auto, cpu or cuda.", rich_help_panel=SETTINGS)]
+Device = Annotated[str, setting_option(help="auto, cpu or cuda.")]
 Engine = Annotated[
     str,
-    typer.Option(
-        help="local: without Ray; ray: one worker per core of a Ray cluster, or of this machine.",
-        rich_help_panel=ENGINE,
+    engine_option(
+        help="local: without Ray; ray: one worker per core of a Ray cluster, or of this machine."
     ),
 ]
 Address = Annotated[
     str | None,
-    typer.Option(
+    engine_option(
         metavar="HOST:PORT",
         help="The Ray cluster, or auto for the one that runs on this machine. [default: start "
         "Ray on this machine]",
-        rich_help_panel=ENGINE,
     ),
 ]
 SafeCsv = Annotated[

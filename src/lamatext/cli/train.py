@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 NAME = "train"
 SHOWN_EXAMPLES = 2
-TEACHING = "learning from a larger model"
-CONTINUING = "continuing a model"
+teaching_option = options.options_of("learning from a larger model")
+continuing_option = options.options_of("continuing a model")
 EXAMPLES = """\
 lamatext train reviews.csv --out runs/reviews
 lamatext train reviews.csv --test held-out.csv --baselines tfidf,avg --out runs/reviews
@@ -40,19 +40,17 @@ def run(  # noqa: PLR0913 - one argument per option of the command
     validation: options.ValidationData = None,
     without: Annotated[
         Path | None,
-        typer.Option(
+        options.reading_option(
             metavar="FILE",
             help="Leave out the rows of DATA that this file of `lamatext clean` lists.",
-            rich_help_panel=options.READING,
         ),
     ] = None,
     reading: "ReadOptions",
     word_vectors: Annotated[
         str | None,
-        typer.Option(
+        options.setting_option(
             help="svd or word2vec (trained on your texts), random, minilm, or a GloVe or word2vec "
-            "text file. [default: from the recipe]",
-            rich_help_panel=options.SETTINGS,
+            "text file. [default: from the recipe]"
         ),
     ] = None,
     metric: Annotated[
@@ -71,48 +69,43 @@ def run(  # noqa: PLR0913 - one argument per option of the command
     ] = None,
     teacher: Annotated[
         str | None,
-        typer.Option(
+        teaching_option(
             metavar="NAME",
             help="Learn from a larger model: minilm, a Hugging Face encoder or its folder, a "
             "folder written by `lamatext train`, or a file with one column of probabilities per "
             "class.",
-            rich_help_panel=TEACHING,
         ),
     ] = None,
     unlabelled: Annotated[
         list[str] | None,
-        typer.Option(
+        teaching_option(
             metavar="DATA",
             help="Texts without labels for the teacher to label; can be repeated. Rows of DATA "
             "without a label are used too.",
-            rich_help_panel=TEACHING,
         ),
     ] = None,
     id_column: Annotated[
         str | None,
-        typer.Option(
+        teaching_option(
             metavar="NAME",
             help="The column that matches a teacher's file with DATA. [default: by text or order]",
-            rich_help_panel=TEACHING,
         ),
     ] = None,
     from_: Annotated[
         Path | None,
-        typer.Option(
+        continuing_option(
             "--from",
             metavar="MODEL",
             help="Continue the training of a saved model on DATA, and show its scores before and "
             "after on old and new data.",
-            rich_help_panel=CONTINUING,
         ),
     ] = None,
     old_data: Annotated[
         str | None,
-        typer.Option(
+        continuing_option(
             metavar="DATA",
             help="Labelled texts like those that MODEL was trained on, to score it on. [default: "
             "the test part of its training data, if that is still there]",
-            rich_help_panel=CONTINUING,
         ),
     ] = None,
     baselines: Annotated[
@@ -124,10 +117,9 @@ def run(  # noqa: PLR0913 - one argument per option of the command
     ] = "tfidf",
     model: Annotated[
         str | None,
-        typer.Option(
+        options.setting_option(
             help="The network to train: lama, san, bigru, cnn, … "
-            "[default: from the recipe, lama-ctx]",
-            rich_help_panel=options.SETTINGS,
+            "[default: from the recipe, lama-ctx]"
         ),
     ] = None,
     recipe: options.RecipeName = None,
@@ -136,11 +128,10 @@ def run(  # noqa: PLR0913 - one argument per option of the command
     device: options.Device = "auto",
     devices: Annotated[
         int | None,
-        typer.Option(
+        options.setting_option(
             min=1,
             help="Train on this many GPUs of the machine or, with --device cpu, processes. "
             "[default: 1, or the processes of torchrun or accelerate launch]",
-            rich_help_panel=options.SETTINGS,
         ),
     ] = None,
     stream: Annotated[

@@ -27,7 +27,7 @@ BYTES = {"B": 1.0, "kB": 1e3, "KB": 1e3, "MB": 1e6, "GB": 1e9}
 MILLISECONDS = {"us": 1e-3, "µs": 1e-3, "ms": 1.0, "s": 1e3}
 METRICS = {"accuracy": "accuracy", "micro-f1": "micro-F1", "macro-f1": "macro-F1"}
 MAX_PROCESSES = 64  # without Ray
-LIMITS = "limits"  # a section of the help
+limit_option = options.options_of("limits")
 
 
 @options.reads(*options.LABELLED, *options.SPLIT)
@@ -36,28 +36,23 @@ def run(  # noqa: PLR0913 - one argument per option of the command
     *,
     time_: Annotated[
         str,
-        typer.Option(
-            "--time",
-            metavar="DURATION",
-            help="The time for everything, such as 90s, 10m or 1h.",
-            rich_help_panel=LIMITS,
+        limit_option(
+            "--time", metavar="DURATION", help="The time for everything, such as 90s, 10m or 1h."
         ),
     ] = "10m",
     max_size: Annotated[
         str | None,
-        typer.Option(
+        limit_option(
             metavar="SIZE",
             help="The largest size of the saved model, such as 500kB or 5MB. [default: no limit]",
-            rich_help_panel=LIMITS,
         ),
     ] = None,
     max_latency: Annotated[
         str | None,
-        typer.Option(
+        limit_option(
             metavar="DURATION",
             help="The largest median time to predict one text on this machine, such as 1ms. "
             "[default: no limit]",
-            rich_help_panel=LIMITS,
         ),
     ] = None,
     metric: Annotated[
@@ -77,11 +72,10 @@ def run(  # noqa: PLR0913 - one argument per option of the command
     ] = Path("runs/tuned"),
     jobs: Annotated[
         int | None,
-        typer.Option(
+        options.engine_option(
             min=1,
             max=1024,
             help="Number of trials at a time. [default: 1; with --engine ray, one per core]",
-            rich_help_panel=options.ENGINE,
         ),
     ] = None,
     engine: options.Engine = "local",

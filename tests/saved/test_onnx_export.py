@@ -57,7 +57,8 @@ SIZES = [(1, 1), (1, 2), (2, 1), (5, 3), (3, 17), (64, 40), (17, 200), (1, 200)]
 
 def assert_equal_results(ours: EngineOutput, theirs: EngineOutput, lengths: np.ndarray) -> None:
     mask = np.arange(theirs.states.shape[1]) < lengths[:, None]  # (B, T)
-    np.testing.assert_allclose(ours.logits, theirs.logits, rtol=1e-5, atol=1e-5)
+    # Sums of a thousand terms of up to 10, which each compiler rounds in another way.
+    np.testing.assert_allclose(ours.logits, theirs.logits, rtol=1e-5, atol=3e-5)
     np.testing.assert_allclose(ours.embedding, theirs.embedding, rtol=1e-5, atol=1e-5)
     np.testing.assert_allclose(ours.states[mask], theirs.states[mask], rtol=1e-5, atol=1e-5)
     assert (ours.weights is None) == (theirs.weights is None)

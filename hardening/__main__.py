@@ -159,6 +159,8 @@ def run_server(options: Options) -> int:
 
     seconds = options.seconds or ATTACK_SECONDS
     attacks = tuple(name for name in options.only or ATTACKS if name != SOAK)
+    if unknown := [name for name in attacks if name not in ATTACKS]:
+        raise ConfigError(f"unknown attack {unknown[0]!r}. Known: {', '.join(ATTACKS)}.")
     with tempfile.TemporaryDirectory() as folder:
         models = make_base_models(Path(folder))[:2]
         results = run_server_campaign(models, seconds, options.seed, attacks) if attacks else []

@@ -80,6 +80,11 @@ def test_an_unknown_campaign_is_a_named_error(capsys: pytest.CaptureFixture[str]
     assert "unknown campaign 'floods'. Known: readers" in capsys.readouterr().err
 
 
+def test_an_unknown_attack_is_a_named_error(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["server", "--only", "TLS: flood"]) == 2
+    assert "unknown attack 'TLS: flood'. Known: slow headers" in capsys.readouterr().err
+
+
 def test_the_command_runs_a_campaign_and_writes_its_record(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

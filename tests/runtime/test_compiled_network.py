@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 import torch
 
+from lamatext.data.token_ids import TokenIds
 from lamatext.kernels.gru_dispatch import SWITCH
 from lamatext.runtime import compiled_network, onnx_engine
 from lamatext.runtime.compiled_network import CompiledNetwork, compiled_library
@@ -166,6 +167,34 @@ def test_a_text_has_the_same_logits_alone_and_in_a_batch_bit_for_bit(lanes: int)
     for row, length in enumerate(lengths):
         alone = network.logits(ids[row : row + 1, :length], lengths[row : row + 1])
         np.testing.assert_array_equal(together[row], alone[0])
+
+
+@compiled
+@pytest.mark.parametrize("lanes", available_lanes())
+@pytest.mark.parametrize("texts", [1, 2, 7, 8, 9, 40])
+def test_texts_without_padding_have_the_logits_of_a_padded_batch_bit_for_bit(
+    texts: int, lanes: int
+) -> None:
+    model = settings("lama-ctx", initial_temperature=8.0, classifier_width=20)
+    network = compile_network(model, random_network(model)[1], lanes)
+    ids, lengths = random_texts(texts, 50)
+    rows = TokenIds.from_lists([row[:length] for row, length in zip(ids, lengths, strict=True)])
+
+    logits = network.text_logits(rows)
+
+    np.testing.assert_array_equal(logits, network.logits(ids, lengths))
+    part = TokenIds(np.concatenate([ids[0], rows.ids]), rows.offsets + ids.shape[1])
+    np.testing.assert_array_equal(network.text_logits(part), logits)
+
+
+@compiled
+@pytest.mark.parametrize("offsets", [[0, 2, 4], [-1, 1, 3], [0, 3, 2], [5, 6, 7]])
+def test_offsets_that_do_not_fit_the_ids_are_refused(offsets: list[int]) -> None:
+    model = settings("lama-ctx")
+    network = compile_network(model, random_network(model)[1])
+
+    with pytest.raises(ValueError, match="offsets of the texts do not fit"):
+        network.text_logits(TokenIds(np.ones(3, np.int32), np.array(offsets)))
 
 
 @compiled

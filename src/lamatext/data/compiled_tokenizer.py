@@ -115,8 +115,9 @@ class CompiledTokenizer:
 
     def encode(self, texts: Sequence[str]) -> EncodedTexts:
         """Split texts into words, look them up, and return the words as code points too."""
-        parts = [self._utf8(text) for text in texts]
-        are_words = np.fromiter((not text.isascii() for text in texts), np.uint8, len(texts))
+        are_ascii = np.fromiter(map(str.isascii, texts), np.bool_, len(texts))
+        pairs = zip(texts, are_ascii.tolist(), strict=True)
+        parts = [text.encode() if is_ascii else self._words(text) for text, is_ascii in pairs]
         data, starts = b"".join(parts), _starts(parts)
         if self._tokenizer.lower:
             data = data.lower()
@@ -124,7 +125,7 @@ class CompiledTokenizer:
         ids, offsets = np.empty(size + count, np.int32), np.empty(count + 1, np.int64)
         known, bounds = np.empty(count, np.int64), np.empty(count + 1, np.int64)
         lengths, points = np.empty(size, np.int64), np.empty(3 * size, np.uint32)
-        inputs = (np.frombuffer(data, np.uint8), starts, are_words)
+        inputs = (np.frombuffer(data, np.uint8), starts, ~are_ascii)
         outputs = (ids, offsets, known, bounds, lengths, points)
         layouts = (
             self._layout,
@@ -139,10 +140,8 @@ class CompiledTokenizer:
             known,
         )
 
-    def _utf8(self, text: str) -> bytes:
-        """Return an ASCII text as it is, and of another text its words on a line each."""
-        if text.isascii():
-            return text.encode("ascii")
+    def _words(self, text: str) -> bytes:
+        """Return the words of a text, each on a line, in UTF-8."""
         return "\n".join(self._tokenizer.words(text)).encode("utf-8", "surrogatepass")
 
 

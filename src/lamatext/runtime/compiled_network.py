@@ -16,6 +16,7 @@ from math import prod
 
 import numpy as np
 
+from lamatext.data.token_ids import Indices, TokenIds
 from lamatext.runtime.engine import EngineOutput, Floats, Ids
 from lamatext.saved.quantization import SCALE, Array, dequantize
 from lamatext.settings import ModelSettings
@@ -59,7 +60,7 @@ class _Batch(ctypes.Structure):
     """ctypes mirror of the C struct of a batch: its inputs, and where its outputs are written."""
 
     _fields_ = [
-        *_fields(ctypes.c_void_p, "ids lengths"),
+        *_fields(ctypes.c_void_p, "ids starts lengths"),
         *_fields(ctypes.c_int64, "texts words"),
         *_fields(ctypes.c_void_p, "states weights embedding logits"),
     ]
@@ -122,40 +123,67 @@ class CompiledNetwork:
         ``ids`` is (B, T); the states are (B, T, 2h), zero in the padding.
         """
         states = np.empty((*ids.shape, 2 * self._layout.units), np.float32)
-        embedding, logits = self._empty_outputs(len(ids))
-        self._run(ids, lengths, states=states, embedding=embedding, logits=logits)
+        self._run_padded(ids, lengths, states=states, logits=self._empty_logits(len(ids)))
         return states
 
     def logits(self, ids: Ids, lengths: Ids) -> Floats:
         """Run the whole network on a padded batch of texts and return the logits (B, C)."""
-        embedding, logits = self._empty_outputs(len(ids))
-        self._run(ids, lengths, embedding=embedding, logits=logits)
+        logits = self._empty_logits(len(ids))
+        self._run_padded(ids, lengths, logits=logits)
+        return logits
+
+    def text_logits(self, rows: TokenIds) -> Floats:
+        """Run the whole network on any number of texts and return the logits (B, C).
+
+        The texts are computed in the order of their lengths.
+        """
+        lengths, offsets = rows.lengths, rows.offsets
+        if offsets[0] < 0 or offsets[-1] > len(rows.ids) or (lengths < 0).any():
+            raise ValueError("the offsets of the texts do not fit their token ids")
+        order = np.argsort(lengths, kind="stable")
+        sorted_logits = self._empty_logits(len(rows))
+        starts = offsets[order]
+        self._run(
+            rows.ids, starts, lengths[order], int(lengths.max(initial=0)), logits=sorted_logits
+        )
+        logits = np.empty_like(sorted_logits)
+        logits[order] = sorted_logits
         return logits
 
     def outputs(self, ids: Ids, lengths: Ids) -> EngineOutput:
         """Run the whole network on a padded batch of texts and return all its outputs."""
         texts, words = ids.shape
-        states = np.empty((texts, words, 2 * self._layout.units), np.float32)
-        weights = np.empty((texts, self._layout.heads, words), np.float32)
-        embedding, logits = self._empty_outputs(texts)
-        self._run(ids, lengths, states=states, weights=weights, embedding=embedding, logits=logits)
-        return EngineOutput(logits, embedding, weights, states)
+        layout, width = self._layout, 2 * self._layout.units
+        states = np.empty((texts, words, width), np.float32)
+        weights = np.empty((texts, layout.heads, words), np.float32)
+        embedding = np.empty((texts, layout.heads, width), np.float32)
+        outputs = {"states": states, "weights": weights, "embedding": embedding}
+        logits = self._empty_logits(texts)
+        self._run_padded(ids, lengths, logits=logits, **outputs)
+        return EngineOutput(logits=logits, **outputs)
 
-    def _empty_outputs(self, texts: int) -> tuple[Floats, Floats]:
-        """Allocate the embeddings (B, M, D) and logits (B, C), which the C code always writes."""
-        layout = self._layout
-        embedding = np.empty((texts, layout.heads, 2 * layout.units), np.float32)
-        return embedding, np.empty((texts, layout.classes), np.float32)
+    def _empty_logits(self, texts: int) -> Floats:
+        """Allocate the logits (B, C), which the C code always writes."""
+        return np.empty((texts, self._layout.classes), np.float32)
 
-    def _run(self, ids: Ids, lengths: Ids, **outputs: Floats) -> None:
-        ids, lengths = (np.ascontiguousarray(array, np.int32) for array in (ids, lengths))
+    def _run_padded(self, ids: Ids, lengths: Ids, **outputs: Floats) -> None:
         if ids.ndim != 2 or lengths.shape != ids.shape[:1]:
             raise ValueError(
                 f"expected ids (B, T) and lengths (B,), got {ids.shape}, {lengths.shape}"
             )
+        texts, words = ids.shape
+        self._run(ids, np.arange(texts) * words, lengths, words, **outputs)
+
+    def _run(
+        self, ids: Ids, starts: Indices, lengths: Ids | Indices, words: int, **outputs: Floats
+    ) -> None:
+        """Run texts of at most ``words`` words, whose ids begin at ``starts``."""
+        ids, lengths = (np.ascontiguousarray(array, np.int32) for array in (ids, lengths))
+        starts = np.ascontiguousarray(starts, np.int64)
         if ids.size and int(ids.view(np.uint32).max()) >= self._words:
             raise IndexError(f"token ids must be at least 0 and below {self._words}")
-        batch = _Batch(ids.ctypes.data, lengths.ctypes.data, *ids.shape)
+        pointers = (array.ctypes.data for array in (ids, starts, lengths))
+        batch = _Batch(*pointers, len(lengths), words)
         for name, array in outputs.items():
             setattr(batch, name, array.ctypes.data)
         if self._code.run(self._lanes, ctypes.addressof(self._layout), ctypes.addressof(batch)):

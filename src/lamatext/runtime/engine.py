@@ -8,8 +8,12 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from lamatext.data.token_ids import TokenIds, batches_by_length
+
 Floats = NDArray[np.float32]
 Ids = NDArray[np.int32]
+
+BATCH_WORDS = 2048  # tokens per engine call, padding included; larger batches leave the CPU cache
 
 
 class EngineOutput(NamedTuple):
@@ -37,3 +41,16 @@ class Engine(Protocol):
         They are (B, C); an engine may skip the computation of the other outputs.
         """
         ...
+
+    def text_logits(self, rows: TokenIds) -> Floats:
+        """Run the inference engine on one or more texts and return their logits (B, C)."""
+        ...
+
+
+def batched_logits(engine: Engine, rows: TokenIds) -> Floats:
+    """Run an inference engine on texts in padded batches of similar lengths; return the logits."""
+    if len(rows) == 1:  # one text needs neither sorting nor padding
+        return engine.logits(rows.ids[None, :], np.array([len(rows.ids)], np.int32))
+    batches = batches_by_length(rows.lengths, max_words=BATCH_WORDS)
+    parts = [engine.logits(*rows.pad(batch)) for batch in batches]
+    return np.concatenate(parts)[np.argsort(np.concatenate(batches))]

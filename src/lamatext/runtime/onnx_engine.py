@@ -8,9 +8,10 @@ from functools import cached_property, partial
 from importlib import import_module
 from typing import Any
 
+from lamatext.data.token_ids import TokenIds
 from lamatext.errors import ModelError
 from lamatext.runtime.compiled_network import CompiledNetwork, compiled_library
-from lamatext.runtime.engine import EngineOutput, Floats, Ids
+from lamatext.runtime.engine import EngineOutput, Floats, Ids, batched_logits
 from lamatext.saved.format import STATES_INPUT
 from lamatext.saved.onnx_export import build_onnx_graph
 from lamatext.saved.quantization import Array
@@ -65,6 +66,12 @@ class OnnxEngine:
             return self._compiled.logits(ids, lengths)
         logits: Floats = self.session.run(["logits"], self._inputs(ids, lengths))[0]
         return logits
+
+    def text_logits(self, rows: TokenIds) -> Floats:
+        """Run texts and return only the logits; the compiled network needs no padding."""
+        if self._compiled is not None and self._compiled.pools:
+            return self._compiled.text_logits(rows)
+        return batched_logits(self, rows)
 
     def _inputs(self, ids: Ids, lengths: Ids) -> dict[str, Ids | Floats]:
         if self._compiled is None:

@@ -28,7 +28,7 @@ from lamatext.ngrams.compiled_lookup import compiled_lookup
 from lamatext.ngrams.model import NgramModel
 from lamatext.outliers import ValidationStatistics, known_share, outlier_scores, text_evidence
 from lamatext.probabilities import sigmoid, softmax
-from lamatext.runtime.engine import Engine, EngineOutput, Floats
+from lamatext.runtime.engine import BATCH_WORDS, Engine, EngineOutput, Floats
 from lamatext.runtime.parallel import parallel_map
 from lamatext.saved.format import load_config, saved_recipe
 from lamatext.saved.model_hub import local_folder
@@ -46,7 +46,6 @@ from lamatext.saved.quantization import dequantize
 
 T = TypeVar("T")
 CHUNK = 256  # texts that are encoded and sorted by length together
-BATCH_WORDS = 2048  # tokens per engine call, padding included; larger batches leave the CPU cache
 
 
 class TextAssessment(NamedTuple):
@@ -374,13 +373,9 @@ class Predictor:
         return np.concatenate([part.reshape(len(part), -1) for part in flat])[order]
 
     def _network_logits(self, rows: TokenIds) -> Floats:
-        if len(rows) == 1:  # one text needs neither sorting nor padding
-            lengths = np.array([len(rows.ids)], np.int32)
-            return check_finite(self.engine.logits(rows.ids[None, :], lengths))
-        logits = np.empty((len(rows), len(self.classes_)), np.float32)
-        for batch in batches_by_length(rows.lengths, max_words=BATCH_WORDS):
-            logits[batch] = self.engine.logits(*rows.pad(batch))
-        return check_finite(logits)
+        if not len(rows):
+            return np.empty((0, len(self.classes_)), np.float32)
+        return check_finite(self.engine.text_logits(rows))
 
     def _network_contributions(
         self, ids: Ids, spans: list[Span], output: EngineOutput

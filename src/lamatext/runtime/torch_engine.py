@@ -3,9 +3,10 @@
 import torch
 from torch import nn
 
+from lamatext.data.token_ids import TokenIds
 from lamatext.errors import ModelError
 from lamatext.nn.network import Output
-from lamatext.runtime.engine import EngineOutput, Floats, Ids
+from lamatext.runtime.engine import EngineOutput, Floats, Ids, batched_logits
 
 
 class TorchEngine:
@@ -28,6 +29,10 @@ class TorchEngine:
         """Run a batch in PyTorch and return only the logits, as a NumPy array."""
         logits: Floats = self._forward(ids, lengths).logits.numpy()
         return logits
+
+    def text_logits(self, rows: TokenIds) -> Floats:
+        """Run texts in PyTorch in padded batches and return only the logits."""
+        return batched_logits(self, rows)
 
     def _forward(self, ids: Ids, lengths: Ids) -> Output:
         try:

@@ -199,6 +199,7 @@ typedef struct {
     float *rare;         /* (words, 2, N, 3, L): those of words that are not in n->gates */
     float *states;       /* (words, D) */
     float *scores;       /* (words, M), M padded to L */
+    float *embedding;    /* (texts, M, D) */
     float *room;         /* scratch memory: see run_batch */
 } NAME(group);
 #define group NAME(group)
@@ -217,7 +218,7 @@ FAST static void NAME(prepare_gates)(const network *n, const batch *b, group *g)
     int64_t row = n->input.vectors * LANES, width = n->input.inputs, rare = 0, word = 0;
     for (int64_t i = 0; i < g->texts; i++)
         for (int64_t k = 0; k < g->length[i]; k++, word++) {
-            int64_t id = b->ids[(g->first + i) * b->words + k];
+            int64_t id = ids_of(b, g->first + i)[k];
             if (id < n->known) {
                 g->gates[word] = n->gates + id * row;
                 continue;
@@ -317,7 +318,7 @@ FAST static const float *NAME(query)(const network *n, const batch *b, group *g,
     }
     memset(mean, 0, width * sizeof(float));
     for (int64_t k = 0; k < g->length[text]; k++) {
-        NAME(embed)(n, b->ids[(g->first + text) * b->words + k], x);
+        NAME(embed)(n, ids_of(b, g->first + text)[k], x);
         for (int64_t j = 0; j < width; j++)
             mean[j] += x[j];
     }
@@ -401,7 +402,7 @@ FAST static void NAME(pool_text)(const network *n, const batch *b, group *g, int
             NAME(sum_states)(states + j, width, scores + head, heads, length,
                              total + head * stride + j, stride);
     for (int64_t head = 0; head < n->heads; head++) {
-        float *embedding = b->embedding + (row * n->heads + head) * width;
+        float *embedding = g->embedding + (text * n->heads + head) * width;
         for (int64_t j = 0; j < width; j++)
             embedding[j] = total[head * stride + j] / sums[head];
         if (b->weights != NULL)
@@ -411,21 +412,22 @@ FAST static void NAME(pool_text)(const network *n, const batch *b, group *g, int
     }
 }
 
-/* Compute the logits of all texts from their embeddings. `room` is (B, hidden and output). */
-FAST static void NAME(classify)(const network *n, const batch *b, float *room) {
+/* Compute the logits of a group from its embeddings. `room` is (TEXTS, hidden and output). */
+FAST static void NAME(classify)(const network *n, const batch *b, const group *g, float *room) {
     int64_t inner = n->hidden.vectors * LANES, width = n->output.vectors * LANES;
-    const float *x = b->embedding;
+    const float *x = g->embedding;
     int64_t stride = n->heads * 2 * n->units;
-    float *out = room + b->texts * inner;
+    float *out = room + g->texts * inner;
     if (inner) {
-        NAME(multiply_rows)(&n->hidden, x, stride, b->texts, room, inner);
-        for (int64_t j = 0; j < b->texts * inner; j++)
+        NAME(multiply_rows)(&n->hidden, x, stride, g->texts, room, inner);
+        for (int64_t j = 0; j < g->texts * inner; j++)
             room[j] = room[j] > 0 ? room[j] : 0;
         x = room, stride = inner;
     }
-    NAME(multiply_rows)(&n->output, x, stride, b->texts, out, width);
-    for (int64_t text = 0; text < b->texts; text++)
-        memcpy(b->logits + text * n->classes, out + text * width, n->classes * sizeof(float));
+    NAME(multiply_rows)(&n->output, x, stride, g->texts, out, width);
+    for (int64_t text = 0; text < g->texts; text++)
+        memcpy(b->logits + (g->first + text) * n->classes, out + text * width,
+               n->classes * sizeof(float));
 }
 
 /* ---- Batches ---- */
@@ -483,15 +485,18 @@ FAST static int NAME(run_batch)(const network *n, const batch *b) {
     float *states = NAME(allocate)(words * 2 * n->units + 2 * LANES);
     float *scores = NAME(allocate)(words * heads), *room = NAME(allocate)(NAME(room_size)(n));
     float *rare = NAME(allocate)(words * row);
-    float *classes =
-        NAME(allocate)(n->heads ? b->texts * (n->hidden.vectors + n->output.vectors) * LANES : 0);
+    float *classes = NAME(allocate)(TEXTS * (n->hidden.vectors + n->output.vectors) * LANES);
+    float *embedding = NAME(allocate)(TEXTS * n->heads * 2 * n->units);
     const float **gates = NAME(allocate)(words * 2);
-    int failed = !(states && scores && room && rare && classes && gates);
+    int failed = !(states && scores && room && rare && classes && embedding && gates);
     if (!failed)
         memset(states + words * 2 * n->units, 0, 2 * LANES * sizeof(float));
     for (int64_t first = 0; !failed && first < b->texts;) {
         group g = NAME(next_group)(b, first);
         g.gates = gates, g.rare = rare, g.states = states, g.scores = scores, g.room = room;
+        g.embedding = embedding;
+        if (b->embedding != NULL)
+            g.embedding = b->embedding + first * n->heads * 2 * n->units;
         NAME(prepare_gates)(n, b, &g);
         NAME(walk_group)(n, &g);
         if (b->states != NULL)
@@ -500,12 +505,11 @@ FAST static int NAME(run_batch)(const network *n, const batch *b) {
             NAME(score_keys)(n, &g);
             for (int64_t text = 0; text < g.texts; text++)
                 NAME(pool_text)(n, b, &g, text);
+            NAME(classify)(n, b, &g, classes);
         }
         first += g.texts;
     }
-    if (!failed && n->heads)
-        NAME(classify)(n, b, classes);
-    free(states), free(scores), free(room), free(rare), free(classes), free(gates);
+    free(states), free(scores), free(room), free(rare), free(classes), free(embedding), free(gates);
     return failed ? -1 : 0;
 }
 

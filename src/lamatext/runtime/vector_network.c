@@ -36,17 +36,23 @@ typedef struct {
 } network;
 
 typedef struct {
-    const int32_t *ids, *lengths; /* (B, T), (B,) */
-    int64_t texts, words;         /* B, T */
-    float *states;                /* (B, T, D), or null; zero in the padding */
-    float *weights;               /* (B, M, T), or null; zero in the padding */
-    float *embedding;             /* (B, M, D); null if there are no heads */
-    float *logits;                /* (B, C); null if there are no heads */
+    const int32_t *ids;     /* of all texts */
+    const int64_t *starts;  /* (B,) where the ids of each text begin */
+    const int32_t *lengths; /* (B,) */
+    int64_t texts, words;   /* B, T: the most words of a text */
+    float *states;          /* (B, T, D), or null; zero in the padding */
+    float *weights;         /* (B, M, T), or null; zero in the padding */
+    float *embedding;       /* (B, M, D), or null */
+    float *logits;          /* (B, C); null if there are no heads */
 } batch;
 
 static inline int64_t length_of(const batch *b, int64_t text) {
     int64_t length = b->lengths[text] < b->words ? b->lengths[text] : b->words;
     return length > 0 ? length : 0;
+}
+
+static inline const int32_t *ids_of(const batch *b, int64_t text) {
+    return b->ids + b->starts[text];
 }
 
 static inline int64_t round_up(int64_t number, int64_t multiple) {

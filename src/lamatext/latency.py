@@ -14,11 +14,10 @@ def single_text_latencies(
     predict: Callable[[list[str]], object],
     texts: Sequence[str],
     *,
-    count: int = TIMED_TEXTS,
     seed: int = 0,
 ) -> NDArray[np.float64]:
-    """Measure the latency in milliseconds of predicting ``count`` single texts, drawn at random."""
-    rows = np.random.default_rng(seed).permutation(len(texts))[:count].tolist()
+    """Measure the latency in milliseconds of predicting single texts, drawn at random."""
+    rows = np.random.default_rng(seed).permutation(len(texts))[:TIMED_TEXTS].tolist()
     for row in rows[:WARM_UP]:
         predict([texts[row]])
     latencies = []

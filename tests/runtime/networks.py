@@ -79,9 +79,7 @@ def run_onnx_file(folder: Path, ids: Ids, lengths: Ids) -> NDArray[np.float32]:
     return logits
 
 
-def load_engine(
-    folder: Path, model: ModelSettings, *, threads: int = 1, compiled: bool = True
-) -> OnnxEngine:
+def load_engine(folder: Path, model: ModelSettings, *, compiled: bool = True) -> OnnxEngine:
     """Return the ONNX engine of the network that ``save`` wrote."""
     tensors = read_tensors(folder / WEIGHTS)
-    return OnnxEngine(model, tensors, threads=threads, compiled=compiled)
+    return OnnxEngine(model, tensors, compiled=compiled)

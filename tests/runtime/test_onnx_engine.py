@@ -84,16 +84,6 @@ def test_an_engine_does_not_depend_on_later_changes_to_its_files(
     np.testing.assert_array_equal(engine.logits(*batch), before)
 
 
-def test_more_threads_give_the_same_logits(tmp_path: Path) -> None:
-    model = settings("lama-ctx")
-    folder = save(tmp_path, model, random_network(model)[1])
-    ids, lengths = random_texts(32, 40)
-
-    two = load_engine(folder, model, threads=2).logits(ids, lengths)
-
-    np.testing.assert_allclose(two, load_engine(folder, model).logits(ids, lengths), atol=1e-6)
-
-
 def test_a_network_that_onnx_runtime_cannot_run_is_named() -> None:
     model = settings("lama-ctx")
     tensors = random_network(model)[1] | {"pooling.q.weight": np.zeros((5, 3), np.float32)}

@@ -49,6 +49,7 @@ _LABEL_LENGTH = 60  # characters; a longer mean is not that of labels
 _CLEAR_LENGTH = 1.5  # ratio of the mean lengths of two text columns that makes the choice clear
 _CLEAR_VALUES = 8  # ratio of the numbers of values of two label columns that makes it clear
 _MAX_PROFILES = 1000  # columns
+_MAX_LISTED = 20  # columns in a message
 _MOST = 0.9
 LABEL_SEPARATORS = ",;|"
 
@@ -482,9 +483,9 @@ def _advice(columns: Sequence[str], option: str) -> str:
     )
 
 
-def _listing(columns: Sequence[str], limit: int = 20) -> str:
-    short = [_short(column) for column in columns[:limit]]
-    more = f" and {len(columns) - limit} more" if len(columns) > limit else ""
+def _listing(columns: Sequence[str]) -> str:
+    short = [_short(column) for column in columns[:_MAX_LISTED]]
+    more = f" and {len(columns) - _MAX_LISTED} more" if len(columns) > _MAX_LISTED else ""
     return ", ".join(short) + more
 
 

@@ -18,6 +18,8 @@ from lamatext.label_thresholds import reaches_threshold
 
 Label = str | int
 
+MAX_EXPLAINED = 3  # predicted labels of a text, the most probable ones
+
 
 class WordScore(NamedTuple):
     """A word of an explanation, with its attention weight and its contribution to one label."""
@@ -152,7 +154,7 @@ class Explanation:
             raise ModelError(f"this model has no class {label!r}. Its classes: {known}.")
         return list(self.labels).index(label)
 
-    def columns(self, label: Label | None, limit: int = 3) -> list[int]:
+    def columns(self, label: Label | None) -> list[int]:
         """Return the class indices of the labels that the explanation covers.
 
         That is ``label`` if it is given, otherwise the predicted label or, of a multi-label model,
@@ -160,7 +162,7 @@ class Explanation:
         """
         if label is not None or self.thresholds is None:
             return [self.column(label)]
-        return [self.column(name) for name in self.predicted_labels[:limit]] or [self.best]
+        return [self.column(name) for name in self.predicted_labels[:MAX_EXPLAINED]] or [self.best]
 
     def explained_labels(self, label: Label | None = None) -> list[Label]:
         """Return the labels to explain: ``label`` or, if it is None, the predicted ones."""

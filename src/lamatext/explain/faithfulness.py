@@ -45,6 +45,7 @@ MAX_TEXTS_SLOW = 30  # for Transformers, which need minutes for more
 GRADIENT_STEPS = 16
 GRADIENTS = "integrated gradients"
 RANDOM = "random"
+RESAMPLES = 1000  # of the bootstrap
 
 
 class Model(Protocol):
@@ -275,7 +276,6 @@ def compare_orders(
     probabilities: ProbabilitiesOf,
     *,
     seed: int = 0,
-    resamples: int = 1000,
 ) -> Faithfulness:
     """Compare the faithfulness of several word rankings with that of a random ranking.
 
@@ -284,7 +284,6 @@ def compare_orders(
         scores: for each ranking, one score per word of each text; the highest go first.
         probabilities: the model, called with batches of about 65,536 words.
         seed: seed of the random ranking and of the bootstrap.
-        resamples: number of bootstrap resamples.
     """
     if not texts:
         raise DataError("faithfulness needs at least one text, got none.")
@@ -294,7 +293,7 @@ def compare_orders(
         name: _curves(texts, values, probabilities)
         for name, values in {**scores, RANDOM: random_scores}.items()
     }
-    draws = random.integers(0, len(texts), (resamples, len(texts)))
+    draws = random.integers(0, len(texts), (RESAMPLES, len(texts)))
     place = SHARES.index(VERDICT_SHARE)
     drops = {name: table[:, 0, 0] - table[:, 0, place] for name, table in curves.items()}
     orders = {

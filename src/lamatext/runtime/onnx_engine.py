@@ -27,8 +27,6 @@ class OnnxEngine:
     Args:
         model: settings of the network.
         tensors: its tensors, quantized or not, as ``saved.network_tensors`` has validated them.
-        threads: threads that ONNX Runtime may use within one batch, 1 by default. More slow the GRU
-            down: run several batches in parallel instead (``lamatext.runtime.parallel``).
         compiled: run the GRU, and of LAMA the whole network, in compiled C code if it is available,
             and only the rest in ONNX Runtime.
     """
@@ -38,20 +36,18 @@ class OnnxEngine:
         model: ModelSettings,
         tensors: Mapping[str, Array],
         *,
-        threads: int = 1,
         compiled: bool = True,
     ) -> None:
         code = compiled_library() if compiled and model.name in RECURRENT else None
         self._compiled = None if code is None else CompiledNetwork(code, model, tensors)
         self._build_graph = partial(build_onnx_graph, model, tensors)
-        self._threads = threads
         if self._compiled is None or not self._compiled.pools:
             self._outputs = [output.name for output in self.session.get_outputs()]
 
     @cached_property
     def session(self) -> Any:
         """Return the ONNX Runtime session; it is opened when it is first needed."""
-        return open_session(self._build_graph(), self._threads)
+        return open_session(self._build_graph())
 
     def run(self, ids: Ids, lengths: Ids) -> EngineOutput:
         """Run a batch and return all outputs of the network."""
@@ -79,12 +75,12 @@ class OnnxEngine:
         return {"ids": ids, "lengths": lengths, STATES_INPUT: self._compiled.states(ids, lengths)}
 
 
-def open_session(graph: bytes, threads: int = 1) -> Any:
+def open_session(graph: bytes) -> Any:
     """Open an ONNX Runtime session for a graph, without telemetry."""
     runtime = import_module("onnxruntime")
     runtime.disable_telemetry_events()
     options = runtime.SessionOptions()
-    options.intra_op_num_threads = threads
+    options.intra_op_num_threads = 1  # more slow the GRU down; ``parallel_map`` runs batches
     options.inter_op_num_threads = 1
     options.enable_mem_pattern = False  # would cache a memory plan for every batch shape ever seen
     options.log_severity_level = 3  # errors only

@@ -190,7 +190,6 @@ def ray_engine(
     options: PredictOptions,
     *,
     address: str | None = None,
-    workers: int | None = None,
 ) -> PartEngine:
     """Return the engine that computes the parts of a batch job on Ray, with one actor per core.
 
@@ -202,15 +201,14 @@ def ray_engine(
         options: keyword arguments of ``predict_batches``.
         address: ``HOST:PORT`` of a running cluster, or ``auto`` for the one on this machine; None
             starts Ray on this machine until the job ends.
-        workers: number of actors; None is one per core.
     """
     ray = import_ray(address)
 
     def compute(parts: NumberedParts) -> Iterator[tuple[int, list[pa.RecordBatch]]]:
-        connect(ray, address, workers)
+        connect(ray, address)
         try:
             actors = RayActors(ray, read_model_files(ray, model), text_columns, options)
-            actors.start(workers or max(1, int(ray.cluster_resources().get("CPU", 1))))
+            actors.start(max(1, int(ray.cluster_resources().get("CPU", 1))))
             yield from actors.compute(parts)
         finally:
             ray.shutdown()
@@ -235,7 +233,7 @@ def read_model_files(ray: Any, model: Path) -> Any:
     )
 
 
-def connect(ray: Any, address: str | None, cores: int | None) -> None:
+def connect(ray: Any, address: str | None, cores: int | None = None) -> None:
     """Connect to a Ray cluster, or start one on this machine if no address is given."""
     started = {"num_cpus": cores, "include_dashboard": False} if address is None else {}
     try:

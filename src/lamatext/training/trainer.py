@@ -179,7 +179,6 @@ def train_tokens(  # noqa: PLR0913 - data, recipe, and where and how it runs
     classes: Sequence[str],
     word_vectors: Vectors | None = None,
     tokenizer: Tokenizer | None = None,
-    sample_weight: ArrayLike | None = None,
     device: str = "auto",
     checkpoint: Path | None = None,
     progress: Progress = SILENT,
@@ -195,13 +194,11 @@ def train_tokens(  # noqa: PLR0913 - data, recipe, and where and how it runs
         classes: name of each class.
         word_vectors: initial embedding matrix (V, E); None follows ``text.word_vectors``.
         tokenizer: tokenizer of the trained model's encoder; None follows ``text.tokenizer``.
-        sample_weight: one weight per row, or None.
         device: as for ``train``.
         checkpoint: as for ``train``.
         progress: as for ``train``.
     """
     options = _RunOptions(classes, pick_device(device), checkpoint, progress)
-    weights = _check_weights(sample_weight, len(labels))
     prepared = prepare_run(
         tokens,
         split,
@@ -211,7 +208,7 @@ def train_tokens(  # noqa: PLR0913 - data, recipe, and where and how it runs
         tokenizer=tokenizer,
         progress=progress,
     )
-    return _train(prepared, EncodedDataset(prepared.token_ids, labels, weights), split, options)
+    return _train(prepared, EncodedDataset(prepared.token_ids, labels), split, options)
 
 
 class _RunOptions(NamedTuple):

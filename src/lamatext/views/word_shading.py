@@ -12,6 +12,7 @@ from lamatext.data.tokenizer import Span
 from lamatext.explain.contributions import Floats
 from lamatext.explain.explanation import Explanation
 
+AROUND = 6  # words that are shown on each side of a strong one in a long text
 WEAKEST = 0.05  # words with a smaller share of the largest contribution are not listed
 
 
@@ -91,13 +92,13 @@ def excerpt_segments(
         yield None, " …"
 
 
-def strongest_ranges(scores: Floats, *, words: int, around: int = 6) -> list[range]:
+def strongest_ranges(scores: Floats, *, words: int) -> list[range]:
     """Return the ranges of words to keep when a long text is shortened for word shading."""
     if len(scores) <= words:
         return [range(len(scores))]
     chosen = np.zeros(len(scores), dtype=bool)
     for t in np.argsort(-np.abs(scores), kind="stable"):
-        chosen[max(t - around, 0) : t + around + 1] = True
+        chosen[max(t - AROUND, 0) : t + AROUND + 1] = True
         if chosen.sum() >= words:
             break
     edges = np.flatnonzero(np.diff(chosen, prepend=False, append=False))

@@ -279,6 +279,19 @@ def test_a_folder_that_is_not_ours_is_left_alone(source: Path, tmp_path: Path) -
     assert (tmp_path / "out.csv.partial" / "notes.txt").read_text() == "mine"
 
 
+def test_a_link_in_place_of_the_folder_of_parts_is_not_followed(
+    source: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "manifest.json").write_text("mine")
+    (tmp_path / "out.csv.partial").symlink_to(tmp_path / "elsewhere")
+
+    with pytest.raises(ConfigError, match="not a folder of unfinished work of lamatext"):
+        run(source, f"{tmp_path}/out.csv", Labeller())
+
+    assert (tmp_path / "elsewhere" / "manifest.json").read_text() == "mine"
+
+
 def test_an_input_without_rows_is_written_with_its_columns(tmp_path: Path) -> None:
     source = tmp_path / "empty.parquet"
     parquet.write_table(pa.table({"text": pa.array([], pa.string())}), source)

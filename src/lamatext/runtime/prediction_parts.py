@@ -194,6 +194,9 @@ class PartFolder:
         Raises:
             ConfigError: another process is writing to the folder, or it holds something else.
         """
+        not_ours = f"{folder}: not a folder of unfinished work of lamatext. Move it away."
+        if folder.is_symlink():  # whoever made it chose where files would be written and deleted
+            raise ConfigError(not_ours)
         with locked_folder(folder):
             parts = cls(folder, job)
             if (folder / MANIFEST).is_file():
@@ -202,9 +205,7 @@ class PartFolder:
                 parts.checksums.update(_read_checksums(folder))
             else:
                 if any(not _is_leftover(path.name) for path in folder.iterdir()):
-                    raise ConfigError(
-                        f"{folder}: not a folder of unfinished work of lamatext. Move it away."
-                    )
+                    raise ConfigError(not_ours)
                 parts._delete_parts()
             delete_stale_files(folder)
             write_text(folder / MANIFEST, json_text(job))

@@ -9,7 +9,8 @@ from typing import Any
 
 from benchmarks.comparison import cpu_name
 from lamatext.atomic_write import write_text
-from lamatext.provenance import commit, versions
+from lamatext.provenance import versions
+from paper.records import commit
 
 RECORDS = Path(__file__).parent / "records"
 # The field that names what a record of each campaign is about.

@@ -1,13 +1,16 @@
 """Measurement records: one JSON list per experiment, stored next to the code that measures it."""
 
 import json
+import os
+import subprocess
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
+from functools import cache
 from pathlib import Path
 
 from lamatext.atomic_write import write_text
 from lamatext.errors import DataError
-from lamatext.provenance import commit, versions
+from lamatext.provenance import versions
 
 Value = float | list[float] | list[str] | dict[str, float]
 Key = tuple[str, str, str, str, int | None, int | None, str]
@@ -110,3 +113,25 @@ class Records:
                 raise DataError(f"{path}: not a list of records: {error}.") from error
             self._by_experiment[experiment] = {record.key: record for record in records}
         return self._by_experiment[experiment]
+
+
+@cache
+def commit() -> str:
+    """Return the git commit of the source tree, to be stored in records.
+
+    ``$LAMATEXT_COMMIT`` overrides it, for a copy without git; empty if neither is available.
+    """
+    if override := os.environ.get("LAMATEXT_COMMIT"):
+        return override
+    try:
+        result = subprocess.run(
+            ["git", "rev-parse", "--short=12", "HEAD"],
+            cwd=Path(__file__).parent,
+            capture_output=True,
+            text=True,
+            timeout=10,
+            check=True,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return result.stdout.strip()

@@ -12,13 +12,13 @@ Letters: B texts, T words, D state width, M heads; D and M are padded to whole S
 zeros.
 """
 
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
-from torch.nn import functional as F
 
 from lamatext.kernels.attention_parameters import AttentionParameters, head_vectors
 from lamatext.kernels.kernel_threads import run_kernel
@@ -137,7 +137,7 @@ class CpuAttention(torch.autograd.Function):
         operands = _operands(sizes, states.detach(), mask, vectors, (w, b), temperature)
         rows, padded, heads = texts * words, sizes.padded, sizes.padded_heads
         counts = (rows * padded, rows * padded, rows * heads, rows, rows * heads)
-        trace = Trace(*(torch.empty(count, dtype=states.dtype).numpy() for count in counts))
+        trace = Trace(*_empty_arrays(counts, states.dtype))
         embedding = states.new_empty(texts, sizes.heads, width)
         weights = states.new_empty(texts, sizes.heads, words)
         run_kernel(attend, sizes, operands, trace, _flat(embedding), _flat(weights))
@@ -195,21 +195,25 @@ def _operands(
     project: tuple[Tensor, Tensor],
     temperature: Tensor,
 ) -> Operands:
-    (w, b), more = project, sizes.padded - sizes.width
-    more_heads = sizes.padded_heads - sizes.heads
-    unmasked = mask.contiguous().numpy()
-    length = sizes.words - unmasked[:, ::-1].argmax(axis=1)
-    return Operands(
-        length.astype(np.int64),
-        unmasked.reshape(-1),
+    texts, width, padded, heads = sizes.texts, sizes.width, sizes.padded, sizes.padded_heads
+    counts = (width * padded, width * padded, padded, texts * padded * heads)
+    operands = Operands(
+        np.empty(texts, np.int64),
+        mask.contiguous().view(-1).numpy(),
         _flat(states),
-        _flat(F.pad(w.t(), (0, more))),
-        _flat(F.pad(w, (0, more))),
-        _flat(F.pad(b, (0, more))),
-        _flat(F.pad(vectors.transpose(1, 2), (0, more_heads, 0, more))),
-        _flat(F.pad(vectors, (0, more, 0, more_heads))),
-        _flat(F.pad(temperature, (0, more_heads), value=1.0)),
+        *_empty_arrays((*counts, texts * padded * heads, heads), states.dtype),
     )
+    given = (*project, vectors, temperature)
+    fill_operands(sizes, operands, *(tensor.contiguous().numpy() for tensor in given))
+    return operands
+
+
+def _empty_arrays(counts: Sequence[int], dtype: torch.dtype) -> Iterator[Floats]:
+    """Return uninitialized arrays for CPU attention, in one piece of memory."""
+    memory, end = torch.empty(sum(counts), dtype=dtype).numpy(), 0
+    for count in counts:
+        end += count
+        yield memory[end - count : end]
 
 
 def _flat(tensor: Tensor) -> Any:
@@ -217,6 +221,40 @@ def _flat(tensor: Tensor) -> Any:
 
 
 # Forward pass.
+
+
+@compiled
+def fill_operands(
+    sizes: Sizes, operands: Operands, w: Floats, b: Floats, vectors: Floats, temperature: Floats
+) -> None:  # pragma: no cover
+    """Copy the parameters of CPU attention into its operands, padded with zeros and transposed.
+
+    Also find the length of each text, from its mask.
+    """
+    width, padded, heads = sizes.width, sizes.padded, sizes.padded_heads
+    operands.project[:] = 0
+    operands.project_back[:] = 0
+    operands.bias[:] = 0
+    operands.vectors[:] = 0
+    operands.vectors_back[:] = 0
+    operands.temperature[:] = 1
+    for i in range(width):
+        operands.bias[i] = b[i]
+        for j in range(width):
+            operands.project_back[i * padded + j] = w[i, j]
+            operands.project[j * padded + i] = w[i, j]
+    for m in range(sizes.heads):
+        operands.temperature[m] = temperature[m]
+    for text in range(sizes.texts):
+        length = sizes.words
+        while length > 0 and not operands.mask[text * sizes.words + length - 1]:
+            length -= 1
+        operands.length[text] = length if length > 0 else sizes.words
+        for m in range(sizes.heads):
+            for j in range(width):
+                value = vectors[text, m, j]
+                operands.vectors_back[(text * heads + m) * padded + j] = value
+                operands.vectors[(text * padded + j) * heads + m] = value
 
 
 @compiled
@@ -521,4 +559,4 @@ def copy_states_gradient(
         out[place] = 0
 
 
-KERNELS = (attend, attend_backward)  # the kernels that Python calls
+KERNELS = (fill_operands, attend, attend_backward)  # the kernels that Python calls

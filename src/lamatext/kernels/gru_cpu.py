@@ -21,6 +21,7 @@ longest text first, with one zero row before each text and after the last; paddi
 """
 
 from collections import deque
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -37,6 +38,7 @@ from lamatext.kernels.simd import VECTOR_BYTES, at, load, shift, store, take_nex
 CHUNK = 64  # rows per matrix product of the backward pass: the operands fit the L1 cache
 SLOTS = 4  # partial sums of the weight gradients; a constant, so results do not depend on threads
 SPARE: deque[Tensor] = deque(maxlen=4)  # trace buffers to reuse: fresh memory pages are slow
+SPARE_WEIGHTS: deque[tuple[Any, "Weights"]] = deque(maxlen=4)  # the same, with their sizes
 
 
 class Layout(NamedTuple):
@@ -120,6 +122,7 @@ class CpuBiGru(torch.autograd.Function):
             ctx.save_for_backward(inputs, *parameters)
         else:
             SPARE.append(memory)
+            _reuse_weights(layout, weights)
         return states
 
     @staticmethod
@@ -129,10 +132,11 @@ class CpuBiGru(torch.autograd.Function):
 
         The gate gradients overwrite the gates, so a second backward pass repeats the forward pass.
         """
-        layout, weights = ctx.layout, ctx.weights
+        layout, weights, memory = ctx.layout, ctx.weights, ctx.memory
         inputs, *parameters = ctx.saved_tensors
-        memory, ctx.memory = ctx.memory, None
+        ctx.weights = ctx.memory = None
         if memory is None:
+            weights = pack_weights(layout, parameters)
             _, memory = _run_forward(layout, weights, inputs)
         trace = _trace(layout, memory)
         sums = _empty_sums(layout, inputs)
@@ -143,17 +147,20 @@ class CpuBiGru(torch.autograd.Function):
             inputs_grad = torch.empty_like(inputs, memory_format=torch.contiguous_format)
             run_kernel(backward_inputs, layout, weights, trace, _flat(inputs_grad))
         SPARE.append(memory)
+        _reuse_weights(layout, weights)
         return inputs_grad, None, *_parameter_gradients(layout, sums, parameters)
 
 
 def layout_of(inputs: Tensor, lengths: Tensor, hidden: int) -> Layout:
     """Sort the texts of a batch by length for the CPU GRU and assign their storage rows."""
     texts, words, width = inputs.shape
-    length = lengths.detach().numpy().astype(np.int64)
-    text = np.argsort(-length, kind="stable")
-    length = length[text]
-    row = 1 + np.cumsum(length + 1) - (length + 1)
     lanes = VECTOR_BYTES // inputs.element_size()
+    text, length, row = np.empty((3, texts), np.int64)
+    rows = sort_texts(lengths.detach().numpy().astype(np.int64), words, text, length, row)
+    if not rows:
+        raise ValueError(
+            f"lengths must be {texts} numbers from 1 to {words}, got {lengths.tolist()}."
+        )
     return Layout(
         text=text,
         length=length,
@@ -162,7 +169,7 @@ def layout_of(inputs: Tensor, lengths: Tensor, hidden: int) -> Layout:
         words=words,
         inputs=width,
         hidden=hidden,
-        rows=int(length.sum()) + texts + 1,
+        rows=rows,
         padded_inputs=-(-width // lanes) * lanes,
         padded=-(-hidden // lanes) * lanes,
         lanes=lanes,
@@ -170,10 +177,25 @@ def layout_of(inputs: Tensor, lengths: Tensor, hidden: int) -> Layout:
     )
 
 
-def pack_weights(layout: Layout, parameters: tuple[Tensor, ...]) -> Weights:
+def pack_weights(layout: Layout, parameters: Sequence[Tensor]) -> Weights:
     """Copy the parameters of both GRU directions into the memory layout of the CPU kernel."""
+    weights = _empty_weights(layout, parameters[0].dtype)
+    own = [p.detach().contiguous().numpy() for p in parameters]
+    pack(weights, layout, tuple(own[:4]), tuple(own[4:]))
+    return weights
+
+
+def _empty_weights(layout: Layout, dtype: torch.dtype) -> Weights:
+    """Return weight arrays of the CPU GRU whose padding is zero, from an earlier pass if they fit.
+
+    Their other numbers may be anything.
+    """
+    with suppress(IndexError):  # SPARE_WEIGHTS is empty
+        sizes, weights = SPARE_WEIGHTS.pop()
+        if sizes == _weight_sizes(layout, dtype):
+            return weights
     width, h, padded = layout.inputs, layout.hidden, layout.padded
-    sizes = (
+    counts = (
         width * 3 * padded,
         3 * padded,
         h * 3 * padded,
@@ -181,14 +203,17 @@ def pack_weights(layout: Layout, parameters: tuple[Tensor, ...]) -> Weights:
         3 * padded * layout.padded_inputs,
         3 * padded * padded,
     )
-    dtype = parameters[0].dtype
-    weights = Weights(*(torch.zeros(2 * size, dtype=dtype).numpy() for size in sizes))
-    for direction in range(2):
-        own = tuple(
-            p.detach().contiguous().numpy() for p in parameters[4 * direction : 4 * direction + 4]
-        )
-        pack(weights, layout, direction, own)
-    return weights
+    return Weights(*(torch.zeros(2 * count, dtype=dtype).numpy() for count in counts))
+
+
+def _reuse_weights(layout: Layout, weights: Weights) -> None:
+    """Keep the weight arrays of a finished CPU GRU pass for a later one."""
+    dtype = torch.from_numpy(weights.inputs).dtype
+    SPARE_WEIGHTS.append((_weight_sizes(layout, dtype), weights))
+
+
+def _weight_sizes(layout: Layout, dtype: torch.dtype) -> Any:
+    return layout.inputs, layout.hidden, dtype
 
 
 def _run_forward(layout: Layout, weights: Weights, inputs: Tensor) -> tuple[Tensor, Tensor]:
@@ -222,9 +247,8 @@ def _empty_sums(layout: Layout, like: Tensor) -> Sums:
 
 def _parameter_gradients(layout: Layout, sums: Sums, parameters: list[Tensor]) -> list[Tensor]:
     totals = [torch.empty_like(p, memory_format=torch.contiguous_format) for p in parameters]
-    for direction in range(2):
-        own = tuple(total.numpy() for total in totals[4 * direction : 4 * direction + 4])
-        collect(layout, direction, sums, own)
+    own = [total.numpy() for total in totals]
+    collect(layout, sums, tuple(own[:4]), tuple(own[4:]))
     return totals
 
 
@@ -237,7 +261,44 @@ def _flat(tensor: Tensor) -> Floats:
 
 
 @compiled
-def pack(
+def sort_texts(
+    lengths: Integers, words: int, text: Integers, length: Integers, row: Integers
+) -> int:  # pragma: no cover
+    """Sort the texts of a CPU GRU batch by length, longest first, and assign their first rows.
+
+    Texts of the same length keep their order. Return the number of rows, or 0 if a length is less
+    than 1 or greater than ``words``.
+    """
+    if len(lengths) != len(text):
+        return 0
+    starts = np.zeros(words + 1, np.int64)  # first place of each length, behind the longer ones
+    for i in range(len(lengths)):
+        if lengths[i] < 1 or lengths[i] > words:
+            return 0
+        starts[lengths[i] - 1] += 1
+    for shorter in range(words - 1, -1, -1):
+        starts[shorter] += starts[shorter + 1]
+    for i in range(len(lengths)):
+        place = starts[lengths[i]]
+        starts[lengths[i]] += 1
+        text[place] = i
+        length[place] = lengths[i]
+    rows = 1
+    for place in range(len(text)):
+        row[place] = rows
+        rows += length[place] + 1
+    return rows
+
+
+@compiled
+def pack(weights: Weights, layout: Layout, ahead: Any, back: Any) -> None:  # pragma: no cover
+    """Copy torch's GRU parameters of both directions into the CPU kernel's arrays."""
+    _pack_direction(weights, layout, 0, ahead)
+    _pack_direction(weights, layout, 1, back)
+
+
+@compiled
+def _pack_direction(
     weights: Weights, layout: Layout, direction: int, parameters: Any
 ) -> None:  # pragma: no cover
     """Copy torch's GRU parameters of one direction (gates r, z, n) into the CPU kernel's arrays."""
@@ -604,10 +665,17 @@ def backward_inputs(
 
 
 @compiled
-def collect(
+def collect(layout: Layout, sums: Sums, ahead: Any, back: Any) -> None:  # pragma: no cover
+    """Add up the partial weight gradients of the CPU GRU and write them in torch's layout."""
+    _collect_direction(layout, 0, sums, ahead)
+    _collect_direction(layout, 1, sums, back)
+
+
+@compiled
+def _collect_direction(
     layout: Layout, direction: int, sums: Sums, parameters: Any
 ) -> None:  # pragma: no cover
-    """Add up the partial weight gradients of the CPU GRU and write them in torch's layout."""
+    """Add up the partial weight gradients of one direction, in torch's layout."""
     inputs, hidden, inputs_bias, hidden_bias = parameters
     width, h, padded = layout.inputs, layout.hidden, layout.padded
     slots = len(sums.bias) // (8 * padded)
@@ -631,4 +699,5 @@ def collect(
             hidden_bias[to] = sums.bias[bias_total + padded + straight + unit]
 
 
-KERNELS = (pack, forward, backward, backward_inputs, collect)  # the kernels that Python calls
+# The kernels that Python calls.
+KERNELS = (sort_texts, pack, forward, backward, backward_inputs, collect)

@@ -97,16 +97,13 @@ def packed_gru(gru: nn.GRU, inputs: Tensor, lengths: Tensor) -> Tensor:
 
 
 def cpu_gru(inputs: Tensor, lengths: Tensor, parameters: Sequence[Tensor]) -> Tensor:
-    """Dispatch a batch to the CPU GRU kernel after checking the text lengths.
-
-    The batch is float32 or float64.
+    """Dispatch a batch in float32 or float64 to the CPU GRU kernel, which checks the lengths.
 
     ``parameters`` are in the order of ``nn.GRU``: weight_ih, weight_hh, bias_ih, bias_hh of the
     forward direction, then of the backward direction.
     """
     from lamatext.kernels.gru_cpu import CpuBiGru  # needs numba
 
-    _check_lengths(inputs, lengths)
     states: Tensor = CpuBiGru.apply(inputs, lengths, *parameters)  # type: ignore[no-untyped-call]
     return states
 

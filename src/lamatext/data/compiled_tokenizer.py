@@ -7,13 +7,12 @@ Shapes: n texts, N bytes of all texts, V words in the vocabulary.
 
 import ctypes
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import cache
 from importlib.util import find_spec
-from typing import Any
+from itertools import accumulate
 
 import numpy as np
-from numpy.typing import NDArray
 
 from lamatext.data.encoded_texts import EncodedTexts, FramedTexts
 from lamatext.data.token_ids import TokenIds
@@ -27,29 +26,14 @@ def _fields(kind: type, names: str) -> list[tuple[str, type]]:
     return [(name, kind) for name in names.split()]
 
 
-class _Vocabulary(ctypes.Structure):
-    """ctypes mirror of the C struct of a vocabulary."""
+class _Encoder(ctypes.Structure):
+    """ctypes mirror of the C struct of a vocabulary and how texts are encoded with it."""
 
     _fields_ = [
-        *_fields(ctypes.c_int64, "size capacity"),
+        *_fields(ctypes.c_int64, "keep_unknown max_words last_words size capacity"),
         ("factor", ctypes.c_uint64),
         *_fields(ctypes.c_void_p, "bytes starts ids slots"),
     ]
-
-
-class _Input(ctypes.Structure):
-    """ctypes mirror of the C struct of texts to tokenize."""
-
-    _fields_ = [
-        *_fields(ctypes.c_void_p, "bytes starts are_words"),
-        *_fields(ctypes.c_int64, "texts keep_unknown max_words last_words"),
-    ]
-
-
-class _Output(ctypes.Structure):
-    """ctypes mirror of the C struct of the arrays that the tokenizer writes."""
-
-    _fields_ = _fields(ctypes.c_void_p, "ids offsets known bounds lengths points")
 
 
 @cache
@@ -61,7 +45,8 @@ def compiled_tokenizer() -> ctypes.CDLL | None:
     code = ctypes.CDLL(spec.origin)
     code.build_slots.argtypes = [ctypes.c_void_p]
     code.build_slots.restype = None
-    code.tokenize.argtypes = [ctypes.c_void_p] * 3
+    pointer, number = ctypes.c_void_p, ctypes.c_int64
+    code.tokenize.argtypes = [pointer, ctypes.c_char_p, number, pointer, pointer, pointer]
     code.tokenize.restype = ctypes.c_int64
     return code
 
@@ -94,62 +79,54 @@ class CompiledTokenizer:
         if max_words is not None and not 0 <= last_words <= max_words:
             raise ValueError(f"expected at most {max_words} last words, got {last_words}")
         limits = (NO_LIMIT, 0) if max_words is None else (max_words, last_words)
-        self._options = (rare_words == "unknown", *limits)
         self._code, self._tokenizer = code, tokenizer
-        self._layout = self._vocabulary(vocabulary)
-        code.build_slots(ctypes.addressof(self._layout))
+        self._layout = _Encoder(rare_words == "unknown", *limits, *self._vocabulary(vocabulary))
+        self._encoder = ctypes.addressof(self._layout)
+        code.build_slots(self._encoder)
 
     def __reduce__(self) -> tuple[type, tuple[()]]:
         """Leave the compiled tokenizer out of a pickle, as None; it is made again when needed."""
         return type(None), ()
 
-    def _vocabulary(self, vocabulary: Vocabulary) -> _Vocabulary:
+    def _vocabulary(self, vocabulary: Vocabulary) -> list[int]:
+        """Return the fields of ``_Encoder`` that describe a vocabulary."""
         words = [word.encode("utf-8", "surrogatepass") for word in vocabulary.ids]
         capacity = 1 << (2 * len(words) + 1).bit_length()
         slots = np.full((capacity, 2), -1, np.int32)
         ids = np.fromiter(vocabulary.ids.values(), np.int32, len(words))
+        starts = np.cumsum([0, *map(len, words)], dtype=np.int64)
         joined = np.frombuffer(b"".join(words), np.uint8)
-        self._arrays = (joined, _starts(words), ids, slots)  # kept alive
+        self._arrays = (joined, starts, ids, slots)  # kept alive
         factor = int.from_bytes(os.urandom(8), "little") | 1
-        return _Vocabulary(len(words), capacity, factor, *_pointers(self._arrays))
+        return [len(words), capacity, factor, *(array.ctypes.data for array in self._arrays)]
 
     def encode(self, texts: Sequence[str]) -> EncodedTexts:
         """Split texts into words, look them up, and return the words as code points too."""
-        are_ascii = np.fromiter(map(str.isascii, texts), np.bool_, len(texts))
-        pairs = zip(texts, are_ascii.tolist(), strict=True)
+        are_ascii = [text.isascii() for text in texts]
+        pairs = zip(texts, are_ascii, strict=True)
         parts = [text.encode() if is_ascii else self._words(text) for text, is_ascii in pairs]
-        data, starts = b"".join(parts), _starts(parts)
+        data, count = b"".join(parts), len(parts)
+        size = len(data)
         if self._tokenizer.lower:
             data = data.lower()
-        size, count = len(data), len(texts)
-        ids, offsets = np.empty(size + count, np.int32), np.empty(count + 1, np.int64)
-        known, bounds = np.empty(count, np.int64), np.empty(count + 1, np.int64)
-        lengths, points = np.empty(size, np.int64), np.empty(3 * size, np.uint32)
-        inputs = (np.frombuffer(data, np.uint8), starts, ~are_ascii)
-        outputs = (ids, offsets, known, bounds, lengths, points)
-        layouts = (
-            self._layout,
-            _Input(*_pointers(inputs), count, *self._options),
-            _Output(*_pointers(outputs)),
-        )
-        written = self._code.tokenize(*map(ctypes.addressof, layouts))
+        numbers = np.empty(5 * count + 3 + size, np.int64)  # one array: each costs time to pass
+        numbers[0] = 0
+        numbers[1 : count + 1] = [*accumulate(map(len, parts))]
+        numbers[count + 1 : 2 * count + 1] = [not is_ascii for is_ascii in are_ascii]
+        ids = np.empty(size + count, np.int32)
+        points = np.empty(3 * size, np.uint32)
+        pointers = (numbers.ctypes.data, ids.ctypes.data, points.ctypes.data)
+        written = self._code.tokenize(self._encoder, data, count, *pointers)
+        offsets = numbers[2 * count + 1 : 3 * count + 2]
+        bounds = numbers[4 * count + 2 : 5 * count + 3]
+        lengths = numbers[5 * count + 3 : 5 * count + 3 + bounds[-1]]
         return EncodedTexts(
             TokenIds(ids[: offsets[-1]], offsets),
-            FramedTexts(points[:written], lengths[: bounds[-1]], bounds),
-            np.diff(bounds),
-            known,
+            FramedTexts(points[:written], lengths, bounds),
+            bounds[1:] - bounds[:-1],
+            numbers[3 * count + 2 : 4 * count + 2],
         )
 
     def _words(self, text: str) -> bytes:
         """Return the words of a text, each on a line, in UTF-8."""
         return "\n".join(self._tokenizer.words(text)).encode("utf-8", "surrogatepass")
-
-
-def _starts(parts: Sequence[bytes]) -> NDArray[np.int64]:
-    starts = np.zeros(len(parts) + 1, np.int64)
-    np.cumsum(np.fromiter(map(len, parts), np.int64, len(parts)), out=starts[1:])
-    return starts
-
-
-def _pointers(arrays: Iterable[NDArray[Any]]) -> list[int]:
-    return [array.ctypes.data for array in arrays]

@@ -19,32 +19,16 @@ typedef struct {
 } slot;
 
 typedef struct {
+    int64_t keep_unknown;   /* 1: words outside the vocabulary have an id too */
+    int64_t max_words;      /* longest row of ids */
+    int64_t last_words;     /* how many of them are taken from the end of a longer text */
     int64_t size, capacity; /* V; slots: a power of two above V */
     uint64_t factor;        /* random and odd, so that nobody can choose words with equal hashes */
     const uint8_t *bytes;   /* UTF-8 of all words */
     const int64_t *starts;  /* (V + 1,) where each word begins, and their length together */
     const int32_t *ids;     /* (V,) */
     slot *slots;            /* (capacity,) */
-} vocabulary;
-
-typedef struct {
-    const uint8_t *bytes;     /* (N,) */
-    const int64_t *starts;    /* (n + 1,) where each text begins, and N */
-    const uint8_t *are_words; /* (n,) 1: a text is given as its words */
-    int64_t texts;            /* n */
-    int64_t keep_unknown;     /* 1: words outside the vocabulary have an id too */
-    int64_t max_words;        /* longest row of ids */
-    int64_t last_words;       /* how many of them are taken from the end of a longer text */
-} input;
-
-typedef struct {
-    int32_t *ids;     /* (N + n,) word ids, at least one per text */
-    int64_t *offsets; /* (n + 1,) where the ids of each text begin, and their number */
-    int64_t *known;   /* (n,) words of each text that the vocabulary has */
-    int64_t *bounds;  /* (n + 1,) the first word of each text, and the number of words */
-    int64_t *lengths; /* (N,) code points of each word, marks included */
-    uint32_t *points; /* (3 N,) code points of all words, each between its marks */
-} output;
+} encoder;
 
 enum { SIGN, SPACE, LETTER }; /* a sign is a word of its own */
 
@@ -53,42 +37,42 @@ static const uint8_t kinds[256] = {
     ['A' ... 'Z'] = LETTER,  ['_'] = LETTER,         ['a' ... 'z'] = LETTER,
 };
 
-static inline uint32_t hash_bytes(const vocabulary *v, const uint8_t *word, int64_t length) {
-    uint64_t hash = v->factor;
+static inline uint32_t hash_bytes(const encoder *e, const uint8_t *word, int64_t length) {
+    uint64_t hash = e->factor;
     for (int64_t i = 0; i < length; i++)
-        hash = (hash ^ word[i]) * v->factor;
-    return (uint32_t)((hash ^ hash >> 29) * v->factor >> 32);
+        hash = (hash ^ word[i]) * e->factor;
+    return (uint32_t)((hash ^ hash >> 29) * e->factor >> 32);
 }
 
 /* Return the slot of a word, or the free slot where it would be inserted. */
-static inline slot *find_slot(const vocabulary *v, uint32_t tag, const uint8_t *word,
+static inline slot *find_slot(const encoder *e, uint32_t tag, const uint8_t *word,
                               int64_t length) {
-    int64_t mask = v->capacity - 1, place = tag & mask;
+    int64_t mask = e->capacity - 1, place = tag & mask;
     for (;; place = (place + 1) & mask) {
-        slot *s = v->slots + place;
+        slot *s = e->slots + place;
         if (s->word < 0)
             return s;
-        const int64_t *start = v->starts + s->word;
+        const int64_t *start = e->starts + s->word;
         if (s->tag == tag && start[1] - start[0] == length &&
-            memcmp(v->bytes + start[0], word, length) == 0)
+            memcmp(e->bytes + start[0], word, length) == 0)
             return s;
     }
 }
 
 /* Fill the slots of a vocabulary, of which each is free at first. */
-void build_slots(const vocabulary *v) {
-    for (int64_t i = 0; i < v->size; i++) {
-        const uint8_t *word = v->bytes + v->starts[i];
-        int64_t length = v->starts[i + 1] - v->starts[i];
-        uint32_t tag = hash_bytes(v, word, length);
-        *find_slot(v, tag, word, length) = (slot){tag, (int32_t)i};
+void build_slots(const encoder *e) {
+    for (int64_t i = 0; i < e->size; i++) {
+        const uint8_t *word = e->bytes + e->starts[i];
+        int64_t length = e->starts[i + 1] - e->starts[i];
+        uint32_t tag = hash_bytes(e, word, length);
+        *find_slot(e, tag, word, length) = (slot){tag, (int32_t)i};
     }
 }
 
 /* Return the id of a word, or UNKNOWN. */
-static inline int32_t find_id(const vocabulary *v, const uint8_t *word, int64_t length) {
-    slot *s = find_slot(v, hash_bytes(v, word, length), word, length);
-    return s->word < 0 ? UNKNOWN : v->ids[s->word];
+static inline int32_t find_id(const encoder *e, const uint8_t *word, int64_t length) {
+    slot *s = find_slot(e, hash_bytes(e, word, length), word, length);
+    return s->word < 0 ? UNKNOWN : e->ids[s->word];
 }
 
 /* Return the end of the word of an ASCII text that begins at `place`. */
@@ -121,55 +105,69 @@ static uint32_t *decode(const uint8_t *place, const uint8_t *end, uint32_t *out)
 }
 
 /* Drop the middle of a row of ids that is too long, fill an empty one; returns its length. */
-static int64_t shorten(const input *in, int32_t *ids, int64_t count) {
-    if (count > in->max_words) {
-        memmove(ids + in->max_words - in->last_words, ids + count - in->last_words,
-                in->last_words * sizeof(int32_t));
-        count = in->max_words;
+static int64_t shorten(const encoder *e, int32_t *ids, int64_t count) {
+    if (count > e->max_words) {
+        memmove(ids + e->max_words - e->last_words, ids + count - e->last_words,
+                e->last_words * sizeof(int32_t));
+        count = e->max_words;
     }
     if (count == 0)
         ids[count++] = UNKNOWN;
     return count;
 }
 
-/* Split and look up all texts. Returns the number of code points that were written. */
-int64_t tokenize(const vocabulary *v, const input *in, const output *out) {
-    uint32_t *points = out->points;
-    int64_t words = 0;
-    out->offsets[0] = out->bounds[0] = 0;
-    for (int64_t text = 0; text < in->texts; text++) {
-        const uint8_t *place = in->bytes + in->starts[text], *end = in->bytes + in->starts[text + 1];
-        int32_t *ids = out->ids + out->offsets[text];
-        int64_t count = 0, known = 0;
-        while (place < end) {
+/* Split and look up all texts, and return the number of code points that were written.
+ *
+ * `numbers` is an array for these, one after the other:
+ *     starts (n + 1)   where the bytes of each text begin, and N
+ *     are_words (n)    1: a text is given as its words
+ *     offsets (n + 1)  out: where the ids of each text begin, and their number
+ *     known (n)        out: words of each text that the vocabulary has
+ *     bounds (n + 1)   out: the first word of each text, and the number of words
+ *     lengths (N)      out: code points of each word, marks included
+ * `ids` (N + n) are the word ids, at least one per text, and `points` (3 N) the code points of all
+ * words, each word between its marks.
+ */
+int64_t tokenize(const encoder *e, const uint8_t *bytes, int64_t texts, int64_t *numbers,
+                 int32_t *ids, uint32_t *points) {
+    const int64_t *starts = numbers, *are_words = starts + texts + 1;
+    int64_t *offsets = numbers + 2 * texts + 1, *known = offsets + texts + 1;
+    int64_t *bounds = known + texts, *lengths = bounds + texts + 1, words = 0;
+    uint32_t *end = points;
+    offsets[0] = bounds[0] = 0;
+    for (int64_t text = 0; text < texts; text++) {
+        const uint8_t *place = bytes + starts[text], *last = bytes + starts[text + 1];
+        int32_t *row = ids + offsets[text];
+        int64_t count = 0;
+        known[text] = 0;
+        while (place < last) {
             const uint8_t *stop;
-            if (in->are_words[text]) {
-                stop = memchr(place, '\n', end - place);
-                stop = stop == NULL ? end : stop;
+            if (are_words[text]) {
+                stop = memchr(place, '\n', last - place);
+                stop = stop == NULL ? last : stop;
             } else
-                stop = kinds[*place] == SPACE ? place : end_of_word(place, end);
+                stop = kinds[*place] == SPACE ? place : end_of_word(place, last);
             if (stop == place) { /* between two words */
                 place++;
                 continue;
             }
-            int32_t id = find_id(v, place, stop - place);
-            known += id != UNKNOWN;
-            if (id != UNKNOWN || in->keep_unknown)
-                ids[count++] = id;
-            uint32_t *first = points;
-            *points++ = OPEN;
-            if (in->are_words[text])
-                points = decode(place, stop, points);
+            int32_t id = find_id(e, place, stop - place);
+            known[text] += id != UNKNOWN;
+            if (id != UNKNOWN || e->keep_unknown)
+                row[count++] = id;
+            uint32_t *first = end;
+            *end++ = OPEN;
+            if (are_words[text])
+                end = decode(place, stop, end);
             else
                 for (const uint8_t *byte = place; byte < stop; byte++)
-                    *points++ = *byte;
-            *points++ = CLOSE;
-            out->lengths[words++] = points - first;
+                    *end++ = *byte;
+            *end++ = CLOSE;
+            lengths[words++] = end - first;
             place = stop;
         }
-        out->known[text] = known;
-        out->bounds[text + 1] = words;
-        out->offsets[text + 1] = out->offsets[text] + shorten(in, ids, count);
+        bounds[text + 1] = words;
+        offsets[text + 1] = offsets[text] + shorten(e, row, count);
     }
-    return points - out->points;
+    return end - points;
 }

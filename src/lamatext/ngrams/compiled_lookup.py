@@ -94,7 +94,7 @@ class CompiledTable:
     def logits(self, texts: FramedTexts) -> NDArray[np.float32]:
         """Compute the logits (n, R) that the n-grams of the table contribute to each text."""
         logits = np.empty((len(texts.bounds) - 1, self._rows), np.float32)
-        arrays = (np.require(texts.points, np.uint32, ["C", "A"]), texts.lengths, texts.bounds)
+        arrays = (np.ascontiguousarray(texts.points, np.uint32), texts.lengths, texts.bounds)
         if texts.bounds[-1] != len(texts.lengths) or texts.lengths.sum() != len(texts.points):
             raise ValueError("the words of the texts to look up have other lengths than given")
         layout = _Texts(*(array.ctypes.data for array in arrays), len(logits))

@@ -137,7 +137,11 @@ class CompiledNetwork:
 
         The texts are computed in the order of their lengths.
         """
-        lengths, offsets = rows.lengths, rows.offsets
+        if len(rows) == 1:
+            ids = rows[0]
+            return self.logits(ids[None, :], np.array([len(ids)], np.int32))
+        offsets = rows.offsets
+        lengths = offsets[1:] - offsets[:-1]
         if offsets[0] < 0 or offsets[-1] > len(rows.ids) or (lengths < 0).any():
             raise ValueError("the offsets of the texts do not fit their token ids")
         order = np.argsort(lengths, kind="stable")

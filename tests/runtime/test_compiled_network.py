@@ -1,3 +1,5 @@
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -335,3 +337,30 @@ def test_a_graph_uses_the_states_passed_to_it() -> None:
     np.testing.assert_array_equal(states, given)
     assert np.abs(logits - torch_engine.logits(ids, lengths)).max() > 1e-3
     assert [value.name for value in session.get_inputs()] == ["ids", "lengths"]
+
+
+MEMORY = """
+import resource
+import numpy as np
+from lamatext.data.token_ids import TokenIds
+from tests.runtime.test_compiled_network import compile_network, random_network, settings
+
+network = compile_network(settings("lama-ctx"), random_network(settings("lama-ctx"))[1])
+peaks = []
+for texts in (1, 8):
+    network.text_logits(TokenIds.from_lists([np.ones(60_000, np.int32)] * texts))
+    peaks.append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+print(peaks[1] - peaks[0])
+"""
+
+
+@compiled
+def test_long_texts_are_computed_one_after_the_other() -> None:
+    """The states of 8 texts together would take 8 times the memory of one."""
+    root = Path(__file__).parents[2]
+
+    run = subprocess.run(
+        [sys.executable, "-c", MEMORY], capture_output=True, text=True, check=True, cwd=root
+    )
+
+    assert float(run.stdout) < 10  # MB; 35 if they are computed together

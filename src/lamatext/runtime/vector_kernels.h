@@ -16,6 +16,7 @@
 #define TRIOS 4     /* trios of a single text that are updated at once */
 #define COLUMNS 8   /* vectors of a single row that are computed at once */
 #define BLOCK 24    /* words whose intermediate results stay in the L1 cache */
+#define WORDS 16384 /* words of the texts that are computed together */
 #define vector NAME(vector)
 
 typedef float vector __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
@@ -443,14 +444,20 @@ static void NAME(pad_states)(const network *n, const batch *b, const group *g) {
     }
 }
 
-/* Start a group with the next of the texts that are left; its size is as even as possible. */
+/* Start a group with the next of the texts that are left; its size is as even as possible. Long texts
+ * are computed alone, since their states take much memory. */
 static group NAME(next_group)(const batch *b, int64_t first) {
     int64_t left = b->texts - first, groups = (left + TEXTS - 1) / TEXTS;
     group g = {.first = first, .texts = (left + groups - 1) / groups};
     for (int64_t i = 0; i < g.texts; i++) {
-        g.length[i] = length_of(b, first + i);
+        int64_t length = length_of(b, first + i);
+        if (i > 0 && g.words + length > WORDS) {
+            g.texts = i;
+            break;
+        }
+        g.length[i] = length;
         g.start[i] = g.words;
-        g.words += g.length[i];
+        g.words += length;
     }
     return g;
 }
@@ -521,6 +528,7 @@ FAST static int NAME(run_batch)(const network *n, const batch *b) {
 #undef TRIOS
 #undef COLUMNS
 #undef BLOCK
+#undef WORDS
 #undef LANES
 #undef FAST
 #undef NAME

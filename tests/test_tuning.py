@@ -14,6 +14,7 @@ import pytest
 from lamatext import tuning
 from lamatext.atomic_write import host_code
 from lamatext.data.dataset import Dataset
+from lamatext.errors import ConfigError
 from lamatext.pipeline import Splits
 from lamatext.recipes import load_recipe
 from lamatext.trials import FAILED, FINISHED, Limits, Trial
@@ -32,6 +33,7 @@ from lamatext.tuning import (
     final_seconds,
     open_study,
     read_trials,
+    study_errors_named,
     tuning_splits,
     worker_processes,
 )
@@ -213,6 +215,18 @@ def test_a_study_whose_tables_are_just_being_created_is_opened_again(
     monkeypatch.setattr(time, "sleep", lambda _: None)
 
     assert isinstance(_open_storage(optuna, tmp_path / "study.sqlite3"), create)
+
+
+@pytest.mark.parametrize("content", [b"SQLite format 3\0damaged", bytes(range(256)) * 20])
+def test_a_damaged_study_is_a_named_error(content: bytes, tmp_path: Path) -> None:
+    optuna = pytest.importorskip("optuna")
+    (tmp_path / "study.sqlite3").write_bytes(content)
+
+    with (
+        pytest.raises(ConfigError, match=r"study\.sqlite3: cannot be used: file is not a database"),
+        study_errors_named(tmp_path),
+    ):
+        _open_storage(optuna, tmp_path / "study.sqlite3")
 
 
 PRESS = """

@@ -230,6 +230,21 @@ def open_study(task: TuningTask) -> Any:
     return study
 
 
+@contextmanager
+def study_errors_named(folder: Path) -> Iterator[None]:
+    """Raise ConfigError if the file of a tuning study in ``folder`` cannot be read or written."""
+    optuna = require("optuna", extra="tune", purpose="lamatext tune")
+    errors = require("sqlalchemy.exc", extra="tune", purpose="lamatext tune")
+    try:
+        yield
+    except (errors.SQLAlchemyError, optuna.exceptions.StorageInternalError) as error:
+        reason = getattr(error, "orig", None) or getattr(error.__cause__, "orig", None) or error
+        raise ConfigError(
+            f"{folder / STUDY}: cannot be used: {reason}. If there is space on the disk, the file "
+            "is damaged: move it away to start the search anew."
+        ) from error
+
+
 def _open_storage(optuna: Any, path: Path) -> Any:
     """Open the SQLite file of a tuning study, even while another process creates its tables."""
     errors = require("sqlalchemy.exc", extra="tune", purpose="lamatext tune")

@@ -161,15 +161,17 @@ def _search(
     task: "TuningTask", display: "TrialDisplay", workers: _Workers
 ) -> "TuningResult | None":
     """Run the trials and the final training of ``lamatext tune``; Ctrl-C keeps the study."""
-    from lamatext.tuning import finish_study, open_study, read_trials
+    from lamatext.tuning import finish_study, open_study, read_trials, study_errors_named
     from lamatext.views.tuning_display import write_tuning_page
 
-    study = open_study(task)
+    with study_errors_named(task.folder):
+        study = open_study(task)
     try:
-        _run_trials(task, study, display, workers)
-        if workers.only_trials:
-            return None
-        result = finish_study(task, study, display)
+        with study_errors_named(task.folder):
+            _run_trials(task, study, display, workers)
+            if workers.only_trials:
+                return None
+            result = finish_study(task, study, display)
     except KeyboardInterrupt:
         if not workers.only_trials:
             finished = sum(trial.state != "running" for trial in read_trials(study))

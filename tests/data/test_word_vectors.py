@@ -54,6 +54,9 @@ def test_a_vector_file_is_read_and_its_coverage_reported(
     [
         (b"good 1 2 3\n", ConfigError, r":1: the vectors have 3 numbers, text\.vector_width is 2"),
         (b"else 1 2\ngood 1 x\n", DataError, ":2: expected a word and 2 numbers"),
+        (b"else 1 2\ngood 1 nan\n", DataError, ":2: expected numbers of at most 100,000"),
+        (b"good -inf 1\n", DataError, ":1: expected numbers of at most 100,000"),
+        (b"good 1 1e6\n", DataError, ":1: expected numbers of at most 100,000"),
         pytest.param(b"\xff\xfe\x00", DataError, "control characters, so binary"),
     ],
 )

@@ -16,6 +16,7 @@ from lamatext.errors import ConfigError, DataError, require
 from lamatext.progress import SILENT, Progress
 from lamatext.settings import TextSettings
 
+LARGEST = 100_000  # number in a vector: the saved format allows no larger weights
 SVD_WORDS = 4_000_000  # words that the SVD counts; more would cost time and change little
 
 Vectors = NDArray[np.float32]  # (V, E)
@@ -179,4 +180,6 @@ def _parse_row(values: str, width: int, where: str) -> Vectors:
             f"{where}: the vectors have {len(row)} numbers, text.vector_width is {width}. "
             f"Use --set text.vector_width={len(row)}."
         )
+    if not (np.abs(row) <= LARGEST).all():  # not a number, either
+        raise DataError(f"{where}: expected numbers of at most {LARGEST:,}, as a model may have.")
     return row

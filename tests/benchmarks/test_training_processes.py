@@ -18,4 +18,5 @@ def test_two_processes_are_compared_with_one(monkeypatch: pytest.MonkeyPatch) ->
 
     torch.set_num_threads(threads)
     assert {result.metric for result in results} == TARGETS["training_processes"].keys()
-    assert all(result.details["exchange_ms"] for result in results)
+    for part in ("exchange_ms", "embedding_ms"):
+        assert all(result.details[part] for result in results)

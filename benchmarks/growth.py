@@ -6,7 +6,6 @@ table, a log–log figure and the exponent of each curve (1: twice the rows cost
 """
 
 import json
-import math
 import os
 import signal
 import subprocess
@@ -449,12 +448,26 @@ def draw(records: Sequence[Record], folder: Path) -> list[Path]:
     return paths
 
 
+def _short_number(value: int) -> str:
+    if value >= 1_000_000:
+        return f"{value / 1e6:g}M"
+    return f"{value / 1e3:g}k" if value >= 1_000 else str(value)
+
+
 def _draw_panel(axes: Any, records: Sequence[Record], sweep: str, metric: str) -> None:
-    slopes = exponents(records, sweep, metric)
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    slopes, ticks = exponents(records, sweep, metric), set[int]()
     for system, sizes, values in _curves(records, sweep, metric):
-        slope = slopes.get(system, math.nan)
-        label = f"{SYSTEMS[system]}, {slope:.2f}"
+        label = SYSTEMS[system] + (f", {slopes[system]:.2f}" if system in slopes else "")
         axes.loglog(sizes, values, "o-", label=label, color=COLORS[system], markersize=4)
+        ticks |= set(sizes)
+    shown = FuncFormatter(lambda value, _: f"{value:,.0f}")
+    axes.set_xticks(sorted(ticks), [_short_number(size) for size in sorted(ticks)], fontsize=8)
+    axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axes.yaxis.set_major_formatter(shown)
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_minor_formatter(NullFormatter())
     axes.grid(visible=True, which="major", alpha=0.3)
     axes.legend(fontsize=7, frameon=False)
 

@@ -146,6 +146,25 @@ def test_a_complete_folder_is_not_computed_again_and_not_replaced(
         run(source, f"{tmp_path}/parts/", Labeller(), model={"hash": "other"})
 
 
+@pytest.mark.parametrize("content", [None, b"", b"shorter"])
+def test_a_part_that_is_lost_from_a_complete_folder_is_computed_again(
+    content: bytes | None, source: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "parts"
+    run(source, f"{out}/", Labeller())
+    lost, again = part_path(out, 3), Labeller()
+    lost.unlink()
+    if content is not None:
+        lost.write_bytes(content)
+
+    assert run(source, f"{out}/", again) == 95
+
+    assert again.texts == [f"text {n}" for n in range(30, 40)]
+    files = sorted(out.glob("part-*.parquet"))
+    assert parquet.read_table(files).column("label").to_pylist() == EXPECTED
+    assert not (tmp_path / "parts.partial").exists()
+
+
 @pytest.mark.parametrize(
     "change", [{"model": {"hash": "other"}}, {"options": {"top_k": 2}}, {"text_columns": ["title"]}]
 )

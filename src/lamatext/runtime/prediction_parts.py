@@ -105,9 +105,14 @@ def predict_in_parts(
     Returns:
         The number of rows.
     """
-    if output.is_folder and output.path.is_dir() and any(output.path.iterdir()):
-        return _rows_of_finished(output.path, job, progress)
     partial_folder = output.path.with_name(f"{output.path.name}.partial")
+    if output.is_folder and output.path.is_dir() and any(output.path.iterdir()):
+        rows = _rows_of_finished(output.path, job)
+        if rows is not None:
+            progress.note(f"{output.path}/: already complete; nothing to do.")
+            return rows
+        progress.note(f"{output.path}/: parts are missing or changed; they are computed again.")
+        _move(output.path, partial_folder)
     with unfinished_until_end(output.path), PartFolder.open(partial_folder, job) as parts:
         rows = parts.predict(batches, engine, progress)
         if output.is_folder:
@@ -299,10 +304,7 @@ class PartFolder:
         rows = sum(part["rows"] for part in parts)
         write_text(self.folder / MANIFEST, json_text({**self.job, "rows": rows, "parts": parts}))
         delete_stale_files(self.folder)
-        try:
-            self.folder.replace(folder)
-        except OSError as error:
-            raise DataError(f"{folder}: cannot be written: {error.strerror}.") from error
+        _move(self.folder, folder)
 
     def delete(self) -> None:
         """Delete the parts of a batch job whose rows have been written elsewhere."""
@@ -377,13 +379,29 @@ def _checksum(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _rows_of_finished(folder: Path, job: Job, progress: Progress) -> int:
+def _rows_of_finished(folder: Path, job: Job) -> int | None:
+    """Return the number of rows of a complete batch job; None if one of its parts is not there.
+
+    Raises:
+        ConfigError: the folder holds something else.
+    """
     manifest = read_manifest(folder)
-    if not (same_job(manifest, job) and isinstance(manifest.get("rows"), int)):
+    rows, parts = manifest.get("rows"), manifest.get("parts")
+    if not (same_job(manifest, job) and isinstance(rows, int) and isinstance(parts, list)):
         raise ConfigError(f"{folder}/: already exists. Name another folder, or delete it first.")
-    progress.note(f"{folder}/: already complete; nothing to do.")
-    rows: int = manifest["rows"]
+    for part in parts:
+        path = folder / part["file"]
+        if not path.is_file() or path.stat().st_size != part["bytes"]:
+            return None
     return rows
+
+
+def _move(folder: Path, target: Path) -> None:
+    """Move the folder of a batch job."""
+    try:
+        folder.replace(target)
+    except OSError as error:
+        raise DataError(f"{target}: cannot be written: {error.strerror}.") from error
 
 
 def _is_leftover(name: str) -> bool:

@@ -10,7 +10,16 @@ const source = readFileSync(folder + "/ngrams.js", "utf8").replace('"./weights.j
 const { wordNgrams, characterNgrams } = await import("data:text/javascript," + encodeURIComponent(source));
 const { Encoder, spansOf } = await load("tokens.js");
 const { Model } = await load("model.js");
-const codePoints = (text, at) => Array.from(text.slice(0, at)).length;
+// The position of each UTF-16 unit of a text in code points, as Python counts.
+const codePoints = text => {
+  const positions = [];
+  let position = 0;
+  for (const point of text) {
+    for (let unit = 0; unit < point.length; unit++) positions.push(position);
+    position++;
+  }
+  return [...positions, position];
+};
 const bytes = text => {
   const buffer = Buffer.from(text, "base64");
   return buffer.buffer.slice(buffer.byteOffset, buffer.byteOffset + buffer.length);
@@ -18,8 +27,9 @@ const bytes = text => {
 const calls = {
   tokenize({ text, lowercase, version }) {
     const encoder = new Encoder([], { tokenizer_version: version, lowercase, rare_words: "unknown", max_words: null });
+    const positions = codePoints(text);
     return { words: encoder.encode(text).words,
-      spans: spansOf(text, version).map(span => span.map(at => codePoints(text, at))) };
+      spans: spansOf(text, version).map(span => span.map(at => positions[at])) };
   },
   hash({ words, longest, characters }) {
     const key = ngram => [ngram.key, ngram.first, ngram.width];

@@ -1,7 +1,7 @@
 """Near-duplicate texts: groups of rows that must stay together in a split.
 
-Two texts are duplicates if they are equal after case, punctuation and digits are removed, or if the
-Jaccard index of their sets of word 3-grams is at least 0.9. Candidates are found with MinHash and
+Two texts are duplicates if they are equal after case, punctuation and digits are removed (digits are
+kept in a text most of whose words are codes such as ``w17``), or if the Jaccard index of their sets of word 3-grams is at least 0.9. Candidates are found with MinHash and
 locality-sensitive hashing and then compared exactly, so no group is too large; two texts with an
 index of 0.9 are missed with a probability of 0.0002. Each text is compared with at most
 ``BANDS * WINDOW`` others, so time and memory grow in proportion to the total length of the texts.
@@ -29,6 +29,8 @@ Rows = NDArray[np.int64]
 
 # What is removed: punctuation, digits, spaces, control characters and the symbols of ASCII.
 _REMOVED = r"[\p{P}\p{N}\p{Z}\p{C}$+<=>^`|~]+"
+_REMOVED_FROM_CODES = _REMOVED.replace(r"\p{N}", "")
+_CODE = r"\p{L}\p{N}"  # in a word such as w17
 # Each character of a script that is written without spaces is a word.
 _UNSPACED = r"([\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}])"
 SPACE = 0x20  # bytes up to this one are whitespace or control characters
@@ -137,6 +139,9 @@ class _Words:
         bare = pc.equal(pc.utf8_trim_whitespace(content), "")
         if pc.any(bare).as_py():  # nothing but digits and punctuation: compared as they are
             content = pc.if_else(bare, texts, content)
+        are_codes = _consist_of_codes(texts, content)
+        if pc.any(are_codes).as_py():
+            content = pc.if_else(are_codes, _normalize(texts, _REMOVED_FROM_CODES), content)
         self._bytes, self._starts = text_bytes(content)
         self._is_letter = self._bytes > SPACE
         self._text_of_byte = np.repeat(np.arange(len(texts)), np.diff(self._starts))
@@ -163,9 +168,21 @@ class _Words:
         return hashes[inside], text_of_word[:-2][inside]
 
 
-def _normalize(texts: pa.Array) -> pa.Array:
+def _consist_of_codes(texts: pa.Array, normalized: pa.Array) -> pa.Array:
+    """Return for which texts to compare for duplicates most words are letters and digits.
+
+    Without their digits, texts of words such as ``w17`` would all be equal.
+    """
+    codes = pc.count_substring_regex(texts, pattern=_CODE)
+    if not (pc.max(codes).as_py() or 0):
+        return codes.cast(pa.bool_())
+    words = pc.count_substring_regex(normalized, pattern="[^ ]+")
+    return pc.greater(pc.multiply(codes, 2), words)
+
+
+def _normalize(texts: pa.Array, removed: str = _REMOVED) -> pa.Array:
     lower = pc.utf8_lower(texts)
-    words = pc.replace_substring_regex(lower, pattern=_REMOVED, replacement=" ")
+    words = pc.replace_substring_regex(lower, pattern=removed, replacement=" ")
     if (text_bytes(words)[0] < _THREE_BYTES).all():
         return words
     return pc.replace_substring_regex(words, pattern=_UNSPACED, replacement=r" \1 ")

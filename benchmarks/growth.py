@@ -143,11 +143,14 @@ def measure_system(
     Return None if a process runs longer than ``limit`` seconds.
     """
     model = folder / system
-    steps = ("train", "predict") if system == "lamatext" else ("train+predict",)
+    python, files = [sys.executable, "-m"], [str(train), str(test), str(model)]
+    commands = [[*python, "benchmarks.growth", system, *files]]
+    if system == "lamatext":
+        options = ["--out", f"{model}.csv", "--force", "-q"]
+        commands.append([*python, "lamatext", "predict", str(model), str(test), *options])
     usages: list[Usage] = []
-    for step in steps:
-        command = [sys.executable, "-m", "benchmarks.growth", step, system]
-        usage = run_process([*command, *map(str, (train, test, model))], folder, limit)
+    for command in commands:
+        usage = run_process(command, folder, limit)
         if usage is None:
             return None
         usages.append(usage)
@@ -233,26 +236,26 @@ class StageSeconds(Progress):
         }
 
 
-def run_step(step: str, system: str, train: str, test: str, model: str) -> None:
-    """Run one step of a growth cell in this process and write ``MODEL.json``."""
+def run_system(system: str, train: str, test: str, model: str) -> None:
+    """Train a system of a growth cell in this process and write ``MODEL.json``.
+
+    A baseline also predicts; a trained lamatext model does that in a process of its own.
+    """
     from lamatext.data.sources import load_dataset
 
     if system == "lamatext":
         from lamatext.cli.main import run as run_command
 
-        if step == "train":
-            stages = StageSeconds()
-            output.progress = lambda **_: nullcontext(stages)  # type: ignore[assignment]
-            command = ["train", train, "--test", test, "--baselines", "none", "--out", model, "-q"]
-            status = run_command(command)
-            metrics = json.loads((Path(model) / "metrics.json").read_text())
-            accuracy = metrics["test"]["accuracy"]
-            stages.stage("end")
-            errors = stages.time_left_errors()
-            result = {"accuracy": accuracy, "stages": stages.seconds, "errors": errors}
-            Path(f"{model}.json").write_text(json.dumps(result))
-        else:
-            status = run_command(["predict", model, test, "--out", f"{model}.csv", "--force", "-q"])
+        stages = StageSeconds()
+        output.progress = lambda **_: nullcontext(stages)  # type: ignore[assignment]
+        command = ["train", train, "--test", test, "--baselines", "none", "--out", model, "-q"]
+        status = run_command(command)
+        metrics = json.loads((Path(model) / "metrics.json").read_text())
+        accuracy = metrics["test"]["accuracy"]
+        stages.stage("end")
+        errors = stages.time_left_errors()
+        result = {"accuracy": accuracy, "stages": stages.seconds, "errors": errors}
+        Path(f"{model}.json").write_text(json.dumps(result))
         sys.exit(status)
     from lamatext.baselines import train_baseline
 
@@ -473,4 +476,4 @@ def _draw_panel(axes: Any, records: Sequence[Record], sweep: str, metric: str) -
 
 
 if __name__ == "__main__":
-    run_step(*sys.argv[1:])
+    run_system(*sys.argv[1:])

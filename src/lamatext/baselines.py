@@ -87,7 +87,7 @@ class LeaderboardRow:
 
 
 def _score_fields(scores: AnyScores) -> dict[str, Any]:
-    """Return the fields of a leaderboard row that are test scores."""
+    """Return the test scores of a model or baseline as fields of its leaderboard row."""
     names = ["accuracy", "macro_f1", "calibration_error"]
     if not isinstance(scores, MultiLabelScores):
         return {name: getattr(scores, name) for name in names}
@@ -103,17 +103,17 @@ class Baseline(Protocol):
         ...
 
     def predict_proba(self, texts: Texts) -> Floats:
-        """Predict the probabilities of texts with the baseline, (n, C), or one per label."""
+        """Predict each text's probability of each class or label with the baseline, (n, C)."""
         ...
 
     def size(self) -> int:
-        """Return the size of the saved baseline in bytes."""
+        """Return the size of the trained baseline's file in bytes."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class TrainedBaseline:
-    """Trained baseline with its labels and training time."""
+    """A trained baseline, such as TF-IDF or fastText, with its labels and training time."""
 
     title: str
     model: Baseline
@@ -172,7 +172,7 @@ def train_baseline(
 
 @dataclass(frozen=True, slots=True)
 class LabelDecision:
-    """Calibration and label thresholds of a multi-label baseline.
+    """Calibration and probability threshold per label of a multi-label baseline.
 
     The logit of each label is multiplied by one factor for all labels and shifted.
     """
@@ -278,12 +278,12 @@ class TfidfLinear:
         return softmax(self.margins(texts))
 
     def margins(self, texts: Texts) -> Floats:
-        """Return the distances (n, C) of texts from the TF-IDF baseline's decision boundaries."""
+        """Return the TF-IDF baseline's decision values (n, C), before they become probabilities."""
         margins = np.asarray(self._pipeline.decision_function(texts))
         return np.stack([-margins, margins], axis=1) if margins.ndim == 1 else margins
 
     def size(self) -> int:
-        """Return the size in bytes of the pickled TF-IDF baseline, the usual way to save it."""
+        """Return the size in bytes of the TF-IDF baseline as a pickle, its usual file format."""
         return len(pickle.dumps(self._pipeline))
 
 

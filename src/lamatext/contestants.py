@@ -75,7 +75,7 @@ def check_contestants(names: Sequence[str]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Trained:
-    """A trained contestant of the comparison: prediction function, thresholds and costs."""
+    """A trained model to compare: prediction function, thresholds, size and training time."""
 
     predict_proba: Callable[[list[str]], Floats]
     thresholds: LabelThresholds | None
@@ -86,7 +86,7 @@ class _Trained:
 def compare_models(
     splits: Splits, recipe: Recipe, names: Sequence[str], device: str, progress: Progress
 ) -> Comparison:
-    """Train our model and the named contestants on the same texts, and compare their predictions.
+    """Train our model and the named other models on the same texts, and compare their predictions.
 
     Args:
         splits: the training, validation and test set, or the folds.
@@ -161,7 +161,7 @@ def _contestant(
 def _compare_recipe(
     title: str, recipe: Recipe, splits: Splits, test: Dataset, device: str, progress: Progress
 ) -> ComparedModel:
-    """Train a contestant by its recipe, save it and predict the test texts with the saved model."""
+    """Train a model to compare by its recipe, save it and predict the test texts with it."""
     progress.stage(f"training {title}")
     started = time.perf_counter()
     with empty_cache():  # every contestant prepares its own texts
@@ -196,7 +196,7 @@ def _measure(
     fit_fold: FoldModel,
     progress: Progress,
 ) -> ComparedModel:
-    """Predict the test texts with a contestant, or all texts by cross-validation."""
+    """Predict the test texts with a trained model and measure its latency, for the comparison."""
     texts = test.texts.to_pylist()
     progress.stage(f"predicting with {title}")
     if splits.folds:
@@ -244,7 +244,7 @@ def _load(folder: Path, seconds: float | None) -> _Trained:
 
 
 def _check_saved_model(folder: str, splits: Splits, labels: LabelEncoder) -> None:
-    """Raise an error if a saved contestant has other classes or was trained on the test texts."""
+    """Raise an error if a saved model to compare has other classes or was trained on test texts."""
     config = load_config(folder)
     try:
         LabelEncoder(tuple(config["labels"])).encode(labels.names)

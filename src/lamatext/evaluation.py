@@ -236,7 +236,7 @@ def _remembered_splits(data: TrainingData, config: Config, options: ReadOptions)
 
 
 def _checked_source(source: str | None) -> str:
-    """Return the data source recorded in a saved model; raise DataError if it cannot be read."""
+    """Return a saved model's data source; raise DataError if it is unknown, a pipe or a device."""
     if source is None or source == "-":
         raise DataError("the model does not remember a file of its training data.")
     if is_special_file(Path(source)):

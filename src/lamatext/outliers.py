@@ -32,7 +32,7 @@ Counts = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class ValidationStatistics:
-    """Statistics of the validation texts, the reference for outlier scores and for drift."""
+    """Statistics of the validation texts, with which outlier scores and drift are computed."""
 
     texts: int
     words: int
@@ -41,13 +41,13 @@ class ValidationStatistics:
     evidence: tuple[float, ...]  # quantiles 0 to 1, ascending (STEPS + 1)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the validation statistics as the JSON object that a saved model stores."""
+        """Return the reference values for outlier scores as a JSON object for a saved model."""
         counts = {"texts": self.texts, "words": self.words, "unknown_words": self.unknown_words}
         return {**counts, "labels": list(self.labels), "evidence": list(self.evidence)}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "ValidationStatistics":
-        """Create the validation statistics from the JSON object of a saved model."""
+        """Create the reference values for outlier scores from a saved model's JSON object."""
         return cls(
             values["texts"], values["words"], values["unknown_words"],
             tuple(values["labels"]), tuple(values["evidence"]),
@@ -57,7 +57,7 @@ class ValidationStatistics:
 def text_evidence(
     network: Floats, ngrams: Floats | None, base: Floats | None, known: Floats
 ) -> Floats:
-    """Compute the evidence for each text's best class, from which its outlier score is computed.
+    """Compute each text's largest class logit, lowered for unknown words, for its outlier score.
 
     Args:
         network: logits of the network (n, C).
@@ -75,7 +75,10 @@ def text_evidence(
 
 
 def known_share(words: Counts, unknown_words: Counts) -> Floats:
-    """Compute the share of known words per text for outlier scores; 0 for a text without words."""
+    """Compute the share of each text's words that the vocabulary contains, for outlier scores.
+
+    It is 0 for a text without words.
+    """
     shares: Floats = ((words - unknown_words) / np.maximum(words, 1)).astype(np.float32)
     return shares
 
@@ -83,7 +86,7 @@ def known_share(words: Counts, unknown_words: Counts) -> Floats:
 def collect_statistics(
     evidence: Floats, words: Counts, unknown_words: Counts, labels: Sequence[int]
 ) -> ValidationStatistics:
-    """Summarize the validation texts as the reference for outlier scores and drift.
+    """Compute the statistics of the validation texts that outlier scores and drift refer to.
 
     Args:
         evidence: evidence of each text (n,), from models not trained on it.
@@ -102,7 +105,7 @@ def collect_statistics(
 
 
 def outlier_scores(evidence: Floats, reference: Sequence[float]) -> NDArray[np.float64]:
-    """Compute outlier scores: how unusual the evidence of each text is among validation texts.
+    """Compute each text's outlier score, the share of validation texts that are less unusual.
 
     Below the lowest quantile, the score goes on above 1 in units of the distance from the lowest
     quantile to the median; it is 2 for a text without any evidence.

@@ -337,7 +337,10 @@ def _resolve_settings(
 def _find_start(
     start: Path | None, old_data: str | None, reading: "ReadOptions", progress: Progress
 ) -> "StartModel | None":
-    """Find the data of the model that ``lamatext train --from`` continues; note missing data."""
+    """Find the data that the model of ``lamatext train --from`` was trained and tested on.
+
+    Print a note if some of that data cannot be found.
+    """
     from lamatext.data.read_options import ReadOptions
     from lamatext.errors import ConfigError
     from lamatext.evaluation import find_start_model

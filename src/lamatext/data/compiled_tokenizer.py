@@ -27,7 +27,7 @@ def _fields(kind: type, names: str) -> list[tuple[str, type]]:
 
 
 class _Encoder(ctypes.Structure):
-    """ctypes mirror of the C struct of a vocabulary and how texts are encoded with it."""
+    """ctypes mirror of the C struct with the vocabulary and settings of the compiled tokenizer."""
 
     _fields_ = [
         *_fields(ctypes.c_int64, "keep_unknown max_words last_words size capacity"),
@@ -38,7 +38,7 @@ class _Encoder(ctypes.Structure):
 
 @cache
 def compiled_tokenizer() -> ctypes.CDLL | None:
-    """Load the compiled tokenizer; return None if it is not built."""
+    """Load the C library of the compiled tokenizer; return None if it has not been compiled."""
     spec = find_spec("lamatext.data._tokenizer")
     if spec is None or spec.origin is None:
         return None
@@ -85,11 +85,11 @@ class CompiledTokenizer:
         code.build_slots(self._encoder)
 
     def __reduce__(self) -> tuple[type, tuple[()]]:
-        """Leave the compiled tokenizer out of a pickle, as None; it is made again when needed."""
+        """Pickle the compiled tokenizer as None; it is created again when it is needed."""
         return type(None), ()
 
     def _vocabulary(self, vocabulary: Vocabulary) -> list[int]:
-        """Return the fields of ``_Encoder`` that describe a vocabulary."""
+        """Return the fields of the C struct ``_Encoder`` that hold the vocabulary."""
         words = [word.encode("utf-8", "surrogatepass") for word in vocabulary.ids]
         capacity = 1 << (2 * len(words) + 1).bit_length()
         slots = np.full((capacity, 2), -1, np.int32)
@@ -101,7 +101,7 @@ class CompiledTokenizer:
         return [len(words), capacity, factor, *(array.ctypes.data for array in self._arrays)]
 
     def encode(self, texts: Sequence[str]) -> EncodedTexts:
-        """Split texts into words, look them up, and return the words as code points too."""
+        """Tokenize texts and look up their word ids; return both the words and the ids."""
         are_ascii = [text.isascii() for text in texts]
         pairs = zip(texts, are_ascii, strict=True)
         parts = [text.encode() if is_ascii else self._words(text) for text, is_ascii in pairs]
@@ -128,5 +128,5 @@ class CompiledTokenizer:
         )
 
     def _words(self, text: str) -> bytes:
-        """Return the words of a text, each on a line, in UTF-8."""
+        """Tokenize a text in Python, for one that is not ASCII: UTF-8, one word per line."""
         return "\n".join(self._tokenizer.words(text)).encode("utf-8", "surrogatepass")

@@ -16,7 +16,7 @@ OPEN, CLOSE = "\x02", "\x03"  # marks around a word, which do not occur in ordin
 
 
 class FramedTexts(NamedTuple):
-    """Texts as the code points of their words, with a boundary mark on both sides of each word."""
+    """Tokenized texts as Unicode code points, with a mark before and after each word."""
 
     points: NDArray[np.uint32]  # of all words, one after the other
     lengths: Indices  # (W,) code points of each word, marks included
@@ -24,7 +24,7 @@ class FramedTexts(NamedTuple):
 
     @classmethod
     def of(cls, texts: Sequence[Sequence[str]]) -> "FramedTexts":
-        """Convert texts, which are lists of words, to code points that can be hashed."""
+        """Convert tokenized texts to arrays of code points, from which n-grams are hashed."""
         bounds = np.zeros(len(texts) + 1, np.int64)
         np.cumsum([len(text) for text in texts], out=bounds[1:])
         words = texts[0] if len(texts) == 1 else list(chain.from_iterable(texts))
@@ -34,7 +34,7 @@ class FramedTexts(NamedTuple):
 
 
 def frame_words(words: Sequence[str]) -> tuple[NDArray[np.uint32], Indices]:
-    """Return the code points of the words to hash, with a boundary mark around each word.
+    """Concatenate words as code points, with marks before and after each, to hash n-grams.
 
     The words are concatenated; the lengths of the words, marks included, are returned too.
     """
@@ -44,7 +44,7 @@ def frame_words(words: Sequence[str]) -> tuple[NDArray[np.uint32], Indices]:
 
 
 class EncodedTexts(NamedTuple):
-    """Texts as a model reads them, with the number of words that its vocabulary has."""
+    """Encoded texts: word ids, words, and each text's numbers of words and of known words."""
 
     ids: TokenIds  # word ids of each text
     words: Sequence[Sequence[str]] | FramedTexts  # all words of each text, known or not

@@ -34,12 +34,12 @@ class Layout:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> "Layout":
-        """Create the layout of a data file from its JSON object in a saved model."""
+        """Create a ``Layout`` from its JSON object in the ``config.json`` of a saved model."""
         lists = {name: tuple(value[name]) for name in ("text_columns", "label_columns")}
         return cls(**{**value, **lists})
 
     def as_json(self) -> dict[str, Any]:
-        """Return the layout of a data file as a JSON object, to store in a saved model."""
+        """Return the columns, format, encoding and separator of a data file as a JSON object."""
         lists = {name: list(getattr(self, name)) for name in ("text_columns", "label_columns")}
         return {**asdict(self), **lists}
 

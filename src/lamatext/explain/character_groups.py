@@ -29,7 +29,7 @@ LEADING_VOWELS = "เแโใไເແໂໃໄ"
 
 
 def group_characters(explanation: Explanation, ngrams: NgramModel) -> Explanation:
-    """Group the characters of scripts without spaces, such as Chinese, in an explanation."""
+    """Merge single characters, as of Chinese, into groups and add up their contributions."""
     words = explanation.words
     scripts = [unspaced_script(word) for word in words]
     if not any(scripts):

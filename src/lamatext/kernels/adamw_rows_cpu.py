@@ -20,7 +20,7 @@ Doubles = NDArray[np.float64]
 
 
 class RowState(NamedTuple):
-    """Embedding rows with their AdamW moments, and the step up to which each row is updated."""
+    """Embedding rows for lazy AdamW, their two moments and the last step applied to each row."""
 
     vectors: Floats  # (V, E)
     first: Floats  # (V, E): m
@@ -29,7 +29,7 @@ class RowState(NamedTuple):
 
 
 class SkippedSteps(NamedTuple):
-    """Factors of the AdamW steps that an embedding row has skipped."""
+    """Factors with which lazy AdamW applies the skipped steps of an embedding row at once."""
 
     sums: Doubles  # (S + 1,): L of each step
     ratio: Doubles  # (S + 1,): powers of ρ
@@ -38,7 +38,7 @@ class SkippedSteps(NamedTuple):
 
 
 class Step(NamedTuple):
-    """Scalars of one AdamW step, in the precision of the embedding rows."""
+    """Coefficients of one AdamW step, in the data type of the embedding rows."""
 
     first_share: Any  # 1 − β₁
     second_keep: Any  # β₂
@@ -51,7 +51,7 @@ class Step(NamedTuple):
 def renumber(
     padding: int, ids: Ids, position: Ids, rows: Ids, numbers: Ids
 ) -> int:  # pragma: no cover
-    """Number the distinct ids of a mini-batch in the order of first occurrence, padding first.
+    """Number the embedding rows that a mini-batch uses by first occurrence, padding first.
 
     Write the distinct ids to ``rows`` and the number of each id to ``numbers``; return how many are
     distinct, or −1 if an id is not an embedding row. ``position`` (V,) is working memory, with any
@@ -78,7 +78,7 @@ def renumber(
 def catch_up(
     state: RowState, rows: Any, now: int, skipped: SkippedSteps, epsilon: Any, batch: Floats
 ) -> None:  # pragma: no cover
-    """Apply the AdamW steps that embedding rows have skipped until step ``now``.
+    """Apply the lazy AdamW steps that embedding rows have skipped until step ``now``.
 
     Copy the vectors to ``batch`` (U, E), unless it is empty.
     """
@@ -110,7 +110,7 @@ def catch_up(
 def update(
     state: RowState, rows: Any, now: int, gradient: Floats, step: Step
 ) -> None:  # pragma: no cover
-    """Apply one AdamW step with the ``gradient`` (U, E) to embedding rows that are up to date."""
+    """Apply one AdamW step to a mini-batch's embedding rows, given their ``gradient`` (U, E)."""
     width = state.vectors.shape[1]
     for i in range(len(rows)):
         row = rows[i]

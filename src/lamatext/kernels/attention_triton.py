@@ -55,7 +55,7 @@ def attend(  # pragma: no cover
     block_d: tl.constexpr,
     block_e: tl.constexpr,
 ):
-    """Compute attention for one chunk of one text in the main Triton kernel; grid (chunks, B)."""
+    """Compute attention for a chunk of a text's words: main Triton kernel, grid (chunks, texts)."""
     part = tl.program_id(0)
     text = tl.program_id(1).to(tl.int64)
     m, d = tl.arange(0, block_m), tl.arange(0, block_d)

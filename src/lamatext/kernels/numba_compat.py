@@ -29,7 +29,7 @@ SOURCES = tuple(Path(__file__).parent.glob("*.py"))  # a change in any of them o
 
 
 def compiled(function: Function) -> Function:
-    """Compile a function with numba so that it releases the GIL and is cached on disk."""
+    """Compile a kernel with numba, cached on disk; it runs without the GIL."""
     try:
         fast = numba.njit(nogil=True, error_model="numpy", cache=True)(function)
     except RuntimeError:  # no writable cache folder: compile in every process
@@ -39,7 +39,7 @@ def compiled(function: Function) -> Function:
 
 
 def is_compiled(function: Any) -> bool:
-    """Return whether numba has already compiled ``function``, in memory or in its on-disk cache."""
+    """Return whether numba has compiled a kernel already, in memory or in its on-disk cache."""
     return bool(function.signatures) or any(_cache_files(function))
 
 
@@ -51,7 +51,7 @@ def _cache_files(function: Any) -> list[Path]:
 
 
 def _delete_outdated(function: Any) -> None:
-    """Delete numba cache entries that are older than any kernel source file.
+    """Delete a kernel's files in numba's on-disk cache that are older than any kernel source.
 
     numba itself checks only the file of the function, not those of the functions it calls.
     """

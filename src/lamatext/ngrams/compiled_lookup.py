@@ -44,7 +44,7 @@ class _Texts(ctypes.Structure):
 
 @cache
 def compiled_lookup() -> ctypes.CDLL | None:
-    """Load the compiled lookup of n-grams; return None if it is not built."""
+    """Load the C library that looks up n-grams; return None if it has not been compiled."""
     spec = find_spec("lamatext.ngrams._lookup")
     if spec is None or spec.origin is None:
         return None
@@ -88,11 +88,11 @@ class CompiledTable:
         code.fill_slots(ctypes.addressof(self._layout))
 
     def __reduce__(self) -> tuple[type, tuple[()]]:
-        """Leave the compiled table out of a pickle, as None; it is made again when needed."""
+        """Pickle the compiled n-gram table as None; it is created again when it is needed."""
         return type(None), ()
 
     def logits(self, texts: FramedTexts) -> NDArray[np.float32]:
-        """Compute the logits (n, R) that the n-grams of the table contribute to each text."""
+        """Sum the weights of each text's n-grams in compiled code: logits (n, R) of the table."""
         logits = np.empty((len(texts.bounds) - 1, self._rows), np.float32)
         arrays = (np.ascontiguousarray(texts.points, np.uint32), texts.lengths, texts.bounds)
         if texts.bounds[-1] != len(texts.lengths) or texts.lengths.sum() != len(texts.points):

@@ -238,9 +238,10 @@ class NgramModel:
     def from_tensors(
         cls, settings: NgramSettings, tensors: Mapping[str, NDArray[Any]], *, rows: int
     ) -> "NgramModel":
-        """Create an n-gram model from the arrays of ``to_tensors``; settings name each table.
+        """Create an n-gram model from the arrays that ``to_tensors`` returned.
 
-        The model has ``rows`` rows of weights: 1 for two classes, otherwise one per class or label.
+        ``settings`` define the n-grams of each table. The model has ``rows`` rows of weights: 1 for
+        two classes, otherwise one per class or label.
 
         Raises:
             ValueError: if an array is missing, or has the wrong type, shape or values.

@@ -16,7 +16,7 @@ MAX_COUNT = 65_535
 def count_tokens(
     tokens: TokenizedTexts, spec: NgramSpec, hashes: WordHashes | None = None
 ) -> NgramCounts:
-    """Count the n-grams of tokenized texts by hash key.
+    """Count how often each n-gram, given by its hash key, occurs in each tokenized text.
 
     The counts are those of ``count_ngrams``, up to ``MAX_COUNT``. ``hashes`` are those of the
     distinct words, if they are known already.
@@ -43,7 +43,7 @@ def count_keys(
     buffer: NDArray[np.uint32],
     counted: NgramCounts,
 ) -> int:  # pragma: no cover
-    """Count the n-grams of each text, given as word ids; return the number of distinct keys.
+    """Count each text's n-grams by hash key into ``counted``; return the number of counts.
 
     ``buffer`` has room for all n-grams of any text.
     """
@@ -66,7 +66,7 @@ def count_keys(
 def collect_keys(
     hashes: WordHashes, words: NDArray[np.int32], longest: int, buffer: NDArray[np.uint32]
 ) -> int:  # pragma: no cover
-    """Write the hash keys of all n-grams of a text to ``buffer``; return their number."""
+    """Write the hash key of every n-gram of a text to ``buffer``; return how many there are."""
     size = 0
     for first in range(len(words)):
         rolled = np.uint32(0)
@@ -83,7 +83,7 @@ def collect_keys(
 
 @compiled
 def mix_bits(h: np.uint32) -> np.uint32:  # pragma: no cover
-    """Mix the bits of an n-gram hash, as ``mix`` does."""
+    """Mix the bits of an n-gram hash in compiled code, as ``ngrams.hashing.mix`` does."""
     h = np.uint32(h ^ (h >> np.uint32(16)))
     h = np.uint32(h * np.uint32(0x85EBCA6B))
     h = np.uint32(h ^ (h >> np.uint32(13)))

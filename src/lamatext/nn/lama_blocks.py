@@ -1,4 +1,4 @@
-"""The encoder of lama-blocks: positions, a window and attention blocks instead of a GRU.
+"""Encoder of the model lama-blocks: positions, a convolution and attention instead of a GRU.
 
 In a block LAMA's heads summarise the text and every word reads the summaries back; all words are
 computed in parallel. The equations are in ``docs/model.md``.
@@ -45,7 +45,7 @@ class BlocksEncoder(nn.Module):
         self.blocks = nn.ModuleList(blocks)
 
     def forward(self, embedded: Tensor, lengths: Tensor) -> Tensor:
-        """Encode word embeddings (B, T, D) with the positions, window and blocks of lama-blocks.
+        """Encode word embeddings (B, T, D) as the states (B, T, D) of the lama-blocks encoder.
 
         The context of every block is the mean of the embeddings. The states are (B, T, D).
         """
@@ -74,7 +74,7 @@ class BlocksEncoder(nn.Module):
 
 
 class LamaBlock(nn.Module):
-    """Attention block of lama-blocks: M heads summarise the text, every word reads the summaries.
+    """Attention block of lama-blocks: each head pools the words, each word adds the pooled vectors.
 
     With the scores f of LAMA's heads, S = A H and A = softmax of f over the words:
 
@@ -90,7 +90,7 @@ class LamaBlock(nn.Module):
         self.linear2 = nn.Linear(feed_forward, width)
 
     def forward(self, states: Tensor, mask: Tensor, context: Tensor) -> Tensor:
-        """Update the states (B, T, D) of all words by one attention block of lama-blocks.
+        """Apply one attention block of lama-blocks to the states (B, T, D) of all words.
 
         W_o is applied to the M summaries instead of the T words, which gives the same sum.
         """
@@ -103,7 +103,7 @@ class LamaBlock(nn.Module):
 
 
 class SinusoidalPositions(nn.Module):
-    """Layer of sinusoidal position vectors pₜ = g ∘ [sin ωt, cos ωt] with learned gains g.
+    """Sinusoidal positions of lama-blocks: pₜ = g ∘ [sin ωt, cos ωt] with learned gains g.
 
     ωᵢ = 10000^(−i/⌈D/2⌉). The gains start as the learned positions do, from N(0, 0.1²). Any
     position has a vector.

@@ -68,7 +68,7 @@ class _Batch(ctypes.Structure):
 
 @cache
 def compiled_library() -> ctypes.CDLL | None:
-    """Load the compiled code; return None if it is not built or the CPU cannot run it.
+    """Load the compiled network's C library; return None if it is not built or this CPU lacks AVX2.
 
     The CPU must support AVX2 and FMA; AVX-512 is used if it is there.
     """
@@ -167,7 +167,7 @@ class CompiledNetwork:
         return EngineOutput(logits=logits, **outputs)
 
     def _empty_logits(self, texts: int) -> Floats:
-        """Allocate the logits (B, C), which the C code always writes."""
+        """Allocate the logits (B, C), an output that the compiled network always writes."""
         return np.empty((texts, self._layout.classes), np.float32)
 
     def _run_padded(self, ids: Ids, lengths: Ids, **outputs: Floats) -> None:
@@ -181,7 +181,7 @@ class CompiledNetwork:
     def _run(
         self, ids: Ids, starts: Indices, lengths: Ids | Indices, words: int, **outputs: Floats
     ) -> None:
-        """Run texts of at most ``words`` words, whose ids begin at ``starts``."""
+        """Run the compiled network on texts whose word ids begin at ``starts`` in ``ids``."""
         ids, lengths = (np.ascontiguousarray(array, np.int32) for array in (ids, lengths))
         starts = np.ascontiguousarray(starts, np.int64)
         if ids.size and int(ids.view(np.uint32).max()) >= self._words:
@@ -194,7 +194,7 @@ class CompiledNetwork:
             raise MemoryError("not enough memory to run the network on a batch of texts")
 
     def _set_embedding(self, tensors: Mapping[str, Array]) -> None:
-        """Point to the word vectors: to the saved bytes, or to a copy in float32."""
+        """Pass the word vectors to the compiled network: saved int8 values, or float32."""
         vectors = tensors[EMBEDDING]
         self._words = len(vectors)
         if vectors.dtype == np.int8:
@@ -205,7 +205,7 @@ class CompiledNetwork:
             self._layout.floats = self._arrays[-1].ctypes.data
 
     def _set_gru(self, tensors: Mapping[str, Array]) -> None:
-        """Arrange the weights of the GRU: each array is (2, N, ·, 3, L)."""
+        """Arrange the GRU's weights for the compiled network: each array is (2, N, ·, 3, L)."""
         units = tensors["encoder.gru.weight_hh_l0"].shape[1]
         self._layout.units, self._layout.trios = units, -(-units // self._lanes)
         w_i, b_i, w_h, b_h = _gru_arrays(tensors, self._lanes)
@@ -215,7 +215,7 @@ class CompiledNetwork:
         self._layout.state_biases = self._pointer(b_h)
 
     def _set_pooling(self, model: ModelSettings, tensors: Mapping[str, Array]) -> None:
-        """Arrange the weights of the attention."""
+        """Arrange the weights of the attention layer for the compiled network."""
         layout, width = self._layout, 2 * self._layout.units
         small = dequantize({k: v for k, v in tensors.items() if k.startswith("pooling.")})
         p, q = small["pooling.p.weight"], small["pooling.q.weight"]
@@ -238,7 +238,7 @@ class CompiledNetwork:
         layout.p = self._layer(p, inputs=context_width, outputs=len(q))
 
     def _set_classifier(self, tensors: Mapping[str, Array]) -> None:
-        """Arrange the weights of the classifier: one linear layer, or two with a ReLU."""
+        """Arrange the weights of the classifier's one or two layers for the compiled network."""
         small = dequantize({k: v for k, v in tensors.items() if k.startswith("classifier.")})
         inputs = self._layout.heads * 2 * self._layout.units
         last = 3 if "classifier.0.weight" in small else 1
@@ -254,7 +254,7 @@ class CompiledNetwork:
         self._layout.classes = len(weight)
 
     def _gate_inputs(self, tensors: Mapping[str, Array], known: int) -> Floats:
-        """Compute the input part of the GRU's gates for the first words of the vocabulary.
+        """Precompute what the embeddings of frequent words contribute to the GRU's gates.
 
         For the embedding x of a word this is W_i x + b; the result is (known, 2·N·3·L).
         """
@@ -264,7 +264,7 @@ class CompiledNetwork:
         return self._multiply(self._layout.input, rows)
 
     def _multiply(self, layer: _Dense, rows: Floats) -> Floats:
-        """Compute W x + b of each row x; the outputs are padded with zeros."""
+        """Apply a dense layer of the compiled network to each row; pad its outputs with zeros."""
         rows = np.ascontiguousarray(rows, np.float32)
         out = _aligned_empty(len(rows), layer.vectors * self._lanes)
         data = rows.ctypes.data, len(rows), out.ctypes.data
@@ -274,7 +274,7 @@ class CompiledNetwork:
     def _layer(
         self, weight: Floats, bias: Floats | None = None, *, inputs: int, outputs: int | None = None
     ) -> _Dense:
-        """Arrange a dense layer with weights (outputs, inputs) for the compiled code."""
+        """Arrange a dense layer with weights (outputs, inputs) for the compiled network."""
         count = len(weight)
         if outputs not in (None, count):
             raise ValueError(f"expected a layer of {outputs} outputs, got {count}")
@@ -285,13 +285,13 @@ class CompiledNetwork:
         return self._dense(vectors, biases, inputs=inputs)
 
     def _dense(self, vectors: Floats, biases: Floats, *, inputs: int) -> _Dense:
-        """Point to a dense layer with weights (vectors, inputs, L)."""
+        """Create the C struct of a dense layer with weights (vectors, inputs, L)."""
         if vectors.shape[1] != inputs:
             raise ValueError(f"expected a layer of {inputs} inputs, got {vectors.shape[1]}")
         return _Dense(inputs, len(vectors), self._pointer(vectors), self._pointer(biases))
 
     def _pointer(self, array: Array) -> int:
-        """Return the address of an array that lives as long as this object, float32 aligned."""
+        """Keep an array alive for the C code, aligned if it is float32; return its address."""
         if array.dtype == np.float32:
             array = _aligned_copy(array)
         self._arrays.append(array)
@@ -318,7 +318,7 @@ def _gru_arrays(tensors: Mapping[str, Array], lanes: int) -> list[Floats]:
 
 
 def _by_lanes(gates: Array, lanes: int) -> Array:
-    """Regroup the weights of three gates from (3, h, k) to (N, k, 3, L)."""
+    """Regroup the weights of the GRU's three gates into SIMD vectors: (3, h, k) to (N, k, 3, L)."""
     padded = np.pad(gates, ((0, 0), (0, -gates.shape[1] % lanes), (0, 0)))
     return padded.reshape(3, -1, lanes, padded.shape[2]).transpose(1, 3, 0, 2)
 

@@ -84,7 +84,7 @@ def export_onnx(folder: Path, file: Path, *, storage: Storage | None = None) -> 
 def onnx_inputs(
     encoder: TextEncoder, ngrams: NgramModel | None, texts: Sequence[str]
 ) -> dict[str, NDArray[Any]]:
-    """Return the inputs of a full model's ONNX file for a batch of texts.
+    """Encode texts as inputs of an exported ONNX file: word ids, lengths and n-gram counts.
 
     The JavaScript in ``views/static`` (``tokens.js``, ``ngrams.js``) computes the same ids and
     n-gram keys without Python.

@@ -41,7 +41,7 @@ class TrainingData:
 
     @property
     def layout(self) -> Layout | None:
-        """Return the layout of the ancestor's training file, or None if it is unknown."""
+        """Return the columns and format of a saved model's training file, None if not recorded."""
         layout: dict[str, Any] | None = self.facts.get("layout")
         return None if layout is None else Layout.from_json(layout)
 

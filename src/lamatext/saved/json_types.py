@@ -274,7 +274,7 @@ def _check_data(path: Path, where: str, section: Any) -> None:
 
 
 def _check_layout(path: Path, layout: Any) -> None:
-    """Check JSON types and values of the training file's layout in ``config.json``."""
+    """Check columns, separator, quote and encoding of the training file in ``config.json``."""
     if layout is None:
         return
     _check_fields(path, "data.layout", layout, _LAYOUT)

@@ -113,13 +113,13 @@ class ModelQueues:
         self._explain(["warm up"])
 
     async def close_when_unused(self) -> None:
-        """Close the queues of a replaced model after its last request."""
+        """Stop the worker threads of a replaced model after its last request."""
         while self.requests:
             await asyncio.sleep(0.05)
         self.close()
 
     def close(self) -> None:
-        """Stop the worker threads of the registered model's queues."""
+        """Stop the worker threads that answer the requests for the registered model."""
         self.predict.close()
         self.explain.close()
 
@@ -174,7 +174,7 @@ class ModelRegistry:
             await self.reload(changed_only=True)
 
     def close(self) -> None:
-        """Close the queues of all registered models."""
+        """Stop the worker threads of all served models, when the server shuts down."""
         for queues in self.queues.values():
             queues.close()
 

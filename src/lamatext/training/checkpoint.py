@@ -20,7 +20,7 @@ Tensors = dict[str, Tensor]
 
 @dataclass(frozen=True, slots=True)
 class EpochRecord:
-    """Loss, accuracy, learning rate and duration of one epoch, as stored in a checkpoint."""
+    """Loss, accuracy, learning rate and duration of one training epoch, stored in checkpoints."""
 
     epoch: int  # 1 is the first
     loss: float  # mean over the training texts
@@ -106,7 +106,7 @@ def load_checkpoint(path: Path, run_id: str) -> TrainingState:
 
 
 def optimizer_tensors(optimizer: Optimizer) -> Tensors:
-    """Return the optimizer's state tensors for a checkpoint, keyed by parameter number and name."""
+    """Return the optimizer's tensors for a checkpoint, named by parameter index and state name."""
     return {
         f"{number}.{name}": value
         for number, buffers in optimizer.state_dict()["state"].items()

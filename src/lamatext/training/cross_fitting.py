@@ -64,7 +64,7 @@ Logits = NDArray[np.float32]  # (n, C)
 
 
 class HeldOutNgrams(NamedTuple):
-    """Held-out logits of cross-fitted n-gram models: each text by a model not fitted to it."""
+    """Held-out n-gram logits from cross-fitting: each text's model was fitted to other texts."""
 
     rows: Indices
     logits: Logits
@@ -81,7 +81,7 @@ class CrossFit(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class NgramFitter:
-    """Fitter of the n-gram model to any subset of a run's texts, used for cross-fitting."""
+    """Fits n-gram models to subsets of the texts of a training run, for cross-fitting."""
 
     prepared: PreparedRun
     data: EncodedDataset
@@ -96,7 +96,7 @@ class NgramFitter:
     range_power: float = 0.0  # of the fitted models
 
     def fit(self, rows: Indices) -> NgramModel:
-        """Fit the run's n-gram model to the given rows, such as all folds but one.
+        """Fit an n-gram model to some rows of the data: in cross-fitting, all folds but one.
 
         If labels are wrong, each text is weighted by the probability that its label is right.
         """
@@ -104,7 +104,7 @@ class NgramFitter:
         return self._fit(rows, weights)
 
     def _trust(self, rows: Indices) -> NDArray[np.float32]:
-        """Return by cross-fitting the probability that each label is correct.
+        """Estimate by cross-fitting the probability that each training label is correct.
 
         The shape is (n,): all texts, of which those outside of ``rows`` are not looked at.
         """
@@ -119,12 +119,12 @@ class NgramFitter:
         return trust
 
     def weaker(self, strength: float) -> "NgramFitter":
-        """Return a cross-fitting n-gram fitter with ``ngrams.svm_c`` times ``strength``."""
+        """Return a copy for cross-fitting with the SVM's C multiplied by ``strength``."""
         svm_c = strength * self.settings.svm_c
         return replace(self, settings=self.settings.model_copy(update={"svm_c": svm_c}))
 
     def usable(self, rows: Indices) -> Indices:
-        """Return the rows whose n-grams are counted, to which cross-fitting is limited."""
+        """Return which of ``rows`` can be cross-fitted: those whose n-grams were counted."""
         return rows if self.sample is None else np.intersect1d(rows, self.sample)
 
     def _fit(self, rows: Indices, weights: NDArray[np.float32] | None) -> NgramModel:
@@ -156,7 +156,7 @@ def ngram_fitter(
     settings: LoopSettings,
     progress: Progress,
 ) -> NgramFitter | None:
-    """Count the n-grams of a run; return its fitter for cross-fitting, or None if disabled."""
+    """Count a training run's n-grams for cross-fitting; return None if it has no n-gram model."""
     ngrams, tokens = prepared.recipe.ngrams, prepared.tokens
     if not ngrams.enabled or tokens is None or not tokens.rows.lengths[split.train].any():
         return None
@@ -180,7 +180,7 @@ def ngram_fitter(
 def fit_ngrams_of_run(
     prepared: PreparedRun, data: EncodedDataset, split: Split, settings: LoopSettings
 ) -> NgramModel | None:
-    """Fit the n-gram model of a run to its training texts, without cross-fitting."""
+    """Fit the n-gram model of a training run to all training texts, without cross-fitting."""
     fitter = ngram_fitter(prepared, data, split, settings, SILENT)
     return None if fitter is None else fitter.fit(split.train)
 
@@ -188,7 +188,7 @@ def fit_ngrams_of_run(
 def cross_fit(
     fitter: NgramFitter, split: Split, weights: NDArray[np.float64], seen: Indices
 ) -> CrossFit:
-    """Cross-fit and calibrate the n-gram model, down-weighting labels if many look wrong.
+    """Cross-fit and calibrate the n-gram model; if many labels look wrong, lower their weights.
 
     Args:
         fitter: the n-gram model of the run.
@@ -226,14 +226,14 @@ def cross_fit(
 def _calibrated(
     fitter: NgramFitter, split: Split, weights: NDArray[np.float64], seen: Indices
 ) -> CrossFit:
-    """Cross-fit the n-gram model and calibrate it on the held-out texts."""
+    """Compute held-out n-gram logits, by cross-fitting if texts are few, and calibrate them."""
     return _calibrated_on(fitter, _held_out_ngrams(fitter, split, weights), weights, seen)
 
 
 def _calibrated_on(
     fitter: NgramFitter, held_out: HeldOutNgrams, weights: NDArray[np.float64], seen: Indices
 ) -> CrossFit:
-    """Calibrate cross-fitted logits."""
+    """Calibrate cross-fitted n-gram logits on the labels of their texts."""
     logits, labels = _logits_of_classes(fitter, held_out, seen)
     combination = calibrate_ngrams(logits, labels, weights[held_out.rows], noise=fitter.noise)
     return CrossFit(fitter, held_out, combination)
@@ -245,7 +245,7 @@ def _loss(fit: CrossFit, seen: Indices) -> float:
 
 
 def _with_mixed_classes(plain: CrossFit, seen: Indices) -> CrossFit:
-    """Return the cross-fit with a mixture of its classes, if any has enough texts for it."""
+    """Multiply cross-fitted logits by a fitted C × C matrix, if a class has enough texts."""
     fitter, held_out, _ = plain
     logits, labels = _logits_of_classes(fitter, held_out, seen)
     if np.bincount(labels).max(initial=0) < len(seen):
@@ -259,7 +259,7 @@ def _with_mixed_classes(plain: CrossFit, seen: Indices) -> CrossFit:
 
 
 def _with_range_power(plain: CrossFit, weights: NDArray[np.float64], seen: Indices) -> CrossFit:
-    """Return the cross-fit with the range power that its texts are clear evidence of, if any."""
+    """Divide cross-fitted logits by a power of their range if that clearly lowers the loss."""
     best, best_loss = plain, _loss(plain, seen) - RANGE_EVIDENCE
     for power in RANGE_POWERS:
         base = plain.held_out.base
@@ -276,7 +276,7 @@ def _with_range_power(plain: CrossFit, weights: NDArray[np.float64], seen: Indic
 
 
 def _find_noise(trusting: CrossFit, split: Split) -> float:
-    """Estimate the share of wrong labels from cross-fitted logits; 0 without clear evidence.
+    """Estimate the share of wrong labels from cross-fitted logits, 0 unless it is significant.
 
     They are cross-fitted with the weakest SVM, which wrong labels mislead least, if the held-out
     texts suggest wrong labels or if these are validation texts, too few to do so.
@@ -323,7 +323,7 @@ def _held_out_ngrams(
 
 
 def _cross_fitted(fitter: NgramFitter, rows: Indices, count: int) -> HeldOutNgrams:
-    """Return each row's logits from the n-gram model that was fitted to the other folds."""
+    """Cross-fit: return each row's logits from the n-gram model fitted to the other folds."""
     classes, labels = fitter.prepared.classes, fitter.data.labels[rows].tolist()
     with warnings.catch_warnings():  # of labels seen once, which the first split has named
         warnings.simplefilter("ignore", UserWarning)

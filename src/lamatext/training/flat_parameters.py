@@ -1,4 +1,4 @@
-"""Weights of a network as one flat tensor, so that a training step has one update and one sum.
+"""A network's weights as one flat tensor, which the optimizer updates in one operation.
 
 A step of a small network on the CPU otherwise spends as much time on calling an operation for each
 of its weights as on the operations. The parameters become views of one tensor, and their gradients
@@ -19,7 +19,7 @@ from lamatext.training.process_group import current_processes
 
 
 class WeightUpdates:
-    """Updates of the weights of a network, one parameter after the other."""
+    """Optimizer steps for a network's weights, which stay separate tensors."""
 
     def __init__(self, network: nn.Module, optimizer: Optimizer) -> None:
         self._network, self._optimizer = network, optimizer
@@ -33,7 +33,7 @@ class WeightUpdates:
         self._optimizer.zero_grad()
 
     def step(self, gradient_clip: float | None) -> None:
-        """Update the weights by the gradients of all processes, whose norm is clipped."""
+        """Sum the gradients over all processes, clip their norm and update the weights."""
         trained = [p for p in self._network.parameters() if p.grad is not None]
         for parameter in trained:
             assert parameter.grad is not None
@@ -44,14 +44,14 @@ class WeightUpdates:
         self._optimizer.step()
 
     def export_state(self) -> None:
-        """Write the state of the weight updates to the optimizer, for a checkpoint."""
+        """Do nothing: the optimizer already has the state that a checkpoint stores."""
 
     def release(self) -> None:
-        """Give each parameter memory of its own again."""
+        """Do nothing: the parameters are not views of a flat tensor."""
 
 
 class FlatUpdates(WeightUpdates):
-    """Updates of all weights of a network at once, except those of its lazy embedding."""
+    """Optimizer steps for all weights as one flat tensor, without the word embeddings."""
 
     def __init__(self, network: nn.Module, optimizer: Optimizer, embeddings: LazyUpdates) -> None:
         super().__init__(network, optimizer)
@@ -84,7 +84,7 @@ class FlatUpdates(WeightUpdates):
         self._gradient.zero_()
 
     def step(self, gradient_clip: float | None) -> None:
-        """Update the weights by the gradients of all processes, whose norm is clipped.
+        """Sum the gradients over all processes, clip their norm and update the weights.
 
         The gradient of the embedding rows is summed and clipped together with the others.
         """
@@ -98,7 +98,7 @@ class FlatUpdates(WeightUpdates):
         self._update.step()
 
     def export_state(self) -> None:
-        """Write the state of the weight updates to the optimizer, for a checkpoint."""
+        """Copy the state of the flat weight updates to the optimizer, for a checkpoint."""
         for name, value in self._update.state[self._flat].items():
             parts = self._views(value) if _has_entries(value) else [value] * len(self._sizes)
             for parameter, part in zip(self._parameters, parts, strict=True):
@@ -106,12 +106,12 @@ class FlatUpdates(WeightUpdates):
                 self._optimizer.state[parameter][name] = part.clone() if is_tensor else part
 
     def release(self) -> None:
-        """Give each parameter memory of its own again."""
+        """Copy each parameter out of the flat tensor when training ends."""
         for parameter in self._parameters:
             parameter.data, parameter.grad = parameter.data.clone(), None
 
     def _import_state(self) -> None:
-        """Read the state that a checkpoint has restored in the optimizer."""
+        """Copy the optimizer's state, as a checkpoint restored it, to the flat tensor."""
         states = [self._optimizer.state[p] for p in self._parameters if p in self._optimizer.state]
         if len(states) < len(self._parameters):
             return
@@ -124,7 +124,7 @@ class FlatUpdates(WeightUpdates):
         return torch.cat([tensor.detach().flatten() for tensor in tensors])
 
     def _views(self, flat: Tensor) -> list[Tensor]:
-        """Return the part of a flat tensor that belongs to each parameter, in its shape."""
+        """Return a view of the flat tensor for each parameter, in the parameter's shape."""
         parts = torch.split(flat, self._sizes)
         return [part.view_as(p) for part, p in zip(parts, self._parameters, strict=True)]
 
@@ -132,7 +132,7 @@ class FlatUpdates(WeightUpdates):
 def weight_updates(
     network: nn.Module, optimizer: Optimizer, embeddings: DenseUpdates
 ) -> WeightUpdates:
-    """Return flat updates of the weights if only the embedding is updated otherwise.
+    """Return flat weight updates if the word embeddings are updated lazily, else ordinary ones.
 
     That is the case on the CPU with the optimizers for which embedding updates are lazy.
     """
@@ -142,5 +142,5 @@ def weight_updates(
 
 
 def _has_entries(value: object) -> bool:
-    """Return whether a value in an optimizer's state has an entry for each weight."""
+    """Return whether an optimizer's state value, such as a moment, is a tensor like the weights."""
     return isinstance(value, Tensor) and value.ndim > 0

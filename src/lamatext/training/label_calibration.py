@@ -113,7 +113,7 @@ def fit_label_factors(
 
 
 def apply_label_factors(network: "nn.Module", factors: LabelFactors) -> None:
-    """Build the calibration factor and shift of each label into the last layer of a network."""
+    """Scale and shift the last layer of a network by the calibration of each label, in place."""
     import torch
     from torch import nn
 

@@ -87,7 +87,7 @@ class Teacher(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Lesson:
-    """A teacher's probabilities for the texts of a distillation, and facts for the model card."""
+    """Probabilities that a teacher model predicted for the student, and model card entries."""
 
     labels: TeacherLabels
     facts: dict[str, Any]

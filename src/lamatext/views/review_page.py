@@ -73,7 +73,7 @@ def _subtitle(search: SuspectSearch, shown: int) -> str:
 
 
 def whole_table(dataset: Dataset, options: ReadOptions) -> dict[str, Any] | None:
-    """Return the whole table for download from the review page, or None if it is too large.
+    """Return all rows of the data file for the review page's download, or None if it is too large.
 
     Data from stdin cannot be read again: its texts and labels are returned.
     """
@@ -103,7 +103,7 @@ def whole_table(dataset: Dataset, options: ReadOptions) -> dict[str, Any] | None
 
 
 def _download_encoding(dataset: Dataset) -> str:
-    """Return the encoding of the corrected data: that of the file, if it is a text file.
+    """Return the text encoding of the corrected file that the review page offers for download.
 
     ``utf-8-sig`` is UTF-8 with a byte order mark, which spreadsheets need.
     """
@@ -119,7 +119,7 @@ def _download_encoding(dataset: Dataset) -> str:
 def _source_batches(
     dataset: Dataset, options: ReadOptions
 ) -> Iterator[tuple[list[str], list[list[str | None]], list[int]]]:
-    """Yield the columns, rows and line numbers of the data to review, batch by batch."""
+    """Yield batches of the data file for the review page: column names, rows and line numbers."""
     if dataset.source == "-":
         texts, labels = dataset.texts.to_pylist(), dataset.require_labels().to_pylist()
         names = [dataset.layout.text_columns[0], dataset.layout.label_columns[0]]

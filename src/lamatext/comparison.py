@@ -323,7 +323,7 @@ def _group_columns(
 def text_groups(
     parts: Sequence[tuple[Sequence[str], Sequence[str]]], progress: Progress = SILENT
 ) -> list[TextGroup]:
-    """Group the test texts of each (training, test) pair by length and by share of unseen words."""
+    """Group test texts by length and by share of words that their training texts do not contain."""
     tokenizer = WordTokenizer()
     lengths, unknown = [], []
     for train, test in parts:

@@ -183,7 +183,7 @@ class StartSearch:
 def find_start_model(
     folder: Path, old_data: str | None, options: ReadOptions = DEFAULTS
 ) -> StartSearch:
-    """Find the data that a saved model and its ancestors were trained and tested on.
+    """Find the data that a saved model, and the models it continued, were trained and tested on.
 
     Args:
         folder: the saved model, whose training is continued.

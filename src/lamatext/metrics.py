@@ -210,7 +210,7 @@ def reliability_by_confidence(confidence: Floats, correct: NDArray[np.bool_]) ->
 
 
 def merge_small_bins(reliability: Reliability) -> Reliability:
-    """Merge neighbouring confidence bins until each has a twentieth of the texts, at least 20."""
+    """Merge neighbouring confidence bins until each has 5 % of the texts and at least 20 texts."""
     least = max(20, sum(reliability.texts) // 20)
     merged: list[tuple[float, float, int]] = []  # sums of confidence and accuracy, texts
     bins = zip(reliability.confidence, reliability.accuracy, reliability.texts, strict=True)

@@ -95,7 +95,10 @@ class StartModel:
 
 @dataclass(frozen=True, slots=True)
 class Splits:
-    """Splits of a pipeline run; without a validation set, one is held out during training."""
+    """Training, validation and test sets of a pipeline run, and its cross-validation folds.
+
+    Without a validation set, one is held out during training.
+    """
 
     train: Dataset
     validation: Dataset | None
@@ -526,7 +529,7 @@ def _cross_validation_splits(
 def _move_seen(
     dataset: Dataset, test: Rows, groups: Rows, seen: Rows | None
 ) -> tuple[Rows, tuple[int, ...]]:
-    """Split test rows into those to keep and those that the model to continue has seen."""
+    """Split test rows into unseen rows and rows that the model to continue was trained on."""
     if seen is None:
         return test, ()
     is_moved = np.isin(groups[test], groups[seen])
@@ -761,7 +764,7 @@ FoldModel = Callable[[Dataset, Dataset, Progress], FoldPrediction]
 
 
 def cross_validate(splits: Splits, fit_fold: FoldModel, progress: Progress) -> AnyScores:
-    """Score a recipe or baseline by cross-validation in a pipeline run, with a stage per fold."""
+    """Score a recipe or baseline by cross-validation: train and predict once per fold."""
     encoder = _known_classes(splits)
     rows, probabilities, decided = cross_validated_predictions(splits, fit_fold, progress)
     truth = encoder.encode_targets(splits.test.require_labels())[rows]

@@ -201,7 +201,7 @@ class OutOfFoldPredictions(NamedTuple):
 
 
 def suspect_scores(probabilities: Floats, labels: ClassIndices) -> Floats:
-    """Compute how suspect each label is, from 0 to 1, by the formula at the top of this module."""
+    """Compute from class probabilities how likely each label is wrong, as a score from 0 to 1."""
     own = probabilities[np.arange(len(labels)), labels]
     terms = probabilities * np.log(np.maximum(probabilities, 1e-300))
     entropy = -terms.sum(axis=1) / np.log(probabilities.shape[1])

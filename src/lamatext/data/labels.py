@@ -190,7 +190,7 @@ def class_counts(dataset: Dataset) -> dict[str, int]:
 
 
 def label_variants(counts: Mapping[str, int]) -> list[list[str]]:
-    """Return the groups of labels that differ only in case or spaces, by their numbers of rows."""
+    """Group labels that differ only in case or spaces, the most frequent label of a group first."""
     groups: dict[str, list[str]] = {}
     for label in sorted(counts, key=lambda label: (-counts[label], label)):
         groups.setdefault(label_key(label), []).append(label)

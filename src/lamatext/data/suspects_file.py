@@ -35,7 +35,7 @@ def text_hash(text: str) -> str:
 
 
 def describe_texts(dataset: Dataset) -> str:
-    """Return the number and a hash of a dataset's texts, which no spreadsheet reads as a number."""
+    """Describe a dataset in the suspects file by its number of texts and a hash, as a phrase."""
     return f"{plural(len(dataset), 'text')}, hash {fingerprint(dataset.texts)[:16]}"
 
 

@@ -171,7 +171,7 @@ class SubwordEncoder:
 
 @contextmanager
 def _damage_named() -> Iterator[None]:
-    """Name the damaged file in errors of the library tokenizers, which may be no ``Exception``."""
+    """Convert any error of the library tokenizers to a ModelError: tokenizer.json is damaged."""
     try:
         yield
     except BaseException as error:

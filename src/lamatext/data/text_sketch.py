@@ -35,7 +35,7 @@ class TextSketch:
 
     @classmethod
     def from_json(cls, value: Any) -> "TextSketch":
-        """Read a sketch from ``config.json``; raise ValueError if it is not one."""
+        """Read the sketch of training texts in ``config.json``; raise ValueError if invalid."""
         if not isinstance(value, dict) or value.keys() != {"hashes", "texts"}:
             raise ValueError("expected hashes and texts")
         texts, encoded = value["texts"], value["hashes"]

@@ -60,7 +60,7 @@ class ClassifierHead:
 
 
 class Contributions(NamedTuple):
-    """Contributions of each word to each class logit, and a base: their sum is the logits."""
+    """Contribution of each word to each class logit, and the remainder of the logit (``base``)."""
 
     contributions: Floats  # (C, T)
     base: Floats  # (C,)

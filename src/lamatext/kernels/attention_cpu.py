@@ -69,7 +69,7 @@ class Trace(NamedTuple):
 
 
 class Gradients(NamedTuple):
-    """Gradients of CPU attention: those of S and A are inputs, all others are outputs."""
+    """Gradients of CPU attention: of embedding and weights as inputs, of all else as outputs."""
 
     embedding: Floats  # (B, M, D), not padded
     weights: Floats  # (B, M, T), or empty if the loss does not use A

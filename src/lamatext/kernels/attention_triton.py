@@ -262,7 +262,7 @@ def _softmax_totals(  # pragma: no cover
 def _join_columns(  # pragma: no cover
     scratch, chunks, top, total, d, block_m: tl.constexpr, block_d: tl.constexpr, tile: tl.constexpr
 ):
-    """Combine the weighted sums of all chunks into columns ``d`` of the embedding in Triton."""
+    """Combine the weighted sums of a text's chunks into embedding columns ``d``, in Triton."""
     m = tl.arange(0, block_m)
     size: tl.constexpr = block_m * (block_d + 2)
     pooled = tl.zeros((block_m, d.shape[0]), tl.float32)

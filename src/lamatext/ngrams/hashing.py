@@ -132,7 +132,7 @@ def hash_ngrams(words: Sequence[str], spec: NgramSpec) -> Ngrams:
 def count_text(
     words: Sequence[str], spec: NgramSpec, known: KeyFilter
 ) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
-    """Count a text's n-grams: the known hash keys in ascending order, and their counts."""
+    """Return the hash keys of a text's known n-grams in ascending order, and their counts."""
     keys = _keys(_hash_sums(words, np.array([0, len(words)]), spec))
     keys = keys[known.matches(keys)]
     keys.sort()
@@ -222,14 +222,14 @@ def _count_pairs(keys: NDArray[np.uint32], owner: NDArray[np.uint64], texts: int
 
 
 def _starts(ascending: NDArray[Any]) -> NDArray[np.int64]:
-    """Return where each distinct n-gram hash key starts in a sorted array, then its length."""
+    """Return where each distinct n-gram hash key starts in a sorted array, and the array length."""
     new = np.ones(len(ascending) + 1, bool)
     np.not_equal(ascending[1:], ascending[:-1], out=new[1:-1])
     return np.flatnonzero(new)
 
 
 def _hash_sums(words: Sequence[str], bounds: NDArray[np.int64], spec: NgramSpec) -> list[_Sums]:
-    """Sum the word hashes of each n-gram, none of which crosses a text boundary in ``bounds``."""
+    """Hash all n-grams of words, none across texts; ``bounds`` are the first words of the texts."""
     if not words:
         return []
     points, lengths = frame_words(words)

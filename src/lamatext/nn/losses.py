@@ -15,7 +15,7 @@ DISAGREEMENT = {"lama-ctx-dp": "positions", "lama-ctx-de": "embeddings", "san": 
 
 
 def disagreement(model: ModelSettings, output: Output) -> Tensor | None:
-    """Compute the loss term (B,) that makes attention heads disagree, if the model has one."""
+    """Compute the loss term (B,) that makes attention heads differ, None if the model has none."""
     match DISAGREEMENT.get(model.name):
         case "positions" if output.weights is not None:
             return disagreement_over_positions(output.weights)

@@ -42,7 +42,7 @@ class Phrases(nn.Module):
         self.register_buffer("ends", None if vocabulary is None else torch.zeros(vocabulary))
 
     def forward(self, ids: Tensor, embedded: Tensor, mask: Tensor) -> Queries:
-        """Return the mean of the word embeddings (B, T, E) of each phrase, the phrase's query."""
+        """Return each phrase's query: the mean of its words' embeddings (B, T, E)."""
         real = mask[:, :, None].to(embedded.dtype)  # (B, T, 1)
         words = torch.cat([embedded * real, real], dim=-1)  # (B, T, E + 1): the last one counts
         sums = self._spans(ids, words, mask) if self.words is None else self._windows(words)

@@ -88,7 +88,7 @@ def weight_bytes(folder: Path) -> int:
 
 
 def _reference(folder: Path, model: SavedModel) -> Predictor:
-    """Load the original model to verify its export, in PyTorch if torch is installed."""
+    """Load the original model for comparison with its export, in PyTorch if it is installed."""
     if find_spec("torch") is None:
         return Predictor.load(folder)
     from lamatext.runtime.torch_engine import TorchEngine

@@ -193,7 +193,10 @@ class Predictor:
         return answers
 
     def is_unsure(self, probabilities: Floats) -> NDArray[np.bool_]:
-        """Return which texts (n,) are below the predictor's threshold; none without a threshold."""
+        """Return for each text whether its highest probability is below the saved threshold.
+
+        Without a threshold, no text is unsure.
+        """
         below: NDArray[np.bool_] = probabilities.max(axis=1) < np.float32(self.threshold or 0.0)
         return below
 
@@ -407,7 +410,7 @@ class Predictor:
         return changes, spans[first:last]
 
     def _add_ngram_contributions(self, ngrams: NgramModel, network: Explanation) -> Explanation:
-        """Add the contributions of the n-gram model, which reads every word, to an explanation."""
+        """Add each word's n-gram contributions to an explanation of the predictor's network."""
         assert isinstance(self.encoder, TextEncoder)  # n-grams are trained with words only
         tokenizer = self.encoder.tokenizer
         words = tokenizer.words(network.text)

@@ -20,7 +20,7 @@ _DATA_FACTS = (
 
 
 def describe_ancestors(parent: SavedModel, parent_hash: str | None) -> list[Config]:
-    """Describe all ancestors of a continued model, the oldest first and ``parent`` last."""
+    """Describe the models that a continued model was trained from, ``parent`` last."""
     facts = parent.facts.get("data", {})
     entry = {
         "hash": parent_hash,
@@ -47,7 +47,7 @@ class TrainingData:
 
 
 def all_training_data(config: Config, recipe: Recipe) -> list[TrainingData]:
-    """Return the training data of a saved model and of its ancestors, latest first."""
+    """Return the training data of a saved model and of the models it continued, latest first."""
     own = TrainingData(config.get("data", {}), recipe.seed, recipe.training.validation_fraction)
     ancestors = [
         TrainingData(entry["data"], entry["seed"], entry["validation_fraction"])

@@ -277,7 +277,7 @@ def checksum(path: Path) -> int:
 
 
 def _translate_recipe(recipe: Config, path: Path) -> Config:
-    """Translate the settings of format 1 to those of format 2; a retired one is a ModelError."""
+    """Translate settings of saved format 1 to format 2; raise ModelError for a removed setting."""
     translated: Config = {}
     for table, settings in recipe.items():
         new_table = "ngrams" if table == "wide" else table

@@ -605,7 +605,7 @@ def _bilinear_scores(graph: OnnxGraphBuilder, model: ModelSettings, text: _Text)
 
 
 def _scored_words(graph: OnnxGraphBuilder, model: ModelSettings, layer: str, states: str) -> str:
-    """Add ONNX nodes for the scored word vectors (B, T, D): u = tanh(W h + b), or the states h."""
+    """Add ONNX nodes for the word vectors that attention scores: tanh(W h + b), or the states h."""
     if model.score_input == "states":
         return states
     return graph.add("Tanh", _linear(graph, states, f"{layer}.project"))

@@ -249,7 +249,7 @@ class LimitedProtocol(HttpToolsProtocol):
         self.refuse(*(self.refusal or (400, "this is not a valid HTTP/1.1 request.")))
 
     def refuse(self, status: int, detail: str) -> None:
-        """Send an error response, unless another is in progress, and close the connection."""
+        """Send an error response, unless a response has started, and close the connection."""
         self.refused = True
         if self.responding:
             current = self.received is ConnectionState.BODY and not self.pipeline

@@ -195,7 +195,7 @@ def encode_tokens(tokens: TokenizedTexts, vocabulary: Vocabulary, text: TextSett
 
 
 def _extra_words(text: TextSettings, tokenizer: Tokenizer) -> list[str]:
-    """Return frequent words, which the tokenizer leaves whole, to add to a prepared vocabulary."""
+    """Return frequent words of the pretrained word vectors to add to the vocabulary of a run."""
     if not text.added_words:
         return []
     if is_pretrained_encoder(text.word_vectors):

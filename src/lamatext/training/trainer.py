@@ -451,7 +451,7 @@ def _old_factors_of_unseen_labels(
 def _thresholds_of_unseen_labels(
     thresholds: NDArray[np.float32], training_texts: NDArray[np.float64], prepared: PreparedRun
 ) -> NDArray[np.float32]:
-    """Never predict labels without training texts, except those of the model that is continued."""
+    """Set the threshold of labels without training texts: the continued model's, otherwise 1."""
     old = np.ones(len(thresholds), np.float32)
     if prepared.start is not None and prepared.start.thresholds is not None:
         old[: len(prepared.start.labels)] = prepared.start.thresholds.values

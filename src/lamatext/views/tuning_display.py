@@ -144,7 +144,7 @@ def show_front(console: Console, front: Sequence[Trial], chosen: Trial, metric: 
 def write_tuning_page(
     trials: Sequence[Trial], choice: Choice, metric: str, source: str, out: Path
 ) -> None:
-    """Write the HTML page of a hyperparameter search: all trials, the choice and its verdict."""
+    """Write the HTML page of a hyperparameter search, with all trials and the chosen settings."""
     front = pareto_front(trials)
     page = render_page(
         "tuning_page.html",

@@ -61,7 +61,7 @@ def reasons(explanation: Explanation, *, limit: int) -> list[tuple[str, list[Str
 
 
 def segments(text: str, spans: Sequence[Span]) -> Iterator[tuple[int | None, str]]:
-    """Yield the words of a text to shade, and the characters between them with the index None."""
+    """Yield (index, word) for each word to shade, and (None, characters) for text in between."""
     at = 0
     for t, (start, end) in enumerate(spans):
         if start > at:

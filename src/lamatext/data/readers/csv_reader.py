@@ -220,7 +220,7 @@ def _row_end(data: bytes, dialect: Dialect) -> int:
 
 
 def _row_lines(block: Block, dialect: Dialect) -> list[int]:
-    """Return the line number (by LF) of each row (ended by LF or CR) of a CSV block."""
+    """Return the line number of each row of a CSV block; only LF starts a new line, CR does not."""
     data, ends = block.data, [0]
     for start, stop in _unquoted_spans(data, dialect):
         ends += [match.end() for match in _LINE_END.finditer(data, start, stop)]
@@ -296,7 +296,7 @@ class _Parser:
     def parse(
         self, block: Block, columns: Sequence[str], wanted: Sequence[str] | None
     ) -> pa.RecordBatch:
-        """Parse a block of CSV rows into a batch of the ``wanted`` columns, None for all."""
+        """Parse a block of CSV rows into a batch of the columns ``wanted``, or all if None."""
         self._invalid_rows.clear()
         batch = self._read(block, columns, wanted).combine_chunks().to_batches()
         rows = batch[0] if batch else pa.RecordBatch.from_pylist([], pa.schema(

@@ -196,7 +196,10 @@ def _measure(
     fit_fold: FoldModel,
     progress: Progress,
 ) -> ComparedModel:
-    """Predict the test texts with a trained model and measure its latency, for the comparison."""
+    """Predict the test texts with a trained model and measure its latency, for the comparison.
+
+    With folds, all texts are predicted by cross-validation instead.
+    """
     texts = test.texts.to_pylist()
     progress.stage(f"predicting with {title}")
     if splits.folds:

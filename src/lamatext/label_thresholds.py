@@ -60,7 +60,7 @@ def reaches_threshold(probabilities: Floats, thresholds: Floats) -> Flags:
 
 
 def decide_classes(probabilities: Floats, thresholds: LabelThresholds | None) -> Flags:
-    """Return the predicted classes (n, L): those above their thresholds, or the most probable."""
+    """Return the labels above their thresholds or, without thresholds, the most probable class."""
     if thresholds is not None:
         return thresholds.decide(probabilities.astype(np.float32))
     decided = np.zeros(probabilities.shape, np.bool_)

@@ -185,7 +185,10 @@ def _default_pooling(encoder: nn.Module, folder: Path | None) -> str:
 
 
 def _positions(encoder: Any) -> int:
-    """Return a pretrained encoder's number of positions; RoBERTa's start after the padding."""
+    """Return how many subwords a pretrained encoder can read, its number of position vectors.
+
+    The position vectors of RoBERTa start after that of the padding.
+    """
     table = getattr(encoder.embeddings, "position_embeddings", None)
     padding = getattr(table, "padding_idx", None)
     positions: int = encoder.config.max_position_embeddings

@@ -16,6 +16,7 @@ SETTINGS = TINY | {
     "training.epochs": 12,
     "training.patience": 12,
     "training.batch_size": 30,
+    "training.learning_rate": 0.0003,  # with a larger one rounding grows to 1e-4
     "model.dropout": 0,
     "model.embedding_dropout": 0,
     "model.name": "lama-encoder",

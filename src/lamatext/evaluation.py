@@ -32,12 +32,13 @@ FEW, MOST = 0.01, 0.9  # shares of training texts that hardly raise the scores, 
 def load_evaluation_data(
     folder: Path, source: str, options: ReadOptions = DEFAULTS
 ) -> EvaluationData:
-    """Load the evaluation data for a saved model, avoiding its training texts if possible.
+    """Load labelled texts from ``source`` to evaluate a saved model on, without its training texts.
 
-    That is the test part of ``source`` or, if the model or one of its ancestors was trained on
-    ``source``, the tenth that was held out then. Any other source is used completely; texts of it
-    that are training texts are recognized by the model's sketch of them. Columns, separator and
-    encoding are those of the model's training file, unless ``options`` names others.
+    If ``source`` has a test set, that is loaded. If the model, or a model whose training it
+    continued, was trained on ``source``, only the tenth that was held out then is loaded. Any other
+    source is loaded completely; training texts in it are recognized by the hashes that are saved
+    with the model. Columns, separator and encoding are those of the model's training file, unless
+    ``options`` names others.
     """
     config = load_config(folder)
     _warn_of_missing_columns(config, options, source)
@@ -245,7 +246,10 @@ def _checked_source(source: str | None) -> str:
 
 
 def _has_own_test(data: TrainingData) -> bool:
-    """Return whether a saved model's test set was a separate file or split, not held out."""
+    """Return whether the model was tested on a test set that the user provided.
+
+    Otherwise the test texts were held out from the training data.
+    """
     return "test_source" in data.facts or has_test_split(str(data.facts.get("source", "-")))
 
 

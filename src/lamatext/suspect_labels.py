@@ -262,7 +262,11 @@ class OutOfFoldModels:
         )
 
     def describe_job(self) -> dict[str, object]:
-        """Describe the search for suspect labels; finished folds of an equal search are reused."""
+        """Return a dictionary that identifies a search for suspect labels: data, settings, folds.
+
+        It is saved with the results of each finished fold; a later search with an equal dictionary
+        reuses these results instead of computing them again.
+        """
         return {
             "format": 1,
             "lamatext": __version__,

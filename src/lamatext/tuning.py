@@ -101,7 +101,11 @@ class OutOfTimeError(Exception):
 
 
 class DeadlineProgress(Progress):
-    """Progress display that stops the training of a tuning trial after a deadline."""
+    """Progress callback that ends the training of a tuning trial when its time is over.
+
+    It passes every report on to another progress display, and raises OutOfTimeError at the first
+    report after the deadline.
+    """
 
     def __init__(self, deadline: float, shown: Progress = SILENT) -> None:
         self.deadline, self._shown = deadline, shown  # time.monotonic()

@@ -52,11 +52,12 @@ def run(  # noqa: PLR0913 - one argument per option of the command
     force: options.Force = False,
     quiet: options.IsQuiet = False,
 ) -> None:
-    """Compare our model with others on your data: scores, costs, and which is best on which texts.
+    """Compare a new lamatext model with baselines and saved models on your data.
 
-    All models are trained on the same texts and predict the same test texts. The intervals are of
-    the difference between two models on these texts; a difference that can be due to chance is
-    called a tie.
+    The comparison shows the score and the costs of each model, and which model is best on which
+    kinds of texts. All models are trained on the same texts and predict the same test texts. The
+    intervals are of the difference between two models on these texts; a difference that can be due
+    to chance is called a tie.
     """
     from lamatext.contestants import check_contestants, compare_models
     from lamatext.pipeline import DataSources, read_splits
@@ -93,7 +94,10 @@ def run(  # noqa: PLR0913 - one argument per option of the command
 
 
 def _train_options(given: Mapping[str, object], settings: list[str]) -> list[str]:
-    """Return the options of ``lamatext compare`` to repeat in the suggested ``lamatext train``."""
+    """Return the command-line options for the ``lamatext train`` that is suggested to the user.
+
+    They are those given to ``lamatext compare`` that both commands have.
+    """
     pairs = [*given.items(), *(("--set", setting) for setting in settings)]
     return [str(part) for name, value in pairs if value is not None for part in (name, value)]
 

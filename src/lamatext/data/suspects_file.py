@@ -97,7 +97,11 @@ def _check_all_texts(dataset: Dataset, listed: str, path: Path) -> None:
 
 
 def _notes(path: Path, dropped: int, corrected: int, is_test_held_out: bool) -> Iterator[str]:
-    """Describe how many rows of the suspects file were left out or have been corrected."""
+    """Yield messages for the user about the rows that the suspects file lists.
+
+    They say how many rows are left out of the data, and how many stay because their label was
+    corrected.
+    """
     if dropped:
         warning = (
             " Test texts that are held out of the rest lack them, too, so their scores are higher "

@@ -35,7 +35,11 @@ class TextSketch:
 
     @classmethod
     def from_json(cls, value: Any) -> "TextSketch":
-        """Read the sketch of training texts in ``config.json``; raise ValueError if invalid."""
+        """Create a ``TextSketch`` from its JSON object in the ``config.json`` of a saved model.
+
+        Raises:
+            ValueError: the object is invalid.
+        """
         if not isinstance(value, dict) or value.keys() != {"hashes", "texts"}:
             raise ValueError("expected hashes and texts")
         texts, encoded = value["texts"], value["hashes"]

@@ -68,7 +68,10 @@ class KeyFilter(NamedTuple):
 
     @classmethod
     def of(cls, keys: NDArray[np.uint32]) -> "KeyFilter":
-        """Create the filter of a table, which lets about 1/8 of the unknown n-gram hashes pass."""
+        """Create the filter from the hash keys of an n-gram table.
+
+        About one in eight hashes of unknown n-grams passes the filter by mistake.
+        """
         bits = min(26, max(8, len(keys).bit_length() + 2))
         present, shift = np.zeros(1 << bits, bool), np.uint32(32 - bits)
         present[keys >> shift] = True

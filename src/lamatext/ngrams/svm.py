@@ -197,9 +197,10 @@ class _WorkingSet:
         _descend(SparseRows(starts, columns, values, rows.width), own, tolerance, self.unknowns)
 
     def extend(self, task: BinaryTask, margins: NDArray[np.float32], tolerance: float) -> bool:
-        """Add the texts that violate the SVM's optimality conditions most; return whether any does.
+        """Add the worst-fitted texts to the working set of the SVM; return False if there are none.
 
-        Texts far beyond the margin leave the working set. ``margins`` (n,) are without the bias.
+        These are the texts that violate the SVM's optimality conditions most. Texts far beyond the
+        margin leave the working set. ``margins`` (n,) are without the bias.
         """
         bias = np.float32(self.unknowns.bias[0])
         gradient = np.where(task.positive, margins + bias, -margins - bias) - 1

@@ -103,10 +103,11 @@ class LamaBlock(nn.Module):
 
 
 class SinusoidalPositions(nn.Module):
-    """Sinusoidal positions of lama-blocks: pₜ = g ∘ [sin ωt, cos ωt] with learned gains g.
+    """Sinusoidal position embedding: maps the position of a word in its text to a vector (D,).
 
-    ωᵢ = 10000^(−i/⌈D/2⌉). The gains start as the learned positions do, from N(0, 0.1²). Any
-    position has a vector.
+    The network ``lama-blocks`` adds this vector to the word's embedding. Position t has the vector
+    pₜ = g ∘ [sin ωt, cos ωt] with learned gains g and ωᵢ = 10000^(−i/⌈D/2⌉). The gains are
+    initialized like learned position embeddings, from N(0, 0.1²). Any position has a vector.
     """
 
     frequencies: Tensor
@@ -119,7 +120,7 @@ class SinusoidalPositions(nn.Module):
         self.gain = nn.Parameter(0.1 * torch.randn(width))
 
     def forward(self, numbers: Tensor) -> Tensor:
-        """Return the sinusoidal position vectors (…, T, D) of lama-blocks for positions (…, T)."""
+        """Return the sinusoidal position embeddings (…, T, D) of word positions (…, T)."""
         angles = numbers[..., None] * self.frequencies  # (…, T, ⌈D/2⌉)
         waves = torch.cat([angles.sin(), angles.cos()], dim=-1)
         return waves[..., : len(self.gain)] * self.gain

@@ -87,11 +87,11 @@ class PhraseAttention(nn.Module):
     def forward(
         self, states: Tensor, mask: Tensor, context: Tensor, queries: Queries
     ) -> tuple[Tensor, Tensor]:
-        """Pool the word states by phrase attention, without storing the phrase summaries.
+        """Pool the word states of each text by phrase attention, a weighted mean over its phrases.
 
-        ``states`` is (B, T, D), ``mask`` (B, T) and ``context`` (B, E). The phrases are computed in
-        parts, with running sums of exp(g_ij) A_ijt; while training, each of several parts is
-        computed again for its gradient instead of being stored.
+        ``states`` is (B, T, D), ``mask`` (B, T) and ``context`` (B, E). To save memory, the phrases
+        are computed in parts, with running sums of exp(g_ij) A_ijt. While training, each of several
+        parts is computed again for its gradient instead of being stored.
 
         Returns:
             The embedding S (B, M, D) and the word weights Ā (B, M, T).

@@ -17,7 +17,10 @@ POLL_SECONDS = 0.5  # between looks at the deadline while a task runs
 
 
 class RayTasks:
-    """Wrapper that runs a function as Ray tasks on a cluster, from several threads."""
+    """A Python function that is executed on a Ray cluster: each call runs as one Ray task.
+
+    Several threads may call it at the same time.
+    """
 
     def __init__(self, ray: Any, function: Callable[..., Any]) -> None:
         self.ray = ray

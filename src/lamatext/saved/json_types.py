@@ -274,7 +274,10 @@ def _check_data(path: Path, where: str, section: Any) -> None:
 
 
 def _check_layout(path: Path, layout: Any) -> None:
-    """Check columns, separator, quote and encoding of the training file in ``config.json``."""
+    """Check the training file's layout in ``config.json``: columns, separator and encoding.
+
+    Raises an error if one of them has a wrong JSON type or an impossible value.
+    """
     if layout is None:
         return
     _check_fields(path, "data.layout", layout, _LAYOUT)

@@ -91,10 +91,10 @@ def _add_range(graph: OnnxGraphBuilder, sums: str, power: float) -> str:
 
 
 def _add_table(graph: OnnxGraphBuilder, table: NgramTable, number: int, shape: str) -> str:
-    """Add ONNX nodes that compute the contribution of an n-gram table to the logits: (rows, B).
+    """Add ONNX nodes that compute what the n-grams of one table add to the logits of B texts.
 
-    They are those of ``NgramTable.logits``: TF-IDF values, divided by their norm in each text,
-    times the weights.
+    Returns the name of the graph's value, (rows, B). The nodes compute the same as
+    ``NgramTable.logits``: TF-IDF values, divided by their norm in each text, times the weights.
     """
     keys = graph.input(f"ngram_keys_{number}", INT64, [f"N{number}"])
     counts = graph.input(f"ngram_counts_{number}", INT32, [f"N{number}"])

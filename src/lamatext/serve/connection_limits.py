@@ -287,7 +287,10 @@ class LimitedProtocol(HttpToolsProtocol):
         return self.cycle is not None and not self.cycle.response_complete
 
     def _limit_error(self, status: int, detail: str) -> ValueError:
-        """Return the error that stops the HTTP parser; ``send_400_response`` sends ``status``."""
+        """Return an error that makes the HTTP parser stop because a request exceeds a limit.
+
+        ``status`` and ``detail`` are stored for ``send_400_response``, which sends them.
+        """
         self.refusal = (status, detail)
         return ValueError(detail)
 

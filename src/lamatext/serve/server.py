@@ -249,7 +249,7 @@ class DrainingServer(uvicorn.Server):
             await self.lifespan.shutdown()
 
     async def _serve_accepted(self, connection: socket.socket) -> None:
-        """Serve a connection that was waiting when the listening socket was closed."""
+        """Serve a client connection that was accepted while the server was shutting down."""
         server = self.servers[0] if self.servers else None
         if isinstance(server, TlsListener):
             server.start_handshake(connection)

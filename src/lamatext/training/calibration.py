@@ -199,9 +199,10 @@ def held_out_loss(ngrams: Combination, ngram_logits: Logits, labels: Labels) -> 
 
 
 def label_trust(ngrams: Combination, ngram_logits: Logits, labels: Labels) -> Floats:
-    """Return the probability that each label is correct, by a calibrated n-gram model: (n,).
+    """Return how probable it is that the given label of each text is correct, (n,).
 
-    ``ngram_logits`` are out-of-sample logits.
+    The probability is computed with a calibrated n-gram model. ``ngram_logits`` are the logits of
+    models that were not fitted to these texts.
     """
     logits = ngrams.logits(ngram_logits, np.zeros_like(ngram_logits))
     right = _own_probabilities(logits, labels)

@@ -226,7 +226,7 @@ def cross_fit(
 def _calibrated(
     fitter: NgramFitter, split: Split, weights: NDArray[np.float64], seen: Indices
 ) -> CrossFit:
-    """Compute held-out n-gram logits, by cross-fitting if texts are few, and calibrate them."""
+    """Predict texts with n-gram models that were not fitted to them, and calibrate the logits."""
     return _calibrated_on(fitter, _held_out_ngrams(fitter, split, weights), weights, seen)
 
 
@@ -309,10 +309,11 @@ def _logits_of_classes(
 def _held_out_ngrams(
     fitter: NgramFitter, split: Split, weights: NDArray[np.float64]
 ) -> HeldOutNgrams:
-    """Compute held-out n-gram logits of the validation set or, by cross-fitting, of all texts.
+    """Predict texts with n-gram models that were not fitted to them; return their logits.
 
-    A small validation set is too few texts to calibrate with, and fitting the n-gram model to few
-    texts is cheap: there every text gets the logits of a model fitted on the other folds.
+    With a large validation set, these are its texts, predicted by a model fitted to the training
+    texts. A small one has too few texts to calibrate with, so all texts are cross-fitted: divided
+    into folds, each of which is predicted by a model fitted to the others.
     """
     if len(split.validation) >= CROSS_FIT_BELOW:
         model = fitter.fit(split.train)

@@ -36,7 +36,7 @@ class TeacherLabels:
     unlabelled: int  # how many of the k texts are no variants
 
     def check(self, texts: int, classes: int) -> None:
-        """Raise DataError if the teacher's probabilities do not fit the data of a distillation."""
+        """Raise DataError if the teacher's probabilities are not one row per text, (n, C)."""
         expected = {"labelled": (texts, classes), "more": (len(self.more_texts), classes)}
         for name, shape in expected.items():
             found = getattr(self, name).shape

@@ -297,7 +297,10 @@ def embedding_updates(
 
 
 def _column(factors: NDArray[np.float64], like: Tensor) -> Tensor:
-    """Turn the factors of U embedding rows into a (U, 1) tensor with the embedding's dtype."""
+    """Convert one factor per embedding row, (U,), to a tensor (U, 1) of the embedding's dtype.
+
+    The rows of the embedding, (U, E), can be multiplied by this tensor.
+    """
     return torch.from_numpy(factors).to(like.dtype)[:, None]
 
 

@@ -446,7 +446,10 @@ class EncoderTeacher:
         return self.checkpoint.with_name(TEACHER_CHECKPOINTS[number])
 
     def _forget_checkpoint(self, number: int) -> None:
-        """Delete the checkpoint of one of the teacher's encoders after its labels are cached."""
+        """Delete the training checkpoint of one of the teacher's encoders.
+
+        It is no longer needed once the probabilities that this encoder predicts are cached.
+        """
         if (checkpoint := self._checkpoint(number)) is not None:
             checkpoint.unlink(missing_ok=True)
 

@@ -285,7 +285,7 @@ def _train(
 
 
 class _Finished(NamedTuple):
-    """Calibrated network and n-gram model, with validation score and label thresholds."""
+    """Results of the steps after a network's training: n-gram model, calibration, thresholds."""
 
     ngrams: NgramModel | None
     scales: dict[str, float]  # calibration factors

@@ -161,12 +161,18 @@ def _is_right(explanation: Explanation, truth: Label | list[str] | None) -> bool
 
 
 def _names(labels: object) -> list[str]:
-    """Return the label or list of labels of a text as sorted strings, to compare two of them."""
+    """Convert the label, or the list of labels, of one text to a sorted list of strings.
+
+    True and predicted labels are equal if these lists are.
+    """
     return sorted(map(str, labels if isinstance(labels, list) else [labels]))
 
 
 def _numbers(explanation: Explanation) -> dict[str, object]:
-    """Return the numbers with which the explanation page's script shades one text's words."""
+    """Return the word contributions and attention weights of one text for the explanation page.
+
+    The page's JavaScript computes the background colour of each word from them.
+    """
     order = np.argsort(-explanation.probabilities, kind="stable")
     classes = set(order[:MAX_CLASSES].tolist())
     relative = explanation.relative

@@ -34,7 +34,7 @@ class Line:
 
     @property
     def intervals(self) -> list[tuple[Point, Point]]:
-        """Each dot of the SVG chart with the two ends of its interval."""
+        """List of the dots of the line in the SVG chart, each with the ends of its error bar."""
         return list(zip(self.points, self.band, strict=True))
 
     @property

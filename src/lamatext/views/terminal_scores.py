@@ -78,7 +78,11 @@ def _macro_f1_interval(scores: Scores) -> str:
 
 
 def scores_sentence(scores: AnyScores, *, is_seen: bool = False) -> str:
-    """Return a sentence with the main test scores, for the terminal; none of training texts."""
+    """Return a sentence with the main scores of a model on test texts, to print on the terminal.
+
+    If the model was trained on these texts (``is_seen``), the sentence says that its quality on new
+    texts is unknown, instead of giving scores.
+    """
     if is_seen:
         return (
             f"{plural(scores.texts, 'training text')}: how well the model labels new texts is "

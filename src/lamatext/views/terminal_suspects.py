@@ -17,9 +17,11 @@ TEXT_LENGTH = 140  # characters of a text that are shown
 def show_suspects(
     console: Console, search: SuspectSearch, rows: Sequence[Mapping[str, object]]
 ) -> None:
-    """Print the number of suspect labels by reason, and the most suspect texts with their words.
+    """Print the result of ``lamatext clean``: how many labels are suspect, and the worst examples.
 
-    ``rows`` are those of the file of suspects, in the same order.
+    The numbers are listed by reason. Each example is a text, its suspect label, the label that is
+    suggested instead, and the words that support this label. ``rows`` are those of the file of
+    suspects, in the same order.
     """
     improbable = sum(suspect.is_improbable for suspect in search.suspects)
     share = percent(improbable / search.texts)

@@ -138,9 +138,10 @@ def _count_tags(part: IO[bytes]) -> int:
 def _sheet_rows(
     workbook: Any, unpacked: int, name: str, max_record: int, log: ReadLog
 ) -> Iterator[tuple[int, Cells]]:
-    """Yield the number and the cells of each row of the first Excel sheet that is a table.
+    """Choose one sheet of an Excel workbook and yield the row number and the cells of each row.
 
-    If there is none, the first sheet that is not empty is read.
+    It is the first sheet whose rows look like a table or, if there is none, the first sheet that is
+    not empty.
     """
     sheets = workbook.worksheets
     title, rows = None, iter(list[tuple[int, Cells]]())

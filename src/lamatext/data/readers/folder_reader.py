@@ -21,10 +21,10 @@ _BATCH_CHARACTERS = 1 << 24
 
 
 def folder_table(root: Path, split: str, options: ReadOptions) -> Table:
-    """Open one split of a data folder as a table.
+    """Open the training data or the test data of a folder as a table.
 
-    A folder without splits contains training data only. A text file of more than
-    ``options.max_record`` bytes is an error.
+    ``split`` names the data: ``train`` or ``test``. A folder without splits contains training
+    data only. A text file of more than ``options.max_record`` bytes is an error.
     """
     file = _split_file(root, split)
     if file is not None:
@@ -41,7 +41,10 @@ def folder_table(root: Path, split: str, options: ReadOptions) -> Table:
 
 
 def folder_has_split(root: Path, split: str) -> bool:
-    """Return whether a folder contains the split as a file, as shards or in label folders."""
+    """Return whether a data folder contains the given split, such as ``train`` or ``test``.
+
+    The split can be one file, several files (shards), or a folder with one subfolder per label.
+    """
     if _split_file(root, split) is not None or _label_folders(root / split):
         return True
     return not _label_folders(root) and bool(shards_in_folder(root, split))

@@ -317,9 +317,11 @@ def _usable_rows(
 def _check_rows(
     batch: _Batch, texts: pa.Array, layout: Layout, log: ReadLog, unlabelled: list[str] | None
 ) -> NDArray[np.bool_]:
-    """Return which rows of a table batch can be used, and log the others.
+    """Return which rows of a table batch have all required values, as a boolean array.
 
-    The texts of rows without a label are added to ``unlabelled``, unless it is None.
+    Required are a label, a time if there is a time column, and a text unless reading is strict. The
+    other rows are counted in ``log`` as skipped. The texts of rows without a label are added to
+    ``unlabelled``, unless it is None.
     """
     label_columns = LabelColumns(layout.label_columns, layout.label_separator)
     advice = (

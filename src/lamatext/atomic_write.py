@@ -73,7 +73,7 @@ def unfinished_until_end(*paths: Path | None) -> Iterator[None]:
 
 
 def is_unfinished(path: Path) -> bool:
-    """Return whether a file is of a command that ended before it had written all its files."""
+    """Return whether a file is unfinished: its command ended before all its files were written."""
     target = _real_path(path)
     prefix = _mark_name(target).name.rpartition("-")[0]
     with suppress(OSError), os.scandir(target.parent) as entries:
@@ -121,7 +121,10 @@ def _hidden_name(target: Path) -> Path:
 
 
 def _mark_name(target: Path) -> Path:
-    """Return the name of the mark of an unfinished file, which counts as a temporary file."""
+    """Return the name of the hidden file that marks an output file as unfinished.
+
+    It has the form of a temporary file's name, so that it is deleted like one.
+    """
     return _hidden_name(target.with_name(f"{target.name}{_UNFINISHED}"))
 
 

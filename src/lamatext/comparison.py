@@ -311,7 +311,7 @@ def _resamples(texts: int, folds: int) -> Iterator[NDArray[np.float32]]:
 def _group_columns(
     truth: Flags, groups: Sequence[TextGroup], classes: Sequence[object]
 ) -> Iterator[tuple[str, str, int, int]]:
-    """Yield kind, name, size and score column of each text group and class to compare."""
+    """Yield kind, name, size and score column of each group of texts that is compared."""
     for place, group in enumerate(groups):
         yield group.kind, group.name, int(group.is_member.sum()), 2 + place
     texts = truth.sum(axis=0)

@@ -76,7 +76,10 @@ def _recognize(texts: Dataset, trained_on: Sequence[TrainingData]) -> tuple[int,
 
 
 def _overlap(hits: int, checked: int, texts: int) -> str:
-    """Describe how many evaluation texts are training texts, and what that does to the scores."""
+    """Return a sentence for the user: how many evaluation texts the model was trained on.
+
+    It also says how that affects the scores.
+    """
     of = "them" if checked == texts else f"the {checked:,} that can be checked"
     what = f"The model was TRAINED ON {hits:,} of {of}"
     if hits < FEW * checked:

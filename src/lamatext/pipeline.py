@@ -360,7 +360,7 @@ def _add_notes(splits: Splits, *, is_test_given: bool) -> Splits:
 
 
 def _test_notes(splits: Splits) -> Iterator[str]:
-    """Describe the test set that the pipeline held out: its period, and why it may be small."""
+    """Yield notes for the user on the test set: its period, and why its score is uncertain."""
     parts = {"training": splits.train, "validation": splits.validation, "test": splits.test}
     times = [f"{part} texts {data.period}" for part, data in parts.items() if data and data.period]
     if times:
@@ -386,7 +386,7 @@ def _are_times_mixed(splits: Splits) -> bool:
 
 
 def _start_notes(splits: Splits, start: StartModel) -> Iterator[str]:
-    """Describe test texts of the pipeline that the model to continue was already trained on."""
+    """Yield notes for the user on test texts that the model to continue was already trained on."""
     if splits.moved:
         left = sum(len(rows) for _, rows in splits.folds) or len(splits.test)
         yield (

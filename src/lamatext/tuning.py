@@ -394,7 +394,7 @@ TrainTrial = Callable[[TuningTask, Recipe, Rows, Path, DeadlineProgress], Measur
 
 
 class _TrialEngine(NamedTuple):
-    """How tuning trains its trials: order of the texts, progress and training function."""
+    """Way to train the trials of a tuning run: text order, progress and training function."""
 
     order: Rows  # of the training texts; a share is its beginning
     progress: Progress
@@ -507,7 +507,7 @@ def _run_trial(task: TuningTask, study: Any, trial: Any, engine: _TrialEngine) -
 
 
 def _shares(study: Any, task: TuningTask, *, only_last: bool) -> list[float]:
-    """Return the shares of the training texts that a trial is trained on, one after the other."""
+    """Return the fractions of the training texts on which a tuning trial is trained in turn."""
     largest = study.user_attrs.get("largest_share", 1.0)
     texts = len(task.train)
     shares = [s for s in SHARES if s <= largest and (s * texts >= LEAST_TEXTS or s == largest)]

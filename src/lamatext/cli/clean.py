@@ -126,7 +126,7 @@ def _read(data: str, reading: "ReadOptions", progress: "Progress") -> "Dataset":
 
 
 def _kept(partial_folder: Path) -> str:
-    """Describe what an interrupted ``lamatext clean`` has saved, if anything."""
+    """Return a phrase for the user: what an interrupted ``lamatext clean`` has saved."""
     finished = len(list(partial_folder.glob("part-*.parquet")))
     return f"finished folds are kept in {partial_folder}" if finished else "nothing is saved"
 

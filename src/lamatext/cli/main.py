@@ -79,7 +79,7 @@ def main() -> None:
 
 @contextmanager
 def _dropped_interrupts_repeated() -> Iterator[None]:
-    """Press Ctrl-C again a moment after Python has dropped it.
+    """While the block runs, send SIGINT to this process again if Python has ignored a Ctrl-C.
 
     Python ignores any exception in the callback of a weak reference or in a finalizer, and the
     libraries of a search run many of them.

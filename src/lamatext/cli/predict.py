@@ -191,7 +191,10 @@ def _output_format(target: "PredictionOutput | None", as_json: bool) -> str:
 def _describe_job(
     model: Path, source: str, columns: tuple[str, ...], shape: dict[str, Any]
 ) -> dict[str, Any]:
-    """Describe what ``lamatext predict`` computes, to decide whether finished parts are reused."""
+    """Return a dictionary that identifies the input, model and options of ``lamatext predict``.
+
+    A later run with an equal dictionary reuses the finished parts of an interrupted one.
+    """
     from lamatext.runtime.prediction_parts import describe_job
     from lamatext.saved.format import load_config, model_hash
 

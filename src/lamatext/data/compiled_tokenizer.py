@@ -89,7 +89,7 @@ class CompiledTokenizer:
         return type(None), ()
 
     def _vocabulary(self, vocabulary: Vocabulary) -> list[int]:
-        """Return the fields of the C struct ``_Encoder`` that hold the vocabulary."""
+        """Convert the vocabulary to the fields of the C struct ``_Encoder`` that hold it."""
         words = [word.encode("utf-8", "surrogatepass") for word in vocabulary.ids]
         capacity = 1 << (2 * len(words) + 1).bit_length()
         slots = np.full((capacity, 2), -1, np.int32)

@@ -73,7 +73,7 @@ def group_rows(
 
 
 def are_shared(texts: pa.ChunkedArray, others: pa.ChunkedArray) -> NDArray[np.bool_]:
-    """Return which texts of ``others`` have a duplicate in ``texts``."""
+    """Return for each text of ``others`` whether it has a duplicate among ``texts``."""
     together = pa.chunked_array([*texts.chunks, *others.cast(texts.type).chunks], texts.type)
     group = group_rows(together)
     return np.isin(group[len(texts) :], group[: len(texts)])
@@ -89,7 +89,10 @@ def text_keys(texts: pa.Array) -> Hashes:
 
 
 def _merge(group: Rows, left: Rows, right: Rows) -> Rows:
-    """Merge the duplicate groups of each pair of rows; a group is identified by its first row."""
+    """Merge the groups of the two texts of each pair, since these texts are duplicates.
+
+    A group is identified by the row of its first text.
+    """
     group = group.copy()
     while len(left):
         first, second = group[left], group[right]
@@ -169,7 +172,7 @@ class _Words:
 
 
 def _consist_of_codes(texts: pa.Array, normalized: pa.Array) -> pa.Array:
-    """Return for which texts to compare for duplicates most words are letters and digits.
+    """Return for each text whether most of its words are codes, which mix letters and digits.
 
     Without their digits, texts of words such as ``w17`` would all be equal.
     """
@@ -198,7 +201,7 @@ def text_bytes(texts: pa.Array) -> tuple[NDArray[np.uint8], Rows]:
 
 
 def word_starts(is_letter: NDArray[np.bool_], starts: Rows) -> NDArray[np.bool_]:
-    """Return which bytes begin a word: letters at the start of a text or after a space.
+    """Return for each byte whether a word begins there: a letter at the start or after a space.
 
     ``is_letter`` tells whether a byte is no space, ``starts`` are the offsets of the texts.
     """
@@ -264,7 +267,7 @@ def _candidates(keys: Hashes, bands: Hashes) -> Iterator[tuple[Rows, Rows]]:
 
 
 def _are_alike(texts: pa.ChunkedArray, left: Rows, right: Rows) -> NDArray[np.bool_]:
-    """Return which pairs of texts are near-duplicates by their shared word 3-grams (pairs,)."""
+    """Return for each pair of texts whether they are near-duplicates, which share many 3-grams."""
     alike = np.zeros(len(left), bool)
     lengths = 0
     start = 0

@@ -19,7 +19,7 @@ Rows = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """Split of the rows into a training and a validation set, stored as row indices."""
+    """Division of a dataset into a training and a validation set, stored as row indices."""
 
     train: Rows
     validation: Rows
@@ -28,7 +28,7 @@ class Split:
 def stratified_split(
     labels: LabelColumn, fractions: Sequence[float], seed: int, groups: Rows | None = None
 ) -> tuple[Rows, ...]:
-    """Split the rows at random into parts with the same class proportions.
+    """Divide the rows of a dataset at random into parts with the same class proportions.
 
     Each part gets its fraction of each label to within a row or two. The first part is the training
     part: every label has a row there, and labels that occur once stay there, with a UserWarning.
@@ -67,7 +67,7 @@ def newest_split(
     times: NDArray[np.float64],
     groups: Rows | None = None,
 ) -> tuple[Rows, Rows]:
-    """Split off the newest rows by time; return the older rows and the newest rows.
+    """Divide a dataset by time: return the indices of the older rows and of the newest rows.
 
     A group is as old as its oldest row. The newest rows of a label that the older ones lack are
     moved to them.
@@ -93,7 +93,7 @@ def hold_out(
     times: NDArray[np.float64] | None = None,
     source: str = "the data",
 ) -> tuple[Rows, Rows]:
-    """Split off a stratified part of the rows; return the remaining and the held-out rows.
+    """Divide a dataset into rows to train on and held-out rows, which are stratified or the newest.
 
     Args:
         labels: as for ``stratified_split``.
@@ -124,7 +124,7 @@ def hold_out(
 def hold_out_validation(
     labels: LabelColumn, fraction: float, seed: int, groups: Rows | None = None
 ) -> Split:
-    """Split the rows into a training set and a stratified validation set.
+    """Divide the rows of a dataset at random into a training set and a stratified validation set.
 
     With too few texts, the training set is the validation set too, with a UserWarning.
     """
@@ -210,7 +210,7 @@ def _group_units(strata: "_Strata", groups: Rows | None) -> _Units:
 
 
 def _merge_rare(units: _Units, k: int) -> _Units:
-    """Put the groups of rows whose label has fewer than ``k`` of them into one stratum."""
+    """Merge labels that fewer than ``k`` groups of rows have into one stratum."""
     counts = np.bincount(units.codes)
     return units._replace(codes=np.where(counts[units.codes] < k, len(counts), units.codes))
 

@@ -35,7 +35,10 @@ def text_hash(text: str) -> str:
 
 
 def describe_texts(dataset: Dataset) -> str:
-    """Describe a dataset in the suspects file by its number of texts and a hash, as a phrase."""
+    """Return a phrase that identifies a dataset: its number of texts and a hash of them.
+
+    It is written to the suspects file, to detect later that the dataset has changed.
+    """
     return f"{plural(len(dataset), 'text')}, hash {fingerprint(dataset.texts)[:16]}"
 
 

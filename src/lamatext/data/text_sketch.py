@@ -22,14 +22,17 @@ MAX_HASHES = 1024
 
 @dataclass(frozen=True, slots=True)
 class TextSketch:
-    """Sketch of training texts: their smallest hashes, and how many different ones there are."""
+    """Sketch of a model's training texts: the smallest of their hashes, and the number of texts.
+
+    It is saved with the model, to recognize training texts in other data.
+    """
 
     hashes: NDArray[np.uint32]  # ascending
     texts: int  # different training texts
 
     @classmethod
     def of_texts(cls, texts: "pa.ChunkedArray") -> "TextSketch":
-        """Compute the sketch of training texts."""
+        """Compute the sketch, the smallest hashes, of a model's training texts."""
         distinct = np.unique(_hashes(texts))
         return cls(distinct[:MAX_HASHES], len(distinct))
 
@@ -55,7 +58,10 @@ class TextSketch:
         return cls(hashes, texts)
 
     def as_json(self) -> dict[str, object]:
-        """Return the sketch for ``config.json``: little-endian hashes of 32 bits in base64."""
+        """Return the sketch of the training texts as a JSON object for ``config.json``.
+
+        The hashes are little-endian numbers of 32 bits in base64.
+        """
         encoded = base64.b64encode(self.hashes.astype("<u4").tobytes()).decode("ascii")
         return {"hashes": encoded, "texts": self.texts}
 

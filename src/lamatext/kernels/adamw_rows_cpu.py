@@ -29,7 +29,7 @@ class RowState(NamedTuple):
 
 
 class SkippedSteps(NamedTuple):
-    """Factors with which lazy AdamW applies the skipped steps of an embedding row at once."""
+    """Factors with which lazy AdamW applies all skipped steps of an embedding row at once."""
 
     sums: Doubles  # (S + 1,): L of each step
     ratio: Doubles  # (S + 1,): powers of ρ

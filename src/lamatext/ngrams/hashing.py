@@ -78,7 +78,7 @@ class KeyFilter(NamedTuple):
         return cls(present, shift)
 
     def matches(self, keys: NDArray[np.uint32]) -> NDArray[np.bool_]:
-        """Return for each n-gram hash key whether the table may contain it."""
+        """Return for each n-gram hash key False if the n-gram table certainly lacks it."""
         matches: NDArray[np.bool_] = self.present[keys >> self.shift]
         return matches
 
@@ -91,7 +91,7 @@ class KeyBuckets(NamedTuple):
 
     @classmethod
     def of(cls, keys: NDArray[np.uint32]) -> "KeyBuckets":
-        """Create the index of sorted hash keys, with about one key in a bucket."""
+        """Create the index of an n-gram table's sorted hash keys, with about one key per bucket."""
         bits = min(24, max(1, len(keys).bit_length()))
         shift = np.uint32(32 - bits)
         starts = np.zeros((1 << bits) + 1, np.int32)
@@ -225,7 +225,7 @@ def _count_pairs(keys: NDArray[np.uint32], owner: NDArray[np.uint64], texts: int
 
 
 def _starts(ascending: NDArray[Any]) -> NDArray[np.int64]:
-    """Return where each distinct n-gram hash key starts in a sorted array, and the array length."""
+    """Return the first index of each distinct hash key in a sorted array, then its length."""
     new = np.ones(len(ascending) + 1, bool)
     np.not_equal(ascending[1:], ascending[:-1], out=new[1:-1])
     return np.flatnonzero(new)

@@ -64,7 +64,7 @@ class NgramTable:
         return place, ((1 + np.log(counts)) * idf).astype(np.float32)
 
     def _places(self, keys: NDArray[np.uint32]) -> NDArray[np.int64]:
-        """Return where each n-gram is or would be inserted, at most the last place of the table."""
+        """Return the index of each n-gram in the table, or the index where it would be inserted."""
         if len(keys) < MANY_KEYS:
             return np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
         if self.buckets is None:
@@ -79,7 +79,7 @@ class NgramTable:
         return self.filter
 
     def compiled_logits(self, code: CDLL, texts: FramedTexts) -> Floats:
-        """Compute what ``logits`` computes in C, much faster: (n, rows)."""
+        """Compute the same logits as ``logits``, (n, rows), but in C, which is much faster."""
         if self.compiled is None:
             arrays = [getattr(self, name) for name in _TABLE_ARRAYS]
             object.__setattr__(self, "compiled", CompiledTable(code, self.spec, arrays))
@@ -146,12 +146,14 @@ class ClassMixture(NamedTuple):
     shift: NDArray[np.float32]  # (C,)
 
     def apply(self, ngram_logits: Floats) -> Floats:
-        """Map n-gram logits (…, C)."""
+        """Return the n-gram logits (…, C) of texts after the linear map, in the same shape."""
         mixed: Floats = np.einsum("ij,...j->...i", self.matrix, ngram_logits) + self.shift
         return mixed
 
     def apply_to_weights(self, weights: Floats, bias: Floats) -> tuple[Floats, Floats]:
-        """Map the weights (C, K) and biases (C,) of an n-gram model, and with them its logits.
+        """Apply the linear map to the weights (C, K) and biases (C,) of an n-gram model.
+
+        The logits of the returned model are the mapped logits.
 
         The sums of einsum, unlike those of BLAS, do not depend on the number of threads.
         """
@@ -312,7 +314,7 @@ def ngram_specs(settings: NgramSettings) -> list[NgramSpec]:
 
 
 def divide_by_range(sums: Floats, power: float) -> Floats:
-    """Divide the n-gram sums of each text (n, C) by a power of their range.
+    """Divide each text's sums of n-gram weights, (n, C), by a power of their range over classes.
 
     A text of which many n-grams are known gets large sums, and is not classified right as often as
     a softmax of them says.

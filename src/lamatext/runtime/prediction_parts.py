@@ -144,7 +144,10 @@ def describe_job(
     model: Mapping[str, str],
     options: Mapping[str, object],
 ) -> Job:
-    """Describe a batch job for its manifest; finished parts of an equal job are reused.
+    """Return a dictionary that identifies a batch prediction job: input, model and options.
+
+    It is stored in the manifest of the job. A later job with an equal dictionary reuses the parts
+    that this one has finished.
 
     Args:
         source: the input as the user named it. A file or folder counts as changed if a size or a

@@ -20,7 +20,10 @@ _DATA_FACTS = (
 
 
 def describe_ancestors(parent: SavedModel, parent_hash: str | None) -> list[Config]:
-    """Describe the models that a continued model was trained from, ``parent`` last."""
+    """Return the entries of ``config.json`` on the models that a model was continued from.
+
+    There is one entry per model, with ``parent``, the latest, as the last one.
+    """
     facts = parent.facts.get("data", {})
     entry = {
         "hash": parent_hash,

@@ -225,7 +225,7 @@ _DATA_NAMES = {
 
 
 def data_facts(data: Mapping[str, Any]) -> dict[str, str]:
-    """Describe a model's training data in words, for the model card and ``lamatext info``.
+    """Return facts about a model's training data as text, for the model card and ``lamatext info``.
 
     Fingerprints are left out, and so is whatever is 0 or empty.
     """

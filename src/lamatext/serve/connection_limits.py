@@ -138,7 +138,7 @@ class LimitedProtocol(HttpToolsProtocol):
             self._check_pending()
 
     def _feed(self, data: bytes) -> bytes:
-        """Give bytes to the HTTP parser of the connection, and return those to give it again.
+        """Pass received bytes to the HTTP parser; return those that must be passed to it again.
 
         A client may offer another protocol (``Upgrade: h2c``), which the server ignores. The parser
         would skip the body of such a request and take it for the next request, so it is given the
@@ -295,7 +295,7 @@ class LimitedProtocol(HttpToolsProtocol):
         return ValueError(detail)
 
     def release_body(self) -> None:
-        """Subtract the body of this connection from the bytes counted in the table."""
+        """Subtract this connection's request body from the server's total of body bytes."""
         if self.counted_bytes:
             self.table.count_body(-self.counted_bytes)
         self.body_bytes = self.counted_bytes = 0

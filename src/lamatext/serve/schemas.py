@@ -57,7 +57,10 @@ class TextRequest(BaseModel):
 
 
 def _whole_number(value: object) -> object:
-    """Turn a whole number of a request into an int: JSON has one number type, and 2.0 is 2."""
+    """Convert a float without a fraction in a request, such as 2.0, to an int.
+
+    JSON has only one number type, so clients may send either form.
+    """
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 

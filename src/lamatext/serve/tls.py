@@ -159,7 +159,7 @@ class TlsConnection(asyncio.Transport, asyncio.Protocol):
         self._flush()  # answers to key updates
 
     def _fail(self) -> None:
-        """Close the connection after the alert that says why."""
+        """Close the TLS connection after an error and send the client an alert with the reason."""
         self.is_closed = True
         self._flush()
         self.tcp.close()
@@ -177,7 +177,7 @@ class TlsConnection(asyncio.Transport, asyncio.Protocol):
         return self.tcp.get_extra_info(name, default) if own is None else own
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
-        """Encrypt and send the bytes."""
+        """Encrypt bytes and send them to the client of the TLS connection."""
         if self.is_closing():
             return
         rest = memoryview(data)
@@ -193,12 +193,12 @@ class TlsConnection(asyncio.Transport, asyncio.Protocol):
         return False
 
     def pause_reading(self) -> None:
-        """Stop reading and decrypting."""
+        """Stop reading and decrypting the bytes that the TLS client sends."""
         self.is_paused = True
         self.tcp.pause_reading()
 
     def resume_reading(self) -> None:
-        """Continue with decrypting what has been received, then with reading."""
+        """Decrypt the bytes that the TLS client has sent meanwhile, then continue reading."""
         if self.is_paused:
             self.is_paused = False
             self.loop.call_soon(self._resume)
@@ -332,7 +332,7 @@ class TlsListener:
             self.start_handshake(connection)
 
     def _pause(self, seconds: float) -> None:
-        """Let new connections wait in the backlog of the socket for some time."""
+        """Stop accepting TLS connections for some time; they wait in the socket's backlog."""
         self.loop.remove_reader(self.listener)
         self.retry = self.loop.call_later(
             seconds, self.loop.add_reader, self.listener, self._accept

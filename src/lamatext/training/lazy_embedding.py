@@ -113,7 +113,10 @@ class LazyUpdates(DenseUpdates):
         self._updated_at[self._rows.numpy()] = self._now
 
     def _prepare(self, rates: Sequence[float]) -> None:
-        """Compute the factors for an epoch's lazy updates from the learning rate of each step."""
+        """Precompute the numbers that the lazy updates of one epoch need.
+
+        ``rates`` are the learning rates of its steps.
+        """
         raise NotImplementedError
 
     def _advance(self, state: State, since: NDArray[np.int64]) -> None:

@@ -222,7 +222,7 @@ def _update_weights(
 
 
 class _LossFractions(NamedTuple):
-    """Weights of one process's mean losses in the loss of the whole mini-batch."""
+    """Factors that turn the mean losses of one process into its part of the mini-batch's loss."""
 
     loss: Tensor | float
     disagreement: Tensor | float
@@ -231,7 +231,7 @@ class _LossFractions(NamedTuple):
 def _share_of_batch(
     processes: OneProcess, batch: Batch, settings: LoopSettings
 ) -> tuple[Batch, _LossFractions]:
-    """Return this process's rows of a training loop's mini-batch, and their loss fractions.
+    """Return the texts of a mini-batch that this process trains on, and factors for their losses.
 
     The losses of all processes, times these fractions, add up to the loss of the mini-batch.
     """

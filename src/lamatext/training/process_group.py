@@ -96,7 +96,9 @@ def current_processes() -> OneProcess:
 
 
 class SharedMemory:
-    """Sums of tensors over the processes of one machine, which meet by a byte to each other.
+    """Shared memory in which the training processes of one machine sum their tensors.
+
+    The processes wait for each other by sending a byte to each other.
 
     Gloo sends them through the loopback interface, with two more threads in each process, which
     takes milliseconds. There are two buffers in turn, so that one meeting per sum is enough: who
@@ -125,7 +127,7 @@ class SharedMemory:
             self._turn = 1 - self._turn
 
     def _meet(self) -> None:
-        """Wait until all processes have written their summands.
+        """Wait until all training processes have written their tensors to the shared memory.
 
         Raises:
             ConnectionError: a process has ended.
@@ -138,7 +140,7 @@ class SharedMemory:
 
 
 def _fill(values: Sequence[Tensor], capacity: int) -> Iterator[list[Tensor]]:
-    """Cut flat views of tensors into lists of parts, each of which fits the shared memory."""
+    """Divide tensors into lists of flat parts, each list small enough for the shared memory."""
     parts: list[Tensor] = []
     room = capacity
     for value in values:
@@ -194,7 +196,7 @@ class ProcessGroup(OneProcess):
         return self.from_main(None)
 
     def dismiss(self) -> None:
-        """Tell the other processes of the group that there are no more jobs."""
+        """Tell the other processes of the group that training is over and they can end."""
         self.from_main(None)
 
     def share(self, batch: Batch) -> Batch:
@@ -372,7 +374,7 @@ def _start(count: int, device: torch.device) -> list["subprocess.Popen[bytes]"]:
 
 
 def _shared_files(count: int) -> list[list[int]]:
-    """Create the files of each process for sums through shared memory.
+    """Create the files through which the processes of the group sum tensors in shared memory.
 
     They are the memory, then a connection to each other process. There are none for many processes
     and on other systems than Linux.
@@ -421,7 +423,7 @@ class _Workers:
             raise ProcessError(failure) from error
 
     def wait(self) -> None:
-        """Give the dismissed processes of the group a moment to end by themselves."""
+        """Wait a short time for the other processes of the group to end by themselves."""
         self._is_over.set()
         ends = time.monotonic() + EXIT_SECONDS
         for process in self._processes:

@@ -75,7 +75,7 @@ LICENCES = {MINILM: "Apache-2.0"}
 
 
 class Teacher(Protocol):
-    """Interface of a teacher: its name, and a method that predicts probabilities."""
+    """Interface of a teacher, from which a small model learns: its name and ``predict_proba``."""
 
     name: str
     labels_new_texts: bool  # false for a file: it has the probabilities of its own texts only
@@ -87,7 +87,10 @@ class Teacher(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Lesson:
-    """Probabilities that a teacher model predicted for the student, and model card entries."""
+    """Result of teaching: the probabilities that a teacher predicted for the student's texts.
+
+    It also has entries about the teacher for the model card.
+    """
 
     labels: TeacherLabels
     facts: dict[str, Any]
@@ -213,7 +216,10 @@ def _teacher_labels(
 
 
 def _varied(data: TeacherData) -> list[str]:
-    """Return the texts whose variants a teacher labels: all, or only labelled ones if many."""
+    """Return the texts of which altered copies are made for a teacher to label.
+
+    These are all texts or, if there are many, only those with labels.
+    """
     labelled: list[str] = data.train.texts.to_pylist()
     return labelled if len(labelled) >= MANY_LABELS else [*labelled, *data.unlabelled]
 

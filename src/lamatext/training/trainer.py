@@ -355,7 +355,7 @@ def _seen_classes(
 
 
 def _text_weights(data: EncodedDataset, settings: LoopSettings) -> NDArray[np.float64]:
-    """Return the weight of each text in the calibration, as in the training loss: (n,)."""
+    """Return the weight of each text in the calibration, (n,); it is that of the training loss."""
     weights = np.ones(len(data))
     if data.sample_weight is not None:
         weights *= data.sample_weight
@@ -463,7 +463,7 @@ def _threshold_goal(recipe: Recipe) -> ThresholdGoal:
 
 
 def _note_together(progress: Progress, name: str, score: float, texts: int) -> None:
-    """Report the validation score of both parts of the trained model, if it says something."""
+    """Report the validation score of network and n-gram model together, unless texts are few."""
     if texts >= NOTED_TEXTS:
         progress.note(
             f"network and n-grams together: validation {name} {100 * score:.1f} % on "
@@ -501,7 +501,7 @@ def _validation_statistics(
 def _join(
     train: Dataset, validation: Dataset | None, recipe: Recipe, classes: Sequence[Label]
 ) -> tuple[pa.ChunkedArray, Targets, Split]:
-    """Join training and validation set into one list of texts and targets, with their split."""
+    """Join training and validation set; return all texts, their targets and each set's rows."""
     encoder = LabelEncoder(tuple(classes))
     labels = encoder.encode_targets(train.require_labels(), source=train.source)
     if validation is None:

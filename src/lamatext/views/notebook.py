@@ -51,7 +51,7 @@ def notebook_html(explanation: Explanation) -> str:
 
 
 def explanation_line(explanation: Explanation) -> str:
-    """Describe an explanation in one line of plain text, for notebooks and the Python prompt."""
+    """Format an explanation as one line of plain text, for notebooks and the Python prompt."""
     chance = "" if explanation.thresholds is not None else probability(explanation.probability)
     sides = "; ".join(
         f"{side}: {', '.join(f'{word.word} {signed(word.contribution)}' for word in words)}"

@@ -105,7 +105,7 @@ def trial_cells(trial: Trial) -> tuple[str, ...]:
 
 
 def describe_settings(trial: Trial) -> str:
-    """Describe the settings of a trial in one line of the terminal's table."""
+    """Format the settings of a tuning trial as one line of text for the terminal's table."""
     if trial.is_default:
         return f"default recipe, seed {trial.seed}"
     pairs = [(name.partition("."), value) for name, value in trial.settings.items()]

@@ -108,7 +108,7 @@ def remembered_dialect(block: Block, layout: Layout) -> Dialect | None:
 
 
 def describe_dialect(dialect: Dialect) -> str:
-    """Describe the separator and the quotes of a CSV file in a few words."""
+    """Return a phrase for messages that names the separator and the quotes of a CSV file."""
     separator = _SHOWN.get(dialect.separator, dialect.separator)
     quotes = {'"': "", "'": ", quotes '", "": ", without quotes"}[dialect.quote]
     return f"separator {separator}{quotes}"

@@ -37,7 +37,7 @@ Cells = list[str | None]
 
 
 def excel_table(source: str, max_record: int = MAX_RECORD, log: ReadLog | None = None) -> Table:
-    """Open the first sheet of an Excel workbook that is a table.
+    """Open an Excel workbook as a table: its first sheet that looks like one.
 
     The first row that is neither empty nor a title has the column names. Numbers, dates and truth
     values are written as text; formulas have the value that Excel computed last.

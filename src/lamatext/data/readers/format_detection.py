@@ -105,7 +105,10 @@ def _csv_table(name: str, blocks: Iterator[Block], options: ReadOptions, log: Re
 
 
 def _dialect_notes(dialect: Dialect, format: str | None, remembered: Layout | None) -> list[str]:
-    """Describe the detected CSV dialect if it differs from the default or the training file's."""
+    """Return notes for the user on the detected separator and quotes of a CSV file.
+
+    There are none if these are the default ones, or those of the model's training file.
+    """
     trained = dialect
     if remembered is not None and remembered.separator is not None:
         trained = Dialect(remembered.separator, remembered.quote)

@@ -22,7 +22,7 @@ class LabelColumns(NamedTuple):
     separator: str | None = None
 
     def missing(self, batch: pa.RecordBatch) -> NDArray[np.bool_]:
-        """Return which rows of a batch have no value in the label column."""
+        """Return for each row of a table batch whether its label is missing."""
         if len(self.names) > 1:
             return np.zeros(len(batch), bool)
         column = batch.column(self.names[0])
@@ -72,7 +72,7 @@ def join_label_batches(batches: Sequence[pa.Array]) -> pa.ChunkedArray:
 
 
 def is_blank(column: pa.Array) -> NDArray[np.bool_]:
-    """Return which values of a label, text or time column are missing or white space."""
+    """Return for each value of a column whether it is missing or only white space."""
     if pa.types.is_nested(column.type):
         blank = column.is_null()
     else:

@@ -129,7 +129,7 @@ def _mark_name(target: Path) -> Path:
 
 
 def _mark(target: Path, temporary: Path) -> None:
-    """Mark a file as unfinished before it gets its name."""
+    """Mark an output file as unfinished, before its temporary file is renamed to it."""
     with suppress(OSError):
         _mark_name(target).unlink(missing_ok=True)
         _mark_name(target).hardlink_to(temporary)

@@ -103,7 +103,7 @@ def _warn_of_missing_columns(config: Config, options: ReadOptions, source: str) 
 def _reader(
     source: str, layout: Layout | None, config: Config, options: ReadOptions
 ) -> Callable[[str], Dataset]:
-    """Return a function that reads the training or test split of an evaluation source."""
+    """Return a function that reads the training or the test set of a data source for evaluation."""
     options = replace(options, remembered=layout)
 
     def read(split: str) -> Dataset:
@@ -151,7 +151,7 @@ def _leave_out_seen(folder: Path, part: EvaluationData, options: ReadOptions) ->
 
 
 def _leave_out_again(whole: Dataset, data: TrainingData) -> Dataset:
-    """Leave out the rows of an evaluation source that ``train --without`` left out."""
+    """Return the evaluation data without the rows that ``train --without`` left out of training."""
     rows = np.array(data.facts.get("left_out_rows", []), np.int64)
     if not len(rows) or rows.max() >= len(whole):
         return whole
@@ -159,7 +159,10 @@ def _leave_out_again(whole: Dataset, data: TrainingData) -> Dataset:
 
 
 def _repeat_split(whole: Dataset, data: TrainingData) -> Splits | None:
-    """Repeat the split of a saved model's training data; return None if the data has changed."""
+    """Divide a saved model's data into training and test set again, exactly as for its training.
+
+    None is returned if the data has changed since then.
+    """
     counts = [data.facts.get(f"{part}_texts", 0) for part in ("training", "test", "validation")]
     if whole.labels is None or not counts[1]:
         return None
@@ -226,7 +229,10 @@ def _unseen_data(folder: Path, old_data: str, options: ReadOptions) -> Dataset:
 
 
 def _remembered_splits(data: TrainingData, config: Config, options: ReadOptions) -> Splits:
-    """Repeat the split of a saved model's training data; raise DataError if it cannot be found."""
+    """Read a saved model's data and divide it into training and test set, as for its training.
+
+    Raises DataError if the data cannot be found.
+    """
     facts = data.facts
     source = _checked_source(facts.get("source"))
     rest = _leave_out_again(_reader(source, data.layout, config, options)("train"), data)

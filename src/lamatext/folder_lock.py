@@ -40,7 +40,10 @@ def locked_folder(folder: Path) -> Iterator[None]:
 
 
 def _lock(descriptor: int, folder: Path) -> bool:
-    """Lock a folder; return False if another process has locked it, or has just deleted it."""
+    """Lock an open folder for this process and return True, or False if that is impossible.
+
+    It is impossible if another process has locked the folder, or has just deleted it.
+    """
     import fcntl  # not on Windows
 
     try:

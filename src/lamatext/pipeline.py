@@ -529,7 +529,7 @@ def _cross_validation_splits(
 def _move_seen(
     dataset: Dataset, test: Rows, groups: Rows, seen: Rows | None
 ) -> tuple[Rows, tuple[int, ...]]:
-    """Split test rows into unseen rows and rows that the model to continue was trained on."""
+    """Divide test texts into unseen ones and those that the model to continue was trained on."""
     if seen is None:
         return test, ()
     is_moved = np.isin(groups[test], groups[seen])

@@ -173,7 +173,7 @@ class TuningResult:
 
 
 class TuningSplits(NamedTuple):
-    """Data splits for hyperparameter tuning: one for the trials, one for the final training."""
+    """Training, validation and test sets for tuning trials, and those for the final training."""
 
     search: Splits  # with a validation set; without folds
     final: Splits  # all texts but the test set, split as ``lamatext train`` does
@@ -849,7 +849,7 @@ def worker_processes(commands: list[list[str]]) -> Iterator[None]:
 
 @contextmanager
 def _blocked_interrupts() -> Iterator[None]:
-    """Hold back SIGINT while worker processes of a tuning study start, which inherit this."""
+    """Block SIGINT while a tuning study's worker processes start, so that they block it, too."""
     if sys.platform == "win32":
         yield
         return

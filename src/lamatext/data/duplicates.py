@@ -227,7 +227,7 @@ def _hash_runs(letters: NDArray[np.uint8], run: Rows, runs: int) -> Hashes:
 
 
 def _run_starts(run: Rows) -> Rows:
-    """Return the start index of each run of equal values in the array, for hashing duplicates."""
+    """Return the index at which each run of equal values in an array starts."""
     return np.flatnonzero(np.diff(run, prepend=-1))
 
 

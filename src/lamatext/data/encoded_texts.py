@@ -34,9 +34,10 @@ class FramedTexts(NamedTuple):
 
 
 def frame_words(words: Sequence[str]) -> tuple[NDArray[np.uint32], Indices]:
-    """Concatenate words as code points, with marks before and after each, to hash n-grams.
+    """Concatenate words as Unicode code points, with a mark before and after each word.
 
-    The words are concatenated; the lengths of the words, marks included, are returned too.
+    Returns the code points and the length of each word, marks included. N-grams are hashed from
+    them.
     """
     framed = OPEN + (CLOSE + OPEN).join(words) + CLOSE
     points = np.frombuffer(framed.encode("utf-32-le", "surrogatepass"), np.uint32)

@@ -60,7 +60,7 @@ class DatasetStatus:
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """Location of one split of a named data set on this machine, with a function to read it."""
+    """Where the training or test set of a named data set is on this machine, and how to read it."""
 
     path: Path
     read: Callable[[], Dataset]
@@ -127,7 +127,7 @@ def find_entry(name: str) -> NamedDataset:
 
 
 def load_named_dataset(name: str, split: str = "train") -> Dataset:
-    """Load one split of a named data set, with a warning if its size is unexpected."""
+    """Load the training or test set of a named data set; warn if its size is unexpected."""
     entry = find_entry(name)
     location = find_location(name, split)
     dataset = location.read() if location else _load_from_hub(entry, split)
@@ -163,7 +163,7 @@ def _count_texts(location: Location) -> int:
 
 
 def find_location(name: str, split: str) -> Location | None:
-    """Find one split of a named data set on this machine; return None if it is not there."""
+    """Find the training or test set of a named data set on this machine; None if it is missing."""
     folder = dataset_folder(name)
     file = None if folder is None else folder / f"{split}.parquet"
     if file is not None and file.is_file():

@@ -48,7 +48,7 @@ def open_table(source: str, options: ReadOptions = DEFAULTS, *, split: str = "tr
 
 
 def has_test_split(source: str) -> bool:
-    """Return whether a data source has a test split of its own."""
+    """Return whether a data source has a test set next to its training data."""
     if source.startswith(PREFIX):
         return "test" in hub_splits(source)
     if _is_named_dataset(source):

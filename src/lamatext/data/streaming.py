@@ -60,7 +60,7 @@ class StreamedParts:
 
 
 class _Part:
-    """Rows of the training, validation or test part of streamed data that are kept in memory."""
+    """Texts of a training, validation or test set that are kept in memory while streaming."""
 
     def __init__(self) -> None:
         self._batches: list[Dataset] = []

@@ -29,7 +29,10 @@ LEADING_VOWELS = "เแโใไເແໂໃໄ"
 
 
 def group_characters(explanation: Explanation, ngrams: NgramModel) -> Explanation:
-    """Merge single characters, as of Chinese, into groups and add up their contributions."""
+    """Return an explanation whose single characters, as of Chinese text, are merged into groups.
+
+    The contribution of a group is the sum of those of its characters.
+    """
     words = explanation.words
     scripts = [unspaced_script(word) for word in words]
     if not any(scripts):

@@ -140,7 +140,7 @@ class _Descent(NamedTuple):
 
 
 def _pairs(task: BinaryTask, weights: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Return the weights of an SVM next to its squared scale, of shape (K, 2)."""
+    """Return the weight and the squared scale of each feature of an SVM side by side, (K, 2)."""
     return np.stack([weights, (task.scale.astype(np.float64) ** 2).astype(np.float32)], axis=1)
 
 

@@ -355,7 +355,7 @@ def split_rows(batches: Batches, rows: int) -> Iterator[Iterator[pa.RecordBatch]
 
 
 def same_job(manifest: Job, job: Job) -> bool:
-    """Return whether a manifest describes the batch job, so that its parts can be reused."""
+    """Return whether a manifest belongs to this batch job, so that finished parts can be reused."""
     return all(manifest.get(key) == value for key, value in job.items())
 
 
@@ -408,7 +408,7 @@ def _move(folder: Path, target: Path) -> None:
 
 
 def _is_leftover(name: str) -> bool:
-    """Return whether a file was left by a batch job that was killed while deleting parts."""
+    """Return whether a file name is one that a killed batch job can leave in its folder."""
     return (
         name.endswith(".lamatext")
         or name == CHECKSUMS

@@ -177,7 +177,7 @@ class RayActors:
 
 @dataclass(frozen=True)
 class _Task:
-    """Part of a batch job that a Ray actor is predicting."""
+    """Part of a batch job, a range of rows, that a Ray actor is predicting."""
 
     number: int
     rows: Any  # object reference of the rows, which this process owns

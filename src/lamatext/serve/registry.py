@@ -207,7 +207,10 @@ def load_models(models: Sequence[str | Path]) -> list[ServedModel]:
 
 
 def stamp_of(folder: Path) -> Stamp | None:
-    """Return a stamp that changes whenever a registered model is saved again; None if missing."""
+    """Return inode, size and time of a model's ``config.json``, to detect that it was saved again.
+
+    None means that the file is missing.
+    """
     try:
         status = (folder / CONFIG).stat()
     except OSError:

@@ -119,12 +119,12 @@ class NgramFitter:
         return trust
 
     def weaker(self, strength: float) -> "NgramFitter":
-        """Return a copy for cross-fitting with the SVM's C multiplied by ``strength``."""
+        """Return a copy that fits SVMs whose parameter C is multiplied by ``strength``."""
         svm_c = strength * self.settings.svm_c
         return replace(self, settings=self.settings.model_copy(update={"svm_c": svm_c}))
 
     def usable(self, rows: Indices) -> Indices:
-        """Return which of ``rows`` can be cross-fitted: those whose n-grams were counted."""
+        """Return those of ``rows`` that can be cross-fitted because their n-grams were counted."""
         return rows if self.sample is None else np.intersect1d(rows, self.sample)
 
     def _fit(self, rows: Indices, weights: NDArray[np.float32] | None) -> NgramModel:
@@ -324,7 +324,7 @@ def _held_out_ngrams(
 
 
 def _cross_fitted(fitter: NgramFitter, rows: Indices, count: int) -> HeldOutNgrams:
-    """Cross-fit: return each row's logits from the n-gram model fitted to the other folds."""
+    """Divide texts into folds; return each text's logits by a model fitted to the other folds."""
     classes, labels = fitter.prepared.classes, fitter.data.labels[rows].tolist()
     with warnings.catch_warnings():  # of labels seen once, which the first split has named
         warnings.simplefilter("ignore", UserWarning)

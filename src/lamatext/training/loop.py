@@ -249,7 +249,7 @@ def _share_of_batch(
 
 
 def _loss_weights(batch: Batch, settings: LoopSettings) -> tuple[Tensor, Tensor]:
-    """Return the sums of weights that normalize the two terms of the training loop's loss.
+    """Return the sums of weights by which the two terms of the mini-batch's loss are divided.
 
     The mini-batch has sample weights.
     """

@@ -81,7 +81,7 @@ def _type_of(document: Document, field: Any) -> str:
 
 
 def _resolve(document: Document, node: Any) -> Any:
-    """Follow the ``$ref`` of a node in the OpenAPI document, to render the API documentation."""
+    """Return the OpenAPI node that ``$ref`` refers to, or the node itself if it has no ``$ref``."""
     if "$ref" not in node:
         return node
     target: Any = document

@@ -246,7 +246,7 @@ def _score(name: str, value: float) -> str:
 
 
 def _row_interval(row: "LeaderboardRow", texts: int, folds: int) -> str:
-    """Format the interval of the main score in a row of the leaderboard."""
+    """Format the 95 % interval of the accuracy or micro-F1 in a row of the leaderboard."""
     if row.micro_f1_interval is not None:
         return _decimals(row.micro_f1_interval)
     return _percentages(accuracy_interval(row.accuracy, texts, folds))

@@ -27,7 +27,11 @@ TEXT_SETTINGS = ("tokenizer_version", "lowercase", "rare_words", "max_words", "l
 
 
 def describe_model(folder: Path) -> dict[str, Any]:
-    """Describe a saved model for the web page's JavaScript; ModelError if it cannot run there."""
+    """Return the JSON description of a saved model, with which the web page's JavaScript runs it.
+
+    Raises:
+        ModelError: the page cannot run this kind of model.
+    """
     config = load_config(folder)
     recipe = saved_recipe(folder, config)
     model = recipe.model

@@ -14,7 +14,10 @@ _BATCH_ROWS = 8192
 
 
 def hub_table(source: str, split: str, log: ReadLog | None = None) -> Table:
-    """Open one split of a Hugging Face Hub data set as a table, with class names as labels."""
+    """Open the training or test data of a Hugging Face Hub data set as a table.
+
+    Labels that are class indices are replaced with the class names.
+    """
     datasets = require("datasets", extra="hub", purpose=f"reading {source}")
     path, config = _parse_address(source)
     try:

@@ -12,7 +12,7 @@ _MARK = {b"lamatext": b"json"}
 
 
 def json_field(name: str) -> pa.Field:
-    """Return the Arrow field of a JSON column."""
+    """Create the Arrow field of a JSON column: strings, marked as JSON in the field's metadata."""
     return pa.field(name, pa.string(), metadata=_MARK)
 
 

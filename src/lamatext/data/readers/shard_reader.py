@@ -33,10 +33,10 @@ def glob_files(source: str) -> list[Path]:
 
 
 def shards_in_folder(folder: Path, split: str) -> list[Path]:
-    """Return the shards of a split that a folder directly contains, in the order of their names.
+    """Return the shards, files with a part of the data each, of a folder's training or test data.
 
-    If files are named after splits (``train-0.parquet``), those of the split are returned;
-    otherwise all are training data.
+    They are in the order of their names; subfolders are not searched. If files are named after
+    splits (``train-0.parquet``), those of the split are returned; otherwise all are training data.
     """
     files = [path for path in sorted(folder.iterdir()) if _is_shard(path)]
     by_split = [path for path in files if path.name.startswith(f"{split}-")]
@@ -82,7 +82,7 @@ def shards_table(name: str, files: Sequence[Path], options: ReadOptions) -> Tabl
 
 
 def _used_shards(files: Sequence[Path], log: ReadLog) -> list[Path]:
-    """Return the shards with rows; raise DataError if there are none."""
+    """Return the shards (data files) that are not empty; raise DataError if all are."""
     used = [path for path in files if not _is_empty(path)]
     for path in files:
         if path not in used:

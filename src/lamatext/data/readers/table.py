@@ -182,7 +182,7 @@ class Table:
             self.log.notes.extend(explain_choice(self.columns, options, texts, labels))
 
     def _with_remembered_split(self, options: ReadOptions) -> ReadOptions:
-        """Add the group and time columns of the training file if the table has them, too."""
+        """Return options with the training file's group and time columns if the table has them."""
         remembered = options.remembered
         if remembered is None or options.group_column or options.time_column:
             return options

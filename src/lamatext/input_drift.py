@@ -21,7 +21,7 @@ ERROR_RATE = 0.05  # probability that any share is marked although nothing has c
 
 @dataclass(frozen=True, slots=True)
 class DriftShare:
-    """Drift of one share, such as unknown words: its value in new texts and in validation texts."""
+    """One measure of drift, such as the share of unknown words, in new and in validation texts."""
 
     name: str
     validation: float
@@ -44,7 +44,7 @@ class Drift:
 
     @property
     def shares(self) -> list[DriftShare]:
-        """All shares whose drift was measured: unknown words, outliers, then each label."""
+        """All measures of the drift: the share of unknown words, of outliers and of each label."""
         return [self.unknown_words, self.outliers, *self.labels]
 
     def as_dict(self) -> dict[str, object]:

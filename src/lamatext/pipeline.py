@@ -247,7 +247,7 @@ class TeacherOptions:
     id_column: str | None = None  # matches the rows of a file of probabilities with the data
 
     def read_unlabelled(self, options: ReadOptions) -> Iterator[str]:
-        """Read the unlabelled texts for the teacher of a pipeline run."""
+        """Yield the unlabelled texts of the named files, which a teacher is to label."""
         for source in self.unlabelled:
             columns, batches = open_table(source, options).text_batches(options)
             for batch in batches:
@@ -344,7 +344,7 @@ def _check_label_form(train: Dataset, other: Dataset) -> None:
 
 
 def _seen_rows(start: StartModel | None, dataset: Dataset) -> Rows:
-    """Return the rows of the pipeline's data that the model to continue was trained on."""
+    """Return the row indices of the texts that the model to continue was already trained on."""
     is_seen = np.zeros(len(dataset), bool)
     for known in () if start is None else start.seen:
         is_seen |= are_shared(known.texts, dataset.texts)

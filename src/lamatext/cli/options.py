@@ -242,7 +242,7 @@ TEXTS = (
 
 
 def reads(*read_options: Parameter) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Add command-line options for reading data to a command.
+    """Return a decorator that adds command-line options for reading data to a command.
 
     They take the place of its parameter ``reading``, which receives them as ``ReadOptions``.
     """

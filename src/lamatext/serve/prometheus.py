@@ -123,7 +123,7 @@ class Metrics:
 
 
 def _reference_lines(references: References) -> Iterator[str]:
-    """Yield the shares in the validation texts as Prometheus gauges, as a reference for drift."""
+    """Yield Prometheus gauges of the validation texts, with which dashboards compare new texts."""
     name = "lamatext_validation_label_share"
     yield from _header(name, "gauge", "Share of each predicted label among validation texts.")
     for model, (labels, validation) in references.items():

@@ -55,9 +55,9 @@ def run(  # noqa: PLR0913 - one argument per option of the command
     """Compare a new lamatext model with baselines and saved models on your data.
 
     The comparison shows the score and the costs of each model, and which model is best on which
-    kinds of texts. All models are trained on the same texts and predict the same test texts. The
-    intervals are of the difference between two models on these texts; a difference that can be due
-    to chance is called a tie.
+    kinds of texts. New models are trained on the same texts, and all models predict the same test
+    texts. The intervals are of the difference between two models on these texts; a difference that
+    can be due to chance is called a tie.
     """
     from lamatext.contestants import check_contestants, compare_models
     from lamatext.pipeline import DataSources, read_splits

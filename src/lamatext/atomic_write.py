@@ -24,7 +24,7 @@ _MARKED: ContextVar[frozenset[Path]] = ContextVar("files to mark as unfinished")
 
 @contextmanager
 def replace_atomically(path: Path) -> Iterator[Path]:
-    """Yield a temporary path that atomically replaces ``path`` when the block succeeds.
+    """Yield a temporary path that atomically replaces ``path`` if the block succeeds.
 
     The target of a symbolic link is replaced, not the link. A FIFO or a device cannot be replaced:
     its own path is yielded and written directly. Temporary files that killed processes have left
@@ -54,7 +54,7 @@ def replace_atomically(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def unfinished_until_end(*paths: Path | None) -> Iterator[None]:
-    """Mark the files that the block writes atomically as unfinished until the block succeeds.
+    """Mark atomically written output files as unfinished until the block succeeds.
 
     The mark is a second, hidden name of the same file (a hard link). It stays behind if the process
     is killed, see ``is_unfinished``. File systems without hard links have no marks.
@@ -73,7 +73,7 @@ def unfinished_until_end(*paths: Path | None) -> Iterator[None]:
 
 
 def is_unfinished(path: Path) -> bool:
-    """Return whether a file is unfinished: its command ended before all its files were written."""
+    """Return whether an output file is left over from an interrupted command."""
     target = _real_path(path)
     prefix = _mark_name(target).name.rpartition("-")[0]
     with suppress(OSError), os.scandir(target.parent) as entries:
@@ -92,7 +92,7 @@ def write_text(path: Path, text: str) -> None:
 
 
 def is_special_file(path: Path) -> bool:
-    """Return whether a path is a FIFO, a socket or a device, which no atomic write can replace.
+    """Return whether a path is a FIFO, socket or device, which cannot be replaced atomically.
 
     ``/dev/stdout`` is one even if stdout is redirected to a file.
     """
@@ -102,7 +102,7 @@ def is_special_file(path: Path) -> bool:
 
 
 def delete_stale_files(folder: Path, *, keep_marks: bool = False) -> None:
-    """Delete the temporary files of atomic writes in a folder whose processes no longer exist.
+    """Delete temporary files that crashed atomic writes left behind in a folder.
 
     With ``keep_marks``, files that killed commands have left stay marked as unfinished.
     """
@@ -121,7 +121,7 @@ def _hidden_name(target: Path) -> Path:
 
 
 def _mark_name(target: Path) -> Path:
-    """Return the name of the hidden file that marks an output file as unfinished.
+    """Return the path of the hidden file that marks an output file as unfinished.
 
     It has the form of a temporary file's name, so that it is deleted like one.
     """
@@ -129,7 +129,7 @@ def _mark_name(target: Path) -> Path:
 
 
 def _mark(target: Path, temporary: Path) -> None:
-    """Mark an output file as unfinished, before its temporary file is renamed to it."""
+    """Mark an output file as unfinished before its temporary file is renamed."""
     with suppress(OSError):
         _mark_name(target).unlink(missing_ok=True)
         _mark_name(target).hardlink_to(temporary)
@@ -149,7 +149,7 @@ def _follow_links(path: Path) -> Path:
 
 
 def host_code() -> str:
-    """Return a short code for this machine, part of the names of its temporary files."""
+    """Return a short code for this machine, used in the names of temporary files."""
     return f"{zlib.crc32(platform.node().encode()):08x}"
 
 

@@ -41,7 +41,7 @@ SCRIPT_TEXTS = 1000  # texts from which a baseline recognizes a script without s
 
 @dataclass(frozen=True, slots=True)
 class LeaderboardRow:
-    """Accuracy, size and speed of one model or baseline in the leaderboard."""
+    """Row of the leaderboard with accuracy, size and speed of a model or baseline."""
 
     model: str
     accuracy: float  # with several labels per text: the share of texts with all labels right
@@ -78,7 +78,7 @@ class LeaderboardRow:
         )
 
     def with_scores(self, scores: AnyScores) -> "LeaderboardRow":
-        """Return a copy of the leaderboard row with other, such as cross-validated, scores."""
+        """Return a copy of the leaderboard row with different scores."""
         return replace(self, **_score_fields(scores))
 
     def as_dict(self) -> dict[str, Any]:
@@ -87,7 +87,7 @@ class LeaderboardRow:
 
 
 def _score_fields(scores: AnyScores) -> dict[str, Any]:
-    """Return the test scores of a model or baseline as fields of its leaderboard row."""
+    """Return the test scores of a model or baseline as leaderboard row fields."""
     names = ["accuracy", "macro_f1", "calibration_error"]
     if not isinstance(scores, MultiLabelScores):
         return {name: getattr(scores, name) for name in names}
@@ -96,24 +96,24 @@ def _score_fields(scores: AnyScores) -> dict[str, Any]:
 
 
 class Baseline(Protocol):
-    """Interface of a baseline classifier: training, prediction and model size."""
+    """Interface of a baseline classifier with training, prediction and model size."""
 
     def fit(self, texts: Texts, labels: Targets) -> None:
-        """Train the baseline on texts and their class indices, or a multi-label 0/1 matrix."""
+        """Train the baseline on texts and class indices (or a 0/1 label matrix)."""
         ...
 
     def predict_proba(self, texts: Texts) -> Floats:
-        """Predict each text's probability of each class or label with the baseline, (n, C)."""
+        """Predict the class or label probabilities (n, C) of texts with the baseline."""
         ...
 
     def size(self) -> int:
-        """Return the size of the trained baseline's file in bytes."""
+        """Return the file size of the trained baseline in bytes."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class TrainedBaseline:
-    """A trained baseline, such as TF-IDF or fastText, with its labels and training time."""
+    """Trained baseline (such as TF-IDF or fastText) with its labels and training time."""
 
     title: str
     model: Baseline
@@ -122,7 +122,7 @@ class TrainedBaseline:
     decision: "LabelDecision | None" = None  # of a baseline with several labels per text
 
     def predict_proba(self, texts: Texts) -> Floats:
-        """Predict class probabilities with the baseline, calibrated if it is multi-label."""
+        """Predict class probabilities with the baseline, calibrated if multi-label."""
         probabilities = self.model.predict_proba(texts)
         return probabilities if self.decision is None else self.decision.calibrate(probabilities)
 
@@ -149,7 +149,7 @@ def train_baseline(
     validation: Dataset | None = None,
     goal: ThresholdGoal = DEFAULT_GOAL,
 ) -> TrainedBaseline:
-    """Train a baseline, chosen by its name in ``BASELINES``, on labelled datasets.
+    """Train the baseline with the given name in ``BASELINES`` on labelled data.
 
     With several labels per text, its probabilities are calibrated and its thresholds chosen on the
     validation set (a tenth of the training set if there is none) by the rule of our own model, for
@@ -172,7 +172,7 @@ def train_baseline(
 
 @dataclass(frozen=True, slots=True)
 class LabelDecision:
-    """Calibration and probability threshold per label of a multi-label baseline.
+    """Calibration and probability thresholds of a multi-label baseline.
 
     The logit of each label is multiplied by one factor for all labels and shifted.
     """
@@ -203,7 +203,7 @@ class LabelDecision:
         return cls(factors.network, factors.shifts, LabelThresholds(values))
 
     def calibrate(self, probabilities: Floats) -> Floats:
-        """Return the calibrated probabilities of the baseline, (n, L)."""
+        """Return the calibrated probabilities (n, L) of a multi-label baseline."""
         return sigmoid(self.factors * _logits(probabilities) + self.shifts)
 
 
@@ -214,7 +214,7 @@ def _logits(probabilities: Floats) -> Floats:
 
 
 def check_baselines(names: Sequence[str]) -> None:
-    """Raise an error if a baseline is unknown or needs a package that is not installed."""
+    """Raise an error if a baseline is unknown or requires a missing package."""
     for name in names:
         if name not in (*BASELINES, "avg"):
             raise ConfigError(f"unknown baseline {name!r}. Known: {', '.join(BASELINES)}, avg.")
@@ -234,7 +234,7 @@ class TfidfLinear:
         self._pipeline: Any = None
 
     def fit(self, texts: Texts, labels: Targets) -> None:
-        """Train the TF-IDF baseline on texts and class indices, or one-vs-rest on a label matrix.
+        """Train the TF-IDF baseline on texts and class indices (or a 0/1 label matrix).
 
         Texts in scripts without spaces are read as runs of one to four characters.
         """
@@ -278,12 +278,12 @@ class TfidfLinear:
         return softmax(self.margins(texts))
 
     def margins(self, texts: Texts) -> Floats:
-        """Return the TF-IDF baseline's decision values (n, C), before they become probabilities."""
+        """Return the decision values (n, C) of the TF-IDF baseline's linear model."""
         margins = np.asarray(self._pipeline.decision_function(texts))
         return np.stack([-margins, margins], axis=1) if margins.ndim == 1 else margins
 
     def size(self) -> int:
-        """Return the size in bytes of the TF-IDF baseline as a pickle, its usual file format."""
+        """Return the size in bytes of the TF-IDF baseline as a pickle file."""
         return len(pickle.dumps(self._pipeline))
 
 
@@ -309,7 +309,7 @@ class FastText:
         self._classes = 0
 
     def fit(self, texts: Texts, labels: Targets) -> None:
-        """Train the fastText baseline on texts and their class indices, or a 0/1 label matrix."""
+        """Train the fastText baseline on texts and class indices (or a 0/1 label matrix)."""
         is_several = labels.ndim == 2
         self._classes = labels.shape[1] if is_several else int(labels.max()) + 1
         order = np.random.default_rng(0).permutation(len(texts))
@@ -332,7 +332,7 @@ class FastText:
             )
 
     def predict_proba(self, texts: Texts) -> Floats:
-        """Predict the class probabilities of texts with the fastText baseline, (n, C)."""
+        """Predict the class probabilities (n, C) of texts with the fastText baseline."""
         probabilities = np.zeros((len(texts), self._classes))
         for row, text in enumerate(texts):
             # The wrapper's predict fails with numpy 2; this is the function that it calls.
@@ -357,7 +357,7 @@ def _fasttext_line(text: str) -> str:
 
 
 class BaselineKind(NamedTuple):
-    """Title of a baseline and a function that creates the untrained baseline."""
+    """Title of a baseline and a function that creates it untrained."""
 
     title: str
     make: Callable[[], Baseline]

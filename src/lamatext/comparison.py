@@ -32,7 +32,7 @@ SEVERAL_LABELS = ("micro-F1", "macro-F1")
 
 @dataclass(frozen=True, slots=True)
 class ComparedModel:
-    """A model to compare: its predictions of the test texts and its costs."""
+    """Model to compare, with its predictions for the test texts and its costs."""
 
     name: str
     decided: Flags  # (n, C) the predicted classes
@@ -43,7 +43,7 @@ class ComparedModel:
 
 
 class TextGroup(NamedTuple):
-    """Group of test texts on which models are compared, such as the shortest third."""
+    """Group of test texts for comparing models, such as the shortest third."""
 
     kind: str
     name: str
@@ -52,7 +52,7 @@ class TextGroup(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Difference between a compared model's score and the first model's, with a 95 % interval."""
+    """Difference between the scores of two compared models, with a 95 % interval."""
 
     value: float
     low: float
@@ -60,7 +60,7 @@ class Difference:
 
     @property
     def is_tie(self) -> bool:
-        """Whether the compared models are tied: the interval of their difference includes 0."""
+        """Whether the compared models are tied, because the interval includes 0."""
         return self.low <= 0 <= self.high
 
 
@@ -79,7 +79,7 @@ class ComparedRow:
 
 @dataclass(frozen=True, slots=True)
 class GroupRow:
-    """Scores of all compared models on one group of texts, and the names of the best."""
+    """Scores of all compared models on one group of texts, with the names of the best."""
 
     kind: str  # length, unknown words or class
     name: str
@@ -90,7 +90,7 @@ class GroupRow:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Result of comparing models on the same test texts, as ``lamatext compare`` shows it."""
+    """Result of comparing models on the same test texts, as shown by ``lamatext compare``."""
 
     source: str
     texts: int
@@ -110,7 +110,7 @@ class Comparison:
         return {**asdict(self), "metrics": list(self.metrics), "groups": groups}
 
     def verdicts(self) -> list[str]:
-        """Return one sentence per compared model: whether it or the first model is better."""
+        """Return one sentence per compared model that says whether it beats the first model."""
         return [self._verdict(row) for row in self.rows[1:]]
 
     def _verdict(self, row: ComparedRow) -> str:
@@ -200,7 +200,7 @@ def _row(
 
 
 def true_classes(labels: LabelEncoder, test: Dataset) -> Flags:
-    """Return the true classes of the texts that models are compared on, as a 0/1 matrix (n, C)."""
+    """Return the true classes of the texts in a model comparison as a 0/1 matrix (n, C)."""
     targets = labels.encode_targets(test.require_labels(), source=test.source)
     if targets.ndim == 2:
         several: Flags = targets > 0
@@ -210,7 +210,7 @@ def true_classes(labels: LabelEncoder, test: Dataset) -> Flags:
 
 
 def score_decisions(truth: Flags, decided: Flags, *, is_multi_label: bool) -> dict[str, float]:
-    """Score predicted classes by the metrics of a comparison: accuracy or micro-F1, macro-F1."""
+    """Score predicted classes by the comparison metrics (accuracy or micro-F1, and macro-F1)."""
     counts, everything = _count(truth, decided, []), np.ones((1, len(truth)), np.float32)
     scores = _scores(everything, counts, truth.shape[1], is_multi_label)[0]
     metrics = SEVERAL_LABELS if is_multi_label else ONE_LABEL
@@ -218,7 +218,7 @@ def score_decisions(truth: Flags, decided: Flags, *, is_multi_label: bool) -> di
 
 
 class _Counts(NamedTuple):
-    """Correct, predicted and true labels per text, group and class, for comparing models."""
+    """Counts of correct, predicted and true labels for the scores of a model comparison."""
 
     hits: NDArray[np.float32]  # (n, 1 + groups + C)
     predicted: NDArray[np.float32]
@@ -237,7 +237,7 @@ def _count(truth: Flags, decided: Flags, groups: Sequence[TextGroup]) -> _Counts
 def _scores(
     draws: NDArray[np.float32], counts: _Counts, classes: int, is_multi_label: bool
 ) -> Floats:
-    """Compute micro-F1, macro-F1 and the F1 of each group and class on resampled test texts.
+    """Compute the comparison scores of one model on bootstrap resamples of the test texts.
 
     With one label per text, micro-F1 is the accuracy. ``draws`` is (R, n), how often each text was
     drawn; the result is (R, 2 + groups + C).
@@ -253,7 +253,7 @@ def _scores(
 
 @dataclass(frozen=True, slots=True)
 class _BootstrapScores:
-    """Scores of all compared models on the test texts and on the same resamples of them.
+    """Scores of all compared models on the test texts and on bootstrap resamples.
 
     Shapes: m models, K = 2 + groups + C columns of ``_scores``.
     """
@@ -266,7 +266,7 @@ class _BootstrapScores:
     def compute(
         cls, counts: Sequence["_Counts"], classes: int, is_multi_label: bool, folds: int
     ) -> "_BootstrapScores":
-        """Score the models' counts on all texts and on bootstrap resamples."""
+        """Score the compared models on all texts and on bootstrap resamples."""
         texts = len(counts[0].hits)
 
         def score(draws: NDArray[np.float32]) -> Floats:
@@ -277,7 +277,7 @@ class _BootstrapScores:
         return cls(texts, observed, np.concatenate(resampled, axis=1))
 
     def difference(self, pair: tuple[int, int], column: int, texts: int) -> Difference:
-        """Return the difference between the scores of two models, with its bootstrap interval."""
+        """Return the score difference of two compared models with its bootstrap interval."""
         one, other = pair
         value = float(self.observed[one, column] - self.observed[other, column])
         gaps = self.resampled[one, :, column] - self.resampled[other, :, column]
@@ -287,7 +287,7 @@ class _BootstrapScores:
         return Difference(value, float(min(low, value)), float(max(high, value)))
 
     def winners(self, column: int, texts: int) -> list[int]:
-        """Return the best model on one group of texts, and every model that is tied with it."""
+        """Return the compared models that are best on a group of texts; several if tied."""
         best = int(self.observed[:, column].argmax())
         others = [i for i in range(len(self.observed)) if i != best]
         ties = [i for i in others if self.difference((best, i), column, texts).is_tie]
@@ -295,7 +295,7 @@ class _BootstrapScores:
 
 
 def _resamples(texts: int, folds: int) -> Iterator[NDArray[np.float32]]:
-    """Yield bootstrap resamples of the test texts in chunks (R, n), the same for every model.
+    """Yield bootstrap resamples of the test texts in chunks (R, n) for comparing models.
 
     Cross-validated predictions are less independent than those of a test set: fewer texts are
     drawn, which widens the intervals.
@@ -311,7 +311,7 @@ def _resamples(texts: int, folds: int) -> Iterator[NDArray[np.float32]]:
 def _group_columns(
     truth: Flags, groups: Sequence[TextGroup], classes: Sequence[object]
 ) -> Iterator[tuple[str, str, int, int]]:
-    """Yield kind, name, size and score column of each group of texts that is compared."""
+    """Yield the rows of the comparison table for groups of texts (by kind or class)."""
     for place, group in enumerate(groups):
         yield group.kind, group.name, int(group.is_member.sum()), 2 + place
     texts = truth.sum(axis=0)
@@ -323,7 +323,7 @@ def _group_columns(
 def text_groups(
     parts: Sequence[tuple[Sequence[str], Sequence[str]]], progress: Progress = SILENT
 ) -> list[TextGroup]:
-    """Group test texts by length and by share of words that their training texts do not contain."""
+    """Group test texts for a comparison by length and by share of unknown words."""
     tokenizer = WordTokenizer()
     lengths, unknown = [], []
     for train, test in parts:
@@ -337,7 +337,7 @@ def text_groups(
 
 
 def _length_groups(lengths: NDArray[np.int64]) -> Iterator[TextGroup]:
-    """Yield the shortest, middle and longest third of the compared texts; ties stay together."""
+    """Yield the shortest, middle and longest third of the compared texts."""
     short, middle = (int(cut) for cut in np.quantile(lengths, (1 / 3, 2 / 3), method="lower"))
     yield TextGroup("length", f"up to {short:,} words", lengths <= short)
     between = (lengths > short) & (lengths <= middle)

@@ -56,7 +56,7 @@ TITLES = {
 
 
 def check_contestants(names: Sequence[str]) -> None:
-    """Raise an error if a model to compare is unknown, unreadable or needs a missing package."""
+    """Raise an error if a model for ``lamatext compare`` is unknown or cannot be used."""
     for name in names:
         if name in NAMES:
             if name == MINILM:
@@ -75,7 +75,7 @@ def check_contestants(names: Sequence[str]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Trained:
-    """A trained model to compare: prediction function, thresholds, size and training time."""
+    """Trained model for ``lamatext compare``, with its size and training time."""
 
     predict_proba: Callable[[list[str]], Floats]
     thresholds: LabelThresholds | None
@@ -86,7 +86,7 @@ class _Trained:
 def compare_models(
     splits: Splits, recipe: Recipe, names: Sequence[str], device: str, progress: Progress
 ) -> Comparison:
-    """Train our model and the named other models on the same texts, and compare their predictions.
+    """Train our model and the other contestants on the same texts and compare them.
 
     Args:
         splits: the training, validation and test set, or the folds.
@@ -161,7 +161,7 @@ def _contestant(
 def _compare_recipe(
     title: str, recipe: Recipe, splits: Splits, test: Dataset, device: str, progress: Progress
 ) -> ComparedModel:
-    """Train a model to compare by its recipe, save it and predict the test texts with it."""
+    """Train a contestant by its recipe, save it and predict the test texts with it."""
     progress.stage(f"training {title}")
     started = time.perf_counter()
     with empty_cache():  # every contestant prepares its own texts
@@ -196,7 +196,7 @@ def _measure(
     fit_fold: FoldModel,
     progress: Progress,
 ) -> ComparedModel:
-    """Predict the test texts with a trained model and measure its latency, for the comparison.
+    """Predict the test texts with a contestant and measure its latency.
 
     With folds, all texts are predicted by cross-validation instead.
     """
@@ -247,7 +247,7 @@ def _load(folder: Path, seconds: float | None) -> _Trained:
 
 
 def _check_saved_model(folder: str, splits: Splits, labels: LabelEncoder) -> None:
-    """Raise an error if a saved model to compare has other classes or was trained on test texts."""
+    """Raise an error if a saved contestant has other classes or was trained on test texts."""
     config = load_config(folder)
     try:
         LabelEncoder(tuple(config["labels"])).encode(labels.names)

@@ -24,7 +24,7 @@ Interval = tuple[float, float]
 
 @dataclass(frozen=True, slots=True)
 class ScoreChange:
-    """Score of a model on a test set before and after its continuation, with 95 % intervals."""
+    """Scores of a model on one test set before and after its continuation."""
 
     data: str  # the source of the test set
     is_old: bool  # whether it belongs to the data that the model was trained on before
@@ -38,11 +38,11 @@ class ScoreChange:
 
     @property
     def is_forgotten(self) -> bool:
-        """Return whether the continuation lowered the score on old data below its old interval."""
+        """Whether the continuation clearly lowered the score on old data."""
         return self.is_old and self.after < self.before_interval[0]
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the scores before and after the continuation as JSON for ``metrics.json``."""
+        """Return the scores before and after the continuation as a JSON-compatible dictionary."""
         lists = {name: list(getattr(self, name)) for name in ("before_interval", "after_interval")}
         return {**asdict(self), **lists}
 
@@ -54,7 +54,7 @@ def measure_changes(
     new: tuple[Dataset, AnyScores],
     progress: Progress = SILENT,
 ) -> list[ScoreChange]:
-    """Score a model before and after its continuation, on the old and the new test sets.
+    """Score a model before and after its continuation on the old and new test sets.
 
     Args:
         before: the folder of the model that was continued.
@@ -91,7 +91,7 @@ def _change(
 
 
 def _score(model: Predictor, test: Dataset, progress: Progress) -> tuple[float, Interval]:
-    """Score a model before or after its continuation, with the 95 % interval of the score."""
+    """Score a model before or after its continuation, with a 95 % interval."""
     progress.stage(f"scoring on {test.source}", len(test))
     texts = chain.from_iterable(batch.to_pylist() for batch in text_batches(test.texts))
     predictions = model.predict(track_progress(texts, progress)).tolist()
@@ -118,5 +118,5 @@ def _label_lists(model: Predictor, predictions: list[Any]) -> list[list[Any]]:
 
 
 def _name(label: object) -> str:
-    """Return a label predicted before or after a continuation as the string in data files."""
+    """Convert a label to a string, to compare predictions before and after a continuation."""
     return str(label).lower() if isinstance(label, bool) else str(label)

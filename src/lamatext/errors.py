@@ -14,14 +14,14 @@ from types import ModuleType
 
 
 class LamatextError(Exception):
-    """Base class of all errors that the user can fix.
+    """Base class of all errors that users can fix.
 
     The command line prints the message and exits with status 2.
     """
 
 
 class DataError(LamatextError, ValueError):
-    """Error raised when the data cannot be read or used as given."""
+    """Error raised when data cannot be read or used."""
 
 
 class ColumnChoiceError(DataError):
@@ -46,7 +46,7 @@ class ModelError(LamatextError):
 
 
 class ProcessError(LamatextError):
-    """Error raised when another process of a distributed training run has ended too early."""
+    """Error raised when another process of a training run has ended unexpectedly."""
 
 
 class MissingExtraError(LamatextError, ImportError):

@@ -32,7 +32,7 @@ FEW, MOST = 0.01, 0.9  # shares of training texts that hardly raise the scores, 
 def load_evaluation_data(
     folder: Path, source: str, options: ReadOptions = DEFAULTS
 ) -> EvaluationData:
-    """Load labelled texts from ``source`` to evaluate a saved model on, without its training texts.
+    """Load labelled texts for evaluating a saved model, without its training texts.
 
     If ``source`` has a test set, that is loaded. If the model, or a model whose training it
     continued, was trained on ``source``, only the tenth that was held out then is loaded. Any other
@@ -69,14 +69,14 @@ def load_evaluation_data(
 
 
 def _recognize(texts: Dataset, trained_on: Sequence[TrainingData]) -> tuple[int, int]:
-    """Return how many evaluation texts are known training texts, and how many could be checked."""
+    """Count the evaluation texts that are known training texts, and those that were checked."""
     sketches = [data.facts["sketch"] for data in trained_on if "sketch" in data.facts]
     found = [TextSketch.from_json(sketch).recognize(texts.texts) for sketch in sketches]
     return max(found, key=lambda pair: pair[0] / max(pair[1], 1), default=(0, 0))
 
 
 def _overlap(hits: int, checked: int, texts: int) -> str:
-    """Return a sentence for the user: how many evaluation texts the model was trained on.
+    """Return a message stating how many evaluation texts were in the training data.
 
     It also says how that affects the scores.
     """
@@ -88,7 +88,7 @@ def _overlap(hits: int, checked: int, texts: int) -> str:
 
 
 def _warn_of_missing_columns(config: Config, options: ReadOptions, source: str) -> None:
-    """Warn if evaluation data has 0/1 columns for only some labels of a multi-label model."""
+    """Warn if the evaluation data lacks 0/1 columns for some labels of the model."""
     labels = list(map(str, config["labels"]))
     missing = [label for label in labels if label not in options.label_columns]
     if missing and len(options.label_columns) > 1 and "multi_label" in config:
@@ -103,7 +103,7 @@ def _warn_of_missing_columns(config: Config, options: ReadOptions, source: str) 
 def _reader(
     source: str, layout: Layout | None, config: Config, options: ReadOptions
 ) -> Callable[[str], Dataset]:
-    """Return a function that reads the training or the test set of a data source for evaluation."""
+    """Return a function that reads the training or test split of a source for evaluation."""
     options = replace(options, remembered=layout)
 
     def read(split: str) -> Dataset:
@@ -116,7 +116,7 @@ def _reader(
 
 
 def _known_part(whole: Dataset, data: TrainingData) -> EvaluationData | None:
-    """Return the evaluation data if the saved model was trained on this source, else None."""
+    """Return the held-out texts of a source that the model was trained on, or None for others."""
     trained_on = data.facts.get("fingerprint")
     rest = _leave_out_again(whole, data)
     dropped = len(whole) - len(rest)
@@ -137,7 +137,7 @@ def _known_part(whole: Dataset, data: TrainingData) -> EvaluationData | None:
 
 
 def _leave_out_seen(folder: Path, part: EvaluationData, options: ReadOptions) -> EvaluationData:
-    """Leave out evaluation texts that a continued model was trained on in another run."""
+    """Remove evaluation texts that a continued model was trained on in another run."""
     is_seen = np.full(len(part.texts), part.is_seen)
     for known in find_start_model(folder, None, options).model.seen:
         is_seen |= are_shared(known.texts, part.texts.texts)
@@ -151,7 +151,7 @@ def _leave_out_seen(folder: Path, part: EvaluationData, options: ReadOptions) ->
 
 
 def _leave_out_again(whole: Dataset, data: TrainingData) -> Dataset:
-    """Return the evaluation data without the rows that ``train --without`` left out of training."""
+    """Remove the rows from the evaluation data that ``train --without`` left out."""
     rows = np.array(data.facts.get("left_out_rows", []), np.int64)
     if not len(rows) or rows.max() >= len(whole):
         return whole
@@ -159,7 +159,7 @@ def _leave_out_again(whole: Dataset, data: TrainingData) -> Dataset:
 
 
 def _repeat_split(whole: Dataset, data: TrainingData) -> Splits | None:
-    """Divide a saved model's data into training and test set again, exactly as for its training.
+    """Repeat the training/test split of a saved model's training run for its evaluation.
 
     None is returned if the data has changed since then.
     """
@@ -180,7 +180,7 @@ def _repeat_split(whole: Dataset, data: TrainingData) -> Splits | None:
 
 @dataclass(frozen=True, slots=True)
 class StartSearch:
-    """Data found for continuing a saved model, and reasons why other data was not found."""
+    """Old data to evaluate a continued model on, and the reasons if some of it is missing."""
 
     model: StartModel
     untested: tuple[str, ...]  # reasons why old test sets were not found
@@ -190,7 +190,7 @@ class StartSearch:
 def find_start_model(
     folder: Path, old_data: str | None, options: ReadOptions = DEFAULTS
 ) -> StartSearch:
-    """Find the data that a saved model, and the models it continued, were trained and tested on.
+    """Find the training and test data of a model to continue and of its ancestors.
 
     Args:
         folder: the saved model, whose training is continued.
@@ -229,7 +229,7 @@ def _unseen_data(folder: Path, old_data: str, options: ReadOptions) -> Dataset:
 
 
 def _remembered_splits(data: TrainingData, config: Config, options: ReadOptions) -> Splits:
-    """Read a saved model's data and divide it into training and test set, as for its training.
+    """Read the data of a saved model and repeat the split used in its training.
 
     Raises DataError if the data cannot be found.
     """
@@ -246,7 +246,7 @@ def _remembered_splits(data: TrainingData, config: Config, options: ReadOptions)
 
 
 def _checked_source(source: str | None) -> str:
-    """Return a saved model's data source; raise DataError if it is unknown, a pipe or a device."""
+    """Return the data source of a saved model; raise DataError if it cannot be read again."""
     if source is None or source == "-":
         raise DataError("the model does not remember a file of its training data.")
     if is_special_file(Path(source)):
@@ -255,7 +255,7 @@ def _checked_source(source: str | None) -> str:
 
 
 def _has_own_test(data: TrainingData) -> bool:
-    """Return whether the model was tested on a test set that the user provided.
+    """Return whether the saved model was tested on a separate test set.
 
     Otherwise the test texts were held out from the training data.
     """
@@ -265,7 +265,7 @@ def _has_own_test(data: TrainingData) -> bool:
 def _remembered_test(
     data: TrainingData, splits: Splits | None, config: Config, options: ReadOptions
 ) -> Dataset:
-    """Return the test set of a saved model's training run; raise DataError if there is none."""
+    """Return the test set from a saved model's training; raise DataError if there is none."""
     facts = data.facts
     source = _checked_source(facts.get("test_source") or facts.get("source"))
     if not facts.get("test_texts") or "test_fingerprint" not in facts:

@@ -14,7 +14,7 @@ WITHOUT_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
 
 @contextmanager
 def locked_folder(folder: Path) -> Iterator[None]:
-    """Create a folder and hold a lock on it, which the system releases if the process is killed.
+    """Create a folder and hold a lock on it, which is released if the process is killed.
 
     Windows and some network file systems have no such locks; there, nothing is locked.
 
@@ -40,7 +40,7 @@ def locked_folder(folder: Path) -> Iterator[None]:
 
 
 def _lock(descriptor: int, folder: Path) -> bool:
-    """Lock an open folder for this process and return True, or False if that is impossible.
+    """Try to lock an open folder for this process and return whether it succeeded.
 
     It is impossible if another process has locked the folder, or has just deleted it.
     """

@@ -21,7 +21,7 @@ ERROR_RATE = 0.05  # probability that any share is marked although nothing has c
 
 @dataclass(frozen=True, slots=True)
 class DriftShare:
-    """One measure of drift, such as the share of unknown words, in new and in validation texts."""
+    """Measure of drift, such as the share of unknown words in new and in validation texts."""
 
     name: str
     validation: float
@@ -33,7 +33,7 @@ class DriftShare:
 
 @dataclass(frozen=True, slots=True)
 class Drift:
-    """Drift report: the comparison of new texts with the validation texts of a model."""
+    """Result of measuring the drift of new texts from a model's validation texts."""
 
     texts: int
     words: int
@@ -44,11 +44,11 @@ class Drift:
 
     @property
     def shares(self) -> list[DriftShare]:
-        """All measures of the drift: the share of unknown words, of outliers and of each label."""
+        """All measures of drift (unknown words, outliers and each label)."""
         return [self.unknown_words, self.outliers, *self.labels]
 
     def as_dict(self) -> dict[str, object]:
-        """Return the drift as a JSON-compatible dictionary."""
+        """Return the drift measures as a JSON-compatible dictionary."""
         return asdict(self)
 
 
@@ -90,7 +90,7 @@ def measure_drift(predictor: Predictor, batches: Iterable[Sequence[str]], source
 
 
 class _WordCounts:
-    """Counts of known and unknown words, from which drift in unknown words is measured.
+    """Counts of known and unknown words in new texts, to measure drift.
 
     The words of a text are not independent of each other, so the error comes from the texts.
     """
@@ -118,7 +118,7 @@ class _WordCounts:
 def _compare(
     name: str, counts: tuple[float, float], sizes: tuple[int, int], z: float
 ) -> DriftShare:
-    """Measure the drift of a share between the validation texts and the new texts.
+    """Measure the drift of one share from the validation texts to the new texts.
 
     ``counts`` and ``sizes`` are those of the new texts, then those of the validation texts.
     """

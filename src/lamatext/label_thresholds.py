@@ -43,24 +43,24 @@ MAX_RISK = 0.05  # probability that a label's precision is below the one that wa
 
 @dataclass(frozen=True, slots=True)
 class LabelThresholds:
-    """Probability threshold of each label, at or above which a multi-label model assigns it."""
+    """Probability thresholds at which a multi-label model assigns each label."""
 
     values: NDArray[np.float32]  # (L,) each from 0 to 1; with 1, the label is never predicted
     form: LabelForm = "lists"  # of the labels in training, and of the answers
 
     def decide(self, probabilities: Floats) -> Flags:
-        """Return which labels each text gets: those whose probability reaches the threshold."""
+        """Return which labels each text gets, given probabilities and thresholds."""
         return reaches_threshold(probabilities, self.values)
 
 
 def reaches_threshold(probabilities: Floats, thresholds: Floats) -> Flags:
-    """Return which probabilities reach their label's threshold; none reaches a threshold of 1."""
+    """Return which probabilities reach their label's threshold (a threshold of 1 never)."""
     reached: Flags = (probabilities >= thresholds) & (thresholds < NEVER)
     return reached
 
 
 def decide_classes(probabilities: Floats, thresholds: LabelThresholds | None) -> Flags:
-    """Return the labels above their thresholds or, without thresholds, the most probable class."""
+    """Return the labels that reach their thresholds; without any, the most probable class."""
     if thresholds is not None:
         return thresholds.decide(probabilities.astype(np.float32))
     decided = np.zeros(probabilities.shape, np.bool_)
@@ -69,7 +69,7 @@ def decide_classes(probabilities: Floats, thresholds: LabelThresholds | None) ->
 
 
 class ThresholdGoal(NamedTuple):
-    """Goal of choosing label thresholds: the best micro-F1 or macro-F1, or a minimum precision."""
+    """Goal for choosing label thresholds, such as the best micro-F1 or a minimum precision."""
 
     metric: Metric = "macro-f1"
     min_precision: float | None = None  # instead of the metric
@@ -84,7 +84,7 @@ def choose_thresholds(
     label_weights: Floats | None = None,
     without_evidence: Floats | None = None,
 ) -> NDArray[np.float32]:
-    """Choose the threshold of each label on validation data, for a goal such as macro-F1.
+    """Choose the threshold of each label on validation data to reach a goal.
 
     Args:
         probabilities: calibrated, (n, L).
@@ -124,7 +124,7 @@ def choose_thresholds(
 
 
 class _Ranking(NamedTuple):
-    """Texts ranked by their probability of one label, to choose the label's threshold."""
+    """Texts ranked by their probability of one label, for choosing its threshold."""
 
     probabilities: NDArray[np.float64]  # (n,)
     gains: NDArray[np.float64]  # (n,) weight of the texts that have the label, 0 for the others
@@ -136,7 +136,7 @@ def _sorted(probabilities: Floats, gains: NDArray[np.float64]) -> _Ranking:
 
 
 def _hits(ranking: _Ranking) -> NDArray[np.float64]:
-    """Estimate for each k how many of the k most probable texts have the label.
+    """Estimate how many of the k top-ranked texts have the label, for every k.
 
     The counted number is blended with the number that the probabilities expect.
     """
@@ -154,7 +154,7 @@ def _best_f1(ranking: _Ranking) -> float:
 def _precise_threshold(
     probabilities: Floats, truth: Flags, precision: float, weight: float
 ) -> float:
-    """Return the lowest threshold at which a label is precise enough, or ``NEVER``.
+    """Return the lowest threshold with sufficient precision for a label, or ``NEVER``.
 
     The precision of the k most probable texts has a Beta distribution: the counted texts are added
     to ``ASSUMED_TEXTS`` that are right as often as the probabilities say. It is high enough if it
@@ -179,7 +179,7 @@ def _precise_threshold(
 def warn_of_labels_without_threshold(
     labels: Sequence[object], thresholds: Floats, precision: float
 ) -> None:
-    """Warn about labels that are never predicted, as no threshold gives the required precision."""
+    """Warn about labels for which no threshold reaches the required precision."""
     never = [str(label) for label, value in zip(labels, thresholds, strict=True) if value >= NEVER]
     if never:
         warnings.warn(

@@ -25,7 +25,7 @@ Numbers = NDArray[np.int64]  # class indices or counts
 
 @dataclass(frozen=True, slots=True)
 class ClassScores:
-    """Metrics of one class: precision, recall, F1 and number of texts."""
+    """Metrics of one class (precision, recall, F1 and number of texts)."""
 
     label: str
     precision: float
@@ -36,7 +36,7 @@ class ClassScores:
 
 @dataclass(frozen=True, slots=True)
 class Reliability:
-    """Reliability diagram metrics: mean confidence and accuracy in each confidence bin."""
+    """Metrics for a reliability diagram (confidence and accuracy per confidence bin)."""
 
     confidence: list[float]
     accuracy: list[float]
@@ -45,7 +45,7 @@ class Reliability:
 
 @dataclass(frozen=True, slots=True)
 class CoveragePoint:
-    """Accuracy on the texts whose largest probability reaches a threshold."""
+    """Accuracy on the texts whose predicted probability reaches a threshold."""
 
     threshold: float
     answered: float  # share of the texts that reach it
@@ -60,7 +60,7 @@ class CoveragePoint:
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """All metrics of a classifier on a test set, as ``lamatext evaluate`` shows them."""
+    """All metrics of a classifier on a test set, as shown by ``lamatext evaluate``."""
 
     texts: int
     accuracy: float
@@ -113,7 +113,7 @@ def score(
 
 
 def accuracy_interval(accuracy: float, texts: int, folds: int = 0) -> tuple[float, float]:
-    """Compute the 95 % confidence interval of an accuracy on new texts, from a test set or folds.
+    """Compute the 95 % confidence interval of an accuracy from a test set or cross-validation.
 
     For a test set it is the Wilson interval. The models of a cross-validation are trained on fewer
     texts than the final model and on mostly the same ones: the interval is widened by the variance
@@ -129,7 +129,7 @@ def accuracy_interval(accuracy: float, texts: int, folds: int = 0) -> tuple[floa
 
 
 def macro_f1_interval(confusion: Numbers, folds: int = 0) -> tuple[float, float] | None:
-    """Compute the 95 % confidence interval of a macro-F1 by resampling the confusion matrix.
+    """Compute the 95 % confidence interval of macro-F1 by resampling the confusion matrix.
 
     It is widened for cross-validation as the interval of the accuracy is. If no text is
     misclassified, resampling shows no variance, and it is the Wilson interval. If a class has fewer
@@ -154,7 +154,7 @@ def macro_f1_interval(confusion: Numbers, folds: int = 0) -> tuple[float, float]
 
 
 def _macro_f1(true: Numbers, predicted: Numbers, counts: Numbers) -> float:
-    """Compute the macro-F1 over the classes that occur, from the cells of a confusion matrix."""
+    """Compute macro-F1 from a confusion matrix, over the classes that occur."""
     classes = int(max(true.max(), predicted.max())) + 1
     hits = np.bincount(true, counts * (true == predicted), classes)
     texts = np.bincount(true, counts, classes)
@@ -163,12 +163,12 @@ def _macro_f1(true: Numbers, predicted: Numbers, counts: Numbers) -> float:
 
 
 def independent_texts(texts: int, folds: int) -> int:
-    """Return the size of a test set whose score varies as much as that of a cross-validation."""
+    """Return the effective number of independent texts in a cross-validated metric."""
     return max(1, round(texts / FOLD_VARIANCE)) if folds else texts
 
 
 def remaining_error(folds: int) -> float:
-    """Estimate the ratio of a model's error with all training folds to that with one fold less."""
+    """Estimate how a model's error shrinks when it is trained on all cross-validation folds."""
     return float((1 - 1 / folds) ** ERROR_POWER)
 
 
@@ -178,7 +178,7 @@ def confusion_matrix(truth: Numbers, predicted: Numbers, classes: int) -> Number
 
 
 def per_class_scores(labels: Sequence[object], confusion: Numbers) -> list[ClassScores]:
-    """Compute the precision, recall and F1 of each class from a confusion matrix; 0/0 is 0."""
+    """Compute precision, recall and F1 of each class from a confusion matrix, with 0/0 as 0."""
     hits = np.diag(confusion).astype(np.float64)
     predicted, texts = confusion.sum(axis=0), confusion.sum(axis=1)
     precision = hits / np.maximum(predicted, 1)
@@ -191,14 +191,14 @@ def per_class_scores(labels: Sequence[object], confusion: Numbers) -> list[Class
 
 
 def measure_reliability(truth: Numbers, probabilities: Floats) -> Reliability:
-    """Compute mean confidence and accuracy in each of ``BINS`` confidence bins that has texts."""
+    """Compute mean confidence and accuracy in each confidence bin that contains texts."""
     return reliability_by_confidence(
         probabilities.max(axis=1), probabilities.argmax(axis=1) == truth
     )
 
 
 def reliability_by_confidence(confidence: Floats, correct: NDArray[np.bool_]) -> Reliability:
-    """Compute reliability metrics from confidences and whether each prediction is correct."""
+    """Compute reliability metrics from confidences and correctness of predictions."""
     bin_of_text = np.minimum((confidence * BINS).astype(int), BINS - 1)
     bins = [np.flatnonzero(bin_of_text == number) for number in range(BINS)]
     bins = [rows for rows in bins if len(rows)]
@@ -210,7 +210,7 @@ def reliability_by_confidence(confidence: Floats, correct: NDArray[np.bool_]) ->
 
 
 def merge_small_bins(reliability: Reliability) -> Reliability:
-    """Merge neighbouring confidence bins until each has 5 % of the texts and at least 20 texts."""
+    """Merge neighbouring confidence bins until each has at least 5 % of the texts and 20 texts."""
     least = max(20, sum(reliability.texts) // 20)
     merged: list[tuple[float, float, int]] = []  # sums of confidence and accuracy, texts
     bins = zip(reliability.confidence, reliability.accuracy, reliability.texts, strict=True)
@@ -237,7 +237,7 @@ def calibration_error(reliability: Reliability) -> float:
 
 
 def accuracy_over_coverage(confidence: Floats, correct: NDArray[np.bool_]) -> list[CoveragePoint]:
-    """Compute the accuracy on the most confident 5 %, 6 %, … and 100 % of the texts.
+    """Compute the accuracy on the most confident 5 %, 6 %, …, 100 % of the texts.
 
     The 95 % intervals hold for all thresholds together, so a threshold may be chosen by looking at
     the accuracies: the interval of the chosen one still covers its accuracy on new texts.
@@ -267,7 +267,7 @@ def find_threshold(coverage: Sequence[CoveragePoint], target: float) -> Coverage
 
 
 def wilson_interval(fraction: float, count: int, *, z: float = 1.96) -> tuple[float, float]:
-    """Compute the Wilson confidence interval of a fraction of ``count`` texts, by default 95 %."""
+    """Compute the Wilson confidence interval (95 % by default) of a fraction."""
     middle = (fraction + z * z / (2 * count)) / (1 + z * z / count)
     variance = fraction * (1 - fraction) / count + z * z / (4 * count**2)
     half = z * math.sqrt(variance) / (1 + z * z / count)

@@ -28,7 +28,7 @@ Flags = NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class LabelScores:
-    """Metrics of one label of a multi-label model, at its threshold and over all thresholds."""
+    """Multi-label metrics of one label, at its threshold and over all thresholds."""
 
     label: str
     precision: float
@@ -40,7 +40,7 @@ class LabelScores:
 
 @dataclass(frozen=True, slots=True)
 class MultiLabelScores:
-    """All metrics of a multi-label model on a test set, as scikit-learn defines them.
+    """All metrics of a multi-label model on a test set, defined as in scikit-learn.
 
     A ratio with denominator 0 counts as 0; means over labels include every label of the model.
     """
@@ -59,7 +59,7 @@ class MultiLabelScores:
 
     @property
     def accuracy(self) -> float:
-        """Return the subset accuracy, scikit-learn's accuracy of multi-label predictions."""
+        """Subset accuracy, the usual accuracy metric of multi-label predictions."""
         return self.subset_accuracy
 
     def as_dict(self) -> dict[str, object]:
@@ -78,7 +78,7 @@ def multi_label_score(
     *,
     folds: int = 0,
 ) -> MultiLabelScores:
-    """Compute all multi-label metrics; every matrix is (n, L), with a column per label.
+    """Compute all multi-label metrics from true labels, predicted labels and probabilities.
 
     ``folds`` is the number of folds if the probabilities are from cross-validation.
     """
@@ -116,7 +116,7 @@ def multi_label_score(
 
 
 def micro_f1_interval(hits: Numbers, sizes: Numbers, folds: int = 0) -> tuple[float, float]:
-    """Compute the 95 % confidence interval of a micro-F1 by resampling the texts.
+    """Compute the 95 % confidence interval of micro-F1 by resampling the texts.
 
     It is widened for cross-validation as the interval of the accuracy is. If all texts are alike,
     resampling shows no variance, and it is the Wilson interval.
@@ -140,7 +140,7 @@ def micro_f1_interval(hits: Numbers, sizes: Numbers, folds: int = 0) -> tuple[fl
 
 
 def average_precisions(truth: Flags, scores: NDArray[np.floating[Any]]) -> Floats:
-    """Compute the average precision of each label from the ranking of the texts by score.
+    """Compute the average precision of each label in multi-label predictions.
 
     It is Σₖ (Rₖ − Rₖ₋₁) Pₖ over the distinct scores, with precision Pₖ and recall Rₖ; 0 for a label
     that no text has. The shape is (L,).
@@ -149,7 +149,7 @@ def average_precisions(truth: Flags, scores: NDArray[np.floating[Any]]) -> Float
 
 
 def mean_present_precision(truth: Flags, scores: NDArray[np.floating[Any]]) -> float:
-    """Compute the mean average precision over all labels that occur in the texts; 0 if none does.
+    """Compute the mean average precision over all labels that occur in the texts (0 if none).
 
     It is the validation score of a multi-label model: some labels may be too rare to be there.
     """

@@ -32,7 +32,7 @@ Counts = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class ValidationStatistics:
-    """Statistics of the validation texts, with which outlier scores and drift are computed."""
+    """Statistics of the validation texts, the reference for outlier scores and drift."""
 
     texts: int
     words: int
@@ -41,13 +41,13 @@ class ValidationStatistics:
     evidence: tuple[float, ...]  # quantiles 0 to 1, ascending (STEPS + 1)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the reference values for outlier scores as a JSON object for a saved model."""
+        """Return the reference statistics for outlier scores as a JSON-compatible dictionary."""
         counts = {"texts": self.texts, "words": self.words, "unknown_words": self.unknown_words}
         return {**counts, "labels": list(self.labels), "evidence": list(self.evidence)}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "ValidationStatistics":
-        """Create the reference values for outlier scores from a saved model's JSON object."""
+        """Create the reference statistics for outlier scores from their JSON form."""
         return cls(
             values["texts"], values["words"], values["unknown_words"],
             tuple(values["labels"]), tuple(values["evidence"]),
@@ -57,7 +57,7 @@ class ValidationStatistics:
 def text_evidence(
     network: Floats, ngrams: Floats | None, base: Floats | None, known: Floats
 ) -> Floats:
-    """Compute each text's largest class logit, lowered for unknown words, for its outlier score.
+    """Compute the evidence for outlier scores from each text's largest logit and unknown words.
 
     Args:
         network: logits of the network (n, C).
@@ -75,7 +75,7 @@ def text_evidence(
 
 
 def known_share(words: Counts, unknown_words: Counts) -> Floats:
-    """Compute the share of each text's words that the vocabulary contains, for outlier scores.
+    """Compute the share of known words in each text, for outlier scores.
 
     It is 0 for a text without words.
     """
@@ -86,7 +86,7 @@ def known_share(words: Counts, unknown_words: Counts) -> Floats:
 def collect_statistics(
     evidence: Floats, words: Counts, unknown_words: Counts, labels: Sequence[int]
 ) -> ValidationStatistics:
-    """Compute the statistics of the validation texts that outlier scores and drift refer to.
+    """Compute the statistics of validation texts that outlier scores and drift refer to.
 
     Args:
         evidence: evidence of each text (n,), from models not trained on it.
@@ -105,7 +105,7 @@ def collect_statistics(
 
 
 def outlier_scores(evidence: Floats, reference: Sequence[float]) -> NDArray[np.float64]:
-    """Compute each text's outlier score, the share of validation texts that are less unusual.
+    """Compute outlier scores, the share of validation texts that are less unusual.
 
     Below the lowest quantile, the score goes on above 1 in units of the distance from the lowest
     quantile to the median; it is 2 for a text without any evidence.
@@ -127,5 +127,5 @@ def _outlier_score(evidence: float, quantiles: Sequence[float]) -> float:
 
 
 def outlier_json(score: float) -> dict[str, float | bool]:
-    """Return the JSON fields of an outlier score: the score, and whether it marks an outlier."""
+    """Return an outlier score, and whether it indicates an outlier, as JSON fields."""
     return {"outlier_score": round(float(score), 6), "outlier": bool(score >= OUTLIER)}

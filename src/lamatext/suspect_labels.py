@@ -75,7 +75,7 @@ Logits = NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True)
 class Suspect:
-    """A text whose label is probably wrong, or that is an outlier, and the reasons."""
+    """Text with a suspect label, or an outlier, with the reasons."""
 
     row: int  # in the dataset
     label: str
@@ -95,7 +95,7 @@ class Suspect:
 
     @property
     def supporting_words(self) -> list[str]:
-        """The words that support the suggested label over the suspect label."""
+        """Words that support the suggested label over the suspect label."""
         if not self.is_label_suspect or not self.explanation.words:
             return []
         top = self.explanation.top(4 * SUPPORTING_WORDS, self.suggestion)
@@ -125,7 +125,7 @@ def find_suspects(
     seed: int = 0,
     progress: Progress = SILENT,
 ) -> Iterator[SuspectSearch]:
-    """Find the suspect labels, near-duplicates with different labels and outliers of a dataset.
+    """Find suspect labels, near-duplicates with different labels and outliers in a dataset.
 
     Args:
         dataset: texts with one label each.
@@ -187,7 +187,7 @@ def _check_labels(dataset: Dataset) -> LabelEncoder:
 
 
 class OutOfFoldPredictions(NamedTuple):
-    """Out-of-fold predictions for finding suspect labels: calibrated logits and evidence."""
+    """Out-of-fold predictions for finding suspect labels, as calibrated logits."""
 
     is_checked: NDArray[np.bool_]  # (n,) false for the only text of a label
     logits: Floats  # (n, C) mean over the repetitions
@@ -196,12 +196,12 @@ class OutOfFoldPredictions(NamedTuple):
 
     @property
     def probabilities(self) -> Floats:
-        """Out-of-fold class probabilities for finding suspect labels, (n, C)."""
+        """Out-of-fold class probabilities (n, C) for finding suspect labels."""
         return softmax(self.logits)
 
 
 def suspect_scores(probabilities: Floats, labels: ClassIndices) -> Floats:
-    """Compute from class probabilities how likely each label is wrong, as a score from 0 to 1."""
+    """Compute a score from 0 to 1 for how suspect each label is, from class probabilities."""
     own = probabilities[np.arange(len(labels)), labels]
     terms = probabilities * np.log(np.maximum(probabilities, 1e-300))
     entropy = -terms.sum(axis=1) / np.log(probabilities.shape[1])
@@ -212,7 +212,7 @@ def suspect_scores(probabilities: Floats, labels: ClassIndices) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class OutOfFoldModels:
-    """N-gram models of a cross-validation that finds suspect labels, one per fold."""
+    """Cross-validation n-gram models (one per fold) for finding suspect labels."""
 
     labels: ClassIndices  # (n,)
     classes: int
@@ -226,7 +226,7 @@ class OutOfFoldModels:
     def prepare(
         cls, dataset: Dataset, seed: int, groups: Rows, progress: Progress = SILENT
     ) -> "OutOfFoldModels":
-        """Tokenize the texts and draw the cross-validation folds of the search for suspect labels.
+        """Tokenize the texts and draw cross-validation folds for finding suspect labels.
 
         The rows of a group are held out together.
 
@@ -262,7 +262,7 @@ class OutOfFoldModels:
         )
 
     def describe_job(self) -> dict[str, object]:
-        """Return a dictionary that identifies a search for suspect labels: data, settings, folds.
+        """Return a dictionary that identifies this search for suspect labels.
 
         It is saved with the results of each finished fold; a later search with an equal dictionary
         reuses these results instead of computing them again.
@@ -277,7 +277,7 @@ class OutOfFoldModels:
         }
 
     def predict_fold(self, number: int, progress: Progress = SILENT) -> pa.Table:
-        """Fit the model of a fold and predict its held-out texts, to find suspect labels.
+        """Fit the model of one fold and predict its held-out texts, to find suspect labels.
 
         Its columns are the row in the dataset, the share of known words, the logits, and the logits
         of a text without known n-grams.
@@ -300,7 +300,7 @@ class OutOfFoldModels:
         )
 
     def fit(self, rows: Rows, progress: Progress = SILENT) -> NgramModel:
-        """Fit the n-gram model of one fold of the search for suspect labels."""
+        """Fit the n-gram model of one cross-validation fold for finding suspect labels."""
         return fit_ngrams(
             self.counted.take(rows),
             self.labels[rows],
@@ -310,7 +310,7 @@ class OutOfFoldModels:
         )
 
     def combine(self, tables: Sequence[pa.Table]) -> OutOfFoldPredictions:
-        """Calibrate and average the logits of repeated cross-validations to find suspect labels."""
+        """Calibrate and average the cross-validated logits for finding suspect labels."""
         texts = len(self.labels)
         is_checked = np.zeros(texts, bool)
         total = np.zeros((texts, self.classes))
@@ -397,7 +397,7 @@ def _collect_suspects(
 
 
 def conflicting_duplicates(labels: ClassIndices, groups: Rows) -> dict[int, int]:
-    """Return each row that has a near-duplicate with another label, and that near-duplicate.
+    """Map each row with a suspect label to a near-duplicate that has a different label.
 
     If most texts of a group of near-duplicates have one label, only the other texts are suspect.
     """
@@ -416,7 +416,7 @@ def conflicting_duplicates(labels: ClassIndices, groups: Rows) -> dict[int, int]
 
 
 def find_outliers(evidence: Logits, known: Logits, reference: Logits) -> NDArray[np.bool_]:
-    """Return which texts of the dataset are outliers rather than suspect labels.
+    """Return which texts are outliers, as opposed to texts with suspect labels.
 
     The outlier score of a text is the same as in ``lamatext predict --outlier``.
     """
@@ -434,7 +434,7 @@ def _explainer(
     suspects: Rows,
     progress: Progress,
 ) -> Callable[[int, int, Floats], Explanation]:
-    """Return a function that explains why a label is suggested in place of a suspect one.
+    """Return a function that explains why another label is suggested for a suspect one.
 
     The contributions are those of a model that was fitted on all texts but the suspects.
     """

@@ -14,7 +14,7 @@ FINISHED, RUNNING, STOPPED, FAILED = "finished", "running", "stopped early", "fa
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """One trial of a hyperparameter search: a recipe, its validation score and its costs."""
+    """Trial of a hyperparameter search with a recipe, its validation score and its costs."""
 
     number: int
     state: str  # finished, running, stopped early or failed
@@ -34,21 +34,21 @@ class Trial:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Limits of a hyperparameter search: time, and size and latency of the model."""
+    """Limits of a hyperparameter search on time, model size and latency."""
 
     seconds: float
     max_bytes: float | None = None
     max_latency_ms: float | None = None
 
     def allow(self, size: float, latency_ms: float) -> bool:
-        """Return whether a trial's model is within the search's limits of size and latency."""
+        """Return whether the model of a trial is within the limits on size and latency."""
         is_small = self.max_bytes is None or size <= self.max_bytes
         return is_small and (self.max_latency_ms is None or latency_ms <= self.max_latency_ms)
 
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """Mean and standard deviation of the score of default trials over several seeds."""
+    """Mean and standard deviation of the default trials' scores over several seeds."""
 
     mean: float
     deviation: float
@@ -64,14 +64,14 @@ class Choice:
 
 
 def finished_trials(trials: Sequence[Trial]) -> list[Trial]:
-    """Return the finished trials that were trained on the largest share of the texts."""
+    """Return the finished trials that used the largest share of the training texts."""
     finished = [trial for trial in trials if trial.state == FINISHED and trial.score is not None]
     largest = max((trial.share for trial in finished), default=0.0)
     return [trial for trial in finished if trial.share == largest]
 
 
 def pareto_front(trials: Sequence[Trial]) -> list[Trial]:
-    """Return the Pareto front: trials that no other beats in score, size and latency at once.
+    """Return the Pareto front of trials by score, size and latency.
 
     Of the default recipe's seeds only the first counts.
     """
@@ -97,7 +97,7 @@ def _costs(trial: Trial) -> tuple[float, float, float]:
 
 
 def seed_spread(trials: Sequence[Trial]) -> Spread | None:
-    """Compute the spread of the default trials' scores over seeds; None with fewer than two."""
+    """Compute the score spread of the default trials over seeds, or None for fewer than two."""
     scores = {t.seed: t.score or 0.0 for t in finished_trials(trials) if t.is_default}
     if len(scores) < 2:
         return None
@@ -106,7 +106,7 @@ def seed_spread(trials: Sequence[Trial]) -> Spread | None:
 
 
 def choose_trial(trials: Sequence[Trial], limits: Limits, metric: str) -> Choice:
-    """Choose the trial with the best score within the limits of size and latency.
+    """Choose the trial with the best score within the limits on size and latency.
 
     The best of many trials looks better than it is. If its lead over the default recipe is no
     larger than that of the best of as many seeds, the default is chosen, provided that it is
@@ -151,7 +151,7 @@ def choose_trial(trials: Sequence[Trial], limits: Limits, metric: str) -> Choice
 
 
 def _expected_maximum(count: int, seeds: int) -> float:
-    """Estimate how many standard deviations the best of ``count`` equal trials is above the mean.
+    """Estimate by how many standard deviations the best of ``count`` trials is above the mean.
 
     It is Blom's approximation (1958) of an expected maximum, as a quantile of Student's t instead
     of the normal distribution: mean and deviation are estimated from ``seeds`` scores only.

@@ -48,7 +48,7 @@ def run(  # noqa: PLR0913 - one argument per option of the command
     as_json: options.Json = False,
     quiet: options.IsQuiet = False,
 ) -> None:
-    """List texts whose labels are probably wrong, near-duplicates that disagree, and outliers.
+    """List probably wrong labels, near-duplicates with different labels, and outliers.
 
     Every text is predicted by models that were trained neither on it nor on a near-duplicate. A
     label is suspect if they give it a probability below 10 %; the most suspect comes first, with
@@ -126,7 +126,7 @@ def _read(data: str, reading: "ReadOptions", progress: "Progress") -> "Dataset":
 
 
 def _kept(partial_folder: Path) -> str:
-    """Return a phrase for the user: what an interrupted ``lamatext clean`` has saved."""
+    """Return a phrase stating what an interrupted ``lamatext clean`` has saved."""
     finished = len(list(partial_folder.glob("part-*.parquet")))
     return f"finished folds are kept in {partial_folder}" if finished else "nothing is saved"
 

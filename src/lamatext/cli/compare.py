@@ -94,7 +94,7 @@ def run(  # noqa: PLR0913 - one argument per option of the command
 
 
 def _train_options(given: Mapping[str, object], settings: list[str]) -> list[str]:
-    """Return the command-line options for the ``lamatext train`` that is suggested to the user.
+    """Return the options of the ``lamatext train`` command suggested by ``lamatext compare``.
 
     They are those given to ``lamatext compare`` that both commands have.
     """

@@ -131,7 +131,7 @@ def _write_page(
     *,
     quiet: bool,
 ) -> None:
-    """Write the HTML page of ``lamatext explain --html``, with the first texts explained.
+    """Write the page of ``lamatext explain --html`` with explanations of the first texts.
 
     ``names`` are those of the input, if there is one, and of the model.
     """
@@ -193,7 +193,7 @@ def _write_records(
 
 
 def _record(explanation: "Explanation", label: "Label | None") -> dict[str, Any]:
-    """Return one record of ``lamatext explain``: the strongest words for and against a label."""
+    """Return an output record of ``lamatext explain`` with the words for and against a label."""
     from lamatext.views.word_shading import strongest_words
 
     column = explanation.column(label)

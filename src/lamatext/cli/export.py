@@ -75,7 +75,7 @@ def run(  # noqa: PLR0913 - one argument per option of the command
 def _export_files(
     model: Path, out: Path | None, web: Path | None, onnx: Path | None, storage: "Storage | None"
 ) -> None:
-    """Write the files of ``lamatext export``, the folder last: a complete one is not replaced."""
+    """Write the files of ``lamatext export``; an export folder must be new or empty."""
     from lamatext.runtime.folder_export import check_export_folder, export_folder
     from lamatext.runtime.onnx_file import export_onnx
     from lamatext.views.web_export import export_web

@@ -107,7 +107,7 @@ def _score(section: dict[str, Any], name: str) -> str:
 
 
 def _rounded(name: str, value: object) -> str:
-    """Format a value for the output of ``lamatext info``; ``--json`` keeps all digits."""
+    """Format a value for the terminal output of ``lamatext info``, rounding numbers."""
     if isinstance(value, dict):
         return ", ".join(f"{key} {_rounded(key, one)}" for key, one in value.items())
     if isinstance(value, float) and ("accuracy" in name or "error" in name):

@@ -65,7 +65,7 @@ def options(
         ),
     ] = None,
 ) -> None:
-    """Define the options of the ``lamatext`` program itself, such as ``--version``."""
+    """Define the global options of the ``lamatext`` program, such as ``--version``."""
 
 
 def main() -> None:
@@ -79,7 +79,7 @@ def main() -> None:
 
 @contextmanager
 def _dropped_interrupts_repeated() -> Iterator[None]:
-    """While the block runs, send SIGINT to this process again if Python has ignored a Ctrl-C.
+    """Send SIGINT again if Python has swallowed a Ctrl-C while the ``lamatext`` program runs.
 
     Python ignores any exception in the callback of a weak reference or in a finalizer, and the
     libraries of a search run many of them.

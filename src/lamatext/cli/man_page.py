@@ -19,7 +19,7 @@ OPTIONS = "options"  # the section of options that belong to no other
 
 
 class ManPageCommand(TyperCommand):
-    """A command whose ``--help`` is a manual page."""
+    """A Typer command whose ``--help`` is formatted as a manual page."""
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Write the manual page of the command."""
@@ -27,7 +27,7 @@ class ManPageCommand(TyperCommand):
 
 
 class ManPageGroup(TyperGroup):
-    """A program of several commands whose ``--help`` is a manual page."""
+    """A Typer program with several commands whose ``--help`` is formatted as a manual page."""
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Write the manual page of the program, with one line per command."""
@@ -72,7 +72,7 @@ def _parameter_sections(parameters: Sequence[Any]) -> list[tuple[str, str]]:
 
 
 def _describe(parameter: Any) -> tuple[str, str]:
-    """Return the names of an option for the manual page, and its description with the default."""
+    """Return the names and the description of an option for the manual page."""
     meaning = " ".join((parameter.help or "").split())
     if parameter.param_type_name == "argument":
         return parameter.metavar or parameter.name.upper(), meaning

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def options_of(section: str) -> Callable[..., Any]:
-    """Return ``typer.Option`` for the command-line options of one section of the help."""
+    """Return a ``typer.Option`` factory for the command-line options in one section of the help."""
     return partial(typer.Option, rich_help_panel=section)
 
 
@@ -205,7 +205,7 @@ IsQuiet = Annotated[
 
 
 def parse_share(value: str, option: str) -> float:
-    """Parse a share that is given on the command line as ``3%`` or ``0.03``."""
+    """Parse a command-line option for a share, given as ``3%`` or ``0.03``."""
     try:
         share = float(value.removesuffix("%")) / (100 if value.endswith("%") else 1)
     except ValueError:
@@ -242,7 +242,7 @@ TEXTS = (
 
 
 def reads(*read_options: Parameter) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Return a decorator that adds command-line options for reading data to a command.
+    """Return a decorator that adds the command-line options for reading data to a command.
 
     They take the place of its parameter ``reading``, which receives them as ``ReadOptions``.
     """
@@ -281,7 +281,7 @@ def check_outputs(
     force: bool,
     source: str | None = None,
 ) -> None:
-    """Check the output files of a command, before its work: nothing is overwritten silently.
+    """Check that a command's output options name no existing files, unless ``force`` is true.
 
     Args:
         outputs: the files; a FIFO or a device may exist, and - is stdout.
@@ -310,7 +310,7 @@ def check_outputs(
 
 
 def check_engine(engine: str, address: str | None) -> None:
-    """Check the command-line options ``--engine`` and ``--address`` before loading anything."""
+    """Validate the command-line options ``--engine`` and ``--address``."""
     if engine not in ("local", "ray"):
         raise ConfigError(f"--engine {engine}: unknown. Use local or ray.")
     if engine == "local" and address is not None:
@@ -320,7 +320,7 @@ def check_engine(engine: str, address: str | None) -> None:
 
 
 def check_device(name: str) -> None:
-    """Check that torch and the requested training device are available before reading any data."""
+    """Validate the command-line option ``--device`` and check that torch is installed."""
     require("torch", extra="train", purpose="training")
     from lamatext.training.trainer import pick_device
 

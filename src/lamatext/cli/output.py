@@ -18,19 +18,19 @@ MAX_WIDTH = 10_000  # columns if stdout is not a terminal
 
 
 def out() -> Console:
-    """Return a Rich console for output on stdout that wraps lines only on a terminal."""
+    """Return a Rich console for output to stdout, which wraps lines only on a terminal."""
     on_terminal = sys.stdout.isatty()
     width = None if on_terminal else MAX_WIDTH
     return Console(highlight=False, soft_wrap=not on_terminal, width=width)
 
 
 def message(text: object) -> None:
-    """Print a message to stderr; control characters in paths and labels become visible."""
+    """Print a message to stderr, with control characters replaced by visible ones."""
     print(terminal_text(text), file=sys.stderr)
 
 
 def progress(*, quiet: bool) -> Progress:
-    """Return a context manager for a command's progress output, silent if ``quiet`` is true."""
+    """Return a progress display for a command's output, which is silent if ``quiet`` is true."""
     return SILENT if quiet else ProgressDisplay()
 
 
@@ -40,7 +40,7 @@ def command(*arguments: object) -> str:
 
 
 def reading_options(options: ReadOptions) -> list[str]:
-    """Return the command-line options for reading data, to repeat them in suggested commands."""
+    """Convert read options back to command-line options for the output of suggested commands."""
     max_bad_rows = options.max_bad_rows
     pairs = [
         *(("--text-column", column) for column in options.text_columns),
@@ -65,7 +65,7 @@ def reading_options(options: ReadOptions) -> list[str]:
 
 @contextmanager
 def explain_interrupt(kept: Callable[[], str]) -> Iterator[None]:
-    """Handle Ctrl-C during a command: print what is kept, and the command line to repeat."""
+    """Handle Ctrl-C by printing what a command has saved and how to run it again."""
     try:
         yield
     except KeyboardInterrupt:
@@ -75,14 +75,14 @@ def explain_interrupt(kept: Callable[[], str]) -> Iterator[None]:
 
 
 def unused_name(name: str) -> str:
-    """Return an unused name of an output file, to be printed in a suggested next command."""
+    """Return an output file name that does not exist yet, for a suggested next command."""
     path = Path(name)
     others = (path.with_name(f"{path.stem}-{number}{path.suffix}") for number in range(2, 1000))
     return str(next(one for one in (path, *others) if not one.exists()))
 
 
 def section(title: str) -> None:
-    """Print the heading of a command's results to stderr, styled like other progress headings."""
+    """Print the heading of a command's output to stderr, in the style of the progress headings."""
     Console(stderr=True, highlight=False).print(f"\n{title}", style="bold")
 
 

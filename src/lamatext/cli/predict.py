@@ -179,7 +179,7 @@ def _parse_output(
 
 
 def _output_format(target: "PredictionOutput | None", as_json: bool) -> str:
-    """Return the format of the predictions; cells of CSV and TSV cannot hold lists."""
+    """Return the file format in which ``lamatext predict`` writes its predictions."""
     from lamatext.data.writers import output_format
 
     default = "jsonl" if as_json else "csv"
@@ -191,7 +191,7 @@ def _output_format(target: "PredictionOutput | None", as_json: bool) -> str:
 def _describe_job(
     model: Path, source: str, columns: tuple[str, ...], shape: dict[str, Any]
 ) -> dict[str, Any]:
-    """Return a dictionary that identifies the input, model and options of ``lamatext predict``.
+    """Return a dictionary that identifies a ``lamatext predict`` job by input, model and options.
 
     A later run with an equal dictionary reuses the finished parts of an interrupted one.
     """
@@ -211,7 +211,7 @@ def _write_stream(
     *,
     safe_csv: bool,
 ) -> int:
-    """Write the predictions of ``lamatext predict`` as a stream, which cannot be resumed."""
+    """Write predictions of ``lamatext predict`` as a stream and return the number of rows."""
     from lamatext.data.writers import open_writer
 
     if path is None and sys.stdout.isatty():
@@ -250,7 +250,7 @@ def _show_written(rows: int, out: str, model: Path) -> None:
 
 
 def _visible_batch(batch: "pa.RecordBatch") -> "pa.RecordBatch":
-    """Make control characters visible in predictions that are printed to a terminal."""
+    """Make control characters visible in predictions that are printed to the terminal."""
     import pyarrow as pa
 
     def visible(column: pa.Array) -> pa.Array:

@@ -183,7 +183,7 @@ def run(  # noqa: PLR0913 - one argument per option of the command
 
 
 def _suggest(address: str, *, has_page: bool, has_key: bool, open_page: bool) -> None:
-    """Print an example request and the web page's address; open the page if ``open_page``."""
+    """Print an example request and the web page address when ``lamatext serve`` starts."""
     key = ' -H "Authorization: Bearer $LAMATEXT_API_KEY"' if has_key else ""
     page = f"{address}/{'' if has_page else 'openapi.json'}"
     output.next_steps(

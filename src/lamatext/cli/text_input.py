@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class TextInput:
-    """Text input of a command: a table that can be read only once, and its text columns."""
+    """Text input of ``predict``, ``explain`` or ``drift``, a table that can be read only once."""
 
     table: "Table"
     columns: tuple[str, ...]
@@ -26,7 +26,7 @@ class TextInput:
     def open(
         cls, model: Path, source: str, reading: "ReadOptions", output_format: str | None = None
     ) -> "TextInput":
-        """Open a command's text input, read with the columns and dialect of the training file.
+        """Open a command's text input with the same columns and CSV dialect as the training file.
 
         Columns that are copied to the output keep their types if its format can have them.
         """
@@ -43,7 +43,7 @@ class TextInput:
         return cls(table, *table.text_batches(reading, output_format))
 
     def texts(self) -> Iterator[list[str]]:
-        """Yield the text input of a command batch by batch, joining several text columns."""
+        """Yield the texts of the input in batches, joining the values of several text columns."""
         from lamatext.data.readers.table import join_columns
 
         for batch in self.batches:
@@ -51,7 +51,7 @@ class TextInput:
             yield join_columns([batch.column(names.index(n)) for n in self.columns]).to_pylist()
 
     def show_reading(self, *, quiet: bool) -> None:
-        """Print how the text input was read (unless quiet), and which rows were skipped."""
+        """Print notes on how the text input was read (unless ``quiet``) and on skipped rows."""
         name, log = self.table.name, self.table.log
         if not quiet:
             if len(self.table.columns) > 1:

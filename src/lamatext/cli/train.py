@@ -309,7 +309,7 @@ def _teacher_options(
 def _resolve_settings(
     values: dict[str, object], bases: dict[str, str | None], start: Path | None, out: Path
 ) -> "Recipe":
-    """Return the settings of ``lamatext train``; with ``--from`` those of the model to continue.
+    """Resolve the settings of ``lamatext train`` from its options or the model given by ``--from``.
 
     ``bases`` has the options that name other settings to start from.
     """
@@ -337,7 +337,7 @@ def _resolve_settings(
 def _find_start(
     start: Path | None, old_data: str | None, reading: "ReadOptions", progress: Progress
 ) -> "StartModel | None":
-    """Find the data that the model of ``lamatext train --from`` was trained and tested on.
+    """Find the training and test data of the model that ``lamatext train --from`` continues.
 
     Print a note if some of that data cannot be found.
     """
@@ -398,7 +398,7 @@ def _cleaning_commands(out: Path, data: str | None, reading: "ReadOptions") -> l
 
 
 def _work_for_another_process(device: str) -> None:
-    """Run as a worker process if torchrun started this ``lamatext train`` as one."""
+    """Run as a worker process if torchrun has started this ``lamatext train`` as one."""
     if "LOCAL_RANK" in os.environ and os.environ.get("RANK", "0") != "0":
         from lamatext.training.process_worker import main
 
@@ -407,7 +407,7 @@ def _work_for_another_process(device: str) -> None:
 
 @contextmanager
 def _join_processes(devices: int | None, device: str) -> Iterator[None]:
-    """Check torch and the devices before ``lamatext train`` reads data; start worker processes."""
+    """Check the device of ``lamatext train`` and start its worker processes."""
     options.check_device(device)
     from lamatext.training.process_group import training_processes
     from lamatext.training.trainer import pick_device
@@ -465,7 +465,7 @@ def _write_pages(
 
 @contextmanager
 def _explain_interrupt(out: Path, *, resume: bool) -> Iterator[None]:
-    """Handle an interrupted ``lamatext train``: print what was saved and how to continue.
+    """Handle an interrupted ``lamatext train`` by printing what was saved and how to continue.
 
     It ends by Ctrl-C, or because another process of the training has ended.
     """

@@ -96,7 +96,7 @@ def run(  # noqa: PLR0913 - one argument per option of the command
     ] = False,
     quiet: options.IsQuiet = False,
 ) -> None:
-    """Search for the settings of a model with Optuna, under limits of time, size and latency.
+    """Search for the best settings of a model with Optuna, within limits on time, size and latency.
 
     Trials are compared on the validation texts. The first is the default recipe, also with other
     seeds, so that the result says whether the search brought more than the spread of seeds. At the
@@ -149,7 +149,7 @@ def run(  # noqa: PLR0913 - one argument per option of the command
 
 
 class _Workers(NamedTuple):
-    """Options of ``lamatext tune`` on where its trials run: locally or on a Ray cluster."""
+    """Options of ``lamatext tune`` that select where trials run, locally or on a Ray cluster."""
 
     engine: str
     address: str | None
@@ -188,7 +188,7 @@ def _search(
 
 
 def _run_trials(task: "TuningTask", study: Any, display: "TrialDisplay", workers: _Workers) -> None:
-    """Run the trials of ``lamatext tune`` on Ray, or in this and additional local processes."""
+    """Run the trials of ``lamatext tune`` on Ray or in several local processes."""
     if workers.engine == "ray":
         from lamatext.tuning import run_trials_on_ray
 

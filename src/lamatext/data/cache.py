@@ -33,7 +33,7 @@ def cache_folder() -> Path:
 
 @contextmanager
 def empty_cache() -> Iterator[None]:
-    """Use an empty temporary cache folder, so that time measurements include all work."""
+    """Use an empty temporary cache folder, so that timings include all computation."""
     before = os.environ.get("LAMATEXT_CACHE")
     with tempfile.TemporaryDirectory() as folder:
         os.environ["LAMATEXT_CACHE"] = folder
@@ -76,7 +76,7 @@ def _read_entry(path: Path) -> Arrays | None:
 
 
 def _checksum(path: Path, arrays: Arrays) -> str:
-    """Return the checksum of a cache entry: a hash of its name, its arrays and their types."""
+    """Return a checksum of a cache entry's name, arrays and data types."""
     parts: list[object] = [path.name]
     for name, array in sorted(arrays.items()):
         parts += [name, array.dtype.str, array.shape, array]
@@ -98,7 +98,7 @@ def fingerprint(*parts: object) -> str:
 
 
 def _digest_texts(digest: hashlib.blake2b, texts: pa.ChunkedArray) -> None:
-    """Add texts to a cache key's hash, independently of how the column is divided into chunks."""
+    """Add texts to the hash of a cache key, regardless of how the Arrow column is chunked."""
     lengths = hashlib.blake2b(digest_size=16)
     for chunk in texts.chunks:
         column = chunk.cast(pa.large_string())

@@ -56,7 +56,7 @@ LABEL_SEPARATORS = ",;|"
 
 @dataclass(frozen=True, slots=True)
 class DetectedColumns:
-    """Detected text and label columns, with a sentence that gives the reason for each."""
+    """Detected text and label columns, with the reasons for choosing them."""
 
     text_columns: tuple[str, ...]
     label_columns: tuple[str, ...]
@@ -75,7 +75,7 @@ def is_known_name(column: str) -> bool:
 def choose_by_name(
     columns: Sequence[str], options: ReadOptions, name: str
 ) -> tuple[tuple[str, ...] | None, tuple[str, ...] | None]:
-    """Choose the text and label columns by name: requested, used in training, or typical.
+    """Choose the text and label columns by name (requested, used in training, or typical).
 
     Either is None if the names do not decide.
 
@@ -108,7 +108,7 @@ def choose_by_name(
 def choose_text_by_name(
     columns: Sequence[str], options: ReadOptions, name: str
 ) -> tuple[str, ...] | None:
-    """Choose the text columns by name: requested, used in training, or typical; None otherwise."""
+    """Choose the text columns by name (requested, used in training, or typical), or return None."""
     if options.text_columns:
         for column in options.text_columns:
             check_column(columns, column, name, "--text-column")
@@ -135,7 +135,7 @@ def explain_choice(
     texts: tuple[str, ...] | None,
     labels: tuple[str, ...] | None = None,
 ) -> list[str]:
-    """Explain why the text and label columns were chosen by name, and which are missing.
+    """Return notes on why text and label columns were chosen by name, and which are missing.
 
     Args:
         columns: the names of all columns.
@@ -169,7 +169,7 @@ def _reason(by: str, kinds: Sequence[tuple[str, str]]) -> str:
 
 
 def check_column(columns: Sequence[str], requested: str, name: str, option: str) -> None:
-    """Check that a requested column exists once; the error suggests a similar name."""
+    """Raise DataError if a requested column is missing or its name is not unique."""
     if requested in columns:
         _check_unique(columns, requested, name)
         return
@@ -192,7 +192,7 @@ def _check_unique(columns: Sequence[str], column: str, name: str) -> str:
 
 
 def _detect_by_name(columns: Sequence[str], names: Sequence[str]) -> str | None:
-    """Detect a column whose name equals or contains one of the preferred names.
+    """Detect a text or label column whose name equals or contains one of the typical names.
 
     An equal name takes precedence; a name that contains one counts only if no other column does.
     """
@@ -278,7 +278,7 @@ def detect_by_content(
 
 
 def _label_reason(best: _Profile, others: Sequence[_Profile]) -> str:
-    """Explain why the label column was chosen, and that ``others`` would also be possible."""
+    """Return a note on why the label column was detected, naming other possible columns."""
     reason = (
         f"labels: column '{best.name}', whose values are few and repeated "
         f"({plural(best.distinct, 'different value')} in "
@@ -291,7 +291,7 @@ def _label_reason(best: _Profile, others: Sequence[_Profile]) -> str:
 
 
 def detect_text_by_content(rows: pa.Table, name: str) -> DetectedColumns:
-    """Detect the text column of a table without labels by its values."""
+    """Detect the text column of an unlabelled table by its values."""
     names = rows.schema.names
     text = _detect_text(_profiles(rows, name, exclude=()), names, name)
     return DetectedColumns((_check_unique(names, text.name, name),), (), (_text_reason(text),))
@@ -316,7 +316,7 @@ def _profiles(rows: pa.Table, name: str, exclude: Collection[str]) -> list[_Prof
 
 
 def parse_lists(column: pa.Array | pa.ChunkedArray) -> list[list[str] | None] | None:
-    """Parse a column in which every value is a JSON list of labels; return None otherwise."""
+    """Parse a column of JSON lists of labels, or return None if a value is not a list."""
     values = column.to_pylist()
     if not all(value is None or (value[:1], value[-1:]) == ("[", "]") for value in values):
         return None
@@ -365,9 +365,9 @@ def _profile(column: pa.ChunkedArray, name: str) -> _Profile:
 
 
 def label_separator(labels: pa.ChunkedArray) -> str | None:
-    """Return the character that separates several labels in one value, or None.
+    """Detect the separator between several labels in a value of the label column, or return None.
 
-    That is the case if splitting gives few labels that repeat in many different combinations.
+    Splitting at a separator gives few labels that repeat in many different combinations.
     """
     distinct = pc.unique(labels).to_pylist()
     for separator in LABEL_SEPARATORS:
@@ -419,7 +419,7 @@ def _text_weight(profile: _Profile) -> float:
 def _detect_label(
     profiles: Sequence[_Profile], names: Sequence[str], name: str, rows: int
 ) -> tuple[_Profile, list[_Profile]]:
-    """Detect the label column; also return columns that were rejected only for their names."""
+    """Detect the label column, and also return columns that only their names ruled out."""
     fitting = [p for p in profiles if _fits_labels(p, rows)]
     by_name = _detect_by_name([p.name for p in fitting], WEAK_LABEL_NAMES)
     plain = [p for p in fitting if not _words(p.name) & _METADATA_WORDS]
@@ -442,7 +442,7 @@ def _detect_label(
 
 
 def _fits_labels(profile: _Profile, rows: int) -> bool:
-    """Return whether the values of a column can be labels: few, short and repeated."""
+    """Return whether the values of a column look like labels (few, short and repeated)."""
     is_rare = 2 * profile.values < rows and not profile.is_list
     if profile.distinct < 2 or is_rare or profile.length > _LABEL_LENGTH:
         return False

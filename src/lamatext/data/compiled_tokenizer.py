@@ -38,7 +38,7 @@ class _Encoder(ctypes.Structure):
 
 @cache
 def compiled_tokenizer() -> ctypes.CDLL | None:
-    """Load the C library of the compiled tokenizer; return None if it has not been compiled."""
+    """Load the compiled tokenizer (C library); return None if it was not built."""
     spec = find_spec("lamatext.data._tokenizer")
     if spec is None or spec.origin is None:
         return None
@@ -52,7 +52,7 @@ def compiled_tokenizer() -> ctypes.CDLL | None:
 
 
 class CompiledTokenizer:
-    """Tokenizer and vocabulary in compiled C code; several threads may use one instance.
+    """Thread-safe tokenizer in compiled C code that also looks up words in a vocabulary.
 
     Args:
         code: from ``compiled_tokenizer``.
@@ -85,11 +85,11 @@ class CompiledTokenizer:
         code.build_slots(self._encoder)
 
     def __reduce__(self) -> tuple[type, tuple[()]]:
-        """Pickle the compiled tokenizer as None; it is created again when it is needed."""
+        """Pickle the compiled tokenizer as None, since it is recreated on demand."""
         return type(None), ()
 
     def _vocabulary(self, vocabulary: Vocabulary) -> list[int]:
-        """Convert the vocabulary to the fields of the C struct ``_Encoder`` that hold it."""
+        """Convert the vocabulary to fields of the compiled tokenizer's C struct ``_Encoder``."""
         words = [word.encode("utf-8", "surrogatepass") for word in vocabulary.ids]
         capacity = 1 << (2 * len(words) + 1).bit_length()
         slots = np.full((capacity, 2), -1, np.int32)
@@ -101,7 +101,7 @@ class CompiledTokenizer:
         return [len(words), capacity, factor, *(array.ctypes.data for array in self._arrays)]
 
     def encode(self, texts: Sequence[str]) -> EncodedTexts:
-        """Tokenize texts and look up their word ids; return both the words and the ids."""
+        """Tokenize texts with the compiled C code and return their words and word ids."""
         are_ascii = [text.isascii() for text in texts]
         pairs = zip(texts, are_ascii, strict=True)
         parts = [text.encode() if is_ascii else self._words(text) for text, is_ascii in pairs]
@@ -128,5 +128,5 @@ class CompiledTokenizer:
         )
 
     def _words(self, text: str) -> bytes:
-        """Tokenize a text in Python, for one that is not ASCII: UTF-8, one word per line."""
+        """Tokenize a non-ASCII text in Python and return its words as UTF-8, one per line."""
         return "\n".join(self._tokenizer.words(text)).encode("utf-8", "surrogatepass")

@@ -15,7 +15,7 @@ from lamatext.errors import DataError
 
 @dataclass(frozen=True, slots=True)
 class Dataset:
-    """Dataset of texts and labels as Arrow columns, with the name of its source."""
+    """Dataset of texts and optional labels as Arrow columns, with the name of its source."""
 
     texts: pa.ChunkedArray  # large_string, no nulls
     labels: pa.ChunkedArray | None  # string, or lists of string; None for unlabelled texts
@@ -34,7 +34,7 @@ class Dataset:
 
     @property
     def is_multi_label(self) -> bool:
-        """Return whether the texts of the dataset have lists of labels instead of one label."""
+        """Return whether each text in the dataset has a list of labels instead of one label."""
         return self.labels is not None and pa.types.is_list(self.labels.type)
 
     def require_labels(self) -> pa.ChunkedArray:
@@ -47,7 +47,7 @@ class Dataset:
 
     @property
     def row_numbers(self) -> NDArray[np.int64]:
-        """Return the row numbers of the dataset's texts in their file, counted from 1."""
+        """Return the row number of each text of the dataset in its source file, counted from 1."""
         return np.arange(1, len(self) + 1) if self.lines is None else self.lines
 
     def take(self, rows: NDArray[np.int64]) -> "Dataset":
@@ -64,7 +64,7 @@ class Dataset:
 
     @property
     def period(self) -> str:
-        """Return the oldest and the newest time in the dataset, as written in its file."""
+        """Return the time range of the dataset as text, from the oldest to the newest time."""
         if self.times is None or self.time_values is None or not len(self):
             return ""
         ends = (int(self.times.argmin()), int(self.times.argmax()))
@@ -89,7 +89,7 @@ class Dataset:
         return replace(self, labels=pa.chunked_array([pa.array(renamed, labels.type)]))
 
     def concatenate(self, other: "Dataset") -> "Dataset":
-        """Concatenate the rows of this dataset and another one; both need labels."""
+        """Concatenate this dataset and another one, both of which must have labels."""
         first, second = self.require_labels(), other.require_labels()
         if self.is_multi_label != other.is_multi_label:
             raise DataError(
@@ -109,7 +109,7 @@ class Dataset:
 
 @dataclass(frozen=True, slots=True)
 class EvaluationData:
-    """Datasets for evaluating a saved model: texts to score, and its training texts if known."""
+    """Dataset for evaluating a saved model, with the model's training texts if they are known."""
 
     texts: Dataset
     train: Dataset | None  # the training part of the same source
@@ -118,7 +118,7 @@ class EvaluationData:
 
 
 def dataset_fingerprint(dataset: Dataset) -> str:
-    """Return the fingerprint of a dataset's texts and labels, which is saved with a model."""
+    """Return a hash of a dataset's texts and labels, which is saved with the model."""
     if dataset.labels is None:
         return ""
     rows = dataset.labels.to_pylist()
@@ -127,14 +127,14 @@ def dataset_fingerprint(dataset: Dataset) -> str:
 
 
 def text_batches(column: pa.ChunkedArray, size: int = 4096) -> Iterator[pa.Array]:
-    """Yield the rows of a dataset column in batches, to limit the memory for Python strings."""
+    """Yield a column of a dataset in batches, to limit the memory for Python strings."""
     for chunk in column.chunks:
         for start in range(0, len(chunk), size):
             yield chunk.slice(start, size)
 
 
 def _take_rows(column: pa.ChunkedArray, rows: NDArray[np.int64]) -> pa.ChunkedArray:
-    """Select rows of a dataset column, ascending ones chunk by chunk without copying the column."""
+    """Select rows of a dataset column, without copying the whole column if they are ascending."""
     if (np.diff(rows) < 0).any():
         return column.take(pa.array(rows, pa.int64()))
     starts = np.cumsum([0, *(len(chunk) for chunk in column.chunks)])

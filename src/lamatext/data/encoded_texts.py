@@ -16,7 +16,7 @@ OPEN, CLOSE = "\x02", "\x03"  # marks around a word, which do not occur in ordin
 
 
 class FramedTexts(NamedTuple):
-    """Tokenized texts as Unicode code points, with a mark before and after each word."""
+    """Tokenized texts as Unicode code points, with boundary marks around each word."""
 
     points: NDArray[np.uint32]  # of all words, one after the other
     lengths: Indices  # (W,) code points of each word, marks included
@@ -24,7 +24,7 @@ class FramedTexts(NamedTuple):
 
     @classmethod
     def of(cls, texts: Sequence[Sequence[str]]) -> "FramedTexts":
-        """Convert tokenized texts to arrays of code points, from which n-grams are hashed."""
+        """Convert tokenized texts to arrays of code points, for hashing n-grams."""
         bounds = np.zeros(len(texts) + 1, np.int64)
         np.cumsum([len(text) for text in texts], out=bounds[1:])
         words = texts[0] if len(texts) == 1 else list(chain.from_iterable(texts))
@@ -34,7 +34,7 @@ class FramedTexts(NamedTuple):
 
 
 def frame_words(words: Sequence[str]) -> tuple[NDArray[np.uint32], Indices]:
-    """Concatenate words as Unicode code points, with a mark before and after each word.
+    """Concatenate words as Unicode code points, with boundary marks around each word.
 
     Returns the code points and the length of each word, marks included. N-grams are hashed from
     them.
@@ -45,7 +45,7 @@ def frame_words(words: Sequence[str]) -> tuple[NDArray[np.uint32], Indices]:
 
 
 class EncodedTexts(NamedTuple):
-    """Encoded texts: word ids, words, and each text's numbers of words and of known words."""
+    """Encoded texts with their word ids, words and counts of all and of known words."""
 
     ids: TokenIds  # word ids of each text
     words: Sequence[Sequence[str]] | FramedTexts  # all words of each text, known or not

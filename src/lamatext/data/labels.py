@@ -29,7 +29,7 @@ _SHOWN_LABELS = 20
 
 @dataclass(frozen=True, slots=True)
 class LabelEncoder:
-    """Label encoder that converts labels to class indices or a label matrix, and back.
+    """Label encoder that converts labels to class indices or to a label matrix, and back.
 
     A class index is a position in ``classes``, and so is a column of the label matrix.
     """
@@ -49,7 +49,7 @@ class LabelEncoder:
 
     @property
     def class_array(self) -> NDArray[Any]:
-        """Return the labels by class index as a NumPy array of type str, int64 or bool."""
+        """Return the class labels as a NumPy array of type str, int64 or bool."""
         return np.array(self.classes)
 
     def encode(self, labels: LabelColumn, *, source: str = "labels") -> ClassIndices:
@@ -72,7 +72,7 @@ class LabelEncoder:
         return indices
 
     def encode_lists(self, labels: LabelColumn, *, source: str = "labels") -> LabelMatrix:
-        """Encode lists of labels as a matrix of 0 and 1 with one column per label.
+        """Encode lists of labels as a binary label matrix with one column per class.
 
         Args:
             labels: a column of lists, with the labels of each text.
@@ -95,18 +95,18 @@ class LabelEncoder:
         return matrix
 
     def encode_targets(self, labels: LabelColumn, *, source: str = "labels") -> Targets:
-        """Encode a label column as class indices or, if it holds lists, as a label matrix."""
+        """Encode a label column as class indices or, if it contains lists, as a label matrix."""
         if holds_lists(labels):
             return self.encode_lists(labels, source=source)
         return self.encode(labels, source=source)
 
     def decode(self, indices: NDArray[np.integer[Any]]) -> NDArray[Any]:
-        """Decode class indices into the corresponding labels, as a str, int64 or bool array."""
+        """Decode class indices to labels, as an array of type str, int64 or bool."""
         labels: NDArray[Any] = self.class_array[indices]
         return labels
 
     def decode_lists(self, matrix: NDArray[np.bool_]) -> NDArray[Any]:
-        """Decode each row of a label matrix into a list of labels; the array is (n,)."""
+        """Decode each row of a label matrix to a list of labels, as an object array (n,)."""
         lists = np.empty(len(matrix), dtype=object)
         for row, flags in enumerate(matrix):
             lists[row] = [self.classes[i] for i in np.flatnonzero(flags)]
@@ -118,7 +118,7 @@ class LabelEncoder:
         return [label for label, index in zip(labels, indices, strict=True) if index < 0]
 
     def _class_of(self, distinct: NDArray[Any]) -> ClassIndices:
-        """Return the class index of each distinct label, -1 for an unknown label."""
+        """Return the class index of each distinct label, or -1 if the label is unknown."""
         by_text = distinct.dtype.kind in "UO" and not isinstance(self.classes[0], str)
         known = {_written(label) if by_text else label: i for i, label in enumerate(self.classes)}
         values = [_written(label) for label in distinct.tolist()] if by_text else distinct.tolist()
@@ -133,7 +133,7 @@ class LabelEncoder:
         )
 
     def drop_unknown(self, dataset: Dataset) -> Dataset:
-        """Drop the labels of a dataset that are not among the classes, and warn about them.
+        """Drop the labels of a dataset that are not known classes, and warn about them.
 
         A text with one label is left out; a list of labels loses the unknown ones.
 
@@ -181,7 +181,7 @@ def check_label_count(count: int, texts: int, source: str) -> None:
 
 
 def class_counts(dataset: Dataset) -> dict[str, int]:
-    """Count the rows per label of a dataset, the most frequent label first."""
+    """Count the rows of a dataset per label, in descending order of frequency."""
     if dataset.labels is None:
         return {}
     labels = list_items(dataset.labels) if dataset.is_multi_label else dataset.labels
@@ -190,7 +190,7 @@ def class_counts(dataset: Dataset) -> dict[str, int]:
 
 
 def label_variants(counts: Mapping[str, int]) -> list[list[str]]:
-    """Group labels that differ only in case or spaces, the most frequent label of a group first."""
+    """Group variants of a label that differ only in case or spaces, the most frequent one first."""
     groups: dict[str, list[str]] = {}
     for label in sorted(counts, key=lambda label: (-counts[label], label)):
         groups.setdefault(label_key(label), []).append(label)
@@ -198,7 +198,7 @@ def label_variants(counts: Mapping[str, int]) -> list[list[str]]:
 
 
 def merge_label_variants(dataset: Dataset, known: Iterable[str] = ()) -> Dataset:
-    """Merge the label variants of a dataset: labels that differ only in case or spaces.
+    """Merge labels of a dataset that differ only in case or spaces into one label.
 
     That is the known label, such as a class of a model, or the most frequent one, without spaces
     at its ends.
@@ -211,17 +211,17 @@ def merge_label_variants(dataset: Dataset, known: Iterable[str] = ()) -> Dataset
 
 
 def label_key(label: str) -> str:
-    """Return the key that label variants share: the label in lower case without spaces."""
+    """Return the label in lower case and without spaces, a key that is equal for label variants."""
     return "".join(label.split()).casefold()
 
 
 def holds_lists(labels: LabelColumn) -> bool:
-    """Return whether a label column holds lists, that is several labels per text."""
+    """Return whether a label column contains lists, that is, several labels per text."""
     return isinstance(labels, pa.Array | pa.ChunkedArray) and pa.types.is_list(labels.type)
 
 
 def list_items(labels: LabelColumn) -> pa.Array:
-    """Return the labels of all lists in a label column, one after the other."""
+    """Return all labels of a column of label lists as one flat array."""
     return _one_array(labels).flatten()
 
 
@@ -247,6 +247,6 @@ def _distinct_labels(labels: LabelColumn) -> tuple[NDArray[Any], ClassIndices]:
 
 
 def _written(label: Label) -> str:
-    """Return a label as a string, with boolean labels in lower case as in data files."""
+    """Convert a label to a string, with boolean labels in lower case as in data files."""
     text = str(label)
     return text.lower() if text in ("True", "False") else text

@@ -37,7 +37,7 @@ logger = logging.getLogger("lamatext")
 
 @dataclass(frozen=True, slots=True)
 class NamedDataset:
-    """Catalog entry of a named data set: its task, classes, origin, licence terms and sizes."""
+    """Catalog entry of a named data set, with its task, classes, origin, license and sizes."""
 
     name: str
     task: str
@@ -51,7 +51,7 @@ class NamedDataset:
 
 @dataclass(frozen=True, slots=True)
 class DatasetStatus:
-    """Status of a named data set: where it is on this machine and how many texts it has."""
+    """Location of a named data set on this machine and its number of texts."""
 
     entry: NamedDataset
     location: str | None  # None: not on this machine
@@ -60,7 +60,7 @@ class DatasetStatus:
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """Where the training or test set of a named data set is on this machine, and how to read it."""
+    """Path to the training or test set of a named data set, and a function that reads it."""
 
     path: Path
     read: Callable[[], Dataset]
@@ -114,7 +114,7 @@ CATALOG = {entry.name: entry for entry in _ENTRIES}
 
 
 def find_entry(name: str) -> NamedDataset:
-    """Return the catalog entry of a data set; a DataError suggests the most similar name."""
+    """Return the catalog entry of a named data set, or raise DataError if the name is unknown."""
     entry = CATALOG.get(name)
     if entry is None:
         near = get_close_matches(name.lower(), CATALOG, n=1, cutoff=0.4)
@@ -138,14 +138,14 @@ def load_named_dataset(name: str, split: str = "train") -> Dataset:
 
 
 def has_test_set(name: str) -> bool:
-    """Return whether a named data set has a test split, on this machine or on the Hub."""
+    """Return whether a named data set has a test set, either on this machine or on the Hub."""
     if find_location(name, "test") is not None:
         return True
     return find_location(name, "train") is None and find_entry(name).hub is not None
 
 
 def list_datasets() -> list[DatasetStatus]:
-    """List all named data sets with their locations on this machine and their sizes."""
+    """List all named data sets with their sizes and their locations on this machine."""
     statuses = []
     for entry in CATALOG.values():
         by_split = {split: find_location(entry.name, split) for split in ("train", "test")}
@@ -163,7 +163,7 @@ def _count_texts(location: Location) -> int:
 
 
 def find_location(name: str, split: str) -> Location | None:
-    """Find the training or test set of a named data set on this machine; None if it is missing."""
+    """Find the training or test set of a named data set on this machine, or return None."""
     folder = dataset_folder(name)
     file = None if folder is None else folder / f"{split}.parquet"
     if file is not None and file.is_file():
@@ -172,7 +172,7 @@ def find_location(name: str, split: str) -> Location | None:
 
 
 def dataset_folder(name: str) -> Path | None:
-    """Return the folder of a named data set in ``$LAMATEXT_DATA``, or None if there is none."""
+    """Return the folder of a named data set in ``$LAMATEXT_DATA``, or None if it is missing."""
     root = os.environ.get(DATA_VARIABLE)
     folder = Path(root) / name if root else None
     return folder if folder is not None and folder.is_dir() else None

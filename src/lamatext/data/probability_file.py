@@ -27,7 +27,7 @@ Probabilities = NDArray[np.float32]  # (n, C)
 
 
 class IdColumn(NamedTuple):
-    """Ids that match the rows of a probability file to the texts of the data."""
+    """Column of ids that match the rows of a probability file to the texts of a dataset."""
 
     name: str  # of the column, in the data and in the file
     values: Sequence[str]  # one per text of the data
@@ -35,14 +35,14 @@ class IdColumn(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ProbabilityTable:
-    """Contents of a teacher's probability file, looked up by text."""
+    """Class probabilities from a teacher's probability file, looked up by text."""
 
     source: str
     rows: Mapping[str, int]  # row of the probabilities of each text
     probabilities: Probabilities
 
     def look_up(self, texts: Sequence[str]) -> Probabilities:
-        """Return the probabilities of the given texts from the probability file, (n, C)."""
+        """Return the class probabilities (n, C) of the given texts from the probability file."""
         missing = [text for text in texts if text not in self.rows]
         if missing:
             raise DataError(
@@ -53,7 +53,7 @@ class ProbabilityTable:
 
 
 def is_probability_file(teacher: object) -> bool:
-    """Return whether a teacher is a probability file; raise an error if that file is missing."""
+    """Return whether a teacher is a probability file; raise DataError if the file is missing."""
     if not isinstance(teacher, str | PathLike):
         return False
     path = Path(teacher)
@@ -63,7 +63,7 @@ def is_probability_file(teacher: object) -> bool:
 
 
 def read_probability_columns(path: str | PathLike[str]) -> pa.Table:
-    """Read a probability file of any table format as columns of strings."""
+    """Read a probability file in a table format such as CSV or Parquet as columns of strings."""
     return pa.Table.from_batches(file_table(str(path)).all_batches())
 
 
@@ -125,7 +125,7 @@ def match_probabilities(  # noqa: PLR0913 - the file, the data, and how they mat
 def _row_of_text(
     pairs: Sequence[tuple[str, int]], values: Probabilities, source: str
 ) -> dict[str, int]:
-    """Map each text to its row of the probability file; repeated texts need equal rows."""
+    """Map each text to its row in the probability file; repeated texts must have equal rows."""
     rows: dict[str, int] = {}
     for text, row in pairs:
         first = rows.setdefault(text, row)

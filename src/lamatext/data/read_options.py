@@ -11,14 +11,14 @@ JOINT = "\n"  # between the values of several text columns
 
 
 def source_title(source: str) -> str:
-    """Return the name of a data source for titles and model cards: a path without its folders."""
+    """Return a short name of a data source (the base name of a path) for titles and model cards."""
     name = "stdin" if source == "-" else Path(source).name
     return source if source.startswith("hf:") or not name else name
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Layout with which a data file was read: columns, format, encoding, separator and quotes."""
+    """Layout of a data file, such as its columns, format, encoding, separator and quotes."""
 
     text_columns: tuple[str, ...] = ("text",)
     label_columns: tuple[str, ...] = ("label",)  # more than one: a 0/1 column for each label
@@ -34,19 +34,19 @@ class Layout:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> "Layout":
-        """Create a ``Layout`` from its JSON object in the ``config.json`` of a saved model."""
+        """Create the layout of the training file from the ``config.json`` of a saved model."""
         lists = {name: tuple(value[name]) for name in ("text_columns", "label_columns")}
         return cls(**{**value, **lists})
 
     def as_json(self) -> dict[str, Any]:
-        """Return the columns, format, encoding and separator of a data file as a JSON object."""
+        """Return the layout of a data file as a JSON object for the ``config.json`` of a model."""
         lists = {name: list(getattr(self, name)) for name in ("text_columns", "label_columns")}
         return {**asdict(self), **lists}
 
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """Options for reading a data source; what they leave open is detected from the data."""
+    """Options for reading a data source; unspecified options are detected from the data."""
 
     text_columns: tuple[str, ...] = ()  # joined in this order
     label_columns: tuple[str, ...] = ()  # more than one: a 0/1 column for each label

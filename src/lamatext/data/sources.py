@@ -33,7 +33,7 @@ def load_dataset(source: str, options: ReadOptions = DEFAULTS, *, split: str = "
 
 
 def open_table(source: str, options: ReadOptions = DEFAULTS, *, split: str = "train") -> Table:
-    """Open a named data set or, if there is none of that name, a file or folder as a table."""
+    """Open a data source, such as a file, a folder or a named data set, as a table."""
     if source.startswith(PREFIX):
         return hub_table(source, split, ReadLog(source, options.max_bad_rows))
     if _is_named_dataset(source):
@@ -48,7 +48,7 @@ def open_table(source: str, options: ReadOptions = DEFAULTS, *, split: str = "tr
 
 
 def has_test_split(source: str) -> bool:
-    """Return whether a data source has a test set next to its training data."""
+    """Return whether a data source has a test split besides its training data."""
     if source.startswith(PREFIX):
         return "test" in hub_splits(source)
     if _is_named_dataset(source):
@@ -57,7 +57,7 @@ def has_test_split(source: str) -> bool:
 
 
 def _is_named_dataset(source: str) -> bool:
-    """Return whether a source is a named data set; raise DataError if it looks misspelt."""
+    """Return whether a data source is a named data set; raise DataError if it looks misspelled."""
     if source in CATALOG:
         return True
     if source == "-" or source.startswith(PREFIX):

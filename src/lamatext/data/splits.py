@@ -19,7 +19,7 @@ Rows = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """Division of a dataset into a training and a validation set, stored as row indices."""
+    """Row indices of the training set and the validation set after splitting a dataset."""
 
     train: Rows
     validation: Rows
@@ -28,7 +28,7 @@ class Split:
 def stratified_split(
     labels: LabelColumn, fractions: Sequence[float], seed: int, groups: Rows | None = None
 ) -> tuple[Rows, ...]:
-    """Divide the rows of a dataset at random into parts with the same class proportions.
+    """Split the rows of a dataset at random into parts with the same class proportions.
 
     Each part gets its fraction of each label to within a row or two. The first part is the training
     part: every label has a row there, and labels that occur once stay there, with a UserWarning.
@@ -67,7 +67,7 @@ def newest_split(
     times: NDArray[np.float64],
     groups: Rows | None = None,
 ) -> tuple[Rows, Rows]:
-    """Divide a dataset by time: return the indices of the older rows and of the newest rows.
+    """Split a dataset by time and return the indices of the older rows and of the newest rows.
 
     A group is as old as its oldest row. The newest rows of a label that the older ones lack are
     moved to them.
@@ -93,7 +93,7 @@ def hold_out(
     times: NDArray[np.float64] | None = None,
     source: str = "the data",
 ) -> tuple[Rows, Rows]:
-    """Divide a dataset into rows to train on and held-out rows, which are stratified or the newest.
+    """Split a dataset into training rows and held-out rows, either stratified or by time.
 
     Args:
         labels: as for ``stratified_split``.
@@ -124,7 +124,7 @@ def hold_out(
 def hold_out_validation(
     labels: LabelColumn, fraction: float, seed: int, groups: Rows | None = None
 ) -> Split:
-    """Divide the rows of a dataset at random into a training set and a stratified validation set.
+    """Split a dataset at random into a training set and a stratified validation set.
 
     With too few texts, the training set is the validation set too, with a UserWarning.
     """
@@ -179,21 +179,21 @@ def folds(
 
 
 class _Units(NamedTuple):
-    """Groups of rows that a split never separates, such as duplicates or rows of one customer."""
+    """Groups of rows that a split keeps together, such as duplicates or rows of one customer."""
 
     unit_of_row: Rows  # (n,)
     sizes: Rows  # number of rows of each unit
     codes: ClassIndices  # stratum of each unit
 
     def rows_of(self, units: Rows) -> Rows:
-        """Return the row indices that belong to the given groups of a split."""
+        """Return the row indices of the given groups in a split."""
         if len(self.sizes) == len(self.unit_of_row):
             return units  # each row is a unit
         return np.flatnonzero(np.isin(self.unit_of_row, units))
 
 
 def _group_units(strata: "_Strata", groups: Rows | None) -> _Units:
-    """Form the groups of rows that a split never separates; each gets its most frequent label."""
+    """Form the groups of rows that a split keeps together, each with its most frequent label."""
     rows = len(strata.codes)
     if groups is None:
         return _Units(np.arange(rows), np.ones(rows, np.int64), strata.codes)
@@ -210,13 +210,13 @@ def _group_units(strata: "_Strata", groups: Rows | None) -> _Units:
 
 
 def _merge_rare(units: _Units, k: int) -> _Units:
-    """Merge labels that fewer than ``k`` groups of rows have into one stratum."""
+    """Merge labels that occur in fewer than ``k`` groups of a split into one stratum."""
     counts = np.bincount(units.codes)
     return units._replace(codes=np.where(counts[units.codes] < k, len(counts), units.codes))
 
 
 def _pick(pool: Rows, sizes: Rows, fraction: float, rng: np.random.Generator) -> NDArray[np.bool_]:
-    """Select groups of rows for one part of a split until it has the given fraction of the rows."""
+    """Select groups of rows for a part of a split until it has the given fraction of the rows."""
     weights = sizes[pool]
     target = weights.sum() * fraction
     if len(pool) == weights.sum():
@@ -232,7 +232,7 @@ def _pick(pool: Rows, sizes: Rows, fraction: float, rng: np.random.Generator) ->
 
 
 class _Strata(NamedTuple):
-    """Strata of a split, one per label; a row with several labels belongs to its rarest label."""
+    """Strata of a split, one per label; a row with several labels belongs to the rarest one."""
 
     codes: ClassIndices  # (n,) stratum of each row
     names: list[str]  # of the labels
@@ -241,7 +241,7 @@ class _Strata(NamedTuple):
 
 
 def _strata(labels: LabelColumn) -> _Strata:
-    """Assign each row of a split to a stratum; labels are numbered by first appearance.
+    """Assign each row of a split to a stratum, numbering labels by first appearance.
 
     The rows that a seed selects depend on this order.
     """
@@ -271,7 +271,7 @@ def _codes(column: pa.Array | pa.ChunkedArray) -> tuple[ClassIndices, list[str]]
 
 
 def _single_units(strata: _Strata, units: _Units, *, scored: bool = False) -> NDArray[np.bool_]:
-    """Return which groups of rows a split keeps in training, as the only ones with some label.
+    """Return a mask of the groups that a split keeps in training as the only ones with a label.
 
     These labels are named in a warning. If they are ``scored``, and two other labels remain, none
     is kept.
@@ -302,14 +302,14 @@ def _single_units(strata: _Strata, units: _Units, *, scored: bool = False) -> ND
 
 
 def _shuffled_by_label(units: _Units, rng: np.random.Generator) -> Rows:
-    """Return the groups of rows of a split sorted by label and size, in random order among ties."""
+    """Sort the groups of a split by label and size, with ties in random order."""
     shuffled = rng.permutation(len(units.codes))
     order: Rows = shuffled[np.lexsort((units.sizes[shuffled], units.codes[shuffled]))]
     return order
 
 
 def _evenly_spaced(size: int, count: int, rng: np.random.Generator) -> NDArray[np.bool_]:
-    """Select evenly spaced rows for a split from a random offset: stratified if sorted by label."""
+    """Select evenly spaced rows from a random offset, which stratifies a split of sorted rows."""
     picked = np.zeros(size, dtype=bool)
     positions = ((np.arange(count) + rng.random()) * size / max(count, 1)).astype(np.int64)
     picked[np.minimum(positions, size - 1)] = True

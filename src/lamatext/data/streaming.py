@@ -51,7 +51,7 @@ class StreamedTexts:
 
 @dataclass(frozen=True, slots=True)
 class StreamedParts:
-    """Training, validation and test part of streamed data, with a sample of the training texts."""
+    """Training, validation and test parts of streamed data, with a sample of the training texts."""
 
     texts: StreamedTexts
     sample: Dataset
@@ -60,7 +60,7 @@ class StreamedParts:
 
 
 class _Part:
-    """Texts of a training, validation or test set that are kept in memory while streaming."""
+    """Texts of the validation, test or sample part that are kept in memory while streaming."""
 
     def __init__(self) -> None:
         self._batches: list[Dataset] = []
@@ -93,7 +93,7 @@ def stream_parts(  # noqa: PLR0913 - what to read, how, and what is held out
     test: Dataset | None = None,
     progress: Progress = SILENT,
 ) -> StreamedParts:
-    """Read a source in one pass, writing the tokens of its training texts to disk.
+    """Stream a data source in one pass and write the tokens of its training texts to disk.
 
     Args:
         source: a file, a pattern of files or a folder of shards.
@@ -133,7 +133,7 @@ def stream_parts(  # noqa: PLR0913 - what to read, how, and what is held out
 
 
 class _Pass:
-    """State of one pass over streamed data: word ids, label ids and the rows kept in memory."""
+    """State of a pass over streamed data, with word ids, label ids and the rows kept in memory."""
 
     def __init__(self, settings: TextSettings, limits: tuple[float, float, float]) -> None:
         self._tokenizer = make_tokenizer(
@@ -147,7 +147,7 @@ class _Pass:
         self.validation, self.test, self.sample = _Part(), _Part(), _Part()
 
     def run(self, batches: Iterator[Dataset], progress: Progress) -> Iterator[TokenIds]:
-        """Stream over the data and yield the tokens of the training texts, batch by batch."""
+        """Stream over the data and yield the token ids of the training texts, batch by batch."""
         for batch in batches:
             if batch.is_multi_label:
                 raise ConfigError("--stream reads one label per text. Train without --stream.")
@@ -163,7 +163,7 @@ class _Pass:
             progress.advance(len(batch))
 
     def _add_labels(self, training: Dataset) -> NDArray[np.bool_]:
-        """Assign ids to the labels of streamed texts; return which texts introduce a new label."""
+        """Assign ids to the labels of streamed texts and return which texts have a new label."""
         labels = training.require_labels().to_pylist()
         is_new = np.zeros(len(labels), bool)
         for row, label in enumerate(labels):
@@ -176,7 +176,7 @@ class _Pass:
         return is_new
 
     def tokenize(self, dataset: Dataset) -> TokenIds:
-        """Tokenize texts of the stream and return the ids of their words."""
+        """Tokenize streamed texts and return their word ids."""
         ids, ends = array("i"), array("q", [0])
         for text in dataset.texts.to_pylist():
             ids.extend(map(self._words.__getitem__, self._tokenizer.words(text)))
@@ -184,7 +184,7 @@ class _Pass:
         return TokenIds(np.frombuffer(ids, np.int32), np.frombuffer(ends, np.int64))
 
     def finish(self, tokens: TokenIds, validation: Dataset) -> StreamedTexts:
-        """Return the tokens of the stream's training and validation texts with their labels."""
+        """Return the token ids and labels of the streamed training and validation texts."""
         encoder = LabelEncoder(tuple(sorted(self._labels)))
         code_to_class = encoder.encode(list(self._labels))
         labels = code_to_class[np.frombuffer(self._codes, np.int32)]
@@ -198,7 +198,7 @@ class _Pass:
 
 
 def source_files(source: str) -> list[Path]:
-    """Return the files of a data source to stream: a file, a pattern, or a folder of shards."""
+    """Return the files to stream for a data source (a file, a pattern or a folder of shards)."""
     path = Path(source)
     if is_glob(source):
         return glob_files(source)
@@ -218,7 +218,7 @@ def source_files(source: str) -> list[Path]:
 
 
 def count_rows(files: Sequence[Path]) -> int:
-    """Estimate the rows of files before streaming: exact for Parquet, line counts for others."""
+    """Estimate the number of rows before streaming, exactly for Parquet and by lines for others."""
     rows = 0
     for path in files:
         if decompressed_suffix(path) in (".parquet", ".pq"):
@@ -230,7 +230,7 @@ def count_rows(files: Sequence[Path]) -> int:
 
 
 def _new_folder() -> Path:
-    """Create a folder for the token files of a stream; delete those of ended processes."""
+    """Create a folder for streamed token files and delete folders of processes that have ended."""
     root = cache_folder()
     root.mkdir(parents=True, exist_ok=True)
     for old in root.glob("stream-*-*"):

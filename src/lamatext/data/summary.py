@@ -17,7 +17,7 @@ PERCENTILES = (5, 50, 95, 99, 100)
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """Summary of a dataset: class balance, text lengths, duplicates and overlap with a test set."""
+    """Summary of a dataset, with class balance, text lengths, duplicates and test set overlap."""
 
     source: str
     rows: int

@@ -30,20 +30,20 @@ COLUMNS = (
 
 
 def text_hash(text: str) -> str:
-    """Return the hash that identifies a text in the suspects file: 16 hex digits."""
+    """Return the hash (16 hex digits) that identifies a text in the suspects file."""
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
 
 
 def describe_texts(dataset: Dataset) -> str:
-    """Return a phrase that identifies a dataset: its number of texts and a hash of them.
+    """Describe a dataset by its number of texts and their hash, for the suspects file.
 
-    It is written to the suspects file, to detect later that the dataset has changed.
+    The description is compared later, to detect that the dataset has changed.
     """
     return f"{plural(len(dataset), 'text')}, hash {fingerprint(dataset.texts)[:16]}"
 
 
 def suspects_table(rows: Sequence[dict[str, object]]) -> pa.RecordBatch:
-    """Convert suspects to a record batch with the columns of the suspects file."""
+    """Convert texts with suspect labels to a record batch with the columns of the suspects file."""
     numbers = {"score": pa.float64(), "label_probability": pa.float64()}
     numbers |= {"suggested_probability": pa.float64(), ROW: pa.int64()}
     schema = pa.schema([(name, numbers.get(name, pa.string())) for name in COLUMNS])
@@ -51,7 +51,7 @@ def suspects_table(rows: Sequence[dict[str, object]]) -> pa.RecordBatch:
 
 
 def leave_out_suspects(dataset: Dataset, path: Path, *, is_test_held_out: bool = True) -> Dataset:
-    """Return the dataset without the rows that a suspects file lists.
+    """Remove the rows listed in a suspects file from a dataset.
 
     A row is kept if its label is no longer the listed one: somebody has corrected it. If the test
     texts will be held out of the dataset, a note says that they lack these rows, too.
@@ -89,7 +89,7 @@ def leave_out_suspects(dataset: Dataset, path: Path, *, is_test_held_out: bool =
 
 
 def _check_all_texts(dataset: Dataset, listed: str, path: Path) -> None:
-    """Check that the dataset has the same texts as when the suspects file was written."""
+    """Raise DataError if the dataset has changed since the suspects file was written."""
     description = describe_texts(dataset)
     if listed != description:
         raise DataError(
@@ -100,7 +100,7 @@ def _check_all_texts(dataset: Dataset, listed: str, path: Path) -> None:
 
 
 def _notes(path: Path, dropped: int, corrected: int, is_test_held_out: bool) -> Iterator[str]:
-    """Yield messages for the user about the rows that the suspects file lists.
+    """Yield messages on how many rows of the suspects file are left out of training, and why.
 
     They say how many rows are left out of the data, and how many stay because their label was
     corrected.
@@ -120,7 +120,7 @@ def _notes(path: Path, dropped: int, corrected: int, is_test_held_out: bool) -> 
 
 
 def _read_rows(path: Path) -> list[tuple[int, str, str, str]]:
-    """Read row numbers, text hashes, labels and ``describe_texts`` from a suspects file.
+    """Read row numbers, text hashes, labels and dataset descriptions from a suspects file.
 
     The last two may be empty.
     """

@@ -27,7 +27,7 @@ NORM = 3.0  # length of each word vector
 
 
 def train_svd_vectors(rows: TokenIds, size: int, width: int, seed: int) -> NDArray[np.float32]:
-    """Train word vectors on texts given as token ids, by the SVD of their co-occurrence counts.
+    """Train word vectors by an SVD of the word co-occurrence counts in the texts.
 
     The shape is (V, E), with V = ``size``. A word that occurs near no other word has a zero vector.
     """
@@ -43,7 +43,7 @@ def train_svd_vectors(rows: TokenIds, size: int, width: int, seed: int) -> NDArr
 
 
 def count_cooccurrences(rows: TokenIds, size: int) -> csr_matrix:
-    """Count how often words occur near each other, weighted by 1/distance: symmetric, (V, V)."""
+    """Count word co-occurrences, weighted by 1/distance, as a symmetric matrix (V, V)."""
     total = csr_matrix((size, size), dtype=np.float32)
     first = 0
     while first < len(rows):
@@ -74,7 +74,7 @@ def positive_pmi(counts: csr_matrix) -> csr_matrix:
 
 
 def _thin_out(rows: TokenIds, size: int, generator: np.random.Generator) -> TokenIds:
-    """Subsample the texts and the frequent words at random before training word vectors."""
+    """Subsample texts and frequent words at random before training SVD word vectors."""
     if len(rows.ids) > SVD_WORDS:
         count = int(len(rows) * SVD_WORDS / len(rows.ids))
         rows = rows.take(np.sort(generator.permutation(len(rows))[:count]))
@@ -86,7 +86,7 @@ def _thin_out(rows: TokenIds, size: int, generator: np.random.Generator) -> Toke
 def _largest_singular_vectors(
     matrix: csr_matrix, width: int, generator: np.random.Generator
 ) -> NDArray[np.float32]:
-    """Return U·√Σ of a truncated SVD of a symmetric matrix, as word vectors of shape (V, width)."""
+    """Return the word vectors U·√Σ (V, width) from a truncated SVD of a symmetric matrix."""
     columns = min(width + OVERSAMPLING, matrix.shape[0])
     basis = generator.standard_normal((matrix.shape[0], columns), np.float32)
     for _ in range(ITERATIONS):

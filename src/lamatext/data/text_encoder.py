@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 class Encoder(Protocol):
-    """Interface of the text encoders, which convert texts to the ids of words or subwords."""
+    """Interface of the text encoders, which convert texts to word or subword ids."""
 
     def encode(self, texts: Iterable[str]) -> TokenIds:
         """Encode each text as token ids."""
@@ -44,11 +44,11 @@ class TextEncoder:
     compiled: CompiledTokenizer | None = field(init=False, repr=False, compare=False, default=None)
 
     def encode(self, texts: Iterable[str]) -> TokenIds:
-        """Encode each text as word ids; a text without any known word becomes one unknown word."""
+        """Encode each text as word ids; a text without known words becomes one unknown word."""
         return self.encode_words(map(self.tokenizer.words, texts))
 
     def encode_all(self, texts: Sequence[str], *, framed: bool) -> EncodedTexts:
-        """Encode each text as word ids, and return all its words, known or not.
+        """Encode each text as word ids, and also return all its words, known and unknown.
 
         With ``framed`` the words are code points, and C code splits them and looks them up; without
         it, or if the code is not built or not made for the tokenizer, they are lists of strings.
@@ -78,7 +78,7 @@ class TextEncoder:
         return self.compiled
 
     def encode_words(self, texts: Iterable[Sequence[str]]) -> TokenIds:
-        """Encode texts that are already split into words as word ids."""
+        """Encode texts that are already tokenized as word ids."""
         return TokenIds.from_lists([self._ids(words) for words in texts])
 
     def count_known(self, texts: Sequence[Sequence[str]]) -> Indices:
@@ -108,7 +108,7 @@ class TextEncoder:
         return self._shorten(ids) or [UNK]
 
     def _shorten(self, items: list[T]) -> list[T]:
-        """Keep only the first and last words of a text that is too long for the text encoder."""
+        """Truncate a text that is too long for the text encoder to its first and last words."""
         if self.max_words is None or len(items) <= self.max_words:
             return items
         return items[: self.max_words - self.last_words] + items[len(items) - self.last_words :]
@@ -121,7 +121,7 @@ class SubwordEncoder:
     """
 
     def __init__(self, tokenizer: Any, max_words: int | None = None) -> None:
-        """Create a subword encoder; with ``max_words`` None, the tokenizer's length limit stays."""
+        """Create a subword encoder; if ``max_words`` is None, the tokenizer's limit applies."""
         tokenizer.no_padding()
         if max_words is not None:
             tokenizer.enable_truncation(max_words)
@@ -134,22 +134,22 @@ class SubwordEncoder:
         return cls(tokenizers.Tokenizer.from_str(text), max_words)
 
     def to_json(self) -> str:
-        """Return the subword encoder, length limit included, as a ``tokenizer.json`` file."""
+        """Return the content of a ``tokenizer.json`` file for the subword encoder."""
         text: str = self._tokenizer.to_str()
         return text
 
     def __len__(self) -> int:
-        """Return the number of subwords that the text encoder knows."""
+        """Return the vocabulary size of the subword encoder."""
         return int(self._tokenizer.get_vocab_size())
 
     def subwords(self) -> list[str]:
-        """Return all subwords that the text encoder knows, in the order of their ids."""
+        """Return all subwords in the text encoder's vocabulary, in the order of their ids."""
         by_word: dict[str, int] = self._tokenizer.get_vocab()
         return sorted(by_word, key=by_word.__getitem__)
 
     @property
     def max_words(self) -> int | None:
-        """Return the maximum number of subwords per text that the text encoder keeps."""
+        """Return the maximum number of subwords per text, after which the encoder truncates."""
         limit = self._tokenizer.truncation
         return None if limit is None else int(limit["max_length"])
 
@@ -163,7 +163,7 @@ class SubwordEncoder:
         return TokenIds.from_lists(rows)
 
     def encode_with_spans(self, text: str) -> tuple[Ids, list[Span]]:
-        """Encode one text as subword ids with their character spans, (0, 0) for a special token."""
+        """Encode a text as subword ids with character spans, (0, 0) for special tokens."""
         with _damage_named():
             encoding = self._tokenizer.encode(encodable(text))
         return np.array(encoding.ids, np.int32), list(encoding.offsets)
@@ -171,7 +171,7 @@ class SubwordEncoder:
 
 @contextmanager
 def _damage_named() -> Iterator[None]:
-    """Convert any error of the library tokenizers to a ModelError: tokenizer.json is damaged."""
+    """Convert errors of Hugging Face tokenizers to a ModelError about a damaged tokenizer.json."""
     try:
         yield
     except BaseException as error:

@@ -22,7 +22,7 @@ MAX_HASHES = 1024
 
 @dataclass(frozen=True, slots=True)
 class TextSketch:
-    """Sketch of a model's training texts: the smallest of their hashes, and the number of texts.
+    """Sketch of a model's training texts, made of the smallest hashes and the number of texts.
 
     It is saved with the model, to recognize training texts in other data.
     """
@@ -32,7 +32,7 @@ class TextSketch:
 
     @classmethod
     def of_texts(cls, texts: "pa.ChunkedArray") -> "TextSketch":
-        """Compute the sketch, the smallest hashes, of a model's training texts."""
+        """Compute the sketch of a model's training texts from their smallest hashes."""
         distinct = np.unique(_hashes(texts))
         return cls(distinct[:MAX_HASHES], len(distinct))
 
@@ -66,7 +66,7 @@ class TextSketch:
         return {"hashes": encoded, "texts": self.texts}
 
     def recognize(self, texts: "pa.ChunkedArray") -> tuple[int, int]:
-        """Return how many of some texts are training texts, and how many could be checked."""
+        """Return how many of the given texts are in the sketch, and how many it can check."""
         hashes, checked = _hashes(texts), len(texts)
         if self.texts > len(self.hashes):
             hashes = hashes[hashes <= self.hashes[-1]]

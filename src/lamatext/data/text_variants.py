@@ -14,7 +14,7 @@ CHANGED = (0.05, 0.3)  # range of the fraction of words that are dropped or repl
 
 
 def make_text_variants(texts: Sequence[str], per_text: int, seed: int) -> list[str]:
-    """Create random variants of each text, additional training data that a teacher labels.
+    """Create random variants of each text as additional training texts for a teacher to label.
 
     Texts of fewer than three words have none, so the result may have fewer than
     ``per_text * len(texts)`` variants.
@@ -47,7 +47,7 @@ def _span(words: list[str], generator: np.random.Generator) -> list[str]:
 
 
 def _joined_halves(words: list[str], other: list[str], generator: np.random.Generator) -> list[str]:
-    """Create a variant by joining half of one text to half of another, in random order."""
+    """Create a text variant by joining halves of two texts in random order."""
     first, second = _half(words, generator), _half(other, generator)
     return first + second if generator.random() < 0.5 else second + first
 

@@ -23,7 +23,7 @@ _FORMATS = (
 def parse_times(
     column: pa.ChunkedArray | None, name: str | None, source: str
 ) -> NDArray[np.float64] | None:
-    """Convert the values of a time column to seconds; times without a zone count as UTC.
+    """Convert a time column to seconds, assuming UTC for times without a time zone.
 
     Args:
         column: numbers such as Unix times or years, ISO 8601 times, or dates such as 31.12.2026,

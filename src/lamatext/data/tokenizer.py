@@ -46,7 +46,7 @@ _FLAGS = "\U0001f1e6-\U0001f1ff"  # two of these letters form the flag of a coun
 
 
 class Tokenizer(Protocol):
-    """Interface of the tokenizers, which split a text into words and locate them in it.
+    """Interface of the tokenizers, which split a text into words and return their positions.
 
     ``words`` and ``spans`` return the same words in the same order.
     """
@@ -116,7 +116,7 @@ class SpacyTokenizer:
 
 
 def encodable(text: str) -> str:
-    """Replace lone surrogates, which UTF-8 cannot encode, with "?" before tokenizing a text.
+    """Replace lone surrogates with "?" before tokenizing a text, since UTF-8 cannot encode them.
 
     The length does not change, so the spans of the words stay valid.
     """
@@ -136,7 +136,7 @@ Script = Literal["ideographs", "katakana", "letters"]
 
 
 def unspaced_script(word: str) -> Script | None:
-    """Return which kind of script written without spaces a tokenized word belongs to.
+    """Return which kind of script without spaces (such as Chinese) a tokenized word belongs to.
 
     None is for a word of a script with spaces, a number or a sign.
     """
@@ -159,7 +159,7 @@ def _unspaced_letter() -> re.Pattern[str]:
 
 
 def is_unspaced(text: str) -> bool:
-    """Return whether most letters of a text belong to scripts that are written without spaces.
+    """Return whether most letters of a text are in scripts that are written without spaces.
 
     The tokenizer splits such scripts into single letters with their marks.
     """
@@ -168,7 +168,7 @@ def is_unspaced(text: str) -> bool:
 
 @cache
 def _ascii_pattern() -> re.Pattern[str]:
-    """Compile the regular expression with which the tokenizer splits ASCII text.
+    """Compile the tokenizer's regular expression for ASCII text.
 
     Possessive quantifiers make it a third faster.
     """
@@ -177,7 +177,7 @@ def _ascii_pattern() -> re.Pattern[str]:
 
 @cache
 def _full_pattern(version: int) -> re.Pattern[str]:
-    """Compile the regular expression with which the tokenizer splits Unicode text.
+    """Compile the tokenizer's regular expression for Unicode text.
 
     Combining marks and joiners stay with their letter or emoji.
     """
@@ -202,7 +202,7 @@ def _full_pattern(version: int) -> re.Pattern[str]:
 
 
 def _combining_marks(codes: range) -> str:
-    """Return the Unicode combining marks among the code points, for the tokenizer's expression.
+    """Return the Unicode combining marks in a code point range, for the tokenizer's pattern.
 
     They are ranges such as ``\u0300-\u036f``, in the form of a character class.
     """
@@ -275,7 +275,7 @@ class TokenizedTexts:
         return TokenIds.concatenate(list(parts))
 
     def _parts(self) -> Iterator[TokenIds]:
-        """Yield the tokenized texts in chunks, so that encoding them needs little memory."""
+        """Yield the tokenized texts in chunks, to limit the memory for encoding them."""
         offsets = self.rows.offsets
         for first in range(0, len(self.rows), PART):
             part = offsets[first : first + PART + 1]
@@ -286,7 +286,7 @@ class TokenizedTexts:
 def _shorten(
     rows: TokenIds, rare_words: RareWords, max_words: int | None, last_words: int
 ) -> TokenIds:
-    """Drop unknown words and the middle of long tokenized texts, according to the settings."""
+    """Drop unknown words and the middle of long texts after tokenizing, according to settings."""
     if rare_words == "drop":
         rows = rows.filter(rows.ids != UNK)
     if max_words is not None and rows.lengths.max(initial=0) > max_words:
@@ -320,7 +320,7 @@ def tokenize(
 
 
 def _fill_empty_texts(rows: TokenIds) -> TokenIds:
-    """Insert the id of the unknown word into every tokenized text without words."""
+    """Insert the unknown-word id into every tokenized text that has no words."""
     empty = np.flatnonzero(rows.lengths == 0)
     if not len(empty):
         return rows

@@ -22,7 +22,7 @@ _DTYPES = {"str": np.str_, "int": np.int64, "bool": np.bool_}
 
 
 def text_list(texts: Texts) -> list[str]:
-    """Validate that the input is one column of strings and return it as a list of texts."""
+    """Validate that the input is a column of strings and return it as a list of texts."""
     check_is_list(texts)
     shape = getattr(texts, "shape", (0,))
     if len(shape) != 1 and shape[1:] != (1,):
@@ -33,7 +33,7 @@ def text_list(texts: Texts) -> list[str]:
 
 
 def check_is_list(texts: object) -> None:
-    """Raise DataError if the input is one text, or anything else that is not a list of texts."""
+    """Validate that the input is a list of texts, or raise DataError."""
     if isinstance(texts, str):
         raise DataError("expected a list of texts, got one text. Wrap it in a list: [text].")
     if not isinstance(texts, Iterable):
@@ -41,7 +41,7 @@ def check_is_list(texts: object) -> None:
 
 
 def text_column(texts: Texts) -> pa.ChunkedArray:
-    """Validate texts and return them as one Arrow column; lone surrogates become "?"."""
+    """Validate texts and return them as an Arrow column, with "?" for lone surrogates."""
     if _is_string_column(texts):
         chunks = texts.chunks if isinstance(texts, pa.ChunkedArray) else [texts]
         column = pa.chunked_array(chunks).cast(pa.large_string())
@@ -54,7 +54,7 @@ def text_column(texts: Texts) -> pa.ChunkedArray:
 
 
 def check_texts(texts: Sequence[object]) -> None:
-    """Validate that every text is a string, or raise DataError for the first that is not."""
+    """Validate that every text is a string, or raise DataError for the first one that is not."""
     for i, text in enumerate(texts):
         if not isinstance(text, str):
             raise DataError(
@@ -64,7 +64,7 @@ def check_texts(texts: Sequence[object]) -> None:
 
 
 def label_array(labels: Labels, text_count: int) -> NDArray[Any]:
-    """Validate that each text has one label; return the labels as a str, int64 or bool array."""
+    """Validate one label per text and return the labels as an array of type str, int64 or bool."""
     if isinstance(labels, str) or not isinstance(labels, Iterable):
         got = "one str" if isinstance(labels, str) else type(labels).__name__
         raise DataError(f"expected a list of labels, one for each text, got {got}.")
@@ -77,7 +77,7 @@ def label_array(labels: Labels, text_count: int) -> NDArray[Any]:
 
 
 class LabelLists(NamedTuple):
-    """Validated labels of texts with several labels, and their form."""
+    """Validated multi-label targets, with the form in which they were passed."""
 
     rows: list[list[Label]]
     classes: tuple[Label, ...]  # the columns of the indicator matrix, or the distinct labels
@@ -90,7 +90,7 @@ class LabelLists(NamedTuple):
 
 
 def label_lists(labels: Labels, text_count: int) -> LabelLists | None:
-    """Validate labels that are lists, sets or an indicator matrix; return None for other labels.
+    """Validate labels given as lists, sets or an indicator matrix; return None for other labels.
 
     Raises:
         DataError: some rows have one label and others a list, or a value is not a label.
@@ -124,12 +124,12 @@ def label_lists(labels: Labels, text_count: int) -> LabelLists | None:
 
 
 def _ordered(labels: Iterable[Any]) -> Iterable[Any]:
-    """Sort the labels if they are a set, whose order differs between Python processes."""
+    """Sort the labels of a set, whose iteration order differs between Python processes."""
     return sorted(labels, key=str) if isinstance(labels, set | frozenset) else labels
 
 
 def _indicator_lists(labels: Any, text_count: int) -> LabelLists:
-    """Validate an indicator matrix (numpy, scipy or data frame); convert it to label lists.
+    """Validate an indicator matrix (NumPy, SciPy or data frame) and convert it to label lists.
 
     The labels are the column names of a data frame, otherwise the column numbers.
     """
@@ -166,7 +166,7 @@ def _one_kind(kinds: set[str]) -> str:
 
 
 def python_label(label: Any) -> Any:
-    """Convert a NumPy label to the Python value, which JSON can have; leave others as they are."""
+    """Convert a NumPy label to a JSON-serializable Python value; return other labels unchanged."""
     return label.item() if isinstance(label, np.generic) else label
 
 
@@ -200,7 +200,7 @@ def _label_kind(label: object, position: int) -> str:
 
 
 def warn_of_empty_texts(texts: list[str]) -> None:
-    """Warn about empty input texts, whose predictions only say which label is frequent."""
+    """Warn about empty input texts, whose predictions only reflect the label frequencies."""
     rows = [row for row, text in enumerate(texts) if isinstance(text, str) and not text.strip()]
     if rows:
         places = ", ".join(map(str, rows[:10])) + (", …" if len(rows) > 10 else "")

@@ -36,7 +36,7 @@ class Vocabulary:
         )
 
     def extended(self, words: Iterable[str]) -> "Vocabulary":
-        """Return the vocabulary with new words appended; words that it already has are skipped."""
+        """Return a vocabulary with new words appended, skipping words that it already contains."""
         return Vocabulary([*self.ids, *dict.fromkeys(w for w in words if w not in self.ids)])
 
     def to_text(self) -> str:

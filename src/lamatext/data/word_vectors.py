@@ -30,7 +30,7 @@ def make_vectors(
     seed: int,
     progress: Progress = SILENT,
 ) -> Vectors:
-    """Create the initial word vectors according to the setting ``text.word_vectors``, (V, E)."""
+    """Create the initial word vectors (V, E) according to the setting ``text.word_vectors``."""
     if text.word_vectors == "random":
         return random_vectors(len(vocabulary), text.vector_width, seed)
     if text.word_vectors == "word2vec":
@@ -44,7 +44,7 @@ def make_vectors(
 
 
 def is_pretrained_encoder(word_vectors: str) -> bool:
-    """Return whether ``text.word_vectors`` names a pretrained encoder: minilm or a folder."""
+    """Return whether ``text.word_vectors`` is a pretrained encoder (``minilm`` or a folder)."""
     return word_vectors == "minilm" or Path(word_vectors).is_dir()
 
 
@@ -57,7 +57,7 @@ def random_vectors(size: int, width: int, seed: int) -> Vectors:
 
 @dataclass(frozen=True)
 class _Sentences:
-    """Iterable of texts as lists of words, for training word vectors with little memory."""
+    """Iterable over tokenized texts, for training word vectors with little memory."""
 
     words: tuple[str, ...]
     rows: TokenIds
@@ -70,7 +70,7 @@ class _Sentences:
 def _svd_vectors(
     text: TextSettings, vocabulary: Vocabulary, rows: TokenIds, *, seed: int, progress: Progress
 ) -> Vectors:
-    """Train word vectors on the texts by an SVD; words without neighbours get random vectors."""
+    """Train word vectors by SVD, with random vectors for words without neighbours."""
     require("scipy", extra="train", purpose="text.word_vectors = svd")
     from lamatext.data.svd_vectors import train_svd_vectors
 
@@ -124,7 +124,7 @@ def train_word2vec(
 
 
 def frequent_words(path: Path, count: int) -> list[str]:
-    """Return the first words of a word vector file, which usually are the most frequent ones.
+    """Return the first words in a word vector file, which are usually the most frequent.
 
     The file is in GloVe or word2vec format, compressed or not.
     """

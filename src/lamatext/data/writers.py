@@ -22,7 +22,7 @@ Write = Callable[[pa.RecordBatch], None]
 def open_writer(
     path: Path | None, default_format: str = "csv", *, safe_csv: bool = False
 ) -> Iterator[Write]:
-    """Open a CSV, TSV, JSONL or Parquet writer, yielding a function that writes one batch.
+    """Open a CSV, TSV, JSONL or Parquet writer and yield a function that writes a batch.
 
     The file extension chooses the format; without a path, the batches are written to stdout.
 
@@ -47,13 +47,13 @@ def open_writer(
 
 
 def check_safe_csv(format: str) -> None:
-    """Raise an error for ``--safe-csv`` if the writer's output format is not CSV or TSV."""
+    """Raise ConfigError if ``--safe-csv`` is used with a writer other than CSV or TSV."""
     if format not in ("csv", "tsv"):
         raise ConfigError(f"--safe-csv: expected CSV or TSV output, got {format}. Leave it out.")
 
 
 def output_format(path: Path, default: str = "csv") -> str:
-    """Return the format in which a writer writes a file, chosen by the file extension.
+    """Return the format of the writer for a file, chosen by the file extension.
 
     Raises:
         ConfigError: if no writer has that file extension, or if the path is a folder.
@@ -106,7 +106,7 @@ _FORMULA = r"^[=+\-@\t\r]"
 
 
 def _without_formulas(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Escape cells and column names that a spreadsheet may execute, by a leading single quote."""
+    """Put a single quote before cells and column names that a spreadsheet could run as formulas."""
     from pyarrow import compute
 
     columns = [

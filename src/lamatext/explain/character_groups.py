@@ -29,7 +29,7 @@ LEADING_VOWELS = "เแโใไເແໂໃໄ"
 
 
 def group_characters(explanation: Explanation, ngrams: NgramModel) -> Explanation:
-    """Return an explanation whose single characters, as of Chinese text, are merged into groups.
+    """Merge single characters of an explanation (such as in Chinese text) into readable groups.
 
     The contribution of a group is the sum of those of its characters.
     """
@@ -64,7 +64,7 @@ def _associated_characters(
     joins: Sequence[bool],
     table: NgramTable,
 ) -> list[int | None]:
-    """Return for each character in an explanation the start index of its group, or None."""
+    """Return the start index of each character's group in an explanation, or None if ungrouped."""
     ngrams = hash_ngrams([word.lower() for word in words], table.spec)
     idf = table.idf_steps(ngrams.keys).tolist()
     step = float(table.idf_step.item())
@@ -90,7 +90,7 @@ def _unit_starts(
     scripts: Sequence[Script | None],
     joins: Sequence[bool],
 ) -> list[int]:
-    """Return the start index of each group of characters in an explained text."""
+    """Return the start index of each character group in an explained text."""
     starts = [0]
     for t in range(1, len(units)):
         in_unit = units[t] is not None and units[t] == units[t - 1]

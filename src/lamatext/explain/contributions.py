@@ -21,7 +21,7 @@ Floats = NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True)
 class ClassifierHead:
-    """Weights of the classifier head, which maps a text embedding to one logit per class.
+    """Weights of the classifier head, which maps a text embedding to class logits.
 
     For a flattened text embedding s, logits = W₂ relu(W₁ s + b₁) + b₂.
 
@@ -34,7 +34,7 @@ class ClassifierHead:
 
     @classmethod
     def from_tensors(cls, tensors: Mapping[str, NDArray[np.floating]]) -> Self:
-        """Build the classifier head from a mapping of tensor names to a network's weights."""
+        """Create the classifier head from the named weight tensors of a network."""
         names = ["classifier.0.weight", "classifier.0.bias", "classifier.3.weight"]
         if "classifier.1.weight" in tensors:  # no hidden layer
             names = ["classifier.1.weight"]
@@ -60,7 +60,7 @@ class ClassifierHead:
 
 
 class Contributions(NamedTuple):
-    """Contribution of each word to each class logit, and the remainder of the logit (``base``)."""
+    """Contributions of each word to each class logit, and the remainder of the logit (``base``)."""
 
     contributions: Floats  # (C, T)
     base: Floats  # (C,)

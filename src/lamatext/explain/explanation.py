@@ -22,7 +22,7 @@ MAX_EXPLAINED = 3  # predicted labels of a text, the most probable ones
 
 
 class WordScore(NamedTuple):
-    """A word of an explanation, with its attention weight and its contribution to one label."""
+    """A word in an explanation, with its attention weight and its contribution to a label."""
 
     word: str
     start: int
@@ -105,7 +105,7 @@ class Explanation:
 
     @property
     def relative(self) -> Floats:
-        """The explanation's contributions minus their mean over classes.
+        """Contributions of the words in the explanation, minus their mean over classes.
 
         Shape (C, T).
 
@@ -117,7 +117,7 @@ class Explanation:
 
     @property
     def relative_parts(self) -> dict[str, Floats]:
-        """Contributions of each model part in the explanation, minus their mean over classes.
+        """Contributions per model part in the explanation, minus their mean over classes.
 
         Maps ``network`` and ``n-grams`` to arrays (C, T); empty for a model with one part.
         """
@@ -136,17 +136,17 @@ class Explanation:
 
     @property
     def logits(self) -> Floats:
-        """Logits of the explained text: the sum of its word contributions and the constant term."""
+        """Logits of the explained text, the sum of word contributions and the constant term."""
         total: Floats = self.contributions.sum(axis=1) + self.base
         return total
 
     def shares(self, label: Label | None = None) -> dict[str, float]:
-        """Return how much each part of the model contributes to ``label`` in this explanation."""
+        """Return the total contribution of each model part to ``label`` in this explanation."""
         column = self.column(label)
         return {name: float(part[column].sum()) for name, part in self.relative_parts.items()}
 
     def column(self, label: Label | None) -> int:
-        """Return the class index of ``label`` in the explanation, None for the predicted class."""
+        """Return the class index of ``label`` in the explanation (the predicted class if None)."""
         if label is None:
             return self.best
         if label not in self.labels:
@@ -165,7 +165,7 @@ class Explanation:
         return [self.column(name) for name in self.predicted_labels[:MAX_EXPLAINED]] or [self.best]
 
     def explained_labels(self, label: Label | None = None) -> list[Label]:
-        """Return the labels to explain: ``label`` or, if it is None, the predicted ones."""
+        """Return the labels to explain (the predicted labels if ``label`` is None)."""
         return [self.labels[column] for column in self.columns(label)]
 
     def top(self, n: int = 10, label: Label | None = None) -> list[WordScore]:
@@ -223,7 +223,7 @@ class Explanation:
         return json.dumps(self.as_dict(), indent=indent, allow_nan=False)
 
     def __repr__(self) -> str:
-        """Return the explanation as one line of text: prediction and strongest words."""
+        """Return a one-line summary of the explanation with the prediction and strongest words."""
         from lamatext.views.notebook import explanation_line
 
         return explanation_line(self)
@@ -235,7 +235,7 @@ class Explanation:
 
 
 def _rounded(values: Floats) -> list[float]:
-    """Round to the digits that a float32 has, so that contributions still add up to the logit."""
+    """Round contributions to float32 precision, so that they still add up to the logit."""
     return [float(f"{value:.9g}") for value in values.tolist()]
 
 

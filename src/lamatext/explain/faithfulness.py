@@ -58,15 +58,15 @@ class Model(Protocol):
 
     @property
     def max_occlusions(self) -> int:
-        """Maximum occlusions per text, from which the size of the faithfulness sample follows."""
+        """Maximum number of occlusions per text, which determines the faithfulness sample size."""
         ...
 
     def predict_proba(self, texts: Iterable[str]) -> Floats:
-        """Predict the class probabilities of the shortened texts of a faithfulness test."""
+        """Predict the class probabilities of texts with words removed in a faithfulness test."""
         ...
 
     def explain(self, text: str) -> Explanation:
-        """Explain the prediction for a text, to rank its words for a faithfulness test."""
+        """Explain the prediction for a text, in order to rank its words in a faithfulness test."""
         ...
 
 
@@ -83,7 +83,7 @@ class Estimate(NamedTuple):
 
 @dataclass(frozen=True)
 class Order:
-    """Faithfulness metrics of one word ranking, measured by removing words in that order."""
+    """Faithfulness metrics of a word ranking, measured by removing words in that order."""
 
     deletion: list[Estimate]  # F
     insertion: list[Estimate]  # F
@@ -111,7 +111,7 @@ class Faithfulness:
         }
 
     def verdict(self, name: str = "attention") -> str:
-        """Return a sentence that says how faithful the word ranking ``name`` is for this model."""
+        """Return a sentence on how faithful the word ranking ``name`` is to the model."""
         if name not in self.orders:
             name = next(iter(self.orders))
         order = self.orders[name]
@@ -195,7 +195,7 @@ def measure_faithfulness(
 
 
 def is_slow(model: Model) -> bool:
-    """Return whether a model is so slow that faithfulness is measured on a smaller sample."""
+    """Return whether a model is so slow that faithfulness needs a smaller sample of texts."""
     return model.max_occlusions < MAX_OCCLUSIONS
 
 
@@ -205,7 +205,7 @@ def sample_rows(count: int, size: int, seed: int) -> NDArray[np.int64]:
 
 
 def keep_words(text: str, spans: Sequence[Span], words: Sequence[int]) -> str:
-    """Reduce a text to some words for a faithfulness test; neighbours keep what is between them."""
+    """Reduce a text to the given words for a faithfulness test, keeping gaps between neighbours."""
     pieces, last = [], None
     for t in words:
         start, end = spans[t]
@@ -219,7 +219,7 @@ def keep_words(text: str, spans: Sequence[Span], words: Sequence[int]) -> str:
 def _gradient_scores(
     model: Model, load_network: "Callable[[], nn.Module]", explanations: Sequence[Explanation]
 ) -> list[Floats]:
-    """Score words by integrated gradients plus n-gram contributions, to test faithfulness."""
+    """Score words by integrated gradients plus n-gram contributions for a faithfulness test."""
     for package, extra in (("torch", "train"), ("captum", "explain")):
         require(package, extra=extra, purpose=GRADIENTS)
     encoded = [model.encoder.encode_with_spans(explanation.text) for explanation in explanations]
@@ -246,7 +246,7 @@ def _gradient_scores(
 def _numbered_words(
     explanations: Sequence[Explanation], model: Model
 ) -> tuple[list[Ids], ProbabilitiesOf]:
-    """Assign a unique number to every word of the faithfulness sample.
+    """Assign a unique number to every word in the faithfulness sample.
 
     A text with words removed is then a shorter array of numbers.
 
@@ -306,7 +306,7 @@ def compare_orders(
 def _curves(
     texts: Sequence[Ids], scores: Sequence[Scores], probabilities: ProbabilitiesOf
 ) -> Table:
-    """Compute each text's deletion and insertion curves for the faithfulness metrics, (n, 2, F)."""
+    """Compute the deletion and insertion curves (n, 2, F) of each text for faithfulness metrics."""
     versions: list[Ids] = []
     for text, values in zip(texts, scores, strict=True):
         order = np.argsort(-np.asarray(values), kind="stable")
@@ -320,7 +320,7 @@ def _curves(
 
 
 def first_words(share: float, words: int) -> int:
-    """Return the number of words that a faithfulness test removes for a given share of a text.
+    """Return how many words a faithfulness test removes for a given fraction of a text.
 
     At least one word, unless the share is 0.
     """
@@ -328,7 +328,7 @@ def first_words(share: float, words: int) -> int:
 
 
 def _predict_by_length(versions: list[Ids], probabilities: ProbabilitiesOf) -> Table:
-    """Predict the probabilities of a faithfulness test's texts, sorted to minimize padding."""
+    """Predict probabilities for a faithfulness test, sorting the texts to minimize padding."""
     order = sorted(range(len(versions)), key=lambda i: len(versions[i]))
     rows = np.concatenate([probabilities(b) for b in batches([versions[i] for i in order])])
     table = np.empty(rows.shape, dtype=np.float64)

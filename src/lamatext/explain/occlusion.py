@@ -18,12 +18,12 @@ BATCH_WORDS = 1 << 16  # approximate number of words in one call of the model
 
 
 def max_occlusions(model: str) -> int:
-    """Return the maximum number of occlusions per text; it is lower for slow kinds of models."""
+    """Return the maximum number of occlusions per text, which is lower for slow types of models."""
     return MAX_OCCLUSIONS_OF.get(model, MAX_OCCLUSIONS)
 
 
 def occlusion_window(words: int, limit: int = MAX_OCCLUSIONS) -> int:
-    """Return how many consecutive words each occlusion removes from a text of ``words`` words.
+    """Return how many consecutive words each occlusion removes from a text.
 
     It is 1 for up to ``limit`` words. Occluding single words costs T² words in total, so in a
     longer text windows of several words are left out, and the words of a window share its change.
@@ -32,7 +32,7 @@ def occlusion_window(words: int, limit: int = MAX_OCCLUSIONS) -> int:
 
 
 def occlusion(ids: Ids, logits_of: LogitsOf, *, limit: int = MAX_OCCLUSIONS) -> Contributions:
-    """Compute word contributions by occlusion: the drop in each logit when a word is removed.
+    """Compute word contributions by occlusion, as the drop in each logit when a word is removed.
 
     The contribution of word t to class c is logit_c(text) − logit_c(text without word t).
     """
@@ -47,7 +47,7 @@ def occlusion(ids: Ids, logits_of: LogitsOf, *, limit: int = MAX_OCCLUSIONS) -> 
 
 
 def without(ids: Ids, words: slice | np.ndarray[tuple[int], np.dtype[np.integer]]) -> Ids:
-    """Remove the occluded words from a text; an empty text becomes one unknown word."""
+    """Remove occluded words from a text; a text without words becomes one unknown word."""
     rest = np.delete(ids, words)
     return rest if len(rest) else np.array([UNK], dtype=np.int32)
 

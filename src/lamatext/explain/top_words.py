@@ -83,7 +83,7 @@ def top_words(
 
 
 class _Tally:
-    """Running sums of contributions and attention weights from which the top words are ranked.
+    """Running sums of contributions and attention weights for ranking the top words.
 
     The first C rows are contributions to the classes; the next M rows are weight × T per head.
     """
@@ -119,9 +119,9 @@ class _Tally:
         self._keep_examples(explanation, ids, values)
 
     def weight_spread(self) -> Sums:
-        """Return the standard deviation of each word's attention weight over all texts.
+        """Return the standard deviation of each top-word candidate's attention weight.
 
-        Shape (V,), for the candidates of top words; high where the weight depends on the context.
+        Shape (V,); the deviation is high where the weight depends on the context.
         """
         counts = np.maximum(self.counts, 1)
         mean = self._moments[:, 0] / counts

@@ -20,7 +20,7 @@ Doubles = NDArray[np.float64]
 
 
 class RowState(NamedTuple):
-    """Embedding rows for lazy AdamW, their two moments and the last step applied to each row."""
+    """Embedding rows of lazy AdamW, their two moments and the last step applied to each row."""
 
     vectors: Floats  # (V, E)
     first: Floats  # (V, E): m
@@ -29,7 +29,7 @@ class RowState(NamedTuple):
 
 
 class SkippedSteps(NamedTuple):
-    """Factors with which lazy AdamW applies all skipped steps of an embedding row at once."""
+    """Precomputed factors for applying the skipped lazy AdamW steps of a row all at once."""
 
     sums: Doubles  # (S + 1,): L of each step
     ratio: Doubles  # (S + 1,): powers of ρ
@@ -51,7 +51,7 @@ class Step(NamedTuple):
 def renumber(
     padding: int, ids: Ids, position: Ids, rows: Ids, numbers: Ids
 ) -> int:  # pragma: no cover
-    """Number the embedding rows that a mini-batch uses by first occurrence, padding first.
+    """Assign consecutive numbers to the embedding rows that a mini-batch uses, padding first.
 
     Write the distinct ids to ``rows`` and the number of each id to ``numbers``; return how many are
     distinct, or −1 if an id is not an embedding row. ``position`` (V,) is working memory, with any
@@ -78,7 +78,7 @@ def renumber(
 def catch_up(
     state: RowState, rows: Any, now: int, skipped: SkippedSteps, epsilon: Any, batch: Floats
 ) -> None:  # pragma: no cover
-    """Apply the lazy AdamW steps that embedding rows have skipped until step ``now``.
+    """Bring embedding rows up to date by applying their skipped AdamW steps up to ``now``.
 
     Copy the vectors to ``batch`` (U, E), unless it is empty.
     """
@@ -110,7 +110,7 @@ def catch_up(
 def update(
     state: RowState, rows: Any, now: int, gradient: Floats, step: Step
 ) -> None:  # pragma: no cover
-    """Apply one AdamW step to a mini-batch's embedding rows, given their ``gradient`` (U, E)."""
+    """Apply one AdamW step to the embedding rows of a mini-batch, given their gradient (U, E)."""
     width = state.vectors.shape[1]
     for i in range(len(rows)):
         row = rows[i]
@@ -127,7 +127,7 @@ def update(
 
 
 def compile_adamw_rows(dtype: torch.dtype) -> None:
-    """Compile the kernels of lazy AdamW updates ahead of their first use, on one embedding row."""
+    """Compile the lazy AdamW kernels ahead of their first use by running a tiny example."""
     kind = torch.empty(0, dtype=dtype).numpy().dtype.type
     vectors, first, second, batch = (np.zeros((1, 1), kind) for _ in range(4))
     zeros = np.zeros(2)

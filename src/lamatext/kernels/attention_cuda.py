@@ -88,7 +88,7 @@ def _supports(
 
 @cache
 def _works(device: torch.device) -> bool:
-    """Return whether CUDA attention runs on ``device`` and gives correct results there.
+    """Return whether CUDA attention runs on ``device`` and matches the plain torch layer.
 
     Triton needs a C compiler and a driver that it knows. If anything fails at the first launch,
     a warning is issued and the plain torch layer is used instead.
@@ -138,7 +138,7 @@ def agrees_with_reference(device: torch.device) -> bool:
 def cuda_attention(
     states: Tensor, mask: Tensor, parameters: AttentionParameters
 ) -> tuple[Tensor, Tensor]:
-    """Compute the embeddings S (B, M, D) and weights A (B, M, T) of states (B, T, D) in CUDA."""
+    """Compute text embeddings (B, M, D) and attention weights (B, M, T) in CUDA."""
     if not torch.is_grad_enabled():
         return launch(states, mask, parameters)
     outputs: tuple[Tensor, Tensor] = CudaAttention.apply(states, mask, *parameters)  # type: ignore[no-untyped-call]
@@ -146,7 +146,7 @@ def cuda_attention(
 
 
 class CudaAttention(torch.autograd.Function):
-    """Autograd function for CUDA attention: Triton forward pass, plain torch backward pass."""
+    """Autograd function for CUDA attention, with a Triton forward and torch backward pass."""
 
     @staticmethod
     def forward(ctx: Any, states: Tensor, mask: Tensor, *parameters: Any) -> tuple[Tensor, Tensor]:
@@ -162,7 +162,7 @@ class CudaAttention(torch.autograd.Function):
     def backward(
         ctx: Any, d_embedding: Tensor | None, d_weights: Tensor | None
     ) -> tuple[Tensor | None, ...]:
-        """Return the gradients of CUDA attention for the states and the six parameter tensors."""
+        """Compute the gradients of CUDA attention for the states and all parameters."""
         states, weights, *tensors = ctx.saved_tensors
         if d_embedding is not None:  # S = A H
             through = d_embedding @ states.transpose(1, 2)
@@ -235,7 +235,7 @@ def _score_gradients(
 
 
 def _head_vectors(parameters: AttentionParameters) -> Tensor:
-    """Compute the head vectors of CUDA attention in float32, of shape (B or 1, M, D)."""
+    """Compute the head vectors (B or 1, M, D) of CUDA attention in float32."""
     p, q, context = parameters.p, parameters.q, parameters.context
     return head_vectors(parameters._replace(p=p.float(), q=q.float(), context=context.float()))
 
@@ -243,7 +243,7 @@ def _head_vectors(parameters: AttentionParameters) -> Tensor:
 def _head_vector_gradients(
     parameters: AttentionParameters, d_vectors: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Backpropagate from the CUDA attention head vectors to the parameters that define them.
+    """Backpropagate from the head vectors of CUDA attention to its parameters.
 
     Given the gradient of the head vectors (B, M, D), return those of P, Q and the context.
     """
@@ -263,7 +263,7 @@ def _head_vector_gradients(
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """Launch configuration of one CUDA attention kernel: grid, block sizes and constants."""
+    """Launch configuration of one CUDA attention kernel (grid, block sizes and constants)."""
 
     kernel: str  # its name in ``attention_triton``
     grid: tuple[int, int, int]
@@ -280,7 +280,7 @@ class Plan(NamedTuple):
 
 
 def launch(states: Tensor, mask: Tensor, parameters: AttentionParameters) -> tuple[Tensor, Tensor]:
-    """Launch CUDA attention without gradients: embeddings S (B, M, D) and weights A (B, M, T)."""
+    """Compute embeddings (B, M, D) and weights (B, M, T) by CUDA attention without gradients."""
     states, heads = states.contiguous(), parameters.heads
     texts, words, width = shape = states.shape
     plan = plan_for(
@@ -336,7 +336,7 @@ def plan_for(  # noqa: PLR0913 - everything that a launch depends on, as a cache
 
 
 def split_into_chunks(texts: int, words: int, processors: int) -> tuple[int, int]:
-    """Split each text into chunks of words, one per program of the CUDA attention kernel.
+    """Choose how to split texts into chunks of words for the CUDA attention kernel.
 
     Return the number of words per chunk and the number of chunks per text: enough programs to keep
     all multiprocessors busy, but no more than there are blocks of words.
@@ -348,7 +348,7 @@ def split_into_chunks(texts: int, words: int, processors: int) -> tuple[int, int
 
 
 def _start(planned: Launch, inputs: tuple[Tensor, ...], outputs: tuple[Tensor, ...]) -> None:
-    """Launch one CUDA attention kernel, skipping Triton's cache lookup from the second call on.
+    """Launch a CUDA attention kernel, reusing the compiled kernel after the first call.
 
     The launcher skips Triton's cache lookup and hooks, which take longer than a short text. It is
     used only with the Triton versions in ``DIRECT_TRITON``; others get the public call every time.
@@ -377,7 +377,7 @@ def _start(planned: Launch, inputs: tuple[Tensor, ...], outputs: tuple[Tensor, .
 
 @cache
 def _can_launch_directly() -> bool:
-    """Return whether CUDA attention can use the private launcher of the installed Triton."""
+    """Return whether the installed Triton version supports direct CUDA attention launches."""
     import triton
 
     version = tuple(int(part) for part in triton.__version__.split(".")[:2])
@@ -387,7 +387,7 @@ def _can_launch_directly() -> bool:
 
 @cache
 def _stream_query() -> Callable[[int], int]:
-    """Return a function that looks up the current CUDA stream of a GPU for attention launches.
+    """Return a function that looks up the CUDA stream for attention kernel launches.
 
     Triton's own function is private and several times faster than torch's public one.
     """
@@ -400,7 +400,7 @@ def _stream_query() -> Callable[[int], int]:
 
 
 def _tensors(parameters: AttentionParameters) -> tuple[Tensor, ...]:
-    """Return the parameter tensors for a CUDA attention launch, with dummies for absent ones."""
+    """Return the tensor arguments of a CUDA attention launch, with dummies for absent ones."""
     w, b, temperature = parameters.w, parameters.b, parameters.log_temperature
     return (
         parameters.q if w is None else w.contiguous(),
@@ -413,7 +413,7 @@ def _tensors(parameters: AttentionParameters) -> tuple[Tensor, ...]:
 
 
 class _Workspaces(threading.local):
-    """CUDA attention workspaces of one thread, by GPU and stream.
+    """Scratch memory of CUDA attention for each GPU and stream, private to one thread.
 
     A workspace is the memory in which the chunks of a text are joined. Launches on one stream run
     in order. Each thread has its own workspaces, because another thread could launch between the
@@ -428,7 +428,7 @@ _workspaces = _Workspaces()
 
 
 def _workspace(device: torch.device) -> tuple[Tensor, Tensor]:
-    """Return the CUDA attention workspace of the current stream, allocating it at first use.
+    """Return the scratch memory of CUDA attention for the current stream.
 
     It holds the sums of all chunks and one counter per text. The counters are zero before every
     launch, which resets them at its end. A launch that a CUDA graph captures gets its own
@@ -444,7 +444,7 @@ def _workspace(device: torch.device) -> tuple[Tensor, Tensor]:
 
 
 def _new_workspace(device: torch.device) -> tuple[Tensor, Tensor]:
-    """Allocate a CUDA attention workspace that is large enough for any split into chunks."""
+    """Allocate scratch memory for CUDA attention, enough for any split of texts into chunks."""
     programs = PROGRAMS_PER_PROCESSOR * _processors(device)
     numbers = programs * _block_size(MAX_HEADS) * (_block_size(MAX_WIDTH) + 2)
     return (

@@ -44,7 +44,7 @@ def attention_kernel(states: Tensor, parameters: AttentionParameters) -> Kernel 
 
 
 def score_in_parts(score: Callable[[Tensor], Tensor], states: Tensor) -> Tensor:
-    """Compute attention scores in parts to save memory when no attention kernel can run.
+    """Compute attention scores in parts to limit memory use if no attention kernel can run.
 
     The result is ``score(states)`` (B, T, M). It is computed in parts only on a CPU without
     gradients, where a text of a million words would otherwise need memory for several copies of its

@@ -10,7 +10,7 @@ from torch.nn import functional as F
 
 
 class AttentionParameters(NamedTuple):
-    """Attention parameters and options of a ``LowRankAttention`` layer, as kernels read them."""
+    """Parameters and options of a ``LowRankAttention`` layer, passed to an attention kernel."""
 
     w: Tensor | None  # (D, D); None scores the states themselves
     b: Tensor | None  # (D,)
@@ -24,12 +24,12 @@ class AttentionParameters(NamedTuple):
 
     @property
     def rank(self) -> int:
-        """Return the rank k of the attention parameters, the number of vector pairs per head."""
+        """Rank k of the attention parameters, the number of vector pairs per head."""
         return self.p.shape[0] // self.heads
 
 
 def head_vectors(parameters: AttentionParameters) -> Tensor:
-    """Combine the attention parameters into one vector per head for scoring the words.
+    """Compute one scoring vector per head from the attention parameters.
 
     Head i scores word t by gᵢ·uₜ with gᵢ = Qᵢ Pᵢᵀ c. The shape is (B or 1, M, D).
     """

@@ -55,7 +55,7 @@ def attend(  # pragma: no cover
     block_d: tl.constexpr,
     block_e: tl.constexpr,
 ):
-    """Compute attention for a chunk of a text's words: main Triton kernel, grid (chunks, texts)."""
+    """Compute attention for one chunk of a text in the main Triton kernel."""
     part = tl.program_id(0)
     text = tl.program_id(1).to(tl.int64)
     m, d = tl.arange(0, block_m), tl.arange(0, block_d)
@@ -151,7 +151,7 @@ def combine(  # pragma: no cover
     block_m: tl.constexpr,
     block_d: tl.constexpr,
 ):
-    """Combine the partial attention results of a long text's chunks in a second Triton kernel.
+    """Combine the attention results of all chunks of a long text in a second Triton kernel.
 
     A program writes the weights of ``span`` words and ``columns`` columns of the embedding. The
     grid is (⌈T / span⌉ and at least block_d / columns, B).
@@ -186,7 +186,7 @@ def _head_vectors(  # pragma: no cover
     block_d: tl.constexpr,
     block_e: tl.constexpr,
 ):
-    """Compute the vector of every attention head inside the Triton kernel.
+    """Compute the scoring vector of every attention head inside the Triton kernel.
 
     Row i of the result (M, D) is gᵢ = Σₖ (pᵢₖ·c) qᵢₖ.
     """
@@ -241,7 +241,7 @@ def _merge_chunks(  # pragma: no cover
 def _softmax_totals(  # pragma: no cover
     scratch, chunks, block_m: tl.constexpr, block_d: tl.constexpr, tile: tl.constexpr
 ):
-    """Compute the softmax maximum and sum over a text's chunks in a Triton kernel, both (M,)."""
+    """Compute the softmax maximum and sum over all chunks of a text in Triton."""
     m = tl.arange(0, block_m)
     size: tl.constexpr = block_m * (block_d + 2)
     top = tl.full((block_m,), float("-inf"), tl.float32)
@@ -262,7 +262,7 @@ def _softmax_totals(  # pragma: no cover
 def _join_columns(  # pragma: no cover
     scratch, chunks, top, total, d, block_m: tl.constexpr, block_d: tl.constexpr, tile: tl.constexpr
 ):
-    """Combine the weighted sums of a text's chunks into embedding columns ``d``, in Triton."""
+    """Combine the chunks' weighted sums into columns ``d`` of the text embedding (in Triton)."""
     m = tl.arange(0, block_m)
     size: tl.constexpr = block_m * (block_d + 2)
     pooled = tl.zeros((block_m, d.shape[0]), tl.float32)
@@ -293,7 +293,7 @@ def _write_weights(  # pragma: no cover
     block_t: tl.constexpr,
     block_m: tl.constexpr,
 ):
-    """Compute the attention weights of the words from ``first`` to before ``last`` in Triton."""
+    """Compute the attention weights of words ``first`` to ``last - 1`` in Triton."""
     m = tl.arange(0, block_m)
     for start in range(first, last, block_t):
         t = start + tl.arange(0, block_t)
@@ -306,7 +306,7 @@ def _write_weights(  # pragma: no cover
 
 @triton.jit
 def _tanh(x):  # pragma: no cover
-    """Compute tanh in a Triton kernel so that it is also accurate near zero.
+    """Compute tanh accurately, including near zero, inside a Triton attention kernel.
 
     This matters because the l2 norm depends on the ratios of small scores.
     """

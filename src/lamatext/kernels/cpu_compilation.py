@@ -8,7 +8,7 @@ from lamatext.kernels.gru_dispatch import cpu_gru
 
 
 def cpu_kernels_are_compiled() -> bool:
-    """Return whether the CPU kernels can run without waiting for compilation.
+    """Return whether the CPU kernels can run without prior compilation.
 
     They can if they are cached on disk, or if numba is missing and they are not used at all.
     """
@@ -22,7 +22,7 @@ def cpu_kernels_are_compiled() -> bool:
 
 
 def compile_cpu_kernels(dtype: torch.dtype = torch.float32) -> None:
-    """Compile the CPU kernels and cache them on disk, which takes seconds once per machine."""
+    """Compile the CPU kernels and cache them on disk, which takes seconds on first use."""
     if importlib.util.find_spec("numba") is None:
         return
     from lamatext.kernels.adamw_rows_cpu import compile_adamw_rows

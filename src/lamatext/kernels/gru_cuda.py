@@ -62,7 +62,7 @@ def _torch_version() -> tuple[int, ...]:
 
 
 def cuda_gru(inputs: Tensor, lengths: Tensor, parameters: Sequence[Tensor]) -> Tensor:
-    """Compute the states (B, T, 2H) of a CUDA GRU; ``parameters`` are ordered as in ``nn.GRU``."""
+    """Compute the states (B, T, 2H) by the CUDA GRU kernel, with parameters in ``nn.GRU`` order."""
     on_device = lengths.to(inputs.device, torch.int32, non_blocking=True)
     joined = [torch.cat(pair) for pair in zip(parameters[:4], parameters[4:], strict=True)]
     states: Tensor = CudaBiGru.apply(inputs, on_device, *joined)  # type: ignore[no-untyped-call]
@@ -85,7 +85,7 @@ class CudaBiGru(torch.autograd.Function):
         b_ih: Tensor,
         b_hh: Tensor,
     ) -> Tensor:
-        """Run both GRU directions in one CUDA launch, saving gates and states for the gradient."""
+        """Run both GRU directions in one CUDA launch and save gates for the backward pass."""
         texts, words, _ = inputs.shape
         hidden = w_hh.shape[1]
         gates = torch.addmm(b_ih, inputs.reshape(texts * words, -1), w_ih.t())  # (B*T, 6H)
@@ -98,7 +98,7 @@ class CudaBiGru(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, d_states: Tensor) -> tuple[Tensor | None, ...]:
-        """Return the gradients of the CUDA GRU for its inputs and parameters."""
+        """Compute the gradients of the CUDA GRU for its inputs and parameters."""
         inputs, lengths, w_ih, w_hh, states, trace = ctx.saved_tensors
         texts, words, width = inputs.shape
         hidden, rows = w_hh.shape[1], texts * words

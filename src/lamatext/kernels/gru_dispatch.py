@@ -21,7 +21,7 @@ SWITCH = "LAMATEXT_GRU"  # environment: "plain" disables the GRU kernels
 
 
 def run_gru(gru: nn.GRU, inputs: Tensor, lengths: Tensor) -> Tensor:
-    """Run a bidirectional GRU with the fastest available implementation: CPU, CUDA or torch.
+    """Run a bidirectional GRU with the fastest available implementation (CPU, CUDA or torch).
 
     Return the states (B, T, 2h) of ``inputs`` (B, T, E). ``lengths`` (B,) is the number of words of
     each text; the rest is padding.
@@ -34,7 +34,7 @@ def run_gru(gru: nn.GRU, inputs: Tensor, lengths: Tensor) -> Tensor:
 
 
 def use_cpu_kernel(gru: nn.GRU, inputs: Tensor, lengths: Tensor) -> bool:
-    """Return whether to run this GRU with the CPU kernel because it is faster than torch's GRU."""
+    """Return whether the CPU kernel can run this GRU batch faster than torch."""
     weight = gru.weight_ih_l0
     return (
         _is_supported(gru)
@@ -47,12 +47,12 @@ def use_cpu_kernel(gru: nn.GRU, inputs: Tensor, lengths: Tensor) -> bool:
 
 
 def has_cuda_kernel(gru: nn.GRU) -> bool:
-    """Return whether a CUDA kernel can run this GRU, so that the lengths can stay on the GPU."""
+    """Return whether this GRU can run on the CUDA kernel."""
     return _is_supported(gru) and gru_cuda.is_available(gru.hidden_size)
 
 
 def _is_supported(gru: nn.GRU) -> bool:
-    """Return whether the CPU and CUDA kernels support this kind of GRU and are enabled."""
+    """Return whether the GRU kernels are enabled and support this kind of GRU."""
     return (
         os.environ.get(SWITCH) != "plain"
         and (gru.num_layers, gru.bidirectional, gru.bias, gru.proj_size) == (1, True, True, 0)
@@ -61,7 +61,7 @@ def _is_supported(gru: nn.GRU) -> bool:
 
 
 def _cpu_kernel_is_faster(words: int, lengths: Tensor, hidden: int) -> bool:
-    """Return whether the texts are long enough for the CPU GRU kernel to outperform torch's GRU.
+    """Return whether the CPU GRU kernel is faster than torch for texts of these lengths.
 
     The kernel repacks the weights for every batch, which takes a few words to amortise; fewer if
     the lengths differ, because torch then has to pack the texts.
@@ -80,7 +80,7 @@ def _parameters(gru: nn.GRU) -> list[Tensor]:
 
 
 def plain_gru(gru: nn.GRU, inputs: Tensor, lengths: Tensor) -> Tensor:
-    """Dispatch a batch to torch's own GRU, packing the texts only if their lengths differ."""
+    """Run torch's own GRU on a batch, packing the sequences only if their lengths differ."""
     _check_lengths(inputs, lengths)
     if gru.batch_first and _same_length(inputs.shape[1], lengths):
         states: Tensor = gru(inputs)[0]
@@ -89,7 +89,7 @@ def plain_gru(gru: nn.GRU, inputs: Tensor, lengths: Tensor) -> Tensor:
 
 
 def packed_gru(gru: nn.GRU, inputs: Tensor, lengths: Tensor) -> Tensor:
-    """Run torch's GRU on packed sequences, the reference implementation for both GRU kernels."""
+    """Run torch's GRU on packed sequences, as a reference for both GRU kernels."""
     packed = pack_padded_sequence(inputs, lengths.cpu(), batch_first=True, enforce_sorted=False)
     states, _ = gru(packed)
     padded, _ = pad_packed_sequence(states, batch_first=True, total_length=inputs.shape[1])
@@ -97,7 +97,7 @@ def packed_gru(gru: nn.GRU, inputs: Tensor, lengths: Tensor) -> Tensor:
 
 
 def cpu_gru(inputs: Tensor, lengths: Tensor, parameters: Sequence[Tensor]) -> Tensor:
-    """Dispatch a batch in float32 or float64 to the CPU GRU kernel, which checks the lengths.
+    """Run the CPU GRU kernel on a batch in float32 or float64.
 
     ``parameters`` are in the order of ``nn.GRU``: weight_ih, weight_hh, bias_ih, bias_hh of the
     forward direction, then of the backward direction.

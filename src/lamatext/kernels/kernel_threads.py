@@ -40,7 +40,7 @@ def kernel_threads(count: int) -> Iterator[None]:
 
 
 def thread_count(default: int) -> int:
-    """Return the number of kernel threads: from an environment variable, a setting or a default.
+    """Return the number of kernel threads from the environment, ``kernel_threads`` or ``default``.
 
     The environment variable overrides ``kernel_threads``, which overrides ``default``.
     """
@@ -66,7 +66,7 @@ def run_on_threads(work: Callable[[], None], threads: int) -> None:
 
 
 def run_kernel(kernel: Callable[..., None], *arguments: Any) -> None:
-    """Run a CPU kernel on as many threads as torch uses; they take tasks from a shared counter."""
+    """Run a CPU kernel on several threads that take tasks from a shared counter."""
     import torch  # not needed to predict
 
     counter = np.zeros(1, np.int64)

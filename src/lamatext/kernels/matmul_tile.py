@@ -23,7 +23,7 @@ Integers = NDArray[np.int64]
 
 
 class Matrix(NamedTuple):
-    """Strided matrix operand of the tiled matmul: a pointer and two strides.
+    """Strided matrix operand of the tiled matmul, a pointer with two strides.
 
     Element (i, j) is at ``data[i * row + j * step]``; if ``row`` is 0, all rows are the same.
     """
@@ -44,7 +44,7 @@ def _tile(
     _rows: Any,
     _vectors: Any,
 ) -> Any:
-    """Compute one tile of a matmul, out = start + left · right, of at most ROWS rows."""
+    """Compute one tile of a matmul with at most ROWS rows."""
     scalar = out.types[0].dtype
     count = lanes(scalar)
 
@@ -68,7 +68,7 @@ def _tile(
 
 
 def _emit_tile(builder: Any, operands: Any, depth: Any, shape: tuple[int, int], count: int) -> None:
-    """Emit the LLVM code that computes one matmul tile: load, accumulate products, store."""
+    """Emit the LLVM code that computes one tile of a matmul."""
     out, start, left, right = (_Operand(builder, value) for value in operands)
     places = list(product(range(shape[0]), range(shape[1])))
     size = depth.type
@@ -94,19 +94,19 @@ def _emit_tile(builder: Any, operands: Any, depth: Any, shape: tuple[int, int], 
 
 
 class _Operand:
-    """LLVM values of a matmul operand, from which the addresses of its elements are computed."""
+    """Matrix operand of a matmul as LLVM values, to compute the addresses of its elements."""
 
     def __init__(self, builder: Any, value: Any) -> None:
         self.builder = builder
         self.data, self.row, self.step = (builder.extract_value(value, part) for part in range(3))
 
     def scalar(self, i: Any, j: Any) -> Any:
-        """Return the LLVM address of one element of a matmul operand."""
+        """Return the LLVM address of one element of the matmul operand."""
         build = self.builder
         return build.gep(self.data, [build.add(build.mul(i, self.row), build.mul(j, self.step))])
 
     def vector(self, i: Any, j: Any, count: int) -> Any:
-        """Return the LLVM address of a SIMD vector within a row of a matmul operand.
+        """Return the LLVM address of a SIMD vector in a row of the matmul operand.
 
         The vector holds ``count`` elements of row i from column j on; the step must be 1.
         """
@@ -116,7 +116,7 @@ class _Operand:
 
 @compiled
 def matrix(array: Floats, start: int, row: int) -> Matrix:  # pragma: no cover
-    """Create a matmul operand that starts at ``array[start]``, with ``row`` numbers per row."""
+    """Create a matmul operand that starts at ``array[start]`` and has the row stride ``row``."""
     return Matrix(at(array, start), row, 1)
 
 
@@ -124,7 +124,7 @@ def matrix(array: Floats, start: int, row: int) -> Matrix:  # pragma: no cover
 def multiply(  # noqa: PLR0913 - four operands and three sizes
     out: Matrix, start: Matrix, left: Matrix, right: Matrix, rows: int, columns: int, depth: int
 ) -> None:  # pragma: no cover
-    """Compute a matmul tile by tile and add it to the initial values of the result.
+    """Compute a tiled matmul and add it to the initial values of the result.
 
     The result is out = start + left · right, where ``out`` and ``start`` are (rows, columns),
     ``left`` is (rows, depth) and ``right`` is (depth, columns). ``columns`` is a multiple of the

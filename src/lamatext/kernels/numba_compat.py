@@ -29,7 +29,7 @@ SOURCES = tuple(Path(__file__).parent.glob("*.py"))  # a change in any of them o
 
 
 def compiled(function: Function) -> Function:
-    """Compile a kernel with numba, cached on disk; it runs without the GIL."""
+    """Compile a kernel with numba, caching it on disk and releasing the GIL while it runs."""
     try:
         fast = numba.njit(nogil=True, error_model="numpy", cache=True)(function)
     except RuntimeError:  # no writable cache folder: compile in every process
@@ -39,7 +39,7 @@ def compiled(function: Function) -> Function:
 
 
 def is_compiled(function: Any) -> bool:
-    """Return whether numba has compiled a kernel already, in memory or in its on-disk cache."""
+    """Return whether numba has compiled a kernel already, in memory or on disk."""
     return bool(function.signatures) or any(_cache_files(function))
 
 
@@ -51,7 +51,7 @@ def _cache_files(function: Any) -> list[Path]:
 
 
 def _delete_outdated(function: Any) -> None:
-    """Delete a kernel's files in numba's on-disk cache that are older than any kernel source.
+    """Delete cached numba files of a kernel that are older than the newest kernel source.
 
     numba itself checks only the file of the function, not those of the functions it calls.
     """

@@ -23,7 +23,7 @@ _ARRAYS = ("keys", "idf", "weights", "idf_step", "steps")
 
 
 class _Table(ctypes.Structure):
-    """ctypes mirror of the C struct of an n-gram table."""
+    """ctypes mirror of the C struct for an n-gram table."""
 
     _fields_ = [
         *((name, ctypes.c_int64) for name in ("max_words", "shortest", "longest", "size", "rows")),
@@ -34,7 +34,7 @@ class _Table(ctypes.Structure):
 
 
 class _Texts(ctypes.Structure):
-    """ctypes mirror of the C struct of texts whose n-grams are looked up."""
+    """ctypes mirror of the C struct for texts whose n-grams are looked up."""
 
     _fields_ = [
         *((name, ctypes.c_void_p) for name in ("points", "lengths", "bounds")),
@@ -44,7 +44,7 @@ class _Texts(ctypes.Structure):
 
 @cache
 def compiled_lookup() -> ctypes.CDLL | None:
-    """Load the C library that looks up n-grams; return None if it has not been compiled."""
+    """Load the compiled n-gram lookup (C library); return None if it was not built."""
     spec = find_spec("lamatext.ngrams._lookup")
     if spec is None or spec.origin is None:
         return None
@@ -56,7 +56,7 @@ def compiled_lookup() -> ctypes.CDLL | None:
 
 
 class CompiledTable:
-    """N-gram table for the compiled lookup; several threads may use one instance.
+    """N-gram table for the compiled lookup, which several threads may share.
 
     Args:
         code: from ``compiled_lookup``.
@@ -88,11 +88,11 @@ class CompiledTable:
         code.fill_slots(ctypes.addressof(self._layout))
 
     def __reduce__(self) -> tuple[type, tuple[()]]:
-        """Pickle the compiled n-gram table as None; it is created again when it is needed."""
+        """Pickle the compiled n-gram table as None, because it is recreated on demand."""
         return type(None), ()
 
     def logits(self, texts: FramedTexts) -> NDArray[np.float32]:
-        """Sum the weights of each text's n-grams in compiled code: logits (n, R) of the table."""
+        """Compute the n-gram logits of texts by a compiled lookup in the n-gram table."""
         logits = np.empty((len(texts.bounds) - 1, self._rows), np.float32)
         arrays = (np.ascontiguousarray(texts.points, np.uint32), texts.lengths, texts.bounds)
         if texts.bounds[-1] != len(texts.lengths) or texts.lengths.sum() != len(texts.points):

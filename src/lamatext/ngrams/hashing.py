@@ -37,7 +37,7 @@ class NgramSpec:
 
 
 class Ngrams(NamedTuple):
-    """Hash keys of all n-gram occurrences in a text, with the words that each n-gram covers."""
+    """Hash keys of the n-grams in a text, with the word positions that each n-gram covers."""
 
     keys: NDArray[np.uint32]  # (N,)
     first: NDArray[np.int64]  # (N,) first word that it covers
@@ -45,7 +45,7 @@ class Ngrams(NamedTuple):
 
 
 class _Sums(NamedTuple):
-    """Hash values of all n-grams of one length, before the last step of hashing."""
+    """Intermediate hash values of all n-grams of one length."""
 
     sums: NDArray[np.uint32]  # (N,)
     first: NDArray[np.int64]  # (N,) first word that each covers
@@ -53,7 +53,7 @@ class _Sums(NamedTuple):
 
 
 class NgramCounts(NamedTuple):
-    """Counts of the distinct n-gram hash keys of several texts; text i begins at ``offsets[i]``."""
+    """Counts of the distinct n-gram hash keys of several texts; text i starts at ``offsets[i]``."""
 
     keys: NDArray[np.uint32]  # (N,) ascending within a text
     counts: NDArray[np.integer[Any]]  # (N,)
@@ -61,7 +61,7 @@ class NgramCounts(NamedTuple):
 
 
 class KeyFilter(NamedTuple):
-    """Bitmap of the leading bits of an n-gram table's hash keys, to skip unknown n-grams early."""
+    """Bitmap filter on n-gram hash keys that quickly rejects most unknown n-grams."""
 
     present: NDArray[np.bool_]
     shift: np.uint32
@@ -78,20 +78,20 @@ class KeyFilter(NamedTuple):
         return cls(present, shift)
 
     def matches(self, keys: NDArray[np.uint32]) -> NDArray[np.bool_]:
-        """Return for each n-gram hash key False if the n-gram table certainly lacks it."""
+        """Return which hash keys may be in the n-gram table, with some false positives."""
         matches: NDArray[np.bool_] = self.present[keys >> self.shift]
         return matches
 
 
 class KeyBuckets(NamedTuple):
-    """Index of sorted n-gram hash keys by their leading bits, so that a key is found quickly."""
+    """Index of sorted n-gram hash keys by their leading bits, for fast lookup."""
 
     starts: NDArray[np.int32]  # where the keys of each bucket begin, and the number of keys
     shift: np.uint32  # a key's bucket is key >> shift
 
     @classmethod
     def of(cls, keys: NDArray[np.uint32]) -> "KeyBuckets":
-        """Create the index of an n-gram table's sorted hash keys, with about one key per bucket."""
+        """Create an index of sorted n-gram hash keys with about one key per bucket."""
         bits = min(24, max(1, len(keys).bit_length()))
         shift = np.uint32(32 - bits)
         starts = np.zeros((1 << bits) + 1, np.int32)
@@ -99,7 +99,7 @@ class KeyBuckets(NamedTuple):
         return cls(starts, shift)
 
     def find(self, keys: NDArray[np.uint32], wanted: NDArray[np.uint32]) -> NDArray[np.int64]:
-        """Return where each wanted hash key is, or would be inserted, among the sorted keys.
+        """Return the position (or insertion point) of each wanted hash key in the sorted keys.
 
         It is at most the index of the last key.
         """
@@ -126,7 +126,7 @@ def mix(h: NDArray[np.uint32]) -> NDArray[np.uint32]:
 
 
 def hash_ngrams(words: Sequence[str], spec: NgramSpec) -> Ngrams:
-    """Hash every n-gram of one text, which is given as a list of words."""
+    """Hash every n-gram of a text that is given as a list of words."""
     parts = _hash_sums(words, np.array([0, len(words)]), spec)
     width = np.repeat([part.width for part in parts], [len(part.sums) for part in parts])
     return Ngrams(_keys(parts), _first(parts), width.astype(np.int64))
@@ -135,7 +135,7 @@ def hash_ngrams(words: Sequence[str], spec: NgramSpec) -> Ngrams:
 def count_text(
     words: Sequence[str], spec: NgramSpec, known: KeyFilter
 ) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
-    """Return the hash keys of a text's known n-grams in ascending order, and their counts."""
+    """Return the sorted hash keys of the known n-grams in a text, and their counts."""
     keys = _keys(_hash_sums(words, np.array([0, len(words)]), spec))
     keys = keys[known.matches(keys)]
     keys.sort()
@@ -161,7 +161,7 @@ def count_ngrams(
 
 
 class WordHashes(NamedTuple):
-    """Hashes of distinct words: of the word itself, and of all its character n-grams."""
+    """Hashes of distinct words and of all their character n-grams."""
 
     sums: NDArray[np.uint32]  # (V,) unfinished
     characters: NDArray[np.uint32]  # (N,) finished keys, grouped by word
@@ -225,14 +225,14 @@ def _count_pairs(keys: NDArray[np.uint32], owner: NDArray[np.uint64], texts: int
 
 
 def _starts(ascending: NDArray[Any]) -> NDArray[np.int64]:
-    """Return the first index of each distinct hash key in a sorted array, then its length."""
+    """Return the start index of each run of equal hash keys in a sorted array, then its length."""
     new = np.ones(len(ascending) + 1, bool)
     np.not_equal(ascending[1:], ascending[:-1], out=new[1:-1])
     return np.flatnonzero(new)
 
 
 def _hash_sums(words: Sequence[str], bounds: NDArray[np.int64], spec: NgramSpec) -> list[_Sums]:
-    """Hash all n-grams of words, none across texts; ``bounds`` are the first words of the texts."""
+    """Hash all n-grams of the texts, given as a list of words with text boundaries."""
     if not words:
         return []
     points, lengths = frame_words(words)
@@ -251,7 +251,7 @@ def _first(parts: list[_Sums]) -> NDArray[np.int64]:
 
 
 def _sum_words(points: NDArray[np.uint32], lengths: NDArray[np.int64]) -> NDArray[np.uint32]:
-    """Sum the code points c of each word into its hash Σ cᵢ·BASEⁱ, before the bits are mixed."""
+    """Compute the polynomial hash of each word from its code points."""
     starts = lengths.cumsum() - lengths
     longest = int(lengths.max())
     powers = POWERS if longest <= PRECOMPUTED else _powers(longest)

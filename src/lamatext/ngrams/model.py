@@ -40,7 +40,7 @@ CHARACTERS = (2, 5)  # lengths of character n-grams
 
 @dataclass(frozen=True, slots=True)
 class NgramTable:
-    """Word or character n-grams that an n-gram model knows, with their idf and weights."""
+    """Word or character n-grams known to an n-gram model, with their idf and weights."""
 
     spec: NgramSpec
     keys: NDArray[np.uint32]  # (K,) ascending
@@ -56,7 +56,7 @@ class NgramTable:
     def tfidf(
         self, keys: NDArray[np.uint32], counts: NDArray[np.integer[Any]]
     ) -> tuple[NDArray[np.int64], Floats]:
-        """Return the position and TF-IDF value of n-grams in this table, 0 for unknown ones."""
+        """Return the table index and TF-IDF value (0 if unknown) of each n-gram."""
         if not len(self.keys):
             return np.zeros(len(keys), np.int64), np.zeros(len(keys), np.float32)
         place = self._places(keys)
@@ -64,7 +64,7 @@ class NgramTable:
         return place, ((1 + np.log(counts)) * idf).astype(np.float32)
 
     def _places(self, keys: NDArray[np.uint32]) -> NDArray[np.int64]:
-        """Return the index of each n-gram in the table, or the index where it would be inserted."""
+        """Return the index of each n-gram in the table, or its insertion point."""
         if len(keys) < MANY_KEYS:
             return np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
         if self.buckets is None:
@@ -79,7 +79,7 @@ class NgramTable:
         return self.filter
 
     def compiled_logits(self, code: CDLL, texts: FramedTexts) -> Floats:
-        """Compute the same logits as ``logits``, (n, rows), but in C, which is much faster."""
+        """Compute the n-gram logits (n, rows) of texts in C, much faster than ``logits``."""
         if self.compiled is None:
             arrays = [getattr(self, name) for name in _TABLE_ARRAYS]
             object.__setattr__(self, "compiled", CompiledTable(code, self.spec, arrays))
@@ -87,14 +87,14 @@ class NgramTable:
         return self.compiled.logits(texts)
 
     def idf_steps(self, keys: NDArray[np.uint32]) -> NDArray[np.int64]:
-        """Look up the quantized inverse document frequencies of n-grams, 0 for unknown ones."""
+        """Look up the quantized idf of each n-gram, 0 if the n-gram is unknown."""
         if not len(self.keys):
             return np.zeros(len(keys), np.int64)
         place = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
         return np.where(self.keys[place] == keys, self.idf[place], 0).astype(np.int64)
 
     def logits(self, texts: Sequence[Words]) -> Floats:
-        """Compute the logits that the n-grams of this table contribute to each text, (n, rows)."""
+        """Compute the contribution of this n-gram table to the logits of each text, (n, rows)."""
         if len(texts) == 1:
             return self._logits_of_one(texts[0])[None, :]
         counted = count_ngrams(texts, self.spec, self._filter())
@@ -109,14 +109,14 @@ class NgramTable:
         return np.stack(sums, axis=1).astype(np.float32)
 
     def _logits_of_one(self, words: Words) -> Floats:
-        """Compute the n-gram logits (rows,) of a single text faster than as a batch of one."""
+        """Compute the n-gram logits of a single text, faster than as a batch."""
         place, values = self.tfidf(*count_text(words, self.spec, self._filter()))
         norm = max(float(np.sqrt(np.dot(values, values))), 1e-12)
         sums = [float(np.dot(values, row[place])) for row in self.weights]
         return np.array(sums, np.float32) / np.float32(norm) * self.steps
 
     def contributions(self, words: Words) -> Floats:
-        """Compute the contribution of each word to the n-gram logits through this table.
+        """Compute the contribution of each word to the n-gram logits of this table.
 
         The words of an n-gram share its value equally. The shape is (rows, T).
         """
@@ -137,7 +137,7 @@ class NgramTable:
 
 
 class ClassMixture(NamedTuple):
-    """Linear map of n-gram logits that corrects the confidence between classes.
+    """Linear map applied to n-gram logits to calibrate them across classes.
 
     It is fitted by ``training/calibration.py`` and becomes part of the weights.
     """
@@ -146,7 +146,7 @@ class ClassMixture(NamedTuple):
     shift: NDArray[np.float32]  # (C,)
 
     def apply(self, ngram_logits: Floats) -> Floats:
-        """Return the n-gram logits (…, C) of texts after the linear map, in the same shape."""
+        """Apply the linear map to n-gram logits (…, C)."""
         mixed: Floats = np.einsum("ij,...j->...i", self.matrix, ngram_logits) + self.shift
         return mixed
 
@@ -160,7 +160,7 @@ class ClassMixture(NamedTuple):
         return np.einsum("ij,jk->ik", self.matrix, weights), self.apply(bias)
 
     def for_all_classes(self, seen: NDArray[np.int64], classes: int) -> "ClassMixture":
-        """Extend the mixture to all classes; classes that were not ``seen`` keep their logits."""
+        """Extend the linear map of n-gram logits to all classes, without effect on unseen ones."""
         matrix, shift = np.eye(classes, dtype=np.float32), np.zeros(classes, np.float32)
         matrix[np.ix_(seen, seen)] = self.matrix
         shift[seen] = self.shift
@@ -169,7 +169,7 @@ class ClassMixture(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class NgramModel:
-    """Linear n-gram model: n-gram tables, and one bias per row of weights."""
+    """Linear n-gram model that consists of n-gram tables and biases."""
 
     tables: tuple[NgramTable, ...]
     bias: Floats  # (rows,)
@@ -192,7 +192,7 @@ class NgramModel:
         return _both_classes(np.asarray(total, np.float32).T).T
 
     def contributions(self, words: Words) -> Floats:
-        """Compute what each word of a text contributes to the n-gram model's logits.
+        """Compute the contribution of each word to the logits of the n-gram model.
 
         The shape is (C, T). The contributions and ``base`` sum to the logits.
         """
@@ -204,16 +204,16 @@ class NgramModel:
 
     @property
     def base(self) -> Floats:
-        """Return the logits (C,) that the n-gram model gives to a text without known n-grams."""
+        """Logits (C,) of the n-gram model for a text without known n-grams."""
         return _both_classes(self.bias)
 
     @property
     def size(self) -> int:
-        """Return the number of weights in the n-gram model."""
+        """Number of weights in the n-gram model."""
         return sum(table.weights.size for table in self.tables) + self.bias.size
 
     def scaled(self, factor: float | Floats, shift: NDArray[Any] | None = None) -> "NgramModel":
-        """Return a copy of this n-gram model with every logit multiplied by ``factor``.
+        """Return a copy of this n-gram model with all logits multiplied by ``factor``.
 
         It is one number, or one for each row of weights. ``shift`` (C,) is added to the logits.
         """
@@ -303,18 +303,18 @@ def _check_array(
 
 
 def is_within(array: NDArray[Any], limit: float) -> bool:
-    """Return whether all n-gram weights lie between -limit and limit; false if one is NaN."""
+    """Return whether all n-gram weights are between -limit and limit, and none is NaN."""
     return bool(float(array.max(initial=0)) <= limit and float(array.min(initial=0)) >= -limit)
 
 
 def ngram_specs(settings: NgramSettings) -> list[NgramSpec]:
-    """Return which n-grams each table of the n-gram model contains: words, then characters."""
+    """Return the kinds of n-grams in each table of the n-gram model."""
     words = [NgramSpec(settings.max_words, None)]
     return [*words, NgramSpec(0, CHARACTERS)] if settings.characters is True else words
 
 
 def divide_by_range(sums: Floats, power: float) -> Floats:
-    """Divide each text's sums of n-gram weights, (n, C), by a power of their range over classes.
+    """Divide the n-gram logits of each text by a power of their range over the classes.
 
     A text of which many n-grams are known gets large sums, and is not classified right as often as
     a softmax of them says.
@@ -326,7 +326,7 @@ def divide_by_range(sums: Floats, power: float) -> Floats:
 
 
 def _range(sums: Floats) -> Floats:
-    """Return the largest minus the mean n-gram sum over the last axis, at least a tiny number."""
+    """Return the maximum minus the mean of n-gram logits over the last axis, but at least 1e-12."""
     distance: Floats = sums.max(axis=-1) - sums.mean(axis=-1)
     return np.maximum(distance, np.float32(1e-12))
 

@@ -16,7 +16,7 @@ MAX_COUNT = 65_535
 def count_tokens(
     tokens: TokenizedTexts, spec: NgramSpec, hashes: WordHashes | None = None
 ) -> NgramCounts:
-    """Count how often each n-gram, given by its hash key, occurs in each tokenized text.
+    """Count the n-grams of each tokenized text by hash key.
 
     The counts are those of ``count_ngrams``, up to ``MAX_COUNT``. ``hashes`` are those of the
     distinct words, if they are known already.
@@ -43,7 +43,7 @@ def count_keys(
     buffer: NDArray[np.uint32],
     counted: NgramCounts,
 ) -> int:  # pragma: no cover
-    """Count each text's n-grams by hash key into ``counted``; return the number of counts.
+    """Count the n-grams of tokenized texts by hash key and write them to ``counted``.
 
     ``buffer`` has room for all n-grams of any text.
     """
@@ -66,7 +66,7 @@ def count_keys(
 def collect_keys(
     hashes: WordHashes, words: NDArray[np.int32], longest: int, buffer: NDArray[np.uint32]
 ) -> int:  # pragma: no cover
-    """Write the hash key of every n-gram of a text to ``buffer``; return how many there are."""
+    """Write the hash key of every n-gram of a tokenized text to ``buffer`` and return the count."""
     size = 0
     for first in range(len(words)):
         rolled = np.uint32(0)
@@ -83,7 +83,7 @@ def collect_keys(
 
 @compiled
 def mix_bits(h: np.uint32) -> np.uint32:  # pragma: no cover
-    """Mix the bits of an n-gram hash in compiled code, as ``ngrams.hashing.mix`` does."""
+    """Mix the bits of an n-gram hash, as ``ngrams.hashing.mix`` does but in compiled code."""
     h = np.uint32(h ^ (h >> np.uint32(16)))
     h = np.uint32(h * np.uint32(0x85EBCA6B))
     h = np.uint32(h ^ (h >> np.uint32(13)))

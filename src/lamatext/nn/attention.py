@@ -103,18 +103,18 @@ class LowRankAttention(nn.Module):
         )
 
     def scores(self, states: Tensor, context: Tensor | None = None) -> Tensor:
-        """Compute the LAMA attention scores (B, T, M) of all words, the input of the softmax."""
+        """Compute the LAMA attention scores (B, T, M) of all words, before the softmax."""
         query = self.p(self._shared_context(context))  # (B, 1, M*k) or (M*k,)
         return self.combine(query, self.keys(states))
 
     def keys(self, states: Tensor) -> Tensor:
-        """Project the word states (B, T, D) of LAMA attention to the keys Q̃ᵀuₜ (B, T, M*k)."""
+        """Project word states (B, T, D) to the keys Q̃ᵀuₜ (B, T, M*k) of LAMA attention."""
         words = states if self.project is None else self.project(states).tanh()  # (B, T, D)
         keys: Tensor = self.q(words)
         return keys
 
     def combine(self, query: Tensor, keys: Tensor) -> Tensor:
-        """Compute attention scores (…, M) from projected contexts and keys (…, M*k)."""
+        """Compute attention scores (…, M) from projected queries and keys (…, M*k)."""
         scores = query * keys  # (…, M*k)
         if self.rank > 1:
             scores = scores.reshape(*scores.shape[:-1], self.heads, self.rank).sum(-1)  # (…, M)
@@ -133,7 +133,7 @@ class LowRankAttention(nn.Module):
 
 
 class BilinearAttention(nn.Module):
-    """Single-head attention layer with a full-rank bilinear form, as in the paper.
+    """Single-head attention layer with a full-rank bilinear form, as in the LAMA paper.
 
     The score of word t is fₜ = cᵀ W uₜ with a full matrix W (E, D), without tanh or l2. [paper,
     section "Single-Head Attention"] ``LowRankAttention`` with one head of full rank is equivalent.
@@ -148,7 +148,7 @@ class BilinearAttention(nn.Module):
     def forward(
         self, states: Tensor, mask: Tensor, context: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
-        """Pool the states (B, T, D) by bilinear attention: S (B, 1, D) and weights (B, 1, T)."""
+        """Compute the embedding (B, 1, D) and weights (B, 1, T) of bilinear attention."""
         _check_inputs(states, mask, self.weight.shape[1])
         words = states if self.project is None else self.project(states).tanh()  # (B, T, D)
         query = _required(context) @ self.weight  # (B, D): cᵀ W
@@ -158,7 +158,7 @@ class BilinearAttention(nn.Module):
 
 
 class StructuredAttention(nn.Module):
-    """Structured self-attention layer (SAN, Lin et al. 2017) with several heads.
+    """Structured self-attention layer with several heads (SAN, Lin et al. 2017).
 
     A = softmax(W₂ tanh(W₁ Hᵀ)), S = A H.
     """
@@ -175,7 +175,7 @@ class StructuredAttention(nn.Module):
         mask: Tensor,
         context: Tensor | None = None,  # noqa: ARG002 - same signature as every pooling
     ) -> tuple[Tensor, Tensor]:
-        """Pool the states (B, T, D) by self-attention: embedding (B, M, D), weights (B, M, T)."""
+        """Compute the embedding (B, M, D) and weights (B, M, T) of structured self-attention."""
         _check_inputs(states, mask, self.w1.in_features)
         scores = self.w2(self.w1(states).tanh())  # (B, T, M)
         weights = masked_softmax(scores.transpose(1, 2), mask[:, None, :])  # (B, M, T)
@@ -183,7 +183,7 @@ class StructuredAttention(nn.Module):
 
 
 def masked_softmax(scores: Tensor, mask: Tensor) -> Tensor:
-    """Compute attention weights by a softmax over the last axis that ignores padding.
+    """Compute attention weights by a softmax over the last axis, with zeros for padding.
 
     Every row needs at least one true value in ``mask``.
     """
@@ -191,7 +191,7 @@ def masked_softmax(scores: Tensor, mask: Tensor) -> Tensor:
 
 
 def l2_normalised(scores: Tensor) -> Tensor:
-    """Divide attention scores by their l2 norm over the last axis, leaving zero vectors at zero.
+    """Divide attention scores by their l2 norm over the last axis, keeping zero vectors.
 
     The gradient at zero is zero too.
     """
@@ -200,7 +200,7 @@ def l2_normalised(scores: Tensor) -> Tensor:
 
 
 def gaussian_linear(width: int) -> nn.Linear:
-    """Create the projection W hₜ + b of an attention layer, with W and b drawn from N(0, 0.1²)."""
+    """Create the projection layer of an attention layer, initialized from N(0, 0.1²)."""
     linear = nn.Linear(width, width)
     nn.init.normal_(linear.weight, std=0.1)
     nn.init.normal_(linear.bias, std=0.1)
@@ -235,7 +235,7 @@ def _check_context(context: Tensor, texts: int, width: int) -> None:
 
 
 def _check_inputs(states: Tensor, mask: Tensor, width: int) -> None:
-    """Raise an error if states and mask do not fit the attention layer.
+    """Raise an error if the shapes of states and mask do not fit the attention layer.
 
     The kernels do not check them.
     """

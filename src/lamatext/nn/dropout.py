@@ -5,13 +5,13 @@ from torch import Tensor, nn
 
 
 class Dropout(nn.Dropout):
-    """Dropout layer that draws only 16 random bits per element on the CPU; on a GPU, torch's own.
+    """Dropout layer that is faster than torch's on the CPU, with 16 random bits per element.
 
     The dropout probability is rounded to a multiple of 2⁻¹⁶; the mean of the output stays exact.
     """
 
     def forward(self, x: Tensor) -> Tensor:
-        """Apply dropout in training: zero each element with probability p, scale up the rest."""
+        """Apply dropout in training mode, zeroing each element with probability p."""
         if not self.training or not self.p or x.device.type != "cpu":
             return super().forward(x)
         dropped = round(self.p * 2**16)  # of 2¹⁶ equally likely values

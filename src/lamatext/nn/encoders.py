@@ -16,7 +16,7 @@ from lamatext.kernels.gru_dispatch import run_gru
 
 
 class NoEncoder(nn.Module):
-    """Identity encoder, which returns the word embeddings themselves as states."""
+    """Identity encoder, which returns the word embeddings unchanged."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -28,7 +28,7 @@ class NoEncoder(nn.Module):
 
 
 class GruEncoder(nn.Module):
-    """Bidirectional GRU encoder, which concatenates the states of both directions for each word."""
+    """Bidirectional GRU encoder, which concatenates the states of both directions."""
 
     def __init__(self, width: int, *, hidden: int) -> None:
         super().__init__()
@@ -36,12 +36,12 @@ class GruEncoder(nn.Module):
         self.width = 2 * hidden
 
     def forward(self, embedded: Tensor, lengths: Tensor) -> Tensor:
-        """Encode word embeddings with the bidirectional GRU: states (B, T, 2h), 0 for padding."""
+        """Encode word embeddings by the bidirectional GRU as states (B, T, 2h), 0 for padding."""
         return run_gru(self.gru, embedded, lengths)
 
 
 class ConvolutionEncoder(nn.Module):
-    """Convolutional encoder (CNN, Kim 2014) with filters over windows of 3, 4 and 5 words.
+    """Convolutional encoder with filters over windows of 3, 4 and 5 words (CNN, Kim 2014).
 
     The states are the ReLU of the filter outputs.
 
@@ -56,7 +56,7 @@ class ConvolutionEncoder(nn.Module):
         self.width = len(windows) * filters
 
     def forward(self, embedded: Tensor, lengths: Tensor) -> Tensor:
-        """Encode word embeddings with the convolution filters: states (B, T, windows * filters)."""
+        """Encode word embeddings by convolutions as states (B, T, windows * filters)."""
         mask = mask_of(embedded, lengths)
         words = (embedded * mask[:, :, None]).transpose(1, 2)  # (B, E, T), zeros beyond the text
         maps = [
@@ -67,7 +67,7 @@ class ConvolutionEncoder(nn.Module):
 
 
 class TransformerEncoder(nn.Module):
-    """Transformer encoder (TE, Vaswani et al. 2017) with learned position embeddings."""
+    """Transformer encoder with learned position embeddings (TE, Vaswani et al. 2017)."""
 
     def __init__(
         self, width: int, *, heads: int, feed_forward: int, positions: int, layers: int = 1
@@ -86,7 +86,7 @@ class TransformerEncoder(nn.Module):
         )
 
     def forward(self, embedded: Tensor, lengths: Tensor) -> Tensor:
-        """Encode word embeddings with the Transformer layers: states (B, T, E), T ≤ positions."""
+        """Encode word embeddings by the Transformer layers as states (B, T, E)."""
         check_positions(self.positions, embedded)
         padding = ~mask_of(embedded, lengths)  # (B, T)
         states = embedded + self.positions.weight[: embedded.shape[1]]  # (B, T, E)
@@ -96,14 +96,14 @@ class TransformerEncoder(nn.Module):
 
 
 def learned_positions(positions: int, width: int) -> nn.Embedding:
-    """Create a table of learned position vectors, of the same scale as the random word vectors."""
+    """Create a table of learned position embeddings for an encoder."""
     table = nn.Embedding(positions, width)
     nn.init.normal_(table.weight, std=0.1)
     return table
 
 
 def check_positions(positions: nn.Module, embedded: Tensor) -> None:
-    """Check that no text has more words than an encoder's table of learned position vectors."""
+    """Check that no text is longer than the table of position embeddings."""
     words = embedded.shape[1]
     if isinstance(positions, nn.Embedding) and words > positions.num_embeddings:
         raise ConfigError(
@@ -113,6 +113,6 @@ def check_positions(positions: nn.Module, embedded: Tensor) -> None:
 
 
 def mask_of(words: Tensor, lengths: Tensor) -> Tensor:
-    """Create an encoder's mask (B, T) of a tensor (B, T, …): true for words, false for padding."""
+    """Create an encoder's padding mask (B, T), true for words and false for padding."""
     positions = torch.arange(words.shape[1], device=words.device)
     return positions < lengths.to(words.device, non_blocking=True)[:, None]

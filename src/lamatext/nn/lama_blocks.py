@@ -16,7 +16,7 @@ from lamatext.nn.pooling import masked_mean
 
 
 class BlocksEncoder(nn.Module):
-    """Encoder of lama-blocks: position vectors, depthwise convolution and LAMA attention blocks.
+    """Encoder of the ``lama-blocks`` model, a stack of LAMA attention blocks without a GRU.
 
     Args:
         width: D, the width of the embeddings and of the states.
@@ -45,7 +45,7 @@ class BlocksEncoder(nn.Module):
         self.blocks = nn.ModuleList(blocks)
 
     def forward(self, embedded: Tensor, lengths: Tensor) -> Tensor:
-        """Encode word embeddings (B, T, D) as the states (B, T, D) of the lama-blocks encoder.
+        """Encode word embeddings (B, T, D) by the lama-blocks encoder as states (B, T, D).
 
         The context of every block is the mean of the embeddings. The states are (B, T, D).
         """
@@ -74,7 +74,7 @@ class BlocksEncoder(nn.Module):
 
 
 class LamaBlock(nn.Module):
-    """Attention block of lama-blocks: each head pools the words, each word adds the pooled vectors.
+    """Attention block of lama-blocks, which adds the pooled states of all heads to each word.
 
     With the scores f of LAMA's heads, S = A H and A = softmax of f over the words:
 
@@ -90,7 +90,7 @@ class LamaBlock(nn.Module):
         self.linear2 = nn.Linear(feed_forward, width)
 
     def forward(self, states: Tensor, mask: Tensor, context: Tensor) -> Tensor:
-        """Apply one attention block of lama-blocks to the states (B, T, D) of all words.
+        """Apply one attention block of lama-blocks to the word states (B, T, D).
 
         W_o is applied to the M summaries instead of the T words, which gives the same sum.
         """
@@ -103,7 +103,7 @@ class LamaBlock(nn.Module):
 
 
 class SinusoidalPositions(nn.Module):
-    """Sinusoidal position embedding: maps the position of a word in its text to a vector (D,).
+    """Sinusoidal position embedding of lama-blocks, which maps a word position to a vector.
 
     The network ``lama-blocks`` adds this vector to the word's embedding. Position t has the vector
     pₜ = g ∘ [sin ωt, cos ωt] with learned gains g and ωᵢ = 10000^(−i/⌈D/2⌉). The gains are

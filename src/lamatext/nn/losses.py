@@ -15,7 +15,7 @@ DISAGREEMENT = {"lama-ctx-dp": "positions", "lama-ctx-de": "embeddings", "san": 
 
 
 def disagreement(model: ModelSettings, output: Output) -> Tensor | None:
-    """Compute the loss term (B,) that makes attention heads differ, None if the model has none."""
+    """Compute the disagreement term of the attention heads for each text; None if it is off."""
     match DISAGREEMENT.get(model.name):
         case "positions" if output.weights is not None:
             return disagreement_over_positions(output.weights)

@@ -25,7 +25,7 @@ from lamatext.settings import ModelSettings
 
 
 class Output(NamedTuple):
-    """Output of a network for one batch: logits, text embeddings, attention weights and states."""
+    """Outputs of a network for one batch (logits, embeddings, attention weights and states)."""
 
     logits: Tensor  # (B, C)
     embedding: Tensor  # (B, M, D): S, the matrix embedding of each text
@@ -37,7 +37,7 @@ Encoder = NoEncoder | GruEncoder | ConvolutionEncoder | TransformerEncoder | Blo
 
 
 class Network(nn.Module):
-    """Text classification network: embedding, encoder, pooling and classifier in sequence."""
+    """Text classification network with embedding, encoder, pooling and classifier."""
 
     def __init__(
         self,
@@ -163,7 +163,7 @@ def _pooling(model: ModelSettings, *, states: int, context: int) -> tuple[nn.Mod
 
 
 def count_parameters(network: nn.Module) -> dict[str, int]:
-    """Count the trainable parameters of each network component; shared ones count once."""
+    """Count the trainable parameters of each network component, shared ones only once."""
     counts, seen = {}, set[Tensor]()
     for part in ("embedding", "encoder", "pooling", "classifier"):
         module = getattr(network, part, None)

@@ -18,14 +18,14 @@ PART = 1 << 25  # scores computed at a time, of all texts, heads, phrases and wo
 
 
 class Queries(NamedTuple):
-    """Phrase queries of a batch: the mean word embedding of each phrase, with a padding mask."""
+    """Query vectors of the phrases in a batch (mean word embeddings), with a padding mask."""
 
     means: Tensor  # (B, J, E)
     mask: Tensor  # (B, J) bool: true for phrases that have words
 
 
 class Phrases(nn.Module):
-    """Layer that splits texts into phrases, windows of words or spans up to punctuation.
+    """Layer that splits texts into phrases, either by a fixed number of words or by punctuation.
 
     Args:
         words: w, the words per phrase; None makes the whole text one phrase. Ignored with
@@ -42,7 +42,7 @@ class Phrases(nn.Module):
         self.register_buffer("ends", None if vocabulary is None else torch.zeros(vocabulary))
 
     def forward(self, ids: Tensor, embedded: Tensor, mask: Tensor) -> Queries:
-        """Return each phrase's query: the mean of its words' embeddings (B, T, E)."""
+        """Compute the query of each phrase as the mean of its word embeddings."""
         real = mask[:, :, None].to(embedded.dtype)  # (B, T, 1)
         words = torch.cat([embedded * real, real], dim=-1)  # (B, T, E + 1): the last one counts
         sums = self._spans(ids, words, mask) if self.words is None else self._windows(words)
@@ -50,14 +50,14 @@ class Phrases(nn.Module):
         return Queries(sums[:, :, :-1] / counts.clamp(min=1)[:, :, None], counts > 0)
 
     def _windows(self, words: Tensor) -> Tensor:
-        """Sum the word vectors (B, T, ·) of each phrase, a window of w words."""
+        """Sum the word embeddings of each phrase, for phrases with a fixed number of words."""
         assert self.words is not None
         texts, length, width = words.shape
         padded = F.pad(words, (0, 0, 0, -length % self.words))
         return padded.view(texts, -1, self.words, width).sum(dim=2)
 
     def _spans(self, ids: Tensor, words: Tensor, mask: Tensor) -> Tensor:
-        """Sum the word vectors (B, T, ·) of each phrase, a span up to a punctuation mark."""
+        """Sum the word embeddings of each phrase, for phrases separated by punctuation."""
         if self.ends is None:
             return words.sum(dim=1, keepdim=True)
         ends = (self.ends[ids] > 0.5) & mask  # (B, T)
@@ -67,7 +67,7 @@ class Phrases(nn.Module):
 
 
 class PhraseAttention(nn.Module):
-    """Attention layer with a query per phrase, which pools word states into a text embedding.
+    """Phrase attention layer, which pools word states with a separate query for each phrase.
 
     Head i weighs the words of the text once for each phrase j, A_ijt = softmax over t of the
     low-rank scores of c_j and uₜ, which gives the summaries S_ij = Σₜ A_ijt hₜ. A second low-rank
@@ -87,7 +87,7 @@ class PhraseAttention(nn.Module):
     def forward(
         self, states: Tensor, mask: Tensor, context: Tensor, queries: Queries
     ) -> tuple[Tensor, Tensor]:
-        """Pool the word states of each text by phrase attention, a weighted mean over its phrases.
+        """Pool the word states of each text by phrase attention.
 
         ``states`` is (B, T, D), ``mask`` (B, T) and ``context`` (B, E). To save memory, the phrases
         are computed in parts, with running sums of exp(g_ij) A_ijt. While training, each of several
@@ -122,7 +122,7 @@ class PhraseAttention(nn.Module):
         mask: Tensor,
         context: Tensor,
     ) -> "_Sums":
-        """Process a chunk of phrases and add it to the running sums of phrase attention."""
+        """Add the results of a chunk of phrases to the running sums of phrase attention."""
         weights = self._word_weights(means, keys, mask)  # (B, M, J, T)
         values = values.view(*values.shape[:2], self.words.heads, -1)  # (B, T, M, k)
         summaries = weights @ values.transpose(1, 2)  # (B, M, J, k): Q′ᵢᵀS_ij
@@ -138,13 +138,13 @@ class PhraseAttention(nn.Module):
         )
 
     def _word_weights(self, means: Tensor, keys: Tensor, mask: Tensor) -> Tensor:
-        """Compute the attention weights of all words for each phrase query: (B, M, J, T)."""
+        """Compute the attention weights (B, M, J, T) of all words for each phrase query."""
         scores = self.words.combine(self.words.p(means)[:, :, None], keys[:, None])  # (B, J, T, M)
         return masked_softmax(scores.permute(0, 3, 1, 2), mask[:, None, None, :])
 
 
 class _Sums(NamedTuple):
-    """Running sums of the phrase attention layer over the phrases processed so far."""
+    """Running sums of phrase attention over the phrases processed so far."""
 
     maximum: Tensor  # (B, M): the largest phrase score, subtracted before exp
     total: Tensor  # (B, M): Σ_j exp(g_ij − maximum)

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 
 class MaxPooling(nn.Module):
-    """Max pooling layer, which takes the largest value of each state dimension over the words."""
+    """Max pooling layer, which takes the maximum of each state dimension over the words."""
 
     def forward(
         self,
@@ -37,12 +37,12 @@ class MeanPooling(nn.Module):
 
 
 def masked_max(states: Tensor, mask: Tensor) -> Tensor:
-    """Pool the states by their maximum over the words, ignoring padding: (B, 1, D)."""
+    """Pool states to (B, 1, D) by their maximum over the words, ignoring padding."""
     return states.masked_fill(~mask[:, :, None], float("-inf")).amax(dim=1, keepdim=True)
 
 
 def masked_mean(states: Tensor, mask: Tensor) -> Tensor:
-    """Pool the states by their mean over the words, ignoring padding: (B, D)."""
+    """Pool states to (B, D) by their mean over the words, ignoring padding."""
     weights = mask.to(states.dtype)
     weights = weights / weights.sum(dim=1, keepdim=True)  # (B, T)
     return (weights[:, None, :] @ states)[:, 0, :]

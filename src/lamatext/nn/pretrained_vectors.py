@@ -23,7 +23,7 @@ Vectors = NDArray[np.float32]
 
 
 def pretrained_word_list(name: str) -> list[str]:
-    """Return the whole words in the vocabulary of a pretrained encoder, the most frequent first.
+    """Return all whole words in a pretrained encoder's vocabulary, most frequent first.
 
     Word pieces, numbers and single letters are left out.
     """
@@ -36,7 +36,7 @@ def pretrained_word_list(name: str) -> list[str]:
 def pretrained_word_vectors(
     name: str, words: Sequence[str], *, width: int, device: str = "cpu", progress: Progress = SILENT
 ) -> Vectors:
-    """Compute word vectors with a pretrained encoder, one per word, of shape (V, E).
+    """Compute word vectors (V, E) with a pretrained encoder.
 
     Args:
         name: ``minilm``, a Hugging Face name or a folder.
@@ -62,7 +62,7 @@ def pretrained_word_vectors(
 def _mean_outputs(
     name: str, words: Sequence[str], device: str, progress: Progress
 ) -> NDArray[np.float64]:
-    """Encode each word alone with a pretrained encoder and average its subword outputs (V, D)."""
+    """Encode each word with a pretrained encoder and average over its subwords, (V, D)."""
     loaded = load_pretrained(name, classes=2, setting="text.word_vectors")
     encoder = loaded.network.encoder.to(device).eval()
     rows = SubwordEncoder.from_json(loaded.tokenizer, 32).encode(words)

@@ -34,7 +34,7 @@ def _fields(kind: type, names: str) -> _Fields:
 
 
 class _Dense(ctypes.Structure):
-    """ctypes mirror of the C struct of one dense layer."""
+    """ctypes mirror of the C struct for a dense layer of the compiled network."""
 
     _fields_ = [
         *_fields(ctypes.c_int64, "inputs vectors"),
@@ -43,7 +43,7 @@ class _Dense(ctypes.Structure):
 
 
 class _Network(ctypes.Structure):
-    """ctypes mirror of the C struct of the compiled network, with its sizes and array pointers."""
+    """ctypes mirror of the C struct for the compiled network."""
 
     _fields_ = [
         *_fields(ctypes.c_int64, "units trios known"),
@@ -57,7 +57,7 @@ class _Network(ctypes.Structure):
 
 
 class _Batch(ctypes.Structure):
-    """ctypes mirror of the C struct of a batch: its inputs, and where its outputs are written."""
+    """ctypes mirror of the C struct for the inputs and outputs of a batch."""
 
     _fields_ = [
         *_fields(ctypes.c_void_p, "ids starts lengths"),
@@ -68,7 +68,7 @@ class _Batch(ctypes.Structure):
 
 @cache
 def compiled_library() -> ctypes.CDLL | None:
-    """Load the compiled network's C library; return None if it is not built or this CPU lacks AVX2.
+    """Load the C library of the compiled network, or return None if it is unavailable.
 
     The CPU must support AVX2 and FMA; AVX-512 is used if it is there.
     """
@@ -84,7 +84,7 @@ def compiled_library() -> ctypes.CDLL | None:
 
 
 class CompiledNetwork:
-    """Compiled C implementation of a recurrent network; several threads may use one instance.
+    """Compiled C implementation of a recurrent network, which several threads may share.
 
     Args:
         code: from ``compiled_library``.
@@ -118,7 +118,7 @@ class CompiledNetwork:
         self._layout.known = known
 
     def states(self, ids: Ids, lengths: Ids) -> Floats:
-        """Run the bi-GRU on a padded batch of texts and return its hidden states.
+        """Run only the bidirectional GRU of the compiled network and return its states.
 
         ``ids`` is (B, T); the states are (B, T, 2h), zero in the padding.
         """
@@ -127,13 +127,13 @@ class CompiledNetwork:
         return states
 
     def logits(self, ids: Ids, lengths: Ids) -> Floats:
-        """Run the whole network on a padded batch of texts and return the logits (B, C)."""
+        """Run the compiled network on a padded batch and return the logits (B, C)."""
         logits = self._empty_logits(len(ids))
         self._run_padded(ids, lengths, logits=logits)
         return logits
 
     def text_logits(self, rows: TokenIds) -> Floats:
-        """Run the whole network on any number of texts and return the logits (B, C).
+        """Run the compiled network on any number of texts and return the logits (B, C).
 
         The texts are computed in the order of their lengths.
         """
@@ -155,7 +155,7 @@ class CompiledNetwork:
         return logits
 
     def outputs(self, ids: Ids, lengths: Ids) -> EngineOutput:
-        """Run the whole network on a padded batch of texts and return all its outputs."""
+        """Run the compiled network on a padded batch and return all its outputs."""
         texts, words = ids.shape
         layout, width = self._layout, 2 * self._layout.units
         states = np.empty((texts, words, width), np.float32)
@@ -167,7 +167,7 @@ class CompiledNetwork:
         return EngineOutput(logits=logits, **outputs)
 
     def _empty_logits(self, texts: int) -> Floats:
-        """Allocate the logits (B, C), an output that the compiled network always writes."""
+        """Allocate an output array (B, C) for the logits of the compiled network."""
         return np.empty((texts, self._layout.classes), np.float32)
 
     def _run_padded(self, ids: Ids, lengths: Ids, **outputs: Floats) -> None:
@@ -181,7 +181,7 @@ class CompiledNetwork:
     def _run(
         self, ids: Ids, starts: Indices, lengths: Ids | Indices, words: int, **outputs: Floats
     ) -> None:
-        """Run the compiled network on texts whose word ids begin at ``starts`` in ``ids``."""
+        """Run the compiled network on texts that start at ``starts`` in ``ids``."""
         ids, lengths = (np.ascontiguousarray(array, np.int32) for array in (ids, lengths))
         starts = np.ascontiguousarray(starts, np.int64)
         if ids.size and int(ids.view(np.uint32).max()) >= self._words:
@@ -194,7 +194,7 @@ class CompiledNetwork:
             raise MemoryError("not enough memory to run the network on a batch of texts")
 
     def _set_embedding(self, tensors: Mapping[str, Array]) -> None:
-        """Pass the word vectors to the compiled network: saved int8 values, or float32."""
+        """Pass the word vectors to the compiled network as int8 or float32 values."""
         vectors = tensors[EMBEDDING]
         self._words = len(vectors)
         if vectors.dtype == np.int8:
@@ -205,7 +205,7 @@ class CompiledNetwork:
             self._layout.floats = self._arrays[-1].ctypes.data
 
     def _set_gru(self, tensors: Mapping[str, Array]) -> None:
-        """Arrange the GRU's weights for the compiled network: each array is (2, N, ·, 3, L)."""
+        """Pass the GRU weights to the compiled network, regrouped into SIMD vectors."""
         units = tensors["encoder.gru.weight_hh_l0"].shape[1]
         self._layout.units, self._layout.trios = units, -(-units // self._lanes)
         w_i, b_i, w_h, b_h = _gru_arrays(tensors, self._lanes)
@@ -215,7 +215,7 @@ class CompiledNetwork:
         self._layout.state_biases = self._pointer(b_h)
 
     def _set_pooling(self, model: ModelSettings, tensors: Mapping[str, Array]) -> None:
-        """Arrange the weights of the attention layer for the compiled network."""
+        """Pass the weights of the attention layer to the compiled network."""
         layout, width = self._layout, 2 * self._layout.units
         small = dequantize({k: v for k, v in tensors.items() if k.startswith("pooling.")})
         p, q = small["pooling.p.weight"], small["pooling.q.weight"]
@@ -238,7 +238,7 @@ class CompiledNetwork:
         layout.p = self._layer(p, inputs=context_width, outputs=len(q))
 
     def _set_classifier(self, tensors: Mapping[str, Array]) -> None:
-        """Arrange the weights of the classifier's one or two layers for the compiled network."""
+        """Pass the weights of the classifier layers to the compiled network."""
         small = dequantize({k: v for k, v in tensors.items() if k.startswith("classifier.")})
         inputs = self._layout.heads * 2 * self._layout.units
         last = 3 if "classifier.0.weight" in small else 1
@@ -254,7 +254,7 @@ class CompiledNetwork:
         self._layout.classes = len(weight)
 
     def _gate_inputs(self, tensors: Mapping[str, Array], known: int) -> Floats:
-        """Precompute what the embeddings of frequent words contribute to the GRU's gates.
+        """Precompute the GRU gate inputs of frequent words for the compiled network.
 
         For the embedding x of a word this is W_i x + b; the result is (known, 2·N·3·L).
         """
@@ -264,7 +264,7 @@ class CompiledNetwork:
         return self._multiply(self._layout.input, rows)
 
     def _multiply(self, layer: _Dense, rows: Floats) -> Floats:
-        """Apply a dense layer of the compiled network to each row; pad its outputs with zeros."""
+        """Apply a dense layer of the compiled network to each row, with padded outputs."""
         rows = np.ascontiguousarray(rows, np.float32)
         out = _aligned_empty(len(rows), layer.vectors * self._lanes)
         data = rows.ctypes.data, len(rows), out.ctypes.data
@@ -274,7 +274,7 @@ class CompiledNetwork:
     def _layer(
         self, weight: Floats, bias: Floats | None = None, *, inputs: int, outputs: int | None = None
     ) -> _Dense:
-        """Arrange a dense layer with weights (outputs, inputs) for the compiled network."""
+        """Create a dense layer of the compiled network from weights (outputs, inputs)."""
         count = len(weight)
         if outputs not in (None, count):
             raise ValueError(f"expected a layer of {outputs} outputs, got {count}")
@@ -285,13 +285,13 @@ class CompiledNetwork:
         return self._dense(vectors, biases, inputs=inputs)
 
     def _dense(self, vectors: Floats, biases: Floats, *, inputs: int) -> _Dense:
-        """Create the C struct of a dense layer with weights (vectors, inputs, L)."""
+        """Create the C struct of a dense layer from weights (vectors, inputs, L)."""
         if vectors.shape[1] != inputs:
             raise ValueError(f"expected a layer of {inputs} inputs, got {vectors.shape[1]}")
         return _Dense(inputs, len(vectors), self._pointer(vectors), self._pointer(biases))
 
     def _pointer(self, array: Array) -> int:
-        """Keep an array alive for the C code, aligned if it is float32; return its address."""
+        """Return the address of an array for the C code and keep the array alive."""
         if array.dtype == np.float32:
             array = _aligned_copy(array)
         self._arrays.append(array)
@@ -300,7 +300,7 @@ class CompiledNetwork:
 
 
 def _gru_arrays(tensors: Mapping[str, Array], lanes: int) -> list[Floats]:
-    """Regroup the weights and biases of the GRU into zero-padded SIMD vectors.
+    """Regroup the GRU weights and biases into zero-padded SIMD vectors for the C code.
 
     The arrays are W_i, its biases, W_h and its biases, each (2, N, ·, 3, L).
     """
@@ -318,7 +318,7 @@ def _gru_arrays(tensors: Mapping[str, Array], lanes: int) -> list[Floats]:
 
 
 def _by_lanes(gates: Array, lanes: int) -> Array:
-    """Regroup the weights of the GRU's three gates into SIMD vectors: (3, h, k) to (N, k, 3, L)."""
+    """Regroup GRU gate weights (3, h, k) into SIMD vectors (N, k, 3, L) for the C code."""
     padded = np.pad(gates, ((0, 0), (0, -gates.shape[1] % lanes), (0, 0)))
     return padded.reshape(3, -1, lanes, padded.shape[2]).transpose(1, 3, 0, 2)
 
@@ -330,7 +330,7 @@ def _aligned_copy(array: Array) -> Floats:
 
 
 def _aligned_empty(*shape: int) -> Floats:
-    """Allocate a float32 array for the compiled network, aligned to the CPU's cache lines.
+    """Allocate a float32 array for the compiled network, aligned to cache lines.
 
     No SIMD vector then spans two cache lines.
     """

@@ -43,12 +43,12 @@ class Engine(Protocol):
         ...
 
     def text_logits(self, rows: TokenIds) -> Floats:
-        """Run the inference engine on one or more texts and return their logits (B, C)."""
+        """Run the inference engine on any number of texts and return the logits (B, C)."""
         ...
 
 
 def batched_logits(engine: Engine, rows: TokenIds) -> Floats:
-    """Run an inference engine on texts in padded batches of similar lengths; return the logits."""
+    """Run an inference engine on texts, batched by length, and return the logits."""
     if len(rows) == 1:  # one text needs neither sorting nor padding
         return engine.logits(rows.ids[None, :], np.array([len(rows.ids)], np.int32))
     batches = batches_by_length(rows.lengths, max_words=BATCH_WORDS)

@@ -22,7 +22,7 @@ TOLERANCE: dict[Storage, float] = {"float32": 1e-5, "float16": 2e-2, "int8": 0.2
 
 @dataclass(frozen=True, slots=True)
 class FolderExport:
-    """Result of exporting a model folder: its size and its parity with the original model."""
+    """Result of a folder export, with file sizes and parity with the original model."""
 
     folder: Path
     storage: Storage
@@ -68,13 +68,13 @@ def export_folder(folder: Path, out: Path, *, storage: Storage | None = None) ->
 
 
 def check_export_folder(out: Path) -> None:
-    """Check that a folder for an export is new, empty, or of an export that was killed."""
+    """Raise an error unless an export folder is new, empty or left by a killed export."""
     if out.exists() and not _is_free(out):
         raise ModelError(f"{out}: already exists. Name a new or an empty folder for the export.")
 
 
 def _is_free(out: Path) -> bool:
-    """Return whether a model may be exported to a folder: empty or left by a killed export."""
+    """Return whether an export folder is empty or left over from a killed export."""
     if not out.is_dir():
         return False
     names = {path.name for path in out.iterdir()}
@@ -82,13 +82,13 @@ def _is_free(out: Path) -> bool:
 
 
 def weight_bytes(folder: Path) -> int:
-    """Return the size in bytes of the weights in an exported folder, including the ONNX graph."""
+    """Return the size in bytes of the weights and ONNX graph in a folder, to report on exports."""
     files = [folder / WEIGHTS, folder / GRAPH]
     return sum(file.stat().st_size for file in files if file.is_file())
 
 
 def _reference(folder: Path, model: SavedModel) -> Predictor:
-    """Load the original model for comparison with its export, in PyTorch if it is installed."""
+    """Load the original model (in PyTorch if installed) to compare it with its export."""
     if find_spec("torch") is None:
         return Predictor.load(folder)
     from lamatext.runtime.torch_engine import TorchEngine

@@ -19,7 +19,7 @@ from lamatext.settings import RECURRENT, ModelSettings
 
 
 class OnnxEngine:
-    """Inference engine that runs a network in ONNX Runtime; safe to use from several threads.
+    """Thread-safe inference engine that runs a network in ONNX Runtime.
 
     The graph is built here from settings and tensors. The ``model.onnx`` of a folder is for other
     programs and is never loaded: a stranger's graph could contain any operator.
@@ -46,25 +46,25 @@ class OnnxEngine:
 
     @cached_property
     def session(self) -> Any:
-        """Return the ONNX Runtime session; it is opened when it is first needed."""
+        """ONNX Runtime session, opened on first use."""
         return open_session(self._build_graph())
 
     def run(self, ids: Ids, lengths: Ids) -> EngineOutput:
-        """Run a batch and return all outputs of the network."""
+        """Run a batch in ONNX Runtime (or compiled code) and return all outputs."""
         if self._compiled is not None and self._compiled.pools:
             return self._compiled.outputs(ids, lengths)
         values = self.session.run(self._outputs, self._inputs(ids, lengths))
         return EngineOutput(**{"weights": None, **dict(zip(self._outputs, values, strict=True))})
 
     def logits(self, ids: Ids, lengths: Ids) -> Floats:
-        """Run a batch and return only the logits."""
+        """Run a batch in ONNX Runtime (or compiled code) and return only the logits."""
         if self._compiled is not None and self._compiled.pools:
             return self._compiled.logits(ids, lengths)
         logits: Floats = self.session.run(["logits"], self._inputs(ids, lengths))[0]
         return logits
 
     def text_logits(self, rows: TokenIds) -> Floats:
-        """Run texts and return only the logits; the compiled network needs no padding."""
+        """Run texts in ONNX Runtime (or compiled code) and return only the logits."""
         if self._compiled is not None and self._compiled.pools:
             return self._compiled.text_logits(rows)
         return batched_logits(self, rows)
@@ -76,7 +76,7 @@ class OnnxEngine:
 
 
 def open_session(graph: bytes) -> Any:
-    """Open an ONNX Runtime session for a graph, without telemetry."""
+    """Open an ONNX Runtime session for a graph, with telemetry disabled."""
     runtime = import_module("onnxruntime")
     runtime.disable_telemetry_events()
     options = runtime.SessionOptions()

@@ -27,7 +27,7 @@ TOLERANCE = 1e-5  # largest difference of a probability; float16 and int8 weight
 
 @dataclass(frozen=True, slots=True)
 class OnnxExport:
-    """Result of writing a full model to an ONNX file: file size and parity check."""
+    """Result of exporting a full model to an ONNX file, with file size and parity check."""
 
     file: Path
     bytes: int
@@ -36,7 +36,7 @@ class OnnxExport:
 
 
 def export_onnx(folder: Path, file: Path, *, storage: Storage | None = None) -> OnnxExport:
-    """Write a full model as one ONNX file and compare it with ``Predictor`` on random texts.
+    """Export a full model to one ONNX file and verify its predictions on random texts.
 
     Args:
         folder: the saved model.
@@ -84,7 +84,7 @@ def export_onnx(folder: Path, file: Path, *, storage: Storage | None = None) -> 
 def onnx_inputs(
     encoder: TextEncoder, ngrams: NgramModel | None, texts: Sequence[str]
 ) -> dict[str, NDArray[Any]]:
-    """Encode texts as inputs of an exported ONNX file: word ids, lengths and n-gram counts.
+    """Encode texts as inputs of an exported ONNX file (word ids, lengths, n-gram counts).
 
     The JavaScript in ``views/static`` (``tokens.js``, ``ngrams.js``) computes the same ids and
     n-gram keys without Python.

@@ -16,7 +16,7 @@ INVISIBLE = 1e-3  # a difference that nobody can see on a page
 
 @dataclass(frozen=True, slots=True)
 class Parity:
-    """Result of a parity check: the largest differences between the outputs of two predictors."""
+    """Result of a parity check, the largest differences between the outputs of two predictors."""
 
     texts: int
     logits: float  # divided by the largest logit of the reference
@@ -26,13 +26,13 @@ class Parity:
 
     @property
     def holds(self) -> bool:
-        """Return whether parity holds: equal labels and no noticeable difference of outputs."""
+        """Whether parity holds, with equal labels and no noticeable difference in the outputs."""
         largest = np.max([self.probabilities, self.weights or 0.0])
         return bool(largest <= INVISIBLE) and not self.changed
 
     @property
     def difference(self) -> float:
-        """Return the largest difference in logits or attention weights of a parity check."""
+        """Largest difference in logits or attention weights found by the parity check."""
         return float(np.max([self.logits, self.weights or 0.0]))
 
     def __str__(self) -> str:
@@ -44,7 +44,7 @@ class Parity:
 
 
 def measure_parity(predictor: Predictor, reference: Predictor, texts: Sequence[str]) -> Parity:
-    """Measure the parity of a predictor with a reference predictor of the same vocabulary."""
+    """Measure the parity of a predictor and a reference predictor on the given texts."""
     ours, theirs = predictor.logits(texts), reference.logits(texts)
     return Parity(
         texts=len(texts),
@@ -56,7 +56,7 @@ def measure_parity(predictor: Predictor, reference: Predictor, texts: Sequence[s
 
 
 def random_texts(words: Sequence[str], *, texts: int = TEXTS) -> list[str]:
-    """Generate texts of 1 to ``LONGEST`` Zipf-distributed ``words`` for a parity check."""
+    """Generate random texts with Zipf-distributed words for a parity check."""
     vocabulary = words or ["word"]  # a model's vocabulary may be empty
     draws = np.random.default_rng(0).zipf(1.3, (texts, LONGEST))
     indices = np.minimum(draws, len(vocabulary)) - 1

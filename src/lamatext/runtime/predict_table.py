@@ -26,7 +26,7 @@ def predict_batches(  # noqa: PLR0913 - one argument per option of the table
     outlier: bool = False,
     label_separator: str | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """Predict a label for each row of a table, batch by batch, and add the results as columns.
+    """Predict a label for each row of a table and add the results as columns.
 
     The new columns are ``label`` and ``probability``, after those of the input. A multi-label model
     adds the column ``labels``.
@@ -79,7 +79,7 @@ def predict_batches(  # noqa: PLR0913 - one argument per option of the table
 
 
 def warn_of_empty_rows(count: int) -> None:
-    """Warn of empty texts among those that were predicted."""
+    """Warn about empty texts in a table whose labels were predicted."""
     if count:
         warnings.warn(
             f"{plural(count, 'text is', 'texts are')} empty: the prediction only says which label "
@@ -128,7 +128,7 @@ def _labels_column(predictor: Predictor, probabilities: Floats, separator: str |
 
 
 def check_label_options(predictor: Predictor, top_k: int, separator: str | None) -> None:
-    """Raise ConfigError for table prediction options that do not fit a multi-label model."""
+    """Raise ConfigError for table prediction options that a multi-label model does not support."""
     if predictor.thresholds is None:
         return
     if top_k > 1:
@@ -145,12 +145,12 @@ def check_label_options(predictor: Predictor, top_k: int, separator: str | None)
 
 
 def _floats(probabilities: Floats) -> pa.Array:
-    """Return the table's probabilities unrounded, since rounding creates ties in a ranking."""
+    """Convert probabilities to an unrounded table column, since rounding would create ties."""
     return pa.array(probabilities.astype(np.float32).astype(np.float64))
 
 
 def _unused_name(name: str, names: list[str]) -> str:
-    """Prefix the name of a prediction column with ``predicted_`` if the table already has it."""
+    """Prefix a prediction column with ``predicted_`` if the table already has that name."""
     while name in names:
         name = f"predicted_{name}"
     return name

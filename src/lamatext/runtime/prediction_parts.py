@@ -54,7 +54,7 @@ PartEngine = Callable[[NumberedParts], NumberedParts]
 
 @dataclass(frozen=True, slots=True)
 class PredictionOutput:
-    """Destination of a batch prediction job: one file, or a folder of part files."""
+    """Output path of a batch prediction, either one file or a folder of part files."""
 
     path: Path
     is_folder: bool
@@ -62,7 +62,7 @@ class PredictionOutput:
 
     @classmethod
     def parse(cls, out: str, *, safe_csv: bool = False, folder: bool = False) -> "PredictionOutput":
-        """Parse the option ``--out`` of a batch job: a file, or a folder if it ends with a slash.
+        """Parse ``--out`` of a batch prediction as a file or a folder of parts (trailing slash).
 
         With ``folder``, a name without extension is a folder, too.
         """
@@ -76,7 +76,7 @@ class PredictionOutput:
         return cls(path, is_folder, safe_csv)
 
     def is_resumable(self, source: str) -> bool:
-        """Return whether a batch job can be resumed: its input is not stdin, its output no FIFO.
+        """Return whether the prediction can be resumed, which excludes stdin and FIFOs.
 
         Raises:
             ConfigError: the input cannot be written to a folder of parts.
@@ -93,7 +93,7 @@ def predict_in_parts(
     engine: PartEngine,
     progress: Progress = SILENT,
 ) -> int:
-    """Run a batch prediction job part by part, reusing finished parts of an interrupted run.
+    """Run a batch prediction in parts, reusing finished parts of an interrupted run.
 
     Args:
         output: the file or folder to write.
@@ -128,7 +128,7 @@ def predict_in_parts(
 
 
 def local_engine(predict: Callable[[Batches], Iterator[pa.RecordBatch]]) -> PartEngine:
-    """Return an engine that computes the parts of a batch job with ``predict`` in this process."""
+    """Return an engine that computes prediction parts with ``predict`` in this process."""
 
     def compute(parts: NumberedParts) -> Iterator[tuple[int, Batches]]:
         for number, part in parts:
@@ -144,7 +144,7 @@ def describe_job(
     model: Mapping[str, str],
     options: Mapping[str, object],
 ) -> Job:
-    """Return a dictionary that identifies a batch prediction job: input, model and options.
+    """Return a dictionary that identifies a batch prediction job by input, model and options.
 
     It is stored in the manifest of the job. A later job with an equal dictionary reuses the parts
     that this one has finished.
@@ -178,13 +178,13 @@ def describe_job(
 
 
 def part_path(folder: Path, number: int) -> Path:
-    """Return the path of a part of a batch job."""
+    """Return the path of the Parquet file that holds one prediction part."""
     return folder / f"part-{number:05}.parquet"
 
 
 @dataclass(frozen=True, slots=True)
 class PartFolder:
-    """Folder of a batch job's finished parts, which only one process at a time may write."""
+    """Folder of finished prediction parts, which only one process at a time may write."""
 
     folder: Path
     job: Job
@@ -193,7 +193,7 @@ class PartFolder:
     @classmethod
     @contextmanager
     def open(cls, folder: Path, job: Job) -> Iterator["PartFolder"]:
-        """Open or create the folder of a batch job's parts, deleting the parts of another job.
+        """Open or create a folder of prediction parts, deleting the parts of any other job.
 
         Args:
             folder: the folder.
@@ -223,7 +223,7 @@ class PartFolder:
                 parts._delete_if_empty()
 
     def write(self, number: int, batches: Batches) -> int:
-        """Write one part of a batch job atomically, record its checksum, return its row count."""
+        """Write one prediction part atomically, record its checksum and return its row count."""
         rows, path = 0, part_path(self.folder, number)
         with replace_atomically(path) as temporary:
             writer = None
@@ -239,7 +239,7 @@ class PartFolder:
         return rows
 
     def rows_of(self, number: int) -> int | None:
-        """Return the number of rows of a batch job's part; None if it must be computed.
+        """Return the row count of a prediction part, or None if it must be computed again.
 
         That is so if it is missing or damaged, or if another part is in its place.
         """
@@ -252,7 +252,7 @@ class PartFolder:
             return None
 
     def predict(self, batches: Batches, engine: PartEngine, progress: Progress) -> int:
-        """Predict the parts of a batch job that are not finished yet; return the number of rows."""
+        """Predict all parts that are not finished yet and return the total number of rows."""
         rows = parts = 0
 
         def count(labelled: Batches) -> Iterator[pa.RecordBatch]:
@@ -287,7 +287,7 @@ class PartFolder:
             )
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of all parts of a batch job, in the order of the input."""
+        """Yield the rows of all prediction parts in the order of the input."""
         for path in sorted(self.folder.glob("part-*.parquet")):
             with parquet.ParquetFile(path) as file:
                 if not file.metadata.num_rows:
@@ -295,7 +295,7 @@ class PartFolder:
                 yield from file.iter_batches()
 
     def publish(self, folder: Path) -> None:
-        """Complete the manifest of a batch job and rename its folder to the output folder."""
+        """Complete the manifest of the prediction parts and rename the folder to its final name."""
         parts = [
             {
                 "file": path.name,
@@ -310,12 +310,12 @@ class PartFolder:
         _move(self.folder, folder)
 
     def delete(self) -> None:
-        """Delete the parts of a batch job whose rows have been written elsewhere."""
+        """Delete the folder of prediction parts after their rows were written to one file."""
         self._delete_parts()
         shutil.rmtree(self.folder)
 
     def _delete_if_empty(self) -> None:
-        """Delete the folder of a batch job that failed before a part was finished."""
+        """Delete the folder of a batch prediction that failed before its first part."""
         if not any(self.folder.glob("part-*.parquet")):
             self._delete_parts()
             with suppress(OSError):  # published, deleted, or it holds something else
@@ -327,13 +327,13 @@ class PartFolder:
         self._delete_files(set())
 
     def _delete_files(self, keep: set[Path]) -> None:
-        """Delete part files in the folder that do not belong to the batch job."""
+        """Delete all part files in the folder except those in ``keep``."""
         for path in {*self.folder.glob("part-*.parquet")} - keep:
             path.unlink()
 
 
 def split_rows(batches: Batches, rows: int) -> Iterator[Iterator[pa.RecordBatch]]:
-    """Split the record batches of a batch job into parts of ``rows`` rows, without copying.
+    """Split record batches into prediction parts of ``rows`` rows each, without copying.
 
     Each part must be consumed before the next one.
     """
@@ -355,12 +355,12 @@ def split_rows(batches: Batches, rows: int) -> Iterator[Iterator[pa.RecordBatch]
 
 
 def same_job(manifest: Job, job: Job) -> bool:
-    """Return whether a manifest belongs to this batch job, so that finished parts can be reused."""
+    """Return whether a manifest belongs to this job, so that its prediction parts can be reused."""
     return all(manifest.get(key) == value for key, value in job.items())
 
 
 def read_manifest(folder: Path) -> Job:
-    """Read the manifest of a batch job's folder; a damaged one is an empty manifest."""
+    """Read the manifest of a folder of prediction parts; return {} if it cannot be read."""
     try:
         manifest = json.loads((folder / MANIFEST).read_bytes())
     except (OSError, ValueError, RecursionError):
@@ -369,7 +369,7 @@ def read_manifest(folder: Path) -> Job:
 
 
 def _read_checksums(folder: Path) -> dict[str, str]:
-    """Read the checksums of a batch job's parts, ignoring a line that a kill left incomplete."""
+    """Read the checksums of prediction parts, tolerating a truncated last line."""
     try:
         lines = (folder / CHECKSUMS).read_text(encoding="ascii", errors="replace").splitlines()
     except OSError:
@@ -383,7 +383,7 @@ def _checksum(path: Path) -> str:
 
 
 def _rows_of_finished(folder: Path, job: Job) -> int | None:
-    """Return the number of rows of a complete batch job; None if one of its parts is not there.
+    """Return the row count of a finished batch prediction, or None if a part is missing.
 
     Raises:
         ConfigError: the folder holds something else.
@@ -400,7 +400,7 @@ def _rows_of_finished(folder: Path, job: Job) -> int | None:
 
 
 def _move(folder: Path, target: Path) -> None:
-    """Move the folder of a batch job."""
+    """Move a folder of prediction parts."""
     try:
         folder.replace(target)
     except OSError as error:
@@ -408,7 +408,7 @@ def _move(folder: Path, target: Path) -> None:
 
 
 def _is_leftover(name: str) -> bool:
-    """Return whether a file name is one that a killed batch job can leave in its folder."""
+    """Return whether a killed batch prediction may have left a file of this name in its folder."""
     return (
         name.endswith(".lamatext")
         or name == CHECKSUMS

@@ -49,7 +49,7 @@ CHUNK = 256  # texts that are encoded and sorted by length together
 
 
 class TextAssessment(NamedTuple):
-    """A predictor's probabilities for one text, with threshold decision and outlier score."""
+    """Prediction for one text, with probabilities, threshold decision and outlier score."""
 
     probabilities: Floats  # (C,)
     is_unsure: bool | None  # None: the model has no threshold
@@ -60,7 +60,7 @@ class TextAssessment(NamedTuple):
 
 
 class Assessments(NamedTuple):
-    """Probabilities and outlier scores of several texts, as a predictor computes them."""
+    """Probabilities and outlier scores that a predictor computed for several texts."""
 
     probabilities: Floats  # (n, C)
     outlier_scores: NDArray[np.float64]  # (n,) 0.99: more unusual than 99 % of validation texts
@@ -132,7 +132,7 @@ class Predictor:
         )
 
     def __repr__(self) -> str:
-        """Return the predictor as one line of text: its classes and vocabulary."""
+        """Return a one-line description of the predictor with its classes and vocabulary."""
         return f"Predictor({'; '.join(f'{k} {v}' for k, v in self._facts().items())})"
 
     def _repr_html_(self) -> str:
@@ -201,7 +201,7 @@ class Predictor:
         return below
 
     def require_threshold(self, unsure: object) -> None:
-        """Raise an error if the predictor cannot answer ``unsure`` below its saved threshold.
+        """Raise an error if the predictor has no threshold for answering ``unsure``.
 
         Raises:
             ModelError: there is no threshold, or ``unsure`` is one of the classes.
@@ -231,7 +231,7 @@ class Predictor:
         return self.probabilities(self.logits(texts))
 
     def probabilities(self, logits: Floats) -> Floats:
-        """Convert the predictor's logits (n, C) to probabilities by a softmax, or by sigmoids.
+        """Convert the predictor's logits (n, C) to probabilities by softmax or sigmoid.
 
         They are probabilities of labels like those of the training texts, some of them wrong.
         """
@@ -247,7 +247,7 @@ class Predictor:
         return counts
 
     def assess(self, texts: Iterable[str]) -> Assessments:
-        """Return the predictor's probabilities of each text together with its outlier score.
+        """Return the predictor's probabilities and outlier scores of several texts.
 
         The result also tells which texts are empty.
 
@@ -336,13 +336,13 @@ class Predictor:
         return logits if self.ngrams is None else logits + self.ngrams.logits(encoded.words)
 
     def _encode(self, encoder: TextEncoder, texts: list[str]) -> EncodedTexts:
-        """Encode a chunk of the predictor's texts in the form that its n-gram model reads."""
+        """Encode a chunk of texts as input for the predictor's network and n-gram model."""
         return encoder.encode_all(
             texts, framed=self.ngrams is None or compiled_lookup() is not None
         )
 
     def _assess_chunk(self, texts: list[str]) -> Assessments:
-        """Compute the predictor's logits and outlier evidence of one chunk of texts together."""
+        """Compute the predictor's probabilities and outlier scores of one chunk of texts."""
         assert self.validation is not None
         check_texts(texts)
         ngrams, base = None, None
@@ -383,7 +383,7 @@ class Predictor:
     def _network_contributions(
         self, ids: Ids, spans: list[Span], output: EngineOutput
     ) -> tuple[Contributions, list[Span]]:
-        """Compute how much each word contributes to the logits of the predictor's network.
+        """Compute each word's contribution to the logits of the predictor's network.
 
         The contributions are exact for a network with attention; otherwise they are computed by
         occlusion, which never removes the special tokens of a pretrained encoder.
@@ -410,7 +410,7 @@ class Predictor:
         return changes, spans[first:last]
 
     def _add_ngram_contributions(self, ngrams: NgramModel, network: Explanation) -> Explanation:
-        """Add each word's n-gram contributions to an explanation of the predictor's network."""
+        """Add the n-gram contributions of each word to the predictor's explanation."""
         assert isinstance(self.encoder, TextEncoder)  # n-grams are trained with words only
         tokenizer = self.encoder.tokenizer
         words = tokenizer.words(network.text)
@@ -440,7 +440,7 @@ class Predictor:
 
 
 def check_finite(outputs: Floats) -> Floats:
-    """Return outputs of the predictor's network; raise ModelError if one is not finite.
+    """Check that all outputs of the predictor's network are finite, and return them.
 
     Weights within their limits can overflow when many of them are multiplied.
     """
@@ -453,7 +453,7 @@ def check_finite(outputs: Floats) -> Floats:
 
 
 def add_label_noise(probabilities: Floats, noise: float) -> Floats:
-    """Return the predictor's probabilities (n, C) if a share ``noise`` of labels is wrong.
+    """Adjust the predictor's probabilities (n, C) for a share ``noise`` of wrong labels.
 
     A wrong label is any of the others; the order of the classes stays the same.
     """
@@ -467,7 +467,7 @@ def add_label_noise(probabilities: Floats, noise: float) -> Floats:
 
 
 def _map_chunks(work: Callable[[list[str]], T], texts: Iterable[str]) -> list[T]:
-    """Apply a function to the predictor's input texts in chunks, using parallel threads."""
+    """Apply a function to chunks of the predictor's input texts in parallel threads."""
     if isinstance(texts, list) and len(texts) < CHUNK:
         return [work(texts)] if texts else []
     chunks = _chunks(texts)

@@ -44,13 +44,13 @@ class PartWorker:
             self._predictor = Predictor.load(folder)
 
     def is_ready(self) -> bool:
-        """Return true as soon as the Ray actor has loaded its model."""
+        """Return True; Ray answers this call only after the actor has loaded its model."""
         return True
 
     def predict(
         self, part: pa.Table, text_columns: tuple[str, ...], options: PredictOptions
     ) -> pa.Table:
-        """Predict the rows of one part of a batch job in this Ray actor, on one core."""
+        """Predict one part of a batch job on one core in this Ray actor."""
         with kernel_threads(1):
             batches = predict_batches(
                 self._predictor, part.to_batches() or _no_rows(part), text_columns, **options
@@ -64,7 +64,7 @@ def _no_rows(part: pa.Table) -> list[pa.RecordBatch]:
 
 @dataclass
 class RayActors:
-    """Actors on a Ray cluster that compute the parts of a batch job, in any order."""
+    """Pool of Ray actors that predict the parts of a batch job in any order."""
 
     ray: Any  # the module
     files: Any  # object reference of the model's files
@@ -77,7 +77,7 @@ class RayActors:
     failed_starts: int = 0
 
     def start(self, count: int) -> None:
-        """Start Ray actors, which load the model and then predict parts."""
+        """Start Ray actors that load the model."""
         remote = self.ray.remote(num_cpus=1, max_restarts=0)(PartWorker)
         for _ in range(count):
             actor = remote.remote(self.files)
@@ -89,7 +89,7 @@ class RayActors:
             list(self._collect())
 
     def compute(self, parts: NumberedParts) -> Iterator[tuple[int, list[pa.RecordBatch]]]:
-        """Predict the parts of a batch job on the Ray actors; yield each finished part."""
+        """Predict the parts of a batch job on the Ray actors and yield the finished parts."""
         for number, batches in parts:
             rows = self.ray.put(pa.Table.from_batches(list(batches)))
             while not self._has_room():
@@ -109,7 +109,7 @@ class RayActors:
         self.tasks[result] = _Task(number, rows, actor)
 
     def _collect(self) -> Iterator[tuple[int, list[pa.RecordBatch]]]:
-        """Wait for the next Ray event: a finished part, a started actor or a lost actor."""
+        """Wait for the next Ray event (a finished part, a started actor or a lost actor)."""
         wait_for = [*self.tasks, *self.starting]
         finished, _ = self.ray.wait(wait_for, num_returns=1, timeout=START_SECONDS)
         if not finished and not self.ready:
@@ -150,7 +150,7 @@ class RayActors:
         self.ready.append(actor)
 
     def _replace_actor(self, task: "_Task") -> None:
-        """Assign the parts of a lost Ray actor to other actors, and start a new actor."""
+        """Replace a lost Ray actor and assign its part to another actor."""
         self.lost[task.number] += 1
         if self.lost[task.number] >= MAX_LOSSES:
             raise ProcessError(
@@ -177,7 +177,7 @@ class RayActors:
 
 @dataclass(frozen=True)
 class _Task:
-    """Part of a batch job, a range of rows, that a Ray actor is predicting."""
+    """Part of a batch job that is assigned to a Ray actor."""
 
     number: int
     rows: Any  # object reference of the rows, which this process owns
@@ -191,7 +191,7 @@ def ray_engine(
     *,
     address: str | None = None,
 ) -> PartEngine:
-    """Return the engine that computes the parts of a batch job on Ray, with one actor per core.
+    """Return an engine that predicts the parts of a batch job on Ray, one actor per core.
 
     Ray is started, or connected to, when the first part is wanted, and left after the last one.
 
@@ -217,7 +217,7 @@ def ray_engine(
 
 
 def import_ray(address: str | None) -> Any:
-    """Import Ray without its usage reports, and check that its address answers."""
+    """Import Ray with usage reports disabled and check that the given address responds."""
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"  # no telemetry
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # silences a warning
     ray = require("ray", extra="ray", purpose="--engine ray")
@@ -227,7 +227,7 @@ def import_ray(address: str | None) -> Any:
 
 
 def read_model_files(ray: Any, model: Path) -> Any:
-    """Put the files of a saved model into Ray's object store and return their reference."""
+    """Put the files of a saved model into Ray's object store and return a reference."""
     return ray.put(
         {name: (model / name).read_bytes() for name in FILES if (model / name).is_file()}
     )
@@ -253,7 +253,7 @@ def connect(ray: Any, address: str | None, cores: int | None = None) -> None:
 
 
 def _check_address(address: str) -> None:
-    """Check that something answers at the address of a Ray cluster."""
+    """Check that a server responds at the address of the Ray cluster."""
     if address == "auto":
         return
     host, _, port = address.removeprefix("ray://").rpartition(":")

@@ -17,7 +17,7 @@ POLL_SECONDS = 0.5  # between looks at the deadline while a task runs
 
 
 class RayTasks:
-    """A Python function that is executed on a Ray cluster: each call runs as one Ray task.
+    """Wrapper of a Python function whose calls run as tasks on a Ray cluster.
 
     Several threads may call it at the same time.
     """
@@ -30,7 +30,7 @@ class RayTasks:
 
     @property
     def cores(self) -> int:
-        """Return the number of cores of the Ray cluster."""
+        """Number of CPU cores in the Ray cluster."""
         return max(1, int(self.ray.cluster_resources().get("CPU", 1)))
 
     def call(self, *arguments: Any, deadline: float) -> Any:
@@ -60,7 +60,7 @@ class RayTasks:
         self._is_stopped.set()
 
     def _count_loss(self, error: Exception) -> None:
-        """Raise an error for a Ray task whose workers were lost."""
+        """Raise an error for a Ray task whose worker processes were lost."""
         self._losses += 1
         reason = str(error).strip().splitlines()[0]
         if self._losses < MAX_LOSSES:
@@ -75,7 +75,7 @@ class RayTasks:
 def ray_tasks(
     function: Callable[..., Any], address: str | None, cores: int | None
 ) -> Iterator[RayTasks]:
-    """Connect to a Ray cluster, or start Ray locally, to run a function as tasks."""
+    """Connect to a Ray cluster (or start one locally) to run a function as tasks."""
     ray = import_ray(address)
     connect(ray, address, cores)
     try:

@@ -12,7 +12,7 @@ from lamatext.runtime.predictor import Predictor
 
 
 def encode_test_labels(predictor: Predictor, test: Dataset) -> tuple[Dataset, Targets]:
-    """Encode test labels for scoring a saved model; leave out labels unknown to the model."""
+    """Encode test labels for scoring a saved model, without labels unknown to the model."""
     if test.is_multi_label != (predictor.thresholds is not None):
         found, expected = ("lists of labels", "one label")
         if predictor.thresholds is not None:
@@ -30,7 +30,7 @@ def encode_test_labels(predictor: Predictor, test: Dataset) -> tuple[Dataset, Ta
 def score_predictions(
     predictor: Predictor, truth: Targets, probabilities: NDArray[np.float64]
 ) -> AnyScores:
-    """Score a saved model's probabilities for labelled texts: accuracy, F1 and other metrics."""
+    """Score a saved model's probabilities for labelled texts by accuracy, F1 and other metrics."""
     classes = predictor.classes_.tolist()
     if predictor.thresholds is None:
         return score(classes, truth.astype(np.int64), probabilities)

@@ -31,7 +31,7 @@ class TorchEngine:
         return logits
 
     def text_logits(self, rows: TokenIds) -> Floats:
-        """Run texts in PyTorch in padded batches and return only the logits."""
+        """Run the PyTorch network on padded batches of texts and return the logits."""
         return batched_logits(self, rows)
 
     def _forward(self, ids: Ids, lengths: Ids) -> Output:

@@ -20,7 +20,7 @@ _DATA_FACTS = (
 
 
 def describe_ancestors(parent: SavedModel, parent_hash: str | None) -> list[Config]:
-    """Return the entries of ``config.json`` on the models that a model was continued from.
+    """List the ancestors of a model, which it was continued from, for ``config.json``.
 
     There is one entry per model, with ``parent``, the latest, as the last one.
     """
@@ -36,7 +36,7 @@ def describe_ancestors(parent: SavedModel, parent_hash: str | None) -> list[Conf
 
 @dataclass(frozen=True, slots=True)
 class TrainingData:
-    """Training data of a saved model or one of its ancestors: source, layout, fingerprints."""
+    """Description of the data that a saved model or one of its ancestors was trained on."""
 
     facts: Config  # the section ``data`` of config.json
     seed: int  # of the split
@@ -44,13 +44,13 @@ class TrainingData:
 
     @property
     def layout(self) -> Layout | None:
-        """Return the columns and format of a saved model's training file, None if not recorded."""
+        """Columns and format of the saved model's training file, or None if not recorded."""
         layout: dict[str, Any] | None = self.facts.get("layout")
         return None if layout is None else Layout.from_json(layout)
 
 
 def all_training_data(config: Config, recipe: Recipe) -> list[TrainingData]:
-    """Return the training data of a saved model and of the models it continued, latest first."""
+    """Return the training data of a saved model and its ancestors, latest first."""
     own = TrainingData(config.get("data", {}), recipe.seed, recipe.training.validation_fraction)
     ancestors = [
         TrainingData(entry["data"], entry["seed"], entry["validation_fraction"])

@@ -15,7 +15,7 @@ _LIMIT = 1 << 63  # a larger whole number cannot be formatted as a float
 
 
 class _JsonType(NamedTuple):
-    """JSON type that a field must have: its name and a function that checks a value."""
+    """JSON type of a field, with its name and a function that checks a value."""
 
     name: str
     matches: Callable[[object], bool]
@@ -180,7 +180,7 @@ _LISTS = {
 
 
 def check_config_types(path: Path, config: Mapping[str, Any]) -> None:
-    """Check the JSON types of the sections of ``config.json`` that describe a saved model.
+    """Check the JSON types of the sections in ``config.json`` of a saved model.
 
     Raises:
         ModelError: a section or a field of it has another type.
@@ -207,14 +207,14 @@ def check_config_types(path: Path, config: Mapping[str, Any]) -> None:
 
 
 def _check_label_noise(path: Path, config: Mapping[str, Any]) -> None:
-    """Check the JSON type of the share of wrong labels in ``config.json`` (single-label only)."""
+    """Check the JSON type of the estimated share of wrong labels in ``config.json``."""
     if "label_noise" in config:
         noise = ABSENT if "multi_label" in config else SHARE_OF_NOISE
         _check_type(path, "label_noise", config["label_noise"], noise)
 
 
 def _check_validation(path: Path, section: object, labels: int) -> None:
-    """Check the JSON types of the validation statistics for outlier scores in ``config.json``."""
+    """Check the JSON types of the validation statistics in ``config.json``."""
     _check_fields(path, "validation", section, _VALIDATION)
     assert isinstance(section, dict)
     for name, item, size in (("labels", COUNT, labels), ("evidence", FINITE, STEPS + 1)):
@@ -230,7 +230,7 @@ def _check_validation(path: Path, section: object, labels: int) -> None:
 
 
 def check_metrics_types(path: Path, metrics: Mapping[str, Any]) -> None:
-    """Check the JSON types in ``metrics.json``: scores, epochs and rows of the leaderboard.
+    """Check the JSON types of scores, epochs and leaderboard rows in ``metrics.json``.
 
     Raises:
         ModelError: a section or a field of it has another type, or a field is missing.
@@ -252,7 +252,7 @@ def check_metrics_types(path: Path, metrics: Mapping[str, Any]) -> None:
 
 
 def _check_label_scores(path: Path, where: str, rows: object) -> None:
-    """Check the JSON types of the scores of each label in a leaderboard row of ``metrics.json``."""
+    """Check the JSON types of the scores per label in a leaderboard row of ``metrics.json``."""
     if not isinstance(rows, list):
         raise _wrong_type(path, where, "a list", rows)
     for number, row in enumerate(rows):
@@ -268,13 +268,13 @@ def _check_ancestors(path: Path, ancestors: Any) -> None:
 
 
 def _check_data(path: Path, where: str, section: Any) -> None:
-    """Check the JSON types of the training data's description in ``config.json``."""
+    """Check the JSON types in the description of the training data in ``config.json``."""
     _check_known_fields(path, where, section, _DATA)
     _check_layout(path, section.get("layout"))
 
 
 def _check_layout(path: Path, layout: Any) -> None:
-    """Check the training file's layout in ``config.json``: columns, separator and encoding.
+    """Check the JSON types in the layout of the training file in ``config.json``.
 
     Raises an error if one of them has a wrong JSON type or an impossible value.
     """
@@ -304,7 +304,7 @@ def _check_fields(path: Path, where: str, section: object, fields: _Fields) -> N
 
 
 def _check_known_fields(path: Path, where: str, section: object, fields: _Fields) -> None:
-    """Check the JSON types of the fields that a section of ``config.json`` contains."""
+    """Check the JSON types of all known fields in a section of ``config.json``."""
     if not isinstance(section, dict):
         raise _wrong_type(path, where, "an object", section)
     for name in fields.keys() & section.keys():

@@ -41,7 +41,7 @@ def model_card(config: Mapping[str, Any], metrics: Mapping[str, Any]) -> str:
 
 
 def _hub_metadata(config: Mapping[str, Any], metrics: Mapping[str, Any]) -> str:
-    """Format the front matter of the model card for the Hugging Face Hub: JSON, which is YAML."""
+    """Format the YAML front matter of the model card for the Hugging Face Hub."""
     tags = ["lamatext", *(["multi-label-classification"] if "multi_label" in config else [])]
     fields: dict[str, object] = {
         "library_name": "lamatext",
@@ -225,7 +225,7 @@ _DATA_NAMES = {
 
 
 def data_facts(data: Mapping[str, Any]) -> dict[str, str]:
-    """Return facts about a model's training data as text, for the model card and ``lamatext info``.
+    """Describe the training data for the model card and ``lamatext info``.
 
     Fingerprints are left out, and so is whatever is 0 or empty.
     """
@@ -282,7 +282,7 @@ def _settings(recipe: Mapping[str, Any], training: Mapping[str, Any], is_multi_l
 
 
 def _code(value: object) -> str:
-    """Format a value as a Markdown code span for the model card, even if it contains backticks."""
+    """Format a value as a Markdown code span in the model card, even if it contains backticks."""
     text = " ".join(str(value).split()) or " "
     ticks = "`"
     while ticks in text:
@@ -292,7 +292,7 @@ def _code(value: object) -> str:
 
 
 def _plain(value: object) -> str:
-    """Escape a value for the model card so that Markdown shows it literally on one line."""
+    """Escape Markdown characters in a value and put it on one line of the model card."""
     text = " ".join(str(value).split())
     return "".join(_ESCAPED.get(character, character) for character in text)
 

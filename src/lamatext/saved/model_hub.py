@@ -21,7 +21,7 @@ _ADDRESS = re.compile(r"hf:(?://)?(?P<name>\w[\w.-]*/\w[\w.-]*)(?:@(?P<revision>
 
 
 def local_folder(source: str | PathLike[str]) -> Path:
-    """Return the folder of a saved model, downloaded first if it is on the Hugging Face Hub.
+    """Return the local folder of a saved model, downloading it from the Hub if necessary.
 
     Args:
         source: a folder, ``hf:OWNER/NAME`` or ``hf:OWNER/NAME@REVISION``.
@@ -47,7 +47,7 @@ def local_folder(source: str | PathLike[str]) -> Path:
 def push_to_hub(
     folder: str | PathLike[str], name: str, *, private: bool = False, token: str | None = None
 ) -> str:
-    """Upload a saved model to the Hugging Face Hub and return its address there.
+    """Upload a saved model to the Hugging Face Hub and return its address ``hf:OWNER/NAME``.
 
     Args:
         folder: the saved model.
@@ -80,7 +80,7 @@ def push_to_hub(
 
 @contextmanager
 def _hub_errors(address: str) -> Iterator[None]:
-    """Convert errors of the Hugging Face Hub or the network to an error that names the model."""
+    """Convert Hugging Face Hub and network errors to a ModelError that names the model."""
     try:
         yield
     except (OSError, ValueError) as error:  # the package's errors are subclasses of these

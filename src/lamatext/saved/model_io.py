@@ -59,7 +59,7 @@ _WRITTEN_BY_SAVE = {
 
 @dataclass(frozen=True, slots=True)
 class SavedModel:
-    """Contents of a saved model as plain data: settings, labels, tensors, encoder and metrics.
+    """Contents of a saved model (settings, labels, tensors, text encoder and metrics).
 
     ``save_model`` writes it and ``load_model`` returns it.
     """
@@ -147,7 +147,7 @@ def add_metrics(folder: Path, metrics: Mapping[str, Any]) -> None:
 
 
 def save_threshold(folder: Path, threshold: Mapping[str, float]) -> None:
-    """Store the threshold below which a saved model is unsure in its config and model card.
+    """Store a saved model's confidence threshold in its config and model card.
 
     ``config.json`` is replaced atomically, so the model can be used at every moment.
     """
@@ -162,7 +162,7 @@ def save_threshold(folder: Path, threshold: Mapping[str, float]) -> None:
 
 
 def load_model(folder: str | PathLike[str]) -> SavedModel:
-    """Load a complete saved model from its folder, with its tensors dequantized to float32."""
+    """Load a complete saved model from its folder, with tensors converted to float32."""
     folder = Path(folder)
     config = load_config(folder)
     recipe = saved_recipe(folder, config)
@@ -183,7 +183,7 @@ def load_model(folder: str | PathLike[str]) -> SavedModel:
 def load_tensors(
     folder: Path, recipe: Recipe, encoder: Encoder, *, classes: int
 ) -> dict[str, NDArray[Any]]:
-    """Load the network's tensors from the folder of a saved model and validate them.
+    """Load and validate the network's tensors from the folder of a saved model.
 
     They are returned as stored. ``load_network`` checks the shapes of bert.
     """
@@ -196,7 +196,7 @@ def load_tensors(
 
 
 def load_network(model: SavedModel) -> "nn.Module":
-    """Build the PyTorch network of a saved model with its trained weights, in evaluation mode."""
+    """Build the PyTorch network of a saved model with its trained weights."""
     torch = require("torch", extra="train", purpose=f"the model {model.recipe.model.name}")
     from lamatext.nn.network import build_network
 
@@ -215,7 +215,7 @@ def load_network(model: SavedModel) -> "nn.Module":
 
 
 def _pretrained_network(model: SavedModel) -> "nn.Module":
-    """Build the network of a saved bert model with random weights."""
+    """Rebuild the pretrained network of a saved bert model, with random weights."""
     from lamatext.nn.pretrained import rebuild
 
     try:
@@ -274,7 +274,7 @@ def _load_subword_encoder(path: Path) -> SubwordEncoder:
 
 
 def load_ngrams(folder: Path, config: Config, recipe: Recipe) -> NgramModel | None:
-    """Load the n-gram model from a saved model's folder; return None if it has none."""
+    """Load the n-gram model of a saved model, or return None if it has none."""
     path = ngrams_file(folder, config)
     if path is None:
         return None
@@ -289,12 +289,12 @@ def load_ngrams(folder: Path, config: Config, recipe: Recipe) -> NgramModel | No
 
 
 def load_validation_statistics(config: Config) -> ValidationStatistics | None:
-    """Return the validation statistics in a saved model's config; None if it has none."""
+    """Load the validation statistics of a saved model, or return None if it has none."""
     return ValidationStatistics.from_dict(config["validation"]) if "validation" in config else None
 
 
 def saved_thresholds(config: Config) -> LabelThresholds | None:
-    """Return the label thresholds of a saved multi-label model, or None for one label per text."""
+    """Return the label thresholds of a saved multi-label model, or None for other models."""
     section = config.get("multi_label")
     if section is None:
         return None
@@ -322,7 +322,7 @@ def _write_encoder(folder: Path, model: SavedModel) -> None:
 
 @contextmanager
 def _staging_folder(folder: Path) -> Iterator[Path]:
-    """Yield an empty staging folder for saving a model, which no other process may use."""
+    """Yield an empty, locked staging folder in which a model is saved."""
     staging = folder / STAGING
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -335,7 +335,7 @@ def _staging_folder(folder: Path) -> Iterator[Path]:
 
 
 def _replace_files(staging: Path, folder: Path) -> None:
-    """Move the files of a newly saved model into its folder, ``config.json`` last."""
+    """Move the files of a newly saved model into its folder, with ``config.json`` last."""
     new = {path.name for path in staging.iterdir()}
     for name in set(FILES) - new:
         (folder / name).unlink(missing_ok=True)

@@ -26,7 +26,7 @@ _WINDOWS = (3, 4, 5)  # words that the filters of the CNN cover
 def read_network_tensors(
     folder: Path, recipe: Recipe, *, vocabulary: int, classes: int
 ) -> dict[str, Array]:
-    """Read the tensors of a saved network as stored and validate each one against the settings."""
+    """Read the tensors of a saved network and validate them against the settings."""
     path = folder / WEIGHTS
     tensors = read_tensors(path)
     layered = recipe.model.name in ("te", "lama-blocks")
@@ -48,7 +48,7 @@ def read_network_tensors(
 
 
 def read_usable_tensors(folder: Path) -> dict[str, Array]:
-    """Read the tensors of a saved network and check their types and values, but not their shapes.
+    """Read the tensors of a saved bert network and check their types and values only.
 
     Only for bert, whose shapes follow from a network of the library transformers.
     """
@@ -90,7 +90,7 @@ def _check_tensor(
 
 
 def network_shapes(recipe: Recipe, *, vocabulary: int, classes: int) -> Shapes:
-    """Return the name and expected shape of every tensor of a network other than bert."""
+    """Return the expected shape of every network tensor by name, for all models but bert."""
     model, width = recipe.model, recipe.text.vector_width
     shapes: Shapes = {"embedding.weight": (vocabulary, width)}
     match model.name:
@@ -180,7 +180,7 @@ def _blocks_shapes(recipe: Recipe) -> Shapes:
 
 
 def _pooling_shapes(recipe: Recipe, *, states: int) -> tuple[Shapes, int]:
-    """Return the shapes of the network's pooling tensors and the rows of its text embedding."""
+    """Return the shapes of the network's pooling tensors and the number of embedding rows."""
     model, context = recipe.model, recipe.text.vector_width
     if model.name in ("avg", "bigru", "cnn", "te"):
         return {}, 1
@@ -206,7 +206,7 @@ def _pooling_shapes(recipe: Recipe, *, states: int) -> tuple[Shapes, int]:
 
 
 def _low_rank_shapes(model: ModelSettings, layer: str, *, states: int, context: int) -> Shapes:
-    """Return the shapes of the tensors of a LAMA attention layer, except a learned context."""
+    """Return the shapes of the tensors in a LAMA attention layer, except a learned context."""
     scores = model.heads * model.rank
     shapes = _projection_shapes(model, layer, states)
     shapes |= {f"{layer}.p.weight": (scores, context), f"{layer}.q.weight": (scores, states)}

@@ -35,7 +35,7 @@ LOWEST_SCORE = -1e30  # of a phrase without words
 
 
 def write_onnx(folder: Path, model: ModelSettings, tensors: Mapping[str, Array]) -> None:
-    """Export a network to ``model.onnx``, which refers to the tensors in ``model.safetensors``.
+    """Export a network to ``model.onnx``, with its weights stored in ``model.safetensors``.
 
     ``model.safetensors`` must already be in the folder.
     """
@@ -48,7 +48,7 @@ def build_onnx_graph(
     tensors: Mapping[str, Array],
     locations: Mapping[str, TensorLocation] | None = None,
 ) -> bytes:
-    """Build the ONNX graph of a network and return it as the bytes of ``model.onnx``.
+    """Build the ONNX graph of a network and return the content of ``model.onnx``.
 
     Args:
         model: settings of the network.
@@ -73,7 +73,7 @@ def build_onnx_graph(
 
 
 def add_network(graph: "OnnxGraphBuilder", model: ModelSettings, *, logits: str = "logits") -> bool:
-    """Add the network to an ONNX graph; its logits get the name ``logits``.
+    """Add a network to an ONNX graph, with ``logits`` as the name of its output.
 
     Returns:
         Whether the system has attention, and so an output ``weights``.
@@ -91,7 +91,7 @@ def add_network(graph: "OnnxGraphBuilder", model: ModelSettings, *, logits: str 
 
 
 class OnnxGraphBuilder:
-    """Builder of an ONNX graph, whose methods add nodes and return the name of the result.
+    """Builder of an ONNX graph, whose methods add nodes and return their output names.
 
     Nodes that depend on tensors only (reordering the gates of a GRU, dequantizing a matrix) are
     computed once, when ONNX Runtime loads the graph.
@@ -130,7 +130,7 @@ class OnnxGraphBuilder:
         return name
 
     def optional_input(self, name: str, shape: Sequence[str | int]) -> str:
-        """Declare an optional float32 input of the ONNX graph, which is empty by default."""
+        """Declare an optional float32 input of the ONNX graph, empty by default."""
         empty = np.zeros([0 if isinstance(size, str) else size for size in shape], np.float32)
         self._initializers[name] = write_tensor(name, empty)
         self._optional_inputs.append(self._float_info(name, shape))
@@ -146,7 +146,7 @@ class OnnxGraphBuilder:
     def scan(
         self, initial: Sequence[str], sequence: str, step: Callable[[list[str], str], list[str]]
     ) -> list[str]:
-        """Add an ONNX Scan node, a loop over the int32 numbers of ``sequence``.
+        """Add an ONNX Scan node that loops over the int32 numbers in ``sequence``.
 
         ``step`` builds the body from the names of its float32 states and of one number, and returns
         the names of the new states. The result is the names of the last states.
@@ -172,26 +172,26 @@ class OnnxGraphBuilder:
         return names
 
     def constant(self, value: Sequence[int] | Array) -> str:
-        """Store a constant in the ONNX graph, integers as int64, and return its name."""
+        """Add a constant to the ONNX graph and return its name."""
         array = value if isinstance(value, np.ndarray) else np.array(value, np.int64)
         name = self._new_name("Constant")
         self._initializers[name] = write_tensor(name, array)
         return name
 
     def number(self, value: float) -> str:
-        """Store a float32 scalar in the ONNX graph and return its name."""
+        """Add a float32 scalar to the ONNX graph and return its name."""
         return self.constant(np.array(value, np.float32))
 
     def integer(self, value: int) -> str:
-        """Store an int32 scalar in the ONNX graph and return its name."""
+        """Add an int32 scalar to the ONNX graph and return its name."""
         return self.constant(np.array(value, np.int32))
 
     def shape(self, name: str) -> tuple[int, ...]:
-        """Return the shape of a tensor of the network that is exported to ONNX."""
+        """Return the shape of a network tensor that is exported to ONNX."""
         return self._tensors[name].shape
 
     def tensor(self, name: str) -> str:
-        """Add a tensor of the network to the ONNX graph, dequantized to float32."""
+        """Add a network tensor to the ONNX graph, dequantized to float32."""
         stored = self._initializer(name)
         kind = self._tensors[name].dtype
         if kind == np.float32:
@@ -203,11 +203,11 @@ class OnnxGraphBuilder:
         return self.add("Mul", floats, scale)
 
     def transposed(self, name: str) -> str:
-        """Add ONNX nodes that dequantize and transpose a weight matrix: (out, in) to (in, out)."""
+        """Add ONNX nodes that dequantize and transpose a weight matrix."""
         return self.add("Transpose", self.tensor(name), perm=[1, 0])
 
     def rows(self, name: str, ids: str) -> str:
-        """Add ONNX nodes that look up the rows of a matrix by token id and dequantize them.
+        """Add ONNX nodes that look up rows of a matrix by token id and dequantize them.
 
         Only the rows at ``ids`` (B, T) are dequantized.
         """
@@ -226,7 +226,7 @@ class OnnxGraphBuilder:
         outputs: Mapping[str, Sequence[str | int]],
         metadata: Mapping[str, str] | None = None,
     ) -> bytes:
-        """Return the bytes of the finished ONNX model with the given outputs and metadata.
+        """Return the finished ONNX model as bytes, with the given outputs and metadata.
 
         Its inputs are ``ids``, ``lengths``, those of ``input`` and the optional ones.
         """
@@ -265,7 +265,7 @@ class OnnxGraphBuilder:
 
 
 class _Text(NamedTuple):
-    """Names of the ONNX values for a batch of texts: word embeddings, padding mask and lengths."""
+    """Names of the ONNX values that describe a batch of texts."""
 
     embedded: str  # (B, T, E)
     mask: str  # (B, 1, T) bool: true for words
@@ -283,7 +283,7 @@ def _embed(graph: OnnxGraphBuilder) -> _Text:
 
 
 def _encode(graph: OnnxGraphBuilder, model: ModelSettings, text: _Text) -> None:
-    """Add the encoder (GRU, CNN, LAMA blocks or none) to the ONNX graph: ``states`` (B, T, D)."""
+    """Add the encoder (GRU, CNN, LAMA blocks or none) to the ONNX graph."""
     if "encoder.gru.weight_hh_l0" in graph:
         _add_gru(graph, text.embedded)
     elif "encoder.windows.0.weight" in graph:
@@ -295,7 +295,7 @@ def _encode(graph: OnnxGraphBuilder, model: ModelSettings, text: _Text) -> None:
 
 
 def _add_gru(graph: OnnxGraphBuilder, embedded: str) -> None:
-    """Add a bidirectional GRU to the ONNX graph, skipped if its ``states`` (B, T, 2h) are given."""
+    """Add a bidirectional GRU to the ONNX graph, skipped if its ``states`` are passed as input."""
     hidden = graph.shape("encoder.gru.weight_hh_l0")[1]
     parameters = _gates(graph, "weight_ih"), _gates(graph, "weight_hh"), _gate_biases(graph)
 
@@ -318,7 +318,7 @@ def _add_gru(graph: OnnxGraphBuilder, embedded: str) -> None:
 
 
 def _gates(graph: OnnxGraphBuilder, part: str) -> str:
-    """Add ONNX nodes that reorder the gates of the GRU from PyTorch's order to that of ONNX.
+    """Add ONNX nodes that convert the GRU gates from PyTorch's order to the order in ONNX.
 
     The order changes from r, z, n to z, r, n; the result is (2, 3h, ·) for the two directions.
     """
@@ -332,7 +332,7 @@ def _gates(graph: OnnxGraphBuilder, part: str) -> str:
 
 
 def _gate_biases(graph: OnnxGraphBuilder) -> str:
-    """Add ONNX nodes that arrange the biases of the GRU in the order that ONNX expects.
+    """Add ONNX nodes that arrange the GRU biases in the order that ONNX expects.
 
     For each direction, the input biases come before the recurrent ones: (2, 6h).
     """
@@ -345,7 +345,7 @@ def _gate_biases(graph: OnnxGraphBuilder) -> str:
 
 
 def _add_convolutions(graph: OnnxGraphBuilder, text: _Text) -> None:
-    """Add the CNN encoder to the ONNX graph: ``states`` (B, T, windows * filters) after a ReLU."""
+    """Add the convolutional encoder and its ReLU to the ONNX graph."""
     words = graph.add("Transpose", text.embedded, perm=[0, 2, 1])  # (B, E, T)
     words = graph.add("Where", text.mask, words, graph.number(0))
     maps: list[str] = []
@@ -360,7 +360,7 @@ def _add_convolutions(graph: OnnxGraphBuilder, text: _Text) -> None:
 
 
 def _add_blocks(graph: OnnxGraphBuilder, model: ModelSettings, text: _Text) -> str:
-    """Add lama-blocks to the ONNX graph: positions, window and blocks, to states (B, T, D)."""
+    """Add the lama-blocks encoder to the ONNX graph."""
     states = text.embedded
     last = graph.add("Sub", text.lengths, graph.integer(1))  # (B, 1, 1)
     from_end = graph.add("Max", graph.add("Sub", last, text.positions), graph.integer(0))
@@ -381,7 +381,7 @@ def _add_blocks(graph: OnnxGraphBuilder, model: ModelSettings, text: _Text) -> s
 
 
 def _sinusoids(graph: OnnxGraphBuilder, gain: str, numbers: str) -> str:
-    """Add ONNX nodes that compute sinusoidal position vectors (…, T, D) of numbers (…, T)."""
+    """Add ONNX nodes that compute sinusoidal position embeddings (…, T, D)."""
     (width,) = graph.shape(gain)
     half = (width + 1) // 2
     frequencies = np.array([10_000.0 ** (-i / half) for i in range(half)], np.float32)
@@ -394,7 +394,7 @@ def _sinusoids(graph: OnnxGraphBuilder, gain: str, numbers: str) -> str:
 
 
 def _add_window(graph: OnnxGraphBuilder, text: _Text, states: str) -> str:
-    """Add ONNX nodes that compute the depthwise convolution of lama-blocks: (B, T, D)."""
+    """Add ONNX nodes that compute the depthwise convolution of lama-blocks."""
     width, _, size = graph.shape("encoder.window.weight")
     words = graph.add("Transpose", states, perm=[0, 2, 1])  # (B, D, T)
     words = graph.add("Where", text.mask, words, graph.number(0))
@@ -411,7 +411,7 @@ def _add_block(
     block: str,
     context: str,
 ) -> str:
-    """Add ONNX nodes that update the states (B, T, D) by one attention block of lama-blocks."""
+    """Add the ONNX nodes of one lama-blocks attention block."""
     query = graph.add("MatMul", context, graph.transposed(f"{block}.attention.p.weight"))
     keys = _low_rank_keys(graph, model, f"{block}.attention", states)
     scores = _low_rank_scores(graph, model, f"{block}.attention", query, keys)  # (B, T, M)
@@ -435,7 +435,7 @@ def _linear(graph: OnnxGraphBuilder, states: str, layer: str) -> str:
 
 
 def _pool(graph: OnnxGraphBuilder, model: ModelSettings, text: _Text) -> bool:
-    """Add ONNX nodes that pool the word states into the text embedding.
+    """Add ONNX nodes that pool the word states into a text embedding.
 
     The output is ``embedding`` (B, M, D).
 
@@ -480,7 +480,7 @@ def _word_weights(graph: OnnxGraphBuilder, scores: str, mask: str, name: str | N
 
 
 class _PhraseInputs(NamedTuple):
-    """Names of the ONNX values that the loop of phrase attention reads for every phrase."""
+    """Names of the ONNX values that the loop over phrases reads in phrase attention."""
 
     keys: str  # (B, T, M*k): Qᵀu
     values: str  # (B, M, T, k): Q′ᵀh
@@ -490,7 +490,7 @@ class _PhraseInputs(NamedTuple):
 
 
 def _add_phrase_weights(graph: OnnxGraphBuilder, model: ModelSettings, text: _Text) -> None:
-    """Add ONNX nodes that compute the word weights of phrase attention in a loop over the phrases.
+    """Add an ONNX loop over phrases that computes the word weights of phrase attention.
 
     The loop keeps the running sums of ``lamatext.nn.phrase_attention``, so that its memory does not
     grow with the number of phrases. The output is ``weights`` (B, M, T).
@@ -530,7 +530,7 @@ def _add_phrase_weights(graph: OnnxGraphBuilder, model: ModelSettings, text: _Te
 def _add_phrase(
     graph: OnnxGraphBuilder, model: ModelSettings, text: _Text, inputs: _PhraseInputs, number: str
 ) -> tuple[str, str]:
-    """Add ONNX nodes that compute the word weights (B, M, T) and score (B, M, 1) of a phrase."""
+    """Add ONNX nodes that compute the word weights and the score of one phrase."""
     member = graph.add("And", graph.add("Equal", inputs.numbers, number), text.mask)  # (B, 1, T)
     member = graph.add("Cast", member, to=FLOAT)
     count = graph.add("ReduceSum", member, graph.constant([2]), keepdims=1)  # (B, 1, 1)
@@ -549,7 +549,7 @@ def _add_phrase(
 
 
 def _phrase_numbers(graph: OnnxGraphBuilder, model: ModelSettings, text: _Text) -> tuple[str, str]:
-    """Add ONNX nodes that number the phrase of each word, and all phrases of the batch.
+    """Add ONNX nodes that compute which phrase each word belongs to.
 
     The numbers of the words are (T,) or (B, 1, T), those of the phrases (J,).
     """
@@ -569,7 +569,7 @@ def _phrase_numbers(graph: OnnxGraphBuilder, model: ModelSettings, text: _Text) 
 
 
 def _low_rank_keys(graph: OnnxGraphBuilder, model: ModelSettings, layer: str, states: str) -> str:
-    """Add ONNX nodes that compute the keys Qᵀu (B, T, M*k) of a LAMA attention layer."""
+    """Add ONNX nodes that compute the keys (B, T, M*k) of a LAMA attention layer."""
     words = _scored_words(graph, model, layer, states)
     return graph.add("MatMul", words, graph.transposed(f"{layer}.q.weight"))
 
@@ -598,27 +598,27 @@ def _low_rank_scores(
 
 
 def _bilinear_scores(graph: OnnxGraphBuilder, model: ModelSettings, text: _Text) -> str:
-    """Add ONNX nodes that compute the scores uᵀ Wᵀ c (B, T, 1) of full-rank bilinear attention."""
+    """Add ONNX nodes that compute the scores (B, T, 1) of full-rank bilinear attention."""
     words = _scored_words(graph, model, "pooling", "states")
     query = graph.add("MatMul", _add_mean(graph, text), graph.tensor("pooling.weight"))  # (B, 1, D)
     return graph.add("MatMul", words, graph.add("Transpose", query, perm=[0, 2, 1]))
 
 
 def _scored_words(graph: OnnxGraphBuilder, model: ModelSettings, layer: str, states: str) -> str:
-    """Add ONNX nodes for the word vectors that attention scores: tanh(W h + b), or the states h."""
+    """Add ONNX nodes that compute the word vectors scored by attention."""
     if model.score_input == "states":
         return states
     return graph.add("Tanh", _linear(graph, states, f"{layer}.project"))
 
 
 def _add_mean(graph: OnnxGraphBuilder, text: _Text, name: str | None = None) -> str:
-    """Add ONNX nodes that average the word embeddings of each text: (B, 1, E)."""
+    """Add ONNX nodes that average the word embeddings of each text, (B, 1, E)."""
     total = graph.add("MatMul", graph.add("Cast", text.mask, to=FLOAT), text.embedded)
     return graph.add("Div", total, graph.add("Cast", text.lengths, to=FLOAT), name=name)
 
 
 def _add_max(graph: OnnxGraphBuilder, mask: str) -> None:
-    """Add ONNX nodes that max-pool the states over the words: ``embedding`` (B, 1, D)."""
+    """Add ONNX nodes that max-pool the states over the words into ``embedding``."""
     penalty = graph.add("Where", mask, graph.number(0), graph.number(-np.inf))  # (B, 1, T)
     states = graph.add("Transpose", "states", perm=[0, 2, 1])  # (B, D, T)
     maximum = graph.add("GlobalMaxPool", graph.add("Add", states, penalty))  # (B, D, 1)

@@ -31,7 +31,7 @@ def build_full_graph(
     multi_label: bool = False,
     label_noise: float = 0.0,
 ) -> bytes:
-    """Build the ONNX graph of a full model, network and n-grams, and return the file's bytes.
+    """Build the ONNX graph of a full model (network and n-grams) and return it as bytes.
 
     Args:
         model: settings of the network.
@@ -67,7 +67,7 @@ def build_full_graph(
 
 
 def _add_ngrams(graph: OnnxGraphBuilder, ngrams: NgramModel) -> str:
-    """Add ONNX nodes that compute the logits of the n-gram model (B, C), in double precision."""
+    """Add ONNX nodes that compute the logits (B, C) of the n-gram model in double precision."""
     shape = graph.add("Concat", graph.constant([len(ngrams.bias)]), _batch_size(graph), axis=0)
     total = graph.add("Expand", _double(graph, np.zeros(())), shape)  # (rows, B)
     for number, table in enumerate(ngrams.tables):
@@ -83,7 +83,7 @@ def _add_ngrams(graph: OnnxGraphBuilder, ngrams: NgramModel) -> str:
 
 
 def _add_range(graph: OnnxGraphBuilder, sums: str, power: float) -> str:
-    """Add ONNX nodes for the divisor of each text's n-gram sums: (1, B) of sums (rows, B)."""
+    """Add ONNX nodes that compute the divisor of the n-gram logits of each text."""
     largest = graph.add("ReduceMax", sums, axes=[0], keepdims=1)
     distance = graph.add("Sub", largest, graph.add("ReduceMean", sums, axes=[0], keepdims=1))
     distance = graph.add("Max", distance, _double(graph, np.full((), 1e-12)))
@@ -91,7 +91,7 @@ def _add_range(graph: OnnxGraphBuilder, sums: str, power: float) -> str:
 
 
 def _add_table(graph: OnnxGraphBuilder, table: NgramTable, number: int, shape: str) -> str:
-    """Add ONNX nodes that compute what the n-grams of one table add to the logits of B texts.
+    """Add ONNX nodes that compute the contribution of one n-gram table to the logits.
 
     Returns the name of the graph's value, (rows, B). The nodes compute the same as
     ``NgramTable.logits``: TF-IDF values, divided by their norm in each text, times the weights.
@@ -120,7 +120,7 @@ def _add_table(graph: OnnxGraphBuilder, table: NgramTable, number: int, shape: s
 
 
 def _find_keys(graph: OnnxGraphBuilder, table: NgramTable, keys: str) -> tuple[str, str]:
-    """Add an ONNX binary search for hash keys in a table of the n-gram model.
+    """Add ONNX nodes that binary-search for hash keys in an n-gram table.
 
     Returns:
         The index of each key (N,), and 1.0 or 0.0 for whether the table has it (N,).

@@ -30,7 +30,7 @@ _ATTRIBUTE_TYPES = {int: 2, str: 3, bytes: 5, list: 7}  # AttributeProto.Attribu
 
 @dataclass(frozen=True, slots=True)
 class ExternalData:
-    """Location of a tensor's values outside the ONNX protobuf: file name, offset and length."""
+    """Location of a tensor in an external file that the ONNX protobuf refers to."""
 
     location: str
     offset: int
@@ -85,7 +85,7 @@ def _attribute(name: str, value: Any) -> bytes:
 
 
 def write_tensor(name: str, tensor: NDArray[Any], external: ExternalData | None = None) -> bytes:
-    """Serialize a tensor as an ONNX protobuf TensorProto, storing its values or their location."""
+    """Serialize a tensor (its values or their location) as an ONNX protobuf TensorProto."""
     dims = b"".join(_integer(1, size) for size in tensor.shape)
     head = dims + _integer(2, ELEMENT_TYPES[tensor.dtype]) + _text(8, name)
     if external is None:
@@ -96,7 +96,7 @@ def write_tensor(name: str, tensor: NDArray[Any], external: ExternalData | None 
 
 
 def write_value(name: str, element_type: int, shape: Sequence[str | int] | None) -> bytes:
-    """Serialize the type and shape of an ONNX graph input or output as a ValueInfoProto."""
+    """Serialize the type and shape of an ONNX graph input or output as protobuf."""
     tensor = _integer(1, element_type)
     if shape is not None:
         sizes = (_text(2, size) if isinstance(size, str) else _integer(1, size) for size in shape)

@@ -20,7 +20,7 @@ SCALE = ".scale"
 
 
 def quantize(tensors: Mapping[str, Array], storage: Storage) -> dict[str, Array]:
-    """Quantize the weight matrices of a network to float16 or int8; vectors stay float32.
+    """Quantize the weight matrices of a network to float16 or int8, keeping vectors as float32.
 
     The storage ``float32`` leaves all tensors unchanged.
     """
@@ -38,7 +38,7 @@ def quantize(tensors: Mapping[str, Array], storage: Storage) -> dict[str, Array]
 
 
 def dequantize(stored: Mapping[str, Array]) -> dict[str, Array]:
-    """Convert quantized tensors back to float32, multiplying int8 rows by their scales."""
+    """Convert quantized tensors back to float32."""
     return {
         name: tensor * stored[name + SCALE][:, None]
         if tensor.dtype == np.int8

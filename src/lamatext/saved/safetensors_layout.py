@@ -43,7 +43,7 @@ def read_tensors(path: Path) -> dict[str, NDArray[Any]]:
 
 
 def tensor_views(data: bytes) -> dict[str, NDArray[Any]]:
-    """Return the tensors in the bytes of a safetensors file as NumPy views, without copying."""
+    """Return the tensors in a safetensors byte string as NumPy views, without copying."""
     file = np.frombuffer(data, np.uint8)
     return {
         name: np.frombuffer(file[tensor.start : tensor.end].data, _TYPES[tensor.dtype]).reshape(
@@ -54,7 +54,7 @@ def tensor_views(data: bytes) -> dict[str, NDArray[Any]]:
 
 
 def tensor_locations(data: bytes) -> dict[str, TensorLocation]:
-    """Parse a safetensors header and return the location of each tensor in the file.
+    """Parse the header of a safetensors file and return the location of each tensor.
 
     Raises:
         ValueError: the header is malformed, or a tensor is not within the file.

@@ -18,7 +18,7 @@ FIELDS = "lamatext.access_log"  # key of the ASGI scope under which a handler le
 
 
 class AccessLog:
-    """An access log file in JSON lines format, to which several processes may append.
+    """An access log file in JSON Lines format that several processes can append to.
 
     Args:
         path: the file to append to; ``-`` for stdout.

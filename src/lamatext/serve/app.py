@@ -111,7 +111,7 @@ def create_app(  # noqa: PLR0913 - one argument per option of the server
 
 
 class RouteHandlers:
-    """Handlers for the HTTP routes of the app: predictions, explanations, health and metrics."""
+    """Handlers for the HTTP routes of the app (predictions, explanations, health and metrics)."""
 
     def __init__(
         self,
@@ -125,7 +125,7 @@ class RouteHandlers:
         self.access_log, self.shared_metrics = access_log, shared_metrics
 
     def routes(self) -> list[Route]:
-        """Return the HTTP routes of the app, the most frequently requested one first."""
+        """Return the HTTP routes of the app, the most frequently requested route first."""
         return [
             Route("/predict", self.predict, methods=["POST"]),
             Route("/explain", self.explain, methods=["POST"]),
@@ -153,7 +153,7 @@ class RouteHandlers:
         self.registry.close()
 
     async def predict(self, request: Request) -> Response:
-        """Handle the HTTP route ``POST /predict``: return the most probable label of each text."""
+        """Handle the HTTP route ``POST /predict``, which returns a prediction for each text."""
         body = await read_request(request, PredictRequest, self.limits)
         queues = self._queues(request, body)
         with queues.in_use():
@@ -169,7 +169,7 @@ class RouteHandlers:
         return json_response({**queues.identity, "predictions": predictions})
 
     async def explain(self, request: Request) -> Response:
-        """Handle the HTTP route ``POST /explain``: return word contributions and attention."""
+        """Handle the HTTP route ``POST /explain``, which returns explanations of predictions."""
         body = await read_request(request, ExplainRequest, self.limits)
         queues, limit = self._queues(request, body), self.limits.characters
         label = _find_label(queues.labels, body.label)
@@ -189,17 +189,17 @@ class RouteHandlers:
         return Response(content, media_type="application/json")
 
     async def healthz(self, _: Request) -> Response:
-        """Handle the HTTP route ``GET /healthz``: report that the process is running."""
+        """Handle the HTTP route ``GET /healthz``, which reports that the process is running."""
         return json_response({"status": "alive"})
 
     async def readyz(self, _: Request) -> Response:
-        """Handle the HTTP route ``GET /readyz``: return 503 during startup and shutdown."""
+        """Handle the HTTP route ``GET /readyz``, which returns 503 during startup and shutdown."""
         if self.state.draining or not self.state.ready:
             return problem_response(503, "the server is starting or stopping.")
         return json_response({"status": "ready"})
 
     async def prometheus(self, _: Request) -> Response:
-        """Handle the HTTP route ``GET /metrics``: return the app's Prometheus metrics."""
+        """Handle the HTTP route ``GET /metrics``, which returns the app's Prometheus metrics."""
         shared = self.shared_metrics
         metrics = self.metrics if shared is None else shared.total(self.metrics)
         references = {
@@ -237,7 +237,7 @@ class RouteHandlers:
 
 
 def _find_label(labels: Sequence[str | int], label: str | int | None) -> str | int | None:
-    """Return the model's label that an ``/explain`` request names, or None if it names none."""
+    """Return the label that an ``/explain`` request asks for, or None if it does not name one."""
     if label is None:
         return None
     found = next((one for one in labels if str(one) == str(label)), None)

@@ -28,7 +28,7 @@ GRACE = 1.0  # seconds; the application answers a late body with status 408 befo
 
 @dataclass(frozen=True, slots=True)
 class ConnectionLimits:
-    """Limits on the connections of a server: sizes in bytes and timeouts in seconds."""
+    """Limits on the connections of a server, with sizes in bytes and timeouts in seconds."""
 
     connections: int = 1000
     """Open connections; a new one replaces the oldest that waits for its client."""
@@ -58,14 +58,14 @@ class ConnectionLimits:
     """
 
     def share_of(self, workers: int) -> "ConnectionLimits":
-        """Return each worker's share of the limits on connections and request bodies."""
+        """Divide the limits on connections and request bodies among the worker processes."""
         connections = max(1, self.connections // workers)
         bodies = max(self.body, self.bodies // workers)
         return replace(self, connections=connections, bodies=bodies)
 
 
 class ConnectionState(IntEnum):
-    """State of a connection: what it is waiting for, which determines its timeout."""
+    """State of a connection, which determines its timeout."""
 
     HEAD = 0  # the request line and the headers
     BODY = 1
@@ -97,20 +97,20 @@ class LimitedProtocol(HttpToolsProtocol):
         self.answered = False  # whether a request was answered on this connection before
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Add a new connection to the table and start its header timeout."""
+        """Add a new connection to the connection table and start its header timeout."""
         super().connection_made(transport)
         self.deadline = self.loop.time() + self.limits.header_seconds
         if not self.table.add(self):
             self.refuse(503, "the server has too many connections. Try again in a moment.")
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Remove a closed connection from the table."""
+        """Remove a closed connection from the connection table."""
         self.release_body()
         self.table.remove(self)
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Parse received bytes in slices, so that no header grows beyond its limit."""
+        """Parse received bytes in slices, so that no header exceeds its size limit."""
         if self.received is ConnectionState.IDLE:
             self.received, self.pending_bytes = ConnectionState.HEAD, 0
         if len(data) <= SLICE and not self.refused:  # nearly every request
@@ -138,7 +138,7 @@ class LimitedProtocol(HttpToolsProtocol):
             self._check_pending()
 
     def _feed(self, data: bytes) -> bytes:
-        """Pass received bytes to the HTTP parser; return those that must be passed to it again.
+        """Pass received bytes to the HTTP parser and return those that must be parsed again.
 
         A client may offer another protocol (``Upgrade: h2c``), which the server ignores. The parser
         would skip the body of such a request and take it for the next request, so it is given the
@@ -163,7 +163,7 @@ class LimitedProtocol(HttpToolsProtocol):
         return b""
 
     def _check_pending(self) -> None:
-        """Refuse oversized headers and endless trailers of a connection early."""
+        """Refuse oversized headers and trailers before they are received completely."""
         limits = self.limits
         head = self.received is ConnectionState.HEAD
         if head and len(self.url) > limits.request_line:
@@ -177,7 +177,7 @@ class LimitedProtocol(HttpToolsProtocol):
             self.transport.abort()
 
     def on_headers_complete(self) -> None:
-        """Check the size and number of the headers, then start the request."""
+        """Check the size and number of headers against the limits, then start the request."""
         self._check_headers()
         if self.parser.should_upgrade():
             return  # the request is parsed again, see _feed
@@ -208,7 +208,7 @@ class LimitedProtocol(HttpToolsProtocol):
                 raise self._limit_error(431, f"all headers may have at most {limit:,} bytes.")
 
     def on_body(self, body: bytes) -> None:
-        """Count the bytes of a body towards the limits of the connection."""
+        """Count the bytes of a request body towards the limits of the connection."""
         self.pending_bytes = 0
         self.body_bytes += len(body)
         self.chunks += 1
@@ -219,7 +219,7 @@ class LimitedProtocol(HttpToolsProtocol):
             self.transport.abort()
 
     def on_message_complete(self) -> None:
-        """End the body timeout of the connection: the request is complete."""
+        """End the body timeout of the connection, since the request is complete."""
         if self.parser.should_upgrade():
             return
         self.received, self.pending_bytes = ConnectionState.IDLE, 0
@@ -227,13 +227,13 @@ class LimitedProtocol(HttpToolsProtocol):
         super().on_message_complete()
 
     def on_response_complete(self) -> None:
-        """Start the idle timeout of the connection, unless more requests were received."""
+        """Start the idle timeout of the connection, unless another request was received."""
         super().on_response_complete()
         self.answered = True
         self._update_state()
 
     def pause_writing(self) -> None:
-        """Start the timeout for a slow client that does not read its response."""
+        """Start the timeout for a slow client that is not reading its response."""
         super().pause_writing()
         self.write_deadline = self.loop.time() + self.limits.body_seconds
         self.table.place(self)
@@ -249,7 +249,7 @@ class LimitedProtocol(HttpToolsProtocol):
         self.refuse(*(self.refusal or (400, "this is not a valid HTTP/1.1 request.")))
 
     def refuse(self, status: int, detail: str) -> None:
-        """Send an error response, unless a response has started, and close the connection."""
+        """Close the connection, after an error response if no other response has started."""
         self.refused = True
         if self.responding:
             current = self.received is ConnectionState.BODY and not self.pipeline
@@ -283,11 +283,11 @@ class LimitedProtocol(HttpToolsProtocol):
 
     @property
     def responding(self) -> bool:
-        """Whether a request of this connection is still waiting for its complete response."""
+        """Whether a request on this connection is still waiting for its complete response."""
         return self.cycle is not None and not self.cycle.response_complete
 
     def _limit_error(self, status: int, detail: str) -> ValueError:
-        """Return an error that makes the HTTP parser stop because a request exceeds a limit.
+        """Create the error that stops the HTTP parser when a request exceeds a limit.
 
         ``status`` and ``detail`` are stored for ``send_400_response``, which sends them.
         """
@@ -295,7 +295,7 @@ class LimitedProtocol(HttpToolsProtocol):
         return ValueError(detail)
 
     def release_body(self) -> None:
-        """Subtract this connection's request body from the server's total of body bytes."""
+        """Subtract this connection's request body from the total size of unfinished bodies."""
         if self.counted_bytes:
             self.table.count_body(-self.counted_bytes)
         self.body_bytes = self.counted_bytes = 0
@@ -315,7 +315,7 @@ class LimitedProtocol(HttpToolsProtocol):
 
 
 class ConnectionTable:
-    """All open connections of a server, which limits their number and checks their timeouts."""
+    """Table of all open connections, which limits their number and checks their timeouts."""
 
     def __init__(self, limits: ConnectionLimits) -> None:
         self.limits = limits
@@ -338,7 +338,7 @@ class ConnectionTable:
         self.interval = min(0.5, shortest / 4)
 
     def add(self, connection: LimitedProtocol) -> bool:
-        """Add a connection, closing the oldest waiting one if the table is full.
+        """Add a connection to the table, closing the oldest waiting connection if it is full.
 
         Connections without an answered request may take half of the table before they are closed
         first: many slow clients then replace each other and not the clients that use the server,
@@ -364,7 +364,7 @@ class ConnectionTable:
             group.pop(connection, None)
 
     def place(self, connection: LimitedProtocol) -> None:
-        """Record whether a connection is idle and may be closed to make room for others."""
+        """Record whether a connection is waiting and may be closed to make room for others."""
         if connection not in self.connections:
             return
         state = connection.state
@@ -384,7 +384,7 @@ class ConnectionTable:
                 self.new.pop(connection, None)
 
     def count_body(self, count: int) -> None:
-        """Count bytes of incomplete request bodies; above the limit, close the oldest upload."""
+        """Count bytes of unfinished request bodies and close the oldest upload above the limit."""
         self.body_bytes += count
         if count > 0 and self.body_bytes > self.limits.bodies:
             self._close_oldest(self.uploads)

@@ -36,7 +36,7 @@ HOST = re.compile(r"([a-z0-9._-]+|\[[0-9a-f:.]+\])(?::[0-9]{1,5})?")
 
 
 class ServerState:
-    """Server flags that the middleware and ``/readyz`` check: ``ready`` and ``draining``."""
+    """State flags of the server (``ready`` and ``draining``) for the middleware and ``/readyz``."""
 
     def __init__(self) -> None:
         self.ready = False
@@ -44,7 +44,7 @@ class ServerState:
 
 
 class RequestMiddleware:
-    """Middleware that times and counts each request, adds security headers and catches errors.
+    """Middleware that times and counts requests, adds security headers and catches errors.
 
     Args:
         app: the next ASGI application.
@@ -116,7 +116,7 @@ class HostMiddleware:
         self.accepted: set[bytes] = set()  # values of earlier requests, so that few are parsed
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Forward a request if its ``Host`` header has an allowed name, else return 400 or 421."""
+        """Forward a request if its ``Host`` header is allowed, otherwise return 400 or 421."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
@@ -139,7 +139,7 @@ class HostMiddleware:
 
 
 def allowed_hosts(host: str, names: Sequence[str] = ()) -> frozenset[str] | None:
-    """Return the names that the middleware allows in ``Host`` headers; None allows any.
+    """Return the ``Host`` header values that the middleware allows, or None if it allows all.
 
     Args:
         host: the address that the server listens on. Its name and the loopback names are allowed;
@@ -171,7 +171,7 @@ class ApiKeyMiddleware:
         self.app, self.key = app, key.encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Forward a request if its path is public or its API key is valid, else return 401."""
+        """Forward a request if its path is public or its API key is valid, otherwise return 401."""
         if scope["type"] != "http" or _is_public(scope["path"]) or self._has_key(scope):
             await self.app(scope, receive, send)
             return

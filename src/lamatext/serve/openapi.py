@@ -17,7 +17,7 @@ SECURITY_SCHEMES = {
 
 
 def openapi_document(limits: Limits, models: Sequence[str], *, secured: bool) -> dict[str, Any]:
-    """Return the server's OpenAPI document, with the actual limits and model names filled in.
+    """Return the server's OpenAPI document, with its actual limits and model names.
 
     Args:
         limits: request limits, stated in the schemas.

@@ -46,7 +46,7 @@ class Histogram:
         self.total += value
 
     def lines(self, name: str, labels: str = "") -> Iterator[str]:
-        """Yield the histogram in the Prometheus text format, with ``labels`` in every sample."""
+        """Yield the histogram in the Prometheus text format, adding ``labels`` to every sample."""
         cumulative = 0
         for bound, count in zip((*self.bounds, "+Inf"), self.counts, strict=True):
             cumulative += count
@@ -123,7 +123,7 @@ class Metrics:
 
 
 def _reference_lines(references: References) -> Iterator[str]:
-    """Yield Prometheus gauges of the validation texts, with which dashboards compare new texts."""
+    """Yield Prometheus gauges of the validation texts as a reference for live traffic."""
     name = "lamatext_validation_label_share"
     yield from _header(name, "gauge", "Share of each predicted label among validation texts.")
     for model, (labels, validation) in references.items():
@@ -153,17 +153,17 @@ def _braces(*labels: str) -> str:
 
 
 class SharedMetrics:
-    """Files in ``folder`` in which the worker processes of a server share their metrics."""
+    """Prometheus metrics that the worker processes of a server share through files."""
 
     def __init__(self, folder: Path, number: int) -> None:
         self.folder, self.path = folder, folder / f"{number}.json"
 
     def restore(self, metrics: Metrics) -> None:
-        """Restore the shared metrics that an earlier process of this worker has saved."""
+        """Restore the metrics that an earlier process of this worker saved for Prometheus."""
         _add_file(metrics, self.path)
 
     def save(self, metrics: Metrics) -> None:
-        """Save the metrics of this worker to its shared file, which the other workers read."""
+        """Save the metrics of this worker to a file that the other workers read."""
         temporary = self.path.with_suffix(".tmp")
         with suppress(OSError):
             temporary.write_text(json.dumps(_values(metrics)), encoding="utf-8")

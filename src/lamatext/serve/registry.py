@@ -26,7 +26,7 @@ log = logging.getLogger("lamatext.serve")
 
 @dataclass(frozen=True, slots=True)
 class ServedModel:
-    """A registry entry: a loaded model and the name by which clients request it."""
+    """A registry entry with a loaded model and the name by which clients request it."""
 
     name: str
     folder: Path
@@ -38,7 +38,7 @@ class ServedModel:
 
     @classmethod
     def load(cls, name: str, folder: Path) -> "ServedModel":
-        """Load a model as a registry entry, whose hash identifies the loaded files."""
+        """Load a model from its folder as a registry entry."""
         before = stamp_of(folder)
         config = load_config(folder)
         entry = cls(
@@ -62,24 +62,24 @@ class ServedModel:
 
     @property
     def identity(self) -> dict[str, str]:
-        """Name, version and hash of the registered model, which every response contains."""
+        """Name, version and hash of the registered model, which are part of every response."""
         return {"model": self.name, "version": self.version, "hash": self.hash}
 
 
 class ExplanationJson(NamedTuple):
-    """Explanation by a registered model, converted to JSON for a response."""
+    """Explanation by a registered model, serialized to JSON for the response."""
 
     explained: object  # the labels that it is for unless the request names one
     fields: str  # all others
 
     def complete(self, label: str | int | None) -> str:
-        """Return a registered model's explanation as JSON, for ``label`` if it is not None."""
+        """Return the JSON of a registered model's explanation, for ``label`` if it is given."""
         explained = self.explained if label is None else [label]
         return f'{{"explained": {json.dumps(explained)}, {self.fields[1:]}'
 
 
 class ModelQueues:
-    """The request queues of a registered model, one for predictions and one for explanations.
+    """The prediction queue and the explanation queue of a registered model.
 
     Each queue has its own threads, so a slow explanation never delays predictions.
     """
@@ -100,7 +100,7 @@ class ModelQueues:
 
     @contextmanager
     def in_use(self) -> Iterator[None]:
-        """Keep the queues of a registered model open during a request."""
+        """Count a request for a registered model, so that its queues stay open meanwhile."""
         self.requests += 1
         try:
             yield
@@ -119,7 +119,7 @@ class ModelQueues:
         self.close()
 
     def close(self) -> None:
-        """Stop the worker threads that answer the requests for the registered model."""
+        """Stop the worker threads of a registered model."""
         self.predict.close()
         self.explain.close()
 
@@ -136,7 +136,7 @@ class ModelQueues:
 
 
 class ModelRegistry:
-    """The served models by name; a model is replaced in place when its folder has changed.
+    """Registry of the served models by name, which reloads a model when its folder has changed.
 
     A request keeps the queues that it has started with, so that none is lost by a reload.
     """
@@ -151,11 +151,11 @@ class ModelRegistry:
 
     @property
     def models(self) -> list[ServedModel]:
-        """The registered models, the default one first."""
+        """All models in the registry, starting with the default model."""
         return [queues.model for queues in self.queues.values()]
 
     async def reload(self, *, changed_only: bool = False) -> None:
-        """Reload the registered models; a model that fails to load is served as before.
+        """Reload the registered models, keeping the loaded version of a model if reloading fails.
 
         Args:
             changed_only: only those whose ``config.json`` has changed, and not again those that
@@ -168,13 +168,13 @@ class ModelRegistry:
                     await self._reload_model(model, stamp)
 
     async def watch(self, seconds: float) -> None:
-        """Check at this interval whether a registered model's folder has changed, and reload it."""
+        """Check the folders of registered models at regular intervals and reload changed models."""
         while True:
             await asyncio.sleep(seconds)
             await self.reload(changed_only=True)
 
     def close(self) -> None:
-        """Stop the worker threads of all served models, when the server shuts down."""
+        """Stop the worker threads of all registered models when the server shuts down."""
         for queues in self.queues.values():
             queues.close()
 
@@ -197,7 +197,7 @@ class ModelRegistry:
 
 
 def load_models(models: Sequence[str | Path]) -> list[ServedModel]:
-    """Load the models to serve, each given as FOLDER or NAME=FOLDER, as registry entries."""
+    """Load the models to serve as registry entries, each given as FOLDER or NAME=FOLDER."""
     pairs = [_parse_model(str(model)) for model in models]
     names = [name for name, _ in pairs]
     duplicate = next((name for name in names if names.count(name) > 1), None)
@@ -207,7 +207,7 @@ def load_models(models: Sequence[str | Path]) -> list[ServedModel]:
 
 
 def stamp_of(folder: Path) -> Stamp | None:
-    """Return inode, size and time of a model's ``config.json``, to detect that it was saved again.
+    """Return inode, size and time of a model's ``config.json``, to detect when it changes.
 
     None means that the file is missing.
     """

@@ -56,7 +56,7 @@ class Batcher(Generic[R]):
         self._timer: asyncio.TimerHandle | None = None
 
     async def __call__(self, texts: Sequence[str]) -> Sequence[R]:
-        """Add the texts of one request to a batch and return their results, one per text.
+        """Add the texts of a request to a batch and return one result per text.
 
         An error in ``function`` is raised for every request of the batch. A request that is
         cancelled while it waits leaves the queue.
@@ -140,7 +140,7 @@ class Batcher(Generic[R]):
 
 
 def split_request(texts: Sequence[str]) -> Iterator[Sequence[str]]:
-    """Split a large request into parts, which are batched one after another.
+    """Split a large request into parts that are batched one after another.
 
     Each part joins the end of the queue when the previous one is done, so that a large request
     delays the others by one part and not by all of its texts.

@@ -23,7 +23,7 @@ FIELD_STRINGS = 16  # strings of a body that are not texts: field names and the 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Limits of requests: body size, number of queued texts and processing time."""
+    """Limits of a request, such as its body size, number of texts and processing time."""
 
     body: int = 1 << 20
     """Bytes of a request body."""
@@ -57,7 +57,7 @@ class TextRequest(BaseModel):
 
 
 def _whole_number(value: object) -> object:
-    """Convert a float without a fraction in a request, such as 2.0, to an int.
+    """Convert a whole number that a request contains as a float, such as 2.0, to an int.
 
     JSON has only one number type, so clients may send either form.
     """
@@ -65,14 +65,14 @@ def _whole_number(value: object) -> object:
 
 
 class ExplainRequest(TextRequest):
-    """Schema of an ``/explain`` request body: the texts and the label to explain."""
+    """Schema of an ``/explain`` request body, with the texts and the label to explain."""
 
     label: Annotated[str | int | None, BeforeValidator(_whole_number)] = None
     """None explains the predicted label, or the most probable predicted ones."""
 
 
 class PredictRequest(TextRequest):
-    """Schema of a ``/predict`` request body: the texts and options for the response."""
+    """Schema of a ``/predict`` request body, with the texts and options for the response."""
 
     top_k: float = 1.0  # JSON has one number type: 2.0 is the integer 2
     proba: bool = False
@@ -105,7 +105,7 @@ def prediction_json(
     top_k: int,
     proba: bool,
 ) -> dict[str, object]:
-    """Return one text's prediction as it appears in the body of a ``/predict`` response.
+    """Return the prediction for a text in the JSON schema of a ``/predict`` response.
 
     A multi-label model, which has thresholds, answers with a list of labels.
     """
@@ -140,7 +140,7 @@ def assessment_json(assessment: TextAssessment) -> dict[str, object]:
 
 
 def json_response(value: object, headers: Mapping[str, str] | None = None) -> Response:
-    """Return an HTTP response whose JSON body is ASCII-only, so that lone surrogates are safe."""
+    """Return a response with an ASCII-only JSON body, in which lone surrogates are escaped."""
     return Response(json.dumps(value), headers=headers, media_type="application/json")
 
 
@@ -181,7 +181,7 @@ def _body_too_large(limits: Limits) -> HTTPException:
 
 
 def _check_structure(raw: bytes, limits: Limits) -> None:
-    """Refuse a large request body that consists of many small JSON values instead of texts.
+    """Refuse a large request body that contains many small JSON values instead of texts.
 
     Parsing a megabyte of numbers, keys or empty strings, and listing what is wrong with each of
     them, would block all other requests for seconds. Counting quotes takes about a millisecond.

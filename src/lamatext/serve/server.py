@@ -92,7 +92,7 @@ def run_server(  # noqa: PLR0913 - where and how to serve
 
 
 def _show_log() -> None:
-    """Show the log of the server (reloads, restarted workers, failures) on stderr."""
+    """Print the log of the server (reloads, restarted workers, failures) to stderr."""
     log.setLevel(logging.INFO)
     if not log.handlers:
         handler = logging.StreamHandler()
@@ -144,7 +144,7 @@ def possible_connections(wanted: int) -> int:
 
 
 class DrainingServer(uvicorn.Server):
-    """A uvicorn server that drains its connections before it shuts down, so no request is lost.
+    """A uvicorn server that drains its connections on shutdown, so that no request is lost.
 
     For ``drain`` seconds ``/readyz`` answers 503 and every response closes its connection, but
     new connections are accepted. Then the server closes its listening socket, answers what the
@@ -166,7 +166,7 @@ class DrainingServer(uvicorn.Server):
         self.reloads: set[asyncio.Task[None]] = set()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Start the server: start the application and listen on the sockets."""
+        """Start the server's application, then listen on the sockets."""
         await self.lifespan.startup()
         if self.lifespan.should_exit:
             sys.exit(STARTUP_FAILURE)
@@ -197,7 +197,7 @@ class DrainingServer(uvicorn.Server):
         return await loop.create_server(self._protocol, sock=listener, backlog=self.config.backlog)
 
     def _reload(self) -> None:
-        """Reload models and certificate of the server and reopen the access log after SIGHUP."""
+        """Reload the server's models and certificate and reopen its access log after SIGHUP."""
         application = cast("Starlette", self.config.app)
         try:
             if self.tls is not None:
@@ -216,7 +216,7 @@ class DrainingServer(uvicorn.Server):
         self.handle_exit(signal.SIGTERM, None)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002 - uvicorn's
-        """Start draining the server on the first signal; exit immediately on the second."""
+        """Start draining the server on the first signal and exit immediately on the second."""
         if self.worker is not None and (sig == signal.SIGINT or self.state.draining):
             return  # a signal to the group reaches all processes; the supervisor stops its workers
         if not self.state.draining and self.started:
@@ -264,7 +264,7 @@ class DrainingServer(uvicorn.Server):
 
 
 def open_listener(host: str, port: int, *, backlog: int = BACKLOG) -> socket.socket:
-    """Open the server's listening socket; its backlog holds connections until startup is done."""
+    """Open a listening socket of the server, which queues connections until startup is complete."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host, port), family=family, backlog=backlog)
@@ -295,7 +295,7 @@ def open_listeners(host: str, port: int, count: int, *, backlog: int) -> list[so
 
 
 def drain_backlog(listener: socket.socket) -> list[socket.socket]:
-    """Accept all pending connections of the server's listening socket before it is closed."""
+    """Accept all pending connections of a listening socket before the server closes it."""
     drop_new_connections(listener)
     listener.setblocking(False)
     connections = []
@@ -306,7 +306,7 @@ def drain_backlog(listener: socket.socket) -> list[socket.socket]:
 
 
 def drop_new_connections(listener: socket.socket) -> None:
-    """Drop new connection attempts to the server's listening socket; works only on Linux.
+    """Drop new connection attempts to the server's listening socket (only on Linux).
 
     A packet filter drops SYN packets. Clients then retry, and are refused cleanly once the socket
     is closed. Without it, a connection made between the last ``accept`` and the close would be

@@ -59,7 +59,7 @@ class WebPageHandlers:
         return _file_response(request.path_params["name"])
 
     async def model_list(self, _: Request) -> Response:
-        """Serve the names and labels of all models to the web page at ``GET /models``."""
+        """Handle ``GET /models``: list the names and labels of all models for the web page."""
         models = [
             {
                 "name": model.name,

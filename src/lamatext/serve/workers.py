@@ -29,7 +29,7 @@ log = logging.getLogger("lamatext.serve")
 
 @dataclass(frozen=True, slots=True)
 class WorkerContext:
-    """Data that the supervisor passes to a new worker process.
+    """Context that the supervisor passes to a new worker process.
 
     Args:
         number: the worker's number, from 0; its successor has the same.
@@ -54,7 +54,7 @@ class _Worker:
 
 
 class Supervisor:
-    """Supervisor of a server's workers, which starts, restarts and signals their processes.
+    """Supervisor of the server's workers, which starts, restarts and signals their processes.
 
     SIGHUP is forwarded, so that the workers reload their models. SIGINT and SIGTERM stop all
     workers, a second one kills them. They may be sent to the whole process group.
@@ -158,7 +158,7 @@ class Supervisor:
             self._schedule(worker, code)
 
     def _stop_listening(self, number: int) -> None:
-        """Stop listening for a worker that cannot start, so that no client waits for it."""
+        """Close the socket of a worker that cannot start, so that no client waits for it."""
         old = self.listeners[number]
         if sys.platform == "linux":  # elsewhere the workers share one socket
             self.listeners[number] = bind_listener(old.family, old.getsockname())
@@ -200,7 +200,7 @@ class Supervisor:
 
 
 def bind_listener(family: int, address: tuple[Any, ...]) -> socket.socket:
-    """Bind a socket of a worker to the port that all of them share; it does not listen yet."""
+    """Bind a worker's socket to the port shared by all workers, without listening yet."""
     listener = socket.socket(family)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)

@@ -21,7 +21,7 @@ SHUFFLE_BLOCK = 1 << 10  # texts that are read together
 
 @dataclass(frozen=True, slots=True)
 class EncodedDataset:
-    """Encoded texts, class indices and optional sample weights to draw mini-batches from."""
+    """Encoded texts, class indices and optional sample weights, the source of mini-batches."""
 
     token_ids: TokenIds  # n texts
     labels: NDArray[Any]  # (n,) class indices, or (n, C): probabilities, or 0/1 for each label
@@ -31,13 +31,13 @@ class EncodedDataset:
         return len(self.labels)
 
     def take(self, rows: Indices) -> "EncodedDataset":
-        """Return the given rows as a new encoded dataset to draw mini-batches from."""
+        """Return the given rows as a new dataset for mini-batches."""
         weights = None if self.sample_weight is None else self.sample_weight[rows]
         return EncodedDataset(self.token_ids.take(rows), self.labels[rows], weights)
 
 
 class Batch(NamedTuple):
-    """Tensors of one padded mini-batch: token ids, lengths, labels and sample weights."""
+    """Tensors of one padded mini-batch (token ids, lengths, labels and sample weights)."""
 
     ids: Tensor  # (B, T) on the device of the network
     lengths: Tensor  # (B,) on the CPU, except in steps that run as a CUDA graph
@@ -51,7 +51,7 @@ def make_batch(
     device: torch.device,
     map_ids: Callable[[Ids], Ids] | None = None,
 ) -> Batch:
-    """Create a padded mini-batch from the given rows of a dataset and copy it to the device.
+    """Create a padded mini-batch from the given rows of a dataset on the given device.
 
     ``map_ids`` replaces the token ids (lazy embedding updates renumber them).
     """
@@ -90,7 +90,7 @@ def shuffled_batches(lengths: Indices, *, batch_size: int, seed: int, epoch: int
 
 
 def _shuffled_rows(count: int, generator: np.random.Generator) -> Indices:
-    """Shuffle the rows of an epoch for its mini-batches, through a buffer if there are many.
+    """Shuffle the rows of an epoch for mini-batches, with a limited buffer for large data.
 
     It is filled with blocks of consecutive rows, in random order, which lie together on disk.
     """

@@ -61,7 +61,7 @@ NOISE_EVIDENCE = 3.0  # log-likelihood that wrong labels must explain
 
 
 class Combination(NamedTuple):
-    """Calibration factors of the n-gram model and the network, and the bias of each class."""
+    """Calibration factors of n-gram model and network, with a bias for each class."""
 
     ngrams: float  # a
     network: float  # b
@@ -69,19 +69,19 @@ class Combination(NamedTuple):
     noise: float = 0.0  # ε
 
     def logits(self, ngram_logits: Logits, network_logits: Logits) -> Floats:
-        """Combine the logits of n-gram model and network into calibrated logits (n, C)."""
+        """Combine n-gram and network logits into calibrated logits (n, C)."""
         combined: Floats = self.ngrams * ngram_logits + self.bias + self.network * network_logits
         return combined
 
     def for_all_classes(self, seen: NDArray[np.int64], classes: int) -> "Combination":
-        """Extend the calibration to all classes; classes that were not ``seen`` get the bias 0."""
+        """Extend the calibration to all classes, with a bias of 0 for unseen classes."""
         bias = np.zeros(classes)
         bias[seen] = self.bias
         return self._replace(bias=bias)
 
 
 def fit_temperature(logits: Logits, labels: Labels, weights: Floats | None = None) -> float:
-    """Find the calibration temperature that maximizes the likelihood of the validation labels.
+    """Find the calibration temperature that maximizes the likelihood of validation labels.
 
     The calibrated probabilities are softmax(logits / τ).
     """
@@ -120,7 +120,7 @@ def calibrate_ngrams(
 
 
 def mix_classes(ngram_logits: Logits, labels: Labels) -> tuple[ClassMixture, Combination]:
-    """Fit the calibration of an n-gram model with a matrix D in addition to its factor.
+    """Fit the calibration of an n-gram model with an additional class-mixing matrix.
 
     The entries of D are 0 for classes that have fewer texts than there are classes.
 
@@ -156,7 +156,7 @@ def mix_classes(ngram_logits: Logits, labels: Labels) -> tuple[ClassMixture, Com
 
 
 def estimate_noise(ngram_logits: Logits, labels: Labels) -> Combination:
-    """Estimate the share of wrong labels jointly with the calibration of the n-gram logits.
+    """Estimate the share of wrong labels jointly with the calibration of n-gram logits.
 
     ``ngram_logits`` are out-of-sample logits, ``labels`` the class index of each text.
     """
@@ -182,7 +182,7 @@ def estimate_noise(ngram_logits: Logits, labels: Labels) -> Combination:
 def is_evidence_of_noise(
     noisy: Combination, plain: Combination, ngram_logits: Logits, labels: Labels
 ) -> bool:
-    """Return whether a calibration that assumes wrong labels fits the labels clearly better.
+    """Return whether a calibration that assumes wrong labels fits the data clearly better.
 
     A few errors that the n-grams are sure of are no reason to distrust all labels.
     """
@@ -193,13 +193,13 @@ def is_evidence_of_noise(
 
 
 def held_out_loss(ngrams: Combination, ngram_logits: Logits, labels: Labels) -> float:
-    """Return the negative log-likelihood of labels under the calibrated n-gram model alone."""
+    """Compute the negative log-likelihood of labels under the calibrated n-gram model."""
     logits = ngrams.logits(ngram_logits, np.zeros_like(ngram_logits))
     return _losses(logits, labels, np.ones(len(labels)), ngrams.noise)[0]
 
 
 def label_trust(ngrams: Combination, ngram_logits: Logits, labels: Labels) -> Floats:
-    """Return how probable it is that the given label of each text is correct, (n,).
+    """Compute the probability (n,) that each given label is correct, from calibrated logits.
 
     The probability is computed with a calibrated n-gram model. ``ngram_logits`` are the logits of
     models that were not fitted to these texts.
@@ -217,7 +217,7 @@ def add_network(
     labels: Labels,
     weights: Floats | None = None,
 ) -> Combination:
-    """Fit the calibration factor of a network, given a calibrated n-gram model.
+    """Fit the calibration factor of the network, given a calibrated n-gram model.
 
     Both logits are of validation texts, on which neither part was trained. The network's logits are
     divided by their typical size, so that the prior does not depend on how long it was trained.
@@ -256,7 +256,7 @@ def add_network(
 
 
 def _factor_of_confidence(logits: Floats, confidence: float) -> float:
-    """Return the calibration factor at which the mean confidence of the texts is the given one."""
+    """Find the calibration factor that yields the given mean confidence."""
     low, high = -FACTOR_LIMIT, FACTOR_LIMIT  # of its logarithm
     for _ in range(40):
         middle = (low + high) / 2
@@ -268,7 +268,7 @@ def _factor_of_confidence(logits: Floats, confidence: float) -> float:
 
 
 def _confidence(logits: Floats) -> float:
-    """Return the mean of the texts' largest calibrated probability."""
+    """Return the mean of the highest softmax probability per text, for calibration."""
     shifted = logits - logits.max(axis=1, keepdims=True)
     return float((1 / np.exp(shifted).sum(axis=1)).mean())
 
@@ -276,7 +276,7 @@ def _confidence(logits: Floats) -> float:
 def _losses(
     logits: Floats, labels: Labels, weights: Floats, noise: float = 0.0
 ) -> tuple[float, Floats]:
-    """Return the calibration loss (weighted cross-entropy) and its gradient by logits (n, C)."""
+    """Return the calibration loss and its gradient with respect to the logits (n, C)."""
     rows = np.arange(len(labels))
     shifted = logits - logits.max(axis=1, keepdims=True)
     powers = np.exp(shifted)
@@ -294,18 +294,18 @@ def _losses(
 
 
 def _with_noise(right: Floats, noise: float, classes: int) -> Floats:
-    """Return the probability of each observed label under calibration with wrong labels."""
+    """Adjust label probabilities in the calibration for a share ``noise`` of wrong labels."""
     given: Floats = (1 - noise) * right + noise * (1 - right) / (classes - 1)
     return given
 
 
 def _own_probabilities(logits: Floats, labels: Labels) -> Floats:
-    """Return the softmax probability of each text's label (n,), for the calibration."""
+    """Return the softmax probability of each text's own label, for calibration."""
     return softmax(logits)[np.arange(len(labels)), labels]
 
 
 def _normalized(weights: Floats | None, texts: int) -> Floats:
-    """Divide the text weights by their mean, so that the calibration prior keeps its strength."""
+    """Normalize text weights to a mean of 1, so that the calibration prior keeps its strength."""
     if weights is None or not texts:
         return np.ones(texts)
     return np.asarray(weights / weights.mean(), np.float64)
@@ -328,7 +328,7 @@ def _minimize(
 
 
 def scale_logits(network: nn.Module, factor: float) -> None:
-    """Multiply all logits of a network by a calibration factor by scaling its last layer."""
+    """Multiply a network's logits by a calibration factor by scaling its last layer."""
     last = [module for module in network.modules() if isinstance(module, nn.Linear)][-1]
     with torch.no_grad():
         last.weight.mul_(factor)

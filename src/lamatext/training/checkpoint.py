@@ -20,7 +20,7 @@ Tensors = dict[str, Tensor]
 
 @dataclass(frozen=True, slots=True)
 class EpochRecord:
-    """Loss, accuracy, learning rate and duration of one training epoch, stored in checkpoints."""
+    """Loss, accuracy, learning rate and duration of one epoch, as stored in checkpoints."""
 
     epoch: int  # 1 is the first
     loss: float  # mean over the training texts
@@ -51,7 +51,7 @@ class EpochRecord:
 
 @dataclass(slots=True)
 class TrainingState:
-    """Content of a checkpoint: the state that a training run needs in order to resume."""
+    """Content of a checkpoint, with all state needed to resume a training run."""
 
     run_id: str  # fingerprint of recipe and data: a run only resumes its own checkpoint
     epoch: int = 0  # completed epochs
@@ -69,7 +69,7 @@ _SCALAR_FIELDS = ("run_id", "epoch", "learning_rate", "best_accuracy", "best_epo
 
 
 def save_checkpoint(path: Path, state: TrainingState) -> None:
-    """Write a checkpoint atomically: a crash leaves either the old file or the new one intact."""
+    """Write a checkpoint atomically, so that a crash leaves the old or the new file intact."""
     tensors = {
         f"{name}/{key}": tensor.detach().cpu().contiguous()
         for name in _TENSOR_FIELDS
@@ -84,7 +84,7 @@ def save_checkpoint(path: Path, state: TrainingState) -> None:
 
 
 def load_checkpoint(path: Path, run_id: str) -> TrainingState:
-    """Read a checkpoint file; raise an error if it belongs to a different training run."""
+    """Read a checkpoint file; raise an error if it belongs to another training run."""
     try:
         with safe_open(path, framework="pt") as file:
             values = json.loads(file.metadata()["run"])
@@ -106,7 +106,7 @@ def load_checkpoint(path: Path, run_id: str) -> TrainingState:
 
 
 def optimizer_tensors(optimizer: Optimizer) -> Tensors:
-    """Return the optimizer's tensors for a checkpoint, named by parameter index and state name."""
+    """Return the optimizer state as named tensors for a checkpoint."""
     return {
         f"{number}.{name}": value
         for number, buffers in optimizer.state_dict()["state"].items()
@@ -116,7 +116,7 @@ def optimizer_tensors(optimizer: Optimizer) -> Tensors:
 
 
 def restore_optimizer(optimizer: Optimizer, tensors: Tensors) -> None:
-    """Restore the optimizer's state from the tensors in a checkpoint."""
+    """Restore the optimizer state from the tensors in a checkpoint."""
     state: dict[int, Tensors] = {}
     for key, value in tensors.items():
         number, _, name = key.partition(".")

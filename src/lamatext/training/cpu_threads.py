@@ -13,7 +13,7 @@ from lamatext.nn.network import Network
 
 @contextmanager
 def training_threads(network: nn.Module) -> Iterator[None]:
-    """Limit torch to one CPU thread while a network that is no Transformer is trained."""
+    """Limit torch to one CPU thread while a small (non-Transformer) network is trained."""
     is_small = isinstance(network, Network) and not isinstance(network.encoder, TransformerEncoder)
     if not is_small:
         yield
@@ -24,7 +24,7 @@ def training_threads(network: nn.Module) -> Iterator[None]:
 
 @contextmanager
 def one_torch_thread() -> Iterator[None]:
-    """Limit torch to one CPU thread, while our kernels use as many CPU threads as before.
+    """Limit torch to one CPU thread inside a block, but not our own kernels.
 
     After every operator torch's CPU threads wait for each other in a busy loop. The operators of
     our small networks are short: on an idle machine a second thread gains little, and on a busy

@@ -30,7 +30,7 @@ UpdateWeights = Callable[[Batch], Tensor]  # one step at the optimizer's learnin
 
 
 def supports_cuda_graphs(network: nn.Module, device: torch.device) -> bool:
-    """Return whether the training steps of this network can be recorded as CUDA graphs.
+    """Return whether training steps of this network can be recorded as CUDA graphs.
 
     Such a step must never copy a number from the GPU to the CPU.
     """
@@ -48,7 +48,7 @@ def supports_cuda_graphs(network: nn.Module, device: torch.device) -> bool:
 
 @dataclass
 class _RecordedShape:
-    """CUDA graph for batches of one shape, with the fixed GPU buffers that it reads."""
+    """CUDA graph for batches of one shape, with its fixed GPU input buffers."""
 
     batch: Batch
     loss: Tensor
@@ -56,7 +56,7 @@ class _RecordedShape:
     steps: int = 0
 
     def copy_from(self, batch: Batch) -> None:
-        """Copy a batch, including its lengths, into the GPU buffers that the CUDA graph reads."""
+        """Copy a batch into the GPU input buffers of the CUDA graph."""
         words = batch.ids.shape[1]
         if words < self.batch.ids.shape[1]:
             self.batch.ids[:, words:] = PAD
@@ -67,7 +67,7 @@ class _RecordedShape:
 
 
 class CudaGraphSteps:
-    """Callable that runs training steps as CUDA graphs, with one graph per batch shape.
+    """Callable that runs training steps as CUDA graphs, one graph per batch shape.
 
     For each shape, the first step runs normally and the second is recorded.
     """
@@ -106,7 +106,7 @@ class CudaGraphSteps:
         return self._update_weights(batch)
 
     def _record(self, recorded: _RecordedShape) -> None:
-        """Record a training step as a CUDA graph; if that fails, keep running normal steps.
+        """Record a training step as a CUDA graph, or continue without one if that fails.
 
         Recording computes nothing.
         """
@@ -134,7 +134,7 @@ class CudaGraphSteps:
 
 
 def _empty_batch(batch: Batch, shape: tuple[int, int]) -> Batch:
-    """Allocate the GPU buffers that the CUDA graph for one batch shape reads."""
+    """Allocate GPU input buffers for the CUDA graph of one batch shape."""
     ids, lengths, labels, weights = batch
     return Batch(
         ids.new_zeros(shape),

@@ -32,21 +32,21 @@ RELIABLE_TEXTS = 10.0  # training texts with a label at which half of the networ
 
 
 class LabelFactors(NamedTuple):
-    """Calibration of each label: factors of network and n-gram logits, and a constant shift."""
+    """Calibration of each label: a factor for the network, one for the n-grams, and a shift."""
 
     ngrams: NDArray[np.float32]  # (L,)
     network: NDArray[np.float32]  # (L,)
     shifts: NDArray[np.float32]  # (L,)
 
     def combine(self, ngram_logits: Logits, network_logits: Logits) -> Doubles:
-        """Return the calibrated logits of all labels, (n, L)."""
+        """Combine network and n-gram logits into calibrated logits of all labels, (n, L)."""
         ngrams, network = ngram_logits.astype(np.float64), network_logits.astype(np.float64)
         return np.asarray(self.ngrams * ngrams + self.network * network + self.shifts, np.float64)
 
     def for_all_labels(
         self, seen: NDArray[np.bool_], ngrams: float, network: float
     ) -> "LabelFactors":
-        """Add the labels that were not ``seen`` to a fitted calibration, with the given factors."""
+        """Extend the calibration to labels that were not ``seen``, with the given factors."""
         parts = []
         for fitted, other in zip(self, (ngrams, network, 0.0), strict=True):
             values = np.full(len(seen), other, np.float32)
@@ -63,7 +63,7 @@ def fit_label_factors(
     training_texts: Doubles | None = None,
     label_weights: Doubles | None = None,
 ) -> LabelFactors:
-    """Fit the calibration of each label of a multi-label model on the validation set.
+    """Fit the calibration of each label in a multi-label model on the validation set.
 
     Args:
         ngram_logits: (n, L), zeros if there is no n-gram model.
@@ -113,7 +113,7 @@ def fit_label_factors(
 
 
 def apply_label_factors(network: "nn.Module", factors: LabelFactors) -> None:
-    """Scale and shift the last layer of a network by the calibration of each label, in place."""
+    """Apply the calibration of each label to the last layer of a network, in place."""
     import torch
     from torch import nn
 

@@ -18,7 +18,7 @@ from lamatext.training.trainer import pick_device
 
 
 def work(group: ProcessGroup) -> None:
-    """Run this worker's share of each training loop that process 0 sends, until the last one."""
+    """Train on this process's share of each mini-batch when process 0 starts a training loop."""
     while (job := group.receive_job()) is not None:
         assert isinstance(job, LoopJob)
         try:
@@ -30,7 +30,7 @@ def work(group: ProcessGroup) -> None:
 
 
 def main(device: str) -> int:
-    """Run a worker process: join the process group given by environment variables and train."""
+    """Run a worker process, which joins the process group and trains until dismissed."""
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = os.getppid()

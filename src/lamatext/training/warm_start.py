@@ -27,7 +27,7 @@ OUTSIDE = -1.0  # n-gram score of a text outside a class, just beyond the margin
 
 
 def extend_word_vectors(trained: Vectors, initial: Vectors, is_used: NDArray[np.bool_]) -> Vectors:
-    """Return the word vectors for a warm start: a saved model's, then those of new words.
+    """Add the vectors of new words to a saved model's word vectors for a warm start.
 
     Args:
         trained: vectors of the saved model, (V, E).
@@ -66,7 +66,7 @@ def start_network(
 
 
 def start_ngrams(start: SavedModel, *, classes: int) -> NgramModel | None:
-    """Return a saved model's n-gram model for a warm start, with its calibration removed."""
+    """Return the uncalibrated n-gram model of a saved model for a warm start."""
     if start.ngrams is None:
         return None
     model = start.ngrams.scaled(1 / calibration_factor(start, "ngrams"))
@@ -81,7 +81,7 @@ def start_ngrams(start: SavedModel, *, classes: int) -> NgramModel | None:
 
 
 def _add_rows(table: NgramTable, opposite: int, new: int) -> NgramTable:
-    """Add a row of zero weights per new class to a saved n-gram table, for a warm start.
+    """Add zero weights for new classes to a saved n-gram table, for a warm start.
 
     Args:
         table: the table of the old model.
@@ -97,7 +97,7 @@ def _add_rows(table: NgramTable, opposite: int, new: int) -> NgramTable:
 
 
 def calibration_factor(start: SavedModel, part: str) -> float:
-    """Return the calibration factor built into the network or n-gram model of a warm start."""
+    """Return the calibration factor of a saved network or n-gram model, for a warm start."""
     scales: dict[str, Any] = start.facts.get("training", {}).get("scales", {})
     factor = scales.get(part, 1.0)
     is_usable = isinstance(factor, int | float) and 0 < factor < np.inf

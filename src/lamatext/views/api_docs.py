@@ -19,7 +19,7 @@ _LIMITS = {
 
 
 def api_docs_page(document: Document) -> str:
-    """Render the API documentation page as HTML; its style sheets and script are static files."""
+    """Render the API documentation page of the server as HTML."""
     return render_template(
         "api_docs.html",
         info=document["info"],
@@ -81,7 +81,7 @@ def _type_of(document: Document, field: Any) -> str:
 
 
 def _resolve(document: Document, node: Any) -> Any:
-    """Return the OpenAPI node that ``$ref`` refers to, or the node itself if it has no ``$ref``."""
+    """Resolve the ``$ref`` of an OpenAPI node for the API documentation, if it has one."""
     if "$ref" not in node:
         return node
     target: Any = document

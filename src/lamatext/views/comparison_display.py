@@ -59,19 +59,19 @@ def interval_text(difference: Difference) -> str:
 
 
 def score_text(metric: str, value: float) -> str:
-    """Format a score of a compared model: an accuracy in percent, an F1 as a fraction."""
+    """Format a score of a compared model, accuracy in percent and F1 as a fraction."""
     return percent(value) if metric == "accuracy" else f"{value:.3f}"
 
 
 def winner_text(winners: list[str], models: int) -> str:
-    """Format the winners of a comparison on one group of texts: one model, or a tie."""
+    """Format the winner (or a tie) of a comparison on one group of texts."""
     if len(winners) == 1:
         return winners[0]
     return "tie" if len(winners) == models else f"tie of {', '.join(winners)}"
 
 
 def _show_groups(console: Console, comparison: Comparison) -> None:
-    """Print which model wins the comparison on which texts: by length, unknown words, class."""
+    """Print tables that compare the models by text length, unknown words and class."""
     names = [row.model for row in comparison.rows]
     for kind in dict.fromkeys(group.kind for group in comparison.groups):
         metric = "F1" if kind == "class" else comparison.metrics[0]
@@ -99,7 +99,7 @@ def write_comparison_page(comparison: Comparison, out: Path) -> None:
 
 
 def comparison_page(comparison: Comparison) -> str:
-    """Return the HTML of the comparison page: leaderboard, costs and scores by group of texts."""
+    """Return the HTML page of a comparison, with leaderboard, costs and scores by group."""
     first, _ = comparison.metrics
     ends = [
         end

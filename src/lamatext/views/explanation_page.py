@@ -42,7 +42,7 @@ def explanation_page(
     subtitle: str = "",
     truths: Sequence[Label | list[str] | None] | None = None,
 ) -> str:
-    """Return the HTML of an explanation page for several texts explained by one model.
+    """Return an HTML explanation page for several texts explained by one model.
 
     Args:
         explanations: the explanations, in the order of the page.
@@ -86,7 +86,7 @@ def explanation_page(
 
 
 def write_test_page(folder: Path, test: Dataset, scores: Mapping[str, Any], out: Path) -> None:
-    """Explain test texts and write them to an HTML explanation page.
+    """Explain a sample of test texts and write them to an HTML explanation page.
 
     The texts are a random sample, and further mistakes. After a cross-validation they are training
     texts. ``scores`` are those of the saved model in its ``metrics.json``.
@@ -161,7 +161,7 @@ def _is_right(explanation: Explanation, truth: Label | list[str] | None) -> bool
 
 
 def _names(labels: object) -> list[str]:
-    """Convert the label, or the list of labels, of one text to a sorted list of strings.
+    """Convert the label or labels of one text to a sorted list of strings.
 
     True and predicted labels are equal if these lists are.
     """
@@ -169,7 +169,7 @@ def _names(labels: object) -> list[str]:
 
 
 def _numbers(explanation: Explanation) -> dict[str, object]:
-    """Return the word contributions and attention weights of one text for the explanation page.
+    """Return the word contributions and attention weights of a text for the explanation page.
 
     The page's JavaScript computes the background colour of each word from them.
     """

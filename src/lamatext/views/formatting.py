@@ -22,7 +22,7 @@ DIRECTIONS = "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068
 
 
 class _VisibleCharacters(dict[int, int]):
-    """Translation table for formatting text, which makes control characters visible.
+    """Translation table for text formatting that makes control characters visible.
 
     It maps one character to one character, so that spans stay valid.
     """
@@ -60,7 +60,7 @@ def one_line(text: str) -> str:
 
 
 def terminal_text(text: object) -> str:
-    """Format a text for the terminal: line breaks stay, other control characters become visible.
+    """Format a text for the terminal, with control characters other than line breaks visible.
 
     No character of the result can move the cursor, change colours or reorder the text.
     """
@@ -74,7 +74,7 @@ def signed(value: float) -> str:
 
 
 def share(value: float) -> str:
-    """Format a weight or probability, such as ``0.312``, without rounding small values to zero."""
+    """Format a weight or probability to three decimals, or one significant digit if it is small."""
     return f"{value:.3f}" if value >= 0.0095 or not value else f"{value:.1g}"
 
 
@@ -114,12 +114,12 @@ def file_size(count: float) -> str:
 
 
 def parted(shares: Mapping[str, float]) -> str:
-    """Format the contribution of each model part, as in ``n-grams +1.20, network +0.80``."""
+    """Format the contribution of each model part, such as ``n-grams +1.20, network +0.80``."""
     return ", ".join(f"{name} {signed(value)}" for name, value in sorted(shares.items()))
 
 
 def summed(explanation: "Explanation", column: int) -> str:
-    """Format the score of a class as the sum of its word contributions and a constant.
+    """Format the score of a class as a sum of word contributions and a constant.
 
     The numbers are relative to the mean over classes unless a text may have several labels; then
     the label is named:
@@ -137,7 +137,7 @@ def summed(explanation: "Explanation", column: int) -> str:
 
 
 def accuracy_comparison(own: tuple[str, float], other: tuple[str, float], texts: int) -> str:
-    """Format a sentence that compares the accuracy of two models on the same test texts.
+    """Format a sentence that compares the accuracy of two models on the same texts.
 
     A difference smaller than 1.96 standard errors is described as possibly due to chance.
     """
@@ -151,10 +151,10 @@ def accuracy_comparison(own: tuple[str, float], other: tuple[str, float], texts:
 
 
 def label_names(labels: Iterable[str]) -> str:
-    """Format the labels of a multi-label text: sorted, or ``(no label)`` if there is none."""
+    """Format the labels of a multi-label text in sorted order, or as ``(no label)``."""
     return ", ".join(map(listed_label, sorted(labels))) or "(no label)"
 
 
 def listed_label(label: str) -> str:
-    """Format a label for a list, quoted if it has a comma or spaces at an end."""
+    """Format a label for a comma-separated list, with quotes if necessary."""
     return label if label == label.strip() and label and "," not in label else repr(label)

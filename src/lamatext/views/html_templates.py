@@ -33,7 +33,7 @@ def asset(name: str) -> str:
 
 @cache
 def static_files() -> dict[str, str]:
-    """Return a mapping from each static file name of the web page to the file's content."""
+    """Return the content of each static file of the HTML pages, by file name."""
     names = [entry.name for entry in files("lamatext.views").joinpath("static").iterdir()]
     contents = {
         name: asset(f"static/{name}") for name in names if name.rpartition(".")[2] in MEDIA_TYPES
@@ -65,7 +65,7 @@ def render_page(
     script: str | None = None,
     **values: object,
 ) -> str:
-    """Render a self-contained HTML page, which includes ``page_head.html`` and sends no requests.
+    """Render a self-contained HTML page from a template, with styles and scripts inlined.
 
     Its Content-Security-Policy allows its own style sheet and script and nothing else.
 
@@ -92,7 +92,7 @@ def render_page(
 
 @cache
 def _environment() -> Environment:
-    """Create the Jinja environment for HTML templates, which escapes every inserted value."""
+    """Create the Jinja environment for HTML templates, with automatic escaping."""
     environment = Environment(
         loader=PackageLoader("lamatext", "views"),
         autoescape=True,

@@ -51,7 +51,7 @@ def notebook_html(explanation: Explanation) -> str:
 
 
 def explanation_line(explanation: Explanation) -> str:
-    """Format an explanation as one line of plain text, for notebooks and the Python prompt."""
+    """Format an explanation as one line of plain text for a notebook or Python prompt."""
     chance = "" if explanation.thresholds is not None else probability(explanation.probability)
     sides = "; ".join(
         f"{side}: {', '.join(f'{word.word} {signed(word.contribution)}' for word in words)}"
@@ -65,21 +65,21 @@ def explanation_line(explanation: Explanation) -> str:
 
 
 def class_names(classes: Sequence[object]) -> str:
-    """List the classes of a model for a notebook, shortened if there are many."""
+    """Format the class names of a model for a notebook, shortened if there are many."""
     names = ", ".join(map(str, classes[:MAX_CLASSES]))
     rest = len(classes) - MAX_CLASSES
     return one_line(f"{len(classes)}: {names}{f' and {rest} more' if rest > 0 else ''}")
 
 
 def model_html(title: str, facts: Mapping[str, object]) -> str:
-    """Render a model as an HTML table of facts for a notebook."""
+    """Render the main facts about a model as an HTML table for a notebook."""
     return render_template("notebook_model.html", title=title, facts=list(facts.items()))
 
 
 def _shaded_words(
     explanation: Explanation, strength: Floats, positive: str, negative: str
 ) -> list[tuple[str, str, str]]:
-    """Split a text into pieces for the notebook, each with a background colour and a tooltip."""
+    """Split a text into pieces with background colours and tooltips for the notebook."""
     tooltips = _tooltips(explanation)
     pieces = []
     for t, characters in segments(explanation.text, explanation.spans):

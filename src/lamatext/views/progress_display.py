@@ -26,14 +26,14 @@ FIRST_LINE_SECONDS = 20.0  # after which the time left is printed where there is
 
 
 def fit_progress(verbose: bool | None) -> Progress:
-    """Return the progress display of ``fit``; None shows it in a notebook alone."""
+    """Return the progress display for ``fit``, by default only shown in a notebook."""
     if verbose is False or (verbose is None and not _in_notebook()):
         return SILENT
     return NotebookProgress() if _in_notebook() else ProgressDisplay()
 
 
 class ProgressDisplay(Progress):
-    """Progress output on stderr: a live progress bar on a terminal, otherwise plain lines."""
+    """Progress display on stderr, as a live bar on a terminal or else as plain lines."""
 
     def __init__(self) -> None:
         self._console = Console(stderr=True, highlight=False)
@@ -62,25 +62,25 @@ class ProgressDisplay(Progress):
         self._bars.stop()
 
     def stage(self, name: str, total: int | None = None) -> None:
-        """Replace the terminal's progress bar with a new one for the next stage."""
+        """Replace the progress bar in the terminal with a new one for the next stage."""
         if self._task is not None:
             self._bars.remove_task(self._task)
         self._task = self._bars.add_task(one_line(name), total=total, detail="", left=self._left)
 
     def advance(self, steps: int = 1, detail: str = "") -> None:
-        """Advance the terminal's progress bar by ``steps`` and update its detail text."""
+        """Advance the progress bar in the terminal and update its detail text."""
         if self._task is not None:
             self._bars.update(self._task, advance=steps, detail=one_line(detail))
 
     def section(self, title: str) -> None:
-        """Print a heading to stderr; the notes that follow are indented."""
+        """Print a heading to stderr and indent the progress notes below it."""
         if self._margin:
             self._console.print()
         self._console.print(one_line(title), style="bold", markup=False)
         self._margin = "  "
 
     def note(self, text: str) -> None:
-        """Print a line of text to stderr, above the terminal's progress bar."""
+        """Print a line of text to stderr above the progress bar."""
         line = Text(one_line(text))
         if self._console.is_terminal:
             self._console.print(Padding(line, (0, 0, 0, len(self._margin)), expand=False))
@@ -88,7 +88,7 @@ class ProgressDisplay(Progress):
             self._console.print(Text(self._margin) + line, soft_wrap=True)
 
     def time_left(self, seconds: float) -> None:
-        """Show the time left next to the bar; without a terminal, print it ever more rarely."""
+        """Show the time left next to the progress bar, or print it at growing intervals."""
         self._left = format_time_left(seconds)
         if self._console.is_terminal:
             if self._task is not None:
@@ -101,7 +101,7 @@ class ProgressDisplay(Progress):
 
 
 def format_time_left(seconds: float) -> str:
-    """Format the time left for a progress bar, to about two digits."""
+    """Format the approximate time left for a progress bar, such as ``about 5 min left``."""
     if seconds < 1:
         return ""
     if seconds < 90:
@@ -112,7 +112,7 @@ def format_time_left(seconds: float) -> str:
 
 
 class NotebookProgress(Progress):
-    """Progress bar below a notebook's cell, with the last note; removed at the end."""
+    """Progress bar in a notebook cell, which disappears at the end."""
 
     def __init__(self) -> None:
         ipython: Any = import_module("IPython.display")
@@ -125,18 +125,18 @@ class NotebookProgress(Progress):
         self._handle.update(self._html(""))
 
     def stage(self, name: str, total: int | None = None) -> None:
-        """Start the notebook's progress bar again for the next stage."""
+        """Restart the progress bar in the notebook for the next stage."""
         self._stage, self._total, self._done = name, total or 0, 0
         self._show()
 
     def advance(self, steps: int = 1, detail: str = "") -> None:
-        """Advance the notebook's progress bar by ``steps``."""
+        """Advance the progress bar in the notebook by ``steps``."""
         self._done, self._note = self._done + steps, detail or self._note
         if time.monotonic() - self._updated >= UPDATE_SECONDS:
             self._show()
 
     def note(self, text: str) -> None:
-        """Show a line of text next to the notebook's progress bar."""
+        """Show a line of text next to the progress bar in the notebook."""
         self._note = text
         self._show()
 

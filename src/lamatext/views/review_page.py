@@ -31,7 +31,7 @@ Row = Mapping[str, object]
 def write_review_page(
     search: SuspectSearch, dataset: Dataset, rows: Sequence[Row], options: ReadOptions, out: Path
 ) -> None:
-    """Write the HTML page on which a person reviews suspect labels.
+    """Write an HTML page for reviewing suspect labels by hand.
 
     Args:
         search: the suspects.
@@ -73,7 +73,7 @@ def _subtitle(search: SuspectSearch, shown: int) -> str:
 
 
 def whole_table(dataset: Dataset, options: ReadOptions) -> dict[str, Any] | None:
-    """Return all rows of the data file for the review page's download, or None if it is too large.
+    """Return all rows of the data file for the review page, or None if there are too many.
 
     Data from stdin cannot be read again: its texts and labels are returned.
     """
@@ -103,7 +103,7 @@ def whole_table(dataset: Dataset, options: ReadOptions) -> dict[str, Any] | None
 
 
 def _download_encoding(dataset: Dataset) -> str:
-    """Return the text encoding of the corrected file that the review page offers for download.
+    """Return the text encoding of the corrected file that the review page downloads.
 
     ``utf-8-sig`` is UTF-8 with a byte order mark, which spreadsheets need.
     """
@@ -119,7 +119,7 @@ def _download_encoding(dataset: Dataset) -> str:
 def _source_batches(
     dataset: Dataset, options: ReadOptions
 ) -> Iterator[tuple[list[str], list[list[str | None]], list[int]]]:
-    """Yield batches of the data file for the review page: column names, rows and line numbers."""
+    """Yield column names, rows and line numbers of the data file for the review page."""
     if dataset.source == "-":
         texts, labels = dataset.texts.to_pylist(), dataset.require_labels().to_pylist()
         names = [dataset.layout.text_columns[0], dataset.layout.label_columns[0]]

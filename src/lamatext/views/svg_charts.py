@@ -17,7 +17,7 @@ QUARTERS = (0, 0.25, 0.5, 0.75, 1.0)
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line of an SVG chart, with an optional shaded band around it."""
+    """Line in an SVG chart, with an optional shaded band around it."""
 
     name: str
     points: Sequence[Point]
@@ -28,18 +28,18 @@ class Line:
 
     @property
     def dots(self) -> list[tuple[Point, float]]:
-        """Centre and radius of each dot on the line of the SVG chart."""
+        """Centre and radius of each dot on a line in the SVG chart."""
         default = [3.5] * len(self.points) if len(self.points) < MAX_DOTS else []
         return list(zip(self.points, self.radii or default, strict=False))
 
     @property
     def intervals(self) -> list[tuple[Point, Point]]:
-        """List of the dots of the line in the SVG chart, each with the ends of its error bar."""
+        """Data points of a line in the SVG chart, each with its error bar."""
         return list(zip(self.points, self.band, strict=True))
 
     @property
     def band_outline(self) -> list[Point]:
-        """Outline of the chart's shaded band: the lower edge, then the upper edge reversed."""
+        """Outline of the shaded band in the SVG chart, as a closed sequence of points."""
         xs = [x for x, _ in self.points]
         low = [(x, ends[0]) for x, ends in zip(xs, self.band, strict=True)]
         high = [(x, ends[1]) for x, ends in zip(xs, self.band, strict=True)]
@@ -48,7 +48,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """An axis of an SVG chart: its name, range, ticks and number format."""
+    """Axis of an SVG chart with name, range, ticks and number format."""
 
     name: str
     low: float
@@ -57,13 +57,13 @@ class Axis:
     form: str = "{:g}"
 
     def position(self, value: float) -> float:
-        """Return the position of a value along the chart axis, as a fraction from 0 to 1."""
+        """Return the relative position of a value on the chart axis, from 0 to 1."""
         return (value - self.low) / ((self.high - self.low) or 1)
 
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """An SVG line chart with a title, a text description and its data as a table."""
+    """SVG line chart with a title, a text description and its data as a table."""
 
     anchor: str  # its id on the page
     title: str
@@ -94,12 +94,12 @@ class Chart:
 
 
 def percent_axis(name: str) -> Axis:
-    """Return an axis from 0 to 100 % for an SVG chart."""
+    """Create an SVG chart axis from 0 to 100 %."""
     return Axis(name, 0, 1, QUARTERS, "{:.0%}")
 
 
 def cut_axis(name: str, values: Sequence[float], form: str = "{:.0%}") -> Axis:
-    """Return an axis of fractions for an SVG chart that fits the values closely.
+    """Create an SVG chart axis of fractions that fits the values closely.
 
     It has at most six ticks, and its ends are two of them.
     """
@@ -115,20 +115,20 @@ def cut_axis(name: str, values: Sequence[float], form: str = "{:.0%}") -> Axis:
 
 
 def difference_axis(name: str, values: Sequence[float]) -> Axis:
-    """Return an axis in percentage points for an SVG chart, with 0 in its middle."""
+    """Create an SVG chart axis in percentage points with 0 in the middle."""
     largest = max((abs(value) for value in values), default=0.01)
     limit = max(0.01, math.ceil(100 * largest) / 100)
     return Axis(name, -limit, limit, (-limit, 0.0, limit), "{:+.0%}")
 
 
 def count_axis(name: str, last: int) -> Axis:
-    """Return an axis of whole numbers from 1 to ``last`` for an SVG chart."""
+    """Create an SVG chart axis of whole numbers from 1 to ``last``."""
     step = max(1, -(-last // 6))
     return Axis(name, 1, max(last, 2), range(1, max(last, 2) + 1, step))
 
 
 def value_axis(name: str, values: Sequence[float], form: str, *, limit: float = math.inf) -> Axis:
-    """Return an SVG chart axis for the values with a margin, but not below 0 or above ``limit``."""
+    """Create an SVG chart axis with a margin around the values, between 0 and ``limit``."""
     low, high = min(values), max(values)
     margin = (high - low) * 0.1 or abs(high) * 0.1 or 0.1
     low, high = max(low - margin, 0.0), min(high + margin, limit)

@@ -21,7 +21,7 @@ def show_dataset(
     *,
     folds: int = 0,
 ) -> None:
-    """Print a dataset summary to the terminal: columns, split sizes and statistics.
+    """Print a summary of a dataset to the terminal, with columns, split sizes and statistics.
 
     With cross-validation in ``folds``, the test texts are the training texts.
     """
@@ -42,7 +42,7 @@ def show_dataset(
 
 
 def show_reading(dataset: Dataset, progress: Progress) -> None:
-    """Print how a dataset was read: its columns, assumptions and skipped rows."""
+    """Print how a dataset was read, with its columns and any skipped rows."""
     layout = dataset.layout
     progress.note(
         f"{dataset.source}: texts from {_columns(layout.text_columns)}, "
@@ -53,7 +53,7 @@ def show_reading(dataset: Dataset, progress: Progress) -> None:
 
 
 def label_hints(dataset: Dataset) -> list[str]:
-    """Return hints about labels of the dataset that look wrong, such as variants in spelling."""
+    """Return hints about labels in a dataset that look wrong, such as spelling variants."""
     if dataset.labels is None:
         return []
     hints = []
@@ -111,7 +111,7 @@ def summary_lines(summary: Summary) -> list[str]:
 def class_line(
     classes: Mapping[str, int], rows: int, kind: tuple[str, str] = ("class", "classes")
 ) -> str:
-    """Format the balance of a dataset's classes, the most frequent first, as a terminal line."""
+    """Format the class balance of a dataset as one terminal line, most frequent class first."""
     shown = list(classes.items())[:MAX_CLASSES]
     shares = ", ".join(f"{listed_label(name)} {_share(n / rows)}" for name, n in shown)
     rest = len(classes) - MAX_CLASSES
@@ -123,7 +123,7 @@ def _share(fraction: float) -> str:
 
 
 def _label_lines(labels_per_text: dict[int, int], classes: dict[str, int]) -> list[str]:
-    """Format how many labels the texts of a dataset have, and the rarest labels."""
+    """Format terminal lines on the labels per text and the rarest labels of a dataset."""
     texts = sum(labels_per_text.values())
     mean = sum(number * count for number, count in labels_per_text.items()) / texts
     shares = ", ".join(f"{count:,} with {n}" for n, count in list(labels_per_text.items())[:5])

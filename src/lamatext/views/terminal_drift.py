@@ -11,7 +11,7 @@ MAX_LABELS = 20  # the labels whose share has changed most
 
 
 def show_drift(console: Console, drift: Drift) -> None:
-    """Print the drift to the terminal: a table of shares, followed by a verdict."""
+    """Print a table of drift measures and a one-line conclusion to the terminal."""
     by_change = sorted(drift.labels, key=lambda share: -abs(share.new - share.validation))
     shown = [drift.unknown_words, drift.outliers, *by_change[:MAX_LABELS]]
     rows = [

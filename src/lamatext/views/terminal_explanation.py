@@ -88,7 +88,7 @@ def show_explanation(
 
 
 def example_lines(explanation: Explanation, label: str) -> Iterator[str]:
-    """Yield an example text with its prediction and strongest words, as lines for the terminal."""
+    """Yield terminal lines that explain the prediction for an example text."""
     predicted = ", ".join(map(str, explanation.predicted_labels)) or "no label"
     is_correct = sorted(predicted.split(", ")) == sorted((label or "no label").split(", "))
     outcome = "" if is_correct else f", but it is labelled {label or 'with none'}"
@@ -105,7 +105,7 @@ def example_lines(explanation: Explanation, label: str) -> Iterator[str]:
 
 
 def _headline(explanation: Explanation) -> Text:
-    """Return an explanation's first line: the predicted class, then the next most probable ones."""
+    """Return the first line of an explanation, with the most probable classes."""
     order = np.argsort(-explanation.probabilities, kind="stable").tolist()
     predicted = ", ".join(_class(explanation, c) for c in order if _is_predicted(explanation, c))
     order = [c for c in order if not _is_predicted(explanation, c)]
@@ -134,7 +134,7 @@ def _contribution_title(explanation: Explanation, column: int) -> str:
 
 
 def _word_table(explanation: Explanation, column: int) -> Table:
-    """Return the strongest words of an explanation with their contributions as numbers and bars."""
+    """Return a terminal table of the strongest words of an explanation, with bars."""
     sides = strongest_words(explanation, column, limit=LISTED_WORDS)
     words = sorted((*sides[0], *sides[1]), key=lambda word: -abs(word.contribution))
     largest = max((abs(word.contribution) for word in words), default=1.0)
@@ -158,7 +158,7 @@ def _name(word: StrongWord) -> str:
 def _attention(
     explanation: Explanation, columns: Sequence[int], *, shaded: bool
 ) -> Iterator[RenderableType]:
-    """Yield lines that explain how each class score adds up and what each head attends to."""
+    """Yield terminal lines on class scores and on the attention weights of each head."""
     yield Text()
     for column in columns:
         yield Text(one_line(summed(explanation, column)))
@@ -181,7 +181,7 @@ def _heading(title: str) -> Text:
 
 
 def _most_attended(explanation: Explanation, weights: Floats) -> Text:
-    """List the words of an explanation with the largest attention weights, for the terminal."""
+    """List the words with the highest attention weights for a terminal explanation."""
     words = explanation.words
     strongest = np.argsort(-weights, kind="stable")[:WORDS_PER_HEAD]
     return Text(
@@ -190,7 +190,7 @@ def _most_attended(explanation: Explanation, weights: Floats) -> Text:
 
 
 def _shaded_text(explanation: Explanation, strength: Floats, positive: Palette) -> Text:
-    """Shade the words of an explained text for the terminal, shortening long texts."""
+    """Shade the words of an explained text in terminal colours, shortening long texts."""
     text = Text()
     for t, characters in excerpt_segments(explanation, strength, words=SHADED_WORDS):
         value = 0.0 if t is None else float(strength[t])

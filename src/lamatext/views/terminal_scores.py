@@ -43,7 +43,7 @@ MAX_CLASSES = 20  # a larger confusion matrix does not fit a terminal
 def show_scores(
     console: Console, scores: AnyScores, texts_per_second: float, *, is_seen: bool = False
 ) -> None:
-    """Print the scores of an evaluation to the terminal, starting with a summary line.
+    """Print the scores of an evaluation to the terminal, starting with a summary.
 
     If the model was trained on the texts (``is_seen``), it starts with a warning.
     """
@@ -78,7 +78,7 @@ def _macro_f1_interval(scores: Scores) -> str:
 
 
 def scores_sentence(scores: AnyScores, *, is_seen: bool = False) -> str:
-    """Return a sentence with the main scores of a model on test texts, to print on the terminal.
+    """Return a sentence with the main scores of a model on test texts for the terminal.
 
     If the model was trained on these texts (``is_seen``), the sentence says that its quality on new
     texts is unknown, instead of giving scores.
@@ -129,7 +129,7 @@ def _show_multi_label_scores(
 
 
 def show_threshold(console: Console, point: CoveragePoint, target: float, texts: int) -> None:
-    """Print the threshold found for a target accuracy to the terminal, with its interval."""
+    """Print the confidence threshold for a target accuracy to the terminal."""
     console.print(
         f"\nTarget accuracy {percent(target)}: answer if the probability is at least "
         f"{point.threshold:.4f}, otherwise unsure.\n"
@@ -140,7 +140,7 @@ def show_threshold(console: Console, point: CoveragePoint, target: float, texts:
 
 
 def show_faithfulness(console: Console, faithfulness: Faithfulness) -> None:
-    """Print the faithfulness scores of each word ranking to the terminal, and a verdict."""
+    """Print a table of faithfulness scores and a one-line summary to the terminal."""
     shares = faithfulness.shares
     places = [shares.index(share) for share in (0.05, 0.2, 0.5)]
     console.print(
@@ -171,7 +171,7 @@ def show_faithfulness(console: Console, faithfulness: Faithfulness) -> None:
 def show_examples(
     console: Console, predictor: Predictor, examples: Sequence[Mapping[str, str]], folds: int = 0
 ) -> None:
-    """Print example texts with predictions and reasons; with ``folds`` they are training texts."""
+    """Print example texts to the terminal with predictions and the words behind them."""
     if examples:
         part = "Training" if folds else "Test"
         console.print(f"\n{part} texts with their predictions and the reasons")
@@ -184,7 +184,7 @@ def show_examples(
 def show_leaderboard(
     console: Console, rows: Sequence["LeaderboardRow"], texts: int, folds: int = 0
 ) -> None:
-    """Print the scores of the model and its baselines to the terminal, most accurate first.
+    """Print the scores of model and baselines to the terminal, most accurate first.
 
     Args:
         console: the terminal.
@@ -218,7 +218,7 @@ def show_leaderboard(
 
 
 def show_changes(console: Console, changes: Sequence["ScoreChange"]) -> None:
-    """Print the scores before and after further training (``--from``), on old and new test data."""
+    """Print the scores before and after continued training (``--from``) to the terminal."""
     cells = [
         (
             f"{'old' if change.is_old else 'new'}: {terminal_text(change.data)}",
@@ -246,7 +246,7 @@ def _score(name: str, value: float) -> str:
 
 
 def _row_interval(row: "LeaderboardRow", texts: int, folds: int) -> str:
-    """Format the 95 % interval of the accuracy or micro-F1 in a row of the leaderboard."""
+    """Format the 95 % confidence interval of the score in a leaderboard row."""
     if row.micro_f1_interval is not None:
         return _decimals(row.micro_f1_interval)
     return _percentages(accuracy_interval(row.accuracy, texts, folds))
@@ -306,7 +306,7 @@ def _show_reliability(console: Console, reliability: Reliability) -> None:
 
 
 def _show_coverage(console: Console, coverage: Sequence[CoveragePoint]) -> None:
-    """Print the accuracy over coverage; that of all texts is in the summary line."""
+    """Print a table of accuracy over coverage to the terminal."""
     points = [point for point in coverage if point.answered < 1]
     if not points:
         return

@@ -16,7 +16,7 @@ GAP = 2  # between two columns
 def terminal_table(
     columns: Sequence[str], rows: Iterable[Sequence[str]], *, max_width: int | None = None
 ) -> Table:
-    """Create a plain table for the terminal: left-aligned names and right-aligned numbers.
+    """Create a plain terminal table with left-aligned names and right-aligned numbers.
 
     Control characters in names become visible. If ``max_width`` is given, the last columns that do
     not fit next to the others are left out.

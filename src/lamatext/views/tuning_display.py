@@ -24,7 +24,7 @@ BEST, LATEST = 6, 6  # rows of the live table
 
 
 class TrialDisplay(Progress):
-    """Live table of the trials of a search on stderr; plain lines if it is not a terminal."""
+    """Live table of tuning trials on stderr, or plain lines if stderr is not a terminal."""
 
     def __init__(self, deadline: float, *, quiet: bool = False) -> None:
         self._deadline, self._quiet = deadline, quiet
@@ -50,21 +50,21 @@ class TrialDisplay(Progress):
             self._live.stop()
 
     def stage(self, name: str, total: int | None = None) -> None:  # noqa: ARG002 - no bar
-        """Show the current stage of the search below the live table of trials."""
+        """Show the current stage of the tuning run below the live table of trials."""
         self._stage = name
 
     def note(self, text: str) -> None:
-        """Print a line of text above the live table of trials."""
+        """Print a line of text above the live table of tuning trials."""
         if not self._quiet:
             self._console.print(one_line(text), markup=False, soft_wrap=True)
 
     def section(self, title: str) -> None:
-        """Print a heading above the live table of trials."""
+        """Print a heading above the live table of tuning trials."""
         if not self._quiet:
             self._console.print(one_line(title), markup=False, style="bold")
 
     def show(self, trials: list[Trial]) -> None:
-        """Update the table of trials, or print a line for each one that has ended."""
+        """Update the live table of tuning trials, or print a line per finished trial."""
         self._trials = trials
         if self._live is not None or self._quiet:
             return
@@ -83,7 +83,7 @@ class TrialDisplay(Progress):
 
 
 def shown_trials(trials: Sequence[Trial]) -> list[Trial]:
-    """Return the trials for the live table: the best finished ones and the latest ones."""
+    """Select the tuning trials for the live table (best finished and latest ones)."""
     finished = [trial for trial in trials if trial.state == FINISHED]
     best = sorted(finished, key=lambda trial: -(trial.score or 0.0))[:BEST]
     chosen = {trial.number: trial for trial in [*best, *trials[-LATEST:]]}
@@ -91,7 +91,7 @@ def shown_trials(trials: Sequence[Trial]) -> list[Trial]:
 
 
 def trial_cells(trial: Trial) -> tuple[str, ...]:
-    """Format a trial of a search as the cells of a table row in the terminal."""
+    """Format a tuning trial as the cells of a table row in the terminal."""
     return (
         str(trial.number),
         trial.state,
@@ -105,7 +105,7 @@ def trial_cells(trial: Trial) -> tuple[str, ...]:
 
 
 def describe_settings(trial: Trial) -> str:
-    """Format the settings of a tuning trial as one line of text for the terminal's table."""
+    """Format the settings of a tuning trial as one line of text."""
     if trial.is_default:
         return f"default recipe, seed {trial.seed}"
     pairs = [(name.partition("."), value) for name, value in trial.settings.items()]
@@ -120,7 +120,7 @@ def _value(value: Any) -> str:
 
 
 def front_rows(front: Sequence[Trial], chosen: Trial) -> list[tuple[str, ...]]:
-    """Return the Pareto front of a search and the chosen trial as rows of a table."""
+    """Return table rows for the Pareto front of a tuning run and the chosen trial."""
     others = [] if any(trial.number == chosen.number for trial in front) else [chosen]
     return [
         (
@@ -135,7 +135,7 @@ def front_rows(front: Sequence[Trial], chosen: Trial) -> list[tuple[str, ...]]:
 
 
 def show_front(console: Console, front: Sequence[Trial], chosen: Trial, metric: str) -> None:
-    """Print the Pareto front of a search: trials that no other beats in score, size and latency."""
+    """Print the Pareto front of tuning trials by score, size and latency."""
     console.print("Pareto front: no other trial is better in score, size and latency at once")
     columns = ("trial", f"validation {metric}", *COLUMNS[4:6], "settings")
     console.print(terminal_table(columns, front_rows(front, chosen)))
@@ -144,7 +144,7 @@ def show_front(console: Console, front: Sequence[Trial], chosen: Trial, metric: 
 def write_tuning_page(
     trials: Sequence[Trial], choice: Choice, metric: str, source: str, out: Path
 ) -> None:
-    """Write the HTML page of a hyperparameter search, with all trials and the chosen settings."""
+    """Write an HTML page about a tuning run with all trials and the chosen settings."""
     front = pareto_front(trials)
     page = render_page(
         "tuning_page.html",

@@ -39,7 +39,7 @@ STYLES = (SHARED_STYLE, "page.css")
 
 @dataclass(frozen=True, slots=True)
 class WebExport:
-    """Result of a web export: the HTML file, its size and the number format of its weights."""
+    """Result of a web export, with the HTML file, its size and the precision of its weights."""
 
     file: Path
     bytes: int
@@ -49,7 +49,7 @@ class WebExport:
 
 
 def export_web(folder: Path, out: Path, *, storage: Storage | None = None) -> WebExport:
-    """Export a saved model for the web, as a single HTML file that runs it in a browser.
+    """Export a saved model as a single HTML file that runs it in a web browser.
 
     Args:
         folder: the saved model.
@@ -74,7 +74,7 @@ def export_web(folder: Path, out: Path, *, storage: Storage | None = None) -> We
 
 
 def _default_storage(folder: Path) -> tuple[Storage, Parity | None]:
-    """Choose the number format of a web export: float16 if predictions agree, else as saved."""
+    """Choose the weight precision of a web export, float16 if predictions stay the same."""
     saved: Storage = load_config(folder)["storage"]
     if saved == "float32":
         parity = _compare_storage(folder, "float16")
@@ -84,7 +84,7 @@ def _default_storage(folder: Path) -> tuple[Storage, Parity | None]:
 
 
 def _compare_storage(folder: Path, storage: Storage) -> Parity | None:
-    """Measure how much the weight precision of a web export changes the model's predictions.
+    """Measure how the weight precision of a web export affects the predictions.
 
     Returns None if the weights do not change.
     """
@@ -101,7 +101,7 @@ def _compare_storage(folder: Path, storage: Storage) -> Parity | None:
 
 
 def build_html(description: Mapping[str, Any], weights: bytes, ngrams: bytes | None) -> str:
-    """Build the HTML of a web export from a model description and its safetensors files."""
+    """Build the HTML of a web export from a model description and its weights."""
     files = static_files()
     style, script = "\n".join(files[name] for name in STYLES), _bundle_modules()
     data = [
@@ -131,7 +131,7 @@ def build_html(description: Mapping[str, Any], weights: bytes, ngrams: bytes | N
 
 
 def _bundle_modules() -> str:
-    """Bundle the JavaScript modules of a web export into one script without imports."""
+    """Bundle the JavaScript modules of a web export into one script."""
     modules = "\n".join(static_files()[name] for name in MODULES)
     return re.sub(r"^import [^;]*;\n|^export ", "", modules, flags=re.M)
 

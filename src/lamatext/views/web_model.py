@@ -27,7 +27,7 @@ TEXT_SETTINGS = ("tokenizer_version", "lowercase", "rare_words", "max_words", "l
 
 
 def describe_model(folder: Path) -> dict[str, Any]:
-    """Return the JSON description of a saved model, with which the web page's JavaScript runs it.
+    """Describe a saved model as JSON, so that JavaScript in a web page can run it.
 
     Raises:
         ModelError: the page cannot run this kind of model.
@@ -74,7 +74,7 @@ def describe_model(folder: Path) -> dict[str, Any]:
 
 
 def model_summary(folder: Path) -> dict[str, Any]:
-    """Return the web page's summary of a model: accuracy, date and example texts."""
+    """Summarize a model for the web page (accuracy, date and example texts)."""
     metrics, config = load_metrics(folder), load_config(folder)
     test, facts = metrics.get("test") or {}, []
     validated = " (cross-validation)" if test.get("folds") else ""
@@ -108,7 +108,7 @@ def _interval(test: Mapping[str, Any], name: str, form: Callable[[float], str]) 
 
 
 def runs_in_page(folder: Path) -> bool:
-    """Return whether the web page's JavaScript can run this saved model."""
+    """Return whether JavaScript in a web page can run this saved model."""
     try:
         return bool(describe_model(folder))
     except ModelError:

@@ -17,7 +17,7 @@ WEAKEST = 0.05  # words with a smaller share of the largest contribution are not
 
 
 class StrongWord(NamedTuple):
-    """A distinct word of a text, with the total contribution of its occurrences to a class."""
+    """Distinct word of a text with its total contribution to a class."""
 
     word: str
     occurrences: int
@@ -61,7 +61,7 @@ def reasons(explanation: Explanation, *, limit: int) -> list[tuple[str, list[Str
 
 
 def segments(text: str, spans: Sequence[Span]) -> Iterator[tuple[int | None, str]]:
-    """Yield (index, word) for each word to shade, and (None, characters) for text in between."""
+    """Split a text into words to shade, with their index, and unshaded text in between."""
     at = 0
     for t, (start, end) in enumerate(spans):
         if start > at:
@@ -75,7 +75,7 @@ def segments(text: str, spans: Sequence[Span]) -> Iterator[tuple[int | None, str
 def excerpt_segments(
     explanation: Explanation, scores: Floats, *, words: int
 ) -> Iterator[tuple[int | None, str]]:
-    """Shorten a long text to excerpts around its strongest words, as segments for shading."""
+    """Shorten a long text to excerpts around its strongest words, for word shading."""
     text, spans, end = explanation.text, explanation.spans, 0
     for number, places in enumerate(strongest_ranges(scores, words=words)):
         whole = len(places) == len(spans)
@@ -93,7 +93,7 @@ def excerpt_segments(
 
 
 def strongest_ranges(scores: Floats, *, words: int) -> list[range]:
-    """Return the ranges of words to keep when a long text is shortened for word shading."""
+    """Return the ranges of words to keep when shortening a text for word shading."""
     if len(scores) <= words:
         return [range(len(scores))]
     chosen = np.zeros(len(scores), dtype=bool)
@@ -106,7 +106,7 @@ def strongest_ranges(scores: Floats, *, words: int) -> list[range]:
 
 
 def attention_scale(weights: Floats) -> float:
-    """Return the attention weight that gets the strongest word shading.
+    """Return the attention weight that corresponds to the strongest word shading.
 
     It is the largest of the weights (T,), but at least 3 / T, so that uniform weights stay
     pale.
@@ -115,19 +115,19 @@ def attention_scale(weights: Floats) -> float:
 
 
 def contribution_scale(contributions: Floats) -> float:
-    """Return the largest absolute contribution, which gets the strongest word shading."""
+    """Return the largest absolute contribution, for scaling the word shading."""
     return float(max(np.abs(contributions).max(), 0.05))
 
 
 def contribution_strength(explanation: Explanation, column: int) -> Floats:
-    """Scale each word's contribution to a class to a shading strength between −1 and 1."""
+    """Scale each word's contribution to a shading strength between −1 and 1."""
     relative = explanation.relative
     strength: Floats = relative[column] / contribution_scale(relative)
     return strength
 
 
 def missing_words(explanation: Explanation) -> str:
-    """Return a note on a text that has no words to shade; an empty string if it has some."""
+    """Return a note about a text without words to shade; empty for other texts."""
     if explanation.is_empty:
         return "The text is empty: the prediction only says which label is frequent."
     return "" if any(explanation.words) else "The model knows none of the words in this text."

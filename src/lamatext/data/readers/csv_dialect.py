@@ -18,14 +18,14 @@ _LONG_CELL = 100  # characters; no column name is as long
 
 
 class Dialect(NamedTuple):
-    """Separator and quote character of a CSV file; an empty quote means no quoting."""
+    """CSV dialect with a separator and a quote character, which is empty if fields are unquoted."""
 
     separator: str
     quote: str
 
 
 def parse_separator(separator: str) -> str:
-    """Return the separator character that the user requested, such as ``;`` or ``tab``."""
+    """Parse a CSV separator that the user requested, such as ``;`` or ``tab``."""
     character = _NAMED.get(separator.lower(), separator)
     if len(character) != 1 or not character.isascii() or character in '"\r\n':
         raise DataError(
@@ -35,7 +35,7 @@ def parse_separator(separator: str) -> str:
 
 
 def detect_dialect(sample: str, *, is_cut: bool, separators: str = SEPARATORS) -> Dialect:
-    """Detect the CSV dialect in which most rows have as many fields as the first one.
+    """Detect the CSV dialect that gives most rows the same number of fields.
 
     Double quotes are assumed unless other quotes make the rows clearly more regular.
 
@@ -61,7 +61,7 @@ def detect_dialect(sample: str, *, is_cut: bool, separators: str = SEPARATORS) -
 
 
 def regularity(lines: Sequence[str], dialect: Dialect, is_cut: bool) -> tuple[float, int]:
-    """Return the share of CSV rows with the same number of fields as the first, and that number."""
+    """Return the share of CSV rows with as many fields as the first row, and this number."""
     reader = csv.reader(
         lines,
         delimiter=dialect.separator,

@@ -78,14 +78,14 @@ def csv_table(
 
 
 def sample_dialect(block: Block, separators: str = SEPARATORS) -> Dialect:
-    """Detect the CSV dialect of a file by its first block of lines."""
+    """Detect the CSV dialect of a file from its first block of lines."""
     sample = block.data[:_SAMPLE]
     is_cut = len(block.data) > _SAMPLE
     return detect_dialect(sample.decode(errors="ignore"), is_cut=is_cut, separators=separators)
 
 
 def remembered_dialect(block: Block, layout: Layout) -> Dialect | None:
-    """Return the CSV dialect of the model's training file if it fits this file.
+    """Return the CSV dialect of a model's training file if it fits the file to read, else None.
 
     It fits if the header then has the model's text columns, and if no other dialect makes the rows
     more regular.
@@ -108,7 +108,7 @@ def remembered_dialect(block: Block, layout: Layout) -> Dialect | None:
 
 
 def describe_dialect(dialect: Dialect) -> str:
-    """Return a phrase for messages that names the separator and the quotes of a CSV file."""
+    """Describe the separator and the quotes of a CSV file in a phrase for messages."""
     separator = _SHOWN.get(dialect.separator, dialect.separator)
     quotes = {'"': "", "'": ", quotes '", "": ", without quotes"}[dialect.quote]
     return f"separator {separator}{quotes}"
@@ -137,7 +137,7 @@ def _quoted_field(quote: str) -> re.Pattern[bytes]:
 def _complete_rows(
     blocks: Iterator[Block], dialect: Dialect, max_record: int, log: ReadLog
 ) -> Iterator[Block]:
-    """Regroup blocks of a CSV file so that each one ends at the end of a row.
+    """Regroup blocks of a CSV file so that each block ends at the end of a row.
 
     A quoted field may contain line ends, so a block of whole lines may end inside a row.
     """
@@ -165,7 +165,7 @@ def _complete_rows(
 
 
 def _last_rows(data: bytes, line: int, dialect: Dialect, log: ReadLog) -> Iterator[Block]:
-    """Yield the last rows of a CSV file, leaving out lines with an unclosed quote."""
+    """Yield the last rows of a CSV file, skipping lines with an unclosed quote."""
     while data and (end := _row_end(data + b"\n", dialect)) <= len(data):
         if end:
             yield Block(data[:end], line)
@@ -178,7 +178,7 @@ def _last_rows(data: bytes, line: int, dialect: Dialect, log: ReadLog) -> Iterat
 
 
 def _unquoted_spans(data: bytes, dialect: Dialect) -> Iterator[tuple[int, int]]:
-    """Yield the start and end of each span of CSV data between quoted fields.
+    """Yield the start and end of each span between quoted CSV fields.
 
     As in pyarrow, a quote opens a field only at its start and is a plain character elsewhere.
     """
@@ -194,7 +194,7 @@ def _unquoted_spans(data: bytes, dialect: Dialect) -> Iterator[tuple[int, int]]:
 def _quoted_fields(
     data: bytes, dialect: Dialect, start: int = 0
 ) -> Iterator[tuple[int, int | None]]:
-    """Yield the start and end of each quoted CSV field; the end is None for an unclosed quote."""
+    """Yield the start and end of each quoted CSV field; the end is None if it is unclosed."""
     if not dialect.quote:
         return
     opens_after = dialect.separator.encode() + b"\r\n"
@@ -220,7 +220,7 @@ def _row_end(data: bytes, dialect: Dialect) -> int:
 
 
 def _row_lines(block: Block, dialect: Dialect) -> list[int]:
-    """Return the line number of each row of a CSV block; only LF starts a new line, CR does not."""
+    """Return the line number of each CSV row in a block, counting only LF as a line end."""
     data, ends = block.data, [0]
     for start, stop in _unquoted_spans(data, dialect):
         ends += [match.end() for match in _LINE_END.finditer(data, start, stop)]
@@ -234,7 +234,7 @@ def _row_lines(block: Block, dialect: Dialect) -> list[int]:
 
 
 def _blank_misquoted_lines(data: bytes, line: int, dialect: Dialect, log: ReadLog) -> bytes:
-    """Remove each CSV line whose opening quote is closed only in a later row.
+    """Remove CSV lines with an opening quote that is closed only in a later row.
 
     A quoted field that has a line end and is not followed by a separator or a line end is such a
     case: without this, the rows in between would be lost without a message.
@@ -251,7 +251,7 @@ def _blank_misquoted_lines(data: bytes, line: int, dialect: Dialect, log: ReadLo
 
 
 def _misquoted_span(data: bytes, dialect: Dialect, start: int) -> tuple[int, int] | None:
-    """Find the first CSV field after ``start`` whose quote is closed only in a later row."""
+    """Find the first CSV field after ``start`` with a quote that is closed only in a later row."""
     follows = dialect.separator.encode() + b"\r\n"
     for quote, end in _quoted_fields(data, dialect, start):
         if end is None or end == len(data) or data[end] in follows:
@@ -262,7 +262,7 @@ def _misquoted_span(data: bytes, dialect: Dialect, start: int) -> tuple[int, int
 
 
 def _item(lines: Sequence[int], row: int) -> int:
-    """Return a CSV row's line number for an error message; the last one if out of range."""
+    """Return the line number of a CSV row for an error message (the last line if out of range)."""
     return lines[min(row, len(lines) - 1)] if lines else 1
 
 
@@ -281,7 +281,7 @@ class _Parser:
         )
 
     def header(self, block: Block) -> tuple[tuple[str, ...], Block]:
-        """Parse the CSV header; return the column names and the bytes that follow the header."""
+        """Parse the CSV header and return the column names and the rest of the block."""
         head, end = b"", 0
         while not head.strip() or not _header_ends(head, self.dialect):
             end = block.data.find(b"\n", end) + 1 or len(block.data)
@@ -296,7 +296,7 @@ class _Parser:
     def parse(
         self, block: Block, columns: Sequence[str], wanted: Sequence[str] | None
     ) -> pa.RecordBatch:
-        """Parse a block of CSV rows into a batch of the columns ``wanted``, or all if None."""
+        """Parse a block of CSV rows to a record batch of the ``wanted`` columns (all if None)."""
         self._invalid_rows.clear()
         batch = self._read(block, columns, wanted).combine_chunks().to_batches()
         rows = batch[0] if batch else pa.RecordBatch.from_pylist([], pa.schema(

@@ -37,7 +37,7 @@ Cells = list[str | None]
 
 
 def excel_table(source: str, max_record: int = MAX_RECORD, log: ReadLog | None = None) -> Table:
-    """Open an Excel workbook as a table: its first sheet that looks like one.
+    """Open the first sheet of an Excel workbook that looks like a table.
 
     The first row that is neither empty nor a title has the column names. Numbers, dates and truth
     values are written as text; formulas have the value that Excel computed last.
@@ -87,7 +87,7 @@ def _open_workbook(openpyxl: Any, source: str, name: str) -> tuple[Any, int]:
 
 
 def _unpacked_size(content: Any, name: str) -> int:
-    """Return the uncompressed size of an Excel workbook's files.
+    """Return the total uncompressed size of the files in an Excel workbook.
 
     Raises:
         DataError: they are too large for memory, or their tags too deeply nested.
@@ -110,7 +110,7 @@ def _unpacked_size(content: Any, name: str) -> int:
 
 
 def _count_tags(part: IO[bytes]) -> int:
-    """Count the tags of one file of an Excel workbook; ValueError if they are nested too deeply."""
+    """Count the XML tags in a file of an Excel workbook; raise ValueError if nested too deeply."""
     parser, depth, tags = ParserCreate(), 0, 0
 
     def start(_: str, __: dict[str, str]) -> None:
@@ -138,7 +138,7 @@ def _count_tags(part: IO[bytes]) -> int:
 def _sheet_rows(
     workbook: Any, unpacked: int, name: str, max_record: int, log: ReadLog
 ) -> Iterator[tuple[int, Cells]]:
-    """Choose one sheet of an Excel workbook and yield the row number and the cells of each row.
+    """Choose a sheet of an Excel workbook and yield the number and the cells of each row.
 
     It is the first sheet whose rows look like a table or, if there is none, the first sheet that is
     not empty.
@@ -167,12 +167,12 @@ def _sheet_rows(
 
 
 def _is_table(first: Sequence[tuple[int, Cells]]) -> bool:
-    """Return whether the first rows of an Excel sheet are those of a table, not of some notes."""
+    """Return whether the first rows of an Excel sheet look like a table instead of notes."""
     return len(first) == _FIRST_ROWS or sum(len(cells) > 1 for _, cells in first) > 1
 
 
 def _without_titles(first: Sequence[tuple[int, Cells]]) -> Iterator[tuple[int, Cells]]:
-    """Leave out the titles above the header of an Excel sheet: rows with far fewer values."""
+    """Skip title rows above the header of an Excel sheet, which have far fewer values."""
     values = [sum(cell is not None for cell in cells) for _, cells in first]
     usual = median(values)
     fewest = min(usual, max(2, usual / 2))

@@ -21,7 +21,7 @@ _BATCH_CHARACTERS = 1 << 24
 
 
 def folder_table(root: Path, split: str, options: ReadOptions) -> Table:
-    """Open the training data or the test data of a folder as a table.
+    """Open the training or test data in a folder as a table.
 
     ``split`` names the data: ``train`` or ``test``. A folder without splits contains training
     data only. A text file of more than ``options.max_record`` bytes is an error.
@@ -89,7 +89,7 @@ def _label_folders_table(name: str, folders: Sequence[Path], options: ReadOption
 
 
 def _text_batches(folder: Path, options: ReadOptions) -> Iterator[list[str]]:
-    """Yield the texts of a label folder in lists of limited size, to bound the memory use."""
+    """Yield the texts in a label folder in batches, to limit the memory use."""
     texts: list[str] = []
     characters = 0
     for path in _text_files(folder):

@@ -83,7 +83,7 @@ def file_table(source: str, options: ReadOptions = DEFAULTS) -> Table:
 
 
 def _csv_table(name: str, blocks: Iterator[Block], options: ReadOptions, log: ReadLog) -> Table:
-    """Open a CSV or TSV file with the dialect that was requested, used in training or detected."""
+    """Open a CSV or TSV file with a requested, remembered or detected dialect."""
     first = next(blocks, None)
     if first is None:
         raise DataError(f"{name}: the file is empty. Expected a header line and rows.")
@@ -126,7 +126,7 @@ def is_table_file(path: Path) -> bool:
 
 
 def _format_by_name(source: str) -> str | None:
-    """Detect the file format from the extension; return None if the content must be inspected."""
+    """Detect the file format from the extension; None if the extension is not conclusive."""
     suffix = "" if source == "-" else decompressed_suffix(Path(source))
     if suffix in _DETECTED_BY_CONTENT:
         return None

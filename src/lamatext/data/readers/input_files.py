@@ -29,12 +29,12 @@ _BINARY_FORMATS = {
 
 
 def source_name(source: str) -> str:
-    """Return the name of an input file for messages, which is "stdin" for ``-``."""
+    """Return the name of an input file for messages ("stdin" for ``-``)."""
     return "stdin" if source == "-" else source
 
 
 def decompressed_suffix(path: Path) -> str:
-    """Return the extension of an input file without compression: ``.csv`` of ``a.csv.gz``."""
+    """Return the extension of an input file before compression (``.csv`` for ``a.csv.gz``)."""
     suffix = path.suffix.lower()
     return Path(path.stem).suffix.lower() if suffix in _SUFFIXES else suffix
 
@@ -106,13 +106,13 @@ def missing_file_error(source: str) -> DataError:
 
 
 class Block(NamedTuple):
-    """Block of whole lines from an input file, with the number of its first line."""
+    """Block of complete lines from an input file, with the line number of the first one."""
 
     data: bytes  # UTF-8 without byte order mark
     line: int  # the number of its first line, from 1
 
     def lines(self) -> Iterator[tuple[int, str]]:
-        """Yield the line number and the text of each line in a block of an input file."""
+        """Yield each line of an input file block with its line number."""
         text = self.data.decode().removesuffix("\n")
         for number, line in enumerate(text.split("\n"), start=self.line):
             yield number, line.removesuffix("\r")
@@ -126,7 +126,7 @@ def read_blocks(
     expected_encoding: str | None = None,
     log: ReadLog | None = None,
 ) -> Iterator[Block]:
-    """Read a text input file in blocks of whole lines, converted to UTF-8.
+    """Read an input file as UTF-8 text in blocks of complete lines.
 
     Args:
         source: the file, or ``-`` for stdin.
@@ -181,7 +181,7 @@ def record_too_long(where: str, max_record: int) -> DataError:
 
 
 def _text_chunks(source: str, encoding: str | None, log: ReadLog) -> Iterator[bytes]:
-    """Yield the bytes of an input text file with normalized line ends (LF), chunk by chunk."""
+    """Yield chunks of a text input file, with UTF-16 converted to UTF-8 and CR line ends to LF."""
     chunks = read_chunks(source)
     first = next(chunks, b"")
     wide, mark, reason = wide_encoding(first[:4096], encoding)

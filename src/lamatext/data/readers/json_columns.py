@@ -12,17 +12,17 @@ _MARK = {b"lamatext": b"json"}
 
 
 def json_field(name: str) -> pa.Field:
-    """Create the Arrow field of a JSON column: strings, marked as JSON in the field's metadata."""
+    """Create the Arrow field of a JSON column, which contains strings and is marked as JSON."""
     return pa.field(name, pa.string(), metadata=_MARK)
 
 
 def is_json(field: pa.Field) -> bool:
-    """Return whether a column of a table is a JSON column."""
+    """Return whether an Arrow field is a JSON column."""
     return (field.metadata or {}).get(b"lamatext") == b"json"
 
 
 def plain_strings(column: pa.Array) -> pa.Array:
-    """Convert a JSON column to strings: a JSON string is its content, other values stay JSON."""
+    """Convert a JSON column to strings; JSON strings lose their quotes, other values stay JSON."""
     values = column.to_pylist()
     return pa.array(
         [json.loads(v) if v is not None and v.startswith('"') else v for v in values], pa.string()
@@ -30,7 +30,7 @@ def plain_strings(column: pa.Array) -> pa.Array:
 
 
 def json_lines(batch: pa.RecordBatch) -> Iterator[str]:
-    """Yield each row of a record batch as a JSON object, with JSON columns as they are."""
+    """Yield each row of a record batch as a JSON object, inserting JSON columns unchanged."""
     names = list(dict.fromkeys(batch.schema.names))
     cells = [_json_values(batch, batch.schema.names.index(name)) for name in names]
     keys = [json.dumps(name, ensure_ascii=False) for name in names]

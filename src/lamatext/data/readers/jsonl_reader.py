@@ -24,7 +24,7 @@ _MAX_DEPTH = 10  # of nested objects whose values are columns; deeper ones are w
 
 
 class Literal(str):
-    """JSON number as a string, exactly as it was written in the JSONL file: "1" or "1.0"."""
+    """JSON number as a string, exactly as written in the JSONL file (such as "1" or "1.0")."""
 
     __slots__ = ()
 
@@ -71,7 +71,7 @@ def jsonl_table(name: str, blocks: Iterator[Block], log: ReadLog) -> Table:
 
 
 def _columns_of(first_rows: list[tuple[int, Row]], name: str) -> tuple[str, ...]:
-    """Return the keys that occur in the first block of a JSONL file, its columns."""
+    """Return the column names of a JSONL file, which are the keys in its first block."""
     columns = tuple(dict.fromkeys(chain.from_iterable(row for _, row in first_rows)))
     if not columns:
         raise DataError(f"{name}: the file is empty. Expected one JSON object per line.")
@@ -85,7 +85,7 @@ def _columns_of(first_rows: list[tuple[int, Row]], name: str) -> tuple[str, ...]
 
 
 def _parse_rows(block: Block, log: ReadLog, *, is_first: bool = False) -> list[tuple[int, Row]]:
-    """Parse the lines of a JSONL block and return each object with its line number.
+    """Parse the lines of a JSONL block to objects with their line numbers.
 
     The first line of a file must be an object; other lines may be skipped if the log allows it.
     """
@@ -110,7 +110,7 @@ def _parse_rows(block: Block, log: ReadLog, *, is_first: bool = False) -> list[t
 
 
 def _parse_array(first: Block, blocks: Iterator[Block], log: ReadLog) -> list[tuple[int, Row]]:
-    """Parse a file that is one JSON array of objects instead of JSONL; number its rows."""
+    """Parse a JSON array of objects, as an alternative to JSONL, to numbered rows."""
     data = bytearray(first.data)
     for block in blocks:
         data += block.data
@@ -141,7 +141,7 @@ def _repaired(row: Row) -> Row:
 
 
 def _with_dotted_paths(row: Row) -> Row:
-    """Replace nested objects of a JSONL row with one entry per value, named by dotted paths."""
+    """Flatten the nested objects of a JSONL row to keys that are dotted paths."""
     if not any(isinstance(value, dict) for value in row.values()):
         return row
     return dict(_dotted(row, "", _MAX_DEPTH)) | {
@@ -150,7 +150,7 @@ def _with_dotted_paths(row: Row) -> Row:
 
 
 def _parse_line(line: str) -> tuple[Row | None, str]:
-    """Parse a line of a JSONL file; return the object with nested keys as dotted paths.
+    """Parse a line of a JSONL file to an object, with nested keys as dotted paths.
 
     If the line is not an object, return None and the reason.
     """
@@ -187,13 +187,13 @@ def _reject(where: str, line: str, fault: str) -> NoReturn:
 
 
 class _ValueOrList:
-    """Converter of JSONL values to strings, or to lists of strings if the column has lists."""
+    """Converter of JSONL values to strings, or to lists of strings if a column contains lists."""
 
     def __init__(self) -> None:
         self._holds_lists: dict[str, bool] = {}  # by key, since its first value
 
     def convert(self, value: object, key: str, where: str) -> str | list[str | None] | None:
-        """Convert one value of a JSONL row; raise DataError for an object or a mixed column."""
+        """Convert a JSONL value; raise DataError for an object, or if a column mixes in lists."""
         if value is None:
             return None
         is_list = isinstance(value, list)
@@ -229,7 +229,7 @@ def _as_json(value: object, key: str, where: str) -> str:
 
 
 def _to_json(value: object) -> str:
-    """Serialize a value from a JSONL file to a JSON string, with numbers as they were written."""
+    """Serialize a value from a JSONL file to JSON, with numbers exactly as they were written."""
     if isinstance(value, Literal):
         return str(value)
     if isinstance(value, list):
@@ -268,5 +268,5 @@ def _repair_all(value: str | list[str | None] | None) -> str | list[str | None] 
 
 
 def _repair(text: str) -> str:
-    """Replace lone surrogates, which JSON can escape and UTF-8 cannot encode, with U+FFFD."""
+    """Replace lone surrogates in a JSON string with U+FFFD, since UTF-8 cannot encode them."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

@@ -16,7 +16,7 @@ _IS_SET = {"1": True, "1.0": True, "true": True, "0": False, "0.0": False, "fals
 
 
 class LabelColumns(NamedTuple):
-    """Label columns of a table, and the separator between several labels in one cell, if any."""
+    """Label columns of a table, with an optional separator between several labels in a cell."""
 
     names: tuple[str, ...]  # more than one: a column of 0 and 1 for each label
     separator: str | None = None
@@ -32,7 +32,7 @@ class LabelColumns(NamedTuple):
         return is_missing
 
     def read(self, batch: pa.RecordBatch, name: str, first_row: int) -> pa.Array:
-        """Read the labels of a batch of table rows: strings, or lists if a row may have several.
+        """Read the labels of table rows as strings, or as lists if rows may have several labels.
 
         Args:
             batch: has the label columns.
@@ -59,7 +59,7 @@ class LabelColumns(NamedTuple):
 
 
 def join_label_batches(batches: Sequence[pa.Array]) -> pa.ChunkedArray:
-    """Combine batches of labels into one label column, of lists if some batches hold lists."""
+    """Concatenate batches of labels to one label column, of lists if any batch contains lists."""
     if not any(pa.types.is_list(batch.type) for batch in batches):
         return pa.chunked_array(batches, pa.string())
     lists = [
@@ -72,7 +72,7 @@ def join_label_batches(batches: Sequence[pa.Array]) -> pa.ChunkedArray:
 
 
 def is_blank(column: pa.Array) -> NDArray[np.bool_]:
-    """Return for each value of a column whether it is missing or only white space."""
+    """Return for each value in a column whether it is missing or contains only white space."""
     if pa.types.is_nested(column.type):
         blank = column.is_null()
     else:

@@ -23,7 +23,7 @@ Fields = dict[int, Any]
 
 
 class ColumnChunk(NamedTuple):
-    """Position of a column in a Parquet row group."""
+    """Byte range of a column in a Parquet row group, with its number of values."""
 
     start: int
     end: int
@@ -31,7 +31,7 @@ class ColumnChunk(NamedTuple):
 
 
 class Page(NamedTuple):
-    """Header of a Parquet page."""
+    """Header of a Parquet page, with its uncompressed size and number of values."""
 
     size: int  # bytes when decompressed
     values: int
@@ -40,7 +40,7 @@ class Page(NamedTuple):
 
 
 def column_chunks(content: pa.NativeFile) -> list[list[ColumnChunk]]:
-    """Read where the columns of each row group are from the footer of a Parquet file."""
+    """Read the position of each column in each row group from the footer of a Parquet file."""
     size = content.size()
     length = int.from_bytes(content.read_at(4, max(size - _TAIL, 0)), "little")
     if not 0 < length <= min(size - _TAIL, _MAX_BYTES):
@@ -61,7 +61,7 @@ def _column_chunk(column: Fields, size: int) -> ColumnChunk:
 
 
 def read_pages(content: pa.NativeFile, chunk: ColumnChunk) -> Iterator[Page]:
-    """Read the page headers of a Parquet column, as far as pyarrow would read its pages."""
+    """Yield the page headers of a Parquet column that pyarrow would read."""
     start, values = chunk.start, 0
     while start < chunk.end and values < chunk.values:
         header, length = _page_header(content, start, chunk.end)
@@ -79,7 +79,7 @@ def read_pages(content: pa.NativeFile, chunk: ColumnChunk) -> Iterator[Page]:
 
 
 def _page_header(content: pa.NativeFile, start: int, end: int) -> tuple[Fields, int]:
-    """Read the Parquet page header at a position; return its fields by number, and its length."""
+    """Read the Parquet page header at a position; return its fields by number and its length."""
     size = 1024
     while True:
         data = content.read_at(min(size, end - start), start)
@@ -113,7 +113,7 @@ def _items(fields: object, number: int) -> list[Any]:
 
 
 def _struct(data: bytes, at: int, depth: int = 0) -> tuple[Fields, int]:
-    """Parse the Thrift struct at a position; return its fields by number, and where it ends."""
+    """Parse a Thrift struct of a Parquet file; return its fields by number and its end position."""
     fields: Fields = {}
     number = 0
     while head := data[at]:
@@ -128,7 +128,7 @@ def _struct(data: bytes, at: int, depth: int = 0) -> tuple[Fields, int]:
 
 
 def _value(data: bytes, at: int, kind: int, depth: int) -> tuple[Any, int]:
-    """Parse the Thrift value of a type at a position; None for what is not needed."""
+    """Parse a Thrift value of a Parquet file and return it (None if not needed) with its end."""
     if kind in _INTEGERS:
         return _zigzag(data, at)
     if kind == _BINARY:

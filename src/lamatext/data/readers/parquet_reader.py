@@ -99,7 +99,7 @@ def _read_groups(
     wanted: Sequence[str] | None,
     limits: tuple[str, int],
 ) -> Iterator[pa.RecordBatch]:
-    """Read a Parquet file in batches of a bounded number of rows and bytes.
+    """Read a Parquet file in batches with a limited number of rows and bytes.
 
     All columns are read by position, because several may have the same name. ``limits`` are the
     name of the file, for messages, and the longest record in bytes.
@@ -151,7 +151,7 @@ def _checked_pages(
     group: int,
     limits: tuple[str, int],
 ) -> list[Page]:
-    """Return the pages of a column in a Parquet row group; refuse those that fill the memory."""
+    """Return the pages of a column in a Parquet row group, or raise DataError if too large."""
     source, max_record = limits
     where = f"{source}: column '{column.path}', row group {group + 1}"
     pages = list(islice(read_pages(content, chunk), MAX_PAGES + 1))
@@ -176,7 +176,7 @@ def _checked_pages(
 
 
 def _flatten(table: pa.Table) -> pa.Table:
-    """Replace the structs of a Parquet table with their fields, named by dotted paths."""
+    """Flatten the structs of a Parquet table to columns that are named by dotted paths."""
     for _ in range(MAX_DEPTH):
         if not any(pa.types.is_struct(field.type) for field in table.schema):
             break
@@ -185,7 +185,7 @@ def _flatten(table: pa.Table) -> pa.Table:
 
 
 def _top_level(file: pq.ParquetFile, wanted: Sequence[str]) -> list[str]:
-    """Return the top-level Parquet columns that hold the wanted columns."""
+    """Return the top-level Parquet columns that contain the wanted columns."""
     names = file.schema_arrow.names
     return list(
         dict.fromkeys(
@@ -206,7 +206,7 @@ def _string_columns(file: pq.ParquetFile, columns: Sequence[str] | None) -> list
 def _longest_dictionary_value(
     encoded: pq.ParquetFile, group: int, columns: Sequence[str] | None
 ) -> int:
-    """Return the length of the longest value in the dictionaries of a Parquet row group, in bytes.
+    """Return the size in bytes of the longest dictionary value in a Parquet row group.
 
     A dictionary stores a long value once, however many rows repeat it, so the size of the row group
     does not bound the size of its rows.
@@ -224,7 +224,7 @@ def _longest_dictionary_value(
 
 @contextmanager
 def _named_errors(name: str, message: str, *, source: str | None = None) -> Iterator[None]:
-    """Turn the errors of pyarrow's Parquet reader into a DataError."""
+    """Convert errors of pyarrow's Parquet reader to a DataError with the name of the file."""
     try:
         yield
     except FileNotFoundError:
@@ -239,7 +239,7 @@ def _named_errors(name: str, message: str, *, source: str | None = None) -> Iter
 
 
 def copy_to_disk(source: str) -> pa.NativeFile:
-    """Copy a Parquet or Excel stream to a temporary file, which can be read in any order."""
+    """Copy a Parquet or Excel stream to a temporary file that allows random access."""
     length = 0
     with tempfile.NamedTemporaryFile() as file:
         for chunk in read_chunks(source):

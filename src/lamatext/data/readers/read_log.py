@@ -34,11 +34,11 @@ class ReadLog:
 
     @property
     def is_strict(self) -> bool:
-        """Return whether a bad row of the file raises an error instead of being skipped."""
+        """Return whether a bad row raises an error instead of being skipped and logged."""
         return self.max_bad_rows is None
 
     def skip_row(self, line: int, fault: str, advice: str = "") -> None:
-        """Count a bad row that is skipped, or raise DataError if none may be skipped.
+        """Log a skipped bad row, or raise DataError if bad rows may not be skipped.
 
         Args:
             line: where the row begins, as ``unit`` counts.
@@ -54,22 +54,22 @@ class ReadLog:
             lines.append(line)
 
     def add_bad_rows(self, other: "ReadLog") -> None:
-        """Add the bad rows logged for one shard to the log of the whole source."""
+        """Add the bad rows logged for a shard to the log of the whole source."""
         self.bad_rows += other.bad_rows
         for fault, lines in other._lines.items():
             own = self._lines.setdefault(f"{other.name}: {fault}", [])
             own.extend(lines[: MAX_LISTED - len(own)])
 
     def has_only(self, fault: str) -> bool:
-        """Return whether every bad row of the file was skipped for the given reason."""
+        """Return whether all bad rows in the log have the given fault."""
         return set(self._lines) == {fault}
 
     def bad_row_lines(self) -> list[str]:
-        """Return one sentence per kind of fault in the file's bad rows, with line numbers."""
+        """Return a log message for each kind of fault, with the line numbers of the bad rows."""
         return [_sentence(fault, self.unit, lines) for fault, lines in self._lines.items()]
 
     def skipped_lines(self) -> list[str]:
-        """Return the number of bad rows that were skipped, then the faults with line numbers."""
+        """Return log messages with the number of skipped rows and the line numbers per fault."""
         if not self.bad_rows:
             return []
         skipped = plural(
@@ -78,7 +78,7 @@ class ReadLog:
         return [f"{skipped} skipped.", *self.bad_row_lines()]
 
     def check_bad_rows(self, rows: int, separator: str | None = None) -> None:
-        """Raise DataError if too many of the file's rows were bad.
+        """Raise DataError if too many bad rows of the file were logged.
 
         The error names the separator if the label column seems to hold several labels per text.
         """

@@ -19,12 +19,12 @@ SUFFIXES = (".parquet", ".pq", ".jsonl", ".ndjson")
 
 
 def is_glob(source: str) -> bool:
-    """Return whether a data source is a pattern of shards, such as ``data/*.parquet``."""
+    """Return whether a data source is a glob pattern for shards, such as ``data/*.parquet``."""
     return glob.has_magic(source) and not Path(source).exists()
 
 
 def glob_files(source: str) -> list[Path]:
-    """Return the shards that a pattern matches, in the order of their names."""
+    """Return the shard files that match a glob pattern, sorted by name."""
     paths = [Path(name) for name in sorted(glob.glob(source, recursive=True))]  # noqa: PTH207
     files = [path for path in paths if path.is_file()]
     if not files:
@@ -33,7 +33,7 @@ def glob_files(source: str) -> list[Path]:
 
 
 def shards_in_folder(folder: Path, split: str) -> list[Path]:
-    """Return the shards, files with a part of the data each, of a folder's training or test data.
+    """List the shard files of the training or test data in a folder.
 
     They are in the order of their names; subfolders are not searched. If files are named after
     splits (``train-0.parquet``), those of the split are returned; otherwise all are training data.
@@ -82,7 +82,7 @@ def shards_table(name: str, files: Sequence[Path], options: ReadOptions) -> Tabl
 
 
 def _used_shards(files: Sequence[Path], log: ReadLog) -> list[Path]:
-    """Return the shards (data files) that are not empty; raise DataError if all are."""
+    """Return the shard files that are not empty, or raise DataError if all are empty."""
     used = [path for path in files if not _is_empty(path)]
     for path in files:
         if path not in used:

@@ -61,7 +61,7 @@ class Table:
             raise too_many_columns(self.name)
 
     def all_batches(self, output_format: str | None = None) -> Iterator[pa.RecordBatch]:
-        """Yield all columns of the table in batches, with one empty batch if it has no rows.
+        """Yield all columns of the table in batches (one empty batch if it has no rows).
 
         The columns are strings, unless an output format is given that can have their types.
         """
@@ -82,7 +82,7 @@ class Table:
         self.log.check_bad_rows(rows + self.log.bad_rows)
 
     def numbered_batches(self) -> Iterator[tuple[pa.RecordBatch, NDArray[np.int64]]]:
-        """Yield all columns of the table in batches, with the line of each row in the file."""
+        """Yield all columns of the table in batches, with the line number of each row."""
         rows = 0
         for batch in self.all_batches():
             yield batch, _row_lines(batch, self.log, rows, all_lines=True)
@@ -91,7 +91,7 @@ class Table:
     def text_batches(
         self, options: ReadOptions, output_format: str | None = None
     ) -> tuple[tuple[str, ...], Iterator[pa.RecordBatch]]:
-        """Return the names of the table's text columns and an iterator over its rows in batches.
+        """Return the names of the table's text columns and an iterator over batches of its rows.
 
         If the names of the columns do not decide, the first batch does. At the end, too many bad
         rows are an error. The texts are strings; other columns have their types if an output
@@ -142,7 +142,7 @@ class Table:
     def to_datasets(
         self, options: ReadOptions = DEFAULTS, *, source: str = ""
     ) -> Iterator[Dataset]:
-        """Read the text and label columns of the table as one dataset per batch, to save memory.
+        """Read the text and label columns of the table as one dataset per batch, to limit memory.
 
         Columns that are not requested are detected by their names or by the first batch. The share
         of bad rows is checked at the end.
@@ -177,12 +177,12 @@ class Table:
         texts: tuple[str, ...] | None,
         labels: tuple[str, ...] | None = None,
     ) -> None:
-        """Log why the text and label columns of the table were chosen by name."""
+        """Log why the text and label columns of the table were chosen."""
         if self.log.format in _NAMED_COLUMNS and len(self.columns) > 1:
             self.log.notes.extend(explain_choice(self.columns, options, texts, labels))
 
     def _with_remembered_split(self, options: ReadOptions) -> ReadOptions:
-        """Return options with the training file's group and time columns if the table has them."""
+        """Add the training file's group and time columns to the options if the table has them."""
         remembered = options.remembered
         if remembered is None or options.group_column or options.time_column:
             return options
@@ -235,13 +235,13 @@ def too_many_columns(name: str) -> DataError:
 
 
 class _Batch(NamedTuple):
-    """Batch of table rows with line numbers, which are 0 where no message needs them."""
+    """Batch of table rows with line numbers for messages."""
 
     rows: pa.RecordBatch
     lines: NDArray[np.int64]  # 0 if it is not needed
 
     def with_lists(self, columns: Sequence[str]) -> "_Batch":
-        """Parse the columns of a table batch that hold JSON lists into lists of strings."""
+        """Parse the given columns of a table batch as JSON lists of strings where possible."""
         rows = self.rows
         for column in columns:
             lists = parse_lists(rows.column(column))
@@ -254,7 +254,7 @@ class _Batch(NamedTuple):
 def _row_lines(
     batch: pa.RecordBatch, log: ReadLog, rows_before: int, *, all_lines: bool
 ) -> NDArray[np.int64]:
-    """Return the line number of each table row in its file, 0 where no message needs it."""
+    """Return the line number of each table row that a message may need, and 0 for other rows."""
     is_needed = np.full(len(batch), all_lines)
     for column in batch.columns:
         is_needed |= is_blank(column)
@@ -271,7 +271,7 @@ def _usable_rows(
     source: str,
     unlabelled: list[str] | None,
 ) -> Dataset:
-    """Select the table rows that have a text and a label and convert them to a dataset.
+    """Select the table rows that have a text and a label and return them as a dataset.
 
     The texts of rows without a label are added to ``unlabelled``, unless it is None.
     """
@@ -317,7 +317,7 @@ def _usable_rows(
 def _check_rows(
     batch: _Batch, texts: pa.Array, layout: Layout, log: ReadLog, unlabelled: list[str] | None
 ) -> NDArray[np.bool_]:
-    """Return which rows of a table batch have all required values, as a boolean array.
+    """Return a boolean mask of the rows in a table batch that have all required values.
 
     Required are a label, a time if there is a time column, and a text unless reading is strict. The
     other rows are counted in ``log`` as skipped. The texts of rows without a label are added to
@@ -360,7 +360,7 @@ def _text_values(batch: pa.RecordBatch, columns: Sequence[str], name: str) -> pa
 
 
 def join_columns(columns: Sequence[pa.Array]) -> pa.Array:
-    """Join the values of several text columns of a table, leaving out missing ones."""
+    """Join the values of several text columns of a table, skipping missing values."""
     filled = [pc.fill_null(column, "").cast(pa.large_string()) for column in columns]
     if len(filled) == 1:
         return filled[0]
@@ -413,7 +413,7 @@ def string_batch(
 
 
 def with_strings(batch: pa.RecordBatch, columns: Sequence[str], name: str) -> pa.RecordBatch:
-    """Convert the given columns of a table batch to strings; the others keep their types."""
+    """Convert the given columns of a table batch to strings and leave the others unchanged."""
     fields, arrays = list(batch.schema), list(batch.columns)
     for number, field in enumerate(fields):
         if field.name not in columns or (field.type == pa.string() and not is_json(field)):
@@ -429,7 +429,7 @@ def with_strings(batch: pa.RecordBatch, columns: Sequence[str], name: str) -> pa
 
 
 def check_types(batch: pa.RecordBatch, name: str, first_row: int, max_record: int) -> None:
-    """Raise DataError for a value of a typed table batch that is not UTF-8 or is too long."""
+    """Raise DataError if a value in a typed table batch is invalid or too long."""
     for field, column in zip(batch.schema, batch.columns, strict=True):
         if pa.types.is_string(field.type) or pa.types.is_large_string(field.type):
             _check_strings(column, f"{name}: column '{field.name}'", first_row, max_record)
@@ -478,7 +478,7 @@ def _json_column(column: pa.Array, field: pa.Field, name: str) -> pa.Array:
 
 
 def _check_strings(strings: pa.Array, where: str, first_row: int, max_record: int) -> None:
-    """Raise DataError for a value of a table that is not UTF-8 or is too long."""
+    """Raise DataError if a string in a table column is not valid UTF-8 or too long."""
     try:
         strings.validate(full=True)
     except pa.ArrowException:

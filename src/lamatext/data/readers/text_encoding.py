@@ -42,7 +42,7 @@ def check_encoding(name: str) -> str:
 
 
 def wide_encoding(head: bytes, requested: str | None) -> tuple[str | None, int, str]:
-    """Detect an encoding that does not extend ASCII, such as UTF-16, from a file's first bytes.
+    """Detect a text encoding that is not a superset of ASCII, such as UTF-16, from the first bytes.
 
     Args:
         head: the first bytes.
@@ -69,7 +69,7 @@ def _extends_ascii(encoding: str) -> bool:
 
 
 def decode_stream(chunks: Iterator[bytes], encoding: str, name: str) -> Iterator[bytes]:
-    """Convert the bytes of a file to UTF-8 from an encoding such as UTF-16, or raise DataError."""
+    """Convert a byte stream from a text encoding such as UTF-16 to UTF-8, or raise DataError."""
     decoder = codecs.getincrementaldecoder(encoding)()
     try:
         for chunk in chunks:
@@ -82,7 +82,7 @@ def decode_stream(chunks: Iterator[bytes], encoding: str, name: str) -> Iterator
 
 
 class LineDecoder:
-    """Converter to UTF-8 for lines in a text encoding that extends ASCII, such as cp1252.
+    """Decoder of lines in a text encoding that is a superset of ASCII, such as cp1252.
 
     The encoding is detected at the first line that is not ASCII, so that a stream is read once.
     Lines with bytes that are not in the encoding are logged as undecodable.
@@ -148,7 +148,7 @@ class LineDecoder:
 
 
 def detect_encoding(sample: bytes, expected: str = "utf-8") -> str:
-    """Detect the encoding of lines that are not UTF-8, preferring cp1252 if several fit.
+    """Detect the text encoding of lines that are not UTF-8, preferring cp1252 if several fit.
 
     The expected encoding is returned if it reads the sample about as well as any other. Bytes that
     cp1252 does not define are read as latin-1.

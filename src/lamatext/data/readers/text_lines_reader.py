@@ -14,7 +14,7 @@ LABEL_PREFIX = "__label__"
 
 
 def plain_lines_table(name: str, blocks: Iterator[Block], log: ReadLog) -> Table:
-    """Open a file of plain text lines as a table: one row per line, in the column ``text``."""
+    """Open a file of plain text lines as a table with one row per line and the column ``text``."""
 
     def batches(_: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
         for block in blocks:
@@ -27,7 +27,7 @@ def plain_lines_table(name: str, blocks: Iterator[Block], log: ReadLog) -> Table
 
 
 def usable_lines(block: Block, log: ReadLog) -> list[tuple[int, str]]:
-    """Return the numbered lines of a block of plain text, leaving out undecodable lines."""
+    """Return the numbered text lines of a block, skipping lines that cannot be decoded."""
     lines = list(block.lines())
     for number, _ in lines if log.undecodable else ():
         if number in log.undecodable:
@@ -66,7 +66,7 @@ def _parse_line(line: str) -> tuple[list[str], str]:
 
 
 def _label_array(rows: list[list[str]], *, as_json: bool) -> pa.Array:
-    """Convert the labels of fastText lines to strings, or to lists if a line has several."""
+    """Convert the labels of fastText lines to strings, or to lists if a line has several labels."""
     if all(len(labels) < 2 for labels in rows):
         return pa.array([labels[0] if labels else None for labels in rows], pa.string())
     if as_json:

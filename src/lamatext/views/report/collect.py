@@ -47,7 +47,7 @@ ALL_TOP_WORDS = 900  # of all classes together
 
 @dataclass(frozen=True, slots=True)
 class Speed:
-    """Prediction speed on this machine, collected for the report's section on size and speed."""
+    """Prediction speed on this machine, collected for the report."""
 
     texts_per_second: float
     one_text_ms: float  # median
@@ -56,7 +56,7 @@ class Speed:
 
 @dataclass(frozen=True)
 class Findings:
-    """All results collected for the report on one model and one set of labelled texts."""
+    """All results collected for the report on one model and its test data."""
 
     folder: Path
     config: dict[str, Any]
@@ -79,7 +79,7 @@ class Findings:
 
     @property
     def one_label(self) -> Scores:
-        """Return the report's scores of a model with one label per text."""
+        """Scores in the report on a model with one label per text."""
         assert isinstance(self.scores, Scores)
         return self.scores
 
@@ -97,7 +97,7 @@ class Findings:
 def collect_findings(
     folder: Path, data: EvaluationData, *, seed: int = 0, progress: Progress = SILENT
 ) -> Findings:
-    """Collect everything the report shows: predictions, explanations, faithfulness and speed.
+    """Collect all predictions, explanations and measurements for the report.
 
     Args:
         folder: a saved model.
@@ -159,7 +159,7 @@ def collect_findings(
 def _predict(
     predictor: Predictor, texts: list[str], seed: int, progress: Progress
 ) -> tuple[Floats, Speed]:
-    """Predict all texts of the report and measure throughput and the latency of single texts."""
+    """Predict all texts of the report and measure throughput and single-text latency."""
     predictor.predict_proba(texts[:1])  # the first call loads the engine
     start = time.perf_counter()
     probabilities = predictor.predict_proba(track_progress(texts, progress)).astype(np.float64)
@@ -170,7 +170,7 @@ def _predict(
 
 
 def _sample_divisor(predictor: Predictor, text: str) -> int:
-    """Return the factor by which to reduce the report's samples if explanations are slow."""
+    """Return the factor by which to reduce the report's sample if explanations are slow."""
     if predictor.explain(text).method == "contribution":
         return 1
     return TRANSFORMER_DIVISOR if is_slow(predictor) else OCCLUSION_DIVISOR
@@ -194,7 +194,7 @@ def _top_words(predictor: Predictor, texts: Sequence[str], progress: Progress) -
 
 
 def _summary(data: EvaluationData) -> Summary:
-    """Summarize the training texts for the report; if they are unknown, the scored texts."""
+    """Summarize the training texts (if known) and the scored texts for the report."""
     if data.train is None or data.is_seen:
         return summarize_dataset(data.texts)
     return summarize_dataset(data.train, data.texts)

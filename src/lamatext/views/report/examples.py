@@ -27,7 +27,7 @@ Cell = tuple[int, int]  # true class, predicted class
 
 @dataclass(frozen=True)
 class Examples:
-    """Row indices of the example texts that the report shows, by purpose."""
+    """Row indices of the example texts shown in the report, grouped by purpose."""
 
     cells: dict[Cell, list[int]]  # by true and predicted class, most confident first
     doubtful: list[int]  # labels that may be wrong, most doubtful first
@@ -41,7 +41,7 @@ class Examples:
 
 
 def choose_examples(truth: Numbers, probabilities: Floats, *, limit: int) -> Examples:
-    """Choose example texts for the report, based on true classes and predicted probabilities.
+    """Choose example texts for the report from true classes and predicted probabilities.
 
     ``truth`` has shape (n,) and ``probabilities`` (n, C); ``limit`` is the approximate number
     of examples behind the confusion matrix.
@@ -62,7 +62,7 @@ def choose_examples(truth: Numbers, probabilities: Floats, *, limit: int) -> Exa
 def choose_multi_label_examples(
     truth: NDArray[np.bool_], probabilities: Floats, decided: NDArray[np.bool_]
 ) -> Examples:
-    """Choose example texts with wrongly predicted labels (n, L), most confident mistakes first."""
+    """Choose example texts with wrong multi-label predictions, most confident mistakes first."""
     errors = np.where(truth != decided, np.abs(truth - probabilities), 0.0).max(axis=1)
     order = np.argsort(-errors, kind="stable")
     return Examples({}, [], [int(row) for row in order[: 2 * LISTED] if errors[row] > 0])
@@ -71,7 +71,7 @@ def choose_multi_label_examples(
 def multi_label_example_values(
     explanation: Explanation, labels: Sequence[str], truth: NDArray[np.bool_]
 ) -> dict[str, object]:
-    """Return the template values of an example text with several labels.
+    """Return the template values of a multi-label example text.
 
     The marked words are those of the label on which model and truth differ most.
     """
@@ -91,7 +91,7 @@ def multi_label_example_values(
 
 
 def doubtful_labels(truth: Numbers, probabilities: Floats) -> list[int]:
-    """Find example texts whose labels are probably wrong, by confident learning.
+    """Find example texts with probably wrong labels by confident learning.
 
     Northcutt et al. 2021: with t_j the mean probability of class j over the texts labelled j, a
     label is doubtful if another class has p_j ≥ t_j and p_j > p_label. Rows are sorted by the
@@ -128,7 +128,7 @@ def _cells(
 def example_values(
     explanation: Explanation, labels: Sequence[str], truth: int
 ) -> dict[str, object]:
-    """Return the template values of one example text: prediction, label and marked words."""
+    """Return the template values of one example text, such as its label and prediction."""
     best = explanation.best
     return {
         "label": None,  # the words are those of the predicted class
@@ -142,7 +142,7 @@ def example_values(
 
 
 def marked_words(explanation: Explanation, column: int) -> list[tuple[str, str]]:
-    """Split an example text into pieces, each with the CSS class that highlights it, if any."""
+    """Split an example text into pieces with the CSS classes that highlight them."""
     strength = contribution_strength(explanation, column)
     segments = excerpt_segments(explanation, strength, words=EXCERPT_WORDS)
     return [

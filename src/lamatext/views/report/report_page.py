@@ -36,7 +36,7 @@ def write_report(findings: Findings, out: Path, *, title: str | None = None) -> 
 
 
 def report_page(findings: Findings, *, title: str | None = None) -> str:
-    """Return the HTML of the complete report page; the title defaults to the data source."""
+    """Return the complete HTML report page, titled after the data source by default."""
     saved = findings.config.get("saved")
     return render_page(
         "report/report.html",
@@ -62,7 +62,7 @@ def report_page(findings: Findings, *, title: str | None = None) -> str:
 
 
 def headline(findings: Findings) -> Values:
-    """Return the template values of the report's headline: accuracy, macro-F1, size and speed."""
+    """Return the template values of the report page's headline (scores, size and speed)."""
     scores = findings.scores
     if findings.is_seen:
         return _training_text_headline(findings)
@@ -90,7 +90,7 @@ def _costs(findings: Findings) -> list[tuple[str, str]]:
 
 
 def _training_text_headline(findings: Findings) -> Values:
-    """Return the report's headline if its texts are training texts: the scores of the training run.
+    """Return the headline values of a report on training texts, with scores from training.
 
     These are from a test set or from cross-validation, and are in the model's folder.
     """
@@ -128,7 +128,7 @@ def _multi_label_headline(findings: Findings, scores: MultiLabelScores) -> Value
 
 
 def data_section(findings: Findings) -> Values:
-    """Return the template values of the report's data section: counts, classes and concerns."""
+    """Return the template values of the data section on the report page."""
     summary, known = findings.data, findings.train is not None or findings.is_seen
     facts = [
         ("training texts" if known else "texts", f"{summary.rows:,}"),
@@ -154,7 +154,7 @@ def data_section(findings: Findings) -> Values:
 
 
 def _concerns(findings: Findings) -> list[str]:
-    """List the problems with the data that the report's data section warns about."""
+    """List the data problems that the report page warns about."""
     summary, concerns = findings.data, []
     if findings.is_seen:
         concerns.append("the scored texts are the training texts, so the scores mean little")
@@ -172,7 +172,7 @@ def _concerns(findings: Findings) -> list[str]:
 
 
 def baselines_section(findings: Findings) -> Values:
-    """Return the template values of the report's section that compares the model with baselines."""
+    """Return the template values of the report page's comparison with baselines."""
     board: Sequence[Values] = findings.metrics.get("leaderboard") or []
     test: Values = findings.metrics.get("test") or {}
     texts, folds = test.get("texts") or findings.scores.texts, test.get("folds", 0)
@@ -222,7 +222,7 @@ def _label_scores(row: Values) -> dict[str, tuple[int, float]]:
 
 
 def learning_section(findings: Findings) -> Values:
-    """Return the template values of the report's section on learning curves."""
+    """Return the template values of the learning curves on the report page."""
     history: Sequence[dict[str, float]] = findings.metrics.get("history") or []
     if not history:
         return {"charts": []}
@@ -262,12 +262,12 @@ def learning_section(findings: Findings) -> Values:
 
 
 def _are_close(losses: Sequence[float]) -> bool:
-    """Return whether the losses of a learning curve are so close that they need three decimals."""
+    """Return whether the losses of a learning curve need three decimals on the report page."""
     return max(losses) - min(losses) < 0.1
 
 
 def confusion_section(findings: Findings) -> Values | None:
-    """Return the template values of the report's confusion matrix section.
+    """Return the template values of the confusion matrix on the report page.
 
     A cell links to its example texts, which are hidden unless they are the target of the page's
     address, so that they open without a script. With too many classes for a matrix, the section
@@ -293,7 +293,7 @@ def confusion_section(findings: Findings) -> Values | None:
 
 
 def open_cell_style(findings: Findings) -> str:
-    """Return the CSS that outlines the confusion matrix cell whose example texts are open."""
+    """Return CSS that outlines the selected cell of the report's confusion matrix."""
     if len(findings.labels) > MAX_MATRIX_CLASSES:
         return ""
     selectors = [
@@ -347,7 +347,7 @@ def _anchor(cell: Cell) -> str:
 
 
 def classes_section(findings: Findings) -> Values:
-    """Return the template values of the report's section on scores per class, worst class first."""
+    """Return the template values of the report page's scores per class, worst class first."""
     rows: list[ClassScores | LabelScores] = [*findings.scores.classes]
     rows.sort(key=lambda row: row.f1)
     present = [row for row in rows if row.texts] or rows
@@ -356,7 +356,7 @@ def classes_section(findings: Findings) -> Values:
 
 
 def calibration_section(findings: Findings) -> Values:
-    """Return the template values of the report's calibration section, with its chart."""
+    """Return the template values of the calibration section on the report page."""
     scores, groups = findings.scores, merge_small_bins(findings.scores.reliability)
     pairs = list(zip(groups.confidence, groups.accuracy, groups.texts, strict=True))
     intervals = [wilson_interval(a, n) for _, a, n in pairs]
@@ -429,7 +429,7 @@ def _coverage_chart(findings: Findings) -> Chart:
 
 
 def mistakes_section(findings: Findings) -> Values:
-    """Return the template values of the report's section on mistakes and doubtful labels."""
+    """Return the template values of the report page's mistakes and doubtful labels."""
 
     def listed(rows: Sequence[int]) -> list[dict[str, object]]:
         if findings.is_multi_label:
@@ -449,7 +449,7 @@ def mistakes_section(findings: Findings) -> Values:
 
 
 def faithfulness_section(findings: Findings) -> Values:
-    """Return the template values of the report's section on the faithfulness of explanations."""
+    """Return the template values of the report page's section on faithfulness."""
     faithfulness = findings.faithfulness
     names = ["attention", "contribution"] if "attention" in faithfulness.orders else [""]
     return {
@@ -472,7 +472,7 @@ def faithfulness_section(findings: Findings) -> Values:
 def _removal_chart(
     findings: Findings, curve: str, title: str, across: str, description: str
 ) -> Chart:
-    """Return the deletion or insertion chart of the report's faithfulness section."""
+    """Return the deletion or insertion chart in the faithfulness section of the report."""
     orders, shares = findings.faithfulness.orders, findings.faithfulness.shares
 
     def line(name: str, order: Order) -> Line:
@@ -501,7 +501,7 @@ def _removal_chart(
 
 
 def size_section(findings: Findings) -> Values:
-    """Return the template values of the report's section on size and speed."""
+    """Return the template values of the report page's section on size and speed."""
     speed = findings.speed
     counts: dict[str, int] = findings.config.get("parameters", {})
     return {
@@ -520,7 +520,7 @@ def size_section(findings: Findings) -> Values:
 
 
 def usage_section(findings: Findings) -> Values:
-    """Return the template values of the report's usage section: Python code and shell commands."""
+    """Return the template values of the report page's usage section, with example code."""
     folder = str(findings.folder)
     quoted = shlex.quote(folder)
     python = (

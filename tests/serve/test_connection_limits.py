@@ -12,6 +12,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
+from hashlib import sha256
 from http.client import HTTPSConnection
 from pathlib import Path
 from shutil import which
@@ -39,7 +40,7 @@ from lamatext.serve.server import (
     possible_connections,
     server_config,
 )
-from lamatext.serve.tls import TlsFiles
+from lamatext.serve.tls import TlsFiles, TlsHandshake
 from tests.serve.test_server import START, port_of
 
 GET = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
@@ -670,3 +671,144 @@ def test_a_burst_of_unfinished_handshakes_delays_others_by_the_usual_time_of_a_h
             stack.enter_context(connect(port)).sendall(client_hello())
 
         assert seconds_of_a_request(port) < max(2.0, 20 * usual)  # three times PATIENCE before
+
+
+HELLO_RETRY_REQUEST = sha256(b"HelloRetryRequest").digest()  # its random value, RFC 8446, 4.1.3
+
+
+@pytest.fixture
+def crowded_port(folder: Path, certificate: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
+    """Port of a server that asks clients of TLS to retry if two handshakes are in progress."""
+    monkeypatch.setattr("lamatext.serve.tls.PROMPT_HANDSHAKES", 2)
+    with running(create_app(load_models([folder])), None, TlsFiles(certificate)) as port:
+        yield port
+
+
+@pytest.mark.parametrize(("in_progress", "is_asked"), [(1, False), (2, True)])
+def test_beyond_some_handshakes_a_client_answers_before_the_private_key_is_used(
+    in_progress: int, is_asked: bool, crowded_port: int
+) -> None:
+    with ExitStack() as stack:
+        for _ in range(in_progress):
+            stack.enter_context(connect(crowded_port))
+        client = stack.enter_context(connect(crowded_port))
+        client.sendall(client_hello())
+
+        answer = client.recv(65536)
+
+    assert (HELLO_RETRY_REQUEST in answer) == is_asked
+    assert (len(answer) < 200) == is_asked  # without a certificate and a signature
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+def test_clients_finish_their_handshake_while_many_are_in_progress(
+    version: ssl.TLSVersion, crowded_port: int, certificate: Path
+) -> None:
+    context = ssl.create_default_context(cafile=str(certificate))
+    context.maximum_version = version
+    with ExitStack() as stack:
+        for _ in range(8):
+            stack.enter_context(connect(crowded_port)).sendall(client_hello())
+
+        client = HTTPSConnection("127.0.0.1", crowded_port, context=context, timeout=20)
+        client.request("GET", "/healthz")
+
+        assert client.getresponse().status == 200
+        client.close()
+
+
+def test_a_client_that_does_not_start_with_a_client_hello_gets_an_alert(tls_port: int) -> None:
+    with connect(tls_port) as client:
+        client.sendall(b"\x16\x03\x01\x00\x05hello")
+
+        assert read_response(client)[:2] == b"\x15\x03"  # the type of an alert, and the version
+
+
+class FullSocket(socket.socket):
+    """A socket whose buffer has room for one more byte."""
+
+    def send(self, data: Any, *_: int) -> int:
+        return super().send(data[:1])
+
+
+def test_a_handshake_ends_if_the_server_cannot_send_its_answer(certificate: Path) -> None:
+    calls: list[bool | None] = []
+
+    async def shake_hands() -> None:
+        client, server = socket.socketpair()
+        TlsHandshake(
+            *(FullSocket(fileno=server.detach()), TlsFiles(certificate).context, 10.0),
+            on_answer=lambda _: calls.append(None),
+            on_end=lambda _, succeeded: calls.append(succeeded),
+        )
+        with client:
+            client.sendall(client_hello())
+            while not calls:
+                await asyncio.sleep(0.01)
+
+    asyncio.run(shake_hands())
+
+    assert calls == [False]
+
+
+def test_handshakes_in_progress_are_closed_when_the_server_stops(
+    folder: Path, certificate: Path
+) -> None:
+    with ExitStack() as stack:
+        with running(create_app(load_models([folder])), None, TlsFiles(certificate)) as port:
+            client = stack.enter_context(connect(port))
+            client.sendall(client_hello())
+            assert client.recv(65536)  # the handshake is in progress
+
+        assert read_response(client) == b""
+
+
+def test_a_handshake_that_continues_is_not_replaced_before_silent_ones(
+    folder: Path, certificate: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lamatext.serve.tls.SHORTEST_PATIENCE", 0.0)
+    monkeypatch.setattr("lamatext.serve.tls.PATIENCE", 0.0)
+    context = ssl.create_default_context(cafile=str(certificate))
+    received, sent = ssl.MemoryBIO(), ssl.MemoryBIO()
+    polite = context.wrap_bio(received, sent, server_hostname="127.0.0.1")
+    app, limits = create_app(load_models([folder])), ConnectionLimits(connections=3)
+    with running(app, limits, TlsFiles(certificate)) as port, ExitStack() as stack:
+        client, *silent = [stack.enter_context(connect(port)) for _ in range(3)]
+        with pytest.raises(ssl.SSLWantReadError):
+            polite.do_handshake()
+        client.sendall(sent.read())
+        received.write(client.recv(65536))
+
+        stack.enter_context(connect(port))  # one too many
+        assert read_response(silent[0]) == b""  # closed by the server
+        polite.do_handshake()
+        polite.write(GET)
+        client.sendall(sent.read())
+
+        assert client.recv(65536)
+
+
+def certificate_sent_by(context: ssl.SSLContext) -> str:
+    """Return the certificate that a server with this context sends, in PEM."""
+    trusting = ssl.create_default_context()
+    trusting.check_hostname, trusting.verify_mode = False, ssl.CERT_NONE
+    to_client, to_server = ssl.MemoryBIO(), ssl.MemoryBIO()
+    client = trusting.wrap_bio(to_client, to_server)
+    server = context.wrap_bio(to_server, to_client, server_side=True)
+    for _ in range(3):
+        for side in (client, server):
+            with suppress(ssl.SSLWantReadError):
+                side.do_handshake()
+    return ssl.DER_cert_to_PEM_cert(client.getpeercert(binary_form=True) or b"")
+
+
+def test_both_contexts_of_tls_load_a_new_certificate(certificate: Path, tmp_path: Path) -> None:
+    path = tmp_path / "certificate.pem"
+    path.write_bytes(certificate.read_bytes())
+    tls = TlsFiles(path)
+    path.write_bytes(make_certificate(tmp_path).read_bytes())
+
+    tls.load()
+
+    for context in (tls.context, tls.retry_context):
+        assert certificate_sent_by(context) in path.read_text(encoding="ascii")

@@ -19,6 +19,7 @@ from lamatext.errors import ConfigError
 HANDSHAKE_SHARE = 4  # handshakes may always take the limit of connections divided by this
 # Seconds that a handshake has before a new one may replace it: some times the usual duration.
 SHORTEST_PATIENCE, PATIENCE, USUAL_TIMES = 0.01, 0.05, 4
+PROMPT_HANDSHAKES = 8  # in progress; beyond, clients are asked to retry first, see TlsFiles
 ACCEPTS = 16  # connections accepted before others get their turn
 RETRY_SECONDS = 1.0  # after the process has run out of file descriptors
 RECORD = 16_384  # bytes; the most that a TLS record holds
@@ -27,15 +28,22 @@ LINGER_BYTES = 8 << 20  # bytes that are discarded, still encrypted, in this tim
 
 
 class TlsFiles:
-    """Certificate and private key files of the server, which can be replaced while it runs."""
+    """TLS certificate and private key files, which can be replaced while the server runs.
+
+    Answering the first message of a handshake needs the private key and takes most of its time.
+    While many handshakes are in progress, new ones use ``retry_context``, so that clients that
+    never continue cost little: it accepts key shares on P-256 only. Every client of TLS 1.3
+    supports this curve, but most send a key share on another one first. These are asked for a new
+    key share (HelloRetryRequest, RFC 8446, 4.1.4) before the private key is used.
+    """
 
     def __init__(
         self, certificate: Path, key: Path | None = None, *, handshake_seconds: float = 10.0
     ) -> None:
         self.certificate, self.key = certificate, key
         self.handshake_seconds = handshake_seconds
-        self.context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-        self.context.options |= ssl.OP_NO_RENEGOTIATION  # which would cost only the server time
+        self.context, self.retry_context = _server_context(), _server_context()
+        self.retry_context.set_ecdh_curve("prime256v1")
         self.load()
 
     def load(self) -> None:
@@ -44,7 +52,8 @@ class TlsFiles:
             if path is not None and not path.is_file():
                 raise ConfigError(f"{path}: no such file. Expected a certificate or key in PEM.")
         try:
-            self.context.load_cert_chain(self.certificate, self.key, password=_no_password)
+            for context in (self.context, self.retry_context):
+                context.load_cert_chain(self.certificate, self.key, password=_no_password)
         except (OSError, ssl.SSLError, ValueError) as error:
             raise ConfigError(
                 f"{self.certificate}: cannot be used for TLS: {error}. Expected a PEM certificate "
@@ -52,32 +61,105 @@ class TlsFiles:
             ) from error
 
 
+def _server_context() -> ssl.SSLContext:
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.options |= ssl.OP_NO_RENEGOTIATION  # which would cost only the server time
+    return context
+
+
 def _no_password() -> str:
     raise ValueError("the key has a password")
 
 
+class TlsHandshake:
+    """A TLS handshake of the server, directly on a socket: it costs half as much as a transport.
+
+    Args:
+        connection: the accepted socket.
+        context: the certificate and the options of TLS.
+        seconds: time limit.
+        on_answer: called when the server has answered a part of the handshake.
+        on_end: called with whether the handshake has succeeded; otherwise the socket is closed.
+    """
+
+    def __init__(
+        self,
+        connection: socket.socket,
+        context: ssl.SSLContext,
+        seconds: float,
+        on_answer: "Callable[[TlsHandshake], None]",
+        on_end: "Callable[[TlsHandshake, bool], None]",
+    ) -> None:
+        self.connection, self.on_answer, self.on_end = connection, on_answer, on_end
+        self.received, self.sending = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self.tls = context.wrap_bio(self.received, self.sending, server_side=True)
+        self.loop = asyncio.get_running_loop()
+        self.started = self.loop.time()
+        connection.setblocking(False)
+        self.loop.add_reader(connection, self._continue)
+        self.timeout = self.loop.call_later(seconds, self.close)
+
+    def close(self) -> None:
+        """Close the connection before the end of its TLS handshake."""
+        self._end(succeeded=False)
+
+    def _continue(self) -> None:
+        has_answer = False
+        try:
+            data = self.connection.recv(RECORD)
+            if not data:
+                raise ConnectionResetError("closed by the client")
+            self.received.write(data)
+            try:
+                self.tls.do_handshake()
+            finally:  # the answer to an error is an alert with its reason
+                has_answer = self.sending.pending > 0
+                self._send()
+        except (BlockingIOError, InterruptedError):
+            pass
+        except ssl.SSLWantReadError:
+            if has_answer:
+                self.on_answer(self)
+        except OSError:
+            self.close()
+        else:
+            self._end(succeeded=True)
+
+    def _send(self) -> None:
+        """Send an answer at once, as the buffer of a new connection is empty."""
+        data = self.sending.read()
+        if data and self.connection.send(data) < len(data):
+            raise ConnectionAbortedError("the certificates are larger than the buffer")
+
+    def _end(self, *, succeeded: bool) -> None:
+        self.timeout.cancel()
+        self.loop.remove_reader(self.connection)
+        if not succeeded:
+            self.connection.close()
+        self.on_end(self, succeeded)
+
+
 class TlsConnection(asyncio.Transport, asyncio.Protocol):
-    """A TLS connection of the server: a protocol of TCP, and the transport of an HTTP protocol.
+    """A TLS connection that acts as a protocol for TCP and as a transport for HTTP.
 
     Nothing is decrypted while the HTTP protocol has paused reading or after it has closed the
     connection. A client that is still sending then has a little time to read its response: what
     it sends is discarded up to a limit, and not read beyond it.
 
     Args:
-        context: the certificate and the options of TLS.
-        make_protocol: creates the HTTP protocol after the handshake.
+        handshake: the finished handshake, which may have received the first bytes of HTTP.
+        make_protocol: creates the HTTP protocol.
     """
 
     def __init__(
-        self, context: ssl.SSLContext, make_protocol: Callable[[], asyncio.Protocol]
+        self, handshake: "TlsHandshake", make_protocol: Callable[[], asyncio.Protocol]
     ) -> None:
-        self.received, self.sending = ssl.MemoryBIO(), ssl.MemoryBIO()
-        self.tls = context.wrap_bio(self.received, self.sending, server_side=True)
-        super().__init__({"sslcontext": context, "ssl_object": self.tls})
+        self.received, self.sending = handshake.received, handshake.sending
+        self.tls = handshake.tls
+        super().__init__({"sslcontext": self.tls.context, "ssl_object": self.tls})
         self.loop = asyncio.get_running_loop()
-        self.handshake: asyncio.Future[None] = self.loop.create_future()
         self.make_protocol = make_protocol
-        self.protocol: asyncio.Protocol | None = None  # after the handshake
+        self.protocol: asyncio.Protocol | None = None  # while the connection is open
         self.tcp: asyncio.Transport
         self.is_paused = self.is_closed = False
         self.discarded_bytes = 0
@@ -86,65 +168,45 @@ class TlsConnection(asyncio.Transport, asyncio.Protocol):
     # The protocol of TCP
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Keep the TCP transport; the client starts the TLS handshake."""
+        """Create the HTTP protocol and decrypt what has arrived with the end of the handshake."""
         self.tcp = cast("asyncio.Transport", transport)
+        self.protocol = self.make_protocol()
+        self.protocol.connection_made(self)
+        self._decrypt()
 
     def data_received(self, data: bytes) -> None:
-        """Continue the TLS handshake, or decrypt what has arrived."""
+        """Decrypt what has arrived, unless the TLS connection was closed on this side."""
         if self.is_closed:
             self.discarded_bytes += len(data)
             if self.discarded_bytes > LINGER_BYTES:
                 self.tcp.pause_reading()
             return
         self.received.write(data)
-        if self.protocol is None:
-            self._continue_handshake()
-        else:
-            self._decrypt()
+        self._decrypt()
 
     def eof_received(self) -> None:
-        """Let TCP close the connection, of which the client has closed its side without TLS."""
+        """Let TCP close a connection that the client has closed without a TLS closing alert."""
 
     def connection_lost(self, error: Exception | None) -> None:
-        """Tell the HTTP protocol, or whoever waits for the TLS handshake, that TCP is closed."""
+        """Tell the HTTP protocol that TCP is closed."""
         if self.linger is not None:
             self.linger.cancel()
         if self.protocol is not None:
             self.protocol.connection_lost(error)
             self.protocol = None
-        elif not self.handshake.done():
-            self.handshake.set_exception(error or ConnectionResetError("closed by the client"))
 
     def pause_writing(self) -> None:
-        """Tell the HTTP protocol that the TLS client does not read."""
+        """Notify the HTTP protocol that the TLS client is not reading its response."""
         if self.protocol is not None:
             self.protocol.pause_writing()
 
     def resume_writing(self) -> None:
-        """Tell the HTTP protocol that the TLS client has read."""
+        """Notify the HTTP protocol that the TLS client is reading again."""
         if self.protocol is not None:
             self.protocol.resume_writing()
 
-    def _continue_handshake(self) -> None:
-        try:
-            self.tls.do_handshake()
-        except ssl.SSLWantReadError:
-            self._flush()
-        except ssl.SSLError as error:
-            self._fail()
-            if not self.handshake.done():
-                self.handshake.set_exception(error)
-        else:
-            self._flush()
-            if self.handshake.done():  # too late
-                return
-            self.handshake.set_result(None)
-            self.protocol = self.make_protocol()
-            self.protocol.connection_made(self)
-            self._decrypt()
-
     def _decrypt(self) -> None:
-        """Decrypt received records until reading is paused or the connection is closed."""
+        """Decrypt received TLS records until reading is paused or the connection is closed."""
         try:
             while self.protocol is not None and not (self.is_paused or self.is_closing()):
                 data = self.tls.read(RECORD)
@@ -189,7 +251,7 @@ class TlsConnection(asyncio.Transport, asyncio.Protocol):
         self._flush()
 
     def can_write_eof(self) -> bool:
-        """Return False: TLS 1.2 cannot close one side of a connection."""
+        """Return False, since TLS 1.2 cannot close only one side of a connection."""
         return False
 
     def pause_reading(self) -> None:
@@ -198,7 +260,7 @@ class TlsConnection(asyncio.Transport, asyncio.Protocol):
         self.tcp.pause_reading()
 
     def resume_reading(self) -> None:
-        """Decrypt the bytes that the TLS client has sent meanwhile, then continue reading."""
+        """Resume decrypting and reading the bytes that the TLS client sends."""
         if self.is_paused:
             self.is_paused = False
             self.loop.call_soon(self._resume)
@@ -214,7 +276,7 @@ class TlsConnection(asyncio.Transport, asyncio.Protocol):
         return self.is_closed or self.tcp.is_closing()
 
     def close(self) -> None:
-        """Close this side of the TLS connection, and TCP as soon as the client closes its side."""
+        """Close the TLS connection, and the TCP connection once the client closes its side."""
         if self.is_closing():
             return
         self.is_closed = True
@@ -239,10 +301,11 @@ class TlsListener:
         listener: the socket.
         tls: certificate and time limit of a handshake.
         connections: how many connections may be open. Handshakes count as connections: beyond the
-            limit, a new one replaces the oldest handshake, or waits until that has had a little
-            time: a burst of connections must not end a handshake that has just begun. How long
-            depends on the time that the last finished handshakes took. However many connections
-            are open, a quarter of the limit is for handshakes, so that clients can still connect.
+            limit, a new one replaces the handshake that has waited longest for its client, or
+            waits until that client has had a little time: a burst of connections must not end a
+            handshake that has just begun or continued. How long depends on the time that the last
+            finished handshakes took. However many connections are open, a quarter of the limit is
+            for handshakes, so that clients can still connect.
         count_open: returns the number of connections after their handshake.
         make_protocol: creates the protocol of a connection after its handshake.
     """
@@ -258,8 +321,9 @@ class TlsListener:
         self.listener, self.tls = listener, tls
         self.connections, self.count_open = connections, count_open
         self.make_protocol = make_protocol
-        # When each handshake started, the oldest first.
-        self.handshakes: OrderedDict[asyncio.Task[None], float] = OrderedDict()
+        # Since when each handshake has waited for its client, the longest first.
+        self.handshakes: OrderedDict[TlsHandshake, float] = OrderedDict()
+        self.opening: set[asyncio.Task[None]] = set()  # connections after their handshake
         self.usual_seconds = PATIENCE  # moving average of the duration of finished handshakes
         self.loop = asyncio.get_running_loop()
         self.retry: asyncio.TimerHandle | None = None
@@ -267,13 +331,14 @@ class TlsListener:
         self.loop.add_reader(listener, self._accept)
 
     def start_handshake(self, connection: socket.socket) -> None:
-        """Start the TLS handshake of a connection; cancel the oldest if there are too many."""
+        """Start the TLS handshake of a connection; cancel another if there are too many."""
         if self._is_full():
-            self.handshakes.popitem(last=False)[0].cancel()
-        connection.setblocking(False)
-        handshake = self.loop.create_task(self._shake_hands(connection))
-        self.handshakes[handshake] = self.loop.time()
-        handshake.add_done_callback(lambda task: self.handshakes.pop(task, None))
+            next(iter(self.handshakes)).close()
+        is_busy = len(self.handshakes) >= PROMPT_HANDSHAKES
+        context = self.tls.retry_context if is_busy else self.tls.context
+        limit = self.tls.handshake_seconds
+        handshake = TlsHandshake(connection, context, limit, self._renew, self._end_handshake)
+        self.handshakes[handshake] = handshake.started
 
     def _is_full(self) -> bool:
         reserved = max(1, self.connections // HANDSHAKE_SHARE)
@@ -287,31 +352,37 @@ class TlsListener:
             self.loop.remove_reader(self.listener)
 
     async def wait_closed(self) -> None:
-        """Return immediately, since a closed TLS listener has nothing left to wait for."""
+        """Close the TLS handshakes that are still in progress."""
+        for handshake in [*self.handshakes]:
+            handshake.close()
 
     @property
     def patience_seconds(self) -> float:
-        """Time that a TLS handshake has before a new one may replace it."""
+        """Time that a TLS handshake gets before a new handshake may replace it."""
         return min(PATIENCE, max(SHORTEST_PATIENCE, USUAL_TIMES * self.usual_seconds))
 
-    async def _shake_hands(self, connection: socket.socket) -> None:
-        started = self.loop.time()
-        tls = TlsConnection(self.tls.context, self.make_protocol)
+    def _renew(self, handshake: TlsHandshake) -> None:
+        """Give the client of a TLS handshake time to read an answer, as if it had just begun."""
+        self.handshakes[handshake] = self.loop.time()
+        self.handshakes.move_to_end(handshake)
+
+    def _end_handshake(self, handshake: TlsHandshake, succeeded: bool) -> None:
+        """Open the TLS connection after a successful handshake."""
+        del self.handshakes[handshake]
+        if succeeded:
+            seconds = self.loop.time() - handshake.started
+            self.usual_seconds += 0.2 * (seconds - self.usual_seconds)
+            task = self.loop.create_task(self._open(handshake))
+            self.opening.add(task)
+            task.add_done_callback(self.opening.discard)
+
+    async def _open(self, handshake: TlsHandshake) -> None:
         try:
-            await self.loop.connect_accepted_socket(lambda: tls, connection)
+            await self.loop.connect_accepted_socket(
+                lambda: TlsConnection(handshake, self.make_protocol), handshake.connection
+            )
         except BaseException:
-            connection.close()
-            raise
-        try:
-            async with asyncio.timeout(self.tls.handshake_seconds):
-                await tls.handshake
-            self.usual_seconds += 0.2 * (self.loop.time() - started - self.usual_seconds)
-        except TimeoutError:
-            tls.abort()
-        except OSError:  # not TLS, or closed by the client
-            pass
-        except asyncio.CancelledError:
-            tls.abort()
+            handshake.connection.close()
             raise
 
     def _accept(self) -> None:
@@ -332,7 +403,7 @@ class TlsListener:
             self.start_handshake(connection)
 
     def _pause(self, seconds: float) -> None:
-        """Stop accepting TLS connections for some time; they wait in the socket's backlog."""
+        """Pause accepting TLS connections, which wait in the socket's backlog meanwhile."""
         self.loop.remove_reader(self.listener)
         self.retry = self.loop.call_later(
             seconds, self.loop.add_reader, self.listener, self._accept

@@ -2,9 +2,11 @@ import time
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
-from lamatext.data.duplicates import are_shared, group_rows
+from lamatext.data import duplicates
+from lamatext.data.duplicates import are_shared, group_rows, text_keys
 
 WORDS = [f"w{letter}{other}" for letter in "abcdefghij" for other in "klmnopqrst"]
 
@@ -117,3 +119,50 @@ def test_time_does_not_explode_with_texts_from_one_template() -> None:
 
     assert len(set(groups.tolist())) == 1
     assert time.process_time() - started < 10
+
+
+def random_texts(alphabet: str, count: int = 300) -> pa.Array:
+    draw = np.random.default_rng(0)
+    letters = list(alphabet)
+    texts = ["".join(draw.choice(letters, draw.integers(0, 12))) for _ in range(count)]
+    return pa.array(texts, pa.string())
+
+
+ASCII = "".join(map(chr, range(128)))
+
+
+@pytest.mark.parametrize("alphabet", [ASCII, ASCII + "äÉß–…東京٣" * 4])
+@pytest.mark.parametrize("removed", [duplicates._REMOVED, duplicates._REMOVED_FROM_CODES])
+def test_ascii_texts_are_normalized_like_texts_in_unicode(alphabet: str, removed: str) -> None:
+    texts = random_texts(alphabet)
+
+    found = duplicates._normalize(texts, removed).to_pylist()
+    expected = duplicates._normalize_unicode(texts, removed).to_pylist()
+
+    assert [text.split() for text in found] == [text.split() for text in expected]
+
+
+@pytest.mark.parametrize("alphabet", ["a1", "a1 -", "aé1٣"])
+def test_letters_before_digits_are_counted_like_a_regular_expression_counts_them(
+    alphabet: str,
+) -> None:
+    texts = random_texts(alphabet).slice(7, 250)
+
+    found = duplicates._count_codes(texts)
+
+    expected = pc.count_substring_regex(texts, pattern=duplicates._CODE).to_pylist()
+    assert found.tolist() == expected
+    assert max(expected) > 1
+
+
+def test_text_keys_are_polynomials_of_the_bytes_modulo_2_to_the_64() -> None:
+    texts = [*random_texts("abC ").to_pylist()[:40], "", "  ", "x" * 300]
+    multiplier = int(duplicates._MULTIPLIERS[3])
+
+    def by_the_book(text: str) -> int:
+        letters = text.lower().replace(" ", "").encode()
+        codes = [int(duplicates._BYTE_CODES[byte]) for byte in letters]
+        total = sum(code * multiplier ** (i + 1) for i, code in enumerate(codes)) % 2**64
+        return int(duplicates._mix(np.array([total], np.uint64))[0]) if letters else 0
+
+    assert text_keys(pa.array(texts)).tolist() == [by_the_book(text) for text in texts]

@@ -21,7 +21,7 @@ from lamatext.progress import SILENT, Progress
 JACCARD = 0.9
 BANDS, ROWS = 8, 4  # of the MinHash signature; misses (1 - 0.9**ROWS)**BANDS of the pairs at 0.9
 WINDOW = 8  # texts with an equal band that a text is compared with
-_BLOCK = 1 << 22  # bytes of text that are processed at once
+_BLOCK = 1 << 20  # bytes of text that are processed at once
 _PAIRS = 1 << 14  # pairs that are compared at once
 
 Hashes = NDArray[np.uint64]
@@ -36,6 +36,14 @@ _UNSPACED = r"([\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanma
 SPACE = 0x20  # bytes up to this one are whitespace or control characters
 _THREE_BYTES = 0xE0  # the first byte of a character of such a script is not below this one
 
+# The same for texts in ASCII: of their characters, letters are kept, or letters and digits.
+_ASCII = bytes(range(128)) + bytes(128)
+_IS_DIGIT = np.array([chr(byte).isdigit() for byte in _ASCII])
+_IS_LETTER = np.array([chr(byte).isalpha() for byte in _ASCII])
+_LOWER = np.frombuffer(_ASCII.lower(), np.uint8)
+_LOWER_LETTERS = np.where(_IS_LETTER, _LOWER, np.uint8(SPACE))
+_LOWER_CODES = np.where(_IS_LETTER | _IS_DIGIT, _LOWER, np.uint8(SPACE))
+
 _random = np.random.default_rng(17)
 _BYTE_CODES: Hashes = _random.integers(1, 1 << 63, 256, dtype=np.uint64) | np.uint64(1)
 _SEEDS: Hashes = _random.integers(1, 1 << 63, BANDS * ROWS, dtype=np.uint64)
@@ -45,7 +53,7 @@ _MULTIPLIERS: Hashes = _random.integers(1, 1 << 63, 4, dtype=np.uint64) | np.uin
 def group_rows(
     texts: pa.ChunkedArray, values: pa.ChunkedArray | None = None, progress: Progress = SILENT
 ) -> Rows:
-    """Group the rows with duplicate texts or an equal value (such as a customer), transitively.
+    """Group the rows that have duplicate texts or share a value such as a customer id.
 
     Args:
         texts: one text per row.
@@ -73,14 +81,14 @@ def group_rows(
 
 
 def are_shared(texts: pa.ChunkedArray, others: pa.ChunkedArray) -> NDArray[np.bool_]:
-    """Return for each text of ``others`` whether it has a duplicate among ``texts``."""
+    """Return for each text in ``others`` whether it has a duplicate in ``texts``."""
     together = pa.chunked_array([*texts.chunks, *others.cast(texts.type).chunks], texts.type)
     group = group_rows(together)
     return np.isin(group[len(texts) :], group[: len(texts)])
 
 
 def text_keys(texts: pa.Array) -> Hashes:
-    """Return a hash of each text that is equal for exact duplicates (n,).
+    """Return a hash of each text, shape (n,), which is equal for exact duplicates.
 
     Texts that are equal without case, punctuation, digits and spaces are duplicates.
     """
@@ -89,7 +97,7 @@ def text_keys(texts: pa.Array) -> Hashes:
 
 
 def _merge(group: Rows, left: Rows, right: Rows) -> Rows:
-    """Merge the groups of the two texts of each pair, since these texts are duplicates.
+    """Merge the groups of each pair of duplicate texts.
 
     A group is identified by the row of its first text.
     """
@@ -127,7 +135,7 @@ def _signatures(texts: pa.ChunkedArray, progress: Progress) -> tuple[Hashes, Has
 
 
 def _blocks(texts: pa.ChunkedArray) -> Iterator[pa.Array]:
-    """Yield the texts in blocks of limited size, so that finding duplicates needs little memory."""
+    """Yield the texts in blocks, to limit the memory needed to find duplicates."""
     for batch in text_batches(texts):
         size = max(1, len(batch) * _BLOCK // max(batch.nbytes, 1))
         for start in range(0, len(batch), size):
@@ -135,7 +143,12 @@ def _blocks(texts: pa.ChunkedArray) -> Iterator[pa.Array]:
 
 
 class _Words:
-    """Hashes of words for finding duplicates, which ignore case, punctuation and digits."""
+    """Hashes of words for finding duplicates, which ignore case, punctuation and digits.
+
+    A word or text of the bytes b₀ b₁ … has the hash Σ code(bᵢ)·mⁱ⁺¹ modulo 2⁶⁴, mixed. The terms of
+    all bytes are computed with the powers of a single run; each sum is then divided by mˢ, where s
+    is its first byte: m is odd, so it has an inverse.
+    """
 
     def __init__(self, texts: pa.Array) -> None:
         content = _normalize(texts)
@@ -145,45 +158,94 @@ class _Words:
         are_codes = _consist_of_codes(texts, content)
         if pc.any(are_codes).as_py():
             content = pc.if_else(are_codes, _normalize(texts, _REMOVED_FROM_CODES), content)
-        self._bytes, self._starts = text_bytes(content)
-        self._is_letter = self._bytes > SPACE
-        self._text_of_byte = np.repeat(np.arange(len(texts)), np.diff(self._starts))
-        self._texts = len(texts)
+        content, self._starts = text_bytes(content)
+        self._is_letter = content > SPACE
+        letters = content[self._is_letter]
+        self._terms = _BYTE_CODES[letters] * _powers(_MULTIPLIERS[3], len(letters))
+        self._letters_before = np.concatenate([[0], np.cumsum(self._is_letter)])
 
     def text_keys(self) -> Hashes:
         """Return a hash of each text without spaces for exact duplicates, 0 if empty (n,)."""
-        letters = np.flatnonzero(self._is_letter)
-        text = self._text_of_byte[letters]
-        return _hash_runs(self._bytes[letters], text, self._texts)
+        starts = self._letters_before[self._starts]
+        hashes = np.zeros(len(starts) - 1, np.uint64)
+        has_letters = np.diff(starts) > 0
+        hashes[has_letters] = self._hash_runs(starts[:-1][has_letters])
+        return hashes
 
     def trigrams(self) -> tuple[Hashes, Rows]:
         """Return the hashes of all word 3-grams, and the index of the text of each 3-gram."""
-        begins = word_starts(self._is_letter, self._starts)
-        letters = np.flatnonzero(self._is_letter)
-        word_of_letter = np.cumsum(begins)[letters] - 1
-        text_of_word = self._text_of_byte[begins]
-        words = _hash_runs(self._bytes[letters], word_of_letter, len(text_of_word))
-        if len(words) < 3:
+        begins = np.flatnonzero(word_starts(self._is_letter, self._starts))
+        if len(begins) < 3:
             return np.empty(0, np.uint64), np.empty(0, np.int64)
+        words = self._hash_runs(self._letters_before[begins])
+        counts = np.diff(np.searchsorted(begins, self._starts))
+        text_of_word = np.repeat(np.arange(len(counts)), counts)
         a, b, c, _ = _MULTIPLIERS
         hashes = _mix(words[:-2] * a + words[1:-1] * b + words[2:] * c)
         inside = text_of_word[:-2] == text_of_word[2:]
         return hashes[inside], text_of_word[:-2][inside]
 
+    def _hash_runs(self, starts: Rows) -> Hashes:
+        """Hash words or texts to find duplicates, given the first letter of each."""
+        if not len(starts):
+            return np.zeros(0, np.uint64)
+        inverse = np.uint64(pow(int(_MULTIPLIERS[3]), -1, 1 << 64))
+        powers = np.concatenate([np.ones(1, np.uint64), _powers(inverse, int(starts[-1]))])
+        hashes: Hashes = _mix(np.add.reduceat(self._terms, starts) * powers[starts])
+        return hashes
+
+
+def _powers(base: np.uint64, count: int) -> Hashes:
+    """Return the powers base¹, base², … modulo 2⁶⁴ for hashing bytes."""
+    powers: Hashes = np.cumprod(np.full(count, base), dtype=np.uint64)
+    return powers
+
 
 def _consist_of_codes(texts: pa.Array, normalized: pa.Array) -> pa.Array:
-    """Return for each text whether most of its words are codes, which mix letters and digits.
+    """Return for each text whether most of its words are codes that mix letters and digits.
 
     Without their digits, texts of words such as ``w17`` would all be equal.
     """
-    codes = pc.count_substring_regex(texts, pattern=_CODE)
-    if not (pc.max(codes).as_py() or 0):
-        return codes.cast(pa.bool_())
-    words = pc.count_substring_regex(normalized, pattern="[^ ]+")
-    return pc.greater(pc.multiply(codes, 2), words)
+    codes = _count_codes(texts)
+    with_codes = np.flatnonzero(codes)
+    words = pc.count_substring_regex(normalized.take(pa.array(with_codes)), pattern="[^ ]+")
+    are_codes = np.zeros(len(texts), bool)
+    are_codes[with_codes] = 2 * codes[with_codes] > words.to_numpy(zero_copy_only=False)
+    return pa.array(are_codes)
+
+
+def _count_codes(texts: pa.Array) -> Rows:
+    """Count the letters before a digit in each text, as in ``w17``, to recognize codes (n,)."""
+    content, starts = text_bytes(texts)
+    digits = np.flatnonzero(_IS_DIGIT[content])
+    digits = digits[(digits > 0) & _IS_LETTER[content[digits - 1]]]
+    digits = np.setdiff1d(digits, starts)  # there, the letter is in the text before
+    codes: Rows = np.diff(np.searchsorted(digits, starts))
+    others = np.flatnonzero(~_are_ascii(texts))
+    if len(others):
+        found = pc.count_substring_regex(texts.take(pa.array(others)), pattern=_CODE)
+        codes[others] = found.to_numpy(zero_copy_only=False)
+    return codes
 
 
 def _normalize(texts: pa.Array, removed: str = _REMOVED) -> pa.Array:
+    """Replace upper by lower case, and what finding duplicates ignores by spaces."""
+    content, starts = text_bytes(texts)
+    table = _LOWER_LETTERS if removed == _REMOVED else _LOWER_CODES
+    buffers = [None, pa.py_buffer(starts), pa.py_buffer(table[content])]
+    words = pa.Array.from_buffers(pa.large_string(), len(texts), buffers).cast(texts.type)
+    others = ~_are_ascii(texts)
+    if not others.any():
+        return words
+    rest = _normalize_unicode(texts.filter(pa.array(others)), removed)
+    return pc.replace_with_mask(words, pa.array(others), rest)
+
+
+def _are_ascii(texts: pa.Array) -> NDArray[np.bool_]:
+    return np.asarray(pc.string_is_ascii(texts).to_numpy(zero_copy_only=False), bool)
+
+
+def _normalize_unicode(texts: pa.Array, removed: str) -> pa.Array:
     lower = pc.utf8_lower(texts)
     words = pc.replace_substring_regex(lower, pattern=removed, replacement=" ")
     if (text_bytes(words)[0] < _THREE_BYTES).all():
@@ -192,7 +254,7 @@ def _normalize(texts: pa.Array, removed: str = _REMOVED) -> pa.Array:
 
 
 def text_bytes(texts: pa.Array) -> tuple[NDArray[np.uint8], Rows]:
-    """Return the bytes of all texts to compare for duplicates, and the offset of each text."""
+    """Concatenate texts as bytes for finding duplicates, and return the offset of each text."""
     texts = texts.cast(pa.large_string())
     _, offsets, data = texts.buffers()
     starts = np.frombuffer(offsets, np.int64)[texts.offset : texts.offset + len(texts) + 1]
@@ -201,7 +263,7 @@ def text_bytes(texts: pa.Array) -> tuple[NDArray[np.uint8], Rows]:
 
 
 def word_starts(is_letter: NDArray[np.bool_], starts: Rows) -> NDArray[np.bool_]:
-    """Return for each byte whether a word begins there: a letter at the start or after a space.
+    """Return a mask of the bytes at which a word starts, for finding duplicate texts.
 
     ``is_letter`` tells whether a byte is no space, ``starts`` are the offsets of the texts.
     """
@@ -212,34 +274,20 @@ def word_starts(is_letter: NDArray[np.bool_], starts: Rows) -> NDArray[np.bool_]
     return begins
 
 
-def _hash_runs(letters: NDArray[np.uint8], run: Rows, runs: int) -> Hashes:
-    """Hash words or texts to find duplicates; ``run`` gives the word or text of each byte."""
-    hashes = np.zeros(runs, np.uint64)
-    if not len(letters):
-        return hashes
-    starts = _run_starts(run)
-    lengths = np.diff(starts, append=len(letters))
-    position = np.arange(len(letters)) - np.repeat(starts, lengths)
-    powers = np.cumprod(np.full(lengths.max(), _MULTIPLIERS[3]))
-    terms = _BYTE_CODES[letters] * powers[position]
-    hashes[run[starts]] = _mix(np.add.reduceat(terms, starts))
-    return hashes
-
-
 def _run_starts(run: Rows) -> Rows:
-    """Return the index at which each run of equal values in an array starts."""
+    """Return the start index of each run of equal values in an array."""
     return np.flatnonzero(np.diff(run, prepend=-1))
 
 
 def _mix(values: Hashes) -> Hashes:
-    """Mix the bits of the hashes that find duplicates (the finalizer of SplitMix64)."""
+    """Mix the bits of hashes for finding duplicates, as the finalizer of SplitMix64 does."""
     values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return values ^ (values >> np.uint64(31))
 
 
 def _minhash_bands(hashes: Hashes, text: Rows, texts: int) -> Hashes:
-    """Compute the bands of the MinHash signature of each text from its 3-grams (texts, BANDS)."""
+    """Compute the MinHash bands of each text from its word 3-grams, shape (texts, BANDS)."""
     bands = np.zeros((texts, BANDS), np.uint64)
     if not len(hashes):
         return bands
@@ -253,7 +301,7 @@ def _minhash_bands(hashes: Hashes, text: Rows, texts: int) -> Hashes:
 
 
 def _candidates(keys: Hashes, bands: Hashes) -> Iterator[tuple[Rows, Rows]]:
-    """Yield pairs of rows that share a MinHash band and so may be duplicates."""
+    """Yield pairs of rows that may be near-duplicates because they share a MinHash band."""
     rows = np.unique(_first_equal(keys))
     rows = rows[bands[rows].any(axis=1)]
     for band in range(BANDS):
@@ -267,7 +315,7 @@ def _candidates(keys: Hashes, bands: Hashes) -> Iterator[tuple[Rows, Rows]]:
 
 
 def _are_alike(texts: pa.ChunkedArray, left: Rows, right: Rows) -> NDArray[np.bool_]:
-    """Return for each pair of texts whether they are near-duplicates, which share many 3-grams."""
+    """Return for each pair of texts whether they share enough 3-grams to be near-duplicates."""
     alike = np.zeros(len(left), bool)
     lengths = 0
     start = 0

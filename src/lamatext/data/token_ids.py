@@ -44,7 +44,7 @@ class TokenIds:
 
     @classmethod
     def write(cls, file: Path, parts: Iterable["TokenIds"]) -> "TokenIds":
-        """Write several TokenIds objects to one file; return one that is memory-mapped from it."""
+        """Write several TokenIds objects to a file and return them as one memory-mapped object."""
         lengths = [np.zeros(1, np.int64)]
         with file.open("wb") as output:
             for part in parts:
@@ -56,7 +56,7 @@ class TokenIds:
         return cls(np.memmap(file, np.int32, "r"), offsets)
 
     def extended(self, other: "TokenIds") -> "TokenIds":
-        """Append token ids of more texts to the file of these memory-mapped token ids."""
+        """Append the token ids of more texts, to the same file if they are memory-mapped."""
         if not isinstance(self.ids, np.memmap):
             return TokenIds.concatenate([self, other])
         file = Path(str(self.ids.filename))
@@ -88,7 +88,7 @@ class TokenIds:
         return np.diff(self.offsets)
 
     def take(self, rows: Indices) -> "TokenIds":
-        """Return the token ids of the given texts, in the given order.
+        """Select the token ids of the given texts, in the given order.
 
         Consecutive texts are not copied, so those on disk stay there.
         """
@@ -106,18 +106,21 @@ class TokenIds:
         return TokenIds(self.ids[np.arange(offsets[-1]) + shift], offsets)
 
     def filter(self, keep: NDArray[np.bool_]) -> "TokenIds":
-        """Keep only the token ids that a boolean mask selects; a text may become empty."""
+        """Keep only the token ids that a boolean mask selects, which may leave texts empty."""
         kept_before = np.concatenate([[0], np.cumsum(keep)])
         return TokenIds(self.ids[keep], kept_before[self.offsets])
 
     def pad(self, rows: Indices) -> tuple[Ids, Ids]:
-        """Return the token ids of some texts as a right-padded batch, with the text lengths.
+        """Return the token ids of the given texts as a right-padded batch, with the text lengths.
 
         The batch is (B, T), the lengths are (B,).
         """
-        lengths = self.offsets[rows + 1] - self.offsets[rows]
-        padded = np.full((len(rows), int(lengths.max())), PAD, dtype=np.int32)
-        padded[np.arange(padded.shape[1]) < lengths[:, None]] = self.take(rows).ids
+        starts = self.offsets[rows]
+        lengths = self.offsets[rows + 1] - starts
+        columns = np.arange(int(lengths.max()))
+        is_word = columns < lengths[:, None]
+        padded = np.full(is_word.shape, PAD, dtype=np.int32)
+        padded[is_word] = self.ids[(starts[:, None] + columns)[is_word]]
         return padded, lengths.astype(np.int32)
 
 

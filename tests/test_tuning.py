@@ -6,6 +6,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +17,7 @@ from lamatext.atomic_write import host_code
 from lamatext.data.dataset import Dataset
 from lamatext.errors import ConfigError
 from lamatext.pipeline import Splits
+from lamatext.progress import SILENT
 from lamatext.recipes import load_recipe
 from lamatext.trials import FAILED, FINISHED, Limits, Trial
 from lamatext.tuning import (
@@ -30,6 +32,8 @@ from lamatext.tuning import (
     _parameters_of,
     _replace_model,
     _restore_model,
+    _train_final,
+    closing_seconds,
     final_seconds,
     open_study,
     read_trials,
@@ -142,7 +146,38 @@ def test_no_time_is_reserved_for_the_final_training_of_a_model_over_a_limit(tmp_
     smaller = replace(task, limits=Limits(60, max_bytes=400))
 
     assert final_seconds(task, [DEFAULT]) > 12
-    assert final_seconds(smaller, [DEFAULT]) <= 1
+    assert final_seconds(smaller, [DEFAULT]) == closing_seconds(smaller)
+
+
+def test_more_time_is_left_for_the_end_of_a_search_on_busy_cores(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task = replace(make_task(tmp_path), started=time.monotonic() - 30)
+
+    monkeypatch.setattr(time, "process_time", lambda: 40.0)
+    on_idle_cores = closing_seconds(task)
+    monkeypatch.setattr(time, "process_time", lambda: 10.0)
+    on_busy_cores = closing_seconds(task)
+
+    assert on_busy_cores == pytest.approx(3 * on_idle_cores, rel=0.1)
+
+
+@pytest.mark.parametrize(("seconds", "latest"), [(20, 20), (30, 31), (600, 630)])
+def test_the_final_training_ends_early_enough_to_save_the_model_in_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: float, latest: float
+) -> None:
+    task = replace(make_task(tmp_path), limits=Limits(seconds))
+    deadlines = list[float]()
+
+    def train(*arguments: Any, **_: Any) -> None:
+        deadlines.append(arguments[3].deadline - task.started)
+        raise OutOfTimeError
+
+    monkeypatch.setattr("lamatext.tuning.train_and_score", train)
+    result = _train_final(task, replace(DEFAULT, seconds=1.0), tmp_path / "staged", SILENT)
+
+    assert deadlines == pytest.approx([latest])
+    assert result == (None, "there was no time left to train it on all texts")
 
 
 def test_other_seeds_of_a_default_recipe_over_a_limit_are_not_trained(

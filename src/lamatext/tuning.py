@@ -67,6 +67,9 @@ LATENCY_ROUNDS = 3  # the lowest median counts: other processes only add to it
 OVERRUN = 1.05  # of the time at which the final training is given up
 RAY_GRACE = 5.0  # seconds for a trial on Ray to stop by itself at its deadline
 FINAL_MARGIN = 1.3  # of the estimated time of the final training
+LATEST = 1.1  # of the time at which the command must have ended
+CLOSING_SECONDS = 2.0  # to measure and save a trained model and to exit, on idle cores
+MAX_SLOWNESS = 4.0  # of busy cores, for which more time is left
 
 
 class Range(NamedTuple):
@@ -97,11 +100,11 @@ SPACE: Mapping[str, tuple[Any, ...] | Range] = {
 
 
 class OutOfTimeError(Exception):
-    """Raised inside the training of a tuning trial when its deadline has passed."""
+    """Error raised inside a tuning trial when its deadline has passed."""
 
 
 class DeadlineProgress(Progress):
-    """Progress callback that ends the training of a tuning trial when its time is over.
+    """Progress reporter that stops a tuning trial when its deadline has passed.
 
     It passes every report on to another progress display, and raises OutOfTimeError at the first
     report after the deadline.
@@ -131,7 +134,7 @@ class DeadlineProgress(Progress):
 
 @dataclass(frozen=True, slots=True)
 class TuningTask:
-    """Everything that hyperparameter tuning needs: data, recipe, metric, limits, output folder."""
+    """Definition of a tuning run, with its data, recipe, metric, limits and output folder."""
 
     splits: "TuningSplits"
     recipe: Recipe
@@ -144,24 +147,24 @@ class TuningTask:
 
     @property
     def deadline(self) -> float:
-        """Return when hyperparameter tuning must end, as a ``time.monotonic()`` value."""
+        """Time at which hyperparameter tuning must end, on the ``time.monotonic()`` clock."""
         return self.started + self.limits.seconds
 
     @property
     def validation(self) -> Dataset:
-        """Return the validation texts, on which tuning compares its trials."""
+        """Validation texts for comparing tuning trials."""
         assert self.splits.search.validation is not None
         return self.splits.search.validation
 
     @property
     def train(self) -> Dataset:
-        """Return the texts that tuning trains its trials on."""
+        """Training texts of the tuning trials."""
         return self.splits.search.train
 
 
 @dataclass(frozen=True, slots=True)
 class TuningResult:
-    """Result of hyperparameter tuning: the chosen trial, the saved model and its test scores."""
+    """Result of hyperparameter tuning, with the chosen trial, the saved model and test scores."""
 
     choice: Choice
     trials: list[Trial]
@@ -173,14 +176,14 @@ class TuningResult:
 
 
 class TuningSplits(NamedTuple):
-    """Training, validation and test sets for tuning trials, and those for the final training."""
+    """Data splits for tuning trials and for the final training."""
 
     search: Splits  # with a validation set; without folds
     final: Splits  # all texts but the test set, split as ``lamatext train`` does
 
 
 def tuning_splits(splits: Splits, seed: int) -> TuningSplits:
-    """Hold out a validation set for tuning, and a test set if the data is small."""
+    """Hold out a validation set for tuning trials, and a test set if the data is small."""
     if splits.folds:
         rows, held_out = splits.folds[0]
         splits = replace(
@@ -236,7 +239,7 @@ def open_study(task: TuningTask) -> Any:
 
 @contextmanager
 def study_errors_named(folder: Path) -> Iterator[None]:
-    """Raise ConfigError if the file of a tuning study in ``folder`` cannot be read or written."""
+    """Raise ConfigError if the tuning study's file in ``folder`` cannot be used."""
     optuna = require("optuna", extra="tune", purpose="lamatext tune")
     errors = require("sqlalchemy.exc", extra="tune", purpose="lamatext tune")
     try:
@@ -265,7 +268,7 @@ def _open_storage(optuna: Any, path: Path) -> Any:
 
 
 def _lock_in_transactions(engine: Any) -> None:
-    """Make each SQLite transaction of a tuning study lock the file before it reads.
+    """Make each SQLite transaction of a tuning study lock the file at its beginning.
 
     SQLite has no SELECT FOR UPDATE: without a lock two processes can take the same waiting trial.
     """
@@ -278,7 +281,7 @@ def _lock_in_transactions(engine: Any) -> None:
 
 
 def _check_identity(study: Any, task: TuningTask) -> None:
-    """Store data and limits of a new tuning study, or check that they match a continued one."""
+    """Store the identity of a new tuning study, or check that a continued study matches."""
     parts = (task.train, task.validation, task.splits.final.test)
     identity = {
         "data": fingerprint(*(dataset_fingerprint(part) for part in parts)),
@@ -299,7 +302,7 @@ def _check_identity(study: Any, task: TuningTask) -> None:
 
 
 def _enqueue_default(study: Any, task: TuningTask) -> None:
-    """Enqueue the default recipe as the first tuning trial, then the same recipe with other seeds.
+    """Enqueue tuning trials of the default recipe with several seeds.
 
     Those that have failed, or had no time in an earlier run, are tried again.
     """
@@ -316,7 +319,7 @@ def _enqueue_default(study: Any, task: TuningTask) -> None:
 
 
 def _parameters_of(recipe: Recipe, fixed: frozenset[str]) -> dict[str, Any] | None:
-    """Express a recipe as Optuna parameters for tuning; None if a value is out of range."""
+    """Convert a recipe to Optuna parameters for tuning, or None if a value is out of range."""
     point: dict[str, Any] = {}
     for name in _searched(recipe, fixed, recipe.model.name):
         value, domain = _setting(recipe, name), SPACE[name]
@@ -339,7 +342,7 @@ def _setting(recipe: Recipe, name: str) -> Any:
 
 
 def _searched(recipe: Recipe, fixed: frozenset[str], model: str) -> Iterator[str]:
-    """Yield the settings to tune: those that affect the model and are not fixed by the user."""
+    """Yield the names of the settings to tune, which affect the model and are not fixed."""
     for name in SPACE:
         is_off = name.startswith("ngrams.") and not recipe.ngrams.enabled
         if name not in fixed and not is_off and has_effect(name, model):
@@ -347,7 +350,7 @@ def _searched(recipe: Recipe, fixed: frozenset[str], model: str) -> Iterator[str
 
 
 def sample_settings(trial: Any, recipe: Recipe, fixed: frozenset[str]) -> dict[str, Any]:
-    """Let an Optuna trial propose values of the tuned settings."""
+    """Sample values of the tuned settings from an Optuna trial."""
     values: dict[str, Any] = {}
     model = recipe.model.name
     if model in SPACE["model.name"] and "model.name" not in fixed:
@@ -394,7 +397,7 @@ TrainTrial = Callable[[TuningTask, Recipe, Rows, Path, DeadlineProgress], Measur
 
 
 class _TrialEngine(NamedTuple):
-    """Way to train the trials of a tuning run: text order, progress and training function."""
+    """Means of training tuning trials, with text order, progress and training function."""
 
     order: Rows  # of the training texts; a share is its beginning
     progress: Progress
@@ -408,7 +411,7 @@ def run_trials(
     progress: Progress,
     train: TrainTrial | None = None,
 ) -> None:
-    """Run tuning trials with ``train`` until only the time for the final training is left."""
+    """Run tuning trials until only the time for the final training is left."""
     if train is None:
         load_libraries(progress)
     order = _nested_order(task.train, task.recipe.seed)
@@ -436,7 +439,7 @@ def run_trials(
 
 
 def load_libraries(progress: Progress) -> None:
-    """Import the training libraries before the first tuning trial is timed."""
+    """Import the training libraries so that this does not count as tuning trial time."""
     progress.stage("loading the training libraries")
     from lamatext.classifier import TextClassifier  # noqa: F401
     from lamatext.kernels.cpu_compilation import compile_cpu_kernels
@@ -451,7 +454,7 @@ def _tell(study: Any, trial: Any, state: str, value: float | None = None) -> Non
 
 
 def final_seconds(task: TuningTask, trials: list[Trial]) -> float:
-    """Estimate the time of the final training after tuning; 0 if there is nothing to train.
+    """Estimate the time from the end of the trials to the end of tuning: the final training.
 
     As long as no trial is within the limits, the time is for finding one: its own model can be
     saved without a final training.
@@ -460,23 +463,33 @@ def final_seconds(task: TuningTask, trials: list[Trial]) -> float:
     try:
         chosen = [choose_trial(trials, task.limits, task.metric).trial] if finished else []
     except ConfigError:
-        return 1.0  # to measure and copy that model
+        return closing_seconds(task)
     if not chosen:
         running = [t for t in trials if t.is_default and t.seconds is not None]
         chosen = sorted(running, key=lambda trial: -trial.share)[:1]
     if not chosen:
-        return 0.0
-    return FINAL_MARGIN * _seconds_on_everything(task, chosen[0]) + 1.0
+        return closing_seconds(task)
+    return FINAL_MARGIN * _seconds_on_everything(task, chosen[0]) + closing_seconds(task)
+
+
+def closing_seconds(task: TuningTask) -> float:
+    """Estimate how long tuning needs to measure and save a model that is trained, and to exit.
+
+    On cores that other programs use as well it takes longer, as the processor time that this
+    process has got so far shows.
+    """
+    slowness = (time.monotonic() - task.started) / max(time.process_time(), 1.0)
+    return CLOSING_SECONDS * min(max(slowness, 1.0), MAX_SLOWNESS)
 
 
 def _seconds_on_everything(task: TuningTask, trial: Trial) -> float:
-    """Estimate the time of training a trial's recipe on the texts of the final training."""
+    """Estimate the duration of training a tuning trial's recipe on all texts."""
     more = len(task.splits.final.train) / max(1, len(task.train))
     return more * (trial.seconds or 0.0) / trial.share
 
 
 def _run_trial(task: TuningTask, study: Any, trial: Any, engine: _TrialEngine) -> None:
-    """Train one trial on growing shares of the texts, until it is stopped early or finished."""
+    """Train one tuning trial on growing shares of the texts until it is finished or pruned."""
     is_default, seed = trial.user_attrs.get("default"), trial.user_attrs.get("seed")
     is_repeated = bool(is_default) and seed != task.recipe.seed
     if not is_default:
@@ -507,7 +520,7 @@ def _run_trial(task: TuningTask, study: Any, trial: Any, engine: _TrialEngine) -
 
 
 def _shares(study: Any, task: TuningTask, *, only_last: bool) -> list[float]:
-    """Return the fractions of the training texts on which a tuning trial is trained in turn."""
+    """Return the shares of the training texts that a tuning trial is trained on in turn."""
     largest = study.user_attrs.get("largest_share", 1.0)
     texts = len(task.train)
     shares = [s for s in SHARES if s <= largest and (s * texts >= LEAST_TEXTS or s == largest)]
@@ -515,7 +528,7 @@ def _shares(study: Any, task: TuningTask, *, only_last: bool) -> list[float]:
 
 
 def _is_affordable(task: TuningTask, study: Any) -> bool:
-    """Return whether tuning has time to train the default recipe with another seed.
+    """Return whether there is time for a tuning trial of the default recipe with another seed.
 
     If the default recipe is over a limit, it is not chosen, and its spread is of no use.
     """
@@ -529,7 +542,7 @@ def _is_affordable(task: TuningTask, study: Any) -> bool:
 
 
 def _has_time(task: TuningTask, study: Any, measured: Measurements, share: float) -> bool:
-    """Return whether a trial can go on to the next share and leave time for the final training."""
+    """Return whether a tuning trial has time to continue with the next share of the texts."""
     needed = measured["seconds"] * share / measured["share"]
     left = task.deadline - time.monotonic() - final_seconds(task, read_trials(study))
     return bool(needed < left / (1 if "largest_share" in study.user_attrs else 3))
@@ -538,7 +551,7 @@ def _has_time(task: TuningTask, study: Any, measured: Measurements, share: float
 def _measure(
     task: TuningTask, study: Any, trial: Any, recipe: Recipe, share: float, engine: _TrialEngine
 ) -> tuple[Measurements, float]:
-    """Train a trial on a share of the texts, in the time before the final training.
+    """Train a tuning trial on a share of the texts and measure its score.
 
     Returns:
         The measurements, and the value that the search maximizes: the score, less a penalty for
@@ -557,7 +570,7 @@ def _measure(
 def train_trial(
     task: TuningTask, recipe: Recipe, rows: Rows, folder: Path, progress: DeadlineProgress
 ) -> Measurements:
-    """Train the recipe of a trial on some rows; measure score, size and latency as saved."""
+    """Train and save the model of a tuning trial; measure its score, size and latency."""
     started = time.monotonic()
     splits = replace(task.splits.search, train=task.train.take(rows), validation=None)
     with warnings.catch_warnings():
@@ -582,7 +595,7 @@ def _penalty(limits: Limits, measured: Mapping[str, float]) -> float:
 
 
 def score_model(folder: Path, task: TuningTask) -> tuple[float, float]:
-    """Return the validation score and latency of a tuning trial's saved model, without torch."""
+    """Return the validation score and latency of a tuning trial's saved model."""
     predictor = Predictor.load(folder)
     labels = LabelEncoder.fit(task.train.require_labels())
     probabilities: Floats = predictor.predict_proba(task.validation.texts.to_pylist()).astype(
@@ -598,13 +611,13 @@ def score_model(folder: Path, task: TuningTask) -> tuple[float, float]:
 
 
 def measure_latency(predictor: Predictor, dataset: Dataset) -> float:
-    """Measure the median latency of a tuned model; the lowest of a few rounds counts."""
+    """Measure the median latency of a tuned model, as the minimum of several rounds."""
     texts = dataset.texts.to_pylist()
     return min(median_latency(predictor.predict_proba, texts) for _ in range(LATENCY_ROUNDS))
 
 
 def _nested_order(train: Dataset, seed: int) -> Rows:
-    """Order the training rows for tuning so that any leading share is stratified by class."""
+    """Order the training rows for tuning so that every leading share is stratified by class."""
     generator = np.random.default_rng(seed)
     if train.is_multi_label:
         return generator.permutation(len(train))
@@ -617,7 +630,7 @@ def _nested_order(train: Dataset, seed: int) -> Rows:
 
 
 def _keep_best_models(task: TuningTask, study: Any) -> None:
-    """Delete models of tuning trials except the best within limits, default and running ones."""
+    """Delete the models of tuning trials, except the best, default and running ones."""
     trials = read_trials(study)
     kept = {str(trial.number) for trial in trials if trial.state == RUNNING or trial.is_default}
     with suppress(ConfigError):
@@ -641,7 +654,7 @@ def run_trials_on_ray(
     address: str | None = None,
     jobs: int | None = None,
 ) -> None:
-    """Run tuning trials on a Ray cluster until the time is over.
+    """Run tuning trials on a Ray cluster until the time is up.
 
     This process owns the study: it proposes settings, stops trials early and keeps the models.
     Ray workers only train, so they need no shared file system.
@@ -718,7 +731,7 @@ def train_on_worker(
 
 
 def finish_study(task: TuningTask, study: Any, progress: Progress) -> TuningResult:
-    """Finish tuning: choose the best trial, train its recipe on all data and save the model.
+    """Finish tuning by training the best trial's recipe on all data and saving the model.
 
     If that would be late, or if the model were over a limit, the model of the trial is saved.
 
@@ -757,7 +770,8 @@ def _train_final(
     task: TuningTask, trial: Trial, staged: Path, progress: Progress
 ) -> tuple[TrainingResult | None, str]:
     """Train the recipe of the chosen trial as ``lamatext train`` does, if there is time for it."""
-    limit = task.started + OVERRUN * task.limits.seconds
+    seconds = task.limits.seconds
+    limit = task.started + min(OVERRUN * seconds, LATEST * seconds - closing_seconds(task))
     recipe = task.recipe.with_values(trial.settings, where="tune")
     needed = _seconds_on_everything(task, trial)
     reason = "there was no time left to train it on all texts"
@@ -799,7 +813,7 @@ def _over_limit(trial: Trial, size: int, latency: float) -> ConfigError:
 
 
 def _replace_model(staged: Path, target: Path) -> None:
-    """Replace the tuned model so that a killed process leaves either the old or the new one."""
+    """Replace the tuned model so that an interruption leaves either the old or the new one."""
     old = target.with_name(f".{MODEL}-old")
     for _ in range(10):  # another process of the study may replace it, too
         shutil.rmtree(old, ignore_errors=True)
@@ -825,7 +839,7 @@ def _restore_model(folder: Path) -> None:
 
 @contextmanager
 def worker_processes(commands: list[list[str]]) -> Iterator[None]:
-    """Run additional worker processes on a tuning study while the block runs.
+    """Run additional worker processes on a tuning study for the duration of a block.
 
     They inherit a blocked SIGINT: Ctrl-C reaches this process alone, which ends the others.
     """
@@ -849,7 +863,7 @@ def worker_processes(commands: list[list[str]]) -> Iterator[None]:
 
 @contextmanager
 def _blocked_interrupts() -> Iterator[None]:
-    """Block SIGINT while a tuning study's worker processes start, so that they block it, too."""
+    """Block SIGINT while starting tuning worker processes, which inherit the block."""
     if sys.platform == "win32":
         yield
         return

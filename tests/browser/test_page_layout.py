@@ -144,6 +144,7 @@ def test_the_input_stays_in_its_place_while_models_load(
             page.locator("select.model").select_option("second")
             expect(page.locator("#message")).to_contain_text("(cross-validation) · saved on")
 
+            page.wait_for_function("messages.size >= 3")  # recorded in the next animation frame
             texts = ["Loading the m", "Labels 91.6 %", "Labels 83.1 %"]
             assert page.evaluate("[...messages]") == texts
             assert len(page.evaluate("[...tops]")) == 1

@@ -59,7 +59,7 @@ class Operands(NamedTuple):
 
 
 class Trace(NamedTuple):
-    """Values that CPU attention stores for the backward pass, in arrays with a row per word."""
+    """Intermediate values that CPU attention stores for its backward pass."""
 
     states: Floats  # (B, T, D): H
     scored: Floats  # (B, T, D): u
@@ -69,7 +69,7 @@ class Trace(NamedTuple):
 
 
 class Gradients(NamedTuple):
-    """Gradients of CPU attention: of embedding and weights as inputs, of all else as outputs."""
+    """Input and output gradients of the CPU attention backward pass."""
 
     embedding: Floats  # (B, M, D), not padded
     weights: Floats  # (B, M, T), or empty if the loss does not use A
@@ -97,7 +97,7 @@ class Scratch(NamedTuple):
 def cpu_attention(
     states: Tensor, mask: Tensor, parameters: AttentionParameters
 ) -> tuple[Tensor, Tensor]:
-    """Compute the embeddings S (B, M, D) and weights A (B, M, T) of states (B, T, D) on the CPU."""
+    """Compute text embeddings (B, M, D) and attention weights (B, M, T) on the CPU."""
     vectors = head_vectors(parameters).expand(states.shape[0], -1, -1)  # (B, M, D)
     if parameters.log_temperature is None:
         temperature = states.new_ones(parameters.heads)
@@ -150,7 +150,7 @@ class CpuAttention(torch.autograd.Function):
     def backward(
         ctx: Any, embedding: Tensor | None, weights: Tensor | None
     ) -> tuple[Tensor | None, ...]:
-        """Return the gradients of CPU attention for the states and all parameters.
+        """Compute the gradients of CPU attention for the states and all parameters.
 
         The order is that of the inputs: states, mask (None), G, W, b, τ, options (None).
         """
@@ -160,20 +160,28 @@ class CpuAttention(torch.autograd.Function):
         if embedding is None:
             embedding = like.new_zeros(texts, sizes.heads, width)
         states = like.new_empty(texts, words, width)
-        project = like.new_zeros(sizes.tasks, width, padded)
-        bias = like.new_zeros(sizes.tasks, padded)
         vectors = like.new_empty(texts, sizes.heads, padded)
-        temperature = like.new_zeros(sizes.tasks, sizes.padded_heads)
-        outputs = (states, project, bias, vectors, temperature)
-        weights_grad = like.numpy() if weights is None else _flat(weights)
-        gradients = Gradients(_flat(embedding), weights_grad, *map(_flat, outputs))
+        temperature = like.new_empty(sizes.tasks, sizes.padded_heads)
+        w, b = like.new_empty(width, width), like.new_empty(width)
+        counts = (sizes.tasks * width * padded, sizes.tasks * padded)
+        project_sums, bias_sums = _empty_arrays(counts, like.dtype)
+        gradients = Gradients(
+            embedding=_flat(embedding),
+            weights=like.numpy() if weights is None else _flat(weights),
+            states=_flat(states),
+            project=project_sums,
+            bias=bias_sums,
+            vectors=_flat(vectors),
+            temperature=_flat(temperature),
+        )
         run_kernel(attend_backward, sizes, operands, trace, gradients)
+        add_tasks(sizes, gradients, w.numpy(), b.numpy())
         return (
             states,
             None,
             vectors[:, :, :width],
-            project.sum(0)[:, :width],
-            bias.sum(0)[:width],
+            w,
+            b,
             temperature.sum(0)[: sizes.heads],
             None,
         )
@@ -199,7 +207,7 @@ def _operands(
     counts = (width * padded, width * padded, padded, texts * padded * heads)
     operands = Operands(
         np.empty(texts, np.int64),
-        mask.contiguous().view(-1).numpy(),
+        _flat(mask),
         _flat(states),
         *_empty_arrays((*counts, texts * padded * heads, heads), states.dtype),
     )
@@ -209,7 +217,7 @@ def _operands(
 
 
 def _empty_arrays(counts: Sequence[int], dtype: torch.dtype) -> Iterator[Floats]:
-    """Return uninitialized arrays for CPU attention, in one piece of memory."""
+    """Yield uninitialized arrays for CPU attention that share one block of memory."""
     memory, end = torch.empty(sum(counts), dtype=dtype).numpy(), 0
     for count in counts:
         end += count
@@ -217,7 +225,7 @@ def _empty_arrays(counts: Sequence[int], dtype: torch.dtype) -> Iterator[Floats]
 
 
 def _flat(tensor: Tensor) -> Any:
-    return tensor.detach().contiguous().view(-1).numpy()
+    return tensor.detach().contiguous().numpy().reshape(-1)
 
 
 # Forward pass.
@@ -227,7 +235,7 @@ def _flat(tensor: Tensor) -> Any:
 def fill_operands(
     sizes: Sizes, operands: Operands, w: Floats, b: Floats, vectors: Floats, temperature: Floats
 ) -> None:  # pragma: no cover
-    """Copy the parameters of CPU attention into its operands, padded with zeros and transposed.
+    """Copy the attention parameters into the zero-padded arrays of the CPU kernel.
 
     Also find the length of each text, from its mask.
     """
@@ -266,7 +274,7 @@ def attend(
     embedding: Floats,
     weights: Floats,
 ) -> None:  # pragma: no cover
-    """Run the CPU attention forward pass on one text after another until none is left.
+    """Run the CPU attention forward pass in one thread, taking texts from a shared counter.
 
     Every thread calls this function once; the threads share ``counter`` (1,).
     """
@@ -299,7 +307,7 @@ def attend(
 def copy_states_in(
     sizes: Sizes, operands: Operands, trace: Trace, text: int
 ) -> None:  # pragma: no cover
-    """Copy the encoder states of one text into the CPU attention trace, padding each row."""
+    """Copy the encoder states of one text into the padded buffer of CPU attention."""
     for word in range(text * sizes.words, text * sizes.words + operands.length[text]):
         for j in range(sizes.width):
             trace.states[word * sizes.padded + j] = operands.states[word * sizes.width + j]
@@ -318,7 +326,7 @@ def _apply_tanh(values: Floats, start: int, count: int, lanes: int) -> None:  # 
 def weights_of_text(
     sizes: Sizes, operands: Operands, trace: Trace, text: int
 ) -> None:  # pragma: no cover
-    """Compute the attention weights of one text on the CPU as a masked softmax of its scores.
+    """Compute the attention weights of one text on the CPU by a masked softmax.
 
     The scores are e = τ s / ‖s‖; the weights are stored as Aᵀ and are 0 where masked.
     """
@@ -354,7 +362,7 @@ def copy_outputs(  # noqa: PLR0913 - two outputs and their sources
     embedding: Floats,
     weights: Floats,
 ) -> None:  # pragma: no cover
-    """Copy the CPU attention results of one text into the embeddings and weights of the batch."""
+    """Copy the CPU attention results of one text into the output arrays of the batch."""
     for m in range(sizes.heads):
         for j in range(sizes.width):
             embedding[(text * sizes.heads + m) * sizes.width + j] = pooled[m * sizes.padded + j]
@@ -373,7 +381,7 @@ def copy_outputs(  # noqa: PLR0913 - two outputs and their sources
 def attend_backward(
     counter: Integers, sizes: Sizes, operands: Operands, trace: Trace, gradients: Gradients
 ) -> None:  # pragma: no cover
-    """Run the CPU attention backward pass on one task after another until none is left."""
+    """Run the CPU attention backward pass in one thread, taking tasks from a shared counter."""
     padded, heads, kind = sizes.padded, sizes.padded_heads, trace.states.dtype
     scratch = Scratch(
         np.empty(sizes.words * heads, kind),
@@ -385,6 +393,8 @@ def attend_backward(
     )
     task = take_next(at(counter, 0))
     while task < sizes.tasks:
+        gradients.bias[task * padded : (task + 1) * padded] = 0
+        gradients.temperature[task * heads : (task + 1) * heads] = 0
         for text in range(task, sizes.texts, sizes.tasks):
             weights_gradient(sizes, operands, trace, gradients, text, scratch)
             softmax_backward(sizes, operands, trace, text, scratch.scores)
@@ -454,7 +464,7 @@ def norm_backward(  # noqa: PLR0913 - one text of the batch
     task: int,
     scores: Floats,
 ) -> None:  # pragma: no cover
-    """Backpropagate through the normalization and tanh of the CPU attention scores, in place.
+    """Backpropagate in place through normalization and tanh of the CPU attention scores.
 
     ``scores`` (T, M) holds the gradient of e at the start and that of f at the end. The gradient of
     the temperature is added to ``gradients``.
@@ -484,7 +494,7 @@ def scores_backward(
     text: int,
     scratch: Scratch,
 ) -> None:  # pragma: no cover
-    """Backpropagate the gradient of the CPU attention scores f to those of the heads G and of u."""
+    """Backpropagate the CPU attention score gradients to the head vectors and projected states."""
     heads, padded, length = sizes.padded_heads, sizes.padded, operands.length[text]
     zeros = matrix(scratch.zeros, 0, 0)
     u = matrix(trace.scored, text * sizes.words * padded, padded)
@@ -506,7 +516,7 @@ def tanh_backward(  # noqa: PLR0913 - one text of the batch
     task: int,
     inner: Floats,
 ) -> None:  # pragma: no cover
-    """Backpropagate through the tanh of the CPU attention's state projection, in place.
+    """Backpropagate in place through the tanh of the state projection in CPU attention.
 
     ``inner`` (T, D) holds the gradient of u at the start and that of H Wᵀ + b at the end. The
     gradient of b is added to ``gradients``.
@@ -530,7 +540,7 @@ def states_gradient(  # noqa: PLR0913 - one text of the batch
     task: int,
     scratch: Scratch,
 ) -> None:  # pragma: no cover
-    """Compute the CPU attention gradients of the states and of the projection matrix.
+    """Compute the CPU attention gradients of the states and the projection matrix.
 
     The states H are used twice: in the scores, as H Wᵀ, and in the embedding, S = A H.
     """
@@ -538,7 +548,8 @@ def states_gradient(  # noqa: PLR0913 - one text of the batch
     h = matrix(trace.states, text * sizes.words * padded, padded)
     transposed = Matrix(at(scratch.inner, 0), 1, padded)  # (D, T)
     out = matrix(gradients.project, task * sizes.width * padded, padded)
-    multiply(out, out, transposed, h, sizes.width, padded, length)
+    start = matrix(scratch.zeros, 0, 0) if text == task else out  # the first text of the task
+    multiply(out, start, transposed, h, sizes.width, padded, length)
     out, left = matrix(scratch.states, 0, padded), matrix(scratch.inner, 0, padded)
     right = matrix(operands.project_back, 0, padded)
     multiply(out, matrix(scratch.zeros, 0, 0), left, right, length, padded, sizes.width)
@@ -550,7 +561,7 @@ def states_gradient(  # noqa: PLR0913 - one text of the batch
 def copy_states_gradient(
     sizes: Sizes, operands: Operands, text: int, states: Floats, out: Floats
 ) -> None:  # pragma: no cover
-    """Copy one text's state gradient from CPU attention into the batch, with zeros as padding."""
+    """Copy the CPU attention state gradient of one text into the zero-padded batch."""
     row, length = text * sizes.words, operands.length[text]
     for t in range(length):
         for j in range(sizes.width):
@@ -559,4 +570,18 @@ def copy_states_gradient(
         out[place] = 0
 
 
-KERNELS = (fill_operands, attend, attend_backward)  # the kernels that Python calls
+@compiled
+def add_tasks(sizes: Sizes, gradients: Gradients, w: Floats, b: Floats) -> None:  # pragma: no cover
+    """Add up the partial sums of all tasks: the CPU attention gradients of W and b."""
+    width, padded = sizes.width, sizes.padded
+    w[:] = 0
+    b[:] = 0
+    for i in range(width):
+        for task in range(sizes.tasks):
+            row = (task * width + i) * padded
+            for j in range(width):
+                w[i, j] += gradients.project[row + j]
+            b[i] += gradients.bias[task * padded + i]
+
+
+KERNELS = (fill_operands, attend, attend_backward, add_tasks)  # the kernels that Python calls

@@ -37,12 +37,12 @@ from lamatext.kernels.simd import VECTOR_BYTES, at, load, shift, store, take_nex
 
 CHUNK = 64  # rows per matrix product of the backward pass: the operands fit the L1 cache
 SLOTS = 4  # partial sums of the weight gradients; a constant, so results do not depend on threads
-SPARE: deque[Tensor] = deque(maxlen=4)  # trace buffers to reuse: fresh memory pages are slow
+SPARE: deque[Floats] = deque(maxlen=4)  # trace buffers to reuse: fresh memory pages are slow
 SPARE_WEIGHTS: deque[tuple[Any, "Weights"]] = deque(maxlen=4)  # the same, with their sizes
 
 
 class Layout(NamedTuple):
-    """Dimensions of a batch in the CPU GRU and storage order of its texts, longest first."""
+    """Dimensions of a CPU GRU batch and the order in which its texts are stored."""
 
     text: Integers  # (B,) index in the batch of the text at this place
     length: Integers  # (B,) its number of words
@@ -59,7 +59,7 @@ class Layout(NamedTuple):
 
 
 class Task(NamedTuple):
-    """Unit of work for one thread of the CPU GRU: a range of texts in one direction."""
+    """Work item for one thread of the CPU GRU, a range of texts in one direction."""
 
     direction: int  # 0 reads from the first word on, 1 from the last word back
     first: int
@@ -67,7 +67,7 @@ class Task(NamedTuple):
 
 
 class Weights(NamedTuple):
-    """CPU GRU parameters of both directions, zero-padded and laid out for matrix products."""
+    """Weights of the CPU GRU in both directions, zero-padded and ready for matrix products."""
 
     inputs: Floats  # (2, E, 3H) gates n, r, z
     inputs_bias: Floats  # (2, 3H) n; r and z with the recurrent bias added
@@ -78,7 +78,7 @@ class Weights(NamedTuple):
 
 
 class Trace(NamedTuple):
-    """Gates and states that the CPU GRU stores in the forward pass for the backward pass."""
+    """Gates and states that the CPU GRU stores for its backward pass."""
 
     gates: Floats  # (2, N, 4H) n, r, z and v: one row is an operand of both matrix products
     states: Floats  # (2, N, H) the state after each word; zero in the rows between texts
@@ -113,7 +113,7 @@ class CpuBiGru(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, inputs: Tensor, lengths: Tensor, *parameters: Tensor) -> Tensor:
-        """Run both GRU directions on the CPU and store gates and states for the backward pass."""
+        """Run a bidirectional GRU on the CPU and save its gates for the backward pass."""
         layout = layout_of(inputs, lengths, hidden=parameters[1].shape[1])
         weights = pack_weights(layout, parameters)
         states, memory = _run_forward(layout, weights, inputs)
@@ -128,7 +128,7 @@ class CpuBiGru(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, states_grad: Tensor) -> tuple[Tensor | None, ...]:
-        """Return the gradients of the CPU GRU for its inputs and parameters.
+        """Compute the gradients of the CPU GRU for its inputs and parameters.
 
         The gate gradients overwrite the gates, so a second backward pass repeats the forward pass.
         """
@@ -139,7 +139,7 @@ class CpuBiGru(torch.autograd.Function):
             weights = pack_weights(layout, parameters)
             _, memory = _run_forward(layout, weights, inputs)
         trace = _trace(layout, memory)
-        sums = _empty_sums(layout, inputs)
+        sums = _empty_sums(layout, weights.inputs.dtype)
         incoming = Incoming(_flat(inputs), _flat(states_grad))
         run_kernel(backward, layout, weights, trace, incoming, sums)
         inputs_grad = None
@@ -152,7 +152,7 @@ class CpuBiGru(torch.autograd.Function):
 
 
 def layout_of(inputs: Tensor, lengths: Tensor, hidden: int) -> Layout:
-    """Sort the texts of a batch by length for the CPU GRU and assign their storage rows."""
+    """Sort the texts of a batch by length for the CPU GRU and lay them out in memory."""
     texts, words, width = inputs.shape
     lanes = VECTOR_BYTES // inputs.element_size()
     text, length, row = np.empty((3, texts), np.int64)
@@ -178,7 +178,7 @@ def layout_of(inputs: Tensor, lengths: Tensor, hidden: int) -> Layout:
 
 
 def pack_weights(layout: Layout, parameters: Sequence[Tensor]) -> Weights:
-    """Copy the parameters of both GRU directions into the memory layout of the CPU kernel."""
+    """Copy the weights of both GRU directions into the memory layout of the CPU kernel."""
     weights = _empty_weights(layout, parameters[0].dtype)
     own = [p.detach().contiguous().numpy() for p in parameters]
     pack(weights, layout, tuple(own[:4]), tuple(own[4:]))
@@ -186,13 +186,13 @@ def pack_weights(layout: Layout, parameters: Sequence[Tensor]) -> Weights:
 
 
 def _empty_weights(layout: Layout, dtype: torch.dtype) -> Weights:
-    """Return weight arrays of the CPU GRU whose padding is zero, from an earlier pass if they fit.
+    """Allocate zero-padded weight arrays for the CPU GRU, reusing old ones if they fit.
 
     Their other numbers may be anything.
     """
     with suppress(IndexError):  # SPARE_WEIGHTS is empty
         sizes, weights = SPARE_WEIGHTS.pop()
-        if sizes == _weight_sizes(layout, dtype):
+        if sizes == (layout.inputs, layout.hidden, layout.lanes):
             return weights
     width, h, padded = layout.inputs, layout.hidden, layout.padded
     counts = (
@@ -208,52 +208,55 @@ def _empty_weights(layout: Layout, dtype: torch.dtype) -> Weights:
 
 def _reuse_weights(layout: Layout, weights: Weights) -> None:
     """Keep the weight arrays of a finished CPU GRU pass for a later one."""
-    dtype = torch.from_numpy(weights.inputs).dtype
-    SPARE_WEIGHTS.append((_weight_sizes(layout, dtype), weights))
+    SPARE_WEIGHTS.append(((layout.inputs, layout.hidden, layout.lanes), weights))
 
 
-def _weight_sizes(layout: Layout, dtype: torch.dtype) -> Any:
-    return layout.inputs, layout.hidden, dtype
-
-
-def _run_forward(layout: Layout, weights: Weights, inputs: Tensor) -> tuple[Tensor, Tensor]:
+def _run_forward(layout: Layout, weights: Weights, inputs: Tensor) -> tuple[Tensor, Floats]:
     """Run the CPU GRU forward pass; return the states and the buffer that holds the trace."""
     states = inputs.new_empty(layout.texts, layout.words, 2 * layout.hidden)
-    memory = _trace_memory(2 * layout.rows * 5 * layout.padded, inputs.dtype)
+    memory = _trace_memory(2 * layout.rows * 5 * layout.padded, weights.inputs.dtype)
     run_kernel(forward, layout, weights, _flat(inputs), _trace(layout, memory), _flat(states))
     return states, memory
 
 
-def _trace_memory(size: int, dtype: torch.dtype) -> Tensor:
+def _trace_memory(size: int, dtype: "np.dtype[Any]") -> Floats:
     """Return a buffer of ``size`` elements for the CPU GRU trace, reused from an earlier pass."""
     with suppress(IndexError):  # SPARE is empty
         memory = SPARE.pop()
         if memory.dtype == dtype and size <= len(memory) <= 4 * size:
             return memory
-    return torch.empty(size, dtype=dtype)
+    return _empty_floats(size, dtype)
 
 
-def _trace(layout: Layout, memory: Tensor) -> Trace:
+def _trace(layout: Layout, memory: Floats) -> Trace:
     gates, states = 2 * layout.rows * 4 * layout.padded, 2 * layout.rows * layout.padded
-    return Trace(memory[:gates].numpy(), memory[gates : gates + states].numpy())
+    return Trace(memory[:gates], memory[gates : gates + states])
 
 
-def _empty_sums(layout: Layout, like: Tensor) -> Sums:
+def _empty_floats(size: int, dtype: "np.dtype[Any]") -> Floats:
+    """Return an uninitialized array that torch allocates, aligned to the cache lines."""
+    kind = torch.float32 if dtype == np.float32 else torch.float64
+    floats: Floats = torch.empty(size, dtype=kind).numpy()
+    return floats
+
+
+def _empty_sums(layout: Layout, dtype: "np.dtype[Any]") -> Sums:
     slots = min(SLOTS, -(-layout.texts // layout.group))
-    columns = (layout.inputs * 3, layout.hidden * 3, 4)
-    sizes = (2 * slots * count * layout.padded for count in columns)
-    return Sums(*(torch.empty(size, dtype=like.dtype).numpy() for size in sizes))
+    inputs, hidden, bias = (
+        2 * slots * count * layout.padded for count in (layout.inputs * 3, layout.hidden * 3, 4)
+    )
+    memory = _empty_floats(inputs + hidden + bias, dtype)
+    return Sums(memory[:inputs], memory[inputs : inputs + hidden], memory[inputs + hidden :])
 
 
 def _parameter_gradients(layout: Layout, sums: Sums, parameters: list[Tensor]) -> list[Tensor]:
-    totals = [torch.empty_like(p, memory_format=torch.contiguous_format) for p in parameters]
-    own = [total.numpy() for total in totals]
+    own = [np.empty(tuple(p.shape), sums.bias.dtype) for p in parameters]
     collect(layout, sums, tuple(own[:4]), tuple(own[4:]))
-    return totals
+    return [torch.from_numpy(total) for total in own]
 
 
 def _flat(tensor: Tensor) -> Floats:
-    floats: Floats = tensor.detach().contiguous().view(-1).numpy()
+    floats: Floats = tensor.detach().contiguous().numpy().reshape(-1)
     return floats
 
 
@@ -264,7 +267,7 @@ def _flat(tensor: Tensor) -> Floats:
 def sort_texts(
     lengths: Integers, words: int, text: Integers, length: Integers, row: Integers
 ) -> int:  # pragma: no cover
-    """Sort the texts of a CPU GRU batch by length, longest first, and assign their first rows.
+    """Sort the texts of a CPU GRU batch by length (longest first) and assign storage rows.
 
     Texts of the same length keep their order. Return the number of rows, or 0 if a length is less
     than 1 or greater than ``words``.
@@ -301,7 +304,7 @@ def pack(weights: Weights, layout: Layout, ahead: Any, back: Any) -> None:  # pr
 def _pack_direction(
     weights: Weights, layout: Layout, direction: int, parameters: Any
 ) -> None:  # pragma: no cover
-    """Copy torch's GRU parameters of one direction (gates r, z, n) into the CPU kernel's arrays."""
+    """Copy the torch GRU parameters of one direction into the arrays of the CPU kernel."""
     inputs, hidden, inputs_bias, hidden_bias = parameters
     width, h, padded = layout.inputs, layout.hidden, layout.padded
     for gate in range(3):  # in torch's order r, z, n
@@ -330,7 +333,7 @@ def _pack_direction(
 
 @compiled
 def active_texts(layout: Layout, task: Task, step: int) -> int:  # pragma: no cover
-    """Return how many texts of a CPU GRU task, the longest first, have more than ``step`` words."""
+    """Count the texts of a CPU GRU task that have more than ``step`` words."""
     count = task.last - task.first
     while count > 0 and layout.length[task.first + count - 1] <= step:
         count -= 1
@@ -339,7 +342,7 @@ def active_texts(layout: Layout, task: Task, step: int) -> int:  # pragma: no co
 
 @compiled
 def row_of(layout: Layout, direction: int, place: int, step: int) -> Any:  # pragma: no cover
-    """Return the storage row of the word that the CPU GRU reads at ``step`` of a text.
+    """Return the storage row of the word that the CPU GRU reads at a time step of a text.
 
     ``place`` is the position of the text in the sorted batch.
     """
@@ -372,7 +375,7 @@ def _add(target: Any, source: Any, count: int) -> None:  # pragma: no cover
 def forward(
     counter: Integers, layout: Layout, weights: Weights, inputs: Floats, trace: Trace, out: Floats
 ) -> None:  # pragma: no cover
-    """Run CPU GRU forward tasks until none is left; every thread calls this once.
+    """Run the CPU GRU forward pass in one thread, which takes tasks from a shared counter.
 
     ``counter`` (1,) is shared by the threads; ``inputs`` is (B, T, E), ``out`` (B, T, 2h).
     """
@@ -391,7 +394,7 @@ def forward(
 def project_inputs(
     layout: Layout, task: Task, weights: Weights, inputs: Floats, trace: Trace
 ) -> None:  # pragma: no cover
-    """Compute the input part W_i x + b of the CPU GRU's gates for every word of a task."""
+    """Compute the input projections W_i x + b of the CPU GRU gates for all words of a task."""
     width, padded = layout.inputs, layout.padded
     for place in range(task.first, task.last):
         row = task.direction * layout.rows + layout.row[place]
@@ -410,7 +413,7 @@ def project_inputs(
 def step_forward(
     layout: Layout, task: Task, weights: Weights, trace: Trace
 ) -> None:  # pragma: no cover
-    """Advance all texts of a CPU GRU task together, one word per time step."""
+    """Run the CPU GRU over all texts of a task, one time step after another."""
     h, padded = layout.hidden, layout.padded
     hidden = np.zeros((task.last - task.first) * padded, trace.states.dtype)  # (group, H)
     recurrent = np.empty((task.last - task.first) * 3 * padded, trace.states.dtype)  # (group, 3H)
@@ -440,7 +443,7 @@ def step_forward(
 def gru_cell(
     layout: Layout, gates: Any, recurrent: Any, hidden: Any, state: Any
 ) -> None:  # pragma: no cover
-    """Apply the GRU equations to one word on the CPU; ``recurrent`` is W_h h for r, z and v."""
+    """Apply the GRU cell equations to one word on the CPU, given the recurrent terms W_h h."""
     padded = layout.padded
     for j in range(0, padded, layout.lanes):
         r = _sigmoid(load(gates, padded + j) + load(recurrent, j))
@@ -492,7 +495,7 @@ def backward(
     incoming: Incoming,
     sums: Sums,
 ) -> None:  # pragma: no cover
-    """Run CPU GRU backward tasks until none is left; every thread calls this once.
+    """Run the CPU GRU backward pass in one thread, which takes tasks from a shared counter.
 
     ``counter`` (1,) is shared by the threads; the gate gradients overwrite the gates.
     """
@@ -501,24 +504,25 @@ def backward(
     number = take_next(at(counter, 0))
     while number < 2 * slots:
         direction, slot = number % 2, number // 2
-        own = cleared_sums(layout, direction * slots + slot, sums)
+        own = partial_sums(layout, direction * slots + slot, sums)
         for group in range(slot, groups, slots):
             first = group * layout.group
             task = Task(direction, first, min(first + layout.group, layout.texts))
             step_backward(layout, task, weights, trace, incoming.states_grad)
-            add_weight_gradients(layout, task, trace, incoming.inputs, own)
+            add_weight_gradients(layout, task, trace, incoming.inputs, own, group == slot)
         number = take_next(at(counter, 0))
 
 
 @compiled
-def cleared_sums(layout: Layout, index: int, sums: Sums) -> Any:  # pragma: no cover
-    """Set one partial sum of the CPU GRU weight gradients to zero and return it."""
+def partial_sums(layout: Layout, index: int, sums: Sums) -> Any:  # pragma: no cover
+    """Return one partial sum of the CPU GRU weight gradients, with the sum of the biases cleared.
+
+    The first product that is added to the other sums replaces their content.
+    """
     padded = layout.padded
     inputs = at(sums.inputs, index * layout.inputs * 3 * padded)
     hidden = at(sums.hidden, index * layout.hidden * 3 * padded)
     bias = at(sums.bias, index * 4 * padded)
-    _clear(inputs, layout.inputs * 3 * padded)
-    _clear(hidden, layout.hidden * 3 * padded)
     _clear(bias, 4 * padded)
     return Matrix(inputs, 3 * padded, 1), Matrix(hidden, 3 * padded, 1), bias
 
@@ -527,7 +531,7 @@ def cleared_sums(layout: Layout, index: int, sums: Sums) -> Any:  # pragma: no c
 def step_backward(
     layout: Layout, task: Task, weights: Weights, trace: Trace, states_grad: Floats
 ) -> None:  # pragma: no cover
-    """Backpropagate through time in a CPU GRU; the gates' gradients overwrite the gates."""
+    """Backpropagate through time in the CPU GRU, overwriting the gates with their gradients."""
     h, padded = layout.hidden, layout.padded
     delta = np.zeros((task.last - task.first) * padded, states_grad.dtype)  # (group, H)
     gradient = np.empty((task.last - task.first) * 3 * padded, states_grad.dtype)  # (group, 3H)
@@ -562,7 +566,7 @@ def step_backward(
 def gru_cell_backward(
     layout: Layout, gates: Any, state: Any, delta: Any, gradient: Any
 ) -> None:  # pragma: no cover
-    """Compute the CPU GRU's gate gradients of one word; ``state`` is the state before it."""
+    """Backpropagate through the GRU cell for one word on the CPU, given the previous state."""
     padded = layout.padded
     for j in range(0, padded, layout.lanes):
         n, r = load(gates, j), load(gates, padded + j)
@@ -584,17 +588,19 @@ def gru_cell_backward(
 
 @compiled
 def add_weight_gradients(
-    layout: Layout, task: Task, trace: Trace, inputs: Floats, sums: Any
+    layout: Layout, task: Task, trace: Trace, inputs: Floats, sums: Any, is_first: bool
 ) -> None:  # pragma: no cover
-    """Add the contribution of one task to the weight gradients of the CPU GRU.
+    """Add the weight gradients of one CPU GRU task to the partial sums.
 
     The gradients are δ(W_i) = Σ δg xᵀ and δ(W_h) = Σ δg hᵀ. Texts are read without a gap, so that
-    short ones share a chunk; the zero rows between them add nothing.
+    short ones share a chunk; the zero rows between them add nothing. The first task replaces what
+    is in the sums.
     """
     inputs_sum, hidden_sum, bias_sum = sums
     width, padded = layout.inputs, layout.padded
     previous = -1 if task.direction == 0 else 1  # offset of the row with the state before the word
     chunk = np.empty(CHUNK * width, inputs.dtype)  # (CHUNK, E)
+    zeros = matrix(np.zeros(3 * padded, inputs.dtype), 0, 0)
     place, word = task.first, 0
     row = task.direction * layout.rows + layout.row[task.first]
     last = task.last - 1
@@ -614,7 +620,7 @@ def add_weight_gradients(
                 place, word = place + 1, 0
         multiply(
             inputs_sum,
-            inputs_sum,
+            zeros if is_first else inputs_sum,
             Matrix(at(chunk, 0), 1, width),
             matrix(trace.gates, row * 4 * padded, 4 * padded),
             width,
@@ -623,13 +629,14 @@ def add_weight_gradients(
         )
         multiply(
             hidden_sum,
-            hidden_sum,
+            zeros if is_first else hidden_sum,
             Matrix(at(trace.states, (row + previous) * padded), 1, padded),
             matrix(trace.gates, row * 4 * padded + padded, 4 * padded),
             layout.hidden,
             3 * padded,
             depth,
         )
+        is_first = False
         row += depth
 
 
@@ -637,7 +644,7 @@ def add_weight_gradients(
 def backward_inputs(
     counter: Integers, layout: Layout, weights: Weights, trace: Trace, out: Floats
 ) -> None:  # pragma: no cover
-    """Compute the gradient δx = Σ W_iᵀ δg (B, T, E) of the CPU GRU inputs over both directions."""
+    """Compute the input gradients (B, T, E) of the CPU GRU over both directions."""
     width = layout.padded_inputs
     block = np.empty(CHUNK * width, out.dtype)  # (CHUNK, E)
     place = take_next(at(counter, 0))
@@ -675,7 +682,7 @@ def collect(layout: Layout, sums: Sums, ahead: Any, back: Any) -> None:  # pragm
 def _collect_direction(
     layout: Layout, direction: int, sums: Sums, parameters: Any
 ) -> None:  # pragma: no cover
-    """Add up the partial weight gradients of one direction, in torch's layout."""
+    """Add up the CPU GRU weight gradients of one direction in torch's layout."""
     inputs, hidden, inputs_bias, hidden_bias = parameters
     width, h, padded = layout.inputs, layout.hidden, layout.padded
     slots = len(sums.bias) // (8 * padded)

@@ -228,6 +228,24 @@ def test_integer_sample_weights_equal_repeated_texts(
     np.testing.assert_allclose(weighted.logits(texts), repeated.logits(texts), atol=0.03)
 
 
+def test_weighted_document_frequencies_sum_the_weights_of_the_texts_with_an_n_gram() -> None:
+    texts, _ = corpus(2, 40)
+    counted = CountedTexts.from_words(texts, BOTH)
+    rows, random = np.arange(3, 37), np.random.default_rng(0)
+    weights = random.random(len(rows)).astype(np.float32)
+
+    for _, counts in counted.counts:
+        known = np.unique(counts.keys)[::2]
+        expected = np.zeros(len(known))
+        for row, weight in zip(rows, weights, strict=True):
+            keys = counts.keys[counts.offsets[row] : counts.offsets[row + 1]]
+            expected[np.isin(known, keys)] += weight
+        found = fitting._weighted_frequency(known, counts, rows, weights)
+        np.testing.assert_array_equal(found, expected)
+    nothing = fitting._weighted_frequency(known[:0], counts, rows, weights)
+    assert len(nothing) == 0
+
+
 def test_equal_sample_weights_give_the_unweighted_model() -> None:
     texts, labels = corpus(4)
 

@@ -8,6 +8,7 @@ import pytest
 
 from lamatext import TextClassifier
 from lamatext.metrics import calibration_error, measure_reliability
+from lamatext.progress import Progress
 from lamatext.training import cross_fitting
 from tests.corpora import TINY
 
@@ -58,7 +59,7 @@ def test_right_labels_leave_the_model_as_it_was(monkeypatch: pytest.MonkeyPatch)
     texts, labels = fruit(200)
     found = fitted(texts, labels)
 
-    monkeypatch.setattr(cross_fitting, "_find_noise", lambda *_: 0.0)
+    monkeypatch.setattr(cross_fitting, "_find_doubt", lambda *_: None)
     expected = fitted(texts, labels)
 
     assert "label_noise" not in found.facts_
@@ -134,8 +135,80 @@ def test_few_validation_texts_are_supplemented_by_cross_fitting(
     monkeypatch.setattr(cross_fitting, "_cross_fitted", counted)
     classifier = fitted(*fruit(120, wrong=0.2))
 
-    assert counts[0] == 120
+    assert counts[0] == 108  # nothing is learned from the 12 validation labels
     assert classifier.facts_["label_noise"] == pytest.approx(0.2, abs=0.12)
+
+
+class Fits(Progress):
+    """Progress that counts the fits of n-gram models since each announcement of fits."""
+
+    def __init__(self) -> None:
+        self.fits = 0
+        self.announced: list[tuple[int, int]] = []  # how many follow, and those before
+
+    def stage(self, name: str, total: int | None = None) -> None:  # noqa: ARG002 - not counted
+        self.fits += name == "fitting the n-grams"
+
+    def expect(self, name: str, count: int) -> None:
+        if name == "fitting the n-grams":
+            self.announced.append((count, self.fits))
+
+
+@pytest.mark.parametrize(("cross_fit_below", "most_fits"), [(500, 36), (10, 10)])
+def test_wrong_labels_take_a_limited_number_of_fits_which_are_announced(
+    monkeypatch: pytest.MonkeyPatch, cross_fit_below: int, most_fits: int
+) -> None:
+    monkeypatch.setattr(cross_fitting, "CROSS_FIT_BELOW", cross_fit_below)
+    progress = Fits()
+
+    classifier = TextClassifier(settings=WITH_NGRAMS, device="cpu", random_state=0)
+    classifier.fit(*fruit(300, wrong=0.3), progress=progress)
+
+    assert "label_noise" in classifier.facts_
+    assert progress.fits <= most_fits
+    totals = [count + before for count, before in progress.announced]
+    assert totals[0] == totals[1] == most_fits  # when labels are suspected, and when doubted
+    assert totals[-1] == progress.fits
+
+
+@pytest.mark.parametrize("validation", [50, 499, 500, 999, 1000])
+def test_the_fits_of_right_labels_are_foreseen(
+    monkeypatch: pytest.MonkeyPatch, validation: int
+) -> None:
+    monkeypatch.setattr(cross_fitting, "CROSS_FIT_BELOW", 50)
+    monkeypatch.setattr(cross_fitting, "NOISE_TEXTS", 100)
+    texts, labels = fruit(200 + validation // 10)
+    progress = Fits()
+
+    classifier = TextClassifier(settings=WITH_NGRAMS, device="cpu", random_state=0)
+    held_out = texts[200:], labels[200:]
+    classifier.fit(texts[:200], labels[:200], validation_data=held_out, progress=progress)
+
+    assert progress.fits == cross_fitting.expected_fits(validation // 10)
+
+
+def test_validation_texts_with_wrong_labels_weigh_less_in_the_final_model(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(cross_fitting, "CROSS_FIT_BELOW", 100)
+    trusts = []
+    doubting = cross_fitting._doubting
+
+    def kept(*arguments: object) -> cross_fitting.CrossFit:
+        fit = doubting(*arguments)  # type: ignore[arg-type]
+        trusts.append(fit.fitter.trust)
+        return fit
+
+    monkeypatch.setattr(cross_fitting, "_doubting", kept)
+    texts, labels = fruit(400, wrong=0.3)
+    is_wrong = np.array([label != KINDS[number % 4] for number, label in enumerate(labels)])
+    classifier = TextClassifier(settings=WITH_NGRAMS, device="cpu", random_state=0)
+    classifier.fit(texts[:250], labels[:250], validation_data=(texts[250:], labels[250:]))
+
+    trust = trusts[0]
+    assert trust is not None
+    for rows in (slice(0, 250), slice(250, 400)):
+        assert trust[rows][is_wrong[rows]].mean() < 0.3 < 0.8 < trust[rows][~is_wrong[rows]].mean()
 
 
 def test_the_model_is_saved_with_the_share_of_wrong_labels(tmp_path: object) -> None:

@@ -35,7 +35,7 @@ FREQUENT = 100_000  # document frequencies are told apart up to this
 
 
 class Frequencies(NamedTuple):
-    """Document frequencies of n-grams, counted in all texts if the model is fitted to a sample."""
+    """Document frequencies of n-grams in all texts, when the model is fitted to a sample."""
 
     tables: tuple[tuple[NDArray[np.uint32], Rows], ...]  # n-grams, ascending; texts with each
     texts: int
@@ -43,7 +43,7 @@ class Frequencies(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class CountedTexts:
-    """N-gram counts of texts, to which several n-gram models can be fitted."""
+    """N-gram counts of texts, the input for fitting n-gram models."""
 
     counts: tuple[tuple[NgramSpec, NgramCounts], ...]  # of each table, for all texts
     rows: Rows  # the texts that are meant
@@ -59,7 +59,7 @@ class CountedTexts:
     def from_sample(
         cls, tokens: TokenizedTexts, sample: Rows, texts: int, settings: NgramSettings
     ) -> "CountedTexts":
-        """Count the n-grams of a sample of many texts for fitting, and in how many texts they are.
+        """Count the n-grams of a sample for fitting, and their document frequencies in all texts.
 
         The document frequencies are those of the first ``texts`` texts, in bounded memory, of the
         n-grams that occur in two texts of the sample.
@@ -80,7 +80,7 @@ class CountedTexts:
         return cls(tuple(counts), np.arange(len(texts)))
 
     def take(self, rows: Rows) -> "CountedTexts":
-        """Return the n-gram counts of the given texts only, without copying the counts."""
+        """Return the n-gram counts of a subset of the texts without copying them."""
         return replace(self, rows=self.rows[rows])
 
 
@@ -142,7 +142,7 @@ def fit_ngrams(  # noqa: PLR0913 - data, its weights, and settings
 
 
 class _Selected(NamedTuple):
-    """N-grams selected for one table of the n-gram model, with their document frequencies."""
+    """N-grams selected for one table of the fitted model, with their document frequencies."""
 
     keys: NDArray[np.uint32]  # ascending
     frequency: NDArray[np.float64]
@@ -155,7 +155,7 @@ def _select_tables(
     max_bytes: float,
     start: NgramModel | None = None,
 ) -> list[NgramTable]:
-    """Create the n-gram tables to fit, dropping the rarest n-grams until they fit their size limit.
+    """Select the n-grams to fit, dropping the rarest ones to stay within the size limit.
 
     The limit for all tables together is ``max_bytes``.
     """
@@ -185,7 +185,7 @@ def _select_tables(
 def _merge_tables(
     start: NgramModel, selected: Sequence[_Selected], texts: float, limit: int
 ) -> list[NgramTable]:
-    """Extend the n-gram tables of a fitted model by the n-grams of further texts.
+    """Merge the n-gram tables of a fitted model with the n-grams of new texts.
 
     An n-gram of the model keeps its idf; that of another counts the model's texts as texts without
     it. How many those were follows from the largest idf, which is that of an n-gram seen once. The
@@ -214,7 +214,7 @@ def _merge_tables(
 
 
 def _start_weights(start: NgramModel, tables: Sequence[NgramTable]) -> StartWeights:
-    """Look up the weights of an earlier n-gram model for the n-grams to fit, 0 for new ones."""
+    """Look up the weights of an earlier n-gram model as initial weights for fitting."""
     parts = []
     for old, table in zip(start.tables, tables, strict=True):
         weights = np.zeros((len(old.weights), len(table.keys)), np.float32)
@@ -227,7 +227,7 @@ def _start_weights(start: NgramModel, tables: Sequence[NgramTable]) -> StartWeig
 
 
 def _least_frequency(at_least: NDArray[np.int64], svms: int, max_bytes: float) -> int:
-    """Return the lowest document frequency of the n-grams that fit into ``max_bytes``.
+    """Return the minimum document frequency of n-grams that keeps tables within ``max_bytes``.
 
     ``at_least`` has a row per table: its number of n-grams in at least 0, 1, 2, … texts.
     """
@@ -238,7 +238,7 @@ def _least_frequency(at_least: NDArray[np.int64], svms: int, max_bytes: float) -
 def _tables_of_frequencies(
     texts: CountedTexts, frequencies: Frequencies, svms: int, max_bytes: float
 ) -> list[NgramTable]:
-    """Create the n-gram tables to fit, given document frequencies counted in further texts."""
+    """Select the n-grams to fit by their document frequencies in all texts."""
     histograms = [
         np.bincount(np.minimum(counts, FREQUENT), minlength=FREQUENT + 1)
         for _, counts in frequencies.tables
@@ -256,7 +256,7 @@ def _tables_of_frequencies(
 def document_frequencies(
     tokens: TokenizedTexts, texts: int, spec: NgramSpec, known: NDArray[np.uint32]
 ) -> Rows:
-    """Count in how many of the first ``texts`` tokenized texts each known n-gram occurs (K,).
+    """Count in how many of the first ``texts`` texts each known n-gram occurs.
 
     The texts are counted block by block, so memory does not grow with their number.
     """
@@ -278,7 +278,7 @@ def add_known(
     shift: np.uint32,
     totals: NDArray[np.int64],
 ) -> None:  # pragma: no cover
-    """Add one to the document frequency of each known n-gram among the keys of some texts."""
+    """Increment the document frequency of each known n-gram that occurs in ``keys``."""
     for k in range(len(keys)):
         place, end = buckets[keys[k] >> shift], buckets[(keys[k] >> shift) + 1]
         while place < end and known[place] < keys[k]:
@@ -288,7 +288,7 @@ def add_known(
 
 
 def _sorted_keys(counts: NgramCounts, rows: Rows) -> NDArray[np.uint32]:
-    """Return the sorted n-gram keys of the given texts, each key once per text."""
+    """Return the n-gram keys of the given texts in sorted order, each key once per text."""
     ends = np.concatenate([[0], np.cumsum(np.diff(counts.offsets)[rows])])
     keys = np.empty(ends[-1], np.uint32)
     copy_rows(counts.keys, counts.offsets, rows, ends, keys)
@@ -299,18 +299,37 @@ def _sorted_keys(counts: NgramCounts, rows: Rows) -> NDArray[np.uint32]:
 def _weighted_frequency(
     distinct: NDArray[np.uint32], counts: NgramCounts, rows: Rows, weight: NDArray[np.float32]
 ) -> NDArray[np.float64]:
-    """Sum the sample weights of the texts that contain each n-gram."""
+    """Compute weighted document frequencies of n-grams by summing sample weights."""
     frequency = np.zeros(len(distinct))
-    for row, own in zip(rows.tolist(), weight.tolist(), strict=True):
-        keys = counts.keys[counts.offsets[row] : counts.offsets[row + 1]]
-        place = np.minimum(np.searchsorted(distinct, keys), max(0, len(distinct) - 1))
-        frequency[place[distinct[place] == keys] if len(distinct) else []] += own
+    buckets, shift = KeyBuckets.of(distinct)
+    add_weights(counts.keys, counts.offsets, rows, weight, distinct, buckets, shift, frequency)
     return frequency
 
 
 @compiled
+def add_weights(  # noqa: PLR0913 - texts, n-grams and their index
+    keys: NDArray[np.uint32],
+    offsets: Rows,
+    rows: Rows,
+    weight: NDArray[np.float32],
+    known: NDArray[np.uint32],
+    buckets: NDArray[np.int32],
+    shift: np.uint32,
+    totals: NDArray[np.float64],
+) -> None:  # pragma: no cover
+    """Add the weight of each text to the totals of the known n-grams that it contains."""
+    for i in range(len(rows)):
+        for k in range(offsets[rows[i]], offsets[rows[i] + 1]):
+            place, end = buckets[keys[k] >> shift], buckets[(keys[k] >> shift) + 1]
+            while place < end and known[place] < keys[k]:
+                place += 1
+            if place < end and known[place] == keys[k]:
+                totals[place] += np.float64(weight[i])
+
+
+@compiled
 def frequency_histogram(keys: NDArray[np.uint32]) -> NDArray[np.int64]:  # pragma: no cover
-    """Count the n-grams by document frequency, given each n-gram once per text, ascending.
+    """Compute the histogram of document frequencies from sorted n-gram keys, one per text.
 
     Entry f is the number of n-grams in f texts; the last entry also counts all above.
     """
@@ -329,7 +348,7 @@ def copy_frequent(
     distinct: NDArray[np.uint32],
     frequency: NDArray[np.float64],
 ) -> None:  # pragma: no cover
-    """Copy the n-grams with a document frequency of at least ``least``, with their frequencies."""
+    """Copy the n-grams whose document frequency is at least ``least``."""
     size, start = 0, 0
     for i in range(1, len(keys) + 1):
         if i == len(keys) or keys[i] != keys[start]:
@@ -343,7 +362,7 @@ def copy_frequent(
 def copy_rows(
     values: NDArray[np.uint32], offsets: Rows, rows: Rows, ends: Rows, target: NDArray[np.uint32]
 ) -> None:  # pragma: no cover
-    """Copy the n-gram keys of the given texts, one text after the other."""
+    """Copy the n-gram keys of the given texts into a contiguous array."""
     for i in range(len(rows)):
         start = offsets[rows[i]]
         for k in range(ends[i + 1] - ends[i]):
@@ -351,14 +370,14 @@ def copy_rows(
 
 
 def _idf(frequency: NDArray[np.float64], texts: float) -> NDArray[np.float64]:
-    """Compute the inverse document frequency of n-grams, ln((1 + n) / (1 + df)) + 1."""
+    """Compute the smoothed inverse document frequency of n-grams, ln((1 + n) / (1 + df)) + 1."""
     return np.asarray(np.log((1 + texts) / (1 + frequency)) + 1, np.float64)
 
 
 def _table_without_weights(
     spec: NgramSpec, keys: NDArray[np.uint32], idf: NDArray[np.float64], rows: int
 ) -> NgramTable:
-    """Create an n-gram table for fitting, with inverse document frequencies but no weights."""
+    """Create an n-gram table with inverse document frequencies and zero weights, for fitting."""
     step = np.float32(idf.max(initial=1) / 255)
     return NgramTable(
         spec=spec,
@@ -371,7 +390,7 @@ def _table_without_weights(
 
 
 class _Lookup(NamedTuple):
-    """Input of the feature computation: the n-gram counts of all texts and an n-gram table."""
+    """Input of the TF-IDF feature computation, with the n-gram counts of all texts."""
 
     counted: NDArray[np.uint32]
     counts: NDArray[np.uint16]
@@ -384,7 +403,7 @@ class _Lookup(NamedTuple):
 
 
 def ngram_features(tables: Sequence[NgramTable], texts: CountedTexts) -> SparseRows:
-    """Compute the normalized TF-IDF features of the texts for fitting the n-gram model.
+    """Compute normalized TF-IDF features of the texts for fitting the n-gram model.
 
     The values of each table are divided by their norm. The shape is (n, K).
     """
@@ -473,7 +492,7 @@ def naive_bayes_ratio(
     totals: NDArray[np.float64],
     weight: NDArray[np.float64],
 ) -> NDArray[np.float64]:
-    """Compute the naive Bayes log-count ratio of each n-gram, which scales the features to fit.
+    """Compute the naive Bayes log-count ratio of each n-gram, used to scale its feature.
 
     It is r = ln(p/‖p‖₁) − ln(q/‖q‖₁), of shape (K,). ``totals`` is the result of
     ``weighted_frequencies`` for all texts.
@@ -489,7 +508,7 @@ def naive_bayes_ratio(
 def weighted_frequencies(
     features: SparseRows, weight: NDArray[np.float64]
 ) -> NDArray[np.float64]:  # pragma: no cover
-    """Sum the weights of the texts that contain each n-gram; the shape is (K,)."""
+    """Compute weighted document frequencies (K,) of n-grams from the feature matrix."""
     totals = np.zeros(features.width)
     for i in range(len(weight)):
         if weight[i] != 0:
@@ -499,7 +518,7 @@ def weighted_frequencies(
 
 
 def _with_weights(table: NgramTable, weights: NDArray[np.float32]) -> NgramTable:
-    """Return an n-gram table with its fitted weights quantized to int8.
+    """Return a copy of an n-gram table with the fitted weights, quantized to int8.
 
     The largest weight of a row is 127 steps.
     """

@@ -27,12 +27,12 @@ from numpy.typing import NDArray
 
 from lamatext.kernels.kernel_threads import run_on_threads, thread_count
 from lamatext.kernels.numba_compat import compiled
-from lamatext.kernels.simd import at, load, store
+from lamatext.kernels.simd import VECTOR_BYTES, at, load, store
 
 TOLERANCE = 0.01  # of the optimality conditions; a stricter one takes longer and changes nothing
 MAX_PASSES = 300
 LANES = 16  # SVMs whose margins are computed at once; with fewer classes there are no working sets
-VECTOR = 8  # float32 numbers in a SIMD vector
+VECTOR = VECTOR_BYTES // 4  # float32 numbers in a SIMD vector; LANES are one or two vectors
 WORKING_SET = 500  # texts at first, besides the positive ones, and texts that are added at once
 MAX_ROUNDS = 100  # of extending a working set
 STEPS = 20  # of progress for each SVM
@@ -40,7 +40,7 @@ SLACK = 0.1  # distance beyond the margin at which a text leaves the working set
 
 
 class SparseRows(NamedTuple):
-    """Sparse feature matrix in compressed rows (CSR), as the SVM solver reads it."""
+    """Sparse feature matrix in CSR format, the input of the SVM solver."""
 
     starts: NDArray[np.int64]  # (n + 1,) where each text begins in the other two
     columns: NDArray[np.int32]  # (N,)
@@ -49,7 +49,7 @@ class SparseRows(NamedTuple):
 
 
 class BinaryTask(NamedTuple):
-    """Data of one binary SVM, which separates the positive texts from all other texts."""
+    """Labels, costs and feature scales of one binary SVM problem."""
 
     positive: NDArray[np.bool_]  # (n,)
     cost: NDArray[np.float64]  # (n,); a text of cost 0 is ignored
@@ -57,7 +57,7 @@ class BinaryTask(NamedTuple):
 
 
 class StartWeights(NamedTuple):
-    """Initial weights of linear SVMs, towards which the penalty pulls the fitted weights."""
+    """Initial weights of linear SVMs; the regularization penalizes the distance from them."""
 
     weights: NDArray[np.float32]  # (tasks, K), as returned by fit_svms
     biases: NDArray[np.float32]  # (tasks,)
@@ -110,7 +110,7 @@ def _fit_on_all_texts(
     fitted: StartWeights,
     advance: Callable[[int], None],
 ) -> None:
-    """Fit linear SVMs one after the other, changing ``fitted`` in place."""
+    """Fit linear SVMs on all texts one after the other, updating ``fitted`` in place."""
     for number, task in enumerate(tasks):
         pairs = _pairs(task, fitted.weights[number])
         bias = fitted.biases[number : number + 1].astype(np.float64)
@@ -120,7 +120,7 @@ def _fit_on_all_texts(
 
 
 class _Unknowns(NamedTuple):
-    """Variables of one SVM that the coordinate descent changes."""
+    """Variables that the coordinate descent of one SVM optimizes."""
 
     dual: NDArray[np.float64]  # (n,) αᵢ
     bias: NDArray[np.float64]  # (1,)
@@ -128,7 +128,7 @@ class _Unknowns(NamedTuple):
 
 
 class _Descent(NamedTuple):
-    """State of the coordinate descent for one SVM; arrays of length 1 are variables."""
+    """Internal state of the coordinate descent for one SVM."""
 
     dual: NDArray[np.float64]  # (n,) αᵢ
     curvature: NDArray[np.float64]  # (n,) second derivative of the dual problem by αᵢ
@@ -140,7 +140,7 @@ class _Descent(NamedTuple):
 
 
 def _pairs(task: BinaryTask, weights: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Return the weight and the squared scale of each feature of an SVM side by side, (K, 2)."""
+    """Combine the weight and squared scale of each SVM feature into one array (K, 2)."""
     return np.stack([weights, (task.scale.astype(np.float64) ** 2).astype(np.float32)], axis=1)
 
 
@@ -151,7 +151,7 @@ def _descend(
     unknowns: _Unknowns,
     advance: Callable[[int], None] = lambda _: None,
 ) -> None:
-    """Fit one linear SVM by coordinate descent over the texts, changing ``unknowns`` in place.
+    """Fit one linear SVM by dual coordinate descent, updating ``unknowns`` in place.
 
     A pass is a step of progress; the steps of passes that were not needed follow at the end.
     """
@@ -183,13 +183,13 @@ def _descend(
 
 @dataclass(slots=True)
 class _WorkingSet:
-    """Texts that one SVM is fitted to, and its solution so far."""
+    """Subset of texts that one SVM is fitted to, with its current solution."""
 
     texts: NDArray[np.int64]  # (m,)
     unknowns: _Unknowns  # with the dual variables of these texts only; those of others are 0
 
     def fit(self, rows: SparseRows, task: BinaryTask, tolerance: float) -> None:
-        """Fit the SVM to its working set, starting from the solution so far."""
+        """Fit the SVM to its working set, starting from the current solution."""
         starts = np.concatenate([[0], np.cumsum(np.diff(rows.starts)[self.texts])])
         columns, values = np.empty(starts[-1], np.int32), np.empty(starts[-1], np.float32)
         copy_texts(rows, self.texts, columns, values)
@@ -197,7 +197,7 @@ class _WorkingSet:
         _descend(SparseRows(starts, columns, values, rows.width), own, tolerance, self.unknowns)
 
     def extend(self, task: BinaryTask, margins: NDArray[np.float32], tolerance: float) -> bool:
-        """Add the worst-fitted texts to the working set of the SVM; return False if there are none.
+        """Add the worst-fitted texts to the SVM's working set; return False if there are none.
 
         These are the texts that violate the SVM's optimality conditions most. Texts far beyond the
         margin leave the working set. ``margins`` (n,) are without the bias.
@@ -229,7 +229,7 @@ def _fit_on_working_sets(
     fitted: StartWeights,
     advance: Callable[[int], None],
 ) -> None:
-    """Fit up to ``LANES`` linear SVMs to working sets of texts, changing ``fitted`` in place."""
+    """Fit up to ``LANES`` linear SVMs on growing subsets of texts, updating ``fitted`` in place."""
     texts = len(rows.starts) - 1
     sets = []
     for task, weights, bias in zip(tasks, fitted.weights, fitted.biases, strict=True):
@@ -264,7 +264,7 @@ def copy_texts(
     columns: NDArray[np.int32],
     values: NDArray[np.float32],
 ) -> None:  # pragma: no cover
-    """Copy the features of the given texts, such as the working set of an SVM."""
+    """Copy the features of some texts into contiguous arrays for the working set of an SVM."""
     size = 0
     for i in texts:
         for k in range(rows.starts[i], rows.starts[i + 1]):
@@ -276,7 +276,7 @@ def copy_texts(
 def compute_margins(
     rows: SparseRows, weights: NDArray[np.float32], margins: NDArray[np.float32]
 ) -> None:  # pragma: no cover
-    """Compute Σⱼ xⱼ vⱼ of all texts for ``LANES`` SVMs.
+    """Compute the margins (without bias) of all texts for ``LANES`` SVMs at once.
 
     ``weights`` (K, LANES) and ``margins`` (n, LANES) are given as flat arrays.
     """
@@ -284,20 +284,22 @@ def compute_margins(
     for i in range(len(rows.starts) - 1):
         for j in range(LANES):
             margins[i * LANES + j] = 0
-        left, right = load(sums, i * LANES), load(sums, i * LANES + VECTOR)
+        left = right = load(sums, i * LANES)  # zeros
         for k in range(rows.starts[i], rows.starts[i + 1]):
             first, value = np.int64(rows.columns[k]) * LANES, rows.values[k]
             left = left + load(vectors, first) * value
-            right = right + load(vectors, first + VECTOR) * value
+            if VECTOR < LANES:
+                right = right + load(vectors, first + VECTOR) * value
         store(sums, i * LANES, left)
-        store(sums, i * LANES + VECTOR, right)
+        if VECTOR < LANES:
+            store(sums, i * LANES + VECTOR, right)
 
 
 @compiled
 def measure_curvature(
     rows: SparseRows, task: BinaryTask, state: _Descent
 ) -> None:  # pragma: no cover
-    """Compute the curvature of the SVM's loss along each text's weight: 1 + ‖sxᵢ‖² + 1/(2Cᵢ)."""
+    """Compute the second derivative of the SVM's dual problem for each text."""
     for i in state.order:
         total = 1 + 0.5 / task.cost[i]
         for k in range(rows.starts[i], rows.starts[i + 1]):
@@ -309,7 +311,7 @@ def measure_curvature(
 def run_pass(
     rows: SparseRows, task: BinaryTask, state: _Descent, limit: float
 ) -> tuple[float, float]:  # pragma: no cover
-    """Run one pass of the SVM solver over the active texts, in random order.
+    """Run one pass of SVM coordinate descent over the active texts in random order.
 
     Return the largest and smallest projected gradient. A text whose αᵢ is 0 and whose gradient
     exceeds ``limit`` is far from the margin and is left out from now on (shrinking).
@@ -339,7 +341,7 @@ def run_pass(
 
 @compiled
 def draw_text(state: _Descent, place: int) -> int:  # pragma: no cover
-    """Move a random active text of the SVM solver to ``place`` and return it (xorshift)."""
+    """Draw a random active text for the SVM solver and move it to ``place``."""
     random = state.random[0]
     random ^= random << np.uint64(13)
     random ^= random >> np.uint64(7)
@@ -355,7 +357,7 @@ def draw_text(state: _Descent, place: int) -> int:  # pragma: no cover
 def dot_product(
     rows: SparseRows, text: int, pairs: NDArray[np.float32]
 ) -> np.float32:  # pragma: no cover
-    """Compute Σⱼ xⱼ vⱼ of one text for the SVM solver."""
+    """Compute the dot product of one text's features and the SVM weights."""
     total = np.float32(0)
     for k in range(rows.starts[text], rows.starts[text + 1]):
         total += rows.values[k] * pairs[rows.columns[k], 0]
@@ -366,7 +368,7 @@ def dot_product(
 def add_text(
     rows: SparseRows, text: int, pairs: NDArray[np.float32], step: np.float32
 ) -> None:  # pragma: no cover
-    """Add a multiple of one text's features to the weights of the SVM solver: v += step·s²x."""
+    """Add a multiple of one text's scaled features to the weights of the SVM."""
     for k in range(rows.starts[text], rows.starts[text + 1]):
         column = rows.columns[k]
         pairs[column, 0] += step * rows.values[k] * pairs[column, 1]

@@ -3,8 +3,9 @@
 Every text gets the logits of a model that was fitted to other texts. If they are evidence of wrong
 labels (``training/calibration.py``), the n-gram model is fitted again, each text weighted by the
 probability that its label is right, and with the strength of the fit that held-out texts prefer.
+These probabilities come from the models that found the evidence, so no strength needs others.
 With more than ``DOUBTED_CLASSES`` classes all labels are trusted: a class has too few texts to tell
-wrong labels from hard texts, and the many fits would take most of the training time.
+wrong labels from hard texts.
 
 If all texts are cross-fitted, the logits of three or more classes, with at least that many texts
 each, are mixed by a matrix (``training/calibration.py``), which becomes part of the weights.
@@ -18,13 +19,17 @@ with the texts per class, so the factor is then fitted with more folds, which le
 Shapes: n texts, C classes.
 """
 
+import math
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from lamatext.data.labels import ClassIndices
 from lamatext.data.splits import Split, folds
 from lamatext.data.token_ids import Indices
 from lamatext.ngrams.model import ClassMixture, NgramModel, divide_by_range
@@ -53,8 +58,7 @@ CROSS_FIT_FOLDS = 5
 FOLDS_OF_RANGE = 10  # if the logits are divided by a power of their range
 NGRAM_TEXTS = 500_000  # of texts on disk, that the n-gram model is fitted to
 NOISE_TEXTS = 1000  # validation texts; with fewer, all are cross-fitted to find wrong labels
-DOUBTED_CLASSES = 200  # with more, all labels are trusted: doubting them takes up to 20 fits
-TRUST_FOLDS = 3  # of the texts whose labels are doubted
+DOUBTED_CLASSES = 200  # with more, all labels are trusted
 UNDOUBTED_TEXTS = 10  # classes with fewer are too rare to tell which of their labels are wrong
 RANGE_POWERS = (0.2, 0.4, 0.6, 0.8)  # of the range of a text's logits, tried besides 0
 RANGE_EVIDENCE = 3.0  # log-likelihood that held-out texts must gain by it, as by wrong labels
@@ -64,24 +68,40 @@ Logits = NDArray[np.float32]  # (n, C)
 
 
 class HeldOutNgrams(NamedTuple):
-    """Held-out n-gram logits from cross-fitting: each text's model was fitted to other texts."""
+    """Logits of n-gram models for texts that they were not fitted to, from cross-fitting."""
 
     rows: Indices
     logits: Logits
     base: NDArray[np.float32]  # (C,) of a text without known n-grams
 
 
+class Doubt(NamedTuple):
+    """Estimated share of wrong labels, and the probability that each label is right."""
+
+    noise: float
+    trust: NDArray[np.float32]  # (n,)
+    rows: Indices  # the texts that were cross-fitted to find out
+
+
 class CrossFit(NamedTuple):
-    """Result of cross-fitting an n-gram model: its fitter, held-out logits and calibration."""
+    """Result of cross-fitting an n-gram model, with held-out logits and their calibration."""
 
     fitter: "NgramFitter"
     held_out: HeldOutNgrams
     combination: Combination  # without a network, for the seen classes
 
 
+class FittedNgrams(NamedTuple):
+    """N-gram model of a training run, and the results of cross-fitting to calibrate it with."""
+
+    model: NgramModel
+    held_out: HeldOutNgrams
+    combination: Combination  # without a network, for the seen classes
+
+
 @dataclass(frozen=True, slots=True)
 class NgramFitter:
-    """Fits n-gram models to subsets of the texts of a training run, for cross-fitting."""
+    """Fitter of n-gram models on subsets of the training texts, for cross-fitting."""
 
     prepared: PreparedRun
     data: EncodedDataset
@@ -92,44 +112,18 @@ class NgramFitter:
     start: NgramModel | None
     progress: Progress
     noise: float = 0.0  # share of wrong labels
+    trust: NDArray[np.float32] | None = None  # (n,) probability that each label is right
     mixture: ClassMixture | None = None  # of the logits of all classes
     range_power: float = 0.0  # of the fitted models
 
     def fit(self, rows: Indices) -> NgramModel:
-        """Fit an n-gram model to some rows of the data: in cross-fitting, all folds but one.
+        """Fit an n-gram model to some rows of the data, such as all cross-fitting folds but one.
 
         If labels are wrong, each text is weighted by the probability that its label is right.
         """
-        weights = self._trust(self.usable(rows)) if self.noise else self.data.sample_weight
-        return self._fit(rows, weights)
-
-    def _trust(self, rows: Indices) -> NDArray[np.float32]:
-        """Estimate by cross-fitting the probability that each training label is correct.
-
-        The shape is (n,): all texts, of which those outside of ``rows`` are not looked at.
-        """
-        trusting, trust = replace(self, noise=0.0), np.ones(len(self.data), np.float32)
-        rows, logits, _ = _cross_fitted(trusting, rows, TRUST_FOLDS)
-        seen, labels = np.unique(self.data.labels[rows], return_inverse=True)
-        if len(seen) > 1:
-            logits = logits[:, seen]
-            calibration = calibrate_ngrams(logits, labels, noise=self.noise)
-            is_doubted = np.bincount(labels)[labels] >= UNDOUBTED_TEXTS
-            trust[rows] = np.where(is_doubted, label_trust(calibration, logits, labels), 1)
-        return trust
-
-    def weaker(self, strength: float) -> "NgramFitter":
-        """Return a copy that fits SVMs whose parameter C is multiplied by ``strength``."""
-        svm_c = strength * self.settings.svm_c
-        return replace(self, settings=self.settings.model_copy(update={"svm_c": svm_c}))
-
-    def usable(self, rows: Indices) -> Indices:
-        """Return those of ``rows`` that can be cross-fitted because their n-grams were counted."""
-        return rows if self.sample is None else np.intersect1d(rows, self.sample)
-
-    def _fit(self, rows: Indices, weights: NDArray[np.float32] | None) -> NgramModel:
         from lamatext.ngrams.fitting import fit_ngrams
 
+        weights = self.data.sample_weight if self.trust is None else self.trust
         at = rows
         if self.sample is not None:  # both are ascending
             near = rows[np.minimum(np.searchsorted(rows, self.sample), len(rows) - 1)]
@@ -148,6 +142,19 @@ class NgramFitter:
         )
         return replace(model, range_power=self.range_power)
 
+    def expect(self, fits: int) -> None:
+        """Report how many fits follow from here on, with that of the final model."""
+        self.progress.expect("fitting the n-grams", fits)
+
+    def weaker(self, strength: float) -> "NgramFitter":
+        """Return a copy that fits SVMs whose parameter C is multiplied by ``strength``."""
+        svm_c = strength * self.settings.svm_c
+        return replace(self, settings=self.settings.model_copy(update={"svm_c": svm_c}))
+
+    def usable(self, rows: Indices) -> Indices:
+        """Return those of ``rows`` that can be cross-fitted because their n-grams were counted."""
+        return rows if self.sample is None else np.intersect1d(rows, self.sample)
+
 
 def ngram_fitter(
     prepared: PreparedRun,
@@ -156,7 +163,7 @@ def ngram_fitter(
     settings: LoopSettings,
     progress: Progress,
 ) -> NgramFitter | None:
-    """Count a training run's n-grams for cross-fitting; return None if it has no n-gram model."""
+    """Prepare the cross-fitting of n-gram models; return None if they are disabled."""
     ngrams, tokens = prepared.recipe.ngrams, prepared.tokens
     if not ngrams.enabled or tokens is None or not tokens.rows.lengths[split.train].any():
         return None
@@ -180,15 +187,83 @@ def ngram_fitter(
 def fit_ngrams_of_run(
     prepared: PreparedRun, data: EncodedDataset, split: Split, settings: LoopSettings
 ) -> NgramModel | None:
-    """Fit the n-gram model of a training run to all training texts, without cross-fitting."""
+    """Fit the n-gram model of a training run on all training texts, without cross-fitting."""
     fitter = ngram_fitter(prepared, data, split, settings, SILENT)
     return None if fitter is None else fitter.fit(split.train)
+
+
+def fit_run_ngrams(
+    prepared: PreparedRun,
+    data: EncodedDataset,
+    split: Split,
+    settings: LoopSettings,
+    progress: Progress,
+) -> FittedNgrams | None:
+    """Fit the n-gram model of a training run and, by cross-fitting, its calibration.
+
+    A model fitted to other texts than the held-out ones is calibrated; the final one is fitted to
+    training and validation texts. Return None if the run has no n-gram model. If a text may have
+    several labels, the held-out texts are the validation texts, and nothing is calibrated yet.
+    """
+    fitter = ngram_fitter(prepared, data, split, settings, progress)
+    if fitter is None:
+        return None
+    everything = np.union1d(split.train, split.validation)
+    if settings.multi_label:
+        model = fitter.fit(split.train)
+        logits = model.logits(words_of(prepared, split.validation))
+        held_out = HeldOutNgrams(split.validation, logits, model.base)
+        return FittedNgrams(fitter.fit(everything), held_out, Combination(1, 0, np.zeros(0)))
+    seen, _ = seen_classes(prepared, data.labels, split)
+    fitter, held_out, combination = cross_fit(fitter, split, text_weights(data, settings), seen)
+    return FittedNgrams(fitter.fit(everything), held_out, combination)
+
+
+def seen_classes(
+    prepared: PreparedRun, labels: ClassIndices, split: Split
+) -> tuple[Indices, Indices]:
+    """Return the classes to calibrate on, and each training text's class as an index into them.
+
+    If the run continues a model, the new texts may lack some of its classes: nothing is known of
+    how likely those are among texts that have them.
+    """
+    if prepared.start is None:
+        return np.arange(prepared.classes), labels
+    seen = np.unique(labels[np.union1d(split.train, split.validation)])
+    return seen, np.searchsorted(seen, labels)
+
+
+def text_weights(data: EncodedDataset, settings: LoopSettings) -> NDArray[np.float64]:
+    """Return the weight of each text in the calibration, (n,); it is that of the training loss."""
+    weights = np.ones(len(data))
+    if data.sample_weight is not None:
+        weights *= data.sample_weight
+    if settings.class_weights is not None:
+        weights *= settings.class_weights.cpu().numpy()[data.labels]
+    return weights
+
+
+def expected_fits(validation_texts: int) -> int:
+    """Return how many times a run fits its n-gram model, if no label looks wrong."""
+    are_few = CROSS_FIT_BELOW <= validation_texts < NOISE_TEXTS  # to find wrong labels with them
+    return _held_out_fits(validation_texts) + (CROSS_FIT_FOLDS if are_few else 0) + 1
+
+
+def _held_out_fits(validation_texts: int) -> int:
+    """Return how many fits the held-out n-gram logits of a run take, see ``_held_out_ngrams``."""
+    return 1 if validation_texts >= CROSS_FIT_BELOW else CROSS_FIT_FOLDS
+
+
+def _doubting_fits(validation_texts: int) -> int:
+    """Return how many fits are made at most after labels turned out to be wrong."""
+    pairs = 0 if validation_texts >= CROSS_FIT_BELOW else math.comb(CROSS_FIT_FOLDS, 2)
+    return pairs + len(SVM_STRENGTHS) * _held_out_fits(validation_texts)
 
 
 def cross_fit(
     fitter: NgramFitter, split: Split, weights: NDArray[np.float64], seen: Indices
 ) -> CrossFit:
-    """Cross-fit and calibrate the n-gram model; if many labels look wrong, lower their weights.
+    """Cross-fit and calibrate the n-gram model, giving less weight to labels that look wrong.
 
     Args:
         fitter: the n-gram model of the run.
@@ -203,49 +278,103 @@ def cross_fit(
     if is_weighted:
         return trusting
     are_doubted = fitter.prepared.classes <= DOUBTED_CLASSES
-    noise = _find_noise(trusting, split) if are_doubted else 0.0
-    if not noise:
-        if len(split.validation) >= CROSS_FIT_BELOW or len(seen) < 3:
-            return trusting
-        return _with_range_power(_with_mixed_classes(trusting, seen), weights, seen)
+    doubt = _find_doubt(trusting, split) if are_doubted else None
+    if doubt is not None:
+        return _doubting(fitter, split, weights, seen, doubt)
+    fitter.expect(1)
+    if len(split.validation) >= CROSS_FIT_BELOW or len(seen) < 3:
+        return trusting
+    return _with_range_power(_with_mixed_classes(trusting, seen), weights, seen)
+
+
+def _doubting(
+    fitter: NgramFitter,
+    split: Split,
+    weights: NDArray[np.float64],
+    seen: Indices,
+    doubt: Doubt,
+) -> CrossFit:
+    """Cross-fit with less weight on labels that look wrong, as strongly as held-out texts prefer.
+
+    The final model gives the validation labels, too, the weights that they deserve.
+    """
     fitter.progress.note(
-        f"about {100 * noise:.0f} % of the labels look wrong: fitting the n-grams again with less "
-        "weight on those; `lamatext clean` lists them"
+        f"about {100 * doubt.noise:.0f} % of the labels look wrong: fitting the n-grams again with "
+        "less weight on those; `lamatext clean` lists them"
     )
-    best, best_loss = trusting, np.inf
-    for strength in SVM_STRENGTHS:  # weaker as long as that helps
-        weighted = replace(fitter.weaker(strength), noise=noise)
-        fit = _calibrated(weighted, split, weights, seen)
-        loss = _loss(fit, seen)
-        if loss >= best_loss:
+    validation = len(split.validation)
+    fitter.expect(_doubting_fits(validation) + 1)
+    doubting = replace(fitter, noise=doubt.noise, trust=doubt.trust)
+    if validation < CROSS_FIT_BELOW:
+        trust_by_fold = _trust_without_each_fold(fitter, doubt)
+    else:
+        trust_by_fold = None
+
+    def cross_fitted(strength: float) -> CrossFit:
+        weaker = doubting.weaker(strength)
+        if trust_by_fold is None:
+            return _calibrated(weaker, split, weights, seen)
+        held_out = _cross_fitted(weaker, doubt.rows, CROSS_FIT_FOLDS, trust_by_fold)
+        return _calibrated_on(weaker, held_out, weights, seen)
+
+    best = cross_fitted(SVM_STRENGTHS[0])
+    for strength in SVM_STRENGTHS[1:]:  # weaker as long as that helps
+        fit = cross_fitted(strength)
+        if _loss(fit, seen) >= _loss(best, seen):
             break
-        best, best_loss = fit, loss
-    return best
+        best = fit
+    fitter.expect(1)
+    if validation < CROSS_FIT_BELOW:
+        return best
+    trust = _trust(best.fitter, best.held_out, doubt.noise)  # of the validation labels
+    return best._replace(fitter=replace(best.fitter, trust=doubt.trust * trust))
+
+
+def _trust_without_each_fold(fitter: NgramFitter, doubt: Doubt) -> list[NDArray[np.float32]]:
+    """Compute for each fold the trust in all other labels, (n,), without looking at its own.
+
+    Otherwise the models would know something of the labels that their calibration holds out. The
+    texts of two folds are predicted by one model, which is fitted to the other three.
+    """
+    weakest, parts = fitter.weaker(SVM_STRENGTHS[-1]), _folds(fitter, doubt.rows, CROSS_FIT_FOLDS)
+    predictions: list[list[HeldOutNgrams]] = [[] for _ in parts]  # without each fold
+    for (one, (_, left)), (other, (_, right)) in combinations(enumerate(parts), 2):
+        pair = np.sort(np.concatenate([left, right]))
+        model = weakest.fit(np.delete(doubt.rows, pair))
+        for fold, held_out in ((one, right), (other, left)):
+            rows = doubt.rows[held_out]
+            logits = model.logits(words_of(fitter.prepared, rows))
+            predictions[fold].append(HeldOutNgrams(rows, logits, model.base))
+    trust = []
+    for others in predictions:
+        rows, logits = (np.concatenate([part[field] for part in others]) for field in range(2))
+        trust.append(_trust(fitter, HeldOutNgrams(rows, logits, others[0].base), doubt.noise))
+    return trust
 
 
 def _calibrated(
     fitter: NgramFitter, split: Split, weights: NDArray[np.float64], seen: Indices
 ) -> CrossFit:
-    """Predict texts with n-gram models that were not fitted to them, and calibrate the logits."""
+    """Predict held-out texts with cross-fitted n-gram models and calibrate the logits."""
     return _calibrated_on(fitter, _held_out_ngrams(fitter, split, weights), weights, seen)
 
 
 def _calibrated_on(
     fitter: NgramFitter, held_out: HeldOutNgrams, weights: NDArray[np.float64], seen: Indices
 ) -> CrossFit:
-    """Calibrate cross-fitted n-gram logits on the labels of their texts."""
+    """Calibrate cross-fitted n-gram logits on the labels of the held-out texts."""
     logits, labels = _logits_of_classes(fitter, held_out, seen)
     combination = calibrate_ngrams(logits, labels, weights[held_out.rows], noise=fitter.noise)
     return CrossFit(fitter, held_out, combination)
 
 
 def _loss(fit: CrossFit, seen: Indices) -> float:
-    """Return the negative log-likelihood of the cross-fitted texts under their calibration."""
+    """Compute the negative log-likelihood of the calibrated cross-fitted logits."""
     return held_out_loss(fit.combination, *_logits_of_classes(fit.fitter, fit.held_out, seen))
 
 
 def _with_mixed_classes(plain: CrossFit, seen: Indices) -> CrossFit:
-    """Multiply cross-fitted logits by a fitted C × C matrix, if a class has enough texts."""
+    """Fit a class-mixing matrix on cross-fitted logits if a class has enough texts."""
     fitter, held_out, _ = plain
     logits, labels = _logits_of_classes(fitter, held_out, seen)
     if np.bincount(labels).max(initial=0) < len(seen):
@@ -259,7 +388,7 @@ def _with_mixed_classes(plain: CrossFit, seen: Indices) -> CrossFit:
 
 
 def _with_range_power(plain: CrossFit, weights: NDArray[np.float64], seen: Indices) -> CrossFit:
-    """Divide cross-fitted logits by a power of their range if that clearly lowers the loss."""
+    """Divide cross-fitted logits by a power of their range if this clearly lowers the loss."""
     best, best_loss = plain, _loss(plain, seen) - RANGE_EVIDENCE
     for power in RANGE_POWERS:
         base = plain.held_out.base
@@ -271,36 +400,60 @@ def _with_range_power(plain: CrossFit, weights: NDArray[np.float64], seen: Indic
             best, best_loss = fit, loss
     if best is plain:
         return plain
+    plain.fitter.expect(FOLDS_OF_RANGE + 1)
     held_out = _cross_fitted(best.fitter, np.sort(plain.held_out.rows), FOLDS_OF_RANGE)
     return _calibrated_on(best.fitter, held_out, weights, seen)
 
 
-def _find_noise(trusting: CrossFit, split: Split) -> float:
-    """Estimate the share of wrong labels from cross-fitted logits, 0 unless it is significant.
+def _find_doubt(trusting: CrossFit, split: Split) -> Doubt | None:
+    """Estimate by cross-fitting which labels are wrong; return None unless that is significant.
 
     They are cross-fitted with the weakest SVM, which wrong labels mislead least, if the held-out
-    texts suggest wrong labels or if these are validation texts, too few to do so.
+    texts suggest wrong labels or if these are validation texts, too few to do so. Validation texts
+    that are many enough to calibrate with are left out: nothing may be learned from their labels.
     """
     fitter, held_out, _ = trusting
-    rows = fitter.usable(np.union1d(split.train, split.validation))
+    is_split = len(split.validation) >= CROSS_FIT_BELOW
+    rows = fitter.usable(split.train if is_split else np.union1d(split.train, split.validation))
     counts = np.bincount(fitter.data.labels[rows], minlength=fitter.prepared.classes)
     common = np.flatnonzero(counts >= UNDOUBTED_TEXTS)
     if len(common) < 2:
-        return 0.0
-    are_few = CROSS_FIT_BELOW <= len(split.validation) < NOISE_TEXTS
+        return None
+    are_few = is_split and len(split.validation) < NOISE_TEXTS
     logits, labels = _logits_of_classes(fitter, held_out, common)
-    if not are_few and estimate_noise(logits, labels).noise < MIN_NOISE:
-        return 0.0
+    is_suspected = estimate_noise(logits, labels).noise >= MIN_NOISE
+    if not are_few and not is_suspected:
+        return None
+    further = _doubting_fits(len(split.validation)) if is_suspected else 0
+    fitter.expect(CROSS_FIT_FOLDS + further + 1)
     held_out = _cross_fitted(fitter.weaker(SVM_STRENGTHS[-1]), rows, CROSS_FIT_FOLDS)
     logits, labels = _logits_of_classes(fitter, held_out, common)
     noisy, plain = estimate_noise(logits, labels), calibrate_ngrams(logits, labels)
-    return noisy.noise if is_evidence_of_noise(noisy, plain, logits, labels) else 0.0
+    if not is_evidence_of_noise(noisy, plain, logits, labels):
+        return None
+    return Doubt(noisy.noise, _trust(fitter, held_out, noisy.noise), rows)
+
+
+def _trust(fitter: NgramFitter, held_out: HeldOutNgrams, noise: float) -> NDArray[np.float32]:
+    """Compute from cross-fitted logits the probability that each label is right.
+
+    The shape is (n,): all texts, with 1 for those that were not cross-fitted.
+    """
+    trust, rows = np.ones(len(fitter.data), np.float32), held_out.rows
+    seen, labels = np.unique(fitter.data.labels[rows], return_inverse=True)
+    if len(seen) < 2:
+        return trust
+    logits = held_out.logits[:, seen]
+    calibration = calibrate_ngrams(logits, labels, noise=noise)
+    is_doubted = np.bincount(labels)[labels] >= UNDOUBTED_TEXTS
+    trust[rows] = np.where(is_doubted, label_trust(calibration, logits, labels), 1)
+    return trust
 
 
 def _logits_of_classes(
     fitter: NgramFitter, held_out: HeldOutNgrams, classes: Indices
 ) -> tuple[Logits, Indices]:
-    """Return the cross-fitted logits of texts in the given classes, and each text's class index."""
+    """Select the cross-fitted logits and labels of texts in the given classes."""
     labels = fitter.data.labels[held_out.rows]
     kept = np.isin(labels, classes)
     return held_out.logits[kept][:, classes], np.searchsorted(classes, labels[kept])
@@ -309,7 +462,7 @@ def _logits_of_classes(
 def _held_out_ngrams(
     fitter: NgramFitter, split: Split, weights: NDArray[np.float64]
 ) -> HeldOutNgrams:
-    """Predict texts with n-gram models that were not fitted to them; return their logits.
+    """Compute n-gram logits of held-out texts, by cross-fitting if the validation set is small.
 
     With a large validation set, these are its texts, predicted by a model fitted to the training
     texts. A small one has too few texts to calibrate with, so all texts are cross-fitted: divided
@@ -323,17 +476,24 @@ def _held_out_ngrams(
     return _cross_fitted(fitter, rows[weights[rows] > 0], CROSS_FIT_FOLDS)
 
 
-def _cross_fitted(fitter: NgramFitter, rows: Indices, count: int) -> HeldOutNgrams:
-    """Divide texts into folds; return each text's logits by a model fitted to the other folds."""
-    classes, labels = fitter.prepared.classes, fitter.data.labels[rows].tolist()
-    with warnings.catch_warnings():  # of labels seen once, which the first split has named
-        warnings.simplefilter("ignore", UserWarning)
-        parts = list(folds(labels, count, fitter.prepared.recipe.seed))
+def _cross_fitted(
+    fitter: NgramFitter,
+    rows: Indices,
+    count: int,
+    trust_by_fold: Sequence[NDArray[np.float32]] | None = None,
+) -> HeldOutNgrams:
+    """Divide texts into folds; return each text's logits by a model fitted to the other folds.
+
+    The model of a fold may have its own trust in each label (n,).
+    """
+    classes, parts = fitter.prepared.classes, _folds(fitter, rows, count)
     order = [np.zeros(0, np.int64)]
     logits = [np.zeros((0, classes), np.float32)]
     base = np.zeros(classes, np.float32)
-    for fitted, held_out in parts:
+    for number, (fitted, held_out) in enumerate(parts):
         if len(held_out):
+            if trust_by_fold is not None:
+                fitter = replace(fitter, trust=trust_by_fold[number])
             model = fitter.fit(rows[fitted])
             order.append(rows[held_out])
             logits.append(model.logits(words_of(fitter.prepared, rows[held_out])))
@@ -341,7 +501,15 @@ def _cross_fitted(fitter: NgramFitter, rows: Indices, count: int) -> HeldOutNgra
     return HeldOutNgrams(np.concatenate(order), np.concatenate(logits), base)
 
 
+def _folds(fitter: NgramFitter, rows: Indices, count: int) -> list[tuple[Indices, Indices]]:
+    """Divide texts into folds for cross-fitting: indices of the other texts, and of its own."""
+    labels = fitter.data.labels[rows].tolist()
+    with warnings.catch_warnings():  # of labels seen once, which the first split has named
+        warnings.simplefilter("ignore", UserWarning)
+        return list(folds(labels, count, fitter.prepared.recipe.seed))
+
+
 def words_of(prepared: PreparedRun, rows: Indices) -> list[list[str]]:
-    """Return the words of the given texts, as the cross-fitted n-gram models read them."""
+    """Return the tokenized words of the given texts for cross-fitting the n-gram model."""
     assert prepared.tokens is not None  # an n-gram model reads words
     return list(prepared.tokens.words(rows))

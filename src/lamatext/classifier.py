@@ -161,7 +161,7 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
         self.settings = settings
 
     def set_params(self, **params: Any) -> Self:
-        """Set parameters of the classifier, or settings such as ``training__weight_decay``.
+        """Set classifier parameters, or settings such as ``training__weight_decay``.
 
         That name stands for the setting ``training.weight_decay``.
         """
@@ -178,7 +178,7 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
         return self
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return the classifier's parameters and, if ``deep``, its settings as ``training__…``.
+        """Return the classifier's parameters and, if ``deep``, given settings as ``training__…``.
 
         Only settings that were given explicitly are included.
         """
@@ -254,7 +254,7 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
         checkpoint: Path | None = None,
         progress: Progress = SILENT,
     ) -> Self:
-        """Fit the classifier to texts that ``lamatext.data.streaming`` has written to disk.
+        """Fit the classifier on texts that were streamed to disk.
 
         Args:
             streamed: the training and validation texts, with one label per text.
@@ -291,7 +291,7 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
         train: Dataset,
         thresholds: LabelThresholds | None = None,
     ) -> None:
-        """Store a trained model in the classifier, with a description of its data and training."""
+        """Store a trained model in the classifier, with facts about its training."""
         self.classes_: NDArray[Any] = np.array(classes)
         self.recipe_: Recipe = trained.recipe
         self.network_: nn.Module = trained.network
@@ -321,7 +321,7 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
     def _train(
         self, data: "_FitData", recipe: Recipe, run: dict[str, Any]
     ) -> "tuple[TrainedModel, dict[str, Any] | None]":
-        """Train the classifier's model on labels, or on the probabilities of a teacher.
+        """Train the classifier's model on labels or on a teacher's probabilities.
 
         Returns:
             The trained parts, and facts about the teacher if there is one.
@@ -348,7 +348,10 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
         seen = teacher_data(data.train, data.validation, unlabelled, data.classes, recipe)
         teacher = _open_named_teacher(self.teacher, data, unlabelled)
         lesson = teach(teacher, seen, recipe, **run)
-        recipe = recipe.with_values({"distillation.variants": lesson.facts["variants"]})
+        decided = {"distillation.variants": lesson.facts["variants"]}
+        if "teachers" in lesson.facts:
+            decided["distillation.teachers"] = lesson.facts["teachers"]
+        recipe = recipe.with_values(decided)
         trained = train(
             seen.train,
             seen.validation,
@@ -369,13 +372,13 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
         return self._predictor().predict(text_list(X))
 
     def predict_proba(self, X: Iterable[str]) -> NDArray[np.float32]:
-        """Predict label probabilities with the classifier, in columns ordered as ``classes_``."""
+        """Predict label probabilities with the classifier, in the order of ``classes_``."""
         texts = text_list(X)
         warn_of_empty_texts(texts)
         return self._predictor().predict_proba(texts)
 
     def score(self, X: Texts, y: Labels, sample_weight: ArrayLike | None = None) -> float:
-        """Return the classifier's accuracy: the share of texts with exactly the true labels.
+        """Return the classifier's accuracy, the share of texts with exactly the true labels.
 
         With several labels per text, labels that the classifier lacks are left out with a warning.
         """
@@ -393,7 +396,7 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
         return float(np.average((decided == (truth > 0)).all(axis=1), weights=weights))
 
     def _label_matrix(self, texts: pa.ChunkedArray, lists: LabelLists) -> NDArray[np.float32]:
-        """Return test labels as a matrix with the classifier's labels as columns."""
+        """Convert test labels to a 0/1 matrix with one column per label of the classifier."""
         classes = tuple(self.classes_.tolist())
         if lists.form == "indicator" and isinstance(lists.classes[0], int):  # without names
             if len(lists.classes) != len(classes):
@@ -409,14 +412,14 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
         return encoder.encode_lists(known.require_labels())
 
     def transform(self, X: Iterable[str]) -> NDArray[np.float32]:
-        """Return the text embeddings of the fitted classifier, one flat vector per text.
+        """Return the text embeddings of the fitted classifier as one flat vector per text.
 
         The shape is (n, heads * width).
         """
         return self._predictor().transform(text_list(X))
 
     def explain(self, text: str) -> Explanation:
-        """Explain which words led the classifier to the predicted label of one text."""
+        """Explain which words led the classifier to its prediction for one text."""
         return self._predictor().explain(text)
 
     def save(
@@ -464,7 +467,7 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
         )
 
     def push_to_hub(self, name: str, *, private: bool = False, token: str | None = None) -> str:
-        """Upload the fitted classifier to the Hugging Face Hub and return its address there.
+        """Upload the fitted classifier to the Hugging Face Hub and return its address.
 
         Args:
             name: ``OWNER/NAME``; the repository is created if it does not exist.
@@ -476,7 +479,7 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
 
     @classmethod
     def load(cls, folder: str | PathLike[str]) -> "TextClassifier":
-        """Load a saved model, from a folder or ``hf:OWNER/NAME``, as a fitted classifier."""
+        """Load a fitted classifier from a model folder or ``hf:OWNER/NAME``."""
         from lamatext.training.checkpoint import EpochRecord
 
         folder = local_folder(folder)
@@ -504,7 +507,7 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
         return cls(recipe=recipe, device=device, teacher=teacher)
 
     def resolve(self) -> Recipe:
-        """Return the recipe that results from the classifier's parameters and settings."""
+        """Resolve the classifier's parameters and settings to a recipe."""
         return resolve_recipe(
             model=self.model,
             recipe=self.recipe or self._default_recipe(),
@@ -530,7 +533,7 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
         return {**(self.settings or {}), **values}
 
     def _default_recipe(self) -> str:
-        """Return the recipe of a classifier created without one: ``student`` or ``default``."""
+        """Return the default recipe name of a classifier, ``student`` or ``default``."""
         if self.teacher is not None:
             from lamatext.training.teachers import is_encoder_name
 
@@ -559,7 +562,7 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
         )  # fmt: skip
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
-        """Return the classifier as text: its parameters and, once fitted, its main facts."""
+        """Describe the classifier by its parameters or, once fitted, its main facts."""
         if not self.__sklearn_is_fitted__():
             return str(super().__repr__(N_CHAR_MAX=N_CHAR_MAX))
         facts = "; ".join(f"{name} {value}" for name, value in self._summary().items())
@@ -628,7 +631,7 @@ class _FitData(NamedTuple):
 
 
 def _classes_of(labels: NDArray[Any] | LabelLists, start: SavedModel | None) -> list[Any]:
-    """Return the sorted classes of a classifier; raise DataError if there are fewer than two.
+    """Return the classifier's sorted classes; raise DataError if there are fewer than two.
 
     If it continues a model, they are the model's classes, followed by new ones.
     """
@@ -648,7 +651,7 @@ def _classes_of(labels: NDArray[Any] | LabelLists, start: SavedModel | None) -> 
 
 
 def _extended_classes(start: SavedModel, new: Sequence[Any], *, is_multi_label: bool) -> list[Any]:
-    """Return the classes of the classifier to continue, followed by new classes in the data."""
+    """Return the classes of the continued classifier, followed by new classes in the data."""
     if is_multi_label != (start.thresholds is not None):
         raise DataError(
             f"the model to continue gives {'one label' if is_multi_label else 'several labels'} "
@@ -665,7 +668,7 @@ def _extended_classes(start: SavedModel, new: Sequence[Any], *, is_multi_label: 
 
 
 def _open_named_teacher(teacher: object, data: _FitData, unlabelled: Sequence[str]) -> object:
-    """Open the probability file or the saved model that a classifier's ``teacher`` names.
+    """Open the classifier's ``teacher`` if it names a probability file or a saved model.
 
     The rows of a file match the texts by a column ``text``, or by order: first the texts of the
     training data, then the unlabelled ones.
@@ -694,7 +697,7 @@ def _open_named_teacher(teacher: object, data: _FitData, unlabelled: Sequence[st
 
 
 def _parse_labels(labels: Labels, texts: int) -> NDArray[Any] | LabelLists:
-    """Validate the labels passed to the classifier: one or several per text."""
+    """Validate the labels passed to the classifier, either one or several per text."""
     if isinstance(labels, Iterator):
         labels = list(labels)
     lists = label_lists(labels, texts)
@@ -711,7 +714,7 @@ def _dataset(texts: pa.ChunkedArray, labels: NDArray[Any] | LabelLists, source: 
 def _validation_dataset(
     texts: Texts, labels: Labels, training: NDArray[Any] | LabelLists
 ) -> Dataset:
-    """Convert the validation data passed to the classifier, labelled like the training data."""
+    """Convert the classifier's validation data to a dataset with labels as in the training data."""
     column = text_column(texts)
     parsed = _parse_labels(labels, len(column))
     if (

@@ -77,7 +77,7 @@ class TextSettings(Settings):
 
     @property
     def added_words(self) -> int:
-        """Effective number of extra words; 0 if the word vectors are trained or random."""
+        """Effective setting ``extra_words``, which is 0 if word vectors are trained or random."""
         is_trained = self.word_vectors in ("svd", "word2vec", "random")
         return 0 if is_trained else self.extra_words
 
@@ -164,7 +164,7 @@ USED_BY: dict[str, tuple[str, ...]] = {
 
 
 def has_effect(setting: str, model: str) -> bool:
-    """Return whether a setting, given by its dotted name, affects the given model."""
+    """Return whether a setting (given by its dotted name) has an effect on the given model."""
     return model in USED_BY.get(setting, MODEL_NAMES)
 
 
@@ -236,6 +236,9 @@ class DistillationSettings(Settings):
     """Altered copies of each text that the teacher labels too; ``auto`` makes up to 48, fewer
     where there are many words, and no more than the time allows. With 5,000 labels or more, only
     labelled texts have variants."""
+    teachers: Annotated[int, Field(ge=1, le=4)] | Literal["auto"] = "auto"
+    """How many encoders are trained from different seeds to teach by their average; ``auto`` is 3
+    with 5,000 to 10,000 labels, otherwise 1, and no more than the time allows."""
     teacher_minutes: Positive = 10.0
     """The time that training a teacher and labelling with it may take on this machine. If it is
     short, the teacher is trained for fewer epochs or keeps its pretrained weights."""
@@ -302,7 +305,7 @@ def _replace_setting(tree: dict[str, object], name: str, value: object, where: s
 
 
 def parse_settings(tree: Mapping[str, object], where: str) -> Recipe:
-    """Turn nested mappings of settings into a recipe; raise ConfigError for an invalid setting.
+    """Convert nested mappings of settings to a recipe; raise ConfigError if one is invalid.
 
     Args:
         tree: the settings as nested mappings.
@@ -327,7 +330,7 @@ def parse_settings(tree: Mapping[str, object], where: str) -> Recipe:
 
 
 def _first_error(error: ValidationError) -> "ErrorDetails":
-    """Return the error of the first invalid setting, for the type that its value is nearest to.
+    """Return the most specific validation error of the first invalid setting.
 
     That is the type whose error is deepest inside the value, such as a weight of ``class_weight``.
     """
@@ -350,7 +353,7 @@ def _unknown_setting(where: str, name: str) -> str:
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """Return a sentence that suggests the setting closest to a misspelled name, or ""."""
+    """Return a suggestion for a misspelled setting or other name, or an empty string."""
     known = list(known)
     close = get_close_matches(word, known, n=1)
     if not close:

@@ -11,7 +11,7 @@ from lamatext.data.text_encoder import TextEncoder
 from lamatext.errors import DataError
 from lamatext.nn.network import Output
 from lamatext.recipes import resolve_recipe
-from lamatext.settings import ModelSettings, TrainingSettings
+from lamatext.settings import ModelSettings, Recipe, TrainingSettings
 from lamatext.training.distillation import (
     TeacherLabels,
     soften_classes,
@@ -172,11 +172,28 @@ def test_probabilities_of_the_wrong_shape_are_an_error() -> None:
 def test_variants_decide_the_automatic_epochs_and_batch_size_of_a_student() -> None:
     recipe = resolve_recipe(recipe="default")
     without = lesson(sure(["pos"]), ["one"], sure(["pos"]), unlabelled=1)
-    assert student_recipe(recipe, without) == recipe
+    assert student_recipe(recipe, without, column(["a"])) == recipe
     few = lesson(sure(["pos"]), ["one", "two"], sure(["pos"] * 2))
-    changed = student_recipe(recipe, few)
+    changed = student_recipe(recipe, few, column(["a"]))
     assert (changed.training.epochs, changed.training.batch_size) == (8, 128)
     many = lesson(sure(["pos"]), ["one", "two", "three"], sure(["pos"] * 3))
-    assert student_recipe(recipe, many).training.epochs == 4
+    assert student_recipe(recipe, many, column(["a"])).training.epochs == 4
     unlabelled = lesson(sure(["pos"]), ["one", *"abc"], sure(["pos"] * 4), unlabelled=1)
-    assert student_recipe(recipe, unlabelled).training.epochs == 8
+    assert student_recipe(recipe, unlabelled, column(["a"])).training.epochs == 8
+
+
+def test_a_student_with_many_labels_and_pretrained_vectors_reads_words_that_occur_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("lamatext.training.distillation.MANY_LABELS", 3)
+    monkeypatch.setattr("lamatext.training.distillation.FEW_WORDS", 10)
+    recipe, three = resolve_recipe(recipe="student"), lesson(sure(["pos"] * 3))
+
+    def min_count(recipe: Recipe, labels: TeacherLabels, text: str) -> object:
+        return student_recipe(recipe, labels, column([text] * 3)).text.min_count
+
+    assert min_count(recipe, three, "two words") == 1
+    assert min_count(recipe, three, "more than ten words in all texts") == "auto"
+    assert min_count(recipe, lesson(sure(["pos"] * 2)), "two words") == "auto"
+    assert min_count(recipe.with_values({"text.min_count": 4}), three, "two words") == 4
+    assert min_count(resolve_recipe(recipe="default"), three, "two words") == "auto"

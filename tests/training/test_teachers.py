@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
@@ -17,15 +18,18 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MultiLabelBinarizer
 
 from lamatext.classifier import TextClassifier
+from lamatext.data.dataset import Dataset
 from lamatext.data.probability_file import ProbabilityTable
 from lamatext.errors import ConfigError, DataError, ModelError
 from lamatext.progress import SILENT, Progress
 from lamatext.training.teachers import (
     AveragedTeacher,
+    TeacherData,
     TeachingPlan,
     fit_linear_classifier,
     is_encoder_name,
     plan_teaching,
+    wanted_teachers,
 )
 from tests.corpora import TINY, reviews, topic_texts
 from tests.nn.tiny_bert import save_bert
@@ -88,6 +92,7 @@ TOPIC_TEXTS, TOPIC_LABELS = topic_texts(240)
 NEW_TOPICS, NEW_LABELS = topic_texts(100, seed=1)
 BINARIZER = MultiLabelBinarizer().fit(TOPIC_LABELS)
 MATRIX = BINARIZER.transform(TOPIC_LABELS)
+ALL_LABELS_F1 = 0.435  # macro-F1 of giving every label to every new text
 
 
 def topic_student(teacher: object, **values: object) -> TextClassifier:
@@ -112,7 +117,7 @@ def test_a_scikit_learn_classifier_of_several_labels_can_teach(classifier: Class
 
     fitted = topic_student(teacher).fit(TOPIC_TEXTS, TOPIC_LABELS, unlabelled=NEW_TOPICS[:50])
 
-    assert macro_f1(fitted) > 0.75
+    assert macro_f1(fitted) > ALL_LABELS_F1 + 0.15
     assert fitted.predict_proba(NEW_TOPICS).sum(axis=1).max() > 1.5
     assert fitted.facts_["teacher"]["validation_accuracy"] > 0.9  # mean average precision
 
@@ -130,7 +135,7 @@ def test_a_saved_model_of_several_labels_can_teach(tmp_path: Path) -> None:
 
     fitted = topic_student(tmp_path / "teacher").fit(TOPIC_TEXTS, TOPIC_LABELS)
 
-    assert macro_f1(fitted) > 0.75
+    assert macro_f1(fitted) > ALL_LABELS_F1 + 0.15
     assert fitted.facts_["teacher"]["validation_accuracy"] > 0.9
 
 
@@ -259,18 +264,34 @@ def test_with_many_labels_the_teacher_reads_longer_texts_if_the_time_allows() ->
     assert _plan((4e3, 5e3, 1e4), labelled=7_000).max_words == 256
 
 
-def test_for_unlabelled_texts_two_teachers_are_averaged_if_labels_and_time_allow() -> None:
-    def teachers(speed: float, unlabelled: int = 100_000) -> int:
-        plan = _plan((speed,) * 3, labelled=7_000, unlabelled=unlabelled, variants=20)
+def test_several_teachers_are_averaged_if_the_time_allows() -> None:
+    def teachers(speed: float) -> int:
+        plan = _plan((speed,) * 3, labelled=7_000, unlabelled=100_000, variants=20, teachers=3)
         assert plan[:3] == (3, 256, 20)
         assert plan.seconds <= 600
         return plan.teachers
 
-    assert teachers(5e3) == 2
+    assert teachers(5e3) == 3
+    assert teachers(1.2e3) == 2
     assert teachers(800) == 1
-    assert teachers(5e3, unlabelled=0) == 1
-    assert _plan((5e3,) * 3, labelled=4_000, unlabelled=9_000).teachers == 1
-    assert _plan((5e3,) * 3, labelled=7_000, unlabelled=9_000, multi_label=True).teachers == 1
+    shortened = _plan((80,) * 3, labelled=7_000, teachers=3)
+    assert (shortened.epochs, shortened.teachers) == (1, 1)
+
+
+@pytest.mark.parametrize(("labels", "teachers"), [(99, 1), (100, 3), (149, 3), (150, 1)])
+def test_teachers_are_averaged_with_many_labels_but_not_with_very_many(
+    monkeypatch: pytest.MonkeyPatch, labels: int, teachers: int
+) -> None:
+    monkeypatch.setattr("lamatext.training.teachers.MANY_LABELS", 100)
+    monkeypatch.setattr("lamatext.training.teachers.LONG_TEXT_LABELS", 150)
+
+    texts, names = reviews(labels, seed=0)
+    train = Dataset(
+        pa.chunked_array([pa.array(texts, pa.large_string())]), pa.chunked_array([names]), "made up"
+    )
+    data = TeacherData(train, train, [], ("neg", "pos"), np.arange(labels))
+
+    assert wanted_teachers(data) == teachers
 
 
 def test_unlabelled_texts_have_variants_unless_the_labels_are_many(
@@ -302,6 +323,7 @@ def _plan(
     labelled: int,
     unlabelled: int = 0,
     variants: int = 0,
+    teachers: int = 1,
     multi_label: bool = False,
 ) -> TeachingPlan:
     """Plan ten minutes of teaching."""
@@ -310,6 +332,7 @@ def _plan(
         labelled=labelled,
         texts=labelled + unlabelled,
         variants=variants,
+        teachers=teachers,
         seconds=600,
         multi_label=multi_label,
     )
@@ -412,6 +435,7 @@ def test_an_interrupted_student_resumes_to_the_same_weights(
         settings = {
             "training.epochs": 4,
             "distillation.variants": 1,
+            "distillation.teachers": teachers,
             "training.keep_weights": "last",
         }
         fitted = student(bert, **settings).fit(
@@ -420,7 +444,6 @@ def test_an_interrupted_student_resumes_to_the_same_weights(
         return {name: value.numpy() for name, value in fitted.network_.state_dict().items()}
 
     monkeypatch.setattr("lamatext.training.teachers.MIN_STEPS", 10)
-    monkeypatch.setattr("lamatext.training.teachers.TEACHERS", teachers)
     monkeypatch.setattr("lamatext.training.teachers.MANY_LABELS", 10)
     whole = fit(tmp_path / "whole" / "checkpoint.safetensors", SILENT)
     monkeypatch.setenv("LAMATEXT_CACHE", str(tmp_path / "another cache"))

@@ -61,7 +61,7 @@ def resolve_recipe(
     values: Mapping[str, object] | None = None,
     where: str = "--set",
 ) -> Recipe:
-    """Build the final recipe from a base recipe, an optional network and individual settings.
+    """Build a recipe from a base recipe, an optional network and individual settings.
 
     Args:
         model: the name of a system; None keeps the recipe's.
@@ -84,7 +84,8 @@ MAY_CHANGE = {
     *(name for name in setting_names() if name.startswith(("training.", "text.word2vec_"))),
     *("seed", "storage", "text.word_vectors", "text.min_count"),
     *("model.dropout", "model.embedding_dropout", "model.disagreement_weight"),
-    *("ngrams.svm_c", "ngrams.max_megabytes", "distillation.variants"),
+    *("ngrams.svm_c", "ngrams.max_megabytes"),
+    *("distillation.variants", "distillation.teachers"),
 }
 """Settings that may change when a model is continued; the others are part of the model."""
 
@@ -121,14 +122,14 @@ def continue_recipe(
 
 
 def changeable_values(recipe: Recipe) -> dict[str, object]:
-    """Return the settings of a recipe that may change when a model is continued."""
+    """Return the recipe settings that may change when training of a model is continued."""
     name = recipe.model.name
     values = recipe_values(recipe).items()
     return {key: value for key, value in values if key in MAY_CHANGE and has_effect(key, name)}
 
 
 def recipe_values(recipe: Recipe) -> dict[str, object]:
-    """Return all settings of a recipe as a dictionary, by dotted name."""
+    """Return all settings of a recipe as a dictionary with dotted names as keys."""
     values: dict[str, object] = {}
     for name, value in recipe.model_dump().items():
         if isinstance(value, dict):
@@ -139,7 +140,7 @@ def recipe_values(recipe: Recipe) -> dict[str, object]:
 
 
 def recipe_names() -> list[str]:
-    """Return the names of the recipes that ship with lamatext."""
+    """Return the names of the recipes that are included in lamatext."""
     folder = files("lamatext").joinpath("recipes")
     return [
         f"{prefix}{entry.name.removesuffix('.toml')}"
@@ -150,7 +151,7 @@ def recipe_names() -> list[str]:
 
 
 def parse_assignments(pairs: Iterable[str]) -> dict[str, object]:
-    """Parse ``--set`` options such as ``model.heads=8``, whose values are TOML or plain text."""
+    """Parse ``--set`` options such as ``model.heads=8``, with TOML or plain text as values."""
     values: dict[str, object] = {}
     for pair in pairs:
         name, equals, text = pair.partition("=")
@@ -170,7 +171,7 @@ def _parse_toml_value(text: str) -> object:
 
 
 def _check_effect(names: Iterable[str], recipe: Recipe, where: str) -> None:
-    """Raise ConfigError if one of the named settings has no effect on the recipe's network."""
+    """Raise ConfigError if any of the given settings has no effect on the recipe's network."""
     model = recipe.model.name
     for name in names:
         if not has_effect(name, model):
@@ -181,7 +182,7 @@ def _check_effect(names: Iterable[str], recipe: Recipe, where: str) -> None:
 
 
 def _read_recipe_tree(name: str, extending: tuple[str, ...] = ()) -> dict[str, object]:
-    """Read a recipe file and all recipes that it extends into one tree of settings."""
+    """Read a recipe file and the recipes that it extends, and merge their settings."""
     if name in extending:
         raise ConfigError(f"{name}: extends itself ({' → '.join((*extending, name))}).")
     tree = _read_toml(name)

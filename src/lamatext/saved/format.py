@@ -39,7 +39,7 @@ REQUIRED = (WEIGHTS, TOKENIZER, METRICS)  # the other files depend on the model
 STAGING = ".unfinished"  # a folder for the files of a save until all are written
 CHECKPOINT = "checkpoint.safetensors"  # in the same folder while a training run is unfinished
 TEACHER_CHECKPOINTS = tuple(  # of the models from which the run learns
-    f".{CHECKPOINT}.teacher{number}" for number in ("", "-2")
+    f".{CHECKPOINT}.teacher{number}" for number in ("", "-2", "-3", "-4")
 )
 
 STATES_INPUT = "given_states"  # optional input of the ONNX graph: precomputed GRU states (B, T, D)
@@ -103,7 +103,7 @@ SCORE_INPUTS = {"u": "projected", "h": "states"}  # values of format 1's model.s
 
 
 def _advice(folder: Path) -> str:
-    """Return advice on a saved model folder that an interrupted run left incomplete."""
+    """Return advice for the user on how to complete an unfinished saved model folder."""
     if (folder / CHECKPOINT).is_file():
         return " Its training is unfinished: continue it with --resume."
     has_only_hidden_files = all(path.name.startswith(".") for path in folder.iterdir())
@@ -113,7 +113,7 @@ def _advice(folder: Path) -> str:
 
 
 def load_config(folder: str | PathLike[str]) -> Config:
-    """Read ``config.json`` and check that the folder follows the saved model format.
+    """Read ``config.json`` and validate the saved model folder.
 
     This checks the format version, labels, storage type, checksums and the types of all other
     values that are used. The settings of a format-1
@@ -154,7 +154,7 @@ def load_config(folder: str | PathLike[str]) -> Config:
 
 
 def _could_be_on_hub(folder: Path) -> bool:
-    """Return whether a missing folder looks like OWNER/NAME of a saved model on the Hub."""
+    """Return whether a missing folder looks like the name of a saved model on the Hub."""
     return not folder.is_absolute() and len(folder.parts) == 2 and not folder.parent.exists()
 
 
@@ -186,7 +186,7 @@ def saved_recipe(folder: Path, config: Config) -> Recipe:
 
 
 def tokenizer_settings(folder: Path, config: Config) -> Config:
-    """Read the tokenizer settings from ``tokenizer.json``, in saved model format 1 or 2.
+    """Read the tokenizer settings from ``tokenizer.json`` of a saved model.
 
     Only for a model with a word vocabulary.
     """
@@ -206,7 +206,7 @@ def tokenizer_settings(folder: Path, config: Config) -> Config:
 
 
 def remembered_layout(config: Config) -> Layout | None:
-    """Return the layout of the training file that ``config.json`` stores, or None."""
+    """Return the layout of the training file from ``config.json`` of a saved model, or None."""
     layout = config.get("data", {}).get("layout")
     return None if layout is None else Layout.from_json(layout)
 
@@ -223,7 +223,7 @@ def read_json(path: Path) -> Config:
 
 
 def json_text(value: Mapping[str, Any]) -> str:
-    """Return a JSON object as the text of a file of the saved model format."""
+    """Format a JSON object as the content of a file in a saved model folder."""
     return json.dumps(value, indent=1, ensure_ascii=False) + "\n"
 
 
@@ -235,19 +235,19 @@ def load_metrics(folder: Path) -> Config:
 
 
 def ngrams_file(folder: Path, config: Config) -> Path | None:
-    """Return the n-gram model's file of either format, or None if ``config.json`` lists none."""
+    """Return the path of the n-gram model in a saved model folder, or None if it has none."""
     names = (name for name in (NGRAMS, NGRAMS_OF_FORMAT_1) if name in config["files"])
     name = next(names, None)
     return None if name is None else folder / name
 
 
 def folder_size(folder: Path) -> int:
-    """Return the total size in bytes of the files in a folder that belong to the saved format."""
+    """Return the total size in bytes of the model's files in a saved model folder."""
     return sum((folder / name).stat().st_size for name in FILES if (folder / name).is_file())
 
 
 def model_hash(folder: Path, config: Config) -> str:
-    """Return the SHA-256 hash of everything in a saved model folder that determines predictions.
+    """Return a SHA-256 hash of everything in a saved model folder that affects predictions.
 
     These are the tensors, the tokenizer, the vocabulary and the settings and labels in
     ``config.json``; not the metrics, the model card and the facts about the training run.
@@ -268,7 +268,7 @@ _NOT_HASHED = {
 
 
 def checksum(path: Path) -> int:
-    """Return a file's CRC-32 as the saved model format stores it, to detect accidental damage."""
+    """Return the CRC-32 checksum of a file in a saved model folder, to detect damage."""
     crc = 0
     with path.open("rb") as file:
         while block := file.read(1 << 20):
@@ -277,7 +277,7 @@ def checksum(path: Path) -> int:
 
 
 def _translate_recipe(recipe: Config, path: Path) -> Config:
-    """Translate settings of saved format 1 to format 2; raise ModelError for a removed setting."""
+    """Convert settings from saved model format 1 to 2; raise ModelError for removed settings."""
     translated: Config = {}
     for table, settings in recipe.items():
         new_table = "ngrams" if table == "wide" else table
@@ -314,7 +314,7 @@ def _check_labels(path: Path, labels: object) -> None:
 
 
 def _check_multi_label(path: Path, config: Config) -> None:
-    """Check the label thresholds of a saved multi-label model: one from 0 to 1 per label."""
+    """Check that a saved multi-label model has one threshold from 0 to 1 per label."""
     if "multi_label" not in config:
         return
     section = config["multi_label"]
@@ -335,7 +335,7 @@ def _check_multi_label(path: Path, config: Config) -> None:
 
 
 def _can_be_written(label: str | int) -> bool:
-    """Return whether the saved format allows a label: an int64, or text without lone surrogates."""
+    """Return whether a label can be stored in the saved model format."""
     if isinstance(label, int):
         return -(1 << 63) <= label < 1 << 63
     return not any(0xD800 <= ord(character) < 0xE000 for character in label)
@@ -350,7 +350,7 @@ def _check_storage(path: Path, storage: object) -> None:
 
 
 def _check_file(folder: Path, name: str) -> None:
-    """Check that a file of a saved model exists and is not a symbolic link out of its folder."""
+    """Check that a file of a saved model exists and does not link outside its folder."""
     path = folder / name
     if not path.is_file():
         raise ModelError(f"{folder}: {name} is missing. Save or copy the whole folder again.")

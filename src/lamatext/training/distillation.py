@@ -10,12 +10,15 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from lamatext.data.labels import Targets
+from lamatext.data.token_ids import Indices
 from lamatext.errors import DataError
 from lamatext.probabilities import sigmoid, softmax
 from lamatext.settings import Recipe
+from lamatext.training.auto_settings import FEW_WORDS
 
 Probabilities = NDArray[np.float32]  # (texts, C)
 
@@ -28,7 +31,7 @@ MANY_LABELS = 5_000  # from which only the network learns from unlabelled texts
 
 @dataclass(frozen=True, slots=True)
 class TeacherLabels:
-    """A teacher's probabilities, from which a student is distilled, and texts without labels."""
+    """Teacher probabilities of labelled and unlabelled texts, the targets of distillation."""
 
     labelled: Probabilities  # (n, C): of the training texts
     more_texts: pa.ChunkedArray  # k texts without labels: the unlabelled ones, then the variants
@@ -36,48 +39,58 @@ class TeacherLabels:
     unlabelled: int  # how many of the k texts are no variants
 
     def check(self, texts: int, classes: int) -> None:
-        """Raise DataError if the teacher's probabilities are not one row per text, (n, C)."""
+        """Raise DataError if the teacher's probabilities have the wrong shape."""
         expected = {"labelled": (texts, classes), "more": (len(self.more_texts), classes)}
         for name, shape in expected.items():
             found = getattr(self, name).shape
             if found != shape:
                 raise DataError(f"teacher probabilities ({name}) are {found}, expected {shape}.")
 
+    def unlabelled_rows(self, rows: int) -> Indices:
+        """Return the rows of the unlabelled texts, given the number of all rows."""
+        first = rows - len(self.more_texts)
+        return np.arange(first, first + self.unlabelled)
+
     def predictions(self, *, multi_label: bool) -> Targets:
-        """Return the class or labels that the teacher predicts for each unlabelled text."""
+        """Return the labels that the teacher predicts for texts without labels."""
         return (self.more >= 0.5).astype(np.float32) if multi_label else self.more.argmax(axis=1)
 
 
 def soften_classes(probabilities: Probabilities, temperature: float) -> Probabilities:
-    """Soften a teacher's class probabilities for distillation: p^(1/τ), scaled to sum to 1."""
+    """Soften a teacher's class probabilities for distillation to p^(1/τ), normalized."""
     logits = _log(probabilities) / temperature
     return softmax(logits).astype(np.float32)
 
 
 def soften_labels(probabilities: Probabilities, temperature: float) -> Probabilities:
-    """Soften a teacher's probability of each label for distillation: sigmoid(logit(p) / τ)."""
+    """Soften a teacher's label probabilities for distillation to sigmoid(logit(p) / τ)."""
     logits = (_log(probabilities) - _log(1 - probabilities.astype(np.float64))) / temperature
     return sigmoid(logits).astype(np.float32)
 
 
 def _log(probabilities: NDArray[np.floating]) -> NDArray[np.float64]:
-    """Return the logarithm of a teacher's probabilities, clipped so that it is finite."""
+    """Return the finite logarithm of a teacher's clipped probabilities."""
     return np.log(np.maximum(probabilities.astype(np.float64), 1e-12))
 
 
-def student_recipe(recipe: Recipe, labels: TeacherLabels) -> Recipe:
-    """Resolve the ``auto`` settings of a student that is distilled with text variants.
+def student_recipe(recipe: Recipe, labels: TeacherLabels, texts: pa.ChunkedArray) -> Recipe:
+    """Resolve the ``auto`` settings of a student that depend on its distillation.
 
-    The variants multiply the texts, so few epochs of large mini-batches are enough, and more of
-    them if there are few variants. Without variants the rules for ordinary training apply.
+    With pretrained word vectors and many labels, a student reads words that occur only once in the
+    labelled texts, as its teacher does. Text variants multiply the texts, so few epochs of large
+    mini-batches are enough, and more of them if there are few variants. Without variants the rules
+    for ordinary training apply.
     """
-    variants = len(labels.more_texts) - labels.unlabelled
-    if variants == 0:
-        return recipe
     values: dict[str, object] = {}
-    if recipe.training.epochs == "auto":
+    knows_rare_words = recipe.text.added_words and len(labels.labelled) >= MANY_LABELS
+    if recipe.text.min_count == "auto" and knows_rare_words:
+        words = pc.sum(pc.count_substring(texts, " ")).as_py()
+        if words < FEW_WORDS:  # otherwise there would be too many of them
+            values["text.min_count"] = 1
+    variants = len(labels.more_texts) - labels.unlabelled
+    if variants and recipe.training.epochs == "auto":
         is_few = variants < FEW_VARIANTS * (len(labels.labelled) + labels.unlabelled)
         values["training.epochs"] = LONGER_EPOCHS if is_few else STUDENT_EPOCHS
-    if recipe.training.batch_size == "auto":
+    if variants and recipe.training.batch_size == "auto":
         values["training.batch_size"] = STUDENT_BATCH_SIZE
     return recipe.with_values(values, where="distillation")

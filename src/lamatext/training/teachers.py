@@ -65,8 +65,8 @@ FEW_LABELS_PER_CLASS = 100  # with fewer, a fine-tuned teacher is averaged with 
 SHORT_RATE = 1e-4  # learning rate of a single epoch, which then teaches as well as three
 MIN_VARIANTS = 12  # per text, if wanted, before a second epoch of fine-tuning; then as many as fit
 LENGTHS = (512, 256, 128)  # subwords that an encoder may read of a text
-TEACHERS = len(TEACHER_CHECKPOINTS)  # encoders that are averaged for unlabelled texts
 LONG_TEXT_LABELS = 10_000  # labels from which it learns to read 512, more than it was trained on
+AVERAGED_TEACHERS = 3  # encoders that are averaged with many labels, but fewer than that
 INVERSE_REGULARIZATION = (3.0, 10.0, 30.0, 100.0)  # values of C to choose from
 CROSS_VALIDATED_TEXTS = 2_000  # at most, to choose it
 SEED_STEP = 1_000_003  # between the seeds of encoders that are averaged
@@ -75,7 +75,7 @@ LICENCES = {MINILM: "Apache-2.0"}
 
 
 class Teacher(Protocol):
-    """Interface of a teacher, from which a small model learns: its name and ``predict_proba``."""
+    """Interface of a teacher model, whose probabilities a small model learns."""
 
     name: str
     labels_new_texts: bool  # false for a file: it has the probabilities of its own texts only
@@ -87,7 +87,7 @@ class Teacher(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Lesson:
-    """Result of teaching: the probabilities that a teacher predicted for the student's texts.
+    """Probabilities that a teacher predicted for the texts of its student.
 
     It also has entries about the teacher for the model card.
     """
@@ -97,7 +97,7 @@ class Lesson:
 
 
 class TeacherData(NamedTuple):
-    """The data that a teacher is trained on, and the unlabelled texts for it to label."""
+    """Labelled data for training a teacher, and unlabelled texts for the teacher to label."""
 
     train: Dataset
     validation: Dataset
@@ -107,11 +107,11 @@ class TeacherData(NamedTuple):
 
     @property
     def targets(self) -> Targets:
-        """Return the class of each of the teacher's training texts (n,), or a 0/1 matrix (n, C)."""
+        """Class indices (n,) or 0/1 label matrix (n, C) of the teacher's training texts."""
         return self._encode(self.train)
 
     def score(self, probabilities: Probabilities) -> float:
-        """Score a teacher's probabilities for the validation texts, with a student's metric.
+        """Score a teacher's probabilities on the validation texts with the student's metric.
 
         It is the accuracy or, if a text may have several labels, the mean average precision.
         """
@@ -124,7 +124,7 @@ class TeacherData(NamedTuple):
         return LabelEncoder(tuple(self.classes)).encode_targets(part.require_labels())
 
     def weights_of_training_rows(self, sample_weight: ArrayLike | None) -> ArrayLike | None:
-        """Return the sample weights of the texts that the teacher and its student train on."""
+        """Return the sample weights of the texts that teacher and student train on."""
         return None if sample_weight is None else np.asarray(sample_weight)[self.rows]
 
 
@@ -135,7 +135,7 @@ def teacher_data(
     classes: Sequence[Any],
     recipe: Recipe,
 ) -> TeacherData:
-    """Collect the data for a teacher and its student, holding out a validation set unless given.
+    """Collect the data for a teacher and its student, with a held-out validation set.
 
     Neither of the two learns from the validation set.
     """
@@ -149,14 +149,14 @@ def teacher_data(
 
 
 def has_few_labels(data: TeacherData) -> bool:
-    """Return whether a teacher has too few labels per class to rely on fine-tuning alone."""
+    """Return whether the teacher has too few labels per class for fine-tuning alone."""
     if data.train.is_multi_label:
         return False
     return len(data.train) < FEW_LABELS_PER_CLASS * len(data.classes)
 
 
 def is_encoder_name(teacher: object) -> bool:
-    """Return whether ``teacher`` names a pretrained encoder, which has to be trained first.
+    """Return whether ``teacher`` is the name of a pretrained encoder that must be trained.
 
     Everything else is a file, the folder of a saved model, or a Python object.
     """
@@ -216,7 +216,7 @@ def _teacher_labels(
 
 
 def _varied(data: TeacherData) -> list[str]:
-    """Return the texts of which altered copies are made for a teacher to label.
+    """Return the texts from which altered variants are made for a teacher to label.
 
     These are all texts or, if there are many, only those with labels.
     """
@@ -225,7 +225,7 @@ def _varied(data: TeacherData) -> list[str]:
 
 
 def _wanted_variants(data: TeacherData) -> int:
-    """Return how many variants of each text a teacher should label: more if words are few.
+    """Return how many variants of each text a teacher should label.
 
     If the labelled texts are many, the unlabelled texts take the place of some variants.
     """
@@ -237,6 +237,16 @@ def _wanted_variants(data: TeacherData) -> int:
     return min(MAX_VARIANTS, max(MANY_LABELS_VARIANTS, wanted))
 
 
+def wanted_teachers(data: TeacherData) -> int:
+    """Return how many fine-tuned encoders should teach by their average, if the time allows.
+
+    With some thousand labels, many mistakes of an encoder depend on its seed, and the average
+    makes fewer; with tens of thousands a second encoder improves nothing.
+    """
+    averages = MANY_LABELS <= len(data.train) < LONG_TEXT_LABELS
+    return AVERAGED_TEACHERS if averages and not data.train.is_multi_label else 1
+
+
 def _count_words(texts: Sequence[str]) -> int:
     return sum(len(text.split()) for text in texts)
 
@@ -245,7 +255,7 @@ def _count_words(texts: Sequence[str]) -> int:
 
 
 def open_teacher(teacher: object, classes: Sequence[Any], *, multi_label: bool = False) -> Teacher:
-    """Open a teacher that needs no training: a probability file or a fitted classifier."""
+    """Open a teacher that needs no training (a probability file or a fitted classifier)."""
     if isinstance(teacher, ProbabilityTable):
         return FileTeacher(teacher)
     if isinstance(teacher, FittedTeacher):
@@ -262,7 +272,7 @@ def open_teacher(teacher: object, classes: Sequence[Any], *, multi_label: bool =
 
 
 def _is_fitted_to_indicators(known: Sequence[Any], labels: int) -> bool:
-    """Return whether a teacher's ``classes_`` are the column numbers of an indicator matrix.
+    """Return whether a teacher was fitted on an indicator matrix without label names.
 
     Scikit-learn's classifiers then have the classes 0, 1, … or, for each column, an array of 0 and
     1. The columns are in the order of the labels, as ``MultiLabelBinarizer`` sorts them.
@@ -273,7 +283,7 @@ def _is_fitted_to_indicators(known: Sequence[Any], labels: int) -> bool:
 
 
 class FileTeacher:
-    """Teacher whose probabilities are looked up in a file."""
+    """Teacher that looks up its probabilities in a file."""
 
     labels_new_texts = False
 
@@ -330,7 +340,7 @@ def _one_column_per_class(probabilities: Any) -> Probabilities:
 
 
 class TeachingPlan(NamedTuple):
-    """Plan for training an encoder as a teacher within the time that the settings allow."""
+    """Plan for training an encoder as a teacher within a time limit."""
 
     epochs: int  # 0: the encoder keeps its weights, and only a linear layer is fitted
     max_words: int  # subwords of a text that it reads
@@ -341,7 +351,7 @@ class TeachingPlan(NamedTuple):
 
 @dataclass
 class EncoderTeacher:
-    """Teacher that is a pretrained encoder, trained on the labelled texts."""
+    """Teacher that fine-tunes a pretrained encoder on the labelled texts."""
 
     name: str
     data: TeacherData
@@ -351,7 +361,7 @@ class EncoderTeacher:
     labels_new_texts: bool = field(default=True, init=False)
 
     def teach(self, texts: Sequence[str], progress: Progress) -> Lesson:
-        """Train the encoder as a teacher and label all texts and their variants with it.
+        """Train the teacher's encoder and label all texts and their variants with it.
 
         The probabilities are cached by a fingerprint of everything that they depend on, those of
         each fine-tuned encoder as soon as it has labelled the texts.
@@ -397,7 +407,7 @@ class EncoderTeacher:
         return fingerprint("3", self.name, self.recipe.seed, list(texts), labels, *more)
 
     def plan(self, texts: Sequence[str], progress: Progress = SILENT) -> TeachingPlan:
-        """Choose how to train the teacher, or reuse the plan of an interrupted run."""
+        """Choose how to train the teacher's encoder, based on its measured speed."""
 
         def measure() -> Arrays:
             progress.stage(f"measuring the speed of {self.name}")
@@ -406,11 +416,13 @@ class EncoderTeacher:
         settings = self.recipe.distillation
         speed = cached("teacher-speed", self._key(texts, self.device, LENGTHS), measure)["speed"]
         wanted = _wanted_variants(self.data) if settings.variants == "auto" else settings.variants
+        several = wanted_teachers(self.data) if settings.teachers == "auto" else settings.teachers
         return plan_teaching(
             speed.tolist(),
             labelled=len(self.data.train),
             texts=len(texts),
             variants=wanted,
+            teachers=several,
             seconds=60 * settings.teacher_minutes,
             multi_label=self.data.train.is_multi_label,
         )
@@ -429,7 +441,7 @@ class EncoderTeacher:
         return len(sample) / (time.perf_counter() - started)
 
     def train(self, plan: TeachingPlan, progress: Progress = SILENT, number: int = 0) -> Teacher:
-        """Train one of the teacher's encoders on the labelled texts according to its teaching plan.
+        """Train one of the teacher's encoders on the labelled texts according to the plan.
 
         With few labels per class, fine-tuning forgets some of what the encoder knows: the result is
         then averaged with that of a linear layer on the encoder as it is.
@@ -452,7 +464,7 @@ class EncoderTeacher:
         return self.checkpoint.with_name(TEACHER_CHECKPOINTS[number])
 
     def _forget_checkpoint(self, number: int) -> None:
-        """Delete the training checkpoint of one of the teacher's encoders.
+        """Delete the checkpoint of one of the teacher's encoders.
 
         It is no longer needed once the probabilities that this encoder predicts are cached.
         """
@@ -462,7 +474,7 @@ class EncoderTeacher:
     def _fine_tune(
         self, plan: TeachingPlan, progress: Progress, number: int
     ) -> tuple[PretrainedNetwork, Encoder]:
-        """Fine-tune the teacher's encoder with a new linear layer on the labelled texts."""
+        """Fine-tune the teacher's encoder and a new linear layer on the labelled texts."""
         values: dict[str, object] = {
             "model.pretrained": self.name,
             "text.max_words": plan.max_words,
@@ -489,7 +501,7 @@ class EncoderTeacher:
     def _fit_linear_layer(
         self, plan: TeachingPlan, progress: Progress
     ) -> tuple[PretrainedNetwork, Encoder]:
-        """Fit only the last layer of the teacher, a logistic regression on the text embeddings."""
+        """Fit only a linear layer of the teacher by logistic regression on text embeddings."""
         loaded = load_pretrained(self.name, classes=len(self.data.classes), setting="teacher")
         encoder = SubwordEncoder.from_json(loaded.tokenizer, min(plan.max_words, loaded.max_words))
         network, device = loaded.network, pick_device(self.device)
@@ -507,7 +519,7 @@ class EncoderTeacher:
 def fit_linear_classifier(
     embeddings: NDArray[np.float32], targets: Targets
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Fit a logistic regression to a teacher's text embeddings, or one for each of several labels.
+    """Fit a logistic regression (one per label if multi-label) on a teacher's embeddings.
 
     Returns:
         The weights (C, D) and the biases (C,).
@@ -536,7 +548,7 @@ def fit_linear_classifier(
 def _choose_inverse_regularization(
     embeddings: NDArray[np.float32], targets: NDArray[np.int64]
 ) -> float:
-    """Choose C of a teacher's logistic regression by 5-fold cross-validation on the labels."""
+    """Choose C of the teacher's logistic regression by 5-fold cross-validation."""
     from sklearn.linear_model import LogisticRegression
 
     counts = np.bincount(targets)
@@ -564,7 +576,7 @@ def average(parts: Sequence[Probabilities]) -> Probabilities:
 
 
 class AveragedTeacher:
-    """Teacher that averages the log-probabilities of several teachers."""
+    """Teacher that averages the predictions of several teachers."""
 
     labels_new_texts = True
 
@@ -572,12 +584,12 @@ class AveragedTeacher:
         self.name, self._teachers = teachers[0].name, teachers
 
     def predict_proba(self, texts: Sequence[str], progress: Progress = SILENT) -> Probabilities:
-        """Return the normalized geometric mean of the teachers' probabilities for each text."""
+        """Return the normalized geometric mean of all teachers' probabilities."""
         return average([teacher.predict_proba(texts, progress) for teacher in self._teachers])
 
 
 class TrainedEncoder:
-    """Teacher that is a fine-tuned encoder on the device where it runs."""
+    """Teacher that predicts with a trained encoder."""
 
     labels_new_texts = True
 
@@ -606,27 +618,29 @@ class TrainedEncoder:
         return np.concatenate(parts)
 
 
-def plan_teaching(
+def plan_teaching(  # noqa: PLR0913 - speed, sizes, wishes and the time limit of one plan
     texts_per_second: Sequence[float],
     *,
     labelled: int,
     texts: int,
     variants: int,
+    teachers: int,
     seconds: float,
     multi_label: bool = False,
 ) -> TeachingPlan:
-    """Choose the best plan for training an encoder as a teacher within the given time.
+    """Choose the best plan for training an encoder as a teacher within the time limit.
 
     In this order: fine-tuning on up to 512 subwords per text, if there are enough labels for that,
     on 256, on 128, in fewer epochs, and a linear layer on the encoder as it is. Then as many
-    variants as the rest of the time allows. Then, with many labels and unlabelled texts, encoders
-    of different seeds: the mistakes of one are partly its own; their average labels texts better.
+    variants as the rest of the time allows. Then more encoders of other seeds, if wanted: the
+    mistakes of one are partly its own; their average labels texts better.
 
     Args:
         texts_per_second: measured speed of the encoder for each of ``LENGTHS``.
         labelled: number of labelled texts, on which the teacher is trained.
         texts: number of all texts that it labels, without variants.
         variants: the wanted number of variants per text; with many labels, per labelled text.
+        teachers: the wanted number of encoders to average.
         seconds: the time for all of it.
         multi_label: whether a text may have several labels.
     """
@@ -646,9 +660,9 @@ def plan_teaching(
         if (left >= 0 and affordable >= enough) or passes == 0:
             chosen = min(variants, affordable)
             total = training + (texts + varied * chosen) / speed
-            several = texts > labelled >= MANY_LABELS and passes == epochs and not multi_label
-            teachers = min(TEACHERS, max(1, int(seconds / total))) if several else 1
-            return TeachingPlan(passes, max_words, chosen, teachers, teachers * total)
+            affordable = max(1, int(seconds / total)) if passes == epochs else 1
+            several = min(teachers, affordable)
+            return TeachingPlan(passes, max_words, chosen, several, several * total)
     raise AssertionError("the last choice is always taken")
 
 

@@ -86,7 +86,7 @@ SHORTEST_EXAMPLE, LONGEST_EXAMPLES = 20, (240, 1000)  # characters: preferred an
 
 @dataclass(frozen=True, slots=True)
 class StartModel:
-    """Saved model that a pipeline run continues, and what is known about its training data."""
+    """Saved model that a pipeline run continues, with its known test and training data."""
 
     folder: Path
     tests: tuple[Dataset, ...] = ()  # test sets of the data that it was trained on
@@ -95,7 +95,7 @@ class StartModel:
 
 @dataclass(frozen=True, slots=True)
 class Splits:
-    """Training, validation and test sets of a pipeline run, and its cross-validation folds.
+    """Training, validation and test sets of a pipeline run, or its cross-validation folds.
 
     Without a validation set, one is held out during training.
     """
@@ -114,7 +114,7 @@ class Splits:
 
 @dataclass(frozen=True, slots=True)
 class TrainingResult:
-    """Result of a training pipeline run: the saved model, its test scores and the leaderboard."""
+    """Result of a training pipeline run, with the saved model, test scores and leaderboard."""
 
     folder: Path
     scores: AnyScores
@@ -124,7 +124,7 @@ class TrainingResult:
     changes: tuple[ScoreChange, ...] = ()  # if a model was continued
 
     def as_dict(self) -> dict[str, object]:
-        """Return the pipeline's scores as JSON, with the changes if a model was continued."""
+        """Return the results of the pipeline run as a JSON-compatible dictionary."""
         changes = [change.as_dict() for change in self.changes]
         return {**self.scores.as_dict(), **({"continuation": changes} if changes else {})}
 
@@ -134,7 +134,7 @@ class TrainingResult:
 
 @contextmanager
 def prepare_run_folder(folder: Path, *, resume: bool, force: bool = False) -> Iterator[None]:
-    """Create the output folder of a pipeline run; remove it if the run leaves it empty.
+    """Create the output folder of a pipeline run, and remove it if it stays empty.
 
     Raises:
         ConfigError: if the folder holds a finished model or an unfinished run, which are replaced
@@ -192,7 +192,7 @@ def _is_unfinished(folder: Path) -> bool:
 
 
 def is_finished(folder: Path, recipe: Recipe, splits: Splits) -> bool:
-    """Return whether the folder already holds the finished model of this pipeline run.
+    """Return whether a folder already holds the finished model of this pipeline run.
 
     The run is the same if its settings and the contents of its data are: the fingerprints of the
     texts and labels decide, not the name of the file.
@@ -229,7 +229,7 @@ def _is_child(config: Config, start: StartModel | None) -> bool:
 
 
 def _settings_agree(requested: object, saved: object) -> bool:
-    """Return whether a model has a pipeline run's settings; a requested ``auto`` fits any value."""
+    """Return whether the requested pipeline settings match the saved ones (or are ``auto``)."""
     if isinstance(requested, dict) and isinstance(saved, dict):
         return all(_settings_agree(value, saved.get(name)) for name, value in requested.items())
     return requested in ("auto", saved)
@@ -240,14 +240,14 @@ def _settings_agree(requested: object, saved: object) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class TeacherOptions:
-    """The teacher of a pipeline run as named on the command line, and texts for it to label."""
+    """Options of a pipeline run about its teacher and the texts for it to label."""
 
     name: str  # a pretrained encoder, the folder of a saved model, or a file of probabilities
     unlabelled: Sequence[str] = ()  # sources of texts
     id_column: str | None = None  # matches the rows of a file of probabilities with the data
 
     def read_unlabelled(self, options: ReadOptions) -> Iterator[str]:
-        """Yield the unlabelled texts of the named files, which a teacher is to label."""
+        """Yield the texts of all unlabelled files, for the teacher to label."""
         for source in self.unlabelled:
             columns, batches = open_table(source, options).text_batches(options)
             for batch in batches:
@@ -255,7 +255,7 @@ class TeacherOptions:
                 yield from (text for text in texts if text.strip())
 
     def open(self, source: str, options: ReadOptions, train: Dataset) -> object:
-        """Read the teacher's probabilities if it is a file, matched with the pipeline's data."""
+        """Read the teacher's probability file and match it with the pipeline's data."""
         if not is_probability_file(self.name):
             return self.name
         columns, ids, texts = train.layout.text_columns, list[str](), list[str]()
@@ -278,7 +278,7 @@ class TeacherOptions:
 
 @dataclass(frozen=True, slots=True)
 class DataSources:
-    """Data sources of a pipeline run as named on the command line, and how to read them."""
+    """Data sources of a pipeline run from the command line, with read options."""
 
     train: str  # its own test part is used if it has one
     test: str | None = None
@@ -334,7 +334,7 @@ def read_splits(sources: DataSources, recipe: Recipe, progress: Progress = SILEN
 
 
 def _check_label_form(train: Dataset, other: Dataset) -> None:
-    """Check that all files of a pipeline run have one label per text, or all of them several."""
+    """Check that two files of a pipeline run agree in having one or several labels per text."""
     if train.is_multi_label != other.is_multi_label:
         raise DataError(
             f"{other.source}: {'several labels' if other.is_multi_label else 'one label'} per "
@@ -344,7 +344,7 @@ def _check_label_form(train: Dataset, other: Dataset) -> None:
 
 
 def _seen_rows(start: StartModel | None, dataset: Dataset) -> Rows:
-    """Return the row indices of the texts that the model to continue was already trained on."""
+    """Return the rows of texts that the model to continue was already trained on."""
     is_seen = np.zeros(len(dataset), bool)
     for known in () if start is None else start.seen:
         is_seen |= are_shared(known.texts, dataset.texts)
@@ -352,7 +352,7 @@ def _seen_rows(start: StartModel | None, dataset: Dataset) -> Rows:
 
 
 def _add_notes(splits: Splits, *, is_test_given: bool) -> Splits:
-    """Add notes on the pipeline's test set, and drop test texts that the model was trained on."""
+    """Add notes on the test set and remove old test texts that this pipeline run trains on."""
     train, start = splits.train, splits.start
     notes = [] if is_test_given else list(_test_notes(splits))
     notes += [] if start is None else _start_notes(splits, start)
@@ -360,7 +360,7 @@ def _add_notes(splits: Splits, *, is_test_given: bool) -> Splits:
 
 
 def _test_notes(splits: Splits) -> Iterator[str]:
-    """Yield notes for the user on the test set: its period, and why its score is uncertain."""
+    """Yield notes on the pipeline's test set, such as its time period or an uncertain score."""
     parts = {"training": splits.train, "validation": splits.validation, "test": splits.test}
     times = [f"{part} texts {data.period}" for part, data in parts.items() if data and data.period]
     if times:
@@ -386,7 +386,7 @@ def _are_times_mixed(splits: Splits) -> bool:
 
 
 def _start_notes(splits: Splits, start: StartModel) -> Iterator[str]:
-    """Yield notes for the user on test texts that the model to continue was already trained on."""
+    """Yield notes on test texts that the model to continue was already trained on."""
     if splits.moved:
         left = sum(len(rows) for _, rows in splits.folds) or len(splits.test)
         yield (
@@ -403,7 +403,7 @@ def _start_notes(splits: Splits, start: StartModel) -> Iterator[str]:
 
 
 def _leave_out_trained(splits: Splits) -> Splits:
-    """Remove texts that the pipeline trains on from the test sets of the model to continue."""
+    """Remove texts that this pipeline run trains on from the continued model's test sets."""
     start, tests, notes = splits.start, list[Dataset](), list[str]()
     for test in () if start is None else start.tests:
         is_trained = are_shared(splits.train.texts, test.texts)
@@ -427,7 +427,7 @@ def _leave_out_trained(splits: Splits) -> Splits:
 def _read_like_start(
     options: ReadOptions, start: StartModel | None
 ) -> tuple[ReadOptions, list[str]]:
-    """Return options to read the pipeline's data like that of the model to continue."""
+    """Return read options that match the training data of the model to continue."""
     if start is None:
         return options, []
     config = load_config(start.folder)
@@ -438,7 +438,7 @@ def _read_like_start(
 
 
 def stream_splits(sources: DataSources, recipe: Recipe, progress: Progress = SILENT) -> Splits:
-    """Read the data of a pipeline run in a stream, with the training texts as tokens on disk.
+    """Read the data of a pipeline run as a stream, with the tokenized training texts on disk.
 
     A teacher, a model to continue and suspects are refused.
     """
@@ -485,7 +485,7 @@ def split_dataset(
     *,
     seen: Rows | None = None,
 ) -> Splits:
-    """Hold out test and validation sets from the pipeline's data, unless they are given.
+    """Split the pipeline's data into training, validation and test sets, unless given.
 
     Duplicates and texts of the same group are never in two of these sets. With times, the newest
     texts are held out. If the test set would have fewer than ``MIN_TEST_TEXTS`` texts, the model is
@@ -517,7 +517,7 @@ def split_dataset(
 def _cross_validation_splits(
     dataset: Dataset, validation: Dataset | None, seed: int, groups: Rows, seen: Rows | None
 ) -> Splits:
-    """Create pipeline splits that train on all data and score unseen texts by cross-validation."""
+    """Create pipeline splits for training on all data and scoring by cross-validation."""
     all_folds = _cross_validation_folds(dataset, seed, groups)
     scored, moved = _move_seen(dataset, _scored_rows(all_folds), groups, seen)
     tests = [np.intersect1d(rows, scored) for _, rows in all_folds]
@@ -529,7 +529,7 @@ def _cross_validation_splits(
 def _move_seen(
     dataset: Dataset, test: Rows, groups: Rows, seen: Rows | None
 ) -> tuple[Rows, tuple[int, ...]]:
-    """Divide test texts into unseen ones and those that the model to continue was trained on."""
+    """Separate test texts that the continued model was trained on from unseen ones."""
     if seen is None:
         return test, ()
     is_moved = np.isin(groups[test], groups[seen])
@@ -548,7 +548,7 @@ def _scored_rows(all_folds: Sequence[tuple[Rows, Rows]]) -> Rows:
 def _cross_validation_folds(
     dataset: Dataset, seed: int, groups: Rows
 ) -> tuple[tuple[Rows, Rows], ...]:
-    """Return training and test rows of each cross-validation fold for a small pipeline dataset."""
+    """Return the training and test rows of each cross-validation fold in the pipeline."""
     labels = dataset.require_labels()
     all_folds: Iterable[tuple[Rows, Rows]] = ()
     if len(dataset) >= MIN_TEXTS:
@@ -596,7 +596,7 @@ def train_and_score(  # noqa: PLR0913 - data, recipe, and where and how to run
     resume: bool = False,
     max_examples: int = MAX_EXAMPLES,
 ) -> TrainingResult:
-    """Run the training pipeline: train, save and score a model, then train the baselines."""
+    """Run the training pipeline, which trains, saves and scores a model and its baselines."""
     check_baselines(baselines)
     baselines = baselines if splits.streamed is None else ()  # they train in memory
     splits = replace(splits, test=_known_classes(splits).drop_unknown(splits.test))
@@ -609,6 +609,7 @@ def train_and_score(  # noqa: PLR0913 - data, recipe, and where and how to run
     started = time.perf_counter()
     classifier = fit_recipe(recipe, splits, progress, checkpoint=checkpoint, device=device)
     seconds = time.perf_counter() - started
+    progress.stage("saving")
     classifier.save(folder, data=describe_splits(splits))
     progress.stage("scoring on the test set", len(splits.test))
     scores, speed = score_saved_model(folder, splits.test, progress)
@@ -640,27 +641,29 @@ def train_and_score(  # noqa: PLR0913 - data, recipe, and where and how to run
 def _with_time_left(
     progress: Progress, splits: Splits, recipe: Recipe, baselines: Sequence[str], device: str
 ) -> Progress:
-    """Add the time left to the progress of a run on a CPU whose stages are known in advance."""
+    """Add an estimate of the time left to the progress of a pipeline run on a CPU."""
     if splits.folds or splits.teacher is not None:
         return progress
-    from lamatext.training.time_left import BYTES_PER_WORD, TimeLeft, expected_stages
+    from lamatext.training.time_left import BYTES_PER_WORD, RunSize, TimeLeft, expected_stages
     from lamatext.training.trainer import pick_device
 
     if pick_device(device).type != "cpu":
         return progress
-    held_out = 0.0
     if splits.streamed is None:
-        if splits.validation is None:
-            held_out = recipe.training.validation_fraction
         texts, classes = len(splits.train), len(_known_classes(splits).classes)
         text_bytes = int(pc.sum(pc.binary_length(splits.train.texts)).as_py() or 0)
+        if splits.validation is None:
+            validation = int(recipe.training.validation_fraction * texts)
+        else:
+            validation = len(splits.validation)
+            text_bytes = text_bytes * (texts + validation) // max(texts, 1)
+            texts += validation
     else:
-        texts, classes = splits.streamed.training_texts, len(splits.streamed.classes)
+        texts, classes = len(splits.streamed.labels), len(splits.streamed.classes)
         text_bytes = int(BYTES_PER_WORD * len(splits.streamed.tokens.rows.ids))
-    stages = expected_stages(
-        texts, text_bytes, classes, recipe, held_out=held_out, baselines=len(baselines)
-    )
-    return TimeLeft(progress, stages)
+        validation = texts - splits.streamed.training_texts
+    size = RunSize(texts, text_bytes, classes, validation, len(splits.test))
+    return TimeLeft(progress, expected_stages(size, recipe, baselines=len(baselines)))
 
 
 def _score_changes(
@@ -674,7 +677,7 @@ def _score_changes(
 
 
 def _known_classes(splits: Splits) -> LabelEncoder:
-    """Return the classes of the pipeline's model: those of the model to continue, then new ones."""
+    """Return the classes of the pipeline's model, starting with those of the continued model."""
     labels = LabelEncoder.fit(splits.train.require_labels())
     if splits.start is None:
         return labels
@@ -683,7 +686,7 @@ def _known_classes(splits: Splits) -> LabelEncoder:
 
 
 def _announce_teacher_per_fold(splits: Splits, progress: Progress) -> None:
-    """Report that the pipeline trains the teacher again for each cross-validation fold."""
+    """Report that the pipeline trains a teacher for each cross-validation fold."""
     if splits.folds and splits.teacher is not None:
         from lamatext.training.teachers import is_encoder_name
 
@@ -744,7 +747,7 @@ def score_saved_model(
 
 
 class FoldPrediction(NamedTuple):
-    """Predictions of a cross-validation model of the pipeline for the texts of its fold."""
+    """Predictions of one cross-validation model for the texts of its test fold."""
 
     classes: Sequence[object]
     probabilities: Floats  # (n, C)
@@ -752,7 +755,7 @@ class FoldPrediction(NamedTuple):
 
 
 class CrossValidatedPredictions(NamedTuple):
-    """Cross-validated predictions: each text by a model that was not trained on it."""
+    """Predictions of all texts by cross-validation models that were not trained on them."""
 
     rows: Rows  # of the pipeline's data that are in a test fold
     probabilities: Floats  # (rows, C)
@@ -764,7 +767,7 @@ FoldModel = Callable[[Dataset, Dataset, Progress], FoldPrediction]
 
 
 def cross_validate(splits: Splits, fit_fold: FoldModel, progress: Progress) -> AnyScores:
-    """Score a recipe or baseline by cross-validation: train and predict once per fold."""
+    """Score a recipe or baseline by cross-validation, training one model per fold."""
     encoder = _known_classes(splits)
     rows, probabilities, decided = cross_validated_predictions(splits, fit_fold, progress)
     truth = encoder.encode_targets(splits.test.require_labels())[rows]
@@ -777,7 +780,7 @@ def cross_validate(splits: Splits, fit_fold: FoldModel, progress: Progress) -> A
 def cross_validated_predictions(
     splits: Splits, fit_fold: FoldModel, progress: Progress
 ) -> CrossValidatedPredictions:
-    """Predict each text of the pipeline's data with a cross-validation model not trained on it."""
+    """Predict each text of the pipeline's data by cross-validation."""
     data = splits.test
     encoder = _known_classes(splits)
     probabilities = np.zeros((len(data), len(encoder.classes)))
@@ -795,7 +798,7 @@ def cross_validated_predictions(
 def fit_recipe_fold(
     recipe: Recipe, splits: Splits, device: str, train: Dataset, test: Dataset, progress: Progress
 ) -> FoldPrediction:
-    """Train a recipe on one fold of the pipeline's data and predict the texts of the fold."""
+    """Train a recipe on all folds but one and predict the texts of the remaining fold."""
     with warnings.catch_warnings():  # the whole data has already warned
         warnings.simplefilter("ignore", UserWarning)
         fold = replace(splits, train=train, test=test, folds=())
@@ -807,7 +810,7 @@ def fit_recipe_fold(
 def fit_baseline_fold(
     name: str, goal: ThresholdGoal, train: Dataset, test: Dataset, _: Progress
 ) -> FoldPrediction:
-    """Train a baseline on one fold of the pipeline's data and predict the texts of the fold."""
+    """Train a baseline on all folds but one and predict the texts of the remaining fold."""
     with warnings.catch_warnings():  # the whole data has already warned
         warnings.simplefilter("ignore", UserWarning)
         baseline = train_baseline(name, train, goal=goal)
@@ -817,7 +820,7 @@ def fit_baseline_fold(
 
 
 def choose_test_examples(test: Dataset, count: int) -> list[dict[str, str]]:
-    """Choose examples from the pipeline's test set for the model card and the web page.
+    """Choose example texts from the pipeline's test set for model card and web page.
 
     They are drawn at random, of different classes if possible, whether or not the model predicts
     them correctly; shorter texts are preferred.
@@ -840,7 +843,7 @@ def _label_names(dataset: Dataset) -> list[str]:
 
 
 def model_title(recipe: Recipe) -> str:
-    """Return the name under which the pipeline lists our model in the leaderboard.
+    """Return the name of the pipeline's own model in the leaderboard.
 
     It is lamatext, or the name of the network if there is no n-gram model.
     """
@@ -848,7 +851,7 @@ def model_title(recipe: Recipe) -> str:
 
 
 def describe_splits(splits: Splits) -> dict[str, Any]:
-    """Return facts about the data of a pipeline run, to be saved with the model."""
+    """Return facts about the pipeline's data that are saved with the model."""
     facts: dict[str, Any] = {
         "source": splits.train.source,
         "training_texts": len(splits.train)
@@ -892,7 +895,7 @@ def _held_out_fingerprints(splits: Splits) -> dict[str, str]:
 
 
 def _baseline_row(name: str, splits: Splits, recipe: Recipe, progress: Progress) -> LeaderboardRow:
-    """Train and score a baseline for the leaderboard of a pipeline run.
+    """Train and score a baseline for the pipeline's leaderboard.
 
     It is trained on the training and validation sets, because it has no early stopping.
     """

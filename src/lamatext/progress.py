@@ -9,7 +9,7 @@ STEPS = 64  # items between two progress reports
 
 
 class Progress:
-    """Base class for progress reporting that displays nothing; subclasses override its methods.
+    """Base class for progress reporting, whose methods do nothing by default.
 
     As a context manager, it displays its reports from the beginning to the end of the block.
     """
@@ -18,16 +18,19 @@ class Progress:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """End the display of the progress."""
+        """End the progress display."""
 
     def stage(self, name: str, total: int | None = None) -> None:
         """Report the start of a new progress stage, with its number of steps if known."""
+
+    def expect(self, name: str, count: int) -> None:
+        """Report that ``count`` progress stages of this name are still to come."""
 
     def advance(self, steps: int = 1, detail: str = "") -> None:
         """Report progress of ``steps`` steps in the current stage."""
 
     def section(self, title: str) -> None:
-        """Report a section heading; the progress notes that follow belong to it."""
+        """Report a section heading for the progress notes that follow."""
 
     def note(self, text: str) -> None:
         """Report a line of text to display next to the progress bar."""
@@ -40,7 +43,7 @@ SILENT = Progress()
 
 
 class NamedProgress(Progress):
-    """Progress of one part of a longer task, whose stages are prefixed with the part's name."""
+    """Progress of one part of a longer task, with the part's name in front of each stage."""
 
     def __init__(self, name: str, whole: Progress) -> None:
         self._name, self._whole = name, whole
@@ -55,7 +58,7 @@ class NamedProgress(Progress):
 
 
 def track_progress(items: Iterable[T], progress: Progress) -> Iterator[T]:
-    """Yield all items while reporting progress at regular intervals."""
+    """Yield all items while reporting progress at intervals."""
     remaining = iter(items)
     while batch := list(islice(remaining, STEPS)):
         yield from batch

@@ -107,6 +107,24 @@ def test_a_run_resumed_at_any_epoch_ends_with_the_same_weights(
         assert_same_course(load_checkpoint(tmp_path / str(epoch), "me"), end)
 
 
+def test_the_epochs_that_follow_are_announced(tmp_path: Path) -> None:
+    path = tmp_path / "run.safetensors"
+
+    class Announced(Copies):
+        def __init__(self) -> None:
+            super().__init__(path, tmp_path)
+            self.epochs: list[tuple[str, int]] = []
+
+        def expect(self, name: str, count: int) -> None:
+            self.epochs.append((name, count))
+
+    progress = Announced()
+    fit(network(), TRAIN, VALID, plan(path, epochs=3), progress)
+    fit(network(), TRAIN, VALID, plan(tmp_path / "2", epochs=3), progress)
+
+    assert progress.epochs == [("epoch", 3), ("epoch", 1)]
+
+
 def assert_same_course(found: TrainingState, state: TrainingState) -> None:
     for part in ("weights", "best_weights", "optimizer"):
         assert same(getattr(found, part), getattr(state, part)), part

@@ -72,6 +72,31 @@ def test_frequent_words_of_a_vector_file_are_known_though_the_texts_lack_them(
     assert embedding.tolist() == [0, 1, 0, 0]
 
 
+def test_words_that_unlabelled_texts_have_three_times_are_known_if_vectors_are_pretrained(
+    tmp_path: Path,
+) -> None:
+    vectors = tmp_path / "glove.txt"
+    vectors.write_text("the 1 0 0 0\nquokka 0 1 0 0\n")
+    texts = [*["a b"] * 5, *["quokka zyzzyva a"] * 3, *["the axolotl"] * 2, *["emu"] * 4]
+
+    def known(**settings: object) -> list[str]:
+        rows = np.arange(len(texts))
+        column = pa.chunked_array([texts], pa.large_string())
+        recipe = load_recipe("default").with_values(
+            {"text.vector_width": 4, "text.min_count": 1}
+            | {name.replace("__", "."): value for name, value in settings.items()}
+        )
+        split = Split(rows[:5], rows[:1])
+        prepared = prepare_run(column, split, recipe, classes=2, unlabelled=rows[5:])
+        assert isinstance(prepared.encoder, TextEncoder)
+        return list(prepared.encoder.vocabulary.ids)
+
+    pretrained = {"text__word_vectors": str(vectors)}
+    assert known(**pretrained, text__extra_words=9) == ["a", "b", "emu", "quokka", "zyzzyva", "the"]
+    assert known(**pretrained, text__extra_words=1) == ["a", "b", "emu", "the"]
+    assert known(text__word_vectors="random", text__extra_words=9) == ["a", "b"]
+
+
 def test_a_pretrained_encoder_gives_vectors_to_words_that_the_texts_lack(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

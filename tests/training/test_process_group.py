@@ -2,6 +2,7 @@
 
 import os
 import sys
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import Context
@@ -231,20 +232,37 @@ def test_shared_memory_sums_what_all_processes_have_several_times(length: int) -
 @needs_shared_memory
 @pytest.mark.parametrize("first", [3, SHARED_BYTES // 4 - 1, SHARED_BYTES // 4])
 def test_several_tensors_are_summed_in_one_exchange(first: int) -> None:
-    shapes = [(first,), (0, 5), (7, 5), (1,)]
+    sizes = [first, 0, 35, 1]
 
-    def add_up(group: ProcessGroup) -> list[torch.Tensor]:
-        values = [torch.full(shape, float(group.rank + 1)) for shape in shapes]
-        group.sum_gradients(values)
-        return values
+    def add_up(group: ProcessGroup) -> torch.Tensor:
+        parts = [
+            torch.full((size,), float(group.rank + number)) for number, size in enumerate(sizes)
+        ]
+        joined = torch.empty(sum(sizes))
+        group.sum_joined(parts, joined)
+        return joined
 
     with ThreadPoolExecutor(4) as threads:
         sums = list(threads.map(add_up, shared_members(4)))
 
-    for values in sums:
-        for value, shape in zip(values, shapes, strict=True):
-            assert value.shape == shape
-            assert (value == 1 + 2 + 3 + 4).all()
+    for joined in sums:
+        for number, part in enumerate(torch.split(joined, sizes)):
+            assert (part == 0 + 1 + 2 + 3 + 4 * number).all()
+
+
+@needs_shared_memory
+def test_a_process_sleeps_until_a_late_one_has_come() -> None:
+    def add_up(group: ProcessGroup) -> tuple[float, float]:
+        if group.rank == 1:
+            time.sleep(0.3)
+        started = time.thread_time()
+        return float(group.sum(torch.ones(1))), time.thread_time() - started
+
+    with ThreadPoolExecutor(2) as threads:
+        (total, busy), _ = threads.map(add_up, shared_members(2))
+
+    assert total == 2
+    assert busy < 0.1  # it polls for a moment only
 
 
 def test_many_processes_open_no_files_to_share_memory() -> None:
@@ -261,12 +279,31 @@ def test_a_process_that_has_ended_is_an_error_instead_of_a_wait() -> None:
         one.sum(torch.ones(3))
 
 
+@pytest.fixture
+def not_launched(monkeypatch: pytest.MonkeyPatch) -> None:
+    """This process outside the group that other tests of the module may share at the time."""
+    for name in process_group.PLACE:
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.mark.usefixtures("not_launched")
 def test_more_processes_than_gpus_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
 
     with (
         pytest.raises(ConfigError, match=r"2 processes were asked for, but PyTorch finds 1 GPU on"),
         training_processes(2, torch.device("cuda")),
+    ):
+        pass
+
+
+@pytest.mark.usefixtures("not_launched")
+def test_many_more_processes_than_cores_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process_group, "_cores", lambda: 2)
+
+    with (
+        pytest.raises(ConfigError, match=r"--devices 9: this machine has 2 processor cores for"),
+        training_processes(9, CPU),
     ):
         pass
 
@@ -300,8 +337,7 @@ def test_without_accelerate_the_error_names_the_extra(monkeypatch: pytest.Monkey
         pass
 
 
-def test_one_process_needs_no_group(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("LOCAL_RANK", raising=False)  # of a group that other tests share
-
+@pytest.mark.usefixtures("not_launched")
+def test_one_process_needs_no_group() -> None:
     with training_processes(None, CPU) as processes:
         assert processes is process_group.ONE_PROCESS

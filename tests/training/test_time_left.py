@@ -1,15 +1,23 @@
 """Estimates of the time left of a training run."""
 
+from pathlib import Path
+
 import pytest
 
-from lamatext.classifier import TextClassifier
+from lamatext.pipeline import DataSources, read_splits, train_and_score
 from lamatext.progress import Progress
 from lamatext.recipes import load_recipe
+from lamatext.settings import Recipe
 from lamatext.training import time_left
-from lamatext.training.time_left import ExpectedStage, TimeLeft, expected_stages
-from tests.corpora import reviews
+from lamatext.training.time_left import ExpectedStage, RunSize, TimeLeft, expected_stages
+from tests.corpora import write_csv
 
 DEFAULT = load_recipe("default")
+SLACK = 5.0  # seconds that an estimate may be wrong by even if little is left
+
+
+def size_of(texts: int, words: int = 20, classes: int = 4) -> RunSize:
+    return RunSize(texts, 6 * words * texts, classes, texts // 10, 5_000)
 
 
 class Clock:
@@ -107,38 +115,123 @@ def test_one_more_stage_than_usual_is_expected_to_take_as_long_as_the_last(clock
     assert display.left[-1] == 0
 
 
-@pytest.mark.parametrize("rows", [80_000, 320_000, 1_000_000])
-@pytest.mark.parametrize("slowness", [1.5, 4.0])
-@pytest.mark.parametrize("kind", ["tokenizing", "word", "epoch", "counting", "fitting"])
-def test_from_the_first_minute_on_the_time_left_is_right_within_a_factor_of_one_and_a_half(
+STEPS = {"tokenizing": 100, "epoch": 400, "fitting": 80, "scoring": 80}
+
+
+class TimedReports(Display):
+    """Progress display that keeps the reported times left and when they were reported."""
+
+    def __init__(self, clock: Clock) -> None:
+        super().__init__()
+        self._clock = clock
+        self.reports: list[tuple[float, float]] = []
+
+    def time_left(self, seconds: float) -> None:
+        self.reports.append((self._clock.now, seconds))
+
+    def largest_factor(self, *, since: float = 60.0) -> float:
+        """Return the largest factor by which a report was wrong, up to the end of the run."""
+        pairs = [
+            (left + SLACK, self._clock.now - now + SLACK)
+            for now, left in self.reports
+            if now >= since
+        ]
+        return max((max(a / b, b / a) for a, b in pairs), default=1.0)
+
+
+def simulate(progress: TimeLeft, clock: Clock, name: str, seconds: float) -> None:
+    """Run a stage; the steps of a fit are done in the last fifth of its time."""
+    steps = STEPS.get(name, 0)
+    progress.stage(name, steps or None)
+    if name == "fitting":
+        clock.now += 0.8 * seconds
+        seconds *= 0.2
+    for _ in range(steps):
+        clock.now += seconds / steps
+        progress.advance()
+    clock.now += 0 if steps else seconds
+
+
+@pytest.mark.parametrize("rows", [20_000, 80_000, 320_000, 1_000_000])
+@pytest.mark.parametrize("slowness", [0.7, 1.5, 4.0])
+@pytest.mark.parametrize(
+    "kind", ["tokenizing", "word", "counting", "fitting", "epoch", "calibrating", "saving"]
+)
+def test_from_the_first_minute_to_the_end_the_time_left_is_right_within_a_factor_of_one_and_a_half(
     clock: Clock, rows: int, slowness: float, kind: str
 ) -> None:
-    stages = expected_stages(rows, 120 * rows, 4, DEFAULT)
-    steps = {"tokenizing": 100, "word": 0, "epoch": 400, "counting": 0, "fitting": 80}
-    reports: list[tuple[float, float]] = []
+    stages = expected_stages(size_of(rows), DEFAULT)
+    display = TimedReports(clock)
 
-    class Times(Display):
-        def time_left(self, seconds: float) -> None:
-            reports.append((clock.now, seconds))
-
-    progress = TimeLeft(Times(), stages)
+    progress = TimeLeft(display, stages)
     for stage in stages:  # one kind of stages takes longer than the others
-        seconds = stage.seconds * slowness * (1.3 if stage.name == kind else 1.0)
-        progress.stage(stage.name, steps[stage.name] or None)
-        for _ in range(steps[stage.name]):
-            clock.now += seconds / steps[stage.name]
-            progress.advance()
-        clock.now += 0 if steps[stage.name] else seconds
-    checked = [report for report in reports if 60 <= report[0] <= 0.9 * clock.now]
+        factor = slowness * (1.4 if stage.name == kind else 1.0)
+        simulate(progress, clock, stage.name, stage.seconds * factor)
 
-    for now, left in checked:
-        assert 1 / 1.5 < left / (clock.now - now) < 1.5
-    assert len(checked) > (10 if rows > 80_000 else 0) or clock.now < 70
+    assert display.largest_factor() < 1.5
+    assert len(display.reports) > 50
+
+
+@pytest.mark.parametrize("classes", [20, 150])
+@pytest.mark.parametrize("slowness", [1.0, 4.0])
+def test_the_time_left_counts_the_fits_of_doubted_labels_as_soon_as_these_are_suspected(
+    clock: Clock, classes: int, slowness: float
+) -> None:
+    stages = expected_stages(size_of(20_000, classes=classes), DEFAULT)
+    first_fit = [stage.name for stage in stages].index("fitting")
+    fit = stages[first_fit].seconds * slowness
+    display = TimedReports(clock)
+
+    progress = TimeLeft(display, stages)
+    for stage in stages[: first_fit + 1]:
+        simulate(progress, clock, stage.name, stage.seconds * slowness)
+    suspected = clock.now
+    progress.expect("fitting the n-grams", 9)
+    for _ in range(7):  # the weakest fit is not tried
+        simulate(progress, clock, "fitting", fit)
+    progress.expect("fitting the n-grams", 1)
+    for stage in stages[first_fit + 1 :]:
+        if stage.name != "fitting" or stage is stages[first_fit + 1]:
+            simulate(progress, clock, stage.name, stage.seconds * slowness)
+
+    assert display.largest_factor(since=suspected + 0.1) < 1.5
+    assert [stage.name for stage in stages].count("fitting") == 2
+
+
+def test_an_epoch_that_is_faster_than_the_last_corrects_the_estimate_soon(clock: Clock) -> None:
+    display = TimedReports(clock)
+    progress = TimeLeft(display, [ExpectedStage("epoch", 100)] * 4)
+
+    simulate(progress, clock, "epoch", 200)
+    for _ in range(3):
+        simulate(progress, clock, "epoch", 100)
+
+    assert display.largest_factor(since=230) < 1.3
+    assert display.largest_factor(since=300) < 1.1
+
+
+def test_stages_that_are_announced_take_as_long_as_those_of_their_name(clock: Clock) -> None:
+    display = Display()
+    progress = TimeLeft(display, [ExpectedStage("fitting", 10), ExpectedStage("epoch", 100)])
+
+    progress.expect("fitting the n-grams", 3)
+    progress.stage("tokenizing")
+    assert display.left[-1] == pytest.approx(130)
+    progress.stage("fitting the n-grams")
+    progress.expect("fitting the n-grams", 0)
+    clock.now += 10
+    progress.stage("fitting the n-grams")  # one more than announced
+    progress.expect("fitting the n-grams", 2)
+    progress.expect("unknown", 5)
+    clock.now += 10
+    progress.stage("fitting the n-grams")
+
+    assert display.left[-1] == pytest.approx(10 + 10 + 100)
 
 
 def test_the_expected_time_grows_with_texts_and_words() -> None:
     def total(texts: int, words: int) -> float:
-        stages = expected_stages(texts, 6 * words * texts, 4, DEFAULT, baselines=1)
+        stages = expected_stages(size_of(texts, words), DEFAULT, baselines=1)
         return sum(stage.seconds for stage in stages)
 
     assert total(80_000, 20) > 1.5 * total(40_000, 20)
@@ -146,18 +239,18 @@ def test_the_expected_time_grows_with_texts_and_words() -> None:
 
 
 def test_the_epochs_are_those_of_the_texts_that_are_not_held_out() -> None:
-    def epochs(held_out: float) -> list[ExpectedStage]:
-        stages = expected_stages(20_000, 6 * 20 * 20_000, 4, DEFAULT, held_out=held_out)
-        return [stage for stage in stages if stage.name == "epoch"]
+    def epochs(held_out: int) -> list[ExpectedStage]:
+        size = RunSize(20_000, 6 * 20 * 20_000, 4, held_out)
+        return [stage for stage in expected_stages(size, DEFAULT) if stage.name == "epoch"]
 
-    assert len(epochs(0.1)) == 5  # of 282 steps each, as 1,200 are needed
-    assert len(epochs(0.0)) == 4
-    assert epochs(0.1)[0].seconds == pytest.approx(0.9 * epochs(0.0)[0].seconds, rel=0.01)
+    assert len(epochs(5_000)) == 6  # of 235 steps each, as 1,200 are needed
+    assert len(epochs(0)) == 4
+    assert epochs(5_000)[0].seconds < epochs(0)[0].seconds
 
 
 def test_the_n_grams_of_more_classes_are_expected_to_take_longer() -> None:
     def fitting(classes: int) -> float:
-        stages = expected_stages(20_000, 6 * 20 * 20_000, classes, DEFAULT)
+        stages = expected_stages(size_of(20_000, classes=classes), DEFAULT)
         return sum(stage.seconds for stage in stages if stage.name == "fitting")
 
     assert fitting(2) < fitting(20) < fitting(1_000) < 10 * fitting(20)
@@ -165,7 +258,7 @@ def test_the_n_grams_of_more_classes_are_expected_to_take_longer() -> None:
 
 def test_word_vectors_are_expected_to_take_no_longer_with_words_that_are_not_counted() -> None:
     def word_vectors(texts: int, settings: dict[str, object]) -> float:
-        stages = expected_stages(texts, 6 * 20 * texts, 4, DEFAULT.with_values(settings))
+        stages = expected_stages(size_of(texts), DEFAULT.with_values(settings))
         return next(stage.seconds for stage in stages if stage.name == "word")
 
     assert word_vectors(1_000_000, {}) == word_vectors(200_000, {}) > word_vectors(100_000, {})
@@ -173,14 +266,33 @@ def test_word_vectors_are_expected_to_take_no_longer_with_words_that_are_not_cou
     assert word_vectors(1_000_000, word2vec) > 3 * word_vectors(200_000, word2vec)
 
 
-def test_counting_n_grams_is_a_stage_of_its_own_after_the_last_epoch() -> None:
-    stages = list[str]()
+@pytest.mark.parametrize("is_validation_given", [False, True])
+def test_the_stages_of_a_run_are_the_expected_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_validation_given: bool
+) -> None:
+    stages, expected = list[str](), list[ExpectedStage]()
 
     class Stages(Progress):
         def stage(self, name: str, total: int | None = None) -> None:  # noqa: ARG002 - not kept
-            stages.append(name)
+            stages.append(name.split()[0])
 
-    TextClassifier(epochs=1).fit(*reviews(120), progress=Stages())
+    def kept(size: RunSize, recipe: Recipe, *, baselines: int) -> list[ExpectedStage]:
+        assert size.texts == 300 + 40 * is_validation_given
+        assert size.validation_texts == (40 if is_validation_given else 30)
+        assert size.test_texts == 220
+        expected[:] = expected_stages(size, recipe, baselines=baselines)
+        return expected
 
-    last = stages.index("epoch 1/1")
-    assert stages[last + 1 : last + 3] == ["counting n-grams", "fitting the n-grams"]
+    monkeypatch.setattr(time_left, "expected_stages", kept)
+    sources = DataSources(
+        str(write_csv(tmp_path / "train.csv", 300)),
+        test=str(write_csv(tmp_path / "test.csv", 220, seed=1)),
+        validation=str(write_csv(tmp_path / "validation.csv", 40, seed=2))
+        if is_validation_given
+        else None,
+    )
+    recipe = DEFAULT.with_values({"training.epochs": 2, "text.vector_width": 8})
+    splits = read_splits(sources, recipe)
+    train_and_score(splits, recipe, tmp_path / "model", Stages(), device="cpu")
+
+    assert [name for name in stages if name != "compiling"] == [stage.name for stage in expected]

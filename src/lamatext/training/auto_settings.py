@@ -24,7 +24,7 @@ MIN_STEPS = 500  # with fewer texts than that
 
 
 class DatasetSize(NamedTuple):
-    """Size statistics of the training texts, from which ``auto`` settings are derived."""
+    """Size statistics of the training texts, used to resolve ``auto`` settings."""
 
     texts: int
     words: int  # in all texts together
@@ -34,7 +34,7 @@ class DatasetSize(NamedTuple):
 
 
 def resolve_auto_settings(recipe: Recipe, size: DatasetSize) -> Recipe:
-    """Replace every ``auto`` setting of a recipe with a value that suits the dataset's size."""
+    """Replace every ``auto`` setting of a recipe by a value that suits the dataset size."""
     texts, words = size.texts, max(1, size.words)
     values: dict[str, object] = {}
     if recipe.text.min_count == "auto":
@@ -51,13 +51,15 @@ def resolve_auto_settings(recipe: Recipe, size: DatasetSize) -> Recipe:
         values["training.batch_size"] = batch_size
     if recipe.distillation.variants == "auto":  # a teacher would have decided
         values["distillation.variants"] = 0
+    if recipe.distillation.teachers == "auto":
+        values["distillation.teachers"] = 1
     if recipe.training.epochs == "auto":
         values["training.epochs"] = _epochs(texts, batch_size)
     return recipe.with_values(values, where="auto")
 
 
 def _use_characters(size: DatasetSize) -> bool:
-    """Resolve the ``auto`` setting ``ngrams.characters``: true if many words are rare.
+    """Resolve the ``auto`` setting ``ngrams.characters`` to True if many words are rare.
 
     The fraction of words seen once estimates the fraction of unseen words in a new text
     (Good 1953, after Turing). It is tiny for Thai, where a word is a letter with its vowels. With

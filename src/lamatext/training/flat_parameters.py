@@ -14,12 +14,12 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from lamatext.training.lazy_embedding import DenseUpdates, LazyUpdates
-from lamatext.training.optimizers import set_learning_rate
+from lamatext.training.optimizers import fast_step, set_learning_rate
 from lamatext.training.process_group import current_processes
 
 
 class WeightUpdates:
-    """Optimizer steps for a network's weights, which stay separate tensors."""
+    """Ordinary optimizer steps, in which the parameters stay separate tensors."""
 
     def __init__(self, network: nn.Module, optimizer: Optimizer) -> None:
         self._network, self._optimizer = network, optimizer
@@ -32,26 +32,28 @@ class WeightUpdates:
         """Reset the gradients of all weights before the backward pass."""
         self._optimizer.zero_grad()
 
+    def backward(self, loss: Tensor) -> None:
+        """Compute the gradients of all weights from the loss."""
+        loss.backward()  # type: ignore[no-untyped-call]
+
     def step(self, gradient_clip: float | None) -> None:
-        """Sum the gradients over all processes, clip their norm and update the weights."""
+        """Sum the gradients over all processes, clip them and update the parameters."""
         trained = [p for p in self._network.parameters() if p.grad is not None]
-        for parameter in trained:
-            assert parameter.grad is not None
-            parameter.grad = parameter.grad.contiguous()
-        current_processes().sum_gradients([p.grad for p in trained if p.grad is not None])
+        if current_processes().size > 1:
+            _sum_gradients(trained)
         if gradient_clip is not None:
             nn.utils.clip_grad_norm_(trained, gradient_clip)
         self._optimizer.step()
 
     def export_state(self) -> None:
-        """Do nothing: the optimizer already has the state that a checkpoint stores."""
+        """Do nothing, since the optimizer already holds the state for a checkpoint."""
 
     def release(self) -> None:
-        """Do nothing: the parameters are not views of a flat tensor."""
+        """Do nothing, since the parameters are not views of a flat tensor."""
 
 
 class FlatUpdates(WeightUpdates):
-    """Optimizer steps for all weights as one flat tensor, without the word embeddings."""
+    """Optimizer steps on all parameters (except word embeddings) as one flat tensor."""
 
     def __init__(self, network: nn.Module, optimizer: Optimizer, embeddings: LazyUpdates) -> None:
         super().__init__(network, optimizer)
@@ -64,41 +66,56 @@ class FlatUpdates(WeightUpdates):
         ]
         self._sizes = [p.numel() for p in self._parameters]
         self._flat = nn.Parameter(self._join(self._parameters))
-        self._gradient = torch.zeros_like(self._flat)
-        self._flat.grad = self._gradient
+        self._zeros = self._views(torch.zeros_like(self._flat))  # gradients of unused parameters
+        self._memory = self._flat.new_empty(0)  # of the gradients of weights and embedding rows
         options = {k: v for k, v in optimizer.param_groups[0].items() if k != "params"}
         kind: Any = type(optimizer)
         self._update: Optimizer = kind([{**options, "params": [self._flat]}])
         self._import_state()
-        for parameter, values, gradient in zip(
-            self._parameters, self._views(self._flat.data), self._views(self._gradient), strict=True
-        ):
-            parameter.data, parameter.grad = values, gradient
+        for parameter, values in zip(self._parameters, self._views(self._flat.data), strict=True):
+            parameter.data = values
 
     def set_learning_rate(self, rate: float) -> None:
         """Set the learning rate of the next weight update."""
         set_learning_rate(self._update, rate)
 
     def zero_grad(self) -> None:
-        """Reset the gradients of all weights before the backward pass."""
-        self._gradient.zero_()
+        """Do nothing: the backward pass replaces the gradients."""
+
+    def backward(self, loss: Tensor) -> None:
+        """Compute the gradients of all weights from the loss, as separate tensors."""
+        *self._gradients, self._rows_gradient = torch.autograd.grad(
+            loss, [*self._parameters, self._embeddings.rows], allow_unused=True
+        )
 
     def step(self, gradient_clip: float | None) -> None:
-        """Sum the gradients over all processes, clip their norm and update the weights.
+        """Sum the flat gradients over all processes, clip them and update the parameters.
 
         The gradient of the embedding rows is summed and clipped together with the others.
         """
-        gradients = [self._gradient, self._embeddings.gradient]
-        current_processes().sum_gradients(gradients)
+        rows, size = self._embeddings.rows, len(self._flat)
+        joined = self._gradient_memory(size + rows.numel())
+        parts = [
+            (zeros if gradient is None else gradient).reshape(-1)
+            for gradient, zeros in zip(self._gradients, self._zeros, strict=True)
+        ]
+        current_processes().sum_joined([*parts, self._rows_gradient.reshape(-1)], joined)
+        self._flat.grad, rows.grad = joined[:size], joined[size:].view_as(rows)
         if gradient_clip is not None:
-            norm = math.hypot(*(float(torch.linalg.vector_norm(g)) for g in gradients))
+            norms = (torch.linalg.vector_norm(g) for g in (self._flat.grad, rows.grad))
+            norm = math.hypot(*map(float, norms))
             if norm > gradient_clip:
-                for gradient in gradients:
-                    gradient.mul_(gradient_clip / (norm + 1e-6))
-        self._update.step()
+                joined.mul_(gradient_clip / (norm + 1e-6))
+        fast_step(self._update, self._flat)
+
+    def _gradient_memory(self, size: int) -> Tensor:
+        """Return a tensor for ``size`` numbers of the gradient, from an earlier step if it fits."""
+        if len(self._memory) < size:
+            self._memory = self._flat.new_empty(size + size // 2)
+        return self._memory[:size]
 
     def export_state(self) -> None:
-        """Copy the state of the flat weight updates to the optimizer, for a checkpoint."""
+        """Copy the state of the flat parameters to the optimizer for a checkpoint."""
         for name, value in self._update.state[self._flat].items():
             parts = self._views(value) if _has_entries(value) else [value] * len(self._sizes)
             for parameter, part in zip(self._parameters, parts, strict=True):
@@ -108,10 +125,10 @@ class FlatUpdates(WeightUpdates):
     def release(self) -> None:
         """Copy each parameter out of the flat tensor when training ends."""
         for parameter in self._parameters:
-            parameter.data, parameter.grad = parameter.data.clone(), None
+            parameter.data = parameter.data.clone()
 
     def _import_state(self) -> None:
-        """Copy the optimizer's state, as a checkpoint restored it, to the flat tensor."""
+        """Copy the optimizer state restored from a checkpoint to the flat parameters."""
         states = [self._optimizer.state[p] for p in self._parameters if p in self._optimizer.state]
         if len(states) < len(self._parameters):
             return
@@ -124,7 +141,7 @@ class FlatUpdates(WeightUpdates):
         return torch.cat([tensor.detach().flatten() for tensor in tensors])
 
     def _views(self, flat: Tensor) -> list[Tensor]:
-        """Return a view of the flat tensor for each parameter, in the parameter's shape."""
+        """Return a view of the flat tensor for each parameter in its original shape."""
         parts = torch.split(flat, self._sizes)
         return [part.view_as(p) for part, p in zip(parts, self._parameters, strict=True)]
 
@@ -132,7 +149,7 @@ class FlatUpdates(WeightUpdates):
 def weight_updates(
     network: nn.Module, optimizer: Optimizer, embeddings: DenseUpdates
 ) -> WeightUpdates:
-    """Return flat weight updates if the word embeddings are updated lazily, else ordinary ones.
+    """Return flat parameter updates if word embeddings are updated lazily, else ordinary ones.
 
     That is the case on the CPU with the optimizers for which embedding updates are lazy.
     """
@@ -141,6 +158,18 @@ def weight_updates(
     return WeightUpdates(network, optimizer)
 
 
+def _sum_gradients(parameters: Sequence[nn.Parameter]) -> None:
+    """Replace the gradients of the parameters by their sums over the processes of the group."""
+    gradients = [p.grad for p in parameters if p.grad is not None]
+    if not gradients:
+        return
+    flat = torch.cat([gradient.reshape(-1) for gradient in gradients])
+    current_processes().sum(flat)
+    sizes = [gradient.numel() for gradient in gradients]
+    for gradient, summed in zip(gradients, torch.split(flat, sizes), strict=True):
+        gradient.copy_(summed.view_as(gradient))
+
+
 def _has_entries(value: object) -> bool:
-    """Return whether an optimizer's state value, such as a moment, is a tensor like the weights."""
+    """Return whether a value of the optimizer state is a tensor with one entry per parameter."""
     return isinstance(value, Tensor) and value.ndim > 0

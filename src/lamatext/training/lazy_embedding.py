@@ -39,10 +39,10 @@ State = tuple[Tensor, ...]  # vectors, then the optimizer's buffers; (V, E) or (
 
 
 class DenseUpdates:
-    """Dense embedding updates: the optimizer updates every row at every step."""
+    """Dense embedding updates, in which the optimizer updates every row at every step."""
 
     def epoch(self, rates: Sequence[float]) -> AbstractContextManager[None]:  # noqa: ARG002 - for LazyUpdates
-        """Do nothing at the start of an epoch, as dense embedding updates need no setup."""
+        """Do nothing, since dense embedding updates need no setup for an epoch."""
         return nullcontext()
 
     def load_rows(self, ids: Ids) -> Ids:
@@ -54,7 +54,7 @@ class DenseUpdates:
 
 
 class LazyUpdates(DenseUpdates):
-    """Lazy embedding updates, which touch only the rows that the current mini-batch reads.
+    """Lazy embedding updates, which only touch rows that the current mini-batch reads.
 
     The buffers are the optimizer's own, so checkpoints contain them. Subclasses know the optimizer.
     """
@@ -69,7 +69,7 @@ class LazyUpdates(DenseUpdates):
 
     @contextmanager
     def epoch(self, rates: Sequence[float]) -> Iterator[None]:
-        """Run an epoch of lazy updates; at its end, bring all embedding rows up to date.
+        """Run an epoch of lazy updates and finally bring all embedding rows up to date.
 
         During the epoch the embedding holds only the rows of the current mini-batch. ``rates`` is
         the learning rate of each step.
@@ -89,14 +89,19 @@ class LazyUpdates(DenseUpdates):
             self._finish(self._now)
 
     @property
+    def rows(self) -> Tensor:
+        """The embedding rows of the current mini-batch, (U, E)."""
+        return self._embedding.weight
+
+    @property
     def gradient(self) -> Tensor:
-        """The gradient of the current mini-batch's embedding rows, (U, E)."""
+        """Gradient of the embedding rows in the current mini-batch, (U, E)."""
         gradient = self._embedding.weight.grad
         assert gradient is not None
         return gradient
 
     def load_rows(self, ids: Ids) -> Ids:
-        """Load the embedding rows of a mini-batch for lazy updates and return the renumbered ids.
+        """Load the embedding rows of a mini-batch for a lazy update and renumber its ids.
 
         The padding row comes first.
         """
@@ -113,14 +118,14 @@ class LazyUpdates(DenseUpdates):
         self._updated_at[self._rows.numpy()] = self._now
 
     def _prepare(self, rates: Sequence[float]) -> None:
-        """Precompute the numbers that the lazy updates of one epoch need.
+        """Precompute factors for the lazy embedding updates of one epoch.
 
         ``rates`` are the learning rates of its steps.
         """
         raise NotImplementedError
 
     def _advance(self, state: State, since: NDArray[np.int64]) -> None:
-        """Apply the lazy updates of the steps since ``since`` (U,) to embedding rows, in place."""
+        """Apply all lazy updates since step ``since`` (U,) to embedding rows in place."""
         raise NotImplementedError
 
     def _update(self, state: State, gradient: Tensor) -> None:
@@ -131,7 +136,7 @@ class LazyUpdates(DenseUpdates):
         """Complete the optimizer's state after an epoch of lazy updates."""
 
     def _distinct(self, ids: Ids) -> Ids:
-        """Return the distinct embedding rows that lazy updates have to load for ``ids``.
+        """Return the distinct embedding rows that a lazy update must load for ``ids``.
 
         Also store the position of each row in ``_position``.
         """
@@ -143,12 +148,12 @@ class LazyUpdates(DenseUpdates):
         return rows
 
     def _catch_up(self, rows: NDArray[np.int64]) -> None:
-        """Apply the skipped steps to embedding rows at the end of an epoch of lazy updates."""
+        """Apply skipped lazy updates to embedding rows at the end of an epoch."""
         chosen = torch.from_numpy(rows)
         self._write(chosen, self._caught_up(chosen))
 
     def _caught_up(self, rows: Tensor) -> State:
-        """Return copies of embedding rows and their buffers after the steps they have skipped."""
+        """Return copies of embedding rows with all skipped lazy updates applied."""
         state = tuple(array.index_select(0, rows) for array in self._state)
         self._advance(state, self._updated_at[rows.numpy()])
         return state
@@ -159,7 +164,7 @@ class LazyUpdates(DenseUpdates):
 
 
 class LazySgd(LazyUpdates):
-    """Lazy embedding updates with the result of SGD at one learning rate per epoch."""
+    """Lazy embedding updates equivalent to SGD with one learning rate per epoch."""
 
     _buffers = ("momentum_buffer",)
 
@@ -183,7 +188,7 @@ class LazySgd(LazyUpdates):
 
 
 class LazyAdamW(LazyUpdates):
-    """Lazy embedding updates with the result of AdamW without weight decay."""
+    """Lazy embedding updates equivalent to AdamW without weight decay."""
 
     _buffers = ("exp_avg", "exp_avg_sq")
 
@@ -222,7 +227,7 @@ class LazyAdamW(LazyUpdates):
 
 
 class CompiledLazyAdamW(LazyAdamW):
-    """``LazyAdamW`` in compiled code, which changes the embedding rows in place."""
+    """Compiled version of ``LazyAdamW``, which updates the embedding rows in place."""
 
     def _prepare(self, rates: Sequence[float]) -> None:
         super()._prepare(rates)
@@ -236,7 +241,7 @@ class CompiledLazyAdamW(LazyAdamW):
         self._number = self._arrays.vectors.dtype.type
 
     def load_rows(self, ids: Ids) -> Ids:
-        """Load the embedding rows of a mini-batch for lazy updates and return the renumbered ids.
+        """Load the embedding rows of a mini-batch for a lazy update and renumber its ids.
 
         The padding row comes first.
         """
@@ -280,7 +285,7 @@ class CompiledLazyAdamW(LazyAdamW):
 def embedding_updates(
     network: nn.Module, optimizer: Optimizer, settings: TrainingSettings
 ) -> DenseUpdates:
-    """Return lazy embedding updates if they match the optimizer's result, else dense ones.
+    """Return lazy embedding updates if they are equivalent to dense ones, else dense updates.
 
     They are equal on the CPU for AdamW, and for SGD with one learning rate per epoch.
     """
@@ -300,7 +305,7 @@ def embedding_updates(
 
 
 def _column(factors: NDArray[np.float64], like: Tensor) -> Tensor:
-    """Convert one factor per embedding row, (U,), to a tensor (U, 1) of the embedding's dtype.
+    """Convert one factor per embedding row, (U,), to a column tensor (U, 1).
 
     The rows of the embedding, (U, E), can be multiplied by this tensor.
     """
@@ -308,7 +313,7 @@ def _column(factors: NDArray[np.float64], like: Tensor) -> Tensor:
 
 
 def _powers(rate: float, decay: float, momentum: float, steps: int) -> Tensor:
-    """Return the powers of the matrix that advances an embedding row by one SGD step.
+    """Return powers of the matrix that advances an embedding row by one lazy SGD step.
 
     The shape is (4, steps + 1): the four entries of each of A⁰ … Aˢᵗᵉᵖˢ.
     """

@@ -48,7 +48,7 @@ TrainingStep = Callable[[Batch, float], Tensor]  # mini-batch, learning rate →
 
 
 class LoopSettings(NamedTuple):
-    """Settings of one training loop: model, optimization, seed, device and checkpoint file."""
+    """Settings of one training loop, such as model, optimization, seed and device."""
 
     model: ModelSettings
     training: TrainingSettings
@@ -84,7 +84,7 @@ def fit(
 
 
 class LoopJob(NamedTuple):
-    """Everything needed to run a training loop, as sent to the other processes of a group."""
+    """Everything needed to run a training loop, also in another process of a group."""
 
     network: nn.Module
     train: EncodedDataset
@@ -93,7 +93,7 @@ class LoopJob(NamedTuple):
     state: TrainingState  # to start from
 
     def on(self, device: torch.device) -> "LoopJob":
-        """Return a copy of this training loop for another process, which writes no files."""
+        """Return a copy of this training loop job for another process, which writes no files."""
         return self._replace(settings=self.settings._replace(device=device, checkpoint=None))
 
 
@@ -120,6 +120,7 @@ def _run_epochs(job: LoopJob, progress: Progress) -> TrainingState:
     embeddings = embedding_updates(network, optimizer, training)
     weights = weight_updates(network, optimizer, embeddings)
     step = make_training_step(network, optimizer, settings, weights)
+    progress.expect("epoch", int(training.epochs) - state.epoch)
     while state.epoch < int(training.epochs) and not _is_out_of_patience(state, training):
         started = time.perf_counter()
         network.train()
@@ -208,7 +209,7 @@ def make_training_step(
 def _update_weights(
     network: nn.Module, weights: WeightUpdates, settings: LoopSettings, batch: Batch
 ) -> Tensor:
-    """Run the forward and backward pass of one training loop step and update the weights."""
+    """Run forward pass, backward pass and weight update of one training loop step."""
     processes = current_processes()
     weights.zero_grad()
     fractions = None
@@ -216,13 +217,13 @@ def _update_weights(
         batch, fractions = _share_of_batch(processes, batch, settings)
     output: Output = network(batch.ids, batch.lengths)
     loss = training_loss(output, batch.labels, settings, batch.sample_weight, fractions)
-    loss.backward()  # type: ignore[no-untyped-call]
+    weights.backward(loss)
     weights.step(settings.training.gradient_clip)
     return loss
 
 
 class _LossFractions(NamedTuple):
-    """Factors that turn the mean losses of one process into its part of the mini-batch's loss."""
+    """Factors that scale the loss of one process to its part of the mini-batch's total loss."""
 
     loss: Tensor | float
     disagreement: Tensor | float
@@ -231,7 +232,7 @@ class _LossFractions(NamedTuple):
 def _share_of_batch(
     processes: OneProcess, batch: Batch, settings: LoopSettings
 ) -> tuple[Batch, _LossFractions]:
-    """Return the texts of a mini-batch that this process trains on, and factors for their losses.
+    """Return the part of a mini-batch that this process trains on, with its loss factors.
 
     The losses of all processes, times these fractions, add up to the loss of the mini-batch.
     """
@@ -249,7 +250,7 @@ def _share_of_batch(
 
 
 def _loss_weights(batch: Batch, settings: LoopSettings) -> tuple[Tensor, Tensor]:
-    """Return the sums of weights by which the two terms of the mini-batch's loss are divided.
+    """Return the sums of weights that normalize the two terms of a mini-batch's loss.
 
     The mini-batch has sample weights.
     """
@@ -270,7 +271,7 @@ def training_loss(
     sample_weight: Tensor | None = None,
     fractions: _LossFractions | None = None,
 ) -> Tensor:
-    """Compute the loss that the training loop minimizes: cross-entropy minus disagreement.
+    """Compute the loss of the training loop, cross-entropy minus head disagreement.
 
     It is J = L − λ D, where L is the mean cross-entropy and D the mean disagreement of the heads.
     With sample weights both are weighted means over the mini-batch: a text of weight 0 has no
@@ -329,7 +330,7 @@ def _distillation_loss(
 def _multi_label_loss(
     logits: Tensor, targets: Tensor, settings: LoopSettings, sample_weight: Tensor | None
 ) -> Tensor:
-    """Compute the training loop's multi-label loss for labels or a teacher's probabilities.
+    """Compute the multi-label loss of the training loop (binary cross-entropy).
 
     It is the binary cross-entropy, summed over the labels; the weight of a label applies to the
     texts that have it. The targets of a teacher are probabilities at the temperature of the loss.
@@ -349,7 +350,7 @@ def _multi_label_loss(
 
 
 def validation_score(network: nn.Module, dataset: EncodedDataset, settings: LoopSettings) -> float:
-    """Compute the score on the validation set after an epoch of the training loop.
+    """Compute the validation score after an epoch of the training loop.
 
     It is the accuracy or, if a text may have several labels, the mean average precision.
     """
@@ -372,7 +373,7 @@ def score_name(multi_label: bool) -> str:
 def predict_logits(
     network: nn.Module, dataset: EncodedDataset, device: torch.device
 ) -> NDArray[np.float32]:
-    """Compute the validation logits of the training loop, in row order and without gradients.
+    """Compute the logits of a dataset without gradients, for validation in the training loop.
 
     The shape is (n, C).
     """
@@ -397,7 +398,7 @@ def _prediction_batches(
 
 
 def _learning_rates(state: TrainingState, training: TrainingSettings, batches: int) -> list[float]:
-    """Return the learning rate of each mini-batch of the training loop's next epoch."""
+    """Return the learning rate of each step in the next epoch of the training loop."""
     if training.schedule != "one-cycle":
         return [state.learning_rate] * batches
     steps = int(training.epochs) * batches
@@ -406,7 +407,7 @@ def _learning_rates(state: TrainingState, training: TrainingSettings, batches: i
 
 
 def _is_plateau(state: TrainingState, training: TrainingSettings) -> bool:
-    """Return whether the learning rate is halved after this epoch of the training loop."""
+    """Return whether the training loop should halve the learning rate after this epoch."""
     stalled = state.epoch - state.best_epoch  # epochs without a new best validation accuracy
     return stalled > 0 and stalled % training.plateau_epochs == 0
 

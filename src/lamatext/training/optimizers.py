@@ -3,16 +3,18 @@
 import math
 from typing import Any
 
+import torch
 from torch import nn
 from torch.optim import SGD, Adam, AdamW, Optimizer
 
 from lamatext.settings import TrainingSettings
 
+FUSED_ADAMW = "_fused_adamw_"  # private to torch; may disappear
 WARM_UP = 0.25  # fraction of a one-cycle run during which the learning rate rises
 
 
 def make_optimizer(network: nn.Module, settings: TrainingSettings) -> Optimizer:
-    """Create the optimizer that the training settings choose: SGD, Adam or AdamW.
+    """Create the optimizer chosen in the training settings (SGD, Adam or AdamW).
 
     AdamW applies no weight decay to embeddings.
     """
@@ -39,8 +41,40 @@ def set_learning_rate(optimizer: Optimizer, rate: float) -> None:
         group["lr"] = rate
 
 
+def fast_step(optimizer: Optimizer, parameter: nn.Parameter) -> None:
+    """Run a step of an optimizer for a single parameter on the CPU.
+
+    For AdamW this calls torch's fused operator directly: in a step of a small network, what
+    ``torch.optim`` does around it takes longer than the operator. The operator is private to torch;
+    if it is missing, and in the first step, which creates the moments, the optimizer runs itself.
+    """
+    state, operator = optimizer.state[parameter], getattr(torch, FUSED_ADAMW, None)
+    if type(optimizer) is not AdamW or operator is None or "step" not in state:
+        optimizer.step()
+        return
+    group = optimizer.param_groups[0]
+    beta1, beta2 = group["betas"]
+    state["step"] += 1
+    with torch.no_grad():
+        operator(
+            [parameter],
+            [parameter.grad],
+            [state["exp_avg"]],
+            [state["exp_avg_sq"]],
+            [],
+            [state["step"]],
+            lr=group["lr"],
+            beta1=beta1,
+            beta2=beta2,
+            weight_decay=group["weight_decay"],
+            eps=group["eps"],
+            amsgrad=False,
+            maximize=False,
+        )
+
+
 def one_cycle_factor(progress: float) -> float:
-    """Compute the factor by which the one-cycle schedule scales the learning rate.
+    """Compute the learning rate factor of the one-cycle schedule.
 
     It rises linearly to 1, then decays along a cosine. ``progress`` is the completed fraction of
     the run, from 0 to 1.

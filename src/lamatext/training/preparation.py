@@ -1,6 +1,8 @@
 """Preparation of a training run: vocabulary, encoded texts, word vectors, initial network."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -29,13 +31,14 @@ from lamatext.settings import Recipe, TextSettings
 from lamatext.training.auto_settings import DatasetSize, resolve_auto_settings
 from lamatext.training.warm_start import EMBEDDING, extend_word_vectors, start_network
 
+UNLABELLED_MIN_COUNT = 3  # occurrences of a word in unlabelled texts that add it to the vocabulary
 WORD_VECTOR_TEXTS = 1_000_000  # of texts on disk, that word vectors are trained on
 _WORD2VEC_SETTINGS = {name for name in TextSettings.model_fields if name.startswith("word2vec_")}
 
 
 @dataclass(frozen=True, slots=True)
 class PreparedRun:
-    """Everything prepared for a training run: settings, network, text encoder and token ids."""
+    """Everything prepared for a training run, such as network, text encoder and token ids."""
 
     recipe: Recipe  # every ``auto`` replaced by a value
     network: nn.Module  # with initial weights
@@ -57,10 +60,11 @@ def prepare_run(  # noqa: PLR0913 - data, recipe, and what the caller has alread
     word_vectors: Vectors | None = None,
     tokenizer: Tokenizer | None = None,
     start: SavedModel | None = None,
+    unlabelled: Indices | None = None,
     device: str = "cpu",
     progress: Progress = SILENT,
 ) -> PreparedRun:
-    """Prepare a training run: tokenize texts, build the vocabulary and create the network.
+    """Prepare a training run by tokenizing texts, building the vocabulary and creating the network.
 
     The vocabulary comes from the training texts, after that of the model to continue, if any.
 
@@ -73,6 +77,8 @@ def prepare_run(  # noqa: PLR0913 - data, recipe, and what the caller has alread
         word_vectors: initial embedding matrix (V, E); None follows ``text.word_vectors``.
         tokenizer: tokenizer of the encoder; None follows ``text.tokenizer``.
         start: a saved model with these settings, whose words and weights the run starts from.
+        unlabelled: rows of texts without labels outside the split; up to ``text.extra_words`` of
+            their frequent words are added to the vocabulary if the word vectors are pretrained.
         device: where a pretrained encoder computes the word vectors.
         progress: receives the stages of the preparation.
     """
@@ -88,6 +94,8 @@ def prepare_run(  # noqa: PLR0913 - data, recipe, and what the caller has alread
     tokenizer = tokenizer or _make_tokenizer(text)
     vocabulary = Vocabulary.from_counts(texts.types, counts, min_count=int(text.min_count))
     if start is None:
+        if unlabelled is not None:
+            vocabulary = vocabulary.extended(_unlabelled_words(texts, unlabelled, vocabulary, text))
         vocabulary = vocabulary.extended(_extra_words(text, tokenizer))
     else:
         assert isinstance(start.encoder, TextEncoder)  # the settings decide
@@ -101,24 +109,31 @@ def prepare_run(  # noqa: PLR0913 - data, recipe, and what the caller has alread
         return PreparedRun(recipe, network, encoder, token_ids, classes, texts, start=start)
     if word_vectors is None:
         word_vectors = _initial_vectors(recipe, vocabulary, used, progress, device)
+    network = _initial_network(recipe, vocabulary, word_vectors, classes)
+    return PreparedRun(recipe, network, encoder, token_ids, classes, texts)
+
+
+def _initial_network(
+    recipe: Recipe, vocabulary: Vocabulary, word_vectors: Vectors, classes: int
+) -> nn.Module:
+    """Create the network of a run, with random weights and the initial word vectors."""
     torch.manual_seed(recipe.seed)
-    network = build_network(
-        recipe.model, vocabulary=len(vocabulary), width=text.vector_width, classes=classes
-    )
+    width = recipe.text.vector_width
+    network = build_network(recipe.model, vocabulary=len(vocabulary), width=width, classes=classes)
     with torch.no_grad():
         network.embedding.weight.copy_(torch.from_numpy(word_vectors))
     if network.phrases is not None and network.phrases.ends is not None:
         network.phrases.ends.copy_(torch.tensor(_phrase_ends(vocabulary)))
-    return PreparedRun(recipe, network, encoder, token_ids, classes, texts)
+    return network
 
 
 def _phrase_ends(vocabulary: Vocabulary) -> list[float]:
-    """Return which words of the vocabulary end a phrase: 1 for punctuation marks, 0 for others."""
+    """Return a flag for each vocabulary word, 1 if it is punctuation that ends a phrase."""
     return [float(not any(map(str.isalnum, word))) for word in vocabulary.words]
 
 
 def _texts_in_memory(token_ids: TokenIds, rows: Indices, seed: int) -> TokenIds:
-    """Return the texts to train word vectors on: a random sample if the texts are on disk."""
+    """Return the texts for training word vectors, a random sample if they are on disk."""
     if not token_ids.are_on_disk:
         return token_ids.take(rows)
     sample = token_ids.take(sample_rows(rows, WORD_VECTOR_TEXTS, seed))
@@ -127,7 +142,7 @@ def _texts_in_memory(token_ids: TokenIds, rows: Indices, seed: int) -> TokenIds:
 
 
 def sample_rows(rows: Indices, count: int, seed: int) -> Indices:
-    """Sample at most ``count`` rows at random to prepare a training run, keeping their order."""
+    """Draw at most ``count`` rows at random to prepare a training run, keeping their order."""
     if len(rows) <= count:
         return rows
     chosen = np.random.default_rng(seed).choice(len(rows), count, replace=False)
@@ -194,8 +209,20 @@ def encode_tokens(tokens: TokenizedTexts, vocabulary: Vocabulary, text: TextSett
     )
 
 
+def _unlabelled_words(
+    texts: TokenizedTexts, rows: Indices, vocabulary: Vocabulary, text: TextSettings
+) -> Iterable[str]:
+    """Return frequent words of unlabelled texts to add to the vocabulary of a run.
+
+    They are at most ``text.extra_words``, and none unless the word vectors are pretrained.
+    """
+    counts = texts.counts(rows)
+    known = Vocabulary.from_counts(texts.types, counts, min_count=UNLABELLED_MIN_COUNT).ids
+    return islice((word for word in known if word not in vocabulary.ids), text.added_words)
+
+
 def _extra_words(text: TextSettings, tokenizer: Tokenizer) -> list[str]:
-    """Return frequent words of the pretrained word vectors to add to the vocabulary of a run."""
+    """Return frequent words from pretrained word vectors to add to the vocabulary."""
     if not text.added_words:
         return []
     if is_pretrained_encoder(text.word_vectors):
@@ -210,7 +237,7 @@ def _extra_words(text: TextSettings, tokenizer: Tokenizer) -> list[str]:
 def _encoder_vectors(
     text: TextSettings, vocabulary: Vocabulary, device: str, progress: Progress
 ) -> Vectors:
-    """Compute the word vectors of a pretrained encoder for a training run, caching them on disk."""
+    """Compute word vectors with a pretrained encoder for a training run, cached on disk."""
     from lamatext.nn.pretrained_vectors import pretrained_word_vectors
 
     def compute() -> Arrays:
@@ -259,7 +286,7 @@ def _extended_word_tensors(
     token_ids: TokenIds,
     progress: Progress,
 ) -> dict[str, Array]:
-    """Prepare the per-word tensors of a run that continues a model with new words."""
+    """Prepare word vectors for new words in a run that continues a saved model."""
     trained: Vectors = start.tensors[EMBEDDING]
     if len(vocabulary) == len(trained):
         return {}

@@ -11,6 +11,7 @@ Shapes: B texts in a mini-batch, C classes.
 
 import mmap
 import os
+import select
 import signal
 import socket
 import subprocess
@@ -43,23 +44,25 @@ PLACE = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", 
 SHARED = "LAMATEXT_SHARED"  # environment: file descriptors of shared memory and of the connections
 SHARED_BYTES = 1 << 22  # of memory for the summand of one process; a longer one goes in parts
 SHARED_PROCESSES = 16  # at most; each reads the summands of all, and is connected to all others
+PROCESSES_PER_CORE = 4  # more are refused: they only take memory and wait for each other
+POLL_SECONDS = 1e-3  # for which a process polls for the others in each step before it sleeps
 T = TypeVar("T")
 
 
 class OneProcess:
-    """Process group of an ordinary training run: a single process, which trains on all texts."""
+    """Process group of an ordinary training run, which has only one process."""
 
     rank = 0
     size = 1
 
     @property
     def is_main(self) -> bool:
-        """Return whether this process reads the data and writes the results of the group."""
+        """Whether this process reads the data and writes the results of the group."""
         return self.rank == 0
 
     @contextmanager
     def job(self, job: object) -> Iterator[None]:  # noqa: ARG002 - sent in a group
-        """Run a block in every process of the group, with the job that process 0 has prepared."""
+        """Run a block with a job that process 0 sends to all processes of the group."""
         yield
 
     def share(self, batch: Batch) -> Batch:
@@ -67,22 +70,23 @@ class OneProcess:
         return batch
 
     def share_of_rows(self, count: int) -> Indices:
-        """Return which of ``count`` rows this process of the group is to predict."""
+        """Return which of ``count`` rows this process of the group should predict."""
         return np.arange(self.rank, count, self.size)
 
-    def sum_gradients(self, gradients: Sequence[Tensor]) -> None:
-        """Replace contiguous gradients by their sums over the processes of the group."""
+    def sum_joined(self, parts: list[Tensor], out: Tensor) -> None:
+        """Concatenate flat tensors into ``out``, summed over the processes of the group."""
+        torch.cat(parts, out=out)
 
     def sum(self, value: Tensor) -> Tensor:
-        """Return the sum of a tensor over the processes of the group."""
+        """Return the sum of a tensor over all processes of the group."""
         return value
 
     def gather_rows(self, values: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Gather the results of all processes of the group for their rows, in row order."""
+        """Gather the result rows of all processes of the group in their original order."""
         return values
 
     def from_main(self, value: T) -> T:
-        """Broadcast a value from process 0 to every process of the group."""
+        """Broadcast a value from process 0 to all processes of the group."""
         return value
 
 
@@ -91,12 +95,12 @@ _current: ContextVar[OneProcess] = ContextVar("training processes", default=ONE_
 
 
 def current_processes() -> OneProcess:
-    """Return the process group that training loops use in this context; by default one process."""
+    """Return the process group of the current training run, by default a single process."""
     return _current.get()
 
 
 class SharedMemory:
-    """Shared memory in which the training processes of one machine sum their tensors.
+    """Shared memory through which training processes on one machine sum their tensors.
 
     The processes wait for each other by sending a byte to each other.
 
@@ -108,23 +112,42 @@ class SharedMemory:
     def __init__(self, rank: int, memory: int, *others: int) -> None:
         self._rank, self._turn = rank, 0
         self._others = others
+        for other in others:
+            os.set_blocking(other, False)
         self._memory = mmap.mmap(memory, 2 * (len(others) + 1) * SHARED_BYTES)
+        self._views: dict[torch.dtype, Tensor] = {}
 
-    def sum(self, *values: Tensor) -> None:
-        """Replace contiguous CPU tensors of one type by their sums over the processes."""
-        buffers = torch.frombuffer(self._memory, dtype=values[0].dtype)
-        buffers = buffers.view(2, len(self._others) + 1, -1)
-        for parts in _fill(values, buffers.shape[2]):
-            sizes = [len(part) for part in parts]
-            summands = torch.split(buffers[self._turn, :, : sum(sizes)], sizes, dim=1)
-            for part, all_parts in zip(parts, summands, strict=True):
-                all_parts[self._rank].copy_(part)
-            self._meet()
-            for part, all_parts in zip(parts, summands, strict=True):
-                torch.add(all_parts[0], all_parts[1], out=part)
-                for more in all_parts[2:]:
-                    part += more
-            self._turn = 1 - self._turn
+    def sum_joined(self, parts: list[Tensor], out: Tensor) -> None:
+        """Concatenate flat CPU tensors into ``out``, summed over the processes."""
+        buffers = self._buffers(out.dtype)
+        if len(out) <= buffers.shape[2]:
+            self._add(buffers[self._turn, :, : len(out)], parts, out)
+        else:
+            torch.cat(parts, out=out)
+            self.sum(out)
+
+    def sum(self, value: Tensor) -> None:
+        """Replace a flat CPU tensor by its sum over the processes, in parts if it is long."""
+        buffers = self._buffers(value.dtype)
+        for part in torch.split(value, buffers.shape[2]):
+            self._add(buffers[self._turn, :, : len(part)], [part], part)
+
+    def _add(self, summands: Tensor, parts: list[Tensor], out: Tensor) -> None:
+        """Write the parts to this process's summand (of all, one per row), then add up all."""
+        rows = summands.unbind()
+        torch.cat(parts, out=rows[self._rank])
+        self._meet()
+        torch.add(rows[0], rows[1], out=out)
+        for row in rows[2:]:
+            out += row
+        self._turn = 1 - self._turn
+
+    def _buffers(self, dtype: torch.dtype) -> Tensor:
+        """Return the shared memory as numbers of one type: turns, processes, capacity."""
+        if dtype not in self._views:
+            numbers = torch.frombuffer(self._memory, dtype=dtype)
+            self._views[dtype] = numbers.view(2, len(self._others) + 1, -1)
+        return self._views[dtype]
 
     def _meet(self) -> None:
         """Wait until all training processes have written their tensors to the shared memory.
@@ -135,29 +158,35 @@ class SharedMemory:
         for other in self._others:
             os.write(other, b".")
         for other in self._others:
-            if not os.read(other, 1):
+            if not _read_byte(other):
                 raise ConnectionResetError
 
 
-def _fill(values: Sequence[Tensor], capacity: int) -> Iterator[list[Tensor]]:
-    """Divide tensors into lists of flat parts, each list small enough for the shared memory."""
-    parts: list[Tensor] = []
-    room = capacity
-    for value in values:
-        rest = value.view(-1)
-        while len(rest):
-            parts.append(rest[:room])
-            rest = rest[room:]
-            room -= len(parts[-1])
-            if not room:
-                yield parts
-                parts, room = [], capacity
-    if parts:
-        yield parts
+def _read_byte(connection: int) -> bytes:
+    """Read a byte from another training process; empty if that process has ended.
+
+    Most waits are shorter than it takes to wake a sleeping process, so this one polls at first.
+    """
+    ends = time.monotonic() + POLL_SECONDS
+    while True:
+        try:
+            return os.read(connection, 1)
+        except BlockingIOError:
+            if time.monotonic() < ends:
+                os.sched_yield()  # to whatever else needs this core
+            else:
+                _sleep_until_readable(connection)
+
+
+def _sleep_until_readable(connection: int) -> None:
+    """Sleep until another training process has sent a byte or has ended."""
+    poll = select.poll()
+    poll.register(connection, select.POLLIN)
+    poll.poll()
 
 
 class ProcessGroup(OneProcess):
-    """A group of training processes that exchange gradients over NCCL on GPUs, gloo on CPUs.
+    """Group of training processes that exchange gradients over NCCL (GPU) or gloo (CPU).
 
     Where ``--devices`` has started them, CPUs exchange gradients through shared memory instead.
     """
@@ -180,7 +209,7 @@ class ProcessGroup(OneProcess):
 
     @contextmanager
     def job(self, job: object) -> Iterator[None]:
-        """Send a job to the other processes of the group and run this process's share of it."""
+        """Send a job to the other processes of the group and run this process's share."""
         self.from_main(job)
         self.is_in_job = True
         threads = torch.get_num_threads()
@@ -192,15 +221,15 @@ class ProcessGroup(OneProcess):
         self.is_in_job = False
 
     def receive_job(self) -> Any:
-        """Wait for the next job that process 0 sends to the group; None if there are no more."""
+        """Wait for the next job from process 0 of the group; return None after the last one."""
         return self.from_main(None)
 
     def dismiss(self) -> None:
-        """Tell the other processes of the group that training is over and they can end."""
+        """Tell the other processes of the group that training is over."""
         self.from_main(None)
 
     def share(self, batch: Batch) -> Batch:
-        """Return every ``size``-th row of a mini-batch, so that each process gets all lengths.
+        """Return every ``size``-th row of a mini-batch as the share of this process.
 
         A process without a row in a last partial mini-batch gets the first, which then counts 0.
         """
@@ -214,28 +243,26 @@ class ProcessGroup(OneProcess):
             None if batch.sample_weight is None else batch.sample_weight[rows],
         )
 
-    def sum_gradients(self, gradients: Sequence[Tensor]) -> None:
-        """Replace contiguous gradients by their sums over the processes, in one exchange."""
-        if self._shared is not None:
-            with self._connected():
-                self._shared.sum(*gradients)
+    def sum_joined(self, parts: list[Tensor], out: Tensor) -> None:
+        """Concatenate flat tensors into ``out``, summed over the processes in one exchange."""
+        if self._shared is None:
+            torch.cat(parts, out=out)
+            self.sum(out)
             return
-        flat = self.sum(torch.cat([gradient.flatten() for gradient in gradients]))
-        sizes = [gradient.numel() for gradient in gradients]
-        for gradient, summed in zip(gradients, torch.split(flat, sizes), strict=True):
-            gradient.copy_(summed.view_as(gradient))
+        with self._connected():
+            self._shared.sum_joined(parts, out)
 
     def sum(self, value: Tensor) -> Tensor:
-        """Return the sum of a tensor over the processes of the group."""
+        """Replace a contiguous tensor by its sum over the processes of the group; return it."""
         with self._connected():
             if self._shared is None:
                 torch.distributed.all_reduce(value)
             else:
-                self._shared.sum(value)
+                self._shared.sum(value.view(-1))
         return value
 
     def gather_rows(self, values: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Gather the results of all processes of the group for their rows, in row order."""
+        """Gather the result rows of all processes of the group in their original order."""
         parts: list[Any] = [None] * self.size
         with self._connected():
             torch.distributed.all_gather_object(parts, values, group=self._messages)
@@ -245,7 +272,7 @@ class ProcessGroup(OneProcess):
         return rows
 
     def from_main(self, value: T) -> T:
-        """Broadcast a value from process 0 to every process of the group."""
+        """Broadcast a value from process 0 to all processes of the group."""
         values = [value]
         with self._connected():
             torch.distributed.broadcast_object_list(values, src=0, group=self._messages)
@@ -253,7 +280,7 @@ class ProcessGroup(OneProcess):
 
     @contextmanager
     def _connected(self) -> Iterator[None]:
-        """Convert communication errors into an error that says another process has ended."""
+        """Convert communication errors of the process group to a ProcessError."""
         try:
             yield
         except (RuntimeError, ConnectionError) as error:
@@ -265,7 +292,7 @@ class ProcessGroup(OneProcess):
 
 @contextmanager
 def training_processes(devices: int | None, device: torch.device) -> Iterator[OneProcess]:
-    """Join the process group of a distributed training run, started by a launcher or ``--devices``.
+    """Start or join the process group of a distributed training run.
 
     Inside the block, training loops run on the whole group. A process that a launcher started reads
     its place in the group from the environment, as ``torchrun`` defines it; otherwise this process
@@ -296,13 +323,13 @@ def training_processes(devices: int | None, device: torch.device) -> Iterator[On
 
 
 def _stop_for_launcher(*_: object) -> None:
-    """Stop process 0 of the group by an error that says its launcher has ended it."""
+    """Raise ProcessError in process 0 of the group when its launcher terminates it."""
     raise ProcessError("the launcher has ended this training process with the others.")
 
 
 @contextmanager
 def _as_current(group: ProcessGroup) -> Iterator[None]:
-    """Make the group current for training loops; on exit, dismiss its other processes."""
+    """Make a process group current inside a block, then dismiss its other processes."""
     token = _current.set(group)
     is_broken = False
     try:
@@ -317,7 +344,7 @@ def _as_current(group: ProcessGroup) -> Iterator[None]:
 
 
 def _check_devices(devices: int | None, device: torch.device) -> None:
-    """Check that each process of the group gets a device of its own."""
+    """Check that each process of the group has a device of its own."""
     launched = int(os.environ.get("WORLD_SIZE", 1)) if "LOCAL_RANK" in os.environ else None
     if None not in (launched, devices) and launched != devices:
         raise ConfigError(
@@ -333,16 +360,27 @@ def _check_devices(devices: int | None, device: torch.device) -> None:
             f"{plural(torch.cuda.device_count(), 'GPU')} on this machine. Ask for as many, or "
             "train on processor cores with --device cpu."
         )
+    if device.type == "cpu" and launched is None and local > PROCESSES_PER_CORE * _cores():
+        raise ConfigError(
+            f"--devices {local}: this machine has {plural(_cores(), 'processor core')} for the "
+            "training. Ask for one process per core at most."
+        )
 
 
 def _threads_per_process() -> int:
     """Return how many CPU threads each process of the group on this machine may use."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return max(1, (cores or 1) // int(os.environ.get("LOCAL_WORLD_SIZE", 1)))
+    return max(1, _cores() // int(os.environ.get("LOCAL_WORLD_SIZE", 1)))
+
+
+def _cores() -> int:
+    """Return the number of processor cores that the group on this machine may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def _start(count: int, device: torch.device) -> list["subprocess.Popen[bytes]"]:
-    """Start the processes 1 … of a group on this machine; this process becomes number 0."""
+    """Start the worker processes of a group on this machine, with this process as number 0."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -374,7 +412,7 @@ def _start(count: int, device: torch.device) -> list["subprocess.Popen[bytes]"]:
 
 
 def _shared_files(count: int) -> list[list[int]]:
-    """Create the files through which the processes of the group sum tensors in shared memory.
+    """Create the shared memory and sockets through which the process group sums tensors.
 
     They are the memory, then a connection to each other process. There are none for many processes
     and on other systems than Linux.
@@ -393,7 +431,7 @@ def _shared_files(count: int) -> list[list[int]]:
 
 
 def _leave() -> None:
-    """Leave the process group, so that a later training in this process can join another."""
+    """Leave the process group, so that this process can join another one later."""
     from accelerate import PartialState
 
     if torch.distributed.is_initialized():
@@ -403,7 +441,7 @@ def _leave() -> None:
 
 
 class _Workers:
-    """The worker processes that process 0 of a group has started for ``--devices``."""
+    """Worker processes of a group that process 0 has started for ``--devices``."""
 
     def __init__(self, processes: Sequence["subprocess.Popen[bytes]"]) -> None:
         self._processes = processes
@@ -413,7 +451,7 @@ class _Workers:
 
     @contextmanager
     def failure_explained(self) -> Iterator[None]:
-        """Raise an error that names the failed process if the group loses a connection."""
+        """Raise an error that names the failed process if the group lost a connection."""
         try:
             yield
         except (ProcessError, torch.distributed.DistError) as error:
@@ -423,7 +461,7 @@ class _Workers:
             raise ProcessError(failure) from error
 
     def wait(self) -> None:
-        """Wait a short time for the other processes of the group to end by themselves."""
+        """Wait briefly for the other processes of the group to exit."""
         self._is_over.set()
         ends = time.monotonic() + EXIT_SECONDS
         for process in self._processes:
@@ -431,7 +469,7 @@ class _Workers:
                 process.wait(max(0.0, ends - time.monotonic()))
 
     def stop(self) -> None:
-        """Kill the other processes of the group, and remove the group's environment variables."""
+        """Kill the other processes of the group and remove its environment variables."""
         self._is_over.set()
         for process in self._processes:
             process.kill()
@@ -443,7 +481,7 @@ class _Workers:
                 os.close(int(number))
 
     def _failure(self, seconds: float = 0.0) -> str | None:
-        """Return which process of the group failed, and how; wait a moment for it to end."""
+        """Return which process of the group failed and how, or None if none has failed."""
         ends = time.monotonic() + seconds
         while True:
             for rank, process in enumerate(self._processes, start=1):
@@ -454,7 +492,7 @@ class _Workers:
             time.sleep(0.05)
 
     def _watch(self) -> None:
-        """Watch the other processes of the group, and end this one if another has failed.
+        """Watch the worker processes of the group and stop this process if one fails.
 
         GPUs wait for a lost process without an error.
         """

@@ -2,7 +2,8 @@
 
 The expected seconds of a stage are proportional to the texts and words that it reads; the constants
 are measured by ``python -m benchmarks growth``. A stage that runs, and earlier stages of its kind,
-show how much faster or slower this machine is; later stages are corrected by all of them together.
+show how much faster or slower this machine is; later stages are corrected by all of them together,
+in which no kind of stage counts for more than ``KIND_SECONDS``.
 """
 
 import time
@@ -16,63 +17,79 @@ from lamatext.kernels.kernel_threads import thread_count
 from lamatext.progress import Progress
 from lamatext.settings import Recipe
 from lamatext.training.auto_settings import DatasetSize, resolve_auto_settings
+from lamatext.training.cross_fitting import expected_fits
 
 BYTES_PER_WORD = 6.0  # in UTF-8, with the space
-PRIOR_SECONDS = 3.0  # the expected seconds count like measured ones of this duration
+PRIOR_SECONDS = 1.0  # the expected seconds count like measured ones of this duration
+KIND_SECONDS = 10.0  # the most that one kind of stages counts for among all kinds
 REPORT_SECONDS = 0.5  # between two reports
-# CPU seconds on the machine of the growth records
-TOKENIZING = 0.5e-6  # per word
-WORD_VECTORS = (2.0, 2.5e-6)  # and per word that is counted
-STEP = (8e-3, 11e-6)  # per training step, and per word that the network reads
-COUNTING = 0.5e-6  # n-grams, per word
-NGRAMS = (4.5e-6, 0.28)  # per word with two classes; the power of the number of SVMs it grows with
+# CPU seconds on one core of the machine of the growth records
+TOKENIZING = 0.8e-6  # per word
+WORD_VECTORS = (1.0, 2.8e-6)  # and per word that is counted
+STEP = (10e-3, 11e-6)  # per training step, and per word that the network reads
+FORWARD = 4e-6  # per word that the network reads without training on it
+NGRAMS = {True: 14.0, False: 2.6}  # per word, with and without n-grams of characters
+COUNTING = 0.09e-6  # per n-gram
+FITTING = (0.06e-6, 0.4, 0.18)  # per n-gram; the powers of SVMs and texts that it grows with
+CALIBRATING = 6e-6  # per word of the validation texts
+SAVING = (0.5, 0.3e-6)  # and per word of the training texts, which are hashed
+SCORING = 2.5e-6  # per word of the test texts
 OVERRUN = 0.3  # of its time so far that a stage without steps still takes if it is overdue
 BASELINE = 12e-6  # per word, for TF-IDF with logistic regression
+UNEVEN = {"fitting"}  # stages whose steps take very different times: they say little of the rest
 
 
 class ExpectedStage(NamedTuple):
-    """A stage of a training run and the seconds that it is expected to take."""
+    """Stage of a training run with its expected duration."""
 
     name: str  # the first word of the stage's name
     seconds: float
 
 
-def expected_stages(
-    texts: int,
-    text_bytes: int,
-    classes: int,
-    recipe: Recipe,
-    *,
-    held_out: float = 0.0,
-    baselines: int = 0,
-) -> list[ExpectedStage]:
-    """Return the stages of a training run on a CPU, in order, from the size of the data.
+class RunSize(NamedTuple):
+    """Size of the data of a training run, from which its expected time is computed."""
 
-    ``held_out`` is the fraction of the texts that the network is validated on.
-    """
-    words = text_bytes / BYTES_PER_WORD
-    trained = int((1 - held_out) * texts)
-    size = DatasetSize(trained, int(words), 0, classes)
-    training = resolve_auto_settings(recipe, size).training
-    read = trained * min(words / max(texts, 1), recipe.text.max_words or words)
+    texts: int  # for training and validation together
+    text_bytes: int
+    classes: int
+    validation_texts: int = 0
+    test_texts: int = 0
+
+
+def expected_stages(run: RunSize, recipe: Recipe, *, baselines: int = 0) -> list[ExpectedStage]:
+    """Return the stages of a training run on a CPU, in order, from the size of the data."""
+    words = run.text_bytes / BYTES_PER_WORD
+    trained = run.texts - run.validation_texts
+    size = DatasetSize(trained, int(words), 0, run.classes)
+    recipe = resolve_auto_settings(recipe, size)
+    training = recipe.training
+    mean_words = words / max(run.texts, 1)
+    read = min(mean_words, recipe.text.max_words or words)  # words per text by the network
     steps = -(-trained // int(training.batch_size))
     cores = min(thread_count(default=torch.get_num_threads()), 4)
     speedup = cores**0.8  # parts of a step run on one core
-    epoch = (STEP[0] * steps + STEP[1] * read) / speedup
-    svms = 1 if classes == 2 else classes
-    fit = NGRAMS[0] * svms ** NGRAMS[1] * words / min(cores, svms) ** 0.8
+    validating = FORWARD * read * run.validation_texts / speedup
+    epoch = (STEP[0] * steps + STEP[1] * read * trained) / speedup + validating
+    svms = 1 if run.classes == 2 else run.classes
+    ngrams = NGRAMS[bool(recipe.ngrams.characters)] * words
+    fit = FITTING[0] * svms ** FITTING[1] * run.texts ** FITTING[2] * ngrams
+    fit /= min(cores, svms) ** 0.8
     stages = [ExpectedStage("tokenizing", TOKENIZING * words)]
     counted = min(words, SVD_WORDS) if recipe.text.word_vectors == "svd" else words
     stages.append(ExpectedStage("word", WORD_VECTORS[0] + WORD_VECTORS[1] * counted))
-    stages += [ExpectedStage("epoch", epoch)] * int(training.epochs)
     if recipe.ngrams.enabled:
-        stages.append(ExpectedStage("counting", COUNTING * words))
-        stages += [ExpectedStage("fitting", fit)] * 2  # to calibrate, and to all texts
+        stages.append(ExpectedStage("counting", COUNTING * ngrams))
+        stages += [ExpectedStage("fitting", fit)] * expected_fits(run.validation_texts)
+    stages += [ExpectedStage("epoch", epoch)] * int(training.epochs)
+    validation_words = mean_words * run.validation_texts
+    stages.append(ExpectedStage("calibrating", CALIBRATING * validation_words))
+    stages.append(ExpectedStage("saving", SAVING[0] + SAVING[1] * words))
+    stages.append(ExpectedStage("scoring", SCORING * mean_words * run.test_texts / speedup))
     return stages + [ExpectedStage("training", BASELINE * words)] * baselines
 
 
 class TimeLeft(Progress):
-    """Progress that reports the time left of a whole training run along with each step."""
+    """Progress reporter that also estimates the time left in the whole training run."""
 
     def __init__(self, display: Progress, stages: Sequence[ExpectedStage]) -> None:
         self._display, self._ahead = display, list(stages)
@@ -82,7 +99,7 @@ class TimeLeft(Progress):
         self._finished: list[tuple[ExpectedStage, float]] = []  # with the measured seconds
 
     def stage(self, name: str, total: int | None = None) -> None:
-        """Report the start of a stage of the training run; expected ones before it are over."""
+        """Report a new stage of the training run and update the time left."""
         now, kind = time.monotonic(), name.split()[0]
         if self._current.seconds:
             self._finished.append((self._current, now - self._started))
@@ -96,8 +113,23 @@ class TimeLeft(Progress):
         self._display.stage(name, total)
         self._report(now)
 
+    def expect(self, name: str, count: int) -> None:
+        """Expect ``count`` more stages of this name, each as long as one was expected to be."""
+        kind = name.split()[0]
+        places = [number for number, stage in enumerate(self._ahead) if stage.name == kind]
+        known = [self._ahead[number] for number in places] or [
+            stage
+            for stage in (self._current, *(stage for stage, _ in self._finished[::-1]))
+            if stage.name == kind
+        ]
+        if known:
+            rest = [stage for stage in self._ahead if stage.name != kind]
+            first = places[0] if places else 0
+            self._ahead = [*rest[:first], *known[:1] * count, *rest[first:]]
+        self._display.expect(name, count)
+
     def advance(self, steps: int = 1, detail: str = "") -> None:
-        """Report steps of the current stage and, now and then, the time left of the run."""
+        """Report steps of the current stage and, at intervals, the time left."""
         self._done += steps
         self._display.advance(steps, detail)
         now = time.monotonic()
@@ -117,17 +149,19 @@ class TimeLeft(Progress):
         self._display.time_left(self.seconds_left(now))
 
     def seconds_left(self, now: float) -> float:
-        """Estimate the seconds until the last stage of the training run ends."""
+        """Estimate the time left in the training run, in seconds."""
         elapsed = now - self._started
-        share = min(1.0, self._done / self._total) if self._total else 0.0
+        has_steps = self._total and self._current.name not in UNEVEN
+        share = min(1.0, self._done / self._total) if has_steps else 0.0
         finished = list(self._finished)
         if share and self._current.seconds:
             part = self._current._replace(seconds=share * self._current.seconds)
             finished.append((part, elapsed))
-        slowness = _slowness(finished, 1.0)
+        measured = _by_kind(finished)
+        slowness = _slowness([times.at_most(KIND_SECONDS) for times in measured.values()], 1.0)
 
         def left(stage: ExpectedStage) -> float:
-            same = [pair for pair in finished if pair[0].name == stage.name]
+            same = [measured[stage.name]] if stage.name in measured else []
             return stage.seconds * _slowness(same, slowness)
 
         current = left(self._current)
@@ -136,8 +170,32 @@ class TimeLeft(Progress):
         return rest + sum(map(left, self._ahead))
 
 
-def _slowness(finished: Sequence[tuple[ExpectedStage, float]], prior: float) -> float:
-    """Return the measured seconds of stages divided by the expected ones, shrunk to ``prior``."""
-    expected = sum(stage.seconds for stage, _ in finished)
-    measured = sum(seconds for _, seconds in finished)
+class _Times(NamedTuple):
+    """Expected and measured seconds of the finished stages of one kind."""
+
+    expected: float
+    measured: float
+
+    def at_most(self, seconds: float) -> "_Times":
+        """Return the same ratio of the times with a limited number of expected seconds."""
+        factor = min(1.0, seconds / self.expected) if self.expected else 1.0
+        return _Times(factor * self.expected, factor * self.measured)
+
+
+def _by_kind(finished: Sequence[tuple[ExpectedStage, float]]) -> dict[str, _Times]:
+    """Add up the expected and the measured seconds of finished stages of the same kind.
+
+    Those before the last one count for at most ``KIND_SECONDS``: other programs may have ended.
+    """
+    kinds: dict[str, _Times] = {}
+    for stage, seconds in finished:
+        times = kinds.get(stage.name, _Times(0.0, 0.0)).at_most(KIND_SECONDS)
+        kinds[stage.name] = _Times(times.expected + stage.seconds, times.measured + seconds)
+    return kinds
+
+
+def _slowness(times: Sequence[_Times], prior: float) -> float:
+    """Return measured seconds divided by expected ones, shrunk to ``prior``."""
+    expected = sum(each.expected for each in times)
+    measured = sum(each.measured for each in times)
     return (measured + PRIOR_SECONDS * prior) / (expected + PRIOR_SECONDS)

@@ -45,7 +45,13 @@ from lamatext.settings import RECURRENT, Recipe
 from lamatext.training.batching import EncodedDataset
 from lamatext.training.calibration import add_network, fit_temperature, scale_logits
 from lamatext.training.checkpoint import EpochRecord
-from lamatext.training.cross_fitting import cross_fit, ngram_fitter, words_of
+from lamatext.training.cross_fitting import (
+    FittedNgrams,
+    fit_run_ngrams,
+    seen_classes,
+    text_weights,
+    words_of,
+)
 from lamatext.training.distillation import (
     MANY_LABELS,
     TeacherLabels,
@@ -67,7 +73,7 @@ NOTED_TEXTS = 20  # validation texts; the score of fewer says too little to repo
 
 @dataclass(frozen=True, slots=True)
 class TrainedModel:
-    """Result of a training run: network, text encoder, n-gram model and training history."""
+    """Result of training a model (network, text encoder, n-gram model and history)."""
 
     recipe: Recipe  # every ``auto`` replaced by a value
     network: nn.Module  # on the CPU, in evaluation mode
@@ -119,12 +125,16 @@ def train(  # noqa: PLR0913 - data, recipe, and where and how it runs
     options = _RunOptions([str(c) for c in classes], pick_device(device), checkpoint, progress)
     texts, labels, split = _join(train, validation, recipe, classes)
     weights = _check_weights(sample_weight, len(train))
+    unlabelled = None
     if teacher_labels is not None:
         teacher_labels.check(len(train), len(classes))
-        recipe = student_recipe(recipe, teacher_labels)
+        recipe = student_recipe(recipe, teacher_labels, train.texts)
         texts = pa.chunked_array([*texts.chunks, *teacher_labels.more_texts.chunks], texts.type)
         labels = np.concatenate([labels, teacher_labels.predictions(multi_label=labels.ndim == 2)])
-        split = _add_unlabelled_rows(split, len(labels), teacher_labels)
+        unlabelled = teacher_labels.unlabelled_rows(len(labels))
+        if len(split.train) < MANY_LABELS:  # with more, n-grams are better without them
+            split = Split(np.append(split.train, unlabelled), split.validation)
+            unlabelled = None
     if weights is not None:
         weights = np.append(weights, np.ones(len(labels) - len(train), np.float32))
     prepared = prepare_run(
@@ -134,6 +144,7 @@ def train(  # noqa: PLR0913 - data, recipe, and where and how it runs
         classes=len(classes),
         multi_label=labels.ndim == 2,
         start=start,
+        unlabelled=unlabelled,
         device=str(options.device),
         progress=progress,
     )
@@ -142,22 +153,10 @@ def train(  # noqa: PLR0913 - data, recipe, and where and how it runs
     return _train(prepared, data, split, options, lesson)
 
 
-def _add_unlabelled_rows(split: Split, rows: int, teacher_labels: TeacherLabels) -> Split:
-    """Add the unlabelled texts, but not the variants, to the rows that the model trains on.
-
-    With many labels they are left out: there, vocabulary and n-gram model are better without them.
-    """
-    if len(split.train) >= MANY_LABELS:
-        return split
-    first = rows - len(teacher_labels.more_texts)
-    unlabelled = np.arange(first, first + teacher_labels.unlabelled)
-    return Split(np.append(split.train, unlabelled), split.validation)
-
-
 def _make_lesson(
     data: EncodedDataset, split: Split, teacher_labels: TeacherLabels, recipe: Recipe
 ) -> EncodedDataset:
-    """Return the training texts of a student network, with its teacher's probabilities as targets.
+    """Return the training data of a student network, with teacher probabilities as targets.
 
     These are the training texts, the unlabelled texts and the variants.
     """
@@ -225,10 +224,12 @@ def _train(
     options: _RunOptions,
     lesson: EncodedDataset | None = None,
 ) -> TrainedModel:
-    """Train the network of a prepared run, then fit the n-gram model and calibrate both.
+    """Fit the n-gram model of a prepared run, train its network and calibrate both.
 
-    The weights are rounded to the values that the saved file will hold. If a teacher's lesson is
-    given, the network learns it instead of the labels of the training texts.
+    The n-gram model comes first: whether wrong labels require more fits is then known early, and
+    the time left can be estimated well. The weights are rounded to the values that the saved file
+    will hold. If a teacher's lesson is given, the network learns it instead of the labels of the
+    training texts.
     """
     recipe, network, progress = prepared.recipe, prepared.network, options.progress
     train, validation = data.take(split.train), data.take(split.validation)
@@ -254,15 +255,17 @@ def _train(
         checkpoint=options.checkpoint,
         run_id=fingerprint(recipe.model_dump_json(), *identity),
     )
+    ngrams = fit_run_ngrams(prepared, data, split, settings, progress)
     uses_kernel = options.device.type == "cpu" and recipe.model.name in RECURRENT
     if uses_kernel and not cpu_kernels_are_compiled():
         progress.stage("compiling the CPU kernel (once on this machine)")
         compile_cpu_kernels()
     state = fit(network, train if lesson is None else lesson, validation, settings, progress)
     round_as_stored(network, recipe.storage)
+    progress.stage("calibrating")
     finish = _finish_multi_label if settings.multi_label else _finish
-    finished = finish(prepared, data, split, settings, progress)
-    ngrams, scales, accuracy, statistics, thresholds, label_noise = finished
+    finished = finish(_Run(prepared, data, split, settings, progress), ngrams)
+    final_ngrams, scales, accuracy, statistics, thresholds, label_noise = finished
     precision = recipe.training.min_precision
     if thresholds is not None and precision is not None:
         warn_of_labels_without_threshold(options.class_names, thresholds, precision)
@@ -272,7 +275,7 @@ def _train(
         recipe=recipe,
         network=network,
         encoder=prepared.encoder,
-        ngrams=ngrams,
+        ngrams=final_ngrams,
         history=state.history,
         best_epoch=state.best_epoch,
         validation_accuracy=state.best_accuracy if accuracy is None else accuracy,
@@ -285,7 +288,7 @@ def _train(
 
 
 class _Finished(NamedTuple):
-    """Results of the steps after a network's training: n-gram model, calibration, thresholds."""
+    """Results of the steps after network training, such as n-gram model and calibration."""
 
     ngrams: NgramModel | None
     scales: dict[str, float]  # calibration factors
@@ -295,29 +298,29 @@ class _Finished(NamedTuple):
     label_noise: float = 0.0
 
 
-def _finish(
-    prepared: PreparedRun,
-    data: EncodedDataset,
-    split: Split,
-    settings: LoopSettings,
-    progress: Progress,
-) -> _Finished:
-    """Calibrate a trained network together with an n-gram model, which is fitted if enabled.
+class _Run(NamedTuple):
+    """A training run whose network is trained: its data, settings and progress."""
 
-    The final n-gram model is fitted on training and validation texts.
-    """
-    fitter = ngram_fitter(prepared, data, split, settings, progress)
+    prepared: PreparedRun
+    data: EncodedDataset
+    split: Split
+    settings: LoopSettings
+    progress: Progress
+
+
+def _finish(run: _Run, fitted: FittedNgrams | None) -> _Finished:
+    """Calibrate a trained network together with the n-gram model, if there is one."""
+    prepared, data, split, settings, progress = run
     logits = predict_logits(prepared.network, data.take(split.validation), settings.device)
-    weights = _text_weights(data, settings)
-    seen, columns = _seen_classes(prepared, data.labels, split)
-    if fitter is None:
+    weights = text_weights(data, settings)
+    seen, columns = seen_classes(prepared, data.labels, split)
+    if fitted is None:
         labels = columns[split.validation]
         scale = 1 / fit_temperature(logits[:, seen], labels, weights[split.validation])
         scale_logits(prepared.network, scale)
         statistics = _validation_statistics(prepared, split.validation, scale * logits)
         return _Finished(None, {"network": scale}, None, statistics)
-    fitter, held_out, combination = cross_fit(fitter, split, weights, seen)
-    ngrams = fitter.fit(np.union1d(split.train, split.validation))
+    ngrams, held_out, combination = fitted
     accuracy, rows, base = None, split.validation, ngrams.base
     unseen = np.setdiff1d(split.validation, split.train)  # none if there were too few to hold out
     both, at, _ = np.intersect1d(held_out.rows, unseen, return_indices=True)
@@ -340,49 +343,14 @@ def _finish(
     return _Finished(ngrams.scaled(a, bias), scales, accuracy, statistics, label_noise=noise)
 
 
-def _seen_classes(
-    prepared: PreparedRun, labels: ClassIndices, split: Split
-) -> tuple[Indices, Indices]:
-    """Return the classes to calibrate on, and each training text's class as an index into them.
-
-    If the run continues a model, the new texts may lack some of its classes: nothing is known of
-    how likely those are among texts that have them.
-    """
-    if prepared.start is None:
-        return np.arange(prepared.classes), labels
-    seen = np.unique(labels[np.union1d(split.train, split.validation)])
-    return seen, np.searchsorted(seen, labels)
-
-
-def _text_weights(data: EncodedDataset, settings: LoopSettings) -> NDArray[np.float64]:
-    """Return the weight of each text in the calibration, (n,); it is that of the training loss."""
-    weights = np.ones(len(data))
-    if data.sample_weight is not None:
-        weights *= data.sample_weight
-    if settings.class_weights is not None:
-        weights *= settings.class_weights.cpu().numpy()[data.labels]
-    return weights
-
-
-def _finish_multi_label(
-    prepared: PreparedRun,
-    data: EncodedDataset,
-    split: Split,
-    settings: LoopSettings,
-    progress: Progress,
-) -> _Finished:
-    """Calibrate a multi-label network and n-gram model per label and choose the thresholds.
-
-    As for one label per text, the n-gram model of the training texts decides, and the final one is
-    fitted on training and validation texts.
-    """
-    tokens, fitter = prepared.tokens, ngram_fitter(prepared, data, split, settings, progress)
+def _finish_multi_label(run: _Run, fitted: FittedNgrams | None) -> _Finished:
+    """Calibrate a multi-label network and n-gram model per label and choose the thresholds."""
+    prepared, data, split, settings, progress = run
     targets = data.labels[split.validation]
     logits = predict_logits(prepared.network, data.take(split.validation), settings.device)
     ngram_logits, base = np.zeros_like(logits), np.zeros(logits.shape[1], np.float32)
-    if fitter is not None and tokens is not None:
-        on_training = fitter.fit(split.train)
-        ngram_logits, base = on_training.logits(tokens.words(split.validation)), on_training.base
+    if fitted is not None:
+        ngram_logits, base = fitted.held_out.logits, fitted.held_out.base
     by_label = settings.class_weights
     label_weights = None if by_label is None else by_label.cpu().numpy().astype(np.float64)
     training_texts = _class_totals(data.labels[split.train], prepared.classes)
@@ -399,15 +367,14 @@ def _finish_multi_label(
     calibrated = b * logits + factors.shifts
     statistics = (
         _validation_statistics(prepared, split.validation, calibrated)
-        if fitter is None
+        if fitted is None
         else _validation_statistics(
             prepared, split.validation, calibrated, a * ngram_logits, a * base
         )
     )
     combined = factors.combine(ngram_logits, logits)
     apply_label_factors(prepared.network, factors)
-    everything = np.union1d(split.train, split.validation)
-    ngrams = None if fitter is None else fitter.fit(everything).scaled(a)
+    ngrams = None if fitted is None else fitted.model.scaled(a)
     probabilities = sigmoid(combined)
     thresholds = choose_thresholds(
         probabilities,
@@ -431,7 +398,7 @@ def _finish_multi_label(
 def _logits_of_empty_text(
     prepared: PreparedRun, ngrams: NgramModel | None, device: torch.device
 ) -> NDArray[np.float32]:
-    """Return the logits of network and n-grams for a text without words, (C,)."""
+    """Return the logits (C,) of the trained network and n-gram model for an empty text."""
     labels = np.zeros((1, prepared.classes), np.float32)
     empty = EncodedDataset(prepared.encoder.encode([""]), labels)
     logits = predict_logits(prepared.network, empty, device)[0]
@@ -441,7 +408,7 @@ def _logits_of_empty_text(
 def _old_factors_of_unseen_labels(
     factors: LabelFactors, seen: NDArray[np.bool_], prepared: PreparedRun
 ) -> LabelFactors:
-    """Keep the old calibration of labels without texts when training continues a model."""
+    """Keep the calibration of labels without new texts when training continues a model."""
     if prepared.start is None:
         return factors
     old = [calibration_factor(prepared.start, part) for part in ("ngrams", "network")]
@@ -451,7 +418,7 @@ def _old_factors_of_unseen_labels(
 def _thresholds_of_unseen_labels(
     thresholds: NDArray[np.float32], training_texts: NDArray[np.float64], prepared: PreparedRun
 ) -> NDArray[np.float32]:
-    """Set the threshold of labels without training texts: the continued model's, otherwise 1."""
+    """Set the thresholds of labels without training texts to their old values or 1."""
     old = np.ones(len(thresholds), np.float32)
     if prepared.start is not None and prepared.start.thresholds is not None:
         old[: len(prepared.start.labels)] = prepared.start.thresholds.values
@@ -463,7 +430,7 @@ def _threshold_goal(recipe: Recipe) -> ThresholdGoal:
 
 
 def _note_together(progress: Progress, name: str, score: float, texts: int) -> None:
-    """Report the validation score of network and n-gram model together, unless texts are few."""
+    """Report the combined validation score of network and n-gram model, unless texts are few."""
     if texts >= NOTED_TEXTS:
         progress.note(
             f"network and n-grams together: validation {name} {100 * score:.1f} % on "
@@ -478,7 +445,7 @@ def _validation_statistics(
     ngrams: NDArray[Any] | None = None,
     base: NDArray[Any] | None = None,
 ) -> ValidationStatistics:
-    """Collect statistics of the validation texts at the end of training, from logits (n, C).
+    """Collect statistics of the validation texts after training, for outlier scores.
 
     The logits must come from models that were not trained on the validation texts.
     """
@@ -501,7 +468,7 @@ def _validation_statistics(
 def _join(
     train: Dataset, validation: Dataset | None, recipe: Recipe, classes: Sequence[Label]
 ) -> tuple[pa.ChunkedArray, Targets, Split]:
-    """Join training and validation set; return all texts, their targets and each set's rows."""
+    """Join training and validation sets into one list of texts with targets and a split."""
     encoder = LabelEncoder(tuple(classes))
     labels = encoder.encode_targets(train.require_labels(), source=train.source)
     if validation is None:
@@ -517,7 +484,7 @@ def _join(
 
 
 def _weights_of_labels(prepared: PreparedRun, targets: Targets) -> Tensor | None:
-    """Return the loss weight of each label when training continues a multi-label model, (L,).
+    """Return a loss weight (L,) of 0 for labels without texts when training continues a model.
 
     A label that no training text has is left as it is: the new texts may not be labelled with it.
     """
@@ -566,7 +533,7 @@ def _class_totals(
 
 
 def round_as_stored(network: nn.Module, storage: str) -> None:
-    """Round the weights of a trained network to the values that the saved file will hold."""
+    """Round the weights of a trained network to the precision of the saved file."""
     if storage == "float32":
         return
     tensors = {name: tensor.cpu().numpy() for name, tensor in network.state_dict().items()}
@@ -595,7 +562,7 @@ def pick_device(name: str) -> torch.device:
 def class_weights(
     setting: str | Mapping[str, float] | None, labels: Targets, classes: Sequence[str]
 ) -> Tensor | None:
-    """Compute the weight of each class in the training loss; None weights all equally.
+    """Compute the weight of each class in the training loss, or None if all are equal.
 
     The shape is (C,); ``balanced`` gives all classes the same total weight or, if a text may have
     several labels, the texts with a label the same total weight as those without it.

@@ -48,11 +48,12 @@ def run(  # noqa: PLR0913 - one argument per option of the command
     ],
     seed: Annotated[int, typer.Option(help="Seed of the inputs or moments.")] = 0,
     count: Annotated[
-        int | None, typer.Option(help="Inputs per target, kills, or rounds per disk fault.")
+        int | None,
+        typer.Option(help="Inputs per target, kills, or rounds per disk fault or attack."),
     ] = None,
     seconds: Annotated[
         float | None,
-        typer.Option(help="Time limit per target or campaign; for server, seconds per attack."),
+        typer.Option(help="Time limit per target or campaign; for server, seconds per round."),
     ] = None,
     only: Annotated[
         list[str] | None, typer.Option(help="Run only this target, command, scenario or attack.")
@@ -157,13 +158,15 @@ def run_server(options: Options) -> int:
     from hardening.base_models import make_base_models
     from hardening.server_attacks import ATTACKS, measure_soak, run_server_campaign
 
-    seconds = options.seconds or ATTACK_SECONDS
+    seconds, rounds = options.seconds or ATTACK_SECONDS, options.count
     attacks = tuple(name for name in options.only or ATTACKS if name != SOAK)
     if unknown := [name for name in attacks if name not in ATTACKS]:
         raise ConfigError(f"unknown attack {unknown[0]!r}. Known: {', '.join(ATTACKS)}.")
     with tempfile.TemporaryDirectory() as folder:
         models = make_base_models(Path(folder))[:2]
-        results = run_server_campaign(models, seconds, options.seed, attacks) if attacks else []
+        results = []
+        if attacks:
+            results = run_server_campaign(models, seconds, options.seed, attacks, rounds)
         if not options.only or SOAK in options.only:
             results.append(measure_soak(models, SOAK_FACTOR * seconds, options.seed))
     lines = [(f"{r.attack}: p99 {r.p99_ms} ms", r.problems, r) for r in results]

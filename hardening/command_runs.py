@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 
 from lamatext.errors import ModelError
@@ -29,7 +30,7 @@ class RunSize:
 
     texts: int = 2500
     epochs: int = 8
-    word_vectors: str = "word2vec"
+    word_vectors: str = "word2vec" if find_spec("gensim") else "svd"
     baselines: str = "tfidf,avg"
 
 
@@ -94,14 +95,14 @@ class Workspace:
         setup: Callable[[], None] | None = None,
     ) -> "CommandResult":
         """Run a command of lamatext in the workspace to its end."""
-        started, cpu_before = time.monotonic(), _cpu_seconds_of_children()
+        started, cpu_before = time.monotonic(), cpu_seconds_of_children()
         process = self.start(arguments, cache=cache, module=module, setup=setup)
         try:
             _, messages = process.communicate(timeout=LIMIT_SECONDS)
         except subprocess.TimeoutExpired:
             kill(process)
             messages = f"Traceback: no end after {LIMIT_SECONDS:g} s"
-        seconds, cpu = time.monotonic() - started, _cpu_seconds_of_children() - cpu_before
+        seconds, cpu = time.monotonic() - started, cpu_seconds_of_children() - cpu_before
         return CommandResult(process.returncode, messages, seconds, cpu)
 
 
@@ -123,7 +124,7 @@ class CommandResult:
         return None
 
 
-def _cpu_seconds_of_children() -> float:
+def cpu_seconds_of_children() -> float:
     """Return the CPU time of all commands that have ended."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime

@@ -3,10 +3,12 @@
 The kills are spread evenly over the stages of training: the next one is aimed at the stage that has
 been hit least often, by earlier campaigns too. Within a stage the moments are spread over its
 duration and over its file operations: every step of writing the cache, a checkpoint, the final save
-and the metrics is hit.
+and the metrics is hit. The size of the run is fitted to the machine and to the number of kills at
+the same time, so that an uninterrupted run takes 10 to 20 seconds.
 """
 
 import itertools
+import math
 import random
 import re
 import shutil
@@ -23,6 +25,7 @@ from hardening.command_runs import (
     DATA,
     CommandResult,
     Workspace,
+    cpu_seconds_of_children,
     kill,
     model_files,
     names_below,
@@ -35,8 +38,8 @@ CHECKPOINT = "checkpoint.safetensors"
 START, TOKENS = "", "cache/tokens-*"  # anchors of a moment
 FIRST_CHECKPOINT, SAVED = f"run/{CHECKPOINT}", "run/config.json"
 COMMANDS = ("predict", "export", "report", "clean", "compare", "train")
-SIZES = ((600, 3), (1200, 4), (2500, 8), (4000, 12), (8000, 16))  # texts, epochs of a training run
-SHORTEST, LONGEST = 10.0, 20.0  # seconds of the training run that is killed
+RUN_SECONDS = (11.0, 18.0)  # of the training run that is killed: 10 to 20 with a margin
+FEWEST_TEXTS, SIZE_ATTEMPTS = 200, 8  # of a fitted training run
 POLL_SECONDS = 0.005
 SECOND_KILL_EVERY = 3  # of the kills, one in so many is followed by another during the resume
 OLD_MODEL_EVERY = 4  # so often the folder holds an older model at the start
@@ -93,7 +96,7 @@ class KillResult:
     command: str
     seed: int
     run_seconds: float = 0.0
-    cpu_seconds: float = 0.0  # of the same run: its duration on an idle core
+    cpu_seconds: float = 0.0  # of such a run: its duration on an idle core
     kills: int = 0
     after_checkpoint: int = 0
     second_kills: int = 0
@@ -101,6 +104,8 @@ class KillResult:
     by_stage: dict[str, int] = field(default_factory=dict)
     leftovers: int = 0  # kills that left temporary files, until the resume
     problems: list[str] = field(default_factory=list)
+    jobs: int = 1  # training runs at the same time, also while the uninterrupted one was timed
+    texts: int = 0  # of a training run
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,25 +119,50 @@ class Limits:
 
 
 class TrainingKills:
-    """Kills of ``lamatext train``, each resumed and compared with an uninterrupted run."""
+    """Kills of ``lamatext train``, each resumed and compared with an uninterrupted run.
 
-    def __init__(self, workspace: Workspace, seed: int) -> None:
+    Args:
+        workspace: where to train.
+        seed: chooses the moments of the kills.
+        jobs: how many kills will take place at the same time.
+        seconds: how long an uninterrupted run may take, at least and at most; the number of texts
+            is changed until it does.
+    """
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        seed: int,
+        jobs: int = 1,
+        seconds: tuple[float, float] = (0.0, math.inf),
+    ) -> None:
         self.workspace, self.seed, self.lock = workspace, seed, threading.Lock()
-        self.result = KillResult("train", seed)
-        fit_run_size(workspace)  # also compiles the kernels
-        self.old_files = model_files(train_old_model(workspace))
-        self.whole = self._new_place("whole")
-        arguments = workspace.train_arguments("whole/run")
-        module = ("hardening.kill_points", "0", str(self.whole))
-        whole = workspace.run(arguments, module=module, cache="whole/cache")
-        _require(whole)
+        self.result = KillResult("train", seed, jobs=jobs)
+        self.old_files = model_files(train_old_model(workspace))  # also compiles the kernels
+        self.whole = workspace.folder / "whole"
+        whole = fit_run_size(workspace, self._train_whole, seconds)
         self.result.run_seconds = round(whole.seconds, 1)
         self.result.cpu_seconds = round(whole.cpu_seconds, 1)
+        self.result.texts = workspace.size.texts
         self.reference = model_files(self.whole / "run")
         log = (self.whole / LOG).read_text(encoding="utf-8").splitlines()
         self.operations = len(log)
         self.stages = training_stages(log, whole.seconds)
         self.aims = Counter[str]()  # kills on their way to a stage
+
+    def _train_whole(self) -> CommandResult:
+        """Train without a kill, next to as many runs as there are during the kills."""
+        names = ["whole", *(f"load-{number}" for number in range(1, self.result.jobs))]
+        places = [self._new_place(name) for name in names]
+        cpu_before = cpu_seconds_of_children()
+        with ThreadPoolExecutor(len(places)) as pool:
+            results = list(pool.map(lambda place: self._command(place, Moment()), places))
+        for result in results:
+            _require(result)
+        for place in places[1:]:
+            shutil.rmtree(place)
+        cpu_seconds = (cpu_seconds_of_children() - cpu_before) / len(places)
+        return replace(results[0], cpu_seconds=cpu_seconds)
 
     def run(self, count: int, limits: Limits) -> KillResult:
         """Kill training runs until ``count`` kills have hit, or until the time is over."""
@@ -479,22 +509,22 @@ def train_old_model(workspace: Workspace) -> Path:
     return workspace.folder / "old"
 
 
-def fit_run_size(workspace: Workspace) -> None:
-    """Choose the size of the training run, so that it takes 10 to 20 seconds on an idle core."""
-    if (workspace.size.texts, workspace.size.epochs) not in SIZES:
-        return  # a test
-    sizes = [replace(workspace.size, texts=texts, epochs=epochs) for texts, epochs in SIZES]
-    place, tried = SIZES.index((workspace.size.texts, workspace.size.epochs)), set[int]()
-    while place in range(len(sizes)) and place not in tried:
-        tried.add(place)
-        workspace.resize(sizes[place])
-        for _ in range(2):  # the first run may compile, or read from a slow disk
-            shutil.rmtree(workspace.folder / "trial", ignore_errors=True)
-            result = workspace.run(workspace.train_arguments("trial"), cache="trial-cache")
-            shutil.rmtree(workspace.folder / "trial-cache", ignore_errors=True)
-            _require(result)
-        place += (result.cpu_seconds < SHORTEST) - (result.cpu_seconds > LONGEST)
-    shutil.rmtree(workspace.folder / "trial")
+def fit_run_size(
+    workspace: Workspace, train: Callable[[], CommandResult], seconds: tuple[float, float]
+) -> CommandResult:
+    """Change the number of texts until a training run takes so many seconds; return that run."""
+    shortest, longest = seconds
+    for _ in range(SIZE_ATTEMPTS):
+        result = train()
+        if shortest <= result.seconds <= longest:
+            return result
+        scale = math.sqrt(shortest * longest) / result.seconds
+        texts = max(FEWEST_TEXTS, round(scale * workspace.size.texts))
+        workspace.resize(replace(workspace.size, texts=texts))
+    raise RuntimeError(
+        f"a training run takes {result.seconds:.1f} s with {workspace.size.texts} texts, "
+        f"expected {shortest:g} to {longest:g} s. Use fewer --jobs, or a less busy machine."
+    )
 
 
 def _require(result: CommandResult) -> None:
@@ -508,7 +538,7 @@ def run_kill_campaign(
     """Run the kill campaign for some of the commands; yield the result of each."""
     for command in commands:
         if command == "train":
-            yield TrainingKills(workspace, seed).run(count, limits)
+            yield TrainingKills(workspace, seed, limits.jobs, RUN_SECONDS).run(count, limits)
             continue
         model = workspace.folder / "old"
         if not model.is_dir():

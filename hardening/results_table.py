@@ -103,7 +103,7 @@ def server_table(folder: Path) -> str:
     rows = [
         [
             record["attack"],
-            f"{record['seconds']:g} s",
+            f"{record['rounds']} × {record['seconds']:g} s".removeprefix("1 × "),
             f"{record['requests']:,}",
             str(record["failures"]),
             f"{record['p99_ms']:.1f} ms",

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from hardening.command_runs import (
+    DATA,
     SMALL_RUN,
     CommandResult,
     RunSize,
@@ -15,6 +16,7 @@ from hardening.command_runs import (
     problem_of_folder,
 )
 from hardening.kill_campaign import (
+    RUN_SECONDS,
     START,
     KillResult,
     Limits,
@@ -168,16 +170,43 @@ def test_the_next_kill_aims_at_the_stage_with_the_fewest_kills() -> None:
     assert aims == ["epochs", "epochs", "epochs", "reading"]
 
 
-def test_the_size_of_a_run_is_adapted_to_the_machine(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("start", "per_text"), [(1.0, 0.0004), (6.0, 0.003), (9.0, 0.02)])
+def test_the_size_of_a_run_is_fitted_to_the_machine(
+    start: float, per_text: float, tmp_path: Path
 ) -> None:
-    def pretend(workspace: Workspace, *_: object, **__: object) -> CommandResult:
-        (workspace.folder / "trial").mkdir(exist_ok=True)
-        return CommandResult(0, "", 99.0, cpu_seconds=workspace.size.texts / 100)
-
-    monkeypatch.setattr(Workspace, "run", pretend)
     workspace = Workspace(tmp_path, RunSize())
 
-    fit_run_size(workspace)
+    def train() -> CommandResult:
+        return CommandResult(0, "", start + per_text * workspace.size.texts)
 
-    assert (workspace.size.texts, workspace.size.epochs) == (1200, 4)
+    result = fit_run_size(workspace, train, RUN_SECONDS)
+
+    assert 10 < result.seconds < 20
+    assert train() == result  # with the size of that run
+    lines = (tmp_path / DATA).read_text(encoding="utf-8").splitlines()
+    assert len(lines) == 1 + workspace.size.texts
+
+
+def test_no_run_is_killed_that_cannot_have_the_right_length(tmp_path: Path) -> None:
+    def train() -> CommandResult:
+        return CommandResult(0, "", 60.0)
+
+    with pytest.raises(RuntimeError, match=r"takes 60\.0 s with 200 texts, expected 11 to 18 s"):
+        fit_run_size(Workspace(tmp_path, RunSize()), train, RUN_SECONDS)
+
+
+def test_a_run_is_timed_next_to_as_many_others_as_there_are_kills_at_the_same_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    together = threading.Barrier(3)
+
+    def pretend(_: TrainingKills, place: Path, moment: Moment) -> CommandResult:
+        together.wait(timeout=10)
+        return CommandResult(0, "", 1.0 if place.name == "whole" else 2.0, moment.operation)
+
+    monkeypatch.setattr(TrainingKills, "_command", pretend)
+    kills = object.__new__(TrainingKills)
+    kills.workspace, kills.result = Workspace(tmp_path, SMALL_RUN), KillResult("train", 0, jobs=3)
+
+    assert kills._train_whole().seconds == 1.0
+    assert [path.name for path in tmp_path.iterdir() if path.is_dir()] == ["whole"]

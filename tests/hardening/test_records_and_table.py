@@ -1,6 +1,7 @@
 """Records of the campaigns, the generated tables and the command line."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -34,7 +35,8 @@ def test_the_tables_show_all_campaigns(tmp_path: Path) -> None:
         tmp_path,
     )
     add_records("disk", [DiskResult("full disk", 0, 10, 9)], tmp_path)
-    add_records("server", [AttackResult("slow headers", 0, 20.0, 400, 1, 9.0, 8.0)], tmp_path)
+    once = AttackResult("slow headers", 0, 20.0, 1, 400, 1, 9.0, 8.0)
+    add_records("server", [once, replace(once, seed=1, rounds=5)], tmp_path)
 
     page = fill_tables(PAGE.read_text(encoding="utf-8"), tmp_path)
 
@@ -43,6 +45,7 @@ def test_the_tables_show_all_campaigns(tmp_path: Path) -> None:
     assert "Kills by the stage of training (seed 0): epochs 9." in page
     assert "| full disk | 10 | 9 | 0 | 0 |" in page
     assert "| slow headers | 20 s | 400 | 1 | 9.0 ms | 8.0 ms | 0 MB | 0 | 0 |" in page
+    assert "| slow headers | 5 × 20 s | 400 | 1 | 9.0 ms | 8.0 ms | 0 MB | 0 | 1 |" in page
     assert NO_RECORDS not in page
 
 

@@ -1,14 +1,22 @@
 """Attacks on a server on 127.0.0.1: a short version of the server campaign."""
 
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
+from hardening import server_attacks
 from hardening.base_models import make_base_models
 from hardening.fuzz_target import FindingError
 from hardening.http_client import PoliteClient, ServerProcess
 from hardening.http_targets import status_of
-from hardening.server_attacks import ATTACKS, AttackResult, measure_soak, run_server_campaign
+from hardening.server_attacks import (
+    ATTACKS,
+    AttackResult,
+    measure_attack,
+    measure_soak,
+    run_server_campaign,
+)
 
 SHORT = ("deep JSON", "huge body", "TLS: handshakes never finished", "2 workers: slow headers")
 
@@ -33,6 +41,47 @@ def test_memory_stays_flat_on_many_connections(models: list[Path]) -> None:
 
     assert result.failures == 0
     assert result.requests > 50
+
+
+class StubClient:
+    """A polite client whose p99 in each half of a round is known in advance."""
+
+    p99s: ClassVar[list[float]] = []
+    failures: ClassVar[list[str]] = ["timeout"]
+    latencies: ClassVar[list[float]] = [0.1, 0.2]
+
+    def __init__(self, server: ServerProcess) -> None:
+        pass
+
+    def __enter__(self) -> "StubClient":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def p99(self) -> float:
+        return self.p99s.pop(0)
+
+
+class StubServer(ServerProcess):
+    def memory_mb(self) -> float:
+        return 100.0
+
+
+def test_a_stall_of_the_machine_in_one_round_does_not_count(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(server_attacks, "PoliteClient", StubClient)
+    monkeypatch.setattr(server_attacks, "request", lambda *_: (200, b""))
+    monkeypatch.setattr(StubClient, "p99s", [10.0, 500.0, 10.0, 15.0, 900.0, 16.0])
+    monkeypatch.setitem(ATTACKS, "nothing", lambda _: None)
+
+    server, control = StubServer(0, 0), StubServer(0, 0)
+    result = measure_attack(AttackResult("nothing", 0, 0.0, rounds=3), server, control)
+
+    assert (result.p99_control_ms, result.p99_ms) == (10.0, 16.0)
+    assert (result.requests, result.failures) == (6, 3)
+    assert result.problems == ["3 polite requests failed: timeout"]
 
 
 def test_the_ratio_ignores_latencies_below_the_noise() -> None:

@@ -1,6 +1,6 @@
 """Accuracy jobs: train and score one model on one data set, many of them in the process pool."""
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -10,6 +10,7 @@ import torch
 import typer
 
 from lamatext.baselines import LeaderboardRow
+from lamatext.errors import ConfigError
 from lamatext.training.trainer import pick_device
 from paper.process_pool import run_jobs
 from paper.records import Record, Records
@@ -112,3 +113,11 @@ def device_name(device: str) -> str:
 def split_names(names: str) -> list[str]:
     """Split a comma-separated option of the accuracy benchmarks."""
     return [name for name in names.split(",") if name]
+
+
+def split_known_names(option: str, names: str, known: Collection[str]) -> list[str]:
+    """Split a comma-separated option of a benchmark and check that all names are known."""
+    given = split_names(names)
+    if unknown := [name for name in given if name not in known]:
+        raise ConfigError(f"--{option}: unknown {unknown[0]!r}. Known: {', '.join(known)}.")
+    return given

@@ -2,13 +2,14 @@
 
 Of each training part, some texts keep their labels (a stratified draw by seed) and the others are
 unlabelled. Each system is scored once on the test part; ``--validation`` scores it on a tenth of
-the training part instead, which no system sees, to choose settings.
+the training part instead, which no system sees, to choose settings. A system may have settings
+that differ from its recipe: ``student:text.min_count=2:distillation.teachers=1``.
 """
 
 import re
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from statistics import median
 from typing import Annotated, Any, NamedTuple
@@ -77,6 +78,7 @@ HELD_OUT = 0.1
 BYTES_OF_MINILM = 90_864_192
 MORE_SENTENCES = 150_000  # of another data set's training part, as unlabelled texts
 SENTENCE_WORDS = (5, 40)  # fewest and most words of such a sentence
+TEACHER_MINUTES = 60  # more than the default: other runs on the GPU do not shorten the teaching
 LATENCY_TEXTS = 100  # predicted one at a time
 
 Predict = Callable[[list[str]], ArrayLike]
@@ -134,6 +136,7 @@ def draw_sentences(dataset: str, seed: int) -> list[str]:
 def measure_job(job: AccuracyJob, device: str) -> list[Record]:
     """Train and score one system of the distillation benchmark."""
     system, _, part = job.model.partition("@")
+    system, *settings = system.split(":")
     assert job.seed is not None
     task = load_task(job.dataset, job.seed, validation=part == "validation")
     if system == SIDE_BY_SIDE:
@@ -146,7 +149,8 @@ def measure_job(job: AccuracyJob, device: str) -> list[Record]:
     facts: dict[str, object] = {}
     match system:
         case "student" | "default" | "default-minilm-vectors":
-            row, latency, facts = _score_classifier(task, system, job.seed, device)
+            given = dict(setting.split("=") for setting in settings)
+            row, latency, facts = _score_classifier(task, system, job.seed, device, given)
         case "teacher" | "minilm-lr" | "setfit":
             row, latency = _score_encoder(task, system, job.seed, device)
         case _:
@@ -165,7 +169,7 @@ def measure_job(job: AccuracyJob, device: str) -> list[Record]:
 
 
 def _score_classifier(
-    task: Task, system: str, seed: int, device: str
+    task: Task, system: str, seed: int, device: str, settings: Mapping[str, object]
 ) -> tuple[LeaderboardRow, float, dict[str, object]]:
     """Train a student or the default recipe, and score and time the saved model."""
     is_student = system == "student"
@@ -174,6 +178,7 @@ def _score_classifier(
         word_vectors="minilm" if system == "default-minilm-vectors" else None,
         random_state=seed,
         device=device,
+        settings={"distillation.teacher_minutes": TEACHER_MINUTES, **settings},
     )
     more = task.unlabelled if is_student and task.unlabelled else None
     started = time.perf_counter()
@@ -267,6 +272,24 @@ def distillation_table(records: Records) -> str:
             shown = [f"{np.mean(v):.3f} ({len(v)})" if v else MISSING for v in values]
             rows.append([task, *shown])
     return markdown_table(["data set=labels", *(TITLES[name] for name in systems)], rows)
+
+
+def distillation_trials_table(records: Records) -> str:
+    """Return the table of the student's accuracy on held-out training texts by its settings."""
+    cells: dict[tuple[str, str], list[float]] = {}
+    for record in records.of(EXPERIMENT):
+        system, _, part = record.model.partition("@")
+        if record.metric == "accuracy" and part == "validation" and system.startswith("student"):
+            settings = [setting.partition(".")[2] for setting in system.split(":")[1:]]
+            settings += [f"{name}={value}" for name, value in record.config.items()]
+            name = ", ".join(settings) or "the rule"
+            cells.setdefault((record.dataset, name), []).append(record.number)
+    rows = [
+        [task, name, *(f"{value:.3f}" for value in (float(np.mean(values)), *values))]
+        for (task, name), values in sorted(cells.items())
+        if len(values) == len(ALL_SEEDS.split(","))
+    ]
+    return markdown_table(["data set", "settings", "mean", "split 0", "split 1", "split 2"], rows)
 
 
 def distillation_cost_table(records: Records) -> str:

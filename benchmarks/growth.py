@@ -21,7 +21,7 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 import typer
 
-from benchmarks.accuracy_jobs import RECORDS, Folder, Force
+from benchmarks.accuracy_jobs import RECORDS, Folder, Force, split_known_names
 from benchmarks.costs import describe_cpu
 from lamatext.cli import output
 from lamatext.progress import Progress
@@ -39,11 +39,12 @@ STAGE_METRIC = "_cpu_seconds"
 STAGES = {
     "reading": ("reading", "looking", "tokenizing"),
     "word vectors": ("word",),
-    "network": ("epoch", "compiling"),
+    "network": ("epoch", "compiling", "calibrating"),
     "n-grams": ("counting", "fitting"),
-    "scoring": ("scoring",),
+    "scoring": ("saving", "scoring"),
 }
 FIRST_MINUTE = 60.0  # seconds after which the time left has to be right
+SLACK = 5.0  # seconds added to the estimated and the actual time left: 1 s for 4 s is no error
 TEST_ROWS = 5_000
 CHUNK = 10_000  # rows that are drawn at once
 
@@ -88,12 +89,14 @@ def run(  # noqa: PLR0913 - each argument is one option on the command line
 ) -> None:
     """Measure the cost of training and predicting as the data grows, ours and the alternatives'."""
     store = Records(records, force=force)
-    if "lamatext" in systems.split(","):
+    compared = split_known_names("systems", systems, SYSTEMS)
+    chosen = split_known_names("sweeps", sweeps, SWEEPS)
+    if "lamatext" in compared:
         compile_kernels()
-    cells = dict.fromkeys(cell for name in sweeps.split(",") for cell in SWEEPS[name])
+    cells = dict.fromkeys(cell for name in chosen for cell in SWEEPS[name])
     for cell in sorted(cell for cell in cells if min_rows <= cell.rows <= max_rows):
         with tempfile.TemporaryDirectory() as folder:
-            for system in systems.split(","):
+            for system in compared:
                 _record_cell(store, cell, system, Path(folder), limit)
     rows = growth_rows(store.of(EXPERIMENT))
     columns = ("data", "system", "CPU s", "s", "peak MB", "predict CPU s", "accuracy")
@@ -218,13 +221,13 @@ class StageSeconds(Progress):
         """Return the factors by which estimates of the time left were wrong, up to now.
 
         They are the first estimate after a minute, the median of those after it and the worst of
-        them. The last tenth of the training run is not counted.
+        them, up to the end. ``SLACK`` is added to both times.
         """
         end = time.monotonic() - self._started
         factors = [
-            max(left, 1e-3) / (end - at)
+            (left + SLACK) / (end - at + SLACK)
             for at, left in self._estimates
-            if FIRST_MINUTE <= at <= 0.9 * end
+            if at >= FIRST_MINUTE
         ]
         if not factors:
             return {}

@@ -336,6 +336,7 @@ def leaderboard_blocks(
         **{f"{name}-labels": label_table(records, name) for name in MULTI_LABEL_DATASETS},
         **{name: dataset_table(board, name) for name in (*DATASETS, *EXTRA_DATASETS)},
         "distillation": distillation.distillation_table(records),
+        "distillation-trials": distillation.distillation_trials_table(records),
         "distillation-costs": distillation.distillation_cost_table(records),
         "distillation-latency": distillation.distillation_latency_table(records),
         "ablation-accuracy": recipe_ablation.ablation_table(

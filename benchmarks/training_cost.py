@@ -20,7 +20,7 @@ from typing import Annotated, NamedTuple
 
 import typer
 
-from benchmarks.accuracy_jobs import RECORDS, Folder, Force, split_names
+from benchmarks.accuracy_jobs import RECORDS, Folder, Force, split_known_names, split_names
 from benchmarks.costs import describe_cpu
 from benchmarks.growth import TEST_ROWS, Cell, run_process, write_made_up
 from lamatext.cli import output
@@ -96,17 +96,19 @@ def run(  # noqa: PLR0913 - each argument is one option on the command line
 ) -> None:
     """Measure the CPU seconds of training, this checkout and an earlier commit alternating."""
     store = Records(records, force=force)
+    chosen = split_known_names("cells", cells, TARGETS)
+    compared = split_known_names("systems", systems, SYSTEMS)
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        if before is None and BEFORE in split_names(systems):
+        if before is None and BEFORE in compared:
             before = extract_commit(BEFORE_COMMIT, folder / BEFORE)
         checkouts = {NOW: REPOSITORY, BEFORE: before}
         for system in (NOW, BEFORE):
-            if system in split_names(systems):
+            if system in compared:
                 _compile_kernels(checkouts[system], folder)
-        for cell in split_names(cells):
+        for cell in chosen:
             files = cell_files(cell, folder)
-            for number, name in _in_alternation(split_names(rounds), split_names(systems)):
+            for number, name in _in_alternation(split_names(rounds), compared):
                 if not cell.startswith("short") and name == TFIDF:
                     continue
                 _record(store, cell, name, number, (files, checkouts.get(name), folder, limit))
@@ -183,7 +185,7 @@ def measure_training(system: str, setup: Setup) -> dict[str, float] | None:
     """Train a system in a process of its own; return its cost, or None over the limit."""
     files, checkout, folder, limit = setup
     if system == TFIDF:
-        command = [sys.executable, "-m", "benchmarks.growth", "train+predict", "tfidf"]
+        command = [sys.executable, "-m", "benchmarks.growth", "tfidf"]
         command += [*map(str, files), str(folder / "tfidf")]
     else:
         option = "--rivals" if system == BEFORE else "--baselines"  # renamed since

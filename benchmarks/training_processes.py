@@ -103,7 +103,7 @@ def _epoch_seconds(train: EncodedDataset, validation: EncodedDataset, batch_size
 def _timed(parts: dict[str, float]) -> Iterator[None]:
     """Add up the seconds that process 0 spends on exchanging gradients and on embedding rows."""
     originals = [
-        (ProcessGroup, "sum_gradients", "exchange"),
+        (ProcessGroup, "sum_joined", "exchange"),
         (CompiledLazyAdamW, "load_rows", "embedding"),
         (CompiledLazyAdamW, "step", "embedding"),
     ]

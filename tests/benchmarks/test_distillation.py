@@ -14,6 +14,7 @@ from benchmarks.distillation import (
     distillation_cost_table,
     distillation_latency_table,
     distillation_table,
+    distillation_trials_table,
     draw_label_curves,
     load_task,
     measure_job,
@@ -53,6 +54,22 @@ def test_with_all_labels_the_table_shows_the_default_recipe_of_the_leaderboard(
 
     assert header.startswith("| data set=labels | student | default recipe |")
     assert rows[0] == "| mr | 0.805 (2) | 0.750 (1) | 0.805 (2) |"
+
+
+def test_trials_are_shown_by_their_settings_if_all_splits_are_measured(records: Records) -> None:
+    records.add(
+        Record(EXPERIMENT, "mr", f"student{settings}@validation", "accuracy", 0.7 + seed / 10, seed)
+        for settings in ("", ":text.min_count=2:distillation.teachers=1")
+        for seed in (0, 1, 2)
+        if settings or seed == 2
+    )
+
+    rows = distillation_trials_table(records).splitlines()[2:]
+
+    assert rows == [
+        "| mr | min_count=2, teachers=1 | 0.800 | 0.700 | 0.800 | 0.900 |",
+        "| mr | the rule | 0.837 | 0.800 | 0.810 | 0.900 |",
+    ]
 
 
 def test_the_calibration_error_is_shown_for_all_labels_only(records: Records) -> None:

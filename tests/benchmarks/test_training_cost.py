@@ -54,3 +54,31 @@ def test_systems_alternate_and_each_process_is_recorded_with_its_commit(
 def test_an_unknown_commit_is_named(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="git archive no-such-commit failed"):
         training_cost.extract_commit("no-such-commit", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        (["training-cost", "--cells", "tiny"], "--cells: unknown 'tiny'. Known: short, short-20k"),
+        (["training-cost", "--systems", "svm"], "--systems: unknown 'svm'. Known: now, before"),
+        (["growth", "--sweeps", "heads"], "--sweeps: unknown 'heads'. Known: rows, words, classes"),
+    ],
+)
+def test_an_unknown_name_is_reported_before_anything_is_trained(
+    command: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(command) == 2
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_tfidf_is_trained_in_a_process_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(training_cost, "MADE_UP", {"short": Cell(60)})
+    files = training_cost.cell_files("short", tmp_path)
+
+    cost = training_cost.measure_training(TFIDF, (files, None, tmp_path, 120))
+
+    assert cost is not None
+    assert cost["cpu_seconds"] > 0

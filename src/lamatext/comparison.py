@@ -311,7 +311,7 @@ def _resamples(texts: int, folds: int) -> Iterator[NDArray[np.float32]]:
 def _group_columns(
     truth: Flags, groups: Sequence[TextGroup], classes: Sequence[object]
 ) -> Iterator[tuple[str, str, int, int]]:
-    """Yield the rows of the comparison table for groups of texts (by kind or class)."""
+    """Yield a row of the comparison for each group of texts, by length, unknown words or class."""
     for place, group in enumerate(groups):
         yield group.kind, group.name, int(group.is_member.sum()), 2 + place
     texts = truth.sum(axis=0)

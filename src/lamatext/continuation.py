@@ -24,7 +24,7 @@ Interval = tuple[float, float]
 
 @dataclass(frozen=True, slots=True)
 class ScoreChange:
-    """Scores of a model on one test set before and after its continuation."""
+    """Scores of a model on one test set before and after continued training."""
 
     data: str  # the source of the test set
     is_old: bool  # whether it belongs to the data that the model was trained on before
@@ -54,7 +54,7 @@ def measure_changes(
     new: tuple[Dataset, AnyScores],
     progress: Progress = SILENT,
 ) -> list[ScoreChange]:
-    """Score a model before and after its continuation on the old and new test sets.
+    """Score a model before and after continued training, on the old and new test sets.
 
     Args:
         before: the folder of the model that was continued.

@@ -16,7 +16,7 @@ def single_text_latencies(
     *,
     seed: int = 0,
 ) -> NDArray[np.float64]:
-    """Measure the latency of predicting single random texts, in milliseconds."""
+    """Measure the latency in milliseconds of predicting randomly chosen texts one at a time."""
     rows = np.random.default_rng(seed).permutation(len(texts))[:TIMED_TEXTS].tolist()
     for row in rows[:WARM_UP]:
         predict([texts[row]])

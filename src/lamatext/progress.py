@@ -49,7 +49,7 @@ class NamedProgress(Progress):
         self._name, self._whole = name, whole
 
     def stage(self, name: str, total: int | None = None) -> None:
-        """Report the start of a new progress stage, prefixed with the name of this part."""
+        """Report the start of a progress stage, prefixed with the name of this part of the task."""
         self._whole.stage(f"{self._name}: {name}", total)
 
     def advance(self, steps: int = 1, detail: str = "") -> None:

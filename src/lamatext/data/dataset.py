@@ -127,7 +127,7 @@ def dataset_fingerprint(dataset: Dataset) -> str:
 
 
 def text_batches(column: pa.ChunkedArray, size: int = 4096) -> Iterator[pa.Array]:
-    """Yield a column of a dataset in batches, to limit the memory for Python strings."""
+    """Yield a column of a dataset in batches, to limit the memory used by Python strings."""
     for chunk in column.chunks:
         for start in range(0, len(chunk), size):
             yield chunk.slice(start, size)

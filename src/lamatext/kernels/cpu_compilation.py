@@ -8,9 +8,9 @@ from lamatext.kernels.gru_dispatch import cpu_gru
 
 
 def cpu_kernels_are_compiled() -> bool:
-    """Return whether the CPU kernels can run without prior compilation.
+    """Return whether the CPU kernels are already compiled, or not used at all.
 
-    They can if they are cached on disk, or if numba is missing and they are not used at all.
+    Compiled kernels are cached on disk. Without numba they are not used.
     """
     if importlib.util.find_spec("numba") is None:
         return True

@@ -468,7 +468,7 @@ def _sigmoid(vector: Any) -> Any:  # pragma: no cover
 def copy_states_out(
     layout: Layout, task: Task, trace: Trace, out: Floats
 ) -> None:  # pragma: no cover
-    """Copy the CPU GRU states of a task into the output batch, with zeros as padding.
+    """Copy the states that a CPU GRU task has computed into the output batch, padded with zeros.
 
     Also clear the row before the first step, which the backward pass reads as the initial state.
     """

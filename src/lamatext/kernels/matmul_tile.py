@@ -101,12 +101,12 @@ class _Operand:
         self.data, self.row, self.step = (builder.extract_value(value, part) for part in range(3))
 
     def scalar(self, i: Any, j: Any) -> Any:
-        """Return the LLVM address of one element of the matmul operand."""
+        """Return an LLVM pointer to one element of this matmul operand."""
         build = self.builder
         return build.gep(self.data, [build.add(build.mul(i, self.row), build.mul(j, self.step))])
 
     def vector(self, i: Any, j: Any, count: int) -> Any:
-        """Return the LLVM address of a SIMD vector in a row of the matmul operand.
+        """Return an LLVM pointer to a SIMD vector in a row of this matmul operand.
 
         The vector holds ``count`` elements of row i from column j on; the step must be 1.
         """

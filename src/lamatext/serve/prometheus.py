@@ -123,7 +123,7 @@ class Metrics:
 
 
 def _reference_lines(references: References) -> Iterator[str]:
-    """Yield Prometheus gauges of the validation texts as a reference for live traffic."""
+    """Yield Prometheus gauges of label and unknown-word shares in the validation texts."""
     name = "lamatext_validation_label_share"
     yield from _header(name, "gauge", "Share of each predicted label among validation texts.")
     for model, (labels, validation) in references.items():

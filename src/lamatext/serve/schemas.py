@@ -57,7 +57,7 @@ class TextRequest(BaseModel):
 
 
 def _whole_number(value: object) -> object:
-    """Convert a whole number that a request contains as a float, such as 2.0, to an int.
+    """Convert a whole number sent as a float in a request, such as 2.0, to an int.
 
     JSON has only one number type, so clients may send either form.
     """

@@ -156,7 +156,7 @@ def mix_classes(ngram_logits: Logits, labels: Labels) -> tuple[ClassMixture, Com
 
 
 def estimate_noise(ngram_logits: Logits, labels: Labels) -> Combination:
-    """Estimate the share of wrong labels jointly with the calibration of n-gram logits.
+    """Calibrate n-gram logits and estimate the share of wrong labels in one fit.
 
     ``ngram_logits`` are out-of-sample logits, ``labels`` the class index of each text.
     """

@@ -316,7 +316,7 @@ class FittedTeacher:
         self._columns = [columns[label] for label in wanted]
 
     def predict_proba(self, texts: Sequence[str], progress: Progress = SILENT) -> Probabilities:
-        """Predict the probabilities of texts with the teacher's classifier."""
+        """Predict the class probabilities of each text with the teacher's classifier."""
         progress.stage(f"labelling {plural(len(texts), 'text')} with {self.name}", len(texts))
         parts = []
         for start in range(0, len(texts), CHUNK):
@@ -606,7 +606,7 @@ class TrainedEncoder:
         self._device, self._multi_label = device, multi_label
 
     def predict_proba(self, texts: Sequence[str], progress: Progress = SILENT) -> Probabilities:
-        """Predict the probabilities of texts with the trained teacher, in chunks."""
+        """Predict the class probabilities of each text with the trained teacher."""
         progress.stage(f"labelling {plural(len(texts), 'text')} with {self.name}", len(texts))
         parts: list[Probabilities] = []
         for start in range(0, len(texts), CHUNK):

@@ -83,7 +83,7 @@ def file_table(source: str, options: ReadOptions = DEFAULTS) -> Table:
 
 
 def _csv_table(name: str, blocks: Iterator[Block], options: ReadOptions, log: ReadLog) -> Table:
-    """Open a CSV or TSV file with a requested, remembered or detected dialect."""
+    """Open a CSV or TSV file; detect its dialect unless the options name one."""
     first = next(blocks, None)
     if first is None:
         raise DataError(f"{name}: the file is empty. Expected a header line and rows.")

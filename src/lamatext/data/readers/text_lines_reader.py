@@ -27,7 +27,7 @@ def plain_lines_table(name: str, blocks: Iterator[Block], log: ReadLog) -> Table
 
 
 def usable_lines(block: Block, log: ReadLog) -> list[tuple[int, str]]:
-    """Return the numbered text lines of a block, skipping lines that cannot be decoded."""
+    """Return the text lines of a block with their line numbers, skipping undecodable ones."""
     lines = list(block.lines())
     for number, _ in lines if log.undecodable else ():
         if number in log.undecodable:

@@ -1,5 +1,6 @@
 """What every test runs under."""
 
+import importlib.util
 import os
 from collections.abc import Iterator
 
@@ -15,3 +16,13 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("LAMATEXT_CACHE", str(tmp_path_factory.mktemp("cache")))
         yield
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Compile the CPU kernels once, before worker processes that would each compile them start."""
+    has_workers = getattr(config.option, "numprocesses", None) and not config.option.collectonly
+    if has_workers and importlib.util.find_spec("numba") is not None:
+        from lamatext.kernels.cpu_compilation import compile_cpu_kernels, cpu_kernels_are_compiled
+
+        if not cpu_kernels_are_compiled():
+            compile_cpu_kernels()

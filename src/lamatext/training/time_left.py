@@ -2,16 +2,20 @@
 
 The expected seconds of a stage are proportional to the texts and words that it reads; the constants
 are measured by ``python -m benchmarks growth``. A stage that runs, and earlier stages of its kind,
-show how much faster or slower this machine is; later stages are corrected by all of them together,
-in which no kind of stage counts for more than ``KIND_SECONDS``.
+show how much faster or slower this machine is. Stages of other kinds are corrected by the geometric
+mean of these ratios over the kinds, in which none counts for more than ``KIND_SECONDS``; so one kind
+whose duration was expected badly changes little.
 """
 
+import math
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
+import numpy as np
 import torch
 
+from lamatext.data.svd_vectors import WINDOW
 from lamatext.data.word_vectors import SVD_WORDS
 from lamatext.kernels.kernel_threads import thread_count
 from lamatext.progress import Progress
@@ -20,20 +24,22 @@ from lamatext.training.auto_settings import DatasetSize, resolve_auto_settings
 from lamatext.training.cross_fitting import expected_fits
 
 BYTES_PER_WORD = 6.0  # in UTF-8, with the space
-PRIOR_SECONDS = 1.0  # the expected seconds count like measured ones of this duration
+PRIOR_SECONDS = 0.5  # the expected seconds count like measured ones of this duration
+KIND_PRIOR_SECONDS = 3.0  # so does, for one kind of stages, what the other kinds took
 KIND_SECONDS = 10.0  # the most that one kind of stages counts for among all kinds
 REPORT_SECONDS = 0.5  # between two reports
 # CPU seconds on one core of the machine of the growth records
 TOKENIZING = 0.8e-6  # per word
-WORD_VECTORS = (1.0, 2.8e-6)  # and per word that is counted
+WORD_VECTORS = (1.0, 1.0e-6)  # and per pair of words that is counted
 STEP = (10e-3, 11e-6)  # per training step, and per word that the network reads
-FORWARD = 4e-6  # per word that the network reads without training on it
+FORWARD = 5.5e-6  # per word that the network reads without training on it
 NGRAMS = {True: 14.0, False: 2.6}  # per word, with and without n-grams of characters
 COUNTING = 0.09e-6  # per n-gram
-FITTING = (0.06e-6, 0.4, 0.18)  # per n-gram; the powers of SVMs and texts that it grows with
+FITTING = (0.048e-6, 3.4e-6)  # per n-gram, and per text
+FITTING_POWERS = (0.4, 0.18)  # of the number of SVMs and of texts, by which that is multiplied
 CALIBRATING = 6e-6  # per word of the validation texts
-SAVING = (0.5, 0.3e-6)  # and per word of the training texts, which are hashed
-SCORING = 2.5e-6  # per word of the test texts
+SAVING = (0.5, 0.13e-6)  # and per word of the training texts, which are hashed
+SCORING = 4e-6  # per word of the test texts
 OVERRUN = 0.3  # of its time so far that a stage without steps still takes if it is overdue
 BASELINE = 12e-6  # per word, for TF-IDF with logistic regression
 UNEVEN = {"fitting"}  # stages whose steps take very different times: they say little of the rest
@@ -44,6 +50,7 @@ class ExpectedStage(NamedTuple):
 
     name: str  # the first word of the stage's name
     seconds: float
+    after_steps: float = 0.0  # those of its seconds that follow its last step
 
 
 class RunSize(NamedTuple):
@@ -69,23 +76,34 @@ def expected_stages(run: RunSize, recipe: Recipe, *, baselines: int = 0) -> list
     cores = min(thread_count(default=torch.get_num_threads()), 4)
     speedup = cores**0.8  # parts of a step run on one core
     validating = FORWARD * read * run.validation_texts / speedup
-    epoch = (STEP[0] * steps + STEP[1] * read * trained) / speedup + validating
+    steps_seconds = (STEP[0] * steps + STEP[1] * read * trained) / speedup
+    epoch = ExpectedStage("epoch", steps_seconds + validating, after_steps=validating)
     svms = 1 if run.classes == 2 else run.classes
     ngrams = NGRAMS[bool(recipe.ngrams.characters)] * words
-    fit = FITTING[0] * svms ** FITTING[1] * run.texts ** FITTING[2] * ngrams
-    fit /= min(cores, svms) ** 0.8
+    fit = FITTING[0] * ngrams + FITTING[1] * run.texts
+    fit *= svms ** FITTING_POWERS[0] * run.texts ** FITTING_POWERS[1] / min(cores, svms) ** 0.8
     stages = [ExpectedStage("tokenizing", TOKENIZING * words)]
     counted = min(words, SVD_WORDS) if recipe.text.word_vectors == "svd" else words
-    stages.append(ExpectedStage("word", WORD_VECTORS[0] + WORD_VECTORS[1] * counted))
+    pairs = _pairs_per_word(mean_words) * counted
+    stages.append(ExpectedStage("word", WORD_VECTORS[0] + WORD_VECTORS[1] * pairs))
     if recipe.ngrams.enabled:
         stages.append(ExpectedStage("counting", COUNTING * ngrams))
         stages += [ExpectedStage("fitting", fit)] * expected_fits(run.validation_texts)
-    stages += [ExpectedStage("epoch", epoch)] * int(training.epochs)
+    stages += [epoch] * int(training.epochs)
     validation_words = mean_words * run.validation_texts
     stages.append(ExpectedStage("calibrating", CALIBRATING * validation_words))
     stages.append(ExpectedStage("saving", SAVING[0] + SAVING[1] * words))
     stages.append(ExpectedStage("scoring", SCORING * mean_words * run.test_texts / speedup))
     return stages + [ExpectedStage("training", BASELINE * words)] * baselines
+
+
+def _pairs_per_word(words: float) -> float:
+    """Return how many later words of a text with ``words`` words are counted next to each word.
+
+    Half of the words are skipped, because they are frequent.
+    """
+    kept = max(1.0, words / 2)
+    return sum(max(0.0, 1 - distance / kept) for distance in range(1, WINDOW + 1))
 
 
 class TimeLeft(Progress):
@@ -153,16 +171,18 @@ class TimeLeft(Progress):
         elapsed = now - self._started
         has_steps = self._total and self._current.name not in UNEVEN
         share = min(1.0, self._done / self._total) if has_steps else 0.0
+        if self._current.seconds:
+            share *= 1 - self._current.after_steps / self._current.seconds
         finished = list(self._finished)
         if share and self._current.seconds:
             part = self._current._replace(seconds=share * self._current.seconds)
             finished.append((part, elapsed))
         measured = _by_kind(finished)
-        slowness = _slowness([times.at_most(KIND_SECONDS) for times in measured.values()], 1.0)
+        slowness = _mean_slowness(measured.values())
 
         def left(stage: ExpectedStage) -> float:
-            same = [measured[stage.name]] if stage.name in measured else []
-            return stage.seconds * _slowness(same, slowness)
+            same = measured.get(stage.name, _Times(0.0, 0.0))
+            return stage.seconds * _slowness(same, slowness, KIND_PRIOR_SECONDS)
 
         current = left(self._current)
         overdue = OVERRUN * elapsed if self._current.seconds else 0.0
@@ -194,8 +214,15 @@ def _by_kind(finished: Sequence[tuple[ExpectedStage, float]]) -> dict[str, _Time
     return kinds
 
 
-def _slowness(times: Sequence[_Times], prior: float) -> float:
+def _slowness(times: _Times, prior: float, prior_seconds: float) -> float:
     """Return measured seconds divided by expected ones, shrunk to ``prior``."""
-    expected = sum(each.expected for each in times)
-    measured = sum(each.measured for each in times)
-    return (measured + PRIOR_SECONDS * prior) / (expected + PRIOR_SECONDS)
+    return (times.measured + prior_seconds * prior) / (times.expected + prior_seconds)
+
+
+def _mean_slowness(kinds: Collection[_Times]) -> float:
+    """Return the geometric mean over the kinds of measured by expected seconds, shrunk to 1."""
+    if not kinds:
+        return 1.0
+    weights = [min(times.expected, KIND_SECONDS) for times in kinds]
+    logarithms = [math.log(_slowness(times, 1.0, PRIOR_SECONDS)) for times in kinds]
+    return math.exp(np.average(logarithms, weights=weights))

@@ -278,6 +278,29 @@ def wrong_labels_table(records: Records) -> str:
     return markdown_table(head, rows)
 
 
+def imbalance_table(records: Records) -> str:
+    """Format the scores of small-data jobs in which one class has a fiftieth of the other's texts.
+
+    The area under the ROC curve is compared with that of TF-IDF and LinearSVC, and the balanced
+    accuracy with that of the same texts with balanced class weights.
+    """
+    values, rows = read_values(records), []
+    for dataset in (name for name, variants in SPECIAL.items() if IMBALANCED in variants):
+        columns = (
+            (IMBALANCED, "auc"),
+            (IMBALANCED, "words auc"),
+            (IMBALANCED, "balanced_accuracy"),
+            (BALANCED, "balanced_accuracy"),
+        )
+        found = [values.get((dataset, *column), []) for column in columns]
+        if all(found):
+            cells = [f"{mean(record.number for record in column):.3f}" for column in found]
+            rows.append([dataset, *cells, str(len(found[-1]))])
+    head = ["1 text of one class per 50", "AUC", "TF-IDF + LinearSVC, AUC"]
+    head += ["balanced accuracy", "with balanced weights", "draws"]
+    return markdown_table(head, rows)
+
+
 def run(  # noqa: PLR0913 - each argument is one option on the command line
     datasets: Annotated[str, typer.Option(help="Names, separated by commas.")] = ALL_DATASETS,
     sizes: Annotated[str, typer.Option(help="Sizes or variants; none means all.")] = "",

@@ -100,6 +100,26 @@ def test_the_table_of_wrong_labels_names_the_best_baseline(tmp_path: Path) -> No
     assert "| r8 | 0.970 | 0.950 | 0.050 | 1 |" in table
 
 
+def test_the_table_of_imbalance_compares_the_areas_and_the_class_weights(tmp_path: Path) -> None:
+    records = Records(tmp_path)
+    values = {
+        (small_data.IMBALANCED, "auc"): (0.81, 0.83),
+        (small_data.IMBALANCED, "words auc"): (0.75, 0.77),
+        (small_data.IMBALANCED, "balanced_accuracy"): (0.5, 0.52),
+        (small_data.BALANCED, "balanced_accuracy"): (0.7, 0.74),
+    }
+    records.add(
+        Record(small_data.EXPERIMENT, "mr", variant, metric, value, seed)
+        for (variant, metric), scores in values.items()
+        for seed, value in enumerate(scores)
+    )
+
+    table = small_data.imbalance_table(records)
+
+    assert "| mr | 0.820 | 0.760 | 0.510 | 0.720 | 2 |" in table
+    assert "imdb" not in table  # has no records
+
+
 def test_the_scores_are_those_of_the_classifiers_probabilities() -> None:
     labels = ["a", "b", "c"] * 30
     draw = np.random.default_rng(0)

@@ -3,7 +3,7 @@
 The expected seconds of a stage are proportional to the texts and words that it reads; the constants
 are measured by ``python -m benchmarks growth``. A stage that runs, and earlier stages of its kind,
 show how much faster or slower this machine is. Stages of other kinds are corrected by the geometric
-mean of these ratios over the kinds, in which none counts for more than ``KIND_SECONDS``; so one kind
+mean of these ratios over the kinds, in which none counts for more than ``KIND_SECONDS``: one kind
 whose duration was expected badly changes little.
 """
 

@@ -476,6 +476,35 @@ def test_a_closed_pipe_is_not_an_error(place: Path) -> None:
     assert done.stderr == ""
 
 
+@pytest.mark.parametrize(
+    ("command", "status", "message"),
+    [
+        ("info model >&-", 0, ""),
+        ("info model --json >&-", 0, ""),
+        ("info model 2>&- >/dev/null", 0, ""),
+        ("predict model reviews.csv -q >&-", 0, ""),
+        ("predict model - <&-", 0, ""),
+        ("evaluate model - <&-", 2, "the file is empty"),
+    ],
+)
+def test_a_closed_standard_stream_is_the_null_device(
+    command: str, status: int, message: str, place: Path
+) -> None:
+    done = subprocess.run(
+        f"{sys.executable} -m lamatext {command}",
+        cwd=place,
+        shell=True,
+        executable="/bin/bash",
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == status, done.stderr
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 def test_the_classifier_reads_what_the_command_wrote(lamatext: Command, place: Path) -> None:
     train(lamatext)
 

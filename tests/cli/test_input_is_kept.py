@@ -73,6 +73,28 @@ def test_no_command_replaces_a_file_without_force(
     assert Path(name).read_text() == "precious"
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("export", "model", "--onnx", "model/config.json"),
+        ("export", "model", "--web", "./model/vocab.txt"),
+        ("explain", "model", "--text", "good", "--html", "model/metrics.json"),
+        ("report", "model", "reviews.csv", "--out", "model/README.md"),
+    ],
+    ids=lambda arguments: arguments[-1],
+)
+def test_no_output_replaces_a_file_of_the_model(
+    arguments: tuple[str, ...], lamatext: Command, place: Path
+) -> None:
+    before = {path.name: path.read_bytes() for path in (place / "model").iterdir()}
+
+    answer = lamatext(*arguments, "--force")
+
+    assert answer.status == 2
+    assert "is a file of the model, which would be lost. Give another output file." in answer.err
+    assert {path.name: path.read_bytes() for path in (place / "model").iterdir()} == before
+
+
 def test_force_replaces_an_output_file(lamatext: Command, place: Path) -> None:
     (place / "old.csv").write_text("old")
 

@@ -359,3 +359,28 @@ def test_numbers_and_lists_stay_what_they_are_in_jsonl(lamatext: Command, place:
     beginning = line.replace('"nested": {"ok": true}', '"nested.ok": true').removesuffix("}")
     assert copied.out.startswith(f'{beginning}, "label"')
     assert pq.read_table(place / "b.parquet")["tags"].to_pylist() == ['["a", 2]']
+
+
+def test_times_that_python_lacks_are_written_as_json_strings(
+    lamatext: Command, place: Path
+) -> None:
+    times = pa.array([1, 2**62], pa.timestamp("us"))
+    table = pa.table({"text": ["a superb film", "a dull film"], "time": times})
+    pq.write_table(table, place / "times.parquet")
+
+    answer = lamatext("predict", "model", "times.parquet", "--out", "o.jsonl", "-q")
+
+    assert answer.status == 0, answer.err
+    rows = [json.loads(line) for line in (place / "o.jsonl").read_text().splitlines()]
+    assert rows[0]["time"] == "1970-01-01 00:00:00.000001"
+    assert [row["label"] for row in rows] == ["pos", "neg"]
+
+
+def test_values_that_json_lacks_are_a_named_error(lamatext: Command, place: Path) -> None:
+    times = pa.array([[1], [2**62]], pa.list_(pa.timestamp("us")))
+    pq.write_table(pa.table({"text": ["good", "bad"], "times": times}), place / "times.parquet")
+
+    answer = lamatext("predict", "model", "times.parquet", "--out", "o.jsonl", "-q")
+
+    assert answer.status == 2
+    assert "the column 'times' has values that cannot be written as JSON" in answer.err

@@ -14,10 +14,12 @@ from lamatext.data.text_encoder import TextEncoder
 from lamatext.errors import ModelError
 from lamatext.saved.format import (
     CONFIG,
+    METRICS,
     RENAMED,
     checksum,
     folder_size,
     load_config,
+    load_metrics,
     ngrams_file,
     saved_recipe,
 )
@@ -366,6 +368,25 @@ def test_a_layout_without_one_of_its_fields_loads_or_is_a_named_error(missing: s
     with suppress(ModelError):
         check_config_types(Path("config.json"), {"data": {"layout": layout}})
         Layout.from_json(layout)
+
+
+def test_columns_named_twice_are_refused() -> None:
+    layout = {**Layout(("text",), ("label",)).as_json(), "text_columns": ["text", "text"]}
+
+    with pytest.raises(ModelError, match="text_columns to be a list of distinct strings"):
+        check_config_types(Path("config.json"), {"data": {"layout": layout}})
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e400"])
+@pytest.mark.parametrize(("load", "file"), [(load_config, CONFIG), (load_metrics, METRICS)])
+def test_a_number_that_is_not_finite_is_refused(
+    load: Callable[[Path], object], file: str, number: str, folder: Path
+) -> None:
+    path = folder / file
+    path.write_text(path.read_text(encoding="utf-8").rstrip()[:-1] + f', "more": {number}}}')
+
+    with pytest.raises(ModelError, match=file):
+        load(folder)
 
 
 @pytest.mark.parametrize(

@@ -76,7 +76,7 @@ def run(  # noqa: PLR0913 - one argument per option of the command
     from lamatext.views.terminal_explanation import show_explanation
 
     _check_arguments(source, text, out)
-    options.check_outputs(out, html, force=force, source=source)
+    options.check_outputs(out, html, force=force, source=source, model=model)
     predictor = Predictor.load(model)
     explained_label = _find_label(predictor, label)
     read = None if source is None else TextInput.open(model, source, reading)

@@ -70,11 +70,27 @@ def options(
 
 def main() -> None:
     """Run the ``lamatext`` program with ``sys.argv`` and exit with its status."""
+    _open_closed_streams()
     # Threads that wait actively slow torch down many times on a busy machine.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     with _dropped_interrupts_repeated():
         status = run(sys.argv[1:])
     sys.exit(status)
+
+
+def _open_closed_streams() -> None:
+    """Connect standard streams that the caller has closed to the null device.
+
+    Otherwise the ``lamatext`` program has no object to print to, and the next file that it opens
+    gets the number of a standard stream.
+    """
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            try:
+                os.fstat(number)
+            except OSError:
+                os.dup2(os.open(os.devnull, os.O_RDWR), number)
+            setattr(sys, name, os.fdopen(number, "w" if number else "r", encoding="utf-8"))
 
 
 @contextmanager

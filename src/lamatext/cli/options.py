@@ -280,6 +280,7 @@ def check_outputs(
     *outputs: Path | None,
     force: bool,
     source: str | None = None,
+    model: Path | None = None,
 ) -> None:
     """Check that a command's output options name no existing files, unless ``force`` is true.
 
@@ -288,11 +289,15 @@ def check_outputs(
         force: whether existing files may be replaced.
             Files that a killed command has left are replaced.
         source: the input file, which is never replaced.
+        model: the folder of the model that the command reads, whose files are never replaced.
 
     Raises:
         ConfigError: a file exists, or is a folder.
     """
     from lamatext.atomic_write import is_special_file, is_unfinished
+    from lamatext.saved.format import FILES
+
+    of_model = [] if model is None else [model / name for name in FILES]
 
     for path in filter(None, outputs):
         if not path.exists() or is_special_file(path):
@@ -302,6 +307,10 @@ def check_outputs(
         if source is not None and Path(source).is_file() and path.samefile(source):
             raise ConfigError(
                 f"{path}: is the input, which would be lost. Give another output file."
+            )
+        if any(file.is_file() and path.samefile(file) for file in of_model):
+            raise ConfigError(
+                f"{path}: is a file of the model, which would be lost. Give another output file."
             )
         if not force and not is_unfinished(path):
             raise ConfigError(

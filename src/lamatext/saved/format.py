@@ -16,6 +16,7 @@ Loading executes nothing: the folder holds JSON, text, tensors and a graph of kn
 
 import hashlib
 import json
+import math
 import zlib
 from collections.abc import Mapping
 from os import PathLike
@@ -132,7 +133,7 @@ def load_config(folder: str | PathLike[str]) -> Config:
     if not path.is_file():
         raise ModelError(f"{folder}: no {CONFIG}, so it is not a saved model.{_advice(folder)}")
     try:
-        config: Config = json.loads(path.read_bytes())
+        config: Config = _parse_json(path.read_bytes())
         version = config["format"]
     except (ValueError, KeyError, TypeError, RecursionError, MemoryError) as error:
         raise ModelError(
@@ -214,12 +215,24 @@ def remembered_layout(config: Config) -> Layout | None:
 def read_json(path: Path) -> Config:
     """Read a JSON object from a file of the saved model format, or raise ModelError."""
     try:
-        value = json.loads(path.read_bytes())
+        value = _parse_json(path.read_bytes())
     except (OSError, ValueError, RecursionError, MemoryError) as error:
         raise ModelError(f"{path}: cannot be read as JSON. Copy the folder again.") from error
     if not isinstance(value, dict):
         raise ModelError(f"{path}: expected a JSON object. Copy the folder again.")
     return value
+
+
+def _parse_json(data: bytes) -> Any:
+    """Parse JSON of a saved model; raise ValueError for numbers that are not finite."""
+
+    def finite(digits: str) -> float:
+        number = float(digits)
+        if not math.isfinite(number):
+            raise ValueError(f"{digits} is not a finite number")
+        return number
+
+    return json.loads(data, parse_float=finite, parse_constant=finite)
 
 
 def json_text(value: Mapping[str, Any]) -> str:

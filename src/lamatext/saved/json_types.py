@@ -65,6 +65,10 @@ STRINGS = _JsonType(
     "a list of strings",
     lambda v: isinstance(v, list) and bool(v) and all(isinstance(item, str) for item in v),
 )
+DISTINCT_STRINGS = _JsonType(
+    "a list of distinct strings",
+    lambda v: STRINGS.matches(v) and len(set(v)) == len(v),  # type: ignore[arg-type, call-overload]
+)
 ROWS = _JsonType(
     "a list of whole numbers of at least 0",
     lambda v: isinstance(v, list) and all(map(COUNT.matches, v)),
@@ -94,8 +98,8 @@ _DATA: _Fields = {
     "sketch": SKETCH,
 }
 _LAYOUT: _Fields = {
-    "text_columns": STRINGS,
-    "label_columns": STRINGS,
+    "text_columns": DISTINCT_STRINGS,
+    "label_columns": DISTINCT_STRINGS,
     "label_separator": STRING_OR_NULL,
     "format": STRING_OR_NULL,
     "encoding": STRING,

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lamatext.data.read_options import ReadOptions
+from lamatext.data.read_options import Layout, ReadOptions
 from lamatext.data.readers import excel_reader, parquet_pages, parquet_reader
 from lamatext.data.readers.input_files import CHUNK, read_chunks
 from lamatext.data.sources import load_dataset, open_table
@@ -373,6 +373,29 @@ def test_a_long_parquet_value_is_refused_before_it_is_read(
     message = "a record longer than 64 MB" if rows == 1 else "a page of 300 MB, at most "
     assert f"a.parquet: column 'text', row group 1: {message}" in done.stderr
     assert int(done.stdout) < 100_000  # kB
+
+
+HEADER_CASES = {"blank lines": b"\n" * 1_000_000, "an open quote": b'"' + b"\n" * 1_000_000}
+
+
+@pytest.mark.parametrize("content", HEADER_CASES.values(), ids=HEADER_CASES)
+def test_a_csv_file_without_a_header_is_refused_in_linear_time(
+    content: bytes, tmp_path: Path
+) -> None:
+    path = tmp_path / "lines.csv"
+    path.write_bytes(content)
+    remembered = ReadOptions(remembered=Layout(("text",), ("label",), separator=",", quote='"'))
+
+    for options in (ReadOptions(), remembered):  # minutes if it were quadratic
+        with pytest.raises(DataError, match=r"lines\.csv"):
+            load_dataset(str(path), options)
+
+
+def test_the_header_of_a_csv_file_may_follow_blank_lines_and_span_lines(tmp_path: Path) -> None:
+    path = tmp_path / "data.csv"
+    path.write_text('\n \n"te\nxt",label\nfine,a\n"two\nlines",b\n')
+
+    assert open_table(str(path)).columns == ("te\nxt", "label")
 
 
 def test_misquoted_rows_are_skipped_in_linear_time(tmp_path: Path) -> None:

@@ -282,16 +282,13 @@ class _Parser:
 
     def header(self, block: Block) -> tuple[tuple[str, ...], Block]:
         """Parse the CSV header and return the column names and the rest of the block."""
-        head, end = b"", 0
-        while not head.strip() or not _header_ends(head, self.dialect):
-            end = block.data.find(b"\n", end) + 1 or len(block.data)
-            head = block.data[:end]
-            if end == len(block.data):
-                break
+        start, end = _header_span(block.data, self.dialect)
+        head = block.data[start:end]
         if head.count(self.dialect.separator.encode()) >= MAX_COLUMNS:
             raise too_many_columns(self._log.name)
-        names = self._read(Block(head, block.line), None, None).schema.names
-        return tuple(names), Block(block.data[end:], block.line + head.count(b"\n"))
+        line = block.line + block.data.count(b"\n", 0, start)
+        names = self._read(Block(head, line), None, None).schema.names
+        return tuple(names), Block(block.data[end:], line + head.count(b"\n"))
 
     def parse(
         self, block: Block, columns: Sequence[str], wanted: Sequence[str] | None
@@ -360,5 +357,11 @@ class _Parser:
         )
 
 
-def _header_ends(head: bytes, dialect: Dialect) -> bool:
-    return _row_end(head, dialect) > 0 if dialect.quote else head.endswith(b"\n")
+def _header_span(data: bytes, dialect: Dialect) -> tuple[int, int]:
+    """Return the start and end of the first CSV row that is not blank."""
+    first = len(data) - len(data.lstrip())
+    row = data.rfind(b"\n", 0, first) + 1
+    for start, stop in _unquoted_spans(data, dialect):
+        if end := data.find(b"\n", max(start, first), stop) + 1:
+            return row, end
+    return row, len(data)

@@ -5,8 +5,11 @@ The column is marked in the metadata of its Arrow field, which Parquet files kee
 
 import json
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import pyarrow as pa
+
+from lamatext.errors import DataError
 
 _MARK = {b"lamatext": b"json"}
 
@@ -39,7 +42,7 @@ def json_lines(batch: pa.RecordBatch) -> Iterator[str]:
 
 
 def _json_values(batch: pa.RecordBatch, position: int) -> Sequence[str]:
-    values = batch.column(position).to_pylist()
+    values = _python_values(batch, position)
     if is_json(batch.schema.field(position)):
         return [value or "null" for value in values]
     try:
@@ -48,6 +51,28 @@ def _json_values(batch: pa.RecordBatch, position: int) -> Sequence[str]:
         return [
             json.dumps(_without_nan(value), ensure_ascii=False, default=str) for value in values
         ]
+
+
+def _python_values(batch: pa.RecordBatch, position: int) -> list[Any]:
+    """Return a column as Python objects; times that Python cannot represent become strings."""
+    column: Any = batch.column(position)
+    values: list[Any]
+    try:
+        values = column.to_pylist()
+    except (OverflowError, ValueError):
+        values = _as_strings(column, batch.schema.names[position])
+    return values
+
+
+def _as_strings(column: Any, name: str) -> list[Any]:
+    try:
+        values: list[Any] = column.cast(pa.string()).to_pylist()
+    except pa.ArrowException:
+        raise DataError(
+            f"the column {name!r} has values that cannot be written as JSON. Write CSV or Parquet, "
+            "or remove the column."
+        ) from None
+    return values
 
 
 def _without_nan(value: object) -> object:

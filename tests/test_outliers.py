@@ -123,7 +123,6 @@ def test_a_model_without_statistics_names_what_to_do() -> None:
     ("key", "value", "message"),
     [
         ("evidence", [1.0] * STEPS, "a list of 101 numbers"),
-        ("evidence", [float("nan")] * (STEPS + 1), "a list of 101 numbers"),
         ("evidence", [2.0, *[1.0] * STEPS], "ascending"),
         ("labels", [1], "a list of 2 numbers"),
         ("words", -1, "a whole number of at least 0"),

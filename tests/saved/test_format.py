@@ -385,7 +385,7 @@ def test_a_number_that_is_not_finite_is_refused(
     path = folder / file
     path.write_text(path.read_text(encoding="utf-8").rstrip()[:-1] + f', "more": {number}}}')
 
-    with pytest.raises(ModelError, match=file):
+    with pytest.raises(ModelError, match=rf"{file}: {number} is not a finite number"):
         load(folder)
 
 

@@ -133,7 +133,7 @@ def load_config(folder: str | PathLike[str]) -> Config:
     if not path.is_file():
         raise ModelError(f"{folder}: no {CONFIG}, so it is not a saved model.{_advice(folder)}")
     try:
-        config: Config = _parse_json(path.read_bytes())
+        config: Config = _parse_json(path)
         version = config["format"]
     except (ValueError, KeyError, TypeError, RecursionError, MemoryError) as error:
         raise ModelError(
@@ -215,7 +215,7 @@ def remembered_layout(config: Config) -> Layout | None:
 def read_json(path: Path) -> Config:
     """Read a JSON object from a file of the saved model format, or raise ModelError."""
     try:
-        value = _parse_json(path.read_bytes())
+        value = _parse_json(path)
     except (OSError, ValueError, RecursionError, MemoryError) as error:
         raise ModelError(f"{path}: cannot be read as JSON. Copy the folder again.") from error
     if not isinstance(value, dict):
@@ -223,16 +223,16 @@ def read_json(path: Path) -> Config:
     return value
 
 
-def _parse_json(data: bytes) -> Any:
-    """Parse JSON of a saved model; raise ValueError for numbers that are not finite."""
+def _parse_json(path: Path) -> Any:
+    """Parse a JSON file of a saved model; raise ModelError for numbers that are not finite."""
 
     def finite(digits: str) -> float:
         number = float(digits)
         if not math.isfinite(number):
-            raise ValueError(f"{digits} is not a finite number")
+            raise ModelError(f"{path}: {digits} is not a finite number. Copy the folder again.")
         return number
 
-    return json.loads(data, parse_float=finite, parse_constant=finite)
+    return json.loads(path.read_bytes(), parse_float=finite, parse_constant=finite)
 
 
 def json_text(value: Mapping[str, Any]) -> str:

@@ -48,6 +48,8 @@ COMMANDS = {
     "tables": "leaderboard_tables",
     "growth": "growth",
     "training-cost": "training_cost",
+    "recipe-history": "recipe_history",
+    "batch-sizes": "batch_sizes",
     "tune": "tuning",
     "streaming": "streaming",
     "continuation": "continuation",

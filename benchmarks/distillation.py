@@ -95,7 +95,8 @@ class Task(NamedTuple):
 def load_task(name: str, seed: int, *, validation: bool) -> Task:
     """Load the data of a distillation task, such as ``mr``, ``imdb=300`` or ``mr+imdb``.
 
-    ``mr+imdb`` adds sentences of the training part of imdb as unlabelled texts.
+    ``mr+imdb`` adds 150,000 sentences of the training part of imdb as unlabelled texts, and
+    ``mr+imdb=50000`` as many as that.
     """
     name, _, other = name.partition("+")
     dataset, _, count = name.partition("=")
@@ -106,7 +107,9 @@ def load_task(name: str, seed: int, *, validation: bool) -> Task:
     else:
         test = load_paper_dataset(dataset, "test")
     if not count:
-        return Task(train, draw_sentences(other, seed) if other else [], test)
+        other, _, most = other.partition("=")
+        more = draw_sentences(other, seed, int(most or MORE_SENTENCES)) if other else []
+        return Task(train, more, test)
     fraction = int(count) / len(train)
     rest, rows = hold_out(train.require_labels(), fraction, seed, source=dataset)
     labels = np.array(train.require_labels().to_pylist())
@@ -116,21 +119,22 @@ def load_task(name: str, seed: int, *, validation: bool) -> Task:
     return Task(train.take(rows), train.take(rest).texts.to_pylist(), test)
 
 
-def draw_sentences(dataset: str, seed: int) -> list[str]:
-    """Draw sentences from the training part of a data set, as unlabelled texts of a distillation.
+def draw_sentences(dataset: str, seed: int, most: int) -> list[str]:
+    """Draw sentences from a data set's training part, as unlabelled texts of a distillation."""
+    texts = load_paper_dataset(dataset).texts.to_pylist()
+    sentences = sorted({sentence for text in texts for sentence in split_sentences(text)})
+    rows = np.random.default_rng(seed).permutation(len(sentences))[:most]
+    return [sentences[row] for row in rows]
+
+
+def split_sentences(text: str) -> list[str]:
+    """Return the sentences of a text that have 5 to 40 words.
 
     A sentence ends with a full stop, an exclamation or a question mark, or with a line break.
     """
     shortest, longest = SENTENCE_WORDS
-    sentences = {
-        sentence
-        for text in load_paper_dataset(dataset).texts.to_pylist()
-        for sentence in re.split(r"(?<=[.!?])\s+|\s*<br />\s*|\n+", text)
-        if shortest <= len(sentence.split()) <= longest
-    }
-    rows = np.random.default_rng(seed).permutation(len(sentences))[:MORE_SENTENCES]
-    ordered = sorted(sentences)
-    return [ordered[row] for row in rows]
+    sentences = re.split(r"(?<=[.!?])\s+|\s*<br />\s*|\n+", text)
+    return [each for each in sentences if shortest <= len(each.split()) <= longest]
 
 
 def measure_job(job: AccuracyJob, device: str) -> list[Record]:

@@ -192,7 +192,7 @@ def measure_training(system: str, setup: Setup) -> dict[str, float] | None:
         command = [sys.executable, "-m", "lamatext", "train", str(files.train)]
         command += ["--test", str(files.test), option, "none", "--device", "cpu"]
         command += ["--out", str(Path(tempfile.mkdtemp(dir=folder)) / "model")]
-    usage = run_process(command, folder, limit, _environment(checkout, folder))
+    usage = run_process(command, folder, limit, checkout_environment(checkout, folder))
     if usage is None:
         return None
     return dict(zip(METRICS, (usage.cpu_seconds, usage.seconds, usage.megabytes), strict=True))
@@ -203,17 +203,20 @@ def measure_ngrams(system: str, setup: Setup) -> dict[str, float] | None:
     files, checkout, folder, limit = setup
     program, result = READ_TEXTS + FIT_NGRAMS[system] + WRITE_SECONDS, folder / "seconds.txt"
     command = [sys.executable, "-c", program, str(files.train), str(result)]
-    if run_process(command, folder, limit, _environment(checkout, folder)) is None:
+    if run_process(command, folder, limit, checkout_environment(checkout, folder)) is None:
         return None
     return {"ngrams_cpu_seconds": float(result.read_text())}
 
 
-def _environment(checkout: Path | None, folder: Path) -> dict[str, str]:
-    """Return the environment of a process that imports lamatext from a checkout."""
+def checkout_environment(checkout: Path | None, folder: Path) -> dict[str, str]:
+    """Return the environment of a process that imports lamatext from a checkout.
+
+    Its cache is an empty folder, so that word vectors of an earlier run are not used.
+    """
     path = os.environ.get("PYTHONPATH", "")
     if checkout is not None:
         path = os.pathsep.join(filter(None, (str(checkout / "src"), str(checkout), path)))
-    cache = tempfile.mkdtemp(dir=folder)  # empty: word vectors of an earlier run are not used
+    cache = tempfile.mkdtemp(dir=folder)
     return {**os.environ, "PYTHONPATH": path, "LAMATEXT_CACHE": cache}
 
 

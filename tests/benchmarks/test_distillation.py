@@ -145,6 +145,7 @@ def test_the_sentences_of_another_data_set_are_unlabelled_texts() -> None:
     assert len(task.labelled) == 80
     assert 60 < len(task.unlabelled) <= 160
     assert all(text[-1] in ".!" and text.count(" ") >= 4 for text in task.unlabelled)
+    assert load_task("few+many=10", 0, validation=False).unlabelled == task.unlabelled[:10]
 
 
 def test_setfit_pairs_each_text_with_equal_and_with_other_labels() -> None:

@@ -2,6 +2,7 @@
 
 ``lamatext train`` of this checkout and of an earlier commit learn from the same part of the
 training texts and are scored on a tenth of them that is held out. The test parts are not read.
+A recipe may have settings that differ from the default's: ``now:training.epochs=8``.
 """
 
 import json
@@ -47,7 +48,7 @@ from benchmarks.training_cost import (
 from lamatext.data.dataset import Dataset
 from lamatext.recipes import load_recipe
 from lamatext.saved.format import folder_size
-from paper.markdown import markdown_table
+from paper.markdown import MISSING, markdown_table
 from paper.official_datasets import load_paper_dataset
 from paper.records import Record, Records
 
@@ -61,7 +62,9 @@ OPTIONS = {NOW: ("--validation", "--baselines"), BEFORE: ("--valid", "--rivals")
 
 def run(  # noqa: PLR0913 - each argument is one option on the command line
     datasets: Datasets = ALL_DATASETS,
-    systems: Annotated[str, typer.Option(help="Of now, before.")] = ",".join(SYSTEMS),
+    systems: Annotated[
+        str, typer.Option(help="Of now, before; each with :SETTING=VALUE to change settings.")
+    ] = ",".join(SYSTEMS),
     seeds: Seeds = FIVE_SEEDS,
     before: Annotated[
         Path | None,
@@ -74,9 +77,10 @@ def run(  # noqa: PLR0913 - each argument is one option on the command line
 ) -> None:
     """Score the default recipe of this checkout and of an earlier commit on held-out texts."""
     store = Records(records, force=force)
-    compared = split_known_names("systems", systems, SYSTEMS)
+    compared = split_names(systems)
+    split_known_names("systems", ",".join(name.split(":")[0] for name in compared), SYSTEMS)
     with tempfile.TemporaryDirectory() as folder:
-        if before is None and BEFORE in compared:
+        if before is None and any(name.startswith(BEFORE) for name in compared):
             before = extract_commit(BEFORE_COMMIT, Path(folder))
         jobs = [
             AccuracyJob(dataset, system, int(seed))
@@ -92,6 +96,7 @@ def run(  # noqa: PLR0913 - each argument is one option on the command line
 
 def measure_job(job: AccuracyJob, device: str, *, before: Path | None) -> list[Record]:
     """Train one commit's default recipe and return the records of its held-out scores."""
+    system, *settings = job.model.split(":")
     recipe = load_recipe("default").with_values({"seed": job.seed})
     parts = split_training_part(load_paper_dataset(job.dataset), recipe)
     with tempfile.TemporaryDirectory() as folder:
@@ -99,11 +104,12 @@ def measure_job(job: AccuracyJob, device: str, *, before: Path | None) -> list[R
             _write(part, Path(folder) / f"{name}.parquet")
             for name, part in zip(parts._fields, parts, strict=True)
         )
-        model, (valid_option, baselines_option) = Path(folder) / "model", OPTIONS[job.model]
+        model, (valid_option, baselines_option) = Path(folder) / "model", OPTIONS[system]
         command = [sys.executable, "-m", "lamatext", "train", train, valid_option, validation]
         command += ["--test", held_out, baselines_option, "none", "--seed", str(job.seed)]
+        command += [f"--set={setting}" for setting in settings]
         command += ["--device", device, "--quiet", "--out", str(model)]
-        checkout = REPOSITORY if job.model == NOW else before
+        checkout = REPOSITORY if system == NOW else before
         environment = checkout_environment(checkout, Path(folder))
         run_training(command, environment)
         scores = json.loads((model / "metrics.json").read_text())["test"]
@@ -120,7 +126,7 @@ def run_training(command: Sequence[str], environment: Mapping[str, str]) -> None
 def _record(job: AccuracyJob, metric: str, value: float, device: str) -> Record:
     record = replace(job_record(EXPERIMENT, job, metric), value=value, device=device_name(device))
     record = record.with_provenance()
-    return record if job.model == NOW else replace(record, commit=BEFORE_COMMIT)
+    return record if job.model.startswith(NOW) else replace(record, commit=BEFORE_COMMIT)
 
 
 def _write(part: Dataset, path: Path) -> str:
@@ -130,31 +136,21 @@ def _write(part: Dataset, path: Path) -> str:
 
 
 def history_table(records: Sequence[Record]) -> str:
-    """Return the table of held-out accuracies of both recipes, with the difference in points."""
-    found = {(r.dataset, r.model, r.seed): r.number for r in records if r.metric == "accuracy"}
-    rows, means = [], []
-    for dataset in SHOWN_DATASETS:
-        seeds = [
-            seed
-            for name, system, seed in found
-            if (name, system) == (dataset, NOW) and (dataset, BEFORE, seed) in found
-        ]
-        if not seeds:
-            continue
-        now, before = ([found[dataset, system, seed] for seed in seeds] for system in (NOW, BEFORE))
-        means.append((fmean(now), fmean(before)))
-        rows.append([dataset, _spread(now), _spread(before), _points(*means[-1]), str(len(seeds))])
-    if means:
-        new, old = (fmean(column) for column in zip(*means, strict=True))
-        rows.append(["mean", f"{new:.4f}", f"{old:.4f}", _points(new, old), ""])
-    header = ["held-out accuracy", "now", BEFORE_COMMIT, "difference in points", "seeds"]
-    return markdown_table(header, rows)
+    """Return the table of held-out accuracies: mean, standard deviation and number of seeds."""
+    found: dict[tuple[str, str], list[float]] = {}
+    for record in records:
+        if record.metric == "accuracy":
+            found.setdefault((record.model, record.dataset), []).append(record.number)
+    rows = []
+    for system in sorted({model for model, _ in found}, key=lambda name: (name != NOW, name)):
+        values = [found.get((system, dataset), []) for dataset in SHOWN_DATASETS]
+        mean = f"{fmean(map(fmean, values)):.4f}" if all(values) else MISSING
+        title = system.replace(BEFORE, BEFORE_COMMIT)
+        rows.append([title, *(_spread(each) for each in values), mean])
+    return markdown_table(["recipe", *SHOWN_DATASETS, "mean"], rows)
 
 
-def _points(now: float, before: float) -> str:
-    return f"{100 * (now - before):+.2f}"
-
-
-def _spread(values: Sequence[float]) -> str:
-    """Format the mean of the accuracies over seeds and their standard deviation."""
-    return f"{fmean(values):.4f}" + (f" ± {stdev(values):.4f}" if len(values) > 1 else "")
+def _spread(accuracies: Sequence[float]) -> str:
+    if len(accuracies) < 2:
+        return MISSING
+    return f"{fmean(accuracies):.4f} ± {stdev(accuracies):.4f} ({len(accuracies)})"

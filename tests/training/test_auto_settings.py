@@ -53,6 +53,15 @@ def test_epochs_fall_with_more_steps_and_rise_with_few() -> None:
     assert epochs == [30, 30, 8, 6, 4, 4, 2, 2]
 
 
+@pytest.mark.parametrize(
+    ("texts", "batch_size"), [(9_999, 32), (10_000, 64), (149_999, 64), (150_000, 256)]
+)
+def test_mini_batches_grow_with_the_texts(texts: int, batch_size: int) -> None:
+    recipe = resolve_auto_settings(load_recipe("default"), DatasetSize(texts, 20 * texts, 0, 4))
+
+    assert recipe.training.batch_size == batch_size
+
+
 def test_settings_with_a_value_are_not_changed() -> None:
     stated = load_recipe("paper")
 

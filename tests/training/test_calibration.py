@@ -17,6 +17,7 @@ from lamatext.training.calibration import (
     add_network,
     calibrate_ngrams,
     estimate_noise,
+    evenly_spread_texts,
     fit_temperature,
     is_evidence_of_noise,
     label_trust,
@@ -147,6 +148,27 @@ def test_a_handful_of_texts_is_no_evidence_for_a_network(texts: int) -> None:
 
     assert alone.network == 0
     assert repeated.network > 0
+
+
+def test_a_network_with_many_training_texts_needs_less_evidence() -> None:
+    first, second, labels = drawn(300, ngrams=2.0, network=0.1)
+    ngrams = calibrate_ngrams(first, labels)
+
+    factors = [
+        add_network(ngrams, first, second, labels, training_texts=texts).network
+        for texts in (0, 2_000, 4_000, 100_000)
+    ]
+
+    assert factors[0] == factors[1] < factors[2] < factors[3]
+
+
+def test_training_texts_count_less_the_less_evenly_they_are_spread_over_the_classes() -> None:
+    even, rare = np.arange(1_000) % 4, (np.arange(1_000) % 50 == 0).astype(np.int64)
+
+    assert evenly_spread_texts(even, 4) == pytest.approx(1_000)
+    assert evenly_spread_texts(rare, 2) == pytest.approx(1_000 * 4 * 0.98 * 0.02)
+    assert evenly_spread_texts(np.zeros(9, np.int64), 1) == 0
+    assert evenly_spread_texts(np.zeros(0, np.int64), 3) == 0
 
 
 def test_without_texts_the_factors_are_the_prior() -> None:

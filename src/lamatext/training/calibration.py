@@ -10,6 +10,7 @@ The network is heard only where the validation texts speak for it: its factor b 
 one standard error of the derivative of the loss at b = 0, and more where few texts estimate that
 error. So b is exactly 0 unless the validation texts are evidence of at least that strength for the
 network, whatever the size of its logits, and the pull towards 0 vanishes as their number grows.
+From about 2,000 training texts on a network usually helps, so the penalty falls with their number.
 Fewer validation texts than classes can show that the network helps, but not how sure to be of
 classes they lack: there both together are as sure of these texts as the n-grams alone.
 
@@ -54,6 +55,7 @@ BIAS_SPREAD = 0.8  # standard deviation of a class's bias in its prior
 CORRECTION_SPREAD = 0.5  # of the logarithm by which a changes when the network is added
 EVIDENCE = 1.0  # standard errors of evidence that the network needs, and
 FEW_TEXTS = 5  # EVIDENCE times this / n more with n validation texts
+NETWORK_TEXTS = 2_000  # evenly spread training texts above which less evidence is needed
 FACTOR_LIMIT = 3.0  # largest logarithm by which the confidence of both is corrected
 MIN_NOISE = 0.05  # share of wrong labels below which all labels are trusted
 MAX_NOISE = 0.45  # the share from which labels say too little to tell which are wrong
@@ -216,11 +218,22 @@ def add_network(
     network_logits: Logits,
     labels: Labels,
     weights: Floats | None = None,
+    *,
+    training_texts: float = 0.0,
 ) -> Combination:
     """Fit the calibration factor of the network, given a calibrated n-gram model.
 
     Both logits are of validation texts, on which neither part was trained. The network's logits are
     divided by their typical size, so that the prior does not depend on how long it was trained.
+
+    Args:
+        ngrams: the calibration of the n-gram model alone.
+        ngram_logits: out-of-sample logits of the n-gram model.
+        network_logits: logits of the network for the same texts.
+        labels: class index of each text.
+        weights: weight of each text in the likelihood; None weights all equally.
+        training_texts: number of texts that the network was trained on, as counted by
+            ``evenly_spread_texts``.
     """
     base = ngrams.logits(ngram_logits, np.zeros_like(ngram_logits))
     second = network_logits.astype(np.float64)
@@ -232,6 +245,7 @@ def add_network(
     _, errors = _losses(base, labels, weights, ngrams.noise)
     evidence = (errors * second).sum(axis=1)  # (n,) derivative of each text's loss at b = 0
     strength = EVIDENCE * (1 + FEW_TEXTS / len(labels))
+    strength *= min(1.0, (NETWORK_TEXTS / max(training_texts, 1.0)) ** 2)
     penalty = strength * float(np.sqrt((evidence**2).sum()))
 
     def objective(values: Floats) -> tuple[float, Floats]:
@@ -253,6 +267,16 @@ def add_network(
         sharpness = _factor_of_confidence(combined, _confidence(base))
         change, b = change * sharpness, b * sharpness
     return Combination(ngrams.ngrams * change, float(b / size), ngrams.bias * change, ngrams.noise)
+
+
+def evenly_spread_texts(labels: Labels, classes: int) -> float:
+    """Return how many texts of equally frequent classes would calibrate as well as these.
+
+    It is n·(1 − Σ pₖ²)·C / (C − 1), where pₖ is the share of class k: all texts if the classes are
+    equally frequent, and hardly any if nearly all texts are of one class.
+    """
+    shares = np.bincount(labels, minlength=classes) / max(len(labels), 1)
+    return float(len(labels) * (1 - (shares**2).sum()) * classes / max(classes - 1, 1))
 
 
 def _factor_of_confidence(logits: Floats, confidence: float) -> float:

@@ -43,7 +43,12 @@ from lamatext.saved.model_io import SavedModel
 from lamatext.saved.quantization import dequantize, quantize
 from lamatext.settings import RECURRENT, Recipe
 from lamatext.training.batching import EncodedDataset
-from lamatext.training.calibration import add_network, fit_temperature, scale_logits
+from lamatext.training.calibration import (
+    add_network,
+    evenly_spread_texts,
+    fit_temperature,
+    scale_logits,
+)
 from lamatext.training.checkpoint import EpochRecord
 from lamatext.training.cross_fitting import (
     FittedNgrams,
@@ -328,7 +333,10 @@ def _finish(run: _Run, fitted: FittedNgrams | None) -> _Finished:
         rows, base, ngram_logits = both, held_out.base, held_out.logits[at]
         logits = logits[np.intersect1d(split.validation, both, return_indices=True)[1]]
         parts = ngram_logits[:, seen], logits[:, seen]
-        combination = add_network(combination, *parts, columns[both], weights[both])
+        spread = evenly_spread_texts(columns[split.train], len(seen))
+        combination = add_network(
+            combination, *parts, columns[both], weights[both], training_texts=spread
+        )
         decided = combination.logits(*parts).argmax(axis=1)
         accuracy = float((decided == columns[both]).mean())
         _note_together(progress, "accuracy", accuracy, len(both))

@@ -23,9 +23,11 @@ from lamatext.data.probability_file import ProbabilityTable
 from lamatext.errors import ConfigError, DataError, ModelError
 from lamatext.progress import SILENT, Progress
 from lamatext.training.teachers import (
+    HIGH_RATE,
     AveragedTeacher,
     TeacherData,
     TeachingPlan,
+    fine_tuning_settings,
     fit_linear_classifier,
     is_encoder_name,
     plan_teaching,
@@ -292,6 +294,10 @@ def test_teachers_are_averaged_with_many_labels_but_not_with_very_many(
     data = TeacherData(train, train, [], ("neg", "pos"), np.arange(labels))
 
     assert wanted_teachers(data) == teachers
+    settings = fine_tuning_settings(TeachingPlan(3, 256, 0, teachers, 0.0), data)
+    assert settings.get("training.learning_rate") == (HIGH_RATE if teachers > 1 else None)
+    short = fine_tuning_settings(TeachingPlan(1, 128, 0, 1, 0.0), data)
+    assert short["training.learning_rate"] == HIGH_RATE
 
 
 def test_unlabelled_texts_have_variants_unless_the_labels_are_many(

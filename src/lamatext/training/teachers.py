@@ -62,7 +62,7 @@ MAX_EPOCHS = 40
 MULTI_LABEL_STEPS = 2_000  # with several labels, of which some are rare, it needs more steps
 MULTI_LABEL_RATE = 1e-4  # and a higher learning rate; chosen on validation texts
 FEW_LABELS_PER_CLASS = 100  # with fewer, a fine-tuned teacher is averaged with a linear layer
-SHORT_RATE = 1e-4  # learning rate of a single epoch, which then teaches as well as three
+HIGH_RATE = 1e-4  # learning rate of a single epoch, and of encoders that are averaged
 MIN_VARIANTS = 12  # per text, if wanted, before a second epoch of fine-tuning; then as many as fit
 LENGTHS = (512, 256, 128)  # subwords that an encoder may read of a text
 LONG_TEXT_LABELS = 10_000  # labels from which it learns to read 512, more than it was trained on
@@ -404,7 +404,7 @@ class EncoderTeacher:
 
     def _key(self, texts: Sequence[str], *more: object) -> str:
         labels = [str(label) for label in self.data.train.require_labels().to_pylist()]
-        return fingerprint("3", self.name, self.recipe.seed, list(texts), labels, *more)
+        return fingerprint("4", self.name, self.recipe.seed, list(texts), labels, *more)
 
     def plan(self, texts: Sequence[str], progress: Progress = SILENT) -> TeachingPlan:
         """Choose how to train the teacher's encoder, based on its measured speed."""
@@ -475,17 +475,9 @@ class EncoderTeacher:
         self, plan: TeachingPlan, progress: Progress, number: int
     ) -> tuple[PretrainedNetwork, Encoder]:
         """Fine-tune the teacher's encoder and a new linear layer on the labelled texts."""
-        values: dict[str, object] = {
-            "model.pretrained": self.name,
-            "text.max_words": plan.max_words,
-            "training.epochs": plan.epochs,
-            "training.batch_size": 32 if len(self.data.train) >= 1_000 else 16,
-            "seed": (self.recipe.seed + SEED_STEP * number) % 2**63,
-        }
-        if self.data.train.is_multi_label:
-            values["training.learning_rate"] = MULTI_LABEL_RATE
-        elif plan.epochs == 1:
-            values["training.learning_rate"] = SHORT_RATE
+        values = fine_tuning_settings(plan, self.data)
+        seed = (self.recipe.seed + SEED_STEP * number) % 2**63
+        values |= {"model.pretrained": self.name, "seed": seed}
         trained = train(
             self.data.train,
             self.data.validation,
@@ -514,6 +506,24 @@ class EncoderTeacher:
             last.weight.copy_(torch.from_numpy(weights))
             last.bias.copy_(torch.from_numpy(bias))
         return network, encoder
+
+
+def fine_tuning_settings(plan: TeachingPlan, data: TeacherData) -> dict[str, object]:
+    """Return the settings of a teacher's fine-tuning that depend on its plan and its labels.
+
+    A single epoch at a high learning rate teaches as well as three. Encoders that are averaged may
+    have a high one, too, as the average makes up for what each of them forgets.
+    """
+    values: dict[str, object] = {
+        "text.max_words": plan.max_words,
+        "training.epochs": plan.epochs,
+        "training.batch_size": 32 if len(data.train) >= 1_000 else 16,
+    }
+    if data.train.is_multi_label:
+        values["training.learning_rate"] = MULTI_LABEL_RATE
+    elif plan.epochs == 1 or wanted_teachers(data) > 1:
+        values["training.learning_rate"] = HIGH_RATE
+    return values
 
 
 def fit_linear_classifier(

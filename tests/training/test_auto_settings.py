@@ -50,11 +50,11 @@ def test_epochs_fall_with_more_steps_and_rise_with_few() -> None:
         resolve_auto_settings(default, facts(texts, 20 * texts)).training.epochs for texts in sizes
     ]
 
-    assert epochs == [30, 30, 8, 6, 4, 4, 2, 2]
+    assert epochs == [30, 30, 8, 6, 5, 4, 2, 2]
 
 
 @pytest.mark.parametrize(
-    ("texts", "batch_size"), [(9_999, 32), (10_000, 64), (149_999, 64), (150_000, 256)]
+    ("texts", "batch_size"), [(9_999, 32), (10_000, 64), (199_999, 64), (200_000, 256)]
 )
 def test_mini_batches_grow_with_the_texts(texts: int, batch_size: int) -> None:
     recipe = resolve_auto_settings(load_recipe("default"), DatasetSize(texts, 20 * texts, 0, 4))

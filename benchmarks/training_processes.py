@@ -18,10 +18,9 @@ import torch
 
 from benchmarks.comparison import Comparison, SkippedError
 from lamatext.data.token_ids import TokenIds
-from lamatext.kernels.kernel_threads import THREADS
+from lamatext.kernels.kernel_threads import THREADS, usable_cores
 from lamatext.nn.network import build_network
 from lamatext.recipes import load_recipe
-from lamatext.runtime.parallel import usable_cores
 from lamatext.training.batching import EncodedDataset
 from lamatext.training.lazy_embedding import LazyAdamW
 from lamatext.training.loop import LoopSettings, fit

@@ -441,7 +441,7 @@ def load_libraries(progress: Progress) -> None:
     """Import the training libraries so that this does not count as tuning trial time."""
     progress.stage("loading the training libraries")
     from lamatext.classifier import TextClassifier  # noqa: F401
-    from lamatext.kernels.cpu_compilation import compile_cpu_kernels
+    from lamatext.kernels.numba_compat import compile_cpu_kernels
     from lamatext.training import trainer  # noqa: F401
 
     compile_cpu_kernels()

@@ -55,7 +55,7 @@ test-browser: setup
 FLOORS := .venv-floors
 FLOOR_TESTS := tests/test_core_commands.py tests/test_errors.py tests/test_progress.py \
   tests/test_atomic_write.py tests/data tests/ngrams/test_hashing.py tests/recipes/test_loading.py \
-  tests/runtime/test_parallel.py tests/runtime/test_predict_table.py tests/runtime/test_predictor.py \
+  tests/kernels/test_kernel_threads.py tests/runtime/test_predict_table.py tests/runtime/test_predictor.py \
   tests/runtime/test_folder_export.py tests/saved/test_model_card.py tests/saved/test_network_tensors.py \
   tests/saved/test_quantization.py tests/runtime/test_onnx_file.py \
   tests/runtime/test_prediction_parts.py tests/serve tests/views/test_web_export.py

@@ -10,8 +10,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from lamatext.atomic_write import write_text
+from lamatext.kernels.kernel_threads import usable_cores
 from lamatext.provenance import versions
-from lamatext.runtime.parallel import usable_cores
 from paper.records import commit
 
 Seconds = list[float]

@@ -242,7 +242,7 @@ def _fine_tune(
     )
     assert isinstance(trained.network, PretrainedNetwork)
     device = pick_device(teacher.device)
-    return TrainedEncoder(teacher.name, trained.network, trained.encoder, device)
+    return TrainedEncoder(teacher.name, [(trained.network, trained.encoder)], device)
 
 
 def _score(

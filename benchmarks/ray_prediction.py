@@ -24,8 +24,8 @@ from benchmarks.comparison import Comparison, Target, time_alternating, write_re
 from benchmarks.untrained_models import save_untrained
 from lamatext.data.readers.format_detection import file_table
 from lamatext.errors import ConfigError, require
+from lamatext.kernels.kernel_threads import usable_cores
 from lamatext.recipes import load_recipe
-from lamatext.runtime.parallel import usable_cores
 from lamatext.runtime.predict_table import predict_batches
 from lamatext.runtime.prediction_parts import (
     PART_ROWS,

@@ -19,7 +19,7 @@ import numpy as np
 from benchmarks.comparison import Comparison, SkippedError
 from benchmarks.http_load import Load, LoadResult
 from lamatext.errors import DataError
-from lamatext.runtime.parallel import usable_cores
+from lamatext.kernels.kernel_threads import usable_cores
 from lamatext.runtime.predictor import Predictor
 from lamatext.saved.format import VOCAB
 

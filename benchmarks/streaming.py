@@ -25,8 +25,8 @@ from benchmarks.accuracy_jobs import RECORDS, Folder, Force
 from benchmarks.costs import describe_cpu
 from benchmarks.growth import Cell, write_made_up
 from lamatext.cli import output
+from lamatext.kernels.kernel_threads import usable_cores
 from lamatext.progress import Progress
-from lamatext.runtime.parallel import usable_cores
 from lamatext.views.terminal_table import terminal_table
 from paper.records import Record, Records
 

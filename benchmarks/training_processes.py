@@ -18,12 +18,11 @@ import torch
 
 from benchmarks.comparison import Comparison, SkippedError
 from lamatext.data.token_ids import TokenIds
-from lamatext.kernels.kernel_threads import THREADS
+from lamatext.kernels.kernel_threads import THREADS, usable_cores
 from lamatext.nn.network import build_network
 from lamatext.recipes import load_recipe
-from lamatext.runtime.parallel import usable_cores
 from lamatext.training.batching import EncodedDataset
-from lamatext.training.lazy_embedding import CompiledLazyAdamW
+from lamatext.training.lazy_embedding import LazyAdamW
 from lamatext.training.loop import LoopSettings, fit
 from lamatext.training.process_group import ProcessGroup, training_processes
 
@@ -104,8 +103,8 @@ def _timed(parts: dict[str, float]) -> Iterator[None]:
     """Add up the seconds that process 0 spends on exchanging gradients and on embedding rows."""
     originals = [
         (ProcessGroup, "sum_joined", "exchange"),
-        (CompiledLazyAdamW, "load_rows", "embedding"),
-        (CompiledLazyAdamW, "step", "embedding"),
+        (LazyAdamW, "load_rows", "embedding"),
+        (LazyAdamW, "step", "embedding"),
     ]
     functions = [getattr(owner, name) for owner, name, _ in originals]
     for (owner, name, part), function in zip(originals, functions, strict=True):

@@ -22,7 +22,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Compile the CPU kernels once, before worker processes that would each compile them start."""
     has_workers = getattr(config.option, "numprocesses", None) and not config.option.collectonly
     if has_workers and importlib.util.find_spec("numba") is not None:
-        from lamatext.kernels.cpu_compilation import compile_cpu_kernels, cpu_kernels_are_compiled
+        from lamatext.kernels.numba_compat import compile_cpu_kernels, cpu_kernels_are_compiled
 
         if not cpu_kernels_are_compiled():
             compile_cpu_kernels()

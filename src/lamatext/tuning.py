@@ -34,13 +34,12 @@ from lamatext.data.dataset import Dataset, dataset_fingerprint
 from lamatext.data.labels import LabelEncoder
 from lamatext.data.splits import Rows, hold_out_validation
 from lamatext.errors import ConfigError, LamatextError, ModelError, ProcessError, require
-from lamatext.kernels.kernel_threads import kernel_threads
+from lamatext.kernels.kernel_threads import kernel_threads, usable_cores
 from lamatext.label_thresholds import decide_classes
 from lamatext.latency import median_latency
 from lamatext.metrics import Floats
 from lamatext.pipeline import Splits, TrainingResult, fit_recipe, train_and_score
 from lamatext.progress import SILENT, NamedProgress, Progress
-from lamatext.runtime.parallel import usable_cores
 from lamatext.runtime.predictor import Predictor
 from lamatext.runtime.ray_tasks import RayTasks, ray_tasks
 from lamatext.saved.format import folder_size
@@ -442,7 +441,7 @@ def load_libraries(progress: Progress) -> None:
     """Import the training libraries so that this does not count as tuning trial time."""
     progress.stage("loading the training libraries")
     from lamatext.classifier import TextClassifier  # noqa: F401
-    from lamatext.kernels.cpu_compilation import compile_cpu_kernels
+    from lamatext.kernels.numba_compat import compile_cpu_kernels
     from lamatext.training import trainer  # noqa: F401
 
     compile_cpu_kernels()

@@ -122,7 +122,7 @@ def test_a_refused_prediction_leaves_no_folder_behind(lamatext: Command, place: 
         ),
         (
             ("export", MODEL, "--out", "new/copy", "--web", "new/page.html"),
-            "lamatext.runtime.folder_export.export_folder",
+            "lamatext.runtime.model_export.export_folder",
         ),
     ],
     ids=["predict", "export"],

@@ -29,8 +29,7 @@ from lamatext.kernels.attention_cuda import (
     plan_for,
     split_into_chunks,
 )
-from lamatext.kernels.attention_dispatch import SWITCH, attention_kernel
-from lamatext.kernels.attention_parameters import AttentionParameters
+from lamatext.kernels.attention_dispatch import SWITCH, AttentionParameters, attention_kernel
 from lamatext.nn import LowRankAttention
 from lamatext.nn.attention import masked_softmax
 

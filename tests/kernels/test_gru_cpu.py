@@ -11,7 +11,6 @@ import torch
 from torch import Tensor, nn
 
 from lamatext.kernels import gru_cpu, numba_compat
-from lamatext.kernels.cpu_compilation import compile_cpu_kernels, cpu_kernels_are_compiled
 from lamatext.kernels.gru_dispatch import (
     cpu_gru,
     packed_gru,
@@ -19,6 +18,7 @@ from lamatext.kernels.gru_dispatch import (
     run_gru,
     use_cpu_kernel,
 )
+from lamatext.kernels.numba_compat import compile_cpu_kernels, cpu_kernels_are_compiled
 
 Case = tuple[nn.GRU, Tensor, Tensor]
 
@@ -310,8 +310,6 @@ def test_without_numba_torchs_gru_is_used(monkeypatch: pytest.MonkeyPatch) -> No
     layer, inputs, lengths = case([3, 2])
 
     assert not use_cpu_kernel(layer, inputs, lengths)
-    assert cpu_kernels_are_compiled()
-    compile_cpu_kernels()
     torch.testing.assert_close(
         run_gru(layer, inputs, lengths), plain_gru(layer, inputs, lengths), rtol=0, atol=0
     )

@@ -134,6 +134,8 @@ def test_an_empty_table_adds_nothing() -> None:
     empty = replace(table, keys=table.keys[:0], idf=table.idf[:0], weights=table.weights[:, :0])
 
     assert not compiled_logits(empty, [["a", "film"], []]).any()
+    np.testing.assert_array_equal(empty.logits([["a", "film"], []]), np.zeros((2, 3)))
+    np.testing.assert_array_equal(empty.contributions(["a", "film"]), np.zeros((3, 2)))
 
 
 @compiled

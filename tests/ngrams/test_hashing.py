@@ -4,15 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lamatext.data.encoded_texts import CLOSE, OPEN
-from lamatext.ngrams.hashing import (
-    PRECOMPUTED,
-    KeyBuckets,
-    KeyFilter,
-    NgramSpec,
-    count_ngrams,
-    count_text,
-    hash_ngrams,
-)
+from lamatext.ngrams.hashing import PRECOMPUTED, NgramSpec, count_ngrams, hash_ngrams
 
 MASK = 0xFFFFFFFF
 BASE = 2654435761
@@ -76,21 +68,6 @@ def test_counting_many_texts_is_counting_each_alone(
         keys = [key for key, _, _ in ngrams_by_hand(words, spec)]
         assert together.keys[own].tolist() == sorted(set(keys))
         assert together.counts[own].tolist() == [keys.count(key) for key in sorted(set(keys))]
-        alone, counts = count_text(words, spec, KeyFilter.of(together.keys))
-        np.testing.assert_array_equal(together.keys[own], alone)
-        np.testing.assert_array_equal(together.counts[own], counts)
-
-
-def test_a_filter_drops_most_unknown_ngrams_and_no_known_one() -> None:
-    random = np.random.default_rng(0)
-    keys = np.unique(random.integers(0, 1 << 32, 3_000, dtype=np.uint32))
-    others = random.integers(0, 1 << 32, 10_000, dtype=np.uint32)
-
-    known = KeyFilter.of(keys)
-
-    assert known.matches(keys).all()
-    assert known.matches(others).mean() < 0.25
-    assert not KeyFilter.of(keys[:0]).matches(others).any()
 
 
 def test_the_chunks_do_not_change_the_counts(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -126,16 +103,3 @@ def test_no_two_words_of_a_large_vocabulary_share_a_key() -> None:
     keys = hash_ngrams(words, NgramSpec(1, None)).keys
 
     assert len(np.unique(keys)) == len(words)
-
-
-@pytest.mark.parametrize("size", [1, 2, 3, 1000])
-@pytest.mark.parametrize("top", [8, 2**12, 2**32])
-def test_buckets_find_keys_where_a_binary_search_does(size: int, top: int) -> None:
-    draw = np.random.default_rng(0)
-    keys = np.unique(draw.integers(0, top, size, dtype=np.uint32))
-    wanted = np.concatenate([keys, draw.integers(0, 2**32, 2000, dtype=np.uint32)])
-    wanted = np.append(wanted, np.array([0, 1, 2**32 - 1], np.uint32))
-
-    found = KeyBuckets.of(keys).find(keys, wanted)
-
-    np.testing.assert_array_equal(found, np.minimum(np.searchsorted(keys, wanted), len(keys) - 1))

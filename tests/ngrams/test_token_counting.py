@@ -5,8 +5,8 @@ import pyarrow as pa
 import pytest
 
 from lamatext.data.tokenizer import TokenizedTexts, WordTokenizer, tokenize
+from lamatext.ngrams.fitting import MAX_COUNT, count_tokens
 from lamatext.ngrams.hashing import NgramSpec, count_ngrams
-from lamatext.ngrams.token_counting import MAX_COUNT, count_tokens
 
 
 def tokenized(*texts: str) -> TokenizedTexts:

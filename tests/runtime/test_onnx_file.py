@@ -11,8 +11,8 @@ import pytest
 from lamatext.data.text_encoder import TextEncoder
 from lamatext.errors import ModelError
 from lamatext.label_thresholds import LabelThresholds
+from lamatext.runtime.model_export import ONNX_TOLERANCE, export_onnx, onnx_inputs
 from lamatext.runtime.onnx_engine import open_session
-from lamatext.runtime.onnx_file import TOLERANCE, export_onnx, onnx_inputs
 from lamatext.runtime.predictor import Predictor
 from lamatext.saved.format import load_config, model_hash
 from lamatext.saved.model_io import load_model, save_model
@@ -53,7 +53,7 @@ def test_the_file_equals_the_predictor(name: str, labels: list[str], tmp_path: P
     written = export_onnx(folder, tmp_path / "model.onnx")
     outputs = run(tmp_path / "model.onnx", predictor, TEXTS)
 
-    assert written.difference <= TOLERANCE
+    assert written.difference <= ONNX_TOLERANCE
     np.testing.assert_allclose(
         outputs["probabilities"], predictor.predict_proba(TEXTS), rtol=0, atol=1e-5
     )
@@ -106,7 +106,7 @@ def test_quantized_weights_are_those_of_the_saved_model(storage: Any, tmp_path: 
 
     written = export_onnx(folder, tmp_path / "model.onnx")
 
-    assert written.difference <= TOLERANCE
+    assert written.difference <= ONNX_TOLERANCE
 
 
 def test_each_label_of_a_multi_label_model_has_its_own_probability(tmp_path: Path) -> None:
@@ -117,7 +117,7 @@ def test_each_label_of_a_multi_label_model_has_its_own_probability(tmp_path: Pat
     written = export_onnx(folder, tmp_path / "model.onnx")
     outputs = run(tmp_path / "model.onnx", Predictor.load(folder), TEXTS)
 
-    assert written.difference <= TOLERANCE
+    assert written.difference <= ONNX_TOLERANCE
     np.testing.assert_allclose(
         outputs["probabilities"], 1 / (1 + np.exp(-outputs["logits"])), atol=1e-6
     )
@@ -126,7 +126,7 @@ def test_each_label_of_a_multi_label_model_has_its_own_probability(tmp_path: Pat
 
 
 def test_a_model_of_format_1_can_be_exported(tmp_path: Path) -> None:
-    assert export_onnx(FORMAT_1, tmp_path / "model.onnx").difference <= TOLERANCE
+    assert export_onnx(FORMAT_1, tmp_path / "model.onnx").difference <= ONNX_TOLERANCE
 
 
 def test_the_metadata_describes_the_model(tmp_path: Path) -> None:
@@ -161,7 +161,7 @@ def test_a_file_that_differs_is_not_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = save(tmp_path / "model", ngrams=True)
-    monkeypatch.setattr("lamatext.runtime.onnx_file.TOLERANCE", -1.0)
+    monkeypatch.setattr("lamatext.runtime.model_export.ONNX_TOLERANCE", -1.0)
 
     with pytest.raises(ModelError, match="a probability of the ONNX model differs by"):
         export_onnx(folder, tmp_path / "model.onnx")

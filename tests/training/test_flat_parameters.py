@@ -11,7 +11,6 @@ from torch.optim import Optimizer
 
 from lamatext.nn.network import build_network
 from lamatext.settings import ModelSettings, TrainingSettings
-from lamatext.training import optimizers
 from lamatext.training.checkpoint import optimizer_tensors, restore_optimizer
 from lamatext.training.flat_parameters import FlatUpdates, WeightUpdates, weight_updates
 from lamatext.training.lazy_embedding import LazyUpdates, embedding_updates
@@ -100,19 +99,6 @@ def test_a_restored_optimizer_continues_flat_updates_bit_for_bit(optimizer: str)
     run(resumed, parts_of(resumed, second_optimizer, settings), IDS[3:], 0.5)
 
     assert torch.equal(weights_of(resumed), weights_of(whole))
-
-
-def test_the_fused_operator_gives_the_weights_of_the_optimizer_bit_for_bit(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    settings = settings_of("adamw")
-    fused, plain = network_of(), network_of()
-    run(fused, parts_of(fused, make_optimizer(fused, settings), settings), IDS, 0.5)
-
-    monkeypatch.setattr(optimizers, "FUSED_ADAMW", "missing")
-    run(plain, parts_of(plain, make_optimizer(plain, settings), settings), IDS, 0.5)
-
-    assert torch.equal(weights_of(fused), weights_of(plain))
 
 
 def test_a_weight_without_a_gradient_stays_as_it_is() -> None:

@@ -13,7 +13,6 @@ from torch.optim import SGD, AdamW, Optimizer
 from lamatext.data.token_ids import PAD
 from lamatext.settings import TrainingSettings
 from lamatext.training.lazy_embedding import (
-    CompiledLazyAdamW,
     DenseUpdates,
     LazyAdamW,
     LazySgd,
@@ -23,7 +22,6 @@ from lamatext.training.lazy_embedding import (
 from lamatext.training.optimizers import make_optimizer
 
 WORDS, WIDTH, STEPS = 30, 3, 40
-ADAMW = pytest.mark.parametrize("kind", [LazyAdamW, CompiledLazyAdamW])
 
 
 class Scorer(nn.Module):
@@ -102,16 +100,13 @@ def test_lazy_sgd_ends_with_the_vectors_of_dense_sgd(momentum: float, decay: flo
         )
 
 
-@ADAMW
-def test_lazy_adamw_ends_with_the_vectors_of_dense_adamw_while_the_rate_changes(
-    kind: type[LazyAdamW],
-) -> None:
+def test_lazy_adamw_ends_with_the_vectors_of_dense_adamw_while_the_rate_changes() -> None:
     torch.manual_seed(0)
     dense = Scorer()
     lazy = deepcopy(dense)
     by_torch, rest = (adamw_of(model, epsilon=1e-20) for model in (dense, lazy))
 
-    run_both(dense, by_torch, lazy, rest, kind(lazy.embedding, rest))
+    run_both(dense, by_torch, lazy, rest, LazyAdamW(lazy.embedding, rest))
 
     mine, theirs = rest.state[lazy.embedding.weight], by_torch.state[dense.embedding.weight]
     assert mine["step"] == theirs["step"] == 2 * STEPS
@@ -119,15 +114,12 @@ def test_lazy_adamw_ends_with_the_vectors_of_dense_adamw_while_the_rate_changes(
         torch.testing.assert_close(mine[name], theirs[name], rtol=1e-9, atol=1e-16)
 
 
-@ADAMW
-def test_the_epsilon_that_lazy_adamw_neglects_in_skipped_steps_hardly_matters(
-    kind: type[LazyAdamW],
-) -> None:
+def test_the_epsilon_that_lazy_adamw_neglects_in_skipped_steps_hardly_matters() -> None:
     torch.manual_seed(0)
     dense = Scorer()
     lazy = deepcopy(dense)
     by_torch, rest = (adamw_of(model, epsilon=1e-8) for model in (dense, lazy))
-    updates = kind(lazy.embedding, rest)
+    updates = LazyAdamW(lazy.embedding, rest)
     for group in (*by_torch.param_groups, *rest.param_groups):
         group["lr"] = 0.003
 
@@ -151,7 +143,7 @@ def updates_of(kind: type[LazyUpdates], network: Scorer) -> LazyUpdates:
     return kind(network.embedding, optimizer)
 
 
-@pytest.mark.parametrize("kind", [LazySgd, CompiledLazyAdamW])
+@pytest.mark.parametrize("kind", [LazySgd, LazyAdamW])
 def test_renumbered_ids_find_their_vectors(kind: type[LazyUpdates]) -> None:
     network = Scorer()
     before = network.embedding.weight.detach().clone()
@@ -167,7 +159,7 @@ def test_renumbered_ids_find_their_vectors(kind: type[LazyUpdates]) -> None:
     assert torch.equal(held[torch.from_numpy(found)], before[torch.from_numpy(ids)])
 
 
-@pytest.mark.parametrize("kind", [LazySgd, CompiledLazyAdamW])
+@pytest.mark.parametrize("kind", [LazySgd, LazyAdamW])
 @pytest.mark.parametrize("row", [WORDS, -WORDS - 1])
 def test_the_whole_embedding_is_restored_when_an_epoch_fails(
     kind: type[LazyUpdates], row: int
@@ -188,7 +180,7 @@ def test_the_whole_embedding_is_restored_when_an_epoch_fails(
         ("sgd", "plateau", True, LazySgd),
         ("sgd", "one-cycle", True, DenseUpdates),  # the rate changes with every step
         ("sgd", "plateau", False, DenseUpdates),
-        ("adamw", "one-cycle", True, CompiledLazyAdamW),
+        ("adamw", "one-cycle", True, LazyAdamW),
         ("adamw", "constant", False, DenseUpdates),
         ("adam", "plateau", True, DenseUpdates),  # its weight decay passes through the moments
     ],
@@ -203,28 +195,3 @@ def test_lazy_updates_are_used_where_their_result_is_that_of_the_optimizer(
 
     assert type(embedding_updates(network, made, settings)) is expected
     assert type(embedding_updates(nn.Linear(1, 1), made, settings)) is DenseUpdates
-
-
-def test_compiled_and_plain_lazy_adamw_agree_in_single_precision() -> None:
-    torch.manual_seed(0)
-    networks = [Scorer().float() for _ in range(2)]
-    networks[1].load_state_dict(networks[0].state_dict())
-    for network, kind in zip(networks, (LazyAdamW, CompiledLazyAdamW), strict=True):
-        updates = kind(network.embedding, adamw_of(network, epsilon=1e-8))
-        with updates.epoch([0.003 * (1 + step % 5) for step in range(STEPS)]):
-            for ids in batches(0):
-                network(torch.from_numpy(updates.load_rows(ids))).backward()
-                updates.step()
-
-    plain, compiled = (network.embedding.weight for network in networks)
-    torch.testing.assert_close(compiled, plain, rtol=1e-5, atol=1e-6)
-
-
-def test_without_numba_lazy_adamw_runs_in_torch(monkeypatch: pytest.MonkeyPatch) -> None:
-    network = Scorer()
-    settings = TrainingSettings(optimizer="adamw")
-    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
-
-    updates = embedding_updates(network, make_optimizer(network, settings), settings)
-
-    assert type(updates) is LazyAdamW

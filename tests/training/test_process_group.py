@@ -299,7 +299,7 @@ def test_more_processes_than_gpus_are_an_error(monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.mark.usefixtures("not_launched")
 def test_many_more_processes_than_cores_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(process_group, "_cores", lambda: 2)
+    monkeypatch.setattr(process_group, "usable_cores", lambda: 2)
 
     with (
         pytest.raises(ConfigError, match=r"--devices 9: this machine has 2 processor cores for"),

@@ -24,9 +24,9 @@ from lamatext.errors import ConfigError, DataError, ModelError
 from lamatext.progress import SILENT, Progress
 from lamatext.training.teachers import (
     HIGH_RATE,
-    AveragedTeacher,
     TeacherData,
     TeachingPlan,
+    average,
     fine_tuning_settings,
     fit_linear_classifier,
     is_encoder_name,
@@ -344,42 +344,21 @@ def _plan(
     )
 
 
-class Constant:
-    """Teacher that gives every text the same probabilities."""
-
-    name, labels_new_texts = "constant", True
-
-    def __init__(self, probabilities: list[float]) -> None:
-        self.probabilities = np.array(probabilities, np.float32)
-
-    def predict_proba(
-        self,
-        texts: Sequence[str],
-        progress: Progress = SILENT,  # noqa: ARG002
-    ) -> NDArray[np.float32]:
-        return np.tile(self.probabilities, (len(texts), 1))
-
-
-class CountedTeacher(Constant):
+class CountedTeacher:
     """Fitted classifier that counts the texts it labelled at first."""
 
     classes_ = ("neg", "pos")
 
     def __init__(self) -> None:
-        super().__init__([0.4, 0.6])
         self.labelled = 0
 
-    def predict_proba(
-        self, texts: Sequence[str], progress: Progress = SILENT
-    ) -> NDArray[np.float32]:
+    def predict_proba(self, texts: Sequence[str]) -> NDArray[np.float32]:
         self.labelled = max(self.labelled, len(texts))
-        return super().predict_proba(texts, progress)
+        return np.tile(np.array([0.4, 0.6], np.float32), (len(texts), 1))
 
 
 def test_probabilities_are_averaged_as_logarithms() -> None:
-    teachers = [Constant([0.9, 0.1]), Constant([0.5, 0.5])]
-
-    averaged = AveragedTeacher(teachers).predict_proba(["a text"])
+    averaged = average([np.array([[0.9, 0.1]], np.float32), np.array([[0.5, 0.5]], np.float32)])
 
     np.testing.assert_allclose(averaged, [[3 / 4, 1 / 4]], rtol=1e-6)  # odds: √(9 · 1)
 

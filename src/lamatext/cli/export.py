@@ -11,8 +11,7 @@ from lamatext.errors import ConfigError
 from lamatext.plurals import plural
 
 if TYPE_CHECKING:
-    from lamatext.runtime.folder_export import FolderExport
-    from lamatext.runtime.onnx_file import OnnxExport
+    from lamatext.runtime.model_export import FolderExport, OnnxExport
     from lamatext.saved.quantization import Storage
     from lamatext.views.web_export import WebExport
 
@@ -76,8 +75,7 @@ def _export_files(
     model: Path, out: Path | None, web: Path | None, onnx: Path | None, storage: "Storage | None"
 ) -> None:
     """Write the files of ``lamatext export``; an export folder must be new or empty."""
-    from lamatext.runtime.folder_export import check_export_folder, export_folder
-    from lamatext.runtime.onnx_file import export_onnx
+    from lamatext.runtime.model_export import check_export_folder, export_folder, export_onnx
     from lamatext.views.web_export import export_web
 
     if out is not None:

@@ -114,7 +114,7 @@ def run(  # noqa: PLR0913 - one argument per option of the command
     require("starlette", extra="serve", purpose="lamatext serve")
     require("uvicorn", extra="serve", purpose="lamatext serve")
     require("httptools", extra="serve", purpose="lamatext serve")
-    from lamatext.runtime.parallel import usable_cores
+    from lamatext.kernels.kernel_threads import usable_cores
     from lamatext.serve.access_log import AccessLog
     from lamatext.serve.app import create_app
     from lamatext.serve.connection_limits import ConnectionLimits

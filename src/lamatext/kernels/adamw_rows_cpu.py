@@ -1,7 +1,7 @@
 """Lazy AdamW updates of embedding rows on the CPU, compiled by numba, in place.
 
-Reference implementation: ``lamatext.training.lazy_embedding.LazyAdamW``, which explains the
-equations and computes the same with torch's operators; the tests compare the two.
+``lamatext.training.lazy_embedding`` explains the equations; its tests compare the result with that
+of torch's AdamW.
 
 Shapes: V words, U distinct words of a mini-batch, E embedding width, S steps of an epoch.
 """

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from lamatext.kernels.attention_parameters import AttentionParameters, head_vectors
+from lamatext.kernels.attention_dispatch import AttentionParameters, head_vectors
 from lamatext.kernels.kernel_threads import run_kernel
 from lamatext.kernels.matmul_tile import Floats, Integers, Matrix, matrix, multiply
 from lamatext.kernels.numba_compat import compiled

@@ -26,7 +26,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
-from lamatext.kernels.attention_parameters import AttentionParameters, head_vectors
+from lamatext.kernels.attention_dispatch import AttentionParameters, head_vectors
 
 SHARED_MEMORY = 160 * 1024  # bytes that a program of the kernel needs
 MAX_WIDTH, MAX_HEADS, MAX_CONTEXT, MAX_TEXTS = 128, 32, 1024, 65_535  # of one launch

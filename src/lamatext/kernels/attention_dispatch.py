@@ -1,26 +1,55 @@
-"""Choose the attention kernel: Triton on an NVIDIA GPU, numba on the CPU, or none.
+"""Attention parameters, and the choice of a kernel: Triton on an NVIDIA GPU, numba on the CPU.
 
 Reference implementation of both attention kernels: the plain torch equation in
 ``lamatext.nn.attention.LowRankAttention``, which also runs whatever no kernel can.
 
-Shapes: B texts, T words, D state width, M heads.
+Shapes: B texts, T words, D state width, E context width, M heads, k rank.
 """
 
 import importlib.util
 import os
 from collections.abc import Callable
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
-
-from lamatext.kernels import attention_cuda
-from lamatext.kernels.attention_parameters import AttentionParameters
+from torch.nn import functional as F
 
 SWITCH = "LAMATEXT_ATTENTION"  # environment: "plain" disables the attention kernels
 
 MAX_CPU_WORDS = 4096  # longer texts are scored in parts by the plain equation
 FUNCTORCH_QUERY = "_are_functorch_transforms_active"  # private to torch; may disappear
 PART = 2048  # words scored at a time by ``score_in_parts``
+
+
+class AttentionParameters(NamedTuple):
+    """Parameters and options of a ``LowRankAttention`` layer, passed to an attention kernel."""
+
+    w: Tensor | None  # (D, D); None scores the states themselves
+    b: Tensor | None  # (D,)
+    p: Tensor  # (M*k, E)
+    q: Tensor  # (M*k, D)
+    context: Tensor  # (B, E), or (E,) if all texts share one context
+    log_temperature: Tensor | None  # (M,)
+    heads: int
+    tanh: bool
+    l2: bool
+
+    @property
+    def rank(self) -> int:
+        """Rank k of the attention parameters, the number of vector pairs per head."""
+        return self.p.shape[0] // self.heads
+
+
+def head_vectors(parameters: AttentionParameters) -> Tensor:
+    """Compute one scoring vector per head from the attention parameters.
+
+    Head i scores word t by gᵢ·uₜ with gᵢ = Qᵢ Pᵢᵀ c. The shape is (B or 1, M, D).
+    """
+    query = F.linear(parameters.context, parameters.p)  # (B, M*k) or (M*k,)
+    terms = query[..., None] * parameters.q
+    return terms.view(-1, parameters.heads, parameters.rank, parameters.q.shape[1]).sum(2)
+
 
 Kernel = Callable[[Tensor, Tensor, AttentionParameters], tuple[Tensor, Tensor]]
 
@@ -34,8 +63,9 @@ def attention_kernel(states: Tensor, parameters: AttentionParameters) -> Kernel 
     if os.environ.get(SWITCH) == "plain":
         return None
     if states.is_cuda:
-        can_run = attention_cuda.can_run(states, parameters)
-        return attention_cuda.cuda_attention if can_run else None
+        from lamatext.kernels.attention_cuda import can_run, cuda_attention
+
+        return cuda_attention if can_run(states, parameters) else None
     if not _cpu_kernel_can_run(states, parameters):
         return None
     from lamatext.kernels.attention_cpu import cpu_attention  # needs numba

@@ -1,19 +1,23 @@
-"""Threads for CPU kernels that release the GIL.
+"""Threads for CPU kernels and inference engines, which release the GIL while they compute.
 
 numba's own thread layers either kill a forked child or abort if two threads call a kernel at the
 same time. These are plain threads, created at first use and again in a forked child.
 """
 
 import os
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 THREADS = "LAMATEXT_THREADS"  # environment: number of kernel threads; overrides everything else
+
+T = TypeVar("T")
+R = TypeVar("R")
 
 _requested: ContextVar[int | None] = ContextVar("kernel threads", default=None)
 _pool: ThreadPoolExecutor | None = None
@@ -72,3 +76,36 @@ def run_kernel(kernel: Callable[..., None], *arguments: Any) -> None:
     counter = np.zeros(1, np.int64)
     threads = thread_count(default=torch.get_num_threads())
     run_on_threads(lambda: kernel(counter, *arguments), threads)
+
+
+def parallel_map(
+    work: Callable[[T], R], items: Iterable[T], *, workers: int | None = None
+) -> Iterator[R]:
+    """Apply a function to every item in parallel threads and yield the results in order.
+
+    Only a few items are drawn ahead of the results, so ``items`` may be an endless stream.
+
+    Args:
+        work: must be safe to call from several threads.
+        items: drawn in the caller's thread.
+        workers: number of threads; by default that of ``kernel_threads``, or of usable cores.
+    """
+    workers = workers or thread_count(default=usable_cores())
+    if workers == 1:
+        yield from map(work, items)
+        return
+    pending: deque[Future[R]] = deque()
+    with ThreadPoolExecutor(workers) as pool:
+        for item in items:
+            pending.append(pool.submit(work, item))
+            if len(pending) > workers:
+                yield pending.popleft().result()
+        while pending:
+            yield pending.popleft().result()
+
+
+def usable_cores() -> int:
+    """Return the number of CPU cores that this process may use for parallel threads."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

@@ -1,4 +1,4 @@
-"""Typed access to numba's compiler and its on-disk cache.
+"""Typed access to numba's compiler and its on-disk cache; compilation before the first batch.
 
 A kernel is compiled at its first call and cached on disk: next to the package or, if that folder is
 not writable, in the user's cache folder.
@@ -59,3 +59,28 @@ def _delete_outdated(function: Any) -> None:
         with suppress(OSError):
             if index.stat().st_mtime < max(source.stat().st_mtime for source in SOURCES):
                 index.unlink()
+
+
+def cpu_kernels_are_compiled() -> bool:
+    """Return whether the CPU kernels (GRU, attention, AdamW) are already compiled."""
+    from lamatext.kernels import adamw_rows_cpu, attention_cpu, gru_cpu  # they import this module
+
+    modules = (gru_cpu, attention_cpu, adamw_rows_cpu)
+    return all(is_compiled(kernel) for module in modules for kernel in module.KERNELS)
+
+
+def compile_cpu_kernels() -> None:
+    """Compile the CPU kernels before training needs them, which takes seconds on first use."""
+    import torch
+
+    from lamatext.kernels.adamw_rows_cpu import compile_adamw_rows
+    from lamatext.kernels.attention_cpu import compile_attention
+    from lamatext.kernels.gru_dispatch import cpu_gru
+
+    dtype = torch.float32
+    compile_attention(dtype)
+    compile_adamw_rows(dtype)
+    shapes = [(3, 1), (3, 1), (3,), (3,)] * 2
+    parameters = [torch.zeros(shape, dtype=dtype, requires_grad=True) for shape in shapes]
+    inputs = torch.zeros(1, 1, 1, dtype=dtype, requires_grad=True)
+    cpu_gru(inputs, torch.ones(1, dtype=torch.int64), parameters).sum().backward()  # type: ignore[no-untyped-call]

@@ -24,7 +24,6 @@ from lamatext.data.encoded_texts import frame_words
 BASE = np.uint32(2654435761)
 STEP = 0x9E3779B9
 PRECOMPUTED = 64  # powers of BASE; enough for framed words of that many characters
-FULL_BUCKET = 8  # keys of a bucket that are compared one after the other
 CHUNK = 1 << 22  # n-grams counted at once, to bound the memory of count_ngrams
 
 
@@ -60,29 +59,6 @@ class NgramCounts(NamedTuple):
     offsets: NDArray[np.int64]  # (texts + 1,)
 
 
-class KeyFilter(NamedTuple):
-    """Bitmap filter on n-gram hash keys that quickly rejects most unknown n-grams."""
-
-    present: NDArray[np.bool_]
-    shift: np.uint32
-
-    @classmethod
-    def of(cls, keys: NDArray[np.uint32]) -> "KeyFilter":
-        """Create the filter from the hash keys of an n-gram table.
-
-        About one in eight hashes of unknown n-grams passes the filter by mistake.
-        """
-        bits = min(26, max(8, len(keys).bit_length() + 2))
-        present, shift = np.zeros(1 << bits, bool), np.uint32(32 - bits)
-        present[keys >> shift] = True
-        return cls(present, shift)
-
-    def matches(self, keys: NDArray[np.uint32]) -> NDArray[np.bool_]:
-        """Return which hash keys may be in the n-gram table, with some false positives."""
-        matches: NDArray[np.bool_] = self.present[keys >> self.shift]
-        return matches
-
-
 class KeyBuckets(NamedTuple):
     """Index of sorted n-gram hash keys by their leading bits, for fast lookup."""
 
@@ -97,22 +73,6 @@ class KeyBuckets(NamedTuple):
         starts = np.zeros((1 << bits) + 1, np.int32)
         np.cumsum(np.bincount(keys >> shift, minlength=1 << bits), out=starts[1:])
         return cls(starts, shift)
-
-    def find(self, keys: NDArray[np.uint32], wanted: NDArray[np.uint32]) -> NDArray[np.int64]:
-        """Return the position (or insertion point) of each wanted hash key in the sorted keys.
-
-        It is at most the index of the last key.
-        """
-        first = self.starts[wanted >> self.shift]
-        place: NDArray[np.int64] = np.minimum(first, len(keys) - 1).astype(np.int64)
-        later = np.flatnonzero(keys[place] < wanted)
-        for _ in range(FULL_BUCKET):
-            later = later[place[later] < len(keys) - 1]
-            place[later] += 1
-            later = later[keys[place[later]] < wanted[later]]
-        if len(later):  # hashes are spread evenly, so this is not the table of a trained model
-            place[later] = np.minimum(np.searchsorted(keys, wanted[later]), len(keys) - 1)
-        return place
 
 
 def mix(h: NDArray[np.uint32]) -> NDArray[np.uint32]:
@@ -132,26 +92,12 @@ def hash_ngrams(words: Sequence[str], spec: NgramSpec) -> Ngrams:
     return Ngrams(_keys(parts), _first(parts), width.astype(np.int64))
 
 
-def count_text(
-    words: Sequence[str], spec: NgramSpec, known: KeyFilter
-) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
-    """Return the sorted hash keys of the known n-grams in a text, and their counts."""
-    keys = _keys(_hash_sums(words, np.array([0, len(words)]), spec))
-    keys = keys[known.matches(keys)]
-    keys.sort()
-    starts = _starts(keys)
-    return keys[starts[:-1]], starts[1:] - starts[:-1]
-
-
-def count_ngrams(
-    texts: Iterable[Sequence[str]], spec: NgramSpec, known: KeyFilter | None = None
-) -> NgramCounts:
+def count_ngrams(texts: Iterable[Sequence[str]], spec: NgramSpec) -> NgramCounts:
     """Count the n-grams of each text by hash key, in chunks to limit memory use.
 
-    ``CHUNK`` bounds the memory beyond the result. With a filter, n-grams that are certainly unknown
-    are left out.
+    ``CHUNK`` bounds the memory beyond the result.
     """
-    parts = [_count_chunk(chunk, spec, known) for chunk in _chunks(texts, spec)]
+    parts = [_count_chunk(chunk, spec) for chunk in _chunks(texts, spec)]
     lengths = np.concatenate([np.zeros(1, np.int64), *(np.diff(part.offsets) for part in parts)])
     return NgramCounts(
         keys=np.concatenate([np.zeros(0, np.uint32), *(part.keys for part in parts)]),
@@ -198,18 +144,12 @@ def _chunks(texts: Iterable[Sequence[str]], spec: NgramSpec) -> Iterable[list[Se
         yield chunk
 
 
-def _count_chunk(
-    texts: list[Sequence[str]], spec: NgramSpec, known: KeyFilter | None
-) -> NgramCounts:
+def _count_chunk(texts: list[Sequence[str]], spec: NgramSpec) -> NgramCounts:
     bounds = np.zeros(len(texts) + 1, np.int64)
     np.cumsum([len(text) for text in texts], out=bounds[1:])
     parts = _hash_sums(list(chain.from_iterable(texts)), bounds, spec)
     owner = np.repeat(np.arange(len(texts), dtype=np.uint64), np.diff(bounds))  # (words,)
-    keys, first = _keys(parts), _first(parts)
-    if known is not None:
-        matches = known.matches(keys)
-        keys, first = keys[matches], first[matches]
-    return _count_pairs(keys, owner[first], len(texts))
+    return _count_pairs(_keys(parts), owner[_first(parts)], len(texts))
 
 
 def _count_pairs(keys: NDArray[np.uint32], owner: NDArray[np.uint64], texts: int) -> NgramCounts:

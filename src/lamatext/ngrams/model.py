@@ -21,20 +21,12 @@ from numpy.typing import NDArray
 
 from lamatext.data.encoded_texts import FramedTexts
 from lamatext.ngrams.compiled_lookup import CompiledTable, compiled_lookup
-from lamatext.ngrams.hashing import (
-    KeyBuckets,
-    KeyFilter,
-    NgramSpec,
-    count_ngrams,
-    count_text,
-    hash_ngrams,
-)
+from lamatext.ngrams.hashing import NgramSpec, count_ngrams, hash_ngrams
 from lamatext.settings import NgramSettings
 
 Floats = NDArray[np.float32]
 Words = Sequence[str]
 
-MANY_KEYS = 5000  # n-grams that are looked up together by their leading bits
 CHARACTERS = (2, 5)  # lengths of character n-grams
 
 
@@ -48,35 +40,23 @@ class NgramTable:
     weights: NDArray[np.int8]  # (rows, K) in units of steps
     idf_step: Floats  # ()
     steps: Floats  # (rows,)
-    # Made when needed:
-    filter: KeyFilter | None = field(init=False, repr=False, compare=False, default=None)
-    buckets: KeyBuckets | None = field(init=False, repr=False, compare=False, default=None)
+    # Created at the first lookup:
     compiled: CompiledTable | None = field(init=False, repr=False, compare=False, default=None)
 
     def tfidf(
         self, keys: NDArray[np.uint32], counts: NDArray[np.integer[Any]]
     ) -> tuple[NDArray[np.int64], Floats]:
-        """Return the table index and TF-IDF value (0 if unknown) of each n-gram."""
-        if not len(self.keys):
-            return np.zeros(len(keys), np.int64), np.zeros(len(keys), np.float32)
+        """Return the table index and TF-IDF value (0 if unknown) of each n-gram.
+
+        The table must not be empty.
+        """
         place = self._places(keys)
         idf = self.idf[place] * self.idf_step * (self.keys[place] == keys)
         return place, ((1 + np.log(counts)) * idf).astype(np.float32)
 
     def _places(self, keys: NDArray[np.uint32]) -> NDArray[np.int64]:
-        """Return the index of each n-gram in the table, or its insertion point."""
-        if len(keys) < MANY_KEYS:
-            return np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
-        if self.buckets is None:
-            object.__setattr__(self, "buckets", KeyBuckets.of(self.keys))
-        assert self.buckets is not None
-        return self.buckets.find(self.keys, keys)
-
-    def _filter(self) -> KeyFilter:
-        if self.filter is None:
-            object.__setattr__(self, "filter", KeyFilter.of(self.keys))
-        assert self.filter is not None
-        return self.filter
+        """Return the table index of each n-gram, or of another one if it is unknown."""
+        return np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
 
     def compiled_logits(self, code: CDLL, texts: FramedTexts) -> Floats:
         """Compute the n-gram logits (n, rows) of texts in C, much faster than ``logits``."""
@@ -90,14 +70,14 @@ class NgramTable:
         """Look up the quantized idf of each n-gram, 0 if the n-gram is unknown."""
         if not len(self.keys):
             return np.zeros(len(keys), np.int64)
-        place = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
+        place = self._places(keys)
         return np.where(self.keys[place] == keys, self.idf[place], 0).astype(np.int64)
 
     def logits(self, texts: Sequence[Words]) -> Floats:
         """Compute the contribution of this n-gram table to the logits of each text, (n, rows)."""
-        if len(texts) == 1:
-            return self._logits_of_one(texts[0])[None, :]
-        counted = count_ngrams(texts, self.spec, self._filter())
+        if not len(self.keys):
+            return np.zeros((len(texts), len(self.steps)), np.float32)
+        counted = count_ngrams(texts, self.spec)
         owner = np.repeat(np.arange(len(texts)), np.diff(counted.offsets))
         place, values = self.tfidf(counted.keys, counted.counts)
         norm = np.sqrt(np.bincount(owner, values.astype(np.float64) ** 2, len(texts)))
@@ -108,18 +88,13 @@ class NgramTable:
         ]
         return np.stack(sums, axis=1).astype(np.float32)
 
-    def _logits_of_one(self, words: Words) -> Floats:
-        """Compute the n-gram logits of a single text, faster than as a batch."""
-        place, values = self.tfidf(*count_text(words, self.spec, self._filter()))
-        norm = max(float(np.sqrt(np.dot(values, values))), 1e-12)
-        sums = [float(np.dot(values, row[place])) for row in self.weights]
-        return np.array(sums, np.float32) / np.float32(norm) * self.steps
-
     def contributions(self, words: Words) -> Floats:
         """Compute the contribution of each word to the n-gram logits of this table.
 
         The words of an n-gram share its value equally. The shape is (rows, T).
         """
+        if not len(self.keys):
+            return np.zeros((len(self.steps), len(words)), np.float32)
         ngrams = hash_ngrams(words, self.spec)
         keys, which, counts = np.unique(ngrams.keys, return_inverse=True, return_counts=True)
         place, values = self.tfidf(keys, counts)

@@ -12,8 +12,11 @@ import torch
 from torch import Tensor, nn
 
 from lamatext.errors import ConfigError
-from lamatext.kernels.attention_dispatch import attention_kernel, score_in_parts
-from lamatext.kernels.attention_parameters import AttentionParameters
+from lamatext.kernels.attention_dispatch import (
+    AttentionParameters,
+    attention_kernel,
+    score_in_parts,
+)
 
 
 class LowRankAttention(nn.Module):

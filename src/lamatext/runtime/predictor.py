@@ -23,13 +23,13 @@ from lamatext.explain.character_groups import group_characters
 from lamatext.explain.contributions import ClassifierHead, Contributions, attention_contributions
 from lamatext.explain.explanation import Explanation
 from lamatext.explain.occlusion import MAX_OCCLUSIONS, max_occlusions, occlusion, occlusion_window
+from lamatext.kernels.kernel_threads import parallel_map
 from lamatext.label_thresholds import LabelThresholds
 from lamatext.ngrams.compiled_lookup import compiled_lookup
 from lamatext.ngrams.model import NgramModel
 from lamatext.outliers import ValidationStatistics, known_share, outlier_scores, text_evidence
 from lamatext.probabilities import sigmoid, softmax
 from lamatext.runtime.engine import BATCH_WORDS, Engine, EngineOutput, Floats
-from lamatext.runtime.parallel import parallel_map
 from lamatext.saved.format import load_config, saved_recipe
 from lamatext.saved.model_hub import local_folder
 from lamatext.saved.model_io import (

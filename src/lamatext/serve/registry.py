@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from lamatext.errors import ConfigError, LamatextError, ModelError
-from lamatext.runtime.parallel import usable_cores
+from lamatext.kernels.kernel_threads import usable_cores
 from lamatext.runtime.predictor import Predictor, TextAssessment
 from lamatext.saved.format import CONFIG, load_config, model_hash
 from lamatext.saved.model_hub import PREFIX, local_folder

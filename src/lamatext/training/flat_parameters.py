@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from lamatext.training.lazy_embedding import DenseUpdates, LazyUpdates
-from lamatext.training.optimizers import fast_step, set_learning_rate
+from lamatext.training.optimizers import set_learning_rate
 from lamatext.training.process_group import current_processes
 
 
@@ -106,7 +106,7 @@ class FlatUpdates(WeightUpdates):
             norm = math.hypot(*map(float, norms))
             if norm > gradient_clip:
                 joined.mul_(gradient_clip / (norm + 1e-6))
-        fast_step(self._update, self._flat)
+        self._update.step()
 
     def _gradient_memory(self, size: int) -> Tensor:
         """Return a tensor for ``size`` numbers of the gradient, from an earlier step if it fits."""

@@ -17,14 +17,14 @@ a row that was last read at step t by
 
 The sum is L(t) − ρᵏ L(t+k), where L(t) = ρ (η̂(t+1) + L(t+1)) is computed once for each epoch.
 
-With numba, compiled code does this for AdamW, in place.
+The loops over the rows of AdamW are compiled (``kernels/adamw_rows_cpu.py``).
 
 Shapes: V words, U distinct words of a mini-batch, E embedding width.
 """
 
-import importlib.util
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any
 
 import numpy as np
 import torch
@@ -33,6 +33,14 @@ from torch import Tensor, nn
 from torch.optim import SGD, AdamW, Optimizer
 
 from lamatext.data.token_ids import PAD, Ids
+from lamatext.kernels.adamw_rows_cpu import (
+    RowState,
+    SkippedSteps,
+    Step,
+    catch_up,
+    renumber,
+    update,
+)
 from lamatext.settings import TrainingSettings
 
 State = tuple[Tensor, ...]  # vectors, then the optimizer's buffers; (V, E) or (U, E) each
@@ -105,17 +113,19 @@ class LazyUpdates(DenseUpdates):
 
         The padding row comes first.
         """
-        self._rows = torch.from_numpy(self._distinct(ids))
-        self._batch = self._caught_up(self._rows)
-        self._embedding.weight = nn.Parameter(self._batch[0])
-        return self._position[ids]
+        rows, numbers = np.empty(ids.size + 1, np.int32), np.empty(ids.shape, np.int32)
+        count = renumber(PAD, ids.reshape(-1), self._position, rows, numbers.reshape(-1))
+        if count < 0:
+            raise IndexError(f"a token id is not one of the {len(self.whole)} embedding rows.")
+        self._batch_rows = rows[:count]
+        self._embedding.weight = nn.Parameter(self._load(self._batch_rows))
+        return numbers
 
     def step(self) -> None:
         """Apply one optimizer step to the embedding rows of the current mini-batch."""
-        self._update(self._batch, self.gradient)
+        self._update(self.gradient)
         self._now += 1
-        self._write(self._rows, self._batch)
-        self._updated_at[self._rows.numpy()] = self._now
+        self._updated_at[self._batch_rows] = self._now
 
     def _prepare(self, rates: Sequence[float]) -> None:
         """Precompute factors for the lazy embedding updates of one epoch.
@@ -124,43 +134,20 @@ class LazyUpdates(DenseUpdates):
         """
         raise NotImplementedError
 
-    def _advance(self, state: State, since: NDArray[np.int64]) -> None:
-        """Apply all lazy updates since step ``since`` (U,) to embedding rows in place."""
+    def _load(self, rows: Ids) -> Tensor:
+        """Return copies (U, E) of embedding rows with all skipped lazy updates applied."""
         raise NotImplementedError
 
-    def _update(self, state: State, gradient: Tensor) -> None:
-        """Apply one optimizer step to the embedding rows of a mini-batch, in place."""
+    def _update(self, gradient: Tensor) -> None:
+        """Apply one optimizer step to the embedding rows of the current mini-batch."""
+        raise NotImplementedError
+
+    def _catch_up(self, rows: NDArray[np.int64]) -> None:
+        """Apply skipped lazy updates to embedding rows at the end of an epoch."""
         raise NotImplementedError
 
     def _finish(self, steps: int) -> None:
         """Complete the optimizer's state after an epoch of lazy updates."""
-
-    def _distinct(self, ids: Ids) -> Ids:
-        """Return the distinct embedding rows that a lazy update must load for ``ids``.
-
-        Also store the position of each row in ``_position``.
-        """
-        flat = np.append(np.int32(PAD), ids.ravel())
-        order = np.arange(len(flat), dtype=np.int32)
-        self._position[flat[::-1]] = order[::-1]  # of equal ids the first is written last
-        rows: Ids = flat[self._position[flat] == order]
-        self._position[rows] = order[: len(rows)]
-        return rows
-
-    def _catch_up(self, rows: NDArray[np.int64]) -> None:
-        """Apply skipped lazy updates to embedding rows at the end of an epoch."""
-        chosen = torch.from_numpy(rows)
-        self._write(chosen, self._caught_up(chosen))
-
-    def _caught_up(self, rows: Tensor) -> State:
-        """Return copies of embedding rows with all skipped lazy updates applied."""
-        state = tuple(array.index_select(0, rows) for array in self._state)
-        self._advance(state, self._updated_at[rows.numpy()])
-        return state
-
-    def _write(self, rows: Tensor, state: State) -> None:
-        for array, values in zip(self._state, state, strict=True):
-            array.index_copy_(0, rows.long(), values)
 
 
 class LazySgd(LazyUpdates):
@@ -174,17 +161,33 @@ class LazySgd(LazyUpdates):
         self._powers = _powers(self._rate, self._decay, self._keep, len(rates))
         self._powers = self._powers.to(self.whole.dtype)
 
-    def _advance(self, state: State, since: NDArray[np.int64]) -> None:
-        vectors, momentum = state
-        a, b, c, d = self._powers[:, torch.from_numpy(self._now - since), None]  # (U, 1) each
+    def _load(self, rows: Ids) -> Tensor:
+        self._batch = self._caught_up(torch.from_numpy(rows))
+        return self._batch[0]
+
+    def _update(self, gradient: Tensor) -> None:
+        vectors, momentum = self._batch
+        momentum.mul_(self._keep).add_(gradient).add_(vectors, alpha=self._decay)
+        vectors.add_(momentum, alpha=-self._rate)
+        self._write(torch.from_numpy(self._batch_rows), self._batch)
+
+    def _catch_up(self, rows: NDArray[np.int64]) -> None:
+        chosen = torch.from_numpy(rows)
+        self._write(chosen, self._caught_up(chosen))
+
+    def _caught_up(self, rows: Tensor) -> State:
+        """Return copies of embedding rows and momentum with all skipped steps applied."""
+        vectors, momentum = (array.index_select(0, rows) for array in self._state)
+        skipped = torch.from_numpy(self._now - self._updated_at[rows.numpy()])
+        a, b, c, d = self._powers[:, skipped, None]  # (U, 1) each
         before = vectors.clone()
         vectors.mul_(a).addcmul_(b, momentum)
         momentum.mul_(d).addcmul_(c, before)
+        return vectors, momentum
 
-    def _update(self, state: State, gradient: Tensor) -> None:
-        vectors, momentum = state
-        momentum.mul_(self._keep).add_(gradient).add_(vectors, alpha=self._decay)
-        vectors.add_(momentum, alpha=-self._rate)
+    def _write(self, rows: Tensor, state: State) -> None:
+        for array, values in zip(self._state, state, strict=True):
+            array.index_copy_(0, rows.long(), values)
 
 
 class LazyAdamW(LazyUpdates):
@@ -195,75 +198,29 @@ class LazyAdamW(LazyUpdates):
     def _prepare(self, rates: Sequence[float]) -> None:
         group = self._optimizer.param_groups[-1]
         (self._beta1, self._beta2), self._epsilon = group["betas"], group["eps"]
-        self._ratio = self._beta1 / self._beta2**0.5
+        ratio = self._beta1 / self._beta2**0.5
         step = self._optimizer.state[self.whole].setdefault("step", torch.zeros(()))
         number = float(step) + 1 + np.arange(len(rates))
         first, second = 1 - self._beta1**number, 1 - self._beta2**number  # bias corrections
         self._corrected = np.asarray(rates) * np.sqrt(second) / first  # η̂ of each step
         self._root = np.sqrt(second)
-        self._sums = np.zeros(len(rates) + 1)  # L of each step
+        sums = np.zeros(len(rates) + 1)  # L of each step
         for t in range(len(rates) - 1, -1, -1):
-            self._sums[t] = self._ratio * (self._corrected[t] + self._sums[t + 1])
-
-    def _advance(self, state: State, since: NDArray[np.int64]) -> None:
-        vectors, first, second = state
-        age = (self._now - since).astype(np.float64)
-        move = self._sums[since] - self._ratio**age * self._sums[self._now]
-        direction = first / second.sqrt().add_(self._epsilon)
-        vectors.addcmul_(direction, _column(-move, vectors))
-        first.mul_(_column(self._beta1**age, vectors))
-        second.mul_(_column(self._beta2**age, vectors))
-
-    def _update(self, state: State, gradient: Tensor) -> None:
-        vectors, first, second = state
-        first.lerp_(gradient, 1 - self._beta1)
-        second.mul_(self._beta2).addcmul_(gradient, gradient, value=1 - self._beta2)
-        epsilon = self._epsilon * self._root[self._now]
-        rate = self._corrected[self._now]
-        vectors.addcdiv_(first, second.sqrt().add_(epsilon), value=-rate)
-
-    def _finish(self, steps: int) -> None:
-        self._optimizer.state[self.whole]["step"] += steps
-
-
-class CompiledLazyAdamW(LazyAdamW):
-    """Compiled version of ``LazyAdamW``, which updates the embedding rows in place."""
-
-    def _prepare(self, rates: Sequence[float]) -> None:
-        super()._prepare(rates)
-        from lamatext.kernels.adamw_rows_cpu import RowState, SkippedSteps
-
+            sums[t] = ratio * (self._corrected[t] + sums[t + 1])
         ages = np.arange(len(rates) + 1)
-        powers = (base**ages for base in (self._ratio, self._beta1, self._beta2))
-        vectors, first, second = (array.numpy() for array in self._state)
-        self._arrays = RowState(vectors, first, second, self._updated_at)
-        self._skipped = SkippedSteps(self._sums, *powers)
+        self._skipped = SkippedSteps(
+            sums, *(base**ages for base in (ratio, self._beta1, self._beta2))
+        )
+        vectors, *moments = (array.numpy() for array in self._state)
+        self._arrays = RowState(vectors, moments[0], moments[1], self._updated_at)
         self._number = self._arrays.vectors.dtype.type
 
-    def load_rows(self, ids: Ids) -> Ids:
-        """Load the embedding rows of a mini-batch for a lazy update and renumber its ids.
+    def _load(self, rows: Ids) -> Tensor:
+        batch = torch.empty(len(rows), self.whole.shape[1], dtype=self.whole.dtype)
+        self._apply_skipped(rows, batch.numpy())
+        return batch
 
-        The padding row comes first.
-        """
-        from lamatext.kernels.adamw_rows_cpu import catch_up, renumber
-
-        rows, numbers = np.empty(ids.size + 1, np.int32), np.empty_like(ids)
-        count = renumber(PAD, ids.reshape(-1), self._position, rows, numbers.reshape(-1))
-        if count < 0:
-            raise IndexError(f"a token id is not one of the {len(self.whole)} embedding rows.")
-        self._distinct_rows = rows[:count]
-        batch = torch.empty(count, self.whole.shape[1], dtype=self.whole.dtype)
-        epsilon = self._number(self._epsilon)
-        catch_up(
-            self._arrays, self._distinct_rows, self._now, self._skipped, epsilon, batch.numpy()
-        )
-        self._embedding.weight = nn.Parameter(batch)
-        return numbers
-
-    def step(self) -> None:
-        """Apply one optimizer step to the embedding rows of the current mini-batch."""
-        from lamatext.kernels.adamw_rows_cpu import Step, update
-
+    def _update(self, gradient: Tensor) -> None:
         step = Step(
             self._number(1 - self._beta1),
             self._number(self._beta2),
@@ -271,15 +228,19 @@ class CompiledLazyAdamW(LazyAdamW):
             self._number(self._corrected[self._now]),
             self._number(self._epsilon * self._root[self._now]),
         )
-        gradient = self.gradient.contiguous().numpy()
-        update(self._arrays, self._distinct_rows, self._now, gradient, step)
-        self._now += 1
+        slopes = gradient.contiguous().numpy()
+        update(self._arrays, self._batch_rows, self._now, slopes, step)
 
     def _catch_up(self, rows: NDArray[np.int64]) -> None:
-        from lamatext.kernels.adamw_rows_cpu import catch_up
+        self._apply_skipped(rows.astype(np.int32), self._arrays.vectors[:0])
 
-        epsilon, no_copy = self._number(self._epsilon), self._arrays.vectors[:0]
-        catch_up(self._arrays, rows.astype(np.int32), self._now, self._skipped, epsilon, no_copy)
+    def _apply_skipped(self, rows: Ids, batch: NDArray[np.floating[Any]]) -> None:
+        """Apply skipped steps to embedding rows in place; copy them to ``batch`` unless empty."""
+        epsilon = self._number(self._epsilon)
+        catch_up(self._arrays, rows, self._now, self._skipped, epsilon, batch)
+
+    def _finish(self, steps: int) -> None:
+        self._optimizer.state[self.whole]["step"] += steps
 
 
 def embedding_updates(
@@ -299,17 +260,8 @@ def embedding_updates(
     if isinstance(optimizer, SGD) and settings.schedule != "one-cycle":
         return LazySgd(embedding, optimizer)
     if isinstance(optimizer, AdamW) and optimizer.param_groups[-1]["weight_decay"] == 0:
-        has_numba = importlib.util.find_spec("numba") is not None
-        return (CompiledLazyAdamW if has_numba else LazyAdamW)(embedding, optimizer)
+        return LazyAdamW(embedding, optimizer)
     return DenseUpdates()
-
-
-def _column(factors: NDArray[np.float64], like: Tensor) -> Tensor:
-    """Convert one factor per embedding row, (U,), to a column tensor (U, 1).
-
-    The rows of the embedding, (U, E), can be multiplied by this tensor.
-    """
-    return torch.from_numpy(factors).to(like.dtype)[:, None]
 
 
 def _powers(rate: float, decay: float, momentum: float, steps: int) -> Tensor:

@@ -3,13 +3,11 @@
 import math
 from typing import Any
 
-import torch
 from torch import nn
 from torch.optim import SGD, Adam, AdamW, Optimizer
 
 from lamatext.settings import TrainingSettings
 
-FUSED_ADAMW = "_fused_adamw_"  # private to torch; may disappear
 WARM_UP = 0.25  # fraction of a one-cycle run during which the learning rate rises
 
 
@@ -39,38 +37,6 @@ def set_learning_rate(optimizer: Optimizer, rate: float) -> None:
     """Set the learning rate of every parameter group of an optimizer."""
     for group in optimizer.param_groups:
         group["lr"] = rate
-
-
-def fast_step(optimizer: Optimizer, parameter: nn.Parameter) -> None:
-    """Run a step of an optimizer for a single parameter on the CPU.
-
-    For AdamW this calls torch's fused operator directly: in a step of a small network, what
-    ``torch.optim`` does around it takes longer than the operator. The operator is private to torch;
-    if it is missing, and in the first step, which creates the moments, the optimizer runs itself.
-    """
-    state, operator = optimizer.state[parameter], getattr(torch, FUSED_ADAMW, None)
-    if type(optimizer) is not AdamW or operator is None or "step" not in state:
-        optimizer.step()
-        return
-    group = optimizer.param_groups[0]
-    beta1, beta2 = group["betas"]
-    state["step"] += 1
-    with torch.no_grad():
-        operator(
-            [parameter],
-            [parameter.grad],
-            [state["exp_avg"]],
-            [state["exp_avg_sq"]],
-            [],
-            [state["step"]],
-            lr=group["lr"],
-            beta1=beta1,
-            beta2=beta2,
-            weight_decay=group["weight_decay"],
-            eps=group["eps"],
-            amsgrad=False,
-            maximize=False,
-        )
 
 
 def one_cycle_factor(progress: float) -> float:

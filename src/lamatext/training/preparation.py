@@ -226,7 +226,7 @@ def _extra_words(text: TextSettings, tokenizer: Tokenizer) -> list[str]:
     if not text.added_words:
         return []
     if is_pretrained_encoder(text.word_vectors):
-        from lamatext.nn.pretrained_vectors import pretrained_word_list
+        from lamatext.nn.pretrained import pretrained_word_list
 
         words = pretrained_word_list(text.word_vectors)[: text.extra_words]
     else:
@@ -238,7 +238,7 @@ def _encoder_vectors(
     text: TextSettings, vocabulary: Vocabulary, device: str, progress: Progress
 ) -> Vectors:
     """Compute word vectors with a pretrained encoder for a training run, cached on disk."""
-    from lamatext.nn.pretrained_vectors import pretrained_word_vectors
+    from lamatext.nn.pretrained import pretrained_word_vectors
 
     def compute() -> Arrays:
         vectors = random_vectors(len(vocabulary), text.vector_width, seed=0)

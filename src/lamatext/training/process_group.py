@@ -32,6 +32,7 @@ from torch import Tensor
 
 from lamatext.data.token_ids import Indices
 from lamatext.errors import ConfigError, ProcessError, require
+from lamatext.kernels.kernel_threads import usable_cores
 from lamatext.plurals import plural
 from lamatext.training.batching import Batch
 
@@ -360,23 +361,16 @@ def _check_devices(devices: int | None, device: torch.device) -> None:
             f"{plural(torch.cuda.device_count(), 'GPU')} on this machine. Ask for as many, or "
             "train on processor cores with --device cpu."
         )
-    if device.type == "cpu" and launched is None and local > PROCESSES_PER_CORE * _cores():
+    if device.type == "cpu" and launched is None and local > PROCESSES_PER_CORE * usable_cores():
         raise ConfigError(
-            f"--devices {local}: this machine has {plural(_cores(), 'processor core')} for the "
-            "training. Ask for one process per core at most."
+            f"--devices {local}: this machine has {plural(usable_cores(), 'processor core')} for "
+            "the training. Ask for one process per core at most."
         )
 
 
 def _threads_per_process() -> int:
     """Return how many CPU threads each process of the group on this machine may use."""
-    return max(1, _cores() // int(os.environ.get("LOCAL_WORLD_SIZE", 1)))
-
-
-def _cores() -> int:
-    """Return the number of processor cores that the group on this machine may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    return max(1, usable_cores() // int(os.environ.get("LOCAL_WORLD_SIZE", 1)))
 
 
 def _start(count: int, device: torch.device) -> list["subprocess.Popen[bytes]"]:

@@ -6,18 +6,18 @@ probabilities on the labelled texts, on unlabelled texts and on variants of both
 ``training/distillation.py``.
 
 teach               label all texts with a teacher, within the time that the settings allow
-open_teacher        a file of probabilities or any fitted classifier as a teacher
+FittedTeacher       any fitted classifier as a teacher
 EncoderTeacher      a pretrained encoder, fine-tuned on the labelled texts, once or several times
 """
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from os import PathLike
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -72,17 +72,6 @@ CROSS_VALIDATED_TEXTS = 2_000  # at most, to choose it
 SEED_STEP = 1_000_003  # between the seeds of encoders that are averaged
 SAMPLE = 64  # texts from which the speed of an encoder is measured
 LICENCES = {MINILM: "Apache-2.0"}
-
-
-class Teacher(Protocol):
-    """Interface of a teacher model, whose probabilities a small model learns."""
-
-    name: str
-    labels_new_texts: bool  # false for a file: it has the probabilities of its own texts only
-
-    def predict_proba(self, texts: Sequence[str], progress: Progress = SILENT) -> Probabilities:
-        """Return the teacher's class probabilities for each text, in the order of the classes."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,15 +181,15 @@ def teach(
     if is_encoder_name(teacher):
         encoder = EncoderTeacher(str(teacher), data, recipe, device, checkpoint)
         return encoder.teach(texts, progress)
-    opened = open_teacher(teacher, data.classes, multi_label=data.train.is_multi_label)
+    if isinstance(teacher, ProbabilityTable):  # only of these texts, not of variants
+        facts = {"name": teacher.source, "variants": 0, "validation_accuracy": None}
+        return Lesson(_teacher_labels(teacher.look_up(texts), texts, data), facts)
+    opened = _open_teacher(teacher, data.classes, multi_label=data.train.is_multi_label)
     variants = recipe.distillation.variants
     per_text = _wanted_variants(data) if variants == "auto" else variants
-    per_text = per_text if opened.labels_new_texts else 0
     everything = [*texts, *make_text_variants(_varied(data), per_text, recipe.seed)]
     probabilities = opened.predict_proba(everything, progress)
-    accuracy = None
-    if opened.labels_new_texts:
-        accuracy = data.score(opened.predict_proba(data.validation.texts.to_pylist()))
+    accuracy = data.score(opened.predict_proba(data.validation.texts.to_pylist()))
     facts = {"name": opened.name, "variants": per_text, "validation_accuracy": accuracy}
     return Lesson(_teacher_labels(probabilities, everything, data), facts)
 
@@ -251,13 +240,11 @@ def _count_words(texts: Sequence[str]) -> int:
     return sum(len(text.split()) for text in texts)
 
 
-# Teachers that are ready
+# Fitted classifiers
 
 
-def open_teacher(teacher: object, classes: Sequence[Any], *, multi_label: bool = False) -> Teacher:
-    """Open a teacher that needs no training (a probability file or a fitted classifier)."""
-    if isinstance(teacher, ProbabilityTable):
-        return FileTeacher(teacher)
+def _open_teacher(teacher: object, classes: Sequence[Any], *, multi_label: bool) -> "FittedTeacher":
+    """Return a fitted classifier as a teacher."""
     if isinstance(teacher, FittedTeacher):
         return teacher
     if hasattr(teacher, "predict_proba") and hasattr(teacher, "classes_"):
@@ -282,23 +269,8 @@ def _is_fitted_to_indicators(known: Sequence[Any], labels: int) -> bool:
     return all(np.ndim(c) == 1 or str(c) == str(i) for i, c in enumerate(known))
 
 
-class FileTeacher:
-    """Teacher that looks up its probabilities in a file."""
-
-    labels_new_texts = False
-
-    def __init__(self, table: ProbabilityTable) -> None:
-        self.name, self._table = table.source, table
-
-    def predict_proba(self, texts: Sequence[str], progress: Progress = SILENT) -> Probabilities:  # noqa: ARG002 - same signature as every teacher
-        """Look up the probabilities of texts in the teacher's file."""
-        return self._table.look_up(texts)
-
-
 class FittedTeacher:
     """Teacher that is a fitted classifier with ``predict_proba`` and ``classes_``."""
-
-    labels_new_texts = True
 
     def __init__(
         self, name: str, classifier: Any, known: Sequence[Any], classes: Sequence[Any]
@@ -358,7 +330,6 @@ class EncoderTeacher:
     recipe: Recipe  # of the student
     device: str
     checkpoint: Path | None = None
-    labels_new_texts: bool = field(default=True, init=False)
 
     def teach(self, texts: Sequence[str], progress: Progress) -> Lesson:
         """Train the teacher's encoder and label all texts and their variants with it.
@@ -440,7 +411,9 @@ class EncoderTeacher:
         predict_logits(network, data, device)
         return len(sample) / (time.perf_counter() - started)
 
-    def train(self, plan: TeachingPlan, progress: Progress = SILENT, number: int = 0) -> Teacher:
+    def train(
+        self, plan: TeachingPlan, progress: Progress = SILENT, number: int = 0
+    ) -> "TrainedEncoder":
         """Train one of the teacher's encoders on the labelled texts according to the plan.
 
         With few labels per class, fine-tuning forgets some of what the encoder knows: the result is
@@ -451,12 +424,10 @@ class EncoderTeacher:
             networks.append(self._fine_tune(plan, progress, number))
         if plan.epochs == 0 or has_few_labels(self.data):
             networks.append(self._fit_linear_layer(plan, progress))
-        device, multi_label = pick_device(self.device), self.data.train.is_multi_label
-        trained = [
-            TrainedEncoder(self.name, *network, device, multi_label=multi_label)
-            for network in networks
-        ]
-        return trained[0] if len(trained) == 1 else AveragedTeacher(trained)
+        multi_label = self.data.train.is_multi_label
+        return TrainedEncoder(
+            self.name, networks, pick_device(self.device), multi_label=multi_label
+        )
 
     def _checkpoint(self, number: int) -> Path | None:
         if self.checkpoint is None:
@@ -585,44 +556,37 @@ def average(parts: Sequence[Probabilities]) -> Probabilities:
     return soften_classes(np.exp(logits), 1.0)
 
 
-class AveragedTeacher:
-    """Teacher that averages the predictions of several teachers."""
-
-    labels_new_texts = True
-
-    def __init__(self, teachers: Sequence[Teacher]) -> None:
-        self.name, self._teachers = teachers[0].name, teachers
-
-    def predict_proba(self, texts: Sequence[str], progress: Progress = SILENT) -> Probabilities:
-        """Return the normalized geometric mean of all teachers' probabilities."""
-        return average([teacher.predict_proba(texts, progress) for teacher in self._teachers])
-
-
 class TrainedEncoder:
-    """Teacher that predicts with a trained encoder."""
-
-    labels_new_texts = True
+    """Teacher that predicts with one trained network, or with the average of several."""
 
     def __init__(
         self,
         name: str,
-        network: PretrainedNetwork,
-        encoder: Encoder,
+        networks: Sequence[tuple[PretrainedNetwork, Encoder]],
         device: torch.device,
         *,
         multi_label: bool = False,
     ) -> None:
-        self.name, self._network, self._encoder = name, network.to(device), encoder
+        self.name, self._networks = name, [(net.to(device), encoder) for net, encoder in networks]
         self._device, self._multi_label = device, multi_label
 
     def predict_proba(self, texts: Sequence[str], progress: Progress = SILENT) -> Probabilities:
         """Predict the class probabilities of each text with the trained teacher."""
+        return average([self._predict(*network, texts, progress) for network in self._networks])
+
+    def _predict(
+        self,
+        network: PretrainedNetwork,
+        encoder: Encoder,
+        texts: Sequence[str],
+        progress: Progress,
+    ) -> Probabilities:
         progress.stage(f"labelling {plural(len(texts), 'text')} with {self.name}", len(texts))
         parts: list[Probabilities] = []
         for start in range(0, len(texts), CHUNK):
-            rows = self._encoder.encode(texts[start : start + CHUNK])
+            rows = encoder.encode(texts[start : start + CHUNK])
             data = EncodedDataset(rows, np.zeros(len(rows), np.int64))
-            logits = predict_logits(self._network, data, self._device)
+            logits = predict_logits(network, data, self._device)
             parts.append(sigmoid(logits) if self._multi_label else softmax(logits))
             progress.advance(len(rows))
         return np.concatenate(parts)

@@ -21,7 +21,7 @@ from lamatext.data.token_ids import Indices
 from lamatext.data.tokenizer import TokenizedTexts, Tokenizer
 from lamatext.data.word_vectors import Vectors
 from lamatext.errors import ConfigError, DataError
-from lamatext.kernels.cpu_compilation import compile_cpu_kernels, cpu_kernels_are_compiled
+from lamatext.kernels.numba_compat import compile_cpu_kernels, cpu_kernels_are_compiled
 from lamatext.label_thresholds import (
     LabelThresholds,
     ThresholdGoal,

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from lamatext.runtime.parallel import parallel_map, usable_cores
+from lamatext.kernels.kernel_threads import parallel_map, usable_cores
 
 
 @pytest.mark.parametrize("workers", [None, 1, 3])

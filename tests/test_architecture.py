@@ -22,7 +22,6 @@ LAYERS = (
         "settings",
         "metrics",
         "probabilities",
-        "multi_label_metrics",
         "label_thresholds",
         "latency",
         "outliers",

@@ -49,8 +49,7 @@ from lamatext.data.text_sketch import TextSketch
 from lamatext.errors import ConfigError, DataError
 from lamatext.folder_lock import locked_folder
 from lamatext.label_thresholds import Flags, LabelThresholds, ThresholdGoal, decide_classes
-from lamatext.metrics import Floats, score
-from lamatext.multi_label_metrics import AnyScores, multi_label_score
+from lamatext.metrics import AnyScores, Floats, score_targets
 from lamatext.plurals import plural
 from lamatext.progress import SILENT, NamedProgress, Progress, track_progress
 from lamatext.recipes import changeable_values
@@ -771,10 +770,8 @@ def cross_validate(splits: Splits, fit_fold: FoldModel, progress: Progress) -> A
     encoder = _known_classes(splits)
     rows, probabilities, decided = cross_validated_predictions(splits, fit_fold, progress)
     truth = encoder.encode_targets(splits.test.require_labels())[rows]
-    folds = len(splits.folds)
-    if splits.test.is_multi_label:
-        return multi_label_score(encoder.classes, truth > 0, probabilities, decided, folds=folds)
-    return score(encoder.classes, truth.astype(np.int64), probabilities, folds=folds)
+    predicted = decided if splits.test.is_multi_label else None
+    return score_targets(encoder.classes, truth, probabilities, predicted, folds=len(splits.folds))
 
 
 def cross_validated_predictions(

@@ -14,7 +14,7 @@ import pytest
 from lamatext import TextClassifier
 from lamatext.data.dataset import Dataset, EvaluationData
 from lamatext.explain.faithfulness import measure_faithfulness
-from lamatext.multi_label_metrics import MultiLabelScores
+from lamatext.metrics import MultiLabelScores
 from lamatext.runtime.predictor import Predictor
 from lamatext.views.report.collect import Findings, collect_findings
 from lamatext.views.report.examples import (

@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     from lamatext.data.dataset import Dataset, EvaluationData
     from lamatext.data.read_options import ReadOptions
     from lamatext.explain.faithfulness import Faithfulness
-    from lamatext.metrics import CoveragePoint
-    from lamatext.multi_label_metrics import AnyScores
+    from lamatext.metrics import AnyScores, CoveragePoint
 
 NAME = "evaluate"
 EXAMPLES = "lamatext evaluate runs/reviews held-out.csv"

@@ -6,8 +6,7 @@ from numpy.typing import NDArray
 from lamatext.data.dataset import Dataset
 from lamatext.data.labels import LabelEncoder, Targets
 from lamatext.errors import DataError
-from lamatext.metrics import score
-from lamatext.multi_label_metrics import AnyScores, multi_label_score
+from lamatext.metrics import AnyScores, score_targets
 from lamatext.runtime.predictor import Predictor
 
 
@@ -31,8 +30,6 @@ def score_predictions(
     predictor: Predictor, truth: Targets, probabilities: NDArray[np.float64]
 ) -> AnyScores:
     """Score a saved model's probabilities for labelled texts by accuracy, F1 and other metrics."""
-    classes = predictor.classes_.tolist()
-    if predictor.thresholds is None:
-        return score(classes, truth.astype(np.int64), probabilities)
-    decided = predictor.thresholds.decide(probabilities.astype(np.float32))
-    return multi_label_score(classes, truth > 0.5, probabilities, decided)
+    thresholds = predictor.thresholds
+    decided = None if thresholds is None else thresholds.decide(probabilities.astype(np.float32))
+    return score_targets(predictor.classes_.tolist(), truth, probabilities, decided)

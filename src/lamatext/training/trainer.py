@@ -28,7 +28,7 @@ from lamatext.label_thresholds import (
     choose_thresholds,
     warn_of_labels_without_threshold,
 )
-from lamatext.multi_label_metrics import mean_present_precision
+from lamatext.metrics import mean_present_precision
 from lamatext.ngrams.model import NgramModel
 from lamatext.outliers import (
     ValidationStatistics,

@@ -9,14 +9,15 @@ from rich.text import Text
 
 from lamatext.explain.faithfulness import Faithfulness
 from lamatext.metrics import (
+    AnyScores,
     CoveragePoint,
+    MultiLabelScores,
     Reliability,
     Scores,
     accuracy_interval,
     merge_small_bins,
     wilson_interval,
 )
-from lamatext.multi_label_metrics import AnyScores, MultiLabelScores
 from lamatext.plurals import plural
 from lamatext.runtime.predictor import Predictor
 from lamatext.views.formatting import accuracy_comparison, file_size, percent, terminal_text

@@ -25,8 +25,7 @@ from lamatext.explain.faithfulness import (
 )
 from lamatext.explain.top_words import TopWords, top_words
 from lamatext.latency import single_text_latencies
-from lamatext.metrics import Floats, Scores
-from lamatext.multi_label_metrics import AnyScores, MultiLabelScores
+from lamatext.metrics import AnyScores, Floats, MultiLabelScores, Scores
 from lamatext.progress import SILENT, Progress, track_progress
 from lamatext.runtime.predictor import Predictor
 from lamatext.runtime.scoring import encode_test_labels, score_predictions

@@ -10,8 +10,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from lamatext.atomic_write import write_text
-from lamatext.provenance import versions
 from lamatext.runtime.parallel import usable_cores
+from lamatext.saved.format import versions
 from paper.records import commit
 
 Seconds = list[float]

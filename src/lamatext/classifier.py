@@ -38,11 +38,10 @@ from lamatext.label_thresholds import LabelThresholds
 from lamatext.ngrams.model import NgramModel
 from lamatext.plurals import plural
 from lamatext.progress import SILENT, Progress
-from lamatext.provenance import versions
 from lamatext.recipes import continue_recipe, resolve_recipe
 from lamatext.runtime.predictor import Predictor
 from lamatext.saved.ancestors import describe_ancestors
-from lamatext.saved.format import load_config, model_hash
+from lamatext.saved.format import load_config, model_hash, versions
 from lamatext.saved.model_hub import local_folder, push_to_hub
 from lamatext.saved.model_io import (
     SavedModel,
@@ -542,8 +541,7 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
         return "default"
 
     def _predictor(self) -> Predictor:
-        from lamatext.explain.contributions import ClassifierHead
-        from lamatext.explain.occlusion import max_occlusions
+        from lamatext.explain.contributions import ClassifierHead, max_occlusions
         from lamatext.runtime.torch_engine import TorchEngine
 
         self._check_fitted()

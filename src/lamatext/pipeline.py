@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lamatext.atomic_write import delete_stale_files
+from lamatext.atomic_write import delete_stale_files, locked_folder
 from lamatext.baselines import BASELINES, LeaderboardRow, check_baselines, train_baseline
 from lamatext.continuation import ScoreChange, measure_changes
 from lamatext.data.cache import fingerprint
@@ -47,7 +47,6 @@ from lamatext.data.streaming import StreamedTexts, stream_parts
 from lamatext.data.suspects_file import leave_out_suspects
 from lamatext.data.text_sketch import TextSketch
 from lamatext.errors import ConfigError, DataError
-from lamatext.folder_lock import locked_folder
 from lamatext.label_thresholds import Flags, LabelThresholds, ThresholdGoal, decide_classes
 from lamatext.metrics import AnyScores, Floats, score_targets
 from lamatext.plurals import plural

@@ -27,6 +27,7 @@ from lamatext import __version__
 from lamatext.atomic_write import (
     delete_stale_files,
     is_special_file,
+    locked_folder,
     replace_atomically,
     unfinished_until_end,
     write_text,
@@ -34,7 +35,6 @@ from lamatext.atomic_write import (
 from lamatext.data.readers.shard_reader import glob_files, is_glob
 from lamatext.data.writers import check_safe_csv, open_writer, output_format
 from lamatext.errors import ConfigError, DataError
-from lamatext.folder_lock import locked_folder
 from lamatext.plurals import plural
 from lamatext.progress import SILENT, Progress
 from lamatext.saved.format import json_text

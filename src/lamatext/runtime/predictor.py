@@ -20,9 +20,16 @@ from lamatext.data.tokenizer import Span
 from lamatext.data.validation import check_is_list, check_texts, warn_of_empty_texts
 from lamatext.errors import ModelError, require
 from lamatext.explain.character_groups import group_characters
-from lamatext.explain.contributions import ClassifierHead, Contributions, attention_contributions
+from lamatext.explain.contributions import (
+    MAX_OCCLUSIONS,
+    ClassifierHead,
+    Contributions,
+    attention_contributions,
+    max_occlusions,
+    occlusion,
+    occlusion_window,
+)
 from lamatext.explain.explanation import Explanation
-from lamatext.explain.occlusion import MAX_OCCLUSIONS, max_occlusions, occlusion, occlusion_window
 from lamatext.label_thresholds import LabelThresholds
 from lamatext.ngrams.compiled_lookup import compiled_lookup
 from lamatext.ngrams.model import NgramModel

@@ -14,12 +14,11 @@ from numpy.typing import NDArray
 from safetensors.numpy import save
 
 from lamatext import __version__
-from lamatext.atomic_write import write_text
+from lamatext.atomic_write import locked_folder, write_text
 from lamatext.data.text_encoder import Encoder, SubwordEncoder, TextEncoder
 from lamatext.data.tokenizer import make_tokenizer
 from lamatext.data.vocabulary import Vocabulary
 from lamatext.errors import LamatextError, ModelError, require
-from lamatext.folder_lock import locked_folder
 from lamatext.label_thresholds import LabelForm, LabelThresholds
 from lamatext.ngrams.model import NgramModel
 from lamatext.outliers import ValidationStatistics

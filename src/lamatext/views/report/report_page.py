@@ -23,10 +23,10 @@ from lamatext.metrics import (
 from lamatext.plurals import plural
 from lamatext.views.formatting import accuracy_comparison, day, file_size, percent, share, signed
 from lamatext.views.html_templates import REPORT_STYLE, SHARED_STYLE, render_page
-from lamatext.views.report.collect import Findings
-from lamatext.views.report.examples import (
+from lamatext.views.report.collect import (
     MAX_MATRIX_CLASSES,
     Cell,
+    Findings,
     example_values,
     multi_label_example_values,
 )

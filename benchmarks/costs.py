@@ -22,7 +22,7 @@ from lamatext.classifier import TextClassifier
 from lamatext.data.cache import empty_cache
 from lamatext.data.dataset import Dataset
 from lamatext.data.labels import LabelEncoder
-from lamatext.plurals import plural
+from lamatext.errors import plural
 from lamatext.recipes import resolve_recipe
 from lamatext.runtime.parallel import usable_cores
 from lamatext.runtime.predictor import Predictor

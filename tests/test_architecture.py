@@ -16,7 +16,6 @@ SRC = Path(__file__).parents[1] / "src" / "lamatext"
 LAYERS = (
     {
         "errors",
-        "plurals",
         "progress",
         "settings",
         "metrics",

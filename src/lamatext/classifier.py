@@ -32,11 +32,10 @@ from lamatext.data.validation import (
     text_list,
     warn_of_empty_texts,
 )
-from lamatext.errors import ConfigError, DataError, require
+from lamatext.errors import ConfigError, DataError, plural, require
 from lamatext.explain.explanation import Explanation
 from lamatext.label_thresholds import LabelThresholds
 from lamatext.ngrams.model import NgramModel
-from lamatext.plurals import plural
 from lamatext.progress import SILENT, Progress
 from lamatext.recipes import continue_recipe, resolve_recipe
 from lamatext.runtime.predictor import Predictor

@@ -46,10 +46,9 @@ from lamatext.data.splits import Rows, folds, hold_out
 from lamatext.data.streaming import StreamedTexts, stream_parts
 from lamatext.data.suspects_file import leave_out_suspects
 from lamatext.data.text_sketch import TextSketch
-from lamatext.errors import ConfigError, DataError
+from lamatext.errors import ConfigError, DataError, plural
 from lamatext.label_thresholds import Flags, LabelThresholds, ThresholdGoal, decide_classes
 from lamatext.metrics import AnyScores, Floats, score_targets
-from lamatext.plurals import plural
 from lamatext.progress import SILENT, NamedProgress, Progress, track_progress
 from lamatext.recipes import changeable_values
 from lamatext.runtime.predictor import Predictor

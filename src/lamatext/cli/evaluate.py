@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lamatext.cli import options, output
-from lamatext.errors import ConfigError, DataError
-from lamatext.plurals import plural
+from lamatext.errors import ConfigError, DataError, plural
 from lamatext.progress import Progress
 
 if TYPE_CHECKING:

@@ -34,8 +34,7 @@ from lamatext.atomic_write import (
 )
 from lamatext.data.readers.shard_reader import glob_files, is_glob
 from lamatext.data.writers import check_safe_csv, open_writer, output_format
-from lamatext.errors import ConfigError, DataError
-from lamatext.plurals import plural
+from lamatext.errors import ConfigError, DataError, plural
 from lamatext.progress import SILENT, Progress
 from lamatext.saved.format import json_text
 

@@ -7,6 +7,7 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
+from lamatext.errors import plural
 from lamatext.explain.faithfulness import Faithfulness
 from lamatext.metrics import (
     AnyScores,
@@ -18,7 +19,6 @@ from lamatext.metrics import (
     merge_small_bins,
     wilson_interval,
 )
-from lamatext.plurals import plural
 from lamatext.runtime.predictor import Predictor
 from lamatext.views.formatting import accuracy_comparison, file_size, percent, terminal_text
 from lamatext.views.terminal_explanation import example_lines

@@ -12,8 +12,7 @@ from lamatext.data.readers.format_detection import file_table
 from lamatext.data.readers.input_files import decompressed_suffix
 from lamatext.data.readers.read_log import ReadLog
 from lamatext.data.readers.table import Table
-from lamatext.errors import DataError
-from lamatext.plurals import plural
+from lamatext.errors import DataError, plural
 
 SUFFIXES = (".parquet", ".pq", ".jsonl", ".ndjson")
 

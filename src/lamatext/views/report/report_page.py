@@ -11,6 +11,7 @@ from typing import Any
 
 from lamatext.atomic_write import write_text
 from lamatext.data.read_options import source_title
+from lamatext.errors import plural
 from lamatext.explain.faithfulness import GRADIENTS, RANDOM, VERDICT_SHARE, Order
 from lamatext.metrics import (
     ClassScores,
@@ -20,7 +21,6 @@ from lamatext.metrics import (
     merge_small_bins,
     wilson_interval,
 )
-from lamatext.plurals import plural
 from lamatext.views.formatting import accuracy_comparison, day, file_size, percent, share, signed
 from lamatext.views.html_templates import REPORT_STYLE, SHARED_STYLE, render_page
 from lamatext.views.report.collect import (

@@ -27,8 +27,8 @@ from lamatext.data.dataset import Dataset
 from lamatext.data.duplicates import text_keys
 from lamatext.data.labels import ClassIndices, LabelEncoder, check_label_count
 from lamatext.data.read_options import ReadOptions
+from lamatext.data.readers.folder_reader import glob_files, is_glob, shards_in_folder, shards_table
 from lamatext.data.readers.input_files import decompressed_suffix, missing_file_error, read_chunks
-from lamatext.data.readers.shard_reader import glob_files, is_glob, shards_in_folder, shards_table
 from lamatext.data.token_ids import Indices, TokenIds
 from lamatext.data.tokenizer import TokenizedTexts, make_tokenizer
 from lamatext.errors import ConfigError, DataError

@@ -32,7 +32,7 @@ from lamatext.atomic_write import (
     unfinished_until_end,
     write_text,
 )
-from lamatext.data.readers.shard_reader import glob_files, is_glob
+from lamatext.data.readers.folder_reader import glob_files, is_glob
 from lamatext.data.writers import check_safe_csv, open_writer, output_format
 from lamatext.errors import ConfigError, DataError, plural
 from lamatext.progress import SILENT, Progress

@@ -12,10 +12,9 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from lamatext.data.encoded_texts import EncodedTexts
 from lamatext.data.labels import LabelEncoder
 from lamatext.data.text_encoder import Encoder, TextEncoder
-from lamatext.data.token_ids import Ids, TokenIds, batches_by_length
+from lamatext.data.token_ids import EncodedTexts, Ids, TokenIds, batches_by_length
 from lamatext.data.tokenizer import Span
 from lamatext.data.validation import check_is_list, check_texts, warn_of_empty_texts
 from lamatext.errors import ModelError, require

@@ -39,11 +39,11 @@ from lamatext.ngrams.model import NgramModel
 from lamatext.progress import SILENT, Progress
 from lamatext.recipes import continue_recipe, resolve_recipe
 from lamatext.runtime.predictor import Predictor
-from lamatext.saved.ancestors import describe_ancestors
 from lamatext.saved.format import load_config, model_hash, versions
 from lamatext.saved.model_hub import local_folder, push_to_hub
 from lamatext.saved.model_io import (
     SavedModel,
+    describe_ancestors,
     load_model,
     load_network,
     load_validation_statistics,

@@ -22,6 +22,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from lamatext.atomic_write import is_running
 from lamatext.data.cache import cache_folder
 from lamatext.data.dataset import Dataset
 from lamatext.data.duplicates import text_keys
@@ -234,16 +235,6 @@ def _new_folder() -> Path:
     root = cache_folder()
     root.mkdir(parents=True, exist_ok=True)
     for old in root.glob("stream-*-*"):
-        if not _is_running(int(old.name.split("-")[1])):
+        if not is_running(int(old.name.split("-")[1])):
             shutil.rmtree(old, ignore_errors=True)
     return Path(tempfile.mkdtemp(prefix=f"stream-{os.getpid()}-", dir=root))
-
-
-def _is_running(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:
-        return True
-    return True

@@ -149,13 +149,10 @@ def add_metrics(folder: Path, metrics: Mapping[str, Any]) -> None:
     config["recipe"] = saved_recipe(folder, config).model_dump()
     merged = {**load_metrics(folder), **metrics}
     stored = read_json(folder / CONFIG)  # unlike `config` with the setting names of its format
-    checksums = dict(stored["files"])
-    stored["files"] = {name: crc for name, crc in checksums.items() if name != METRICS}
-    write_text(folder / CONFIG, json_text(stored))
-    write_text(folder / METRICS, json_text(merged))
-    write_text(folder / CARD, model_card(config, merged))
-    stored["files"] = checksums | {name: checksum(folder / name) for name in (METRICS, CARD)}
-    write_text(folder / CONFIG, json_text(stored))
+    card = model_card(config, merged)
+    unlisted = {name: crc for name, crc in stored["files"].items() if name != METRICS}
+    write_text(folder / CONFIG, json_text(stored | {"files": unlisted}))
+    _write_listed_files(folder, stored, {METRICS: json_text(merged), CARD: card})
 
 
 def save_threshold(folder: Path, threshold: Mapping[str, float]) -> None:
@@ -168,9 +165,15 @@ def save_threshold(folder: Path, threshold: Mapping[str, float]) -> None:
     config = load_config(folder) | {"unsure": dict(threshold)}
     config["recipe"] = saved_recipe(folder, config).model_dump()
     stored = read_json(folder / CONFIG) | {"unsure": dict(threshold)}
-    write_text(folder / CARD, model_card(config, load_metrics(folder)))
-    stored["files"] = {**stored["files"], CARD: checksum(folder / CARD)}
-    write_text(folder / CONFIG, json_text(stored))
+    _write_listed_files(folder, stored, {CARD: model_card(config, load_metrics(folder))})
+
+
+def _write_listed_files(folder: Path, config: Config, texts: Mapping[str, str]) -> None:
+    """Write files of a saved model by name, and then ``config.json`` with their checksums."""
+    for name, text in texts.items():
+        write_text(folder / name, text)
+    config["files"] |= {name: checksum(folder / name) for name in texts}
+    write_text(folder / CONFIG, json_text(config))
 
 
 def load_model(folder: str | PathLike[str]) -> SavedModel:

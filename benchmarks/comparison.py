@@ -11,7 +11,7 @@ from pathlib import Path
 
 from lamatext.atomic_write import write_text
 from lamatext.kernels.kernel_threads import usable_cores
-from lamatext.provenance import versions
+from lamatext.saved.format import versions
 from paper.records import commit
 
 Seconds = list[float]

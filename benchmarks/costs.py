@@ -22,11 +22,11 @@ from lamatext.classifier import TextClassifier
 from lamatext.data.cache import empty_cache
 from lamatext.data.dataset import Dataset
 from lamatext.data.labels import LabelEncoder
+from lamatext.errors import plural
 from lamatext.kernels.kernel_threads import usable_cores
-from lamatext.latency import median_latency
-from lamatext.plurals import plural
 from lamatext.recipes import resolve_recipe
 from lamatext.runtime.predictor import Predictor
+from lamatext.runtime.scoring import median_latency
 from lamatext.saved.format import folder_size
 from lamatext.settings import Recipe
 from paper.official_datasets import load_paper_dataset

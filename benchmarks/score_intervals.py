@@ -21,8 +21,7 @@ from benchmarks.accuracy_jobs import RECORDS, Folder, Force, split_names
 from lamatext.data.labels import LabelEncoder
 from lamatext.data.splits import Rows, folds, hold_out
 from lamatext.errors import DataError, require
-from lamatext.metrics import accuracy_interval
-from lamatext.multi_label_metrics import micro_f1_interval
+from lamatext.metrics import accuracy_interval, micro_f1_interval
 from lamatext.pipeline import FOLDS, MIN_TEST_TEXTS, TEST_FRACTION
 from lamatext.progress import Progress
 from paper.official_datasets import load_paper_dataset

@@ -9,7 +9,7 @@ from typing import Any
 
 from benchmarks.comparison import cpu_name
 from lamatext.atomic_write import write_text
-from lamatext.provenance import versions
+from lamatext.saved.format import versions
 from paper.records import commit
 
 RECORDS = Path(__file__).parent / "records"

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from hardening.fuzz_target import FindingError, FuzzTarget
 from hardening.mutation import UNUSUAL_TEXT
 from hardening.node_process import NodeProcess
-from lamatext.data.encoded_texts import EncodedTexts, FramedTexts
 from lamatext.data.text_encoder import TextEncoder
+from lamatext.data.token_ids import EncodedTexts, FramedTexts
 from lamatext.data.tokenizer import TOKENIZER_VERSION, WordTokenizer
 from lamatext.data.vocabulary import RareWords, Vocabulary
 from lamatext.ngrams.hashing import NgramSpec, hash_ngrams

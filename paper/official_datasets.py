@@ -26,8 +26,7 @@ from lamatext.data.named_datasets import (
     read_r8_file,
 )
 from lamatext.data.read_options import Layout, ReadOptions
-from lamatext.data.readers.csv_dialect import Dialect
-from lamatext.data.readers.csv_reader import csv_table
+from lamatext.data.readers.csv_reader import Dialect, csv_table
 from lamatext.data.readers.folder_reader import folder_has_split
 from lamatext.data.readers.input_files import read_blocks
 from lamatext.data.sources import load_dataset

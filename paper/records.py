@@ -10,7 +10,7 @@ from pathlib import Path
 
 from lamatext.atomic_write import write_text
 from lamatext.errors import DataError
-from lamatext.provenance import versions
+from lamatext.saved.format import versions
 
 Value = float | list[float] | list[str] | dict[str, float]
 Key = tuple[str, str, str, str, int | None, int | None, str]

@@ -16,18 +16,13 @@ SRC = Path(__file__).parents[1] / "src" / "lamatext"
 LAYERS = (
     {
         "errors",
-        "plurals",
         "progress",
-        "provenance",
         "settings",
         "metrics",
         "probabilities",
-        "multi_label_metrics",
         "label_thresholds",
-        "latency",
         "outliers",
         "atomic_write",
-        "folder_lock",
     },
     {"recipes", "data"},
     {"kernels", "ngrams"},

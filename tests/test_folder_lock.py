@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
+from lamatext.atomic_write import locked_folder
 from lamatext.errors import ConfigError
-from lamatext.folder_lock import locked_folder
 from lamatext.pipeline import prepare_run_folder
 from tests.trained_model import trained
 
 HOLD = """
 import sys, time
 from pathlib import Path
-from lamatext.folder_lock import locked_folder
+from lamatext.atomic_write import locked_folder
 with locked_folder(Path(sys.argv[1])):
     print("locked", flush=True)
     time.sleep(60)

@@ -5,7 +5,7 @@ import pytest
 from numpy.typing import NDArray
 from sklearn import metrics as sk
 
-from lamatext.multi_label_metrics import average_precisions, multi_label_score
+from lamatext.metrics import average_precisions, multi_label_score
 
 DRAW = np.random.default_rng(0)
 TRUTH = DRAW.random((300, 7)) < np.array([0.5, 0.3, 0.2, 0.1, 0.05, 0.01, 0.9])

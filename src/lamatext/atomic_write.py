@@ -2,24 +2,28 @@
 
 A command with several results is not atomic as a whole. ``unfinished_until_end`` marks its files
 until all of them are written, so that the repeated command may replace those of a killed one.
+``locked_folder`` keeps two processes from writing to a folder at the same time.
 """
 
 import errno
 import os
 import platform
 import re
+import sys
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
 
-from lamatext.errors import DataError
+from lamatext.errors import ConfigError, DataError
 
 # .NAME.HOST-PID.lamatext: the host, because another machine's process ids mean nothing here.
 _TEMPORARY = re.compile(r"\..+\.([0-9a-f]{8})-([0-9]+)\.lamatext")
 _UNFINISHED = ".unfinished"  # in the name of a mark
 _MARKED: ContextVar[frozenset[Path]] = ContextVar("files to mark as unfinished")
+
+WITHOUT_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
 
 
 @contextmanager
@@ -164,3 +168,50 @@ def is_running(pid: int) -> bool:
     except OSError:
         return True
     return True
+
+
+@contextmanager
+def locked_folder(folder: Path) -> Iterator[None]:
+    """Create a folder and hold a lock on it, which is released if the process is killed.
+
+    Windows and some network file systems have no such locks; there, nothing is locked.
+
+    Raises:
+        ConfigError: another process holds the lock.
+        DataError: the folder cannot be created.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        descriptor = None if sys.platform == "win32" else os.open(folder, os.O_RDONLY)
+    except OSError as error:
+        raise DataError(f"{folder}: cannot be written: {error.strerror}.") from error
+    try:
+        if descriptor is not None and not _lock(descriptor, folder):
+            raise ConfigError(
+                f"{folder}: another process is writing to it. Wait for its end, or give another "
+                "--out."
+            )
+        yield
+    finally:
+        if descriptor is not None:
+            os.close(descriptor)
+
+
+def _lock(descriptor: int, folder: Path) -> bool:
+    """Try to lock an open folder for this process and return whether it succeeded.
+
+    It is impossible if another process has locked the folder, or has just deleted it.
+    """
+    import fcntl  # not on Windows
+
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError as error:
+        if error.errno not in WITHOUT_LOCKS:
+            raise
+    try:
+        return os.path.samestat(os.fstat(descriptor), folder.stat())
+    except FileNotFoundError:
+        return False

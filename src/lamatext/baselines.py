@@ -21,13 +21,7 @@ from lamatext.data.splits import hold_out_validation
 from lamatext.data.tokenizer import WordTokenizer, is_unspaced
 from lamatext.errors import ConfigError, require
 from lamatext.label_thresholds import LabelThresholds, ThresholdGoal, choose_thresholds
-from lamatext.metrics import score
-from lamatext.multi_label_metrics import (
-    AnyScores,
-    LabelScores,
-    MultiLabelScores,
-    multi_label_score,
-)
+from lamatext.metrics import AnyScores, LabelScores, MultiLabelScores, score_targets
 from lamatext.probabilities import sigmoid, softmax
 
 VALIDATION_FRACTION = 0.1
@@ -132,12 +126,9 @@ class TrainedBaseline:
         texts, started = test.texts.to_pylist(), time.perf_counter()
         probabilities = self.predict_proba(texts)
         speed = len(texts) / (time.perf_counter() - started)
-        scores: AnyScores
-        if self.decision is None:
-            scores = score(self.labels.classes, truth.astype(np.int64), probabilities)
-        else:
-            decided = self.decision.thresholds.decide(probabilities)
-            scores = multi_label_score(self.labels.classes, truth > 0, probabilities, decided)
+        decision = self.decision
+        decided = None if decision is None else decision.thresholds.decide(probabilities)
+        scores = score_targets(self.labels.classes, truth, probabilities, decided)
         return LeaderboardRow.from_scores(
             self.title, scores, size=self.model.size(), speed=speed, seconds=self.seconds
         )

@@ -32,20 +32,18 @@ from lamatext.data.validation import (
     text_list,
     warn_of_empty_texts,
 )
-from lamatext.errors import ConfigError, DataError, require
+from lamatext.errors import ConfigError, DataError, plural, require
 from lamatext.explain.explanation import Explanation
 from lamatext.label_thresholds import LabelThresholds
 from lamatext.ngrams.model import NgramModel
-from lamatext.plurals import plural
 from lamatext.progress import SILENT, Progress
-from lamatext.provenance import versions
 from lamatext.recipes import continue_recipe, resolve_recipe
 from lamatext.runtime.predictor import Predictor
-from lamatext.saved.ancestors import describe_ancestors
-from lamatext.saved.format import load_config, model_hash
+from lamatext.saved.format import load_config, model_hash, versions
 from lamatext.saved.model_hub import local_folder, push_to_hub
 from lamatext.saved.model_io import (
     SavedModel,
+    describe_ancestors,
     load_model,
     load_network,
     load_validation_statistics,
@@ -542,8 +540,7 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
         return "default"
 
     def _predictor(self) -> Predictor:
-        from lamatext.explain.contributions import ClassifierHead
-        from lamatext.explain.occlusion import max_occlusions
+        from lamatext.explain.contributions import ClassifierHead, max_occlusions
         from lamatext.runtime.torch_engine import TorchEngine
 
         self._check_fitted()

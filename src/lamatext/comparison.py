@@ -16,9 +16,8 @@ from numpy.typing import NDArray
 from lamatext.data.dataset import Dataset
 from lamatext.data.labels import LabelEncoder
 from lamatext.data.tokenizer import WordTokenizer
-from lamatext.metrics import FOLD_VARIANCE, Floats
-from lamatext.multi_label_metrics import Flags
-from lamatext.plurals import plural
+from lamatext.errors import plural
+from lamatext.metrics import FOLD_VARIANCE, Flags, Floats
 from lamatext.progress import SILENT, Progress, track_progress
 
 RESAMPLES = 1000

@@ -27,7 +27,6 @@ from lamatext.data.dataset import Dataset, dataset_fingerprint
 from lamatext.data.labels import LabelEncoder
 from lamatext.errors import ConfigError, DataError, require
 from lamatext.label_thresholds import LabelThresholds, ThresholdGoal, decide_classes
-from lamatext.latency import median_latency
 from lamatext.metrics import Floats
 from lamatext.pipeline import (
     AVERAGE_EMBEDDING,
@@ -43,6 +42,7 @@ from lamatext.pipeline import (
 from lamatext.progress import NamedProgress, Progress
 from lamatext.recipes import load_recipe
 from lamatext.runtime.predictor import Predictor
+from lamatext.runtime.scoring import median_latency
 from lamatext.saved.format import CONFIG, folder_size, load_config
 from lamatext.settings import Recipe, did_you_mean
 

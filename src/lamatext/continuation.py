@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 
 from lamatext.data.dataset import Dataset, text_batches
-from lamatext.metrics import Scores, accuracy_interval
-from lamatext.multi_label_metrics import AnyScores, micro_f1_interval
+from lamatext.metrics import AnyScores, Scores, accuracy_interval, micro_f1_interval
 from lamatext.progress import SILENT, Progress, track_progress
 from lamatext.runtime.predictor import Predictor
 

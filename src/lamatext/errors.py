@@ -7,6 +7,8 @@ LamatextError
 ├── ModelError         a saved folder, or an operation that the model does not support
 ├── ProcessError       another process of a training on several devices has ended
 └── MissingExtraError  an optional dependency that is not installed
+
+``plural`` formats a count with its noun, in errors and other messages.
 """
 
 from importlib import import_module
@@ -64,3 +66,8 @@ def require(module: str, *, extra: str, purpose: str) -> ModuleType:
             f"{purpose} needs the package {module.split('.')[0]}, which is not installed. "
             f"Install it with: pip install 'lamatext[{extra}]'"
         ) from error
+
+
+def plural(count: int, singular: str, plural_form: str | None = None) -> str:
+    """Format a count with its noun in the singular or plural, such as ``2 texts``."""
+    return f"{count:,} {singular if count == 1 else plural_form or singular + 's'}"

@@ -19,11 +19,10 @@ from lamatext.data.read_options import Layout, ReadOptions
 from lamatext.data.readers.table import DEFAULTS
 from lamatext.data.sources import has_test_split, load_dataset
 from lamatext.data.text_sketch import TextSketch
-from lamatext.errors import ConfigError, DataError
+from lamatext.errors import ConfigError, DataError, plural
 from lamatext.pipeline import Splits, StartModel, split_dataset
-from lamatext.plurals import plural
-from lamatext.saved.ancestors import TrainingData, all_training_data
 from lamatext.saved.format import Config, load_config, saved_recipe
+from lamatext.saved.model_io import TrainingData, all_training_data
 from lamatext.settings import Recipe
 
 FEW, MOST = 0.01, 0.9  # shares of training texts that hardly raise the scores, or decide them

@@ -20,7 +20,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from lamatext.plurals import plural
+from lamatext.errors import plural
 from lamatext.probabilities import sigmoid
 
 Floats = NDArray[np.floating]  # (n, L) or (n,)

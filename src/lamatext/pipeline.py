@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lamatext.atomic_write import delete_stale_files
+from lamatext.atomic_write import delete_stale_files, locked_folder
 from lamatext.baselines import BASELINES, LeaderboardRow, check_baselines, train_baseline
 from lamatext.continuation import ScoreChange, measure_changes
 from lamatext.data.cache import fingerprint
@@ -46,12 +46,9 @@ from lamatext.data.splits import Rows, folds, hold_out
 from lamatext.data.streaming import StreamedTexts, stream_parts
 from lamatext.data.suspects_file import leave_out_suspects
 from lamatext.data.text_sketch import TextSketch
-from lamatext.errors import ConfigError, DataError
-from lamatext.folder_lock import locked_folder
+from lamatext.errors import ConfigError, DataError, plural
 from lamatext.label_thresholds import Flags, LabelThresholds, ThresholdGoal, decide_classes
-from lamatext.metrics import Floats, score
-from lamatext.multi_label_metrics import AnyScores, multi_label_score
-from lamatext.plurals import plural
+from lamatext.metrics import AnyScores, Floats, score_targets
 from lamatext.progress import SILENT, NamedProgress, Progress, track_progress
 from lamatext.recipes import changeable_values
 from lamatext.runtime.predictor import Predictor
@@ -771,10 +768,8 @@ def cross_validate(splits: Splits, fit_fold: FoldModel, progress: Progress) -> A
     encoder = _known_classes(splits)
     rows, probabilities, decided = cross_validated_predictions(splits, fit_fold, progress)
     truth = encoder.encode_targets(splits.test.require_labels())[rows]
-    folds = len(splits.folds)
-    if splits.test.is_multi_label:
-        return multi_label_score(encoder.classes, truth > 0, probabilities, decided, folds=folds)
-    return score(encoder.classes, truth.astype(np.int64), probabilities, folds=folds)
+    predicted = decided if splits.test.is_multi_label else None
+    return score_targets(encoder.classes, truth, probabilities, predicted, folds=len(splits.folds))
 
 
 def cross_validated_predictions(

@@ -40,12 +40,11 @@ from lamatext.data.labels import ClassIndices, LabelEncoder, check_label_count
 from lamatext.data.splits import Rows, folds
 from lamatext.data.suspects_file import COLUMNS, describe_texts, text_hash
 from lamatext.data.tokenizer import TokenizedTexts, WordTokenizer
-from lamatext.errors import DataError
+from lamatext.errors import DataError, plural
 from lamatext.explain.explanation import Explanation
 from lamatext.ngrams.fitting import CountedTexts, fit_ngrams
 from lamatext.ngrams.model import NgramModel
 from lamatext.outliers import OUTLIER, STEPS, outlier_scores, text_evidence
-from lamatext.plurals import plural
 from lamatext.probabilities import softmax
 from lamatext.progress import SILENT, NamedProgress, Progress
 from lamatext.recipes import resolve_recipe

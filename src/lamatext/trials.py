@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from lamatext.errors import ConfigError
-from lamatext.plurals import plural
+from lamatext.errors import ConfigError, plural
 
 FINISHED, RUNNING, STOPPED, FAILED = "finished", "running", "stopped early", "failed"
 

@@ -36,12 +36,12 @@ from lamatext.data.splits import Rows, hold_out_validation
 from lamatext.errors import ConfigError, LamatextError, ModelError, ProcessError, require
 from lamatext.kernels.kernel_threads import kernel_threads, usable_cores
 from lamatext.label_thresholds import decide_classes
-from lamatext.latency import median_latency
 from lamatext.metrics import Floats
 from lamatext.pipeline import Splits, TrainingResult, fit_recipe, train_and_score
 from lamatext.progress import SILENT, NamedProgress, Progress
 from lamatext.runtime.predictor import Predictor
 from lamatext.runtime.ray_tasks import RayTasks, ray_tasks
+from lamatext.runtime.scoring import median_latency
 from lamatext.saved.format import folder_size
 from lamatext.settings import Recipe, has_effect
 from lamatext.trials import (

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from lamatext.data import compiled_tokenizer as module
 from lamatext.data.compiled_tokenizer import CompiledTokenizer, compiled_tokenizer
-from lamatext.data.encoded_texts import EncodedTexts, FramedTexts
 from lamatext.data.text_encoder import TextEncoder
+from lamatext.data.token_ids import EncodedTexts, FramedTexts
 from lamatext.data.tokenizer import WordTokenizer
 from lamatext.data.vocabulary import RareWords, Vocabulary
 

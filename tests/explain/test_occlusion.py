@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from lamatext.data.token_ids import UNK, Ids
-from lamatext.explain.occlusion import batches, max_occlusions, occlusion, occlusion_window
+from lamatext.explain.contributions import batches, max_occlusions, occlusion, occlusion_window
 from tests.explain.models import Floats, logits_of, make_network, random_texts
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lamatext.data.encoded_texts import FramedTexts
+from lamatext.data.token_ids import FramedTexts
 from lamatext.ngrams import compiled_lookup as module
 from lamatext.ngrams.compiled_lookup import CompiledTable, compiled_lookup
 from lamatext.ngrams.hashing import STEP, NgramSpec, count_ngrams

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lamatext.data.encoded_texts import CLOSE, OPEN
+from lamatext.data.token_ids import CLOSE, OPEN
 from lamatext.ngrams.hashing import PRECOMPUTED, NgramSpec, count_ngrams, hash_ngrams
 
 MASK = 0xFFFFFFFF

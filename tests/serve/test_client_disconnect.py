@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from lamatext import Predictor
-from lamatext.serve.app import create_app
-from lamatext.serve.client_disconnect import CancelOnDisconnect, ClientDisconnectedError
+from lamatext.serve.app import CancelOnDisconnect, ClientDisconnectedError, create_app
 from lamatext.serve.registry import load_models
 from lamatext.serve.schemas import Limits
 from tests.serve.test_connection_limits import GET, POST, connect, exchange, running

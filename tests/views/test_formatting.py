@@ -1,6 +1,6 @@
 from datetime import date
 
-from lamatext.plurals import plural
+from lamatext.errors import plural
 from lamatext.views.formatting import (
     accuracy_comparison,
     day,

@@ -14,11 +14,12 @@ import pytest
 from lamatext import TextClassifier
 from lamatext.data.dataset import Dataset, EvaluationData
 from lamatext.explain.faithfulness import measure_faithfulness
-from lamatext.multi_label_metrics import MultiLabelScores
+from lamatext.metrics import MultiLabelScores
 from lamatext.runtime.predictor import Predictor
-from lamatext.views.report.collect import Findings, collect_findings
-from lamatext.views.report.examples import (
+from lamatext.views.report.collect import (
+    Findings,
     choose_examples,
+    collect_findings,
     doubtful_labels,
     marked_words,
 )

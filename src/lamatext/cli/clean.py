@@ -9,7 +9,7 @@ import typer
 
 from lamatext.atomic_write import unfinished_until_end
 from lamatext.cli import options, output
-from lamatext.plurals import plural
+from lamatext.errors import plural
 
 if TYPE_CHECKING:
     from lamatext.data.dataset import Dataset

@@ -8,16 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lamatext.cli import options, output
-from lamatext.errors import ConfigError, DataError
-from lamatext.plurals import plural
+from lamatext.errors import ConfigError, DataError, plural
 from lamatext.progress import Progress
 
 if TYPE_CHECKING:
     from lamatext.data.dataset import Dataset, EvaluationData
     from lamatext.data.read_options import ReadOptions
     from lamatext.explain.faithfulness import Faithfulness
-    from lamatext.metrics import CoveragePoint
-    from lamatext.multi_label_metrics import AnyScores
+    from lamatext.metrics import AnyScores, CoveragePoint
 
 NAME = "evaluate"
 EXAMPLES = "lamatext evaluate runs/reviews held-out.csv"

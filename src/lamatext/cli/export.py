@@ -7,8 +7,7 @@ import typer
 
 from lamatext.atomic_write import unfinished_until_end
 from lamatext.cli import options, output
-from lamatext.errors import ConfigError
-from lamatext.plurals import plural
+from lamatext.errors import ConfigError, plural
 
 if TYPE_CHECKING:
     from lamatext.runtime.model_export import FolderExport, OnnxExport

@@ -7,7 +7,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from lamatext.cli import options, output
-from lamatext.plurals import plural
+from lamatext.errors import plural
 from lamatext.views.formatting import one_line, percent
 from lamatext.views.terminal_table import terminal_table
 

@@ -49,67 +49,7 @@ Model = Annotated[
         parser=_model_folder,
     ),
 ]
-TextColumns = Annotated[
-    list[str] | None,
-    reading_option(
-        "--text-column",
-        metavar="NAME",
-        help="The column with the texts; repeat to join several. A value in nested JSON has a "
-        "dotted path: ticket.body. [default: the model's, or detected]",
-    ),
-]
-LabelColumns = Annotated[
-    list[str] | None,
-    reading_option(
-        "--label-column",
-        metavar="NAME",
-        help="The column with the labels; repeat it to name a 0/1 column for each label. "
-        "[default: the model's, or detected]",
-    ),
-]
-LabelSeparator = Annotated[
-    str | None,
-    reading_option(help="What separates the labels of a text, if the label column holds several."),
-]
-Encoding = Annotated[
-    str | None,
-    reading_option(help="The encoding of the file: utf-8, utf-16, cp1252, … [default: detected]"),
-]
-Separator = Annotated[
-    str | None,
-    reading_option(
-        metavar="CHARACTER",
-        help="The character between the fields of a CSV file, or tab. [default: detected]",
-    ),
-]
-MaxBadRows = Annotated[
-    str,
-    reading_option(
-        metavar="SHARE",
-        help="The share of rows that may be skipped because they are broken or have no text or "
-        "label, such as 3% or 0.03; more are an error.",
-    ),
-]
-MaxUnreadableRows = Annotated[
-    str,
-    reading_option(
-        "--max-bad-rows",
-        metavar="SHARE",
-        help="The share of rows that may be skipped because they cannot be read, such as 3% or "
-        "0.03; more are an error. They are listed with their line.",
-    ),
-]
-BAD_ROWS_DEFAULT = "1%"  # data.read_options.DEFAULT_MAX_BAD_ROWS
-DEFAULT_MAX_RECORD = 64  # MB
-Format = Annotated[
-    str | None,
-    reading_option(
-        "--format",
-        help="The format of the data: csv, tsv, jsonl, parquet, xlsx, fasttext or lines; needed "
-        "for stdin. [default: from the file name]",
-    ),
-]
-InputFormat = Annotated[
+InputFormat = Annotated[  # in place of --format, for commands that read texts without labels
     str | None,
     reading_option(
         "--format",
@@ -117,12 +57,7 @@ InputFormat = Annotated[
         "[default: from the file name; for stdin lines, one text per line]",
     ),
 ]
-MaxRecord = Annotated[
-    int,
-    reading_option(
-        metavar="MB", min=1, max=1000, help="The longest line, CSV row or text file to read, in MB."
-    ),
-]
+DEFAULT_MAX_RECORD = 64  # MB
 TestData = Annotated[
     str | None,
     reading_option(
@@ -135,24 +70,6 @@ ValidationData = Annotated[
         "--validation",
         metavar="DATA",
         help="Data for early stopping. [default: a tenth of the training data]",
-    ),
-]
-GroupColumn = Annotated[
-    str | None,
-    typer.Option(
-        metavar="NAME",
-        help="Keep all texts with the same value in this column, such as a customer or a "
-        "thread, in one part when splitting.",
-    ),
-]
-TimeColumn = Annotated[
-    str | None,
-    typer.Option(metavar="NAME", help="Test on the newest texts by this column of dates or times."),
-]
-MergeLabels = Annotated[
-    bool,
-    typer.Option(
-        "--merge-labels", help="Treat labels that differ only in case or spaces as one label."
     ),
 ]
 RecipeName = Annotated[
@@ -215,33 +132,117 @@ def parse_share(value: str, option: str) -> float:
     return share
 
 
-def _option(name: str, annotation: object, default: object = None) -> Parameter:
-    return Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+def read_options(  # noqa: PLR0913 - one parameter per command-line option
+    *,
+    text_column: Annotated[
+        list[str] | None,
+        reading_option(
+            metavar="NAME",
+            help="The column with the texts; repeat to join several. A value in nested JSON has a "
+            "dotted path: ticket.body. [default: the model's, or detected]",
+        ),
+    ] = None,
+    label_column: Annotated[
+        list[str] | None,
+        reading_option(
+            metavar="NAME",
+            help="The column with the labels; repeat it to name a 0/1 column for each label. "
+            "[default: the model's, or detected]",
+        ),
+    ] = None,
+    label_separator: Annotated[
+        str | None,
+        reading_option(
+            help="What separates the labels of a text, if the label column holds several."
+        ),
+    ] = None,
+    format_: Annotated[
+        str | None,
+        reading_option(
+            "--format",
+            help="The format of the data: csv, tsv, jsonl, parquet, xlsx, fasttext or lines; "
+            "needed for stdin. [default: from the file name]",
+        ),
+    ] = None,
+    encoding: Annotated[
+        str | None,
+        reading_option(
+            help="The encoding of the file: utf-8, utf-16, cp1252, … [default: detected]"
+        ),
+    ] = None,
+    separator: Annotated[
+        str | None,
+        reading_option(
+            metavar="CHARACTER",
+            help="The character between the fields of a CSV file, or tab. [default: detected]",
+        ),
+    ] = None,
+    max_record: Annotated[
+        int,
+        reading_option(
+            metavar="MB",
+            min=1,
+            max=1000,
+            help="The longest line, CSV row or text file to read, in MB.",
+        ),
+    ] = DEFAULT_MAX_RECORD,
+    max_bad_rows: Annotated[
+        str,
+        reading_option(
+            metavar="SHARE",
+            help="The share of rows that may be skipped because they are broken or, in labelled "
+            "data, have no text or label, such as 3% or 0.03; more are an error.",
+        ),
+    ] = "1%",  # data.read_options.DEFAULT_MAX_BAD_ROWS
+    group_column: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Keep all texts with the same value in this column, such as a customer or a "
+            "thread, in one part when splitting.",
+        ),
+    ] = None,
+    time_column: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", help="Test on the newest texts by this column of dates or times."
+        ),
+    ] = None,
+    merge_labels: Annotated[
+        bool,
+        typer.Option(
+            "--merge-labels", help="Treat labels that differ only in case or spaces as one label."
+        ),
+    ] = False,
+) -> "ReadOptions":
+    """Parse the command-line options for reading data; each command has some of them."""
+    from lamatext.data.read_options import ReadOptions
+
+    return ReadOptions(
+        text_columns=tuple(text_column or ()),
+        label_columns=tuple(label_column or ()),
+        label_separator=label_separator,
+        group_column=group_column,
+        time_column=time_column,
+        format=format_,
+        encoding=encoding,
+        separator=separator,
+        max_record=max_record * 1_000_000,
+        max_bad_rows=parse_share(max_bad_rows, "--max-bad-rows"),
+        merge_labels=merge_labels,
+    )
 
 
-MERGE_LABELS = _option("merge_labels", MergeLabels, default=False)
-SPLIT = (_option("group_column", GroupColumn), _option("time_column", TimeColumn), MERGE_LABELS)
-LABELLED = (
-    _option("text_column", TextColumns),
-    _option("label_column", LabelColumns),
-    _option("label_separator", LabelSeparator),
-    _option("format_", Format),
-    _option("encoding", Encoding),
-    _option("separator", Separator),
-    _option("max_record", MaxRecord, DEFAULT_MAX_RECORD),
-    _option("max_bad_rows", MaxBadRows, BAD_ROWS_DEFAULT),
+_READ = tuple(signature(read_options).parameters.values())
+LABELLED, SPLIT, MERGE_LABELS = _READ[:-3], _READ[-3:], _READ[-1]
+TEXTS = tuple(
+    option.replace(annotation=InputFormat) if option.name == "format_" else option
+    for option in LABELLED
+    if not option.name.startswith("label_")
 )
-TEXTS = (
-    _option("text_column", TextColumns),
-    _option("format_", InputFormat),
-    _option("encoding", Encoding),
-    _option("separator", Separator),
-    _option("max_record", MaxRecord, DEFAULT_MAX_RECORD),
-    _option("max_bad_rows", MaxUnreadableRows, BAD_ROWS_DEFAULT),
-)
 
 
-def reads(*read_options: Parameter) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def reads(*selected: Parameter) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Return a decorator that adds the command-line options for reading data to a command.
 
     They take the place of its parameter ``reading``, which receives them as ``ReadOptions``.
@@ -250,30 +251,17 @@ def reads(*read_options: Parameter) -> Callable[[Callable[..., None]], Callable[
     def decorate(run: Callable[..., None]) -> Callable[..., None]:
         @wraps(run)
         def command(**given: Any) -> None:
-            values = {option.name: given.pop(option.name) for option in read_options}
-            run(**given, reading=_parse_read_options(values))
+            values = {option.name: given.pop(option.name) for option in selected}
+            run(**given, reading=read_options(**values))
 
         parameters = list(signature(run).parameters.values())
         place = [parameter.name for parameter in parameters].index("reading")
-        parameters[place : place + 1] = read_options
+        parameters[place : place + 1] = selected
         command.__signature__ = Signature(parameters)  # type: ignore[attr-defined]  # for Typer
         command.__annotations__ = {one.name: one.annotation for one in parameters}
         return command
 
     return decorate
-
-
-def _parse_read_options(values: dict[str, Any]) -> "ReadOptions":
-    from lamatext.data.read_options import ReadOptions
-
-    return ReadOptions(
-        text_columns=tuple(values.pop("text_column") or ()),
-        label_columns=tuple(values.pop("label_column", None) or ()),
-        format=values.pop("format_"),
-        max_record=values.pop("max_record") * 1_000_000,
-        max_bad_rows=parse_share(values.pop("max_bad_rows"), "--max-bad-rows"),
-        **values,
-    )
 
 
 def check_outputs(

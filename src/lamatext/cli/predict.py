@@ -10,8 +10,7 @@ import typer
 
 from lamatext.cli import options, output
 from lamatext.cli.text_input import TextInput
-from lamatext.errors import ConfigError
-from lamatext.plurals import plural
+from lamatext.errors import ConfigError, plural
 from lamatext.progress import Progress
 from lamatext.views.formatting import label_names, one_line, terminal_text
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, get_args
 import typer
 
 from lamatext.cli import options, output
-from lamatext.plurals import plural
+from lamatext.errors import plural
 from lamatext.progress import Progress
 
 if TYPE_CHECKING:

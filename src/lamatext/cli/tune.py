@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from lamatext.cli import options, output
-from lamatext.errors import ConfigError
-from lamatext.plurals import plural
+from lamatext.errors import ConfigError, plural
 
 if TYPE_CHECKING:
     from lamatext.data.read_options import ReadOptions

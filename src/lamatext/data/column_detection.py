@@ -12,8 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lamatext.data.read_options import ReadOptions
-from lamatext.errors import ColumnChoiceError, DataError
-from lamatext.plurals import plural
+from lamatext.errors import ColumnChoiceError, DataError, plural
 
 # In order of preference; compared without case, spaces and punctuation.
 TEXT_NAMES = (

@@ -14,8 +14,7 @@ from itertools import accumulate
 
 import numpy as np
 
-from lamatext.data.encoded_texts import EncodedTexts, FramedTexts
-from lamatext.data.token_ids import TokenIds
+from lamatext.data.token_ids import EncodedTexts, FramedTexts, TokenIds
 from lamatext.data.tokenizer import WordTokenizer
 from lamatext.data.vocabulary import RareWords, Vocabulary
 

@@ -15,8 +15,7 @@ import pyarrow.parquet as pq
 
 from lamatext.data.dataset import Dataset
 from lamatext.data.read_options import Layout, ReadOptions
-from lamatext.data.readers.csv_dialect import Dialect
-from lamatext.data.readers.csv_reader import csv_table
+from lamatext.data.readers.csv_reader import Dialect, csv_table
 from lamatext.data.readers.format_detection import file_table
 from lamatext.data.readers.hub_reader import hub_table
 from lamatext.data.readers.input_files import read_blocks

@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 
 from lamatext.data.readers.format_detection import FORMAT_OF_SUFFIX, file_table
 from lamatext.data.readers.input_files import decompressed_suffix, missing_file_error
-from lamatext.errors import DataError
-from lamatext.plurals import plural
+from lamatext.errors import DataError, plural
 
 TOLERANCE = 1e-3  # of the sum of a row's probabilities
 _NAMES_OF_TEXTS = ("text",)

@@ -8,11 +8,16 @@ import pyarrow as pa
 from lamatext.data.dataset import Dataset
 from lamatext.data.named_datasets import CATALOG, find_entry, has_test_set, load_named_dataset
 from lamatext.data.read_options import ReadOptions
-from lamatext.data.readers.folder_reader import folder_has_split, folder_table
+from lamatext.data.readers.folder_reader import (
+    folder_has_split,
+    folder_table,
+    glob_files,
+    is_glob,
+    shards_table,
+)
 from lamatext.data.readers.format_detection import file_table
 from lamatext.data.readers.hub_reader import PREFIX, hub_splits, hub_table
 from lamatext.data.readers.read_log import ReadLog
-from lamatext.data.readers.shard_reader import glob_files, is_glob, shards_table
 from lamatext.data.readers.table import DEFAULTS, Table
 from lamatext.errors import DataError
 

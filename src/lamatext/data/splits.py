@@ -11,8 +11,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from lamatext.data.labels import ClassIndices, LabelColumn, holds_lists, list_items, list_rows
-from lamatext.errors import DataError
-from lamatext.plurals import plural
+from lamatext.errors import DataError, plural
 
 Rows = NDArray[np.int64]
 

@@ -22,13 +22,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from lamatext.atomic_write import is_running
 from lamatext.data.cache import cache_folder
 from lamatext.data.dataset import Dataset
 from lamatext.data.duplicates import text_keys
 from lamatext.data.labels import ClassIndices, LabelEncoder, check_label_count
 from lamatext.data.read_options import ReadOptions
+from lamatext.data.readers.folder_reader import glob_files, is_glob, shards_in_folder, shards_table
 from lamatext.data.readers.input_files import decompressed_suffix, missing_file_error, read_chunks
-from lamatext.data.readers.shard_reader import glob_files, is_glob, shards_in_folder, shards_table
 from lamatext.data.token_ids import Indices, TokenIds
 from lamatext.data.tokenizer import TokenizedTexts, make_tokenizer
 from lamatext.errors import ConfigError, DataError
@@ -234,16 +235,6 @@ def _new_folder() -> Path:
     root = cache_folder()
     root.mkdir(parents=True, exist_ok=True)
     for old in root.glob("stream-*-*"):
-        if not _is_running(int(old.name.split("-")[1])):
+        if not is_running(int(old.name.split("-")[1])):
             shutil.rmtree(old, ignore_errors=True)
     return Path(tempfile.mkdtemp(prefix=f"stream-{os.getpid()}-", dir=root))
-
-
-def _is_running(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:
-        return True
-    return True

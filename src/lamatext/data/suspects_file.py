@@ -18,8 +18,7 @@ from lamatext.data.cache import fingerprint
 from lamatext.data.dataset import Dataset
 from lamatext.data.labels import label_key
 from lamatext.data.sources import open_table
-from lamatext.errors import DataError
-from lamatext.plurals import plural
+from lamatext.errors import DataError, plural
 
 ROW, TEXT_HASH, LABEL, DATA = "row", "text_hash", "label", "data"
 _ROW_NUMBER, _HASH = re.compile("[0-9]{1,18}"), re.compile("[0-9a-f]{16}")

@@ -16,8 +16,8 @@ from scipy.sparse import coo_matrix, csr_matrix
 from threadpoolctl import threadpool_limits
 
 from lamatext.data.token_ids import TokenIds
-from lamatext.data.word_vectors import SVD_WORDS
 
+SVD_WORDS = 4_000_000  # words that are counted; more would cost time and change little
 WINDOW = 8  # words to each side, after frequent words are thinned out
 SMOOTHING = 0.75  # α: frequent words are weaker evidence as context
 SUBSAMPLE = 1e-4  # words with a higher relative frequency are skipped at random

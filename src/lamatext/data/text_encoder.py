@@ -9,8 +9,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 
 from lamatext.data.compiled_tokenizer import CompiledTokenizer, compiled_tokenizer
-from lamatext.data.encoded_texts import EncodedTexts
-from lamatext.data.token_ids import UNK, Ids, Indices, TokenIds
+from lamatext.data.token_ids import UNK, EncodedTexts, Ids, Indices, TokenIds
 from lamatext.data.tokenizer import Span, Tokenizer, WordTokenizer, encodable
 from lamatext.data.vocabulary import RareWords, Vocabulary
 from lamatext.errors import ModelError, require

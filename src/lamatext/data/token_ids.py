@@ -1,10 +1,15 @@
-"""Token ids of many texts in one flat array, and the only place that pads them into batches."""
+"""Token ids of many texts in one flat array, and the only place that pads them into batches.
+
+An encoder returns them with the words, as strings or as code points, from which n-grams are hashed.
+Shapes: n texts, N token ids of all texts, W words of all texts.
+"""
 
 import mmap
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, chain
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +21,8 @@ MANY_ROWS = 10_000  # texts that are taken with a mask instead of an index for e
 
 Ids = NDArray[np.int32]
 Indices = NDArray[np.int64]
+
+OPEN, CLOSE = "\x02", "\x03"  # marks around a word, which do not occur in ordinary text
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,3 +145,41 @@ def batches_by_length(lengths: Indices, *, max_words: int) -> list[Indices]:
         batches.append(order[start:stop])
         start = stop
     return batches
+
+
+class FramedTexts(NamedTuple):
+    """Tokenized texts as Unicode code points, with boundary marks around each word."""
+
+    points: NDArray[np.uint32]  # of all words, one after the other
+    lengths: Indices  # (W,) code points of each word, marks included
+    bounds: Indices  # (n + 1,) first word of each text, and the number of words
+
+    @classmethod
+    def of(cls, texts: Sequence[Sequence[str]]) -> "FramedTexts":
+        """Convert tokenized texts to arrays of code points, for hashing n-grams."""
+        bounds = np.zeros(len(texts) + 1, np.int64)
+        np.cumsum([len(text) for text in texts], out=bounds[1:])
+        words = texts[0] if len(texts) == 1 else list(chain.from_iterable(texts))
+        if not words:
+            return cls(np.zeros(0, np.uint32), np.zeros(0, np.int64), bounds)
+        return cls(*frame_words(words), bounds)
+
+
+def frame_words(words: Sequence[str]) -> tuple[NDArray[np.uint32], Indices]:
+    """Concatenate words as Unicode code points, with boundary marks around each word.
+
+    Returns the code points and the length of each word, marks included. N-grams are hashed from
+    them.
+    """
+    framed = OPEN + (CLOSE + OPEN).join(words) + CLOSE
+    points = np.frombuffer(framed.encode("utf-32-le", "surrogatepass"), np.uint32)
+    return points, np.fromiter(map(len, words), np.int64, len(words)) + 2
+
+
+class EncodedTexts(NamedTuple):
+    """Encoded texts with their word ids, words and counts of all and of known words."""
+
+    ids: TokenIds  # word ids of each text
+    words: Sequence[Sequence[str]] | FramedTexts  # all words of each text, known or not
+    word_counts: Indices  # (n,)
+    known_counts: Indices  # (n,) words in the vocabulary

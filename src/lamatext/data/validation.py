@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 
 from lamatext.data.labels import Label
 from lamatext.data.tokenizer import encodable
-from lamatext.errors import DataError
+from lamatext.errors import DataError, plural
 from lamatext.label_thresholds import LabelForm
-from lamatext.plurals import plural
 
 # A pandas or polars Series is an Iterable: neither library is imported here.
 Texts: TypeAlias = "Iterable[str] | NDArray[Any] | pa.Array | pa.ChunkedArray"

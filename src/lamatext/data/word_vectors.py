@@ -17,7 +17,6 @@ from lamatext.progress import SILENT, Progress
 from lamatext.settings import TextSettings
 
 LARGEST = 100_000  # number in a vector: the saved format allows no larger weights
-SVD_WORDS = 4_000_000  # words that the SVD counts; more would cost time and change little
 
 Vectors = NDArray[np.float32]  # (V, E)
 

@@ -1,22 +1,31 @@
-"""Contribution of each word of a text to the logit of each class, for attention networks.
+"""Contribution of each word of a text to the logit of each class, by attention or by occlusion.
 
-The classifier head (the network's last layers) is piecewise linear, so at the text embedding S the
-logit of class c equals Σⱼ sⱼ·gⱼ plus a constant, with gⱼ = ∂logit_c/∂sⱼ. Head j of the attention
-computes sⱼ = Σₜ αⱼₜ hₜ, so word t contributes Σⱼ αⱼₜ hₜ·gⱼ. The contributions of all words and one
-constant, the base, add up to the logit exactly.
+Networks with attention: the classifier head (the network's last layers) is piecewise linear, so at
+the text embedding S the logit of class c equals Σⱼ sⱼ·gⱼ plus a constant, with gⱼ = ∂logit_c/∂sⱼ.
+Head j of the attention computes sⱼ = Σₜ αⱼₜ hₜ, so word t contributes Σⱼ αⱼₜ hₜ·gⱼ. The
+contributions of all words and one constant, the base, add up to the logit exactly.
+
+Other networks: by occlusion, the contribution is the change of the logit when a word is left out.
 Shapes: T words, D state width, M heads, K hidden units of the classifier, C classes.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from lamatext.data.token_ids import UNK, Ids
 from lamatext.errors import ModelError
 
 Floats = NDArray[np.float32]
+
+LogitsOf = Callable[[list[Ids]], Floats]  # n texts → (n, C)
+
+MAX_OCCLUSIONS = 256  # model evaluations per text
+MAX_OCCLUSIONS_OF = {"te": 64, "bert": 64}  # Transformers are about 100 times slower
+BATCH_WORDS = 1 << 16  # approximate number of words in one call of the model
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,3 +94,52 @@ def attention_contributions(
     for j, head_weights in enumerate(weights):
         contributions += (gradient[:, j] @ states.T) * head_weights
     return Contributions(contributions, logits - contributions.sum(axis=1))
+
+
+def max_occlusions(model: str) -> int:
+    """Return the maximum number of occlusions per text, which is lower for slow types of models."""
+    return MAX_OCCLUSIONS_OF.get(model, MAX_OCCLUSIONS)
+
+
+def occlusion_window(words: int, limit: int = MAX_OCCLUSIONS) -> int:
+    """Return how many consecutive words each occlusion removes from a text.
+
+    It is 1 for up to ``limit`` words. Occluding single words costs T² words in total, so in a
+    longer text windows of several words are left out, and the words of a window share its change.
+    """
+    return -(-words // limit)
+
+
+def occlusion(ids: Ids, logits_of: LogitsOf, *, limit: int = MAX_OCCLUSIONS) -> Contributions:
+    """Compute word contributions by occlusion, as the drop in each logit when a word is removed.
+
+    The contribution of word t to class c is logit_c(text) − logit_c(text without word t).
+    """
+    window = occlusion_window(len(ids), limit)
+    starts = np.arange(0, len(ids), window)
+    versions = [ids, *(without(ids, slice(start, start + window)) for start in starts)]
+    logits = np.concatenate([logits_of(batch) for batch in batches(versions)])
+    changes = (logits[0] - logits[1:]).T  # (C, windows)
+    sizes = np.diff(starts, append=len(ids))
+    contributions = np.repeat(changes / sizes, sizes, axis=1).astype(np.float32)  # (C, T)
+    return Contributions(contributions, logits[0] - contributions.sum(axis=1))
+
+
+def without(ids: Ids, words: slice | np.ndarray[tuple[int], np.dtype[np.integer]]) -> Ids:
+    """Remove occluded words from a text; a text without words becomes one unknown word."""
+    rest = np.delete(ids, words)
+    return rest if len(rest) else np.array([UNK], dtype=np.int32)
+
+
+def batches(texts: list[Ids], words: int = BATCH_WORDS) -> Iterator[list[Ids]]:
+    """Group occluded texts into batches of up to ``words`` words each, including padding."""
+    batch: list[Ids] = []
+    longest = 0
+    for text in texts:
+        longest = max(longest, len(text))
+        if batch and (len(batch) + 1) * longest > words:
+            yield batch
+            batch, longest = [], len(text)
+        batch.append(text)
+    if batch:
+        yield batch

@@ -24,10 +24,9 @@ from lamatext.data.text_encoder import Encoder
 from lamatext.data.token_ids import FIRST_WORD, UNK, Ids
 from lamatext.data.tokenizer import Span
 from lamatext.errors import DataError, MissingExtraError, require
-from lamatext.explain.contributions import Floats
+from lamatext.explain.contributions import MAX_OCCLUSIONS, Floats, batches, without
 from lamatext.explain.explanation import Explanation
 from lamatext.explain.integrated_gradients import integrated_gradients
-from lamatext.explain.occlusion import MAX_OCCLUSIONS, batches, without
 from lamatext.progress import SILENT, Progress
 
 if TYPE_CHECKING:

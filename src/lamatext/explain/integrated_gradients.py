@@ -10,8 +10,7 @@ import numpy as np
 
 from lamatext.data.token_ids import PAD, Ids, TokenIds
 from lamatext.errors import require
-from lamatext.explain.contributions import Floats
-from lamatext.explain.occlusion import BATCH_WORDS
+from lamatext.explain.contributions import BATCH_WORDS, Floats
 
 if TYPE_CHECKING:
     from torch import nn

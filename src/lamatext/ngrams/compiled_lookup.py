@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lamatext.data.encoded_texts import FramedTexts
+from lamatext.data.token_ids import FramedTexts
 from lamatext.ngrams.hashing import NgramSpec
 
 SPACING = 1.5  # homes of keys per key: a key is seldom found in the home of another

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from lamatext.data.encoded_texts import frame_words
+from lamatext.data.token_ids import frame_words
 
 BASE = np.uint32(2654435761)
 STEP = 0x9E3779B9

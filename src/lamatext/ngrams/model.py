@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from lamatext.data.encoded_texts import FramedTexts
+from lamatext.data.token_ids import FramedTexts
 from lamatext.ngrams.compiled_lookup import CompiledTable, compiled_lookup
 from lamatext.ngrams.hashing import NgramSpec, count_ngrams, hash_ngrams
 from lamatext.settings import NgramSettings

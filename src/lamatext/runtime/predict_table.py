@@ -8,9 +8,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lamatext.data.readers.table import join_columns
-from lamatext.errors import ConfigError
+from lamatext.errors import ConfigError, plural
 from lamatext.outliers import OUTLIER
-from lamatext.plurals import plural
 from lamatext.runtime.engine import Floats
 from lamatext.runtime.predictor import Predictor
 

@@ -27,15 +27,14 @@ from lamatext import __version__
 from lamatext.atomic_write import (
     delete_stale_files,
     is_special_file,
+    locked_folder,
     replace_atomically,
     unfinished_until_end,
     write_text,
 )
-from lamatext.data.readers.shard_reader import glob_files, is_glob
+from lamatext.data.readers.folder_reader import glob_files, is_glob
 from lamatext.data.writers import check_safe_csv, open_writer, output_format
-from lamatext.errors import ConfigError, DataError
-from lamatext.folder_lock import locked_folder
-from lamatext.plurals import plural
+from lamatext.errors import ConfigError, DataError, plural
 from lamatext.progress import SILENT, Progress
 from lamatext.saved.format import json_text
 

@@ -12,17 +12,23 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from lamatext.data.encoded_texts import EncodedTexts
 from lamatext.data.labels import LabelEncoder
 from lamatext.data.text_encoder import Encoder, TextEncoder
-from lamatext.data.token_ids import Ids, TokenIds, batches_by_length
+from lamatext.data.token_ids import EncodedTexts, Ids, TokenIds, batches_by_length
 from lamatext.data.tokenizer import Span
 from lamatext.data.validation import check_is_list, check_texts, warn_of_empty_texts
 from lamatext.errors import ModelError, require
 from lamatext.explain.character_groups import group_characters
-from lamatext.explain.contributions import ClassifierHead, Contributions, attention_contributions
+from lamatext.explain.contributions import (
+    MAX_OCCLUSIONS,
+    ClassifierHead,
+    Contributions,
+    attention_contributions,
+    max_occlusions,
+    occlusion,
+    occlusion_window,
+)
 from lamatext.explain.explanation import Explanation
-from lamatext.explain.occlusion import MAX_OCCLUSIONS, max_occlusions, occlusion, occlusion_window
 from lamatext.kernels.kernel_threads import parallel_map
 from lamatext.label_thresholds import LabelThresholds
 from lamatext.ngrams.compiled_lookup import compiled_lookup

@@ -1,4 +1,7 @@
-"""Scoring of a saved model: compare its probabilities with the labels of a test set."""
+"""Scoring of a saved model: metrics on a labelled test set, and the latency of single texts."""
+
+import time
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -6,9 +9,11 @@ from numpy.typing import NDArray
 from lamatext.data.dataset import Dataset
 from lamatext.data.labels import LabelEncoder, Targets
 from lamatext.errors import DataError
-from lamatext.metrics import score
-from lamatext.multi_label_metrics import AnyScores, multi_label_score
+from lamatext.metrics import AnyScores, score_targets
 from lamatext.runtime.predictor import Predictor
+
+TIMED_TEXTS = 100  # predicted one at a time
+WARM_UP = 3  # texts; the first call loads the inference engine
 
 
 def encode_test_labels(predictor: Predictor, test: Dataset) -> tuple[Dataset, Targets]:
@@ -31,8 +36,29 @@ def score_predictions(
     predictor: Predictor, truth: Targets, probabilities: NDArray[np.float64]
 ) -> AnyScores:
     """Score a saved model's probabilities for labelled texts by accuracy, F1 and other metrics."""
-    classes = predictor.classes_.tolist()
-    if predictor.thresholds is None:
-        return score(classes, truth.astype(np.int64), probabilities)
-    decided = predictor.thresholds.decide(probabilities.astype(np.float32))
-    return multi_label_score(classes, truth > 0.5, probabilities, decided)
+    thresholds = predictor.thresholds
+    decided = None if thresholds is None else thresholds.decide(probabilities.astype(np.float32))
+    return score_targets(predictor.classes_.tolist(), truth, probabilities, decided)
+
+
+def single_text_latencies(
+    predict: Callable[[list[str]], object],
+    texts: Sequence[str],
+    *,
+    seed: int = 0,
+) -> NDArray[np.float64]:
+    """Measure the latency in milliseconds of predicting randomly chosen texts one at a time."""
+    rows = np.random.default_rng(seed).permutation(len(texts))[:TIMED_TEXTS].tolist()
+    for row in rows[:WARM_UP]:
+        predict([texts[row]])
+    latencies = []
+    for row in rows:
+        started = time.perf_counter()
+        predict([texts[row]])
+        latencies.append(1e3 * (time.perf_counter() - started))
+    return np.array(latencies)
+
+
+def median_latency(predict: Callable[[list[str]], object], texts: Sequence[str]) -> float:
+    """Return the median latency of predicting one text, in milliseconds."""
+    return float(np.median(single_text_latencies(predict, texts)))

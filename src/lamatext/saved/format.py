@@ -17,8 +17,10 @@ Loading executes nothing: the folder holds JSON, text, tensors and a graph of kn
 import hashlib
 import json
 import math
+import platform
 import zlib
 from collections.abc import Mapping
+from importlib.metadata import PackageNotFoundError, version
 from os import PathLike
 from pathlib import Path
 from typing import Any, get_args
@@ -101,6 +103,8 @@ RENAMED: dict[str, dict[str, str]] = {
 """Format-1 setting names by table, with the names that replaced them."""
 
 SCORE_INPUTS = {"u": "projected", "h": "states"}  # values of format 1's model.scores
+
+_LIBRARIES = ("lamatext", "torch", "numpy", "gensim", "numba", "scikit-learn", "onnxruntime")
 
 
 def _advice(folder: Path) -> str:
@@ -391,3 +395,14 @@ def _check_files(folder: Path, checksums: object) -> None:
                 f"{folder / name}: damaged, or from another save than {CONFIG}. "
                 "Copy the folder again, or finish the run with --resume."
             )
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of Python and the main libraries, to record a model's provenance."""
+    installed = {"python": platform.python_version()}
+    for name in _LIBRARIES:
+        try:
+            installed[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return installed

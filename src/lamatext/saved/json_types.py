@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from lamatext.data.text_sketch import TextSketch
 from lamatext.errors import ModelError
@@ -31,6 +31,18 @@ def _is_sketch(value: object) -> bool:
     with suppress(ValueError):
         return bool(TextSketch.from_json(value))
     return False
+
+
+def _is_encoding(value: object) -> bool:
+    with suppress(LookupError, ValueError):
+        return isinstance(value, str) and bool("a".encode(value))
+    return False
+
+
+def _is_separator(value: object) -> bool:
+    if not isinstance(value, str):
+        return value is None
+    return len(value) == 1 and value.isascii() and (value == "\t" or value.isprintable())
 
 
 def _is_time(value: object) -> bool:
@@ -78,7 +90,22 @@ NUMBER_OR_NULL = _JsonType("a number or null", lambda v: v is None or _is_number
 SKETCH = _JsonType("a sketch of the training texts", _is_sketch)
 BOOL = _JsonType("true or false", lambda v: isinstance(v, bool))
 
-_Fields = Mapping[str, _JsonType]
+ENCODING = _JsonType("a text encoding", _is_encoding)
+SEPARATOR = _JsonType("one ASCII character or null", _is_separator)
+QUOTE = _JsonType("a quote or empty", lambda v: v in ('"', "'", ""))
+
+_Fields = Mapping[str, "_Schema"]
+
+
+class _Object(NamedTuple):
+    """JSON object with required and optional fields."""
+
+    required: _Fields
+    optional: _Fields
+    is_closed: bool = False  # whether other fields are errors
+
+
+_Schema: TypeAlias = "_JsonType | _Object | list[_Schema]"  # a list holds the schema of its items
 
 _DATA: _Fields = {
     "source": STRING,
@@ -102,9 +129,9 @@ _LAYOUT: _Fields = {
     "label_columns": DISTINCT_STRINGS,
     "label_separator": STRING_OR_NULL,
     "format": STRING_OR_NULL,
-    "encoding": STRING,
-    "separator": STRING_OR_NULL,
-    "quote": STRING,
+    "encoding": ENCODING,
+    "separator": SEPARATOR,
+    "quote": QUOTE,
     "header": BOOL,
     "merge_labels": BOOL,
     "group_column": STRING_OR_NULL,
@@ -175,11 +202,26 @@ _LEADERBOARD_ROW: _Fields = {
     "seconds": NUMBER,
 }
 _LABEL_SCORES: _Fields = {"label": STRING, "texts": COUNT, "f1": NUMBER}
-_LISTS = {
-    "history": _EPOCH,
-    "leaderboard": _LEADERBOARD_ROW,
-    "examples": _EXAMPLE,
-    "continuation": _CONTINUATION,
+_CONFIG: _Fields = {
+    "lamatext": STRING,
+    "saved": TIME,
+    "versions": OBJECT,
+    "architecture": OBJECT,
+    "data": _Object({}, _DATA),
+    "ancestors": [_Object({**_ANCESTOR, "data": _Object({}, _DATA)}, {})],
+    "parameters": OBJECT,
+    "unsure": _Object(_UNSURE, {}),
+    "teacher": _Object({}, _TEACHER),
+    "training": OBJECT,
+}
+_ROW_SCORES: _Fields = {**_SEVERAL_LABELS, "labels": [_Object(_LABEL_SCORES, {})]}
+_METRICS: _Fields = {
+    "test": _Object({}, {**_TEST, **_SEVERAL_LABELS}),
+    "faithfulness": _Object(_FAITHFULNESS, {}),
+    "history": [_Object(_EPOCH, _ROW_SCORES)],
+    "leaderboard": [_Object(_LEADERBOARD_ROW, _ROW_SCORES)],
+    "examples": [_Object(_EXAMPLE, _ROW_SCORES)],
+    "continuation": [_Object(_CONTINUATION, _ROW_SCORES)],
 }
 
 
@@ -189,38 +231,24 @@ def check_config_types(path: Path, config: Mapping[str, Any]) -> None:
     Raises:
         ModelError: a section or a field of it has another type.
     """
-    _check_type(path, "lamatext", config.get("lamatext", ""), STRING)
-    if "saved" in config:
-        _check_type(path, "saved", config["saved"], TIME)
-    for name in ("data", "training", "versions", "parameters", "architecture"):
-        if name in config:
-            _check_type(path, name, config[name], OBJECT)
-    _check_data(path, "data", config.get("data", {}))
-    _check_ancestors(path, config.get("ancestors", []))
+    _check(path, "", config, _Object({}, _CONFIG))
+    for entry in (config, *config.get("ancestors", [])):
+        if (layout := entry.get("data", {}).get("layout")) is not None:
+            _check(path, "data.layout", layout, _Object(_LAYOUT, {}, is_closed=True))
     for name, count in config.get("parameters", {}).items():
-        _check_type(path, f"parameters.{name}", count, COUNT)
+        _check(path, f"parameters.{name}", count, COUNT)
+    if config.get("training"):
+        _check(path, "training", config["training"], _Object(_TRAINING, _MORE_TRAINING))
     if "validation" in config:
         _check_validation(path, config["validation"], len(config["labels"]))
-    if "unsure" in config:
-        _check_fields(path, "unsure", config["unsure"], _UNSURE)
-    _check_label_noise(path, config)
-    _check_known_fields(path, "teacher", config.get("teacher", {}), _TEACHER)
-    if config.get("training"):
-        _check_fields(path, "training", config["training"], _TRAINING)
-        _check_known_fields(path, "training", config["training"], _MORE_TRAINING)
-
-
-def _check_label_noise(path: Path, config: Mapping[str, Any]) -> None:
-    """Check the JSON type of the estimated share of wrong labels in ``config.json``."""
     if "label_noise" in config:
         noise = ABSENT if "multi_label" in config else SHARE_OF_NOISE
-        _check_type(path, "label_noise", config["label_noise"], noise)
+        _check(path, "label_noise", config["label_noise"], noise)
 
 
-def _check_validation(path: Path, section: object, labels: int) -> None:
+def _check_validation(path: Path, section: Any, labels: int) -> None:
     """Check the JSON types of the validation statistics in ``config.json``."""
-    _check_fields(path, "validation", section, _VALIDATION)
-    assert isinstance(section, dict)
+    _check(path, "validation", section, _Object(_VALIDATION, {}))
     for name, item, size in (("labels", COUNT, labels), ("evidence", FINITE, STEPS + 1)):
         values = section.get(name)
         if (
@@ -239,85 +267,27 @@ def check_metrics_types(path: Path, metrics: Mapping[str, Any]) -> None:
     Raises:
         ModelError: a section or a field of it has another type, or a field is missing.
     """
-    if metrics.get("test") is not None:
-        _check_known_fields(path, "test", metrics["test"], {**_TEST, **_SEVERAL_LABELS})
-    if metrics.get("faithfulness") is not None:
-        _check_fields(path, "faithfulness", metrics["faithfulness"], _FAITHFULNESS)
-    for name, fields in _LISTS.items():
-        rows = metrics.get(name)
-        if rows is None:
-            continue
-        if not isinstance(rows, list):
-            raise _wrong_type(path, name, "a list", rows)
-        for number, row in enumerate(rows):
-            _check_fields(path, f"{name}[{number}]", row, fields)
-            _check_known_fields(path, f"{name}[{number}]", row, _SEVERAL_LABELS)
-            _check_label_scores(path, f"{name}[{number}].labels", row.get("labels", []))
+    present = {name: section for name, section in metrics.items() if section is not None}
+    _check(path, "", present, _Object({}, _METRICS))
 
 
-def _check_label_scores(path: Path, where: str, rows: object) -> None:
-    """Check the JSON types of the scores per label in a leaderboard row of ``metrics.json``."""
-    if not isinstance(rows, list):
-        raise _wrong_type(path, where, "a list", rows)
-    for number, row in enumerate(rows):
-        _check_fields(path, f"{where}[{number}]", row, _LABEL_SCORES)
-
-
-def _check_ancestors(path: Path, ancestors: Any) -> None:
-    """Check the JSON types of the list of ancestor models in ``config.json``."""
-    _check_type(path, "ancestors", ancestors, LIST)
-    for number, ancestor in enumerate(ancestors):
-        _check_fields(path, f"ancestors[{number}]", ancestor, _ANCESTOR)
-        _check_data(path, f"ancestors[{number}].data", ancestor["data"])
-
-
-def _check_data(path: Path, where: str, section: Any) -> None:
-    """Check the JSON types in the description of the training data in ``config.json``."""
-    _check_known_fields(path, where, section, _DATA)
-    _check_layout(path, section.get("layout"))
-
-
-def _check_layout(path: Path, layout: Any) -> None:
-    """Check the JSON types in the layout of the training file in ``config.json``.
-
-    Raises an error if one of them has a wrong JSON type or an impossible value.
-    """
-    if layout is None:
-        return
-    _check_fields(path, "data.layout", layout, _LAYOUT)
-    if unknown := layout.keys() - _LAYOUT.keys():
-        raise _wrong_type(path, f"data.layout.{min(unknown)}", "absent", "a value")
-    separator, quote = layout.get("separator"), layout["quote"]
-    is_printable = separator is None or separator == "\t" or separator.isprintable()
-    if separator is not None and not (len(separator) == 1 and separator.isascii() and is_printable):
-        raise _wrong_type(path, "data.layout.separator", "one ASCII character", separator)
-    if quote not in ('"', "'", ""):
-        raise _wrong_type(path, "data.layout.quote", "a quote or empty", quote)
-    try:
-        "a".encode(layout["encoding"])
-    except (LookupError, ValueError):
-        expected = "a text encoding"
-        raise _wrong_type(path, "data.layout.encoding", expected, layout["encoding"]) from None
-
-
-def _check_fields(path: Path, where: str, section: object, fields: _Fields) -> None:
-    if not isinstance(section, dict):
-        raise _wrong_type(path, where, "an object", section)
-    for name, expected in fields.items():
-        _check_type(path, f"{where}.{name}", section.get(name), expected)
-
-
-def _check_known_fields(path: Path, where: str, section: object, fields: _Fields) -> None:
-    """Check the JSON types of all known fields in a section of ``config.json``."""
-    if not isinstance(section, dict):
-        raise _wrong_type(path, where, "an object", section)
-    for name in fields.keys() & section.keys():
-        _check_type(path, f"{where}.{name}", section[name], fields[name])
-
-
-def _check_type(path: Path, where: str, value: object, expected: _JsonType) -> None:
-    if not expected.matches(value):
-        raise _wrong_type(path, where, expected.name, value)
+def _check(path: Path, where: str, value: Any, schema: _Schema) -> None:
+    """Check the JSON type of a value, of its items if it is a list, and of an object's fields."""
+    if isinstance(schema, _JsonType):
+        if not schema.matches(value):
+            raise _wrong_type(path, where, schema.name, value)
+    elif isinstance(schema, list):
+        _check(path, where, value, LIST)
+        for number, item in enumerate(value):
+            _check(path, f"{where}[{number}]", item, schema[0])
+    else:
+        _check(path, where, value, OBJECT)
+        fields = {**schema.required, **schema.optional}
+        for name, field in fields.items():
+            if name in value or name in schema.required:
+                _check(path, f"{where}.{name}".lstrip("."), value.get(name), field)
+        if schema.is_closed and (unknown := value.keys() - fields.keys()):
+            raise _wrong_type(path, f"{where}.{min(unknown)}", "absent", "a value")
 
 
 def _wrong_type(path: Path, where: str, expected: str, value: object) -> ModelError:

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from lamatext.data.read_options import source_title
+from lamatext.errors import plural
 from lamatext.metrics import accuracy_interval
-from lamatext.plurals import plural
 from lamatext.settings import has_effect
 
 SHOWN_LABELS = 20

@@ -1,4 +1,9 @@
-"""Save a trained model to a folder and load it again; ``saved/format.py`` lists the files."""
+"""Save a trained model to a folder and load it again; ``saved/format.py`` lists the files.
+
+``config.json`` also lists the model's ancestors, the models that its training continued from, with
+their hash, the data they were trained on and how it was split, so that their test texts can be
+found again.
+"""
 
 import os
 from collections.abc import Iterator, Mapping
@@ -14,12 +19,11 @@ from numpy.typing import NDArray
 from safetensors.numpy import save
 
 from lamatext import __version__
-from lamatext.atomic_write import write_text
+from lamatext.atomic_write import locked_folder, write_text
 from lamatext.data.text_encoder import Encoder, SubwordEncoder, TextEncoder
 from lamatext.data.tokenizer import make_tokenizer
 from lamatext.data.vocabulary import Vocabulary
 from lamatext.errors import LamatextError, ModelError, require
-from lamatext.folder_lock import locked_folder
 from lamatext.label_thresholds import LabelForm, LabelThresholds
 from lamatext.ngrams.model import NgramModel
 from lamatext.outliers import ValidationStatistics
@@ -52,9 +56,17 @@ from lamatext.settings import Recipe
 if TYPE_CHECKING:
     from torch import nn
 
+from lamatext.data.read_options import Layout
+
 _WRITTEN_BY_SAVE = {
     "format", "lamatext", "saved", "recipe", "labels", "multi_label", "storage", "files",
 }  # fmt: skip
+
+_DATA_FACTS = (
+    *("source", "texts", "fingerprint", "training_texts", "validation_texts", "test_texts"),
+    *("folds", "layout", "test_source", "test_fingerprint", "validation_fingerprint"),
+    *("left_out_rows", "moved_rows", "sketch"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,13 +149,10 @@ def add_metrics(folder: Path, metrics: Mapping[str, Any]) -> None:
     config["recipe"] = saved_recipe(folder, config).model_dump()
     merged = {**load_metrics(folder), **metrics}
     stored = read_json(folder / CONFIG)  # unlike `config` with the setting names of its format
-    checksums = dict(stored["files"])
-    stored["files"] = {name: crc for name, crc in checksums.items() if name != METRICS}
-    write_text(folder / CONFIG, json_text(stored))
-    write_text(folder / METRICS, json_text(merged))
-    write_text(folder / CARD, model_card(config, merged))
-    stored["files"] = checksums | {name: checksum(folder / name) for name in (METRICS, CARD)}
-    write_text(folder / CONFIG, json_text(stored))
+    card = model_card(config, merged)
+    unlisted = {name: crc for name, crc in stored["files"].items() if name != METRICS}
+    write_text(folder / CONFIG, json_text(stored | {"files": unlisted}))
+    _write_listed_files(folder, stored, {METRICS: json_text(merged), CARD: card})
 
 
 def save_threshold(folder: Path, threshold: Mapping[str, float]) -> None:
@@ -156,9 +165,15 @@ def save_threshold(folder: Path, threshold: Mapping[str, float]) -> None:
     config = load_config(folder) | {"unsure": dict(threshold)}
     config["recipe"] = saved_recipe(folder, config).model_dump()
     stored = read_json(folder / CONFIG) | {"unsure": dict(threshold)}
-    write_text(folder / CARD, model_card(config, load_metrics(folder)))
-    stored["files"] = {**stored["files"], CARD: checksum(folder / CARD)}
-    write_text(folder / CONFIG, json_text(stored))
+    _write_listed_files(folder, stored, {CARD: model_card(config, load_metrics(folder))})
+
+
+def _write_listed_files(folder: Path, config: Config, texts: Mapping[str, str]) -> None:
+    """Write files of a saved model by name, and then ``config.json`` with their checksums."""
+    for name, text in texts.items():
+        write_text(folder / name, text)
+    config["files"] |= {name: checksum(folder / name) for name in texts}
+    write_text(folder / CONFIG, json_text(config))
 
 
 def load_model(folder: str | PathLike[str]) -> SavedModel:
@@ -344,3 +359,43 @@ def _replace_files(staging: Path, folder: Path) -> None:
             os.fsync(file.fileno())
         (staging / name).replace(folder / name)
     staging.rmdir()
+
+
+def describe_ancestors(parent: SavedModel, parent_hash: str | None) -> list[Config]:
+    """List the ancestors of a model, which it was continued from, for ``config.json``.
+
+    There is one entry per model, with ``parent``, the latest, as the last one.
+    """
+    facts = parent.facts.get("data", {})
+    entry = {
+        "hash": parent_hash,
+        "seed": parent.recipe.seed,
+        "validation_fraction": parent.recipe.training.validation_fraction,
+        "data": {name: value for name, value in facts.items() if name in _DATA_FACTS},
+    }
+    return [*parent.facts.get("ancestors", []), entry]
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingData:
+    """Description of the data that a saved model or one of its ancestors was trained on."""
+
+    facts: Config  # the section ``data`` of config.json
+    seed: int  # of the split
+    validation_fraction: float
+
+    @property
+    def layout(self) -> Layout | None:
+        """Columns and format of the saved model's training file, or None if not recorded."""
+        layout: dict[str, Any] | None = self.facts.get("layout")
+        return None if layout is None else Layout.from_json(layout)
+
+
+def all_training_data(config: Config, recipe: Recipe) -> list[TrainingData]:
+    """Return the training data of a saved model and its ancestors, latest first."""
+    own = TrainingData(config.get("data", {}), recipe.seed, recipe.training.validation_fraction)
+    ancestors = [
+        TrainingData(entry["data"], entry["seed"], entry["validation_fraction"])
+        for entry in reversed(config.get("ancestors", []))
+    ]
+    return [own, *ancestors]

@@ -192,15 +192,7 @@ class OnnxGraphBuilder:
 
     def tensor(self, name: str) -> str:
         """Add a network tensor to the ONNX graph, dequantized to float32."""
-        stored = self._initializer(name)
-        kind = self._tensors[name].dtype
-        if kind == np.float32:
-            return stored
-        floats = self.add("Cast", stored, to=FLOAT)
-        if kind != np.int8:
-            return floats
-        scale = self.add("Unsqueeze", self._initializer(name + SCALE), self.constant([1]))
-        return self.add("Mul", floats, scale)
+        return self._dequantized(name, self._initializer, axis=1)
 
     def transposed(self, name: str) -> str:
         """Add ONNX nodes that dequantize and transpose a weight matrix."""
@@ -211,15 +203,22 @@ class OnnxGraphBuilder:
 
         Only the rows at ``ids`` (B, T) are dequantized.
         """
-        kind = self._tensors[name].dtype
-        rows = self.add("Gather", self._initializer(name), ids)  # (B, T, width)
+
+        def gather(stored: str) -> str:  # (B, T, width), or (B, T) for the scales
+            return self.add("Gather", self._initializer(stored), ids)
+
+        return self._dequantized(name, gather, axis=2)
+
+    def _dequantized(self, name: str, load: Callable[[str], str], *, axis: int) -> str:
+        """Add ONNX nodes that load a stored tensor and its scales, and convert it to float32."""
+        stored, kind = load(name), self._tensors[name].dtype
         if kind == np.float32:
-            return rows
-        floats = self.add("Cast", rows, to=FLOAT)
+            return stored
+        floats = self.add("Cast", stored, to=FLOAT)
         if kind != np.int8:
             return floats
-        scale = self.add("Gather", self._initializer(name + SCALE), ids)  # (B, T)
-        return self.add("Mul", floats, self.add("Unsqueeze", scale, self.constant([2])))
+        scale = self.add("Unsqueeze", load(name + SCALE), self.constant([axis]))
+        return self.add("Mul", floats, scale)
 
     def model(
         self,

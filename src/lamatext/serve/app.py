@@ -2,6 +2,7 @@
 
 POST /predict   POST /explain   GET /openapi.json   GET /healthz   GET /readyz   GET /metrics
 GET / is the web page, GET /docs the API documentation (see ``web_page.py``).
+A request is cancelled if its client disconnects.
 """
 
 import asyncio
@@ -9,6 +10,7 @@ import json
 from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
+from types import TracebackType
 from typing import TypeVar
 
 from starlette.applications import Starlette
@@ -17,9 +19,9 @@ from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
+from starlette.types import Receive
 
 from lamatext.serve.access_log import AccessLog
-from lamatext.serve.client_disconnect import CancelOnDisconnect, ClientDisconnectedError
 from lamatext.serve.http_errors import (
     CLIENT_CLOSED_REQUEST,
     http_exception_handler,
@@ -31,7 +33,6 @@ from lamatext.serve.middleware import (
     RequestMiddleware,
     ServerState,
 )
-from lamatext.serve.openapi import openapi_document
 from lamatext.serve.prometheus import MEDIA_TYPE as METRICS_TYPE
 from lamatext.serve.prometheus import Metrics, SharedMetrics
 from lamatext.serve.registry import ModelQueues, ModelRegistry, ServedModel
@@ -42,12 +43,17 @@ from lamatext.serve.schemas import (
     PredictRequest,
     TextRequest,
     json_response,
+    openapi_document,
     prediction_json,
     read_request,
 )
 from lamatext.serve.web_page import web_page_routes
 
 R = TypeVar("R")
+
+# Seconds before the server starts to watch for a disconnect. Most requests are answered earlier
+# and cost one timer, less than asyncio.timeout.
+WATCH_DELAY = 0.05
 
 
 def create_app(  # noqa: PLR0913 - one argument per option of the server
@@ -245,3 +251,59 @@ def _find_label(labels: Sequence[str | int], label: str | int | None) -> str | i
         known = ", ".join(map(str, labels[:20]))
         raise HTTPException(404, f"label: the model has no such label. It has {known}.")
     return found
+
+
+class ClientDisconnectedError(Exception):
+    """Error raised in a request handler whose client has disconnected."""
+
+
+class CancelOnDisconnect:
+    """Context manager that cancels its block when the client disconnects or a timeout expires.
+
+    Use it after the request body has been read. It raises ``ClientDisconnectedError`` or
+    ``TimeoutError``.
+
+    Args:
+        receive: the ASGI function that returns ``http.disconnect``.
+        seconds: the time limit.
+    """
+
+    __slots__ = ("delay", "error", "receive", "request", "seconds", "timer", "watcher")
+
+    def __init__(self, receive: Receive, seconds: float) -> None:
+        self.receive, self.seconds = receive, seconds
+        self.delay = min(WATCH_DELAY, seconds / 2)
+        self.watcher: asyncio.Task[None] | None = None
+        self.error: type[Exception] | None = None
+
+    def __enter__(self) -> None:
+        request, loop = asyncio.current_task(), asyncio.get_running_loop()
+        assert request is not None
+        self.request = request
+        self.timer = loop.call_later(self.delay, self._start)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.timer.cancel()
+        if self.watcher is not None:
+            self.watcher.cancel()
+        if self.error is not None and kind is asyncio.CancelledError:
+            self.request.uncancel()
+            raise self.error from None
+
+    def _start(self) -> None:
+        self.watcher = asyncio.get_running_loop().create_task(self._watch())
+
+    async def _watch(self) -> None:
+        try:
+            async with asyncio.timeout(self.seconds - self.delay):
+                while (await self.receive())["type"] != "http.disconnect":
+                    pass
+            self.error = ClientDisconnectedError
+        except TimeoutError:
+            self.error = TimeoutError
+        self.request.cancel()

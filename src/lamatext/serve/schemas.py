@@ -1,10 +1,11 @@
-"""Schemas of request and response bodies: parsing, validation and size limits."""
+"""Schemas of request and response bodies: parsing, validation, size limits, OpenAPI document."""
 
 import asyncio
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, TypeVar
+from importlib.resources import files
+from typing import Annotated, Any, TypeVar
 
 import numpy as np
 from pydantic import BaseModel, BeforeValidator, ConfigDict, FailFast, ValidationError
@@ -12,13 +13,21 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
+from lamatext import __version__
 from lamatext.label_thresholds import LabelThresholds
 from lamatext.outliers import outlier_json
 from lamatext.runtime.predictor import TextAssessment
+from lamatext.serve.http_errors import MEDIA_TYPE
 
 MAX_TOP_K = 1000
 LARGE_BODY = 16_384  # bytes; a larger body is checked for its structure before it is parsed
 FIELD_STRINGS = 16  # strings of a body that are not texts: field names and the model
+
+SECURED_PATHS = ("/predict", "/explain", "/metrics")
+SECURITY_SCHEMES = {
+    "bearer": {"type": "http", "scheme": "bearer"},
+    "key": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,3 +241,32 @@ def _check_sizes(body: TextRequest, limits: Limits) -> None:
         body.top_k.is_integer() and 1 <= body.top_k <= MAX_TOP_K
     ):
         raise HTTPException(422, f"top_k: expected a whole number from 1 to {MAX_TOP_K}.")
+
+
+def openapi_document(limits: Limits, models: Sequence[str], *, secured: bool) -> dict[str, Any]:
+    """Return the server's OpenAPI document, with its actual limits and model names.
+
+    Args:
+        limits: request limits, stated in the schemas.
+        models: names of the served models.
+        secured: whether the server requires an API key.
+    """
+    template = files("lamatext.serve").joinpath("openapi.json").read_text(encoding="utf-8")
+    document: dict[str, Any] = json.loads(template)
+    document["info"]["version"] = __version__
+    components, paths = document["components"], document["paths"]
+    schemas = components["schemas"]
+    schemas["Text"]["maxLength"] = limits.characters
+    schemas["Texts"]["maxItems"] = limits.texts
+    schemas["TopK"]["maximum"] = MAX_TOP_K
+    schemas["ModelName"]["enum"] = [*models]
+    for status, response in components["responses"].items():
+        if status.isdecimal():
+            problem = {"schema": {"$ref": "#/components/schemas/Problem"}}
+            response["content"] = {MEDIA_TYPE: problem}
+    if secured:
+        components["securitySchemes"] = SECURITY_SCHEMES
+        for path in SECURED_PATHS:
+            for operation in paths[path].values():
+                operation["security"] = [{name: []} for name in SECURITY_SCHEMES]
+    return document

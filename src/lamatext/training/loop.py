@@ -19,7 +19,7 @@ from torch.optim import Optimizer
 
 from lamatext.data.token_ids import Indices, batches_by_length
 from lamatext.errors import ConfigError, ModelError
-from lamatext.multi_label_metrics import mean_present_precision
+from lamatext.metrics import mean_present_precision
 from lamatext.nn.losses import disagreement
 from lamatext.nn.network import Output
 from lamatext.nn.pretrained import PretrainedNetwork, encoder_batches

@@ -31,9 +31,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from lamatext.data.token_ids import Indices
-from lamatext.errors import ConfigError, ProcessError, require
+from lamatext.errors import ConfigError, ProcessError, plural, require
 from lamatext.kernels.kernel_threads import usable_cores
-from lamatext.plurals import plural
 from lamatext.training.batching import Batch
 
 # Process 0 may read and prepare data for long; a process that ends is noticed without a timeout.

@@ -33,10 +33,9 @@ from lamatext.data.splits import hold_out_validation
 from lamatext.data.text_encoder import Encoder, SubwordEncoder
 from lamatext.data.text_variants import make_text_variants
 from lamatext.data.token_ids import TokenIds
-from lamatext.errors import ConfigError, DataError
-from lamatext.multi_label_metrics import mean_present_precision
+from lamatext.errors import ConfigError, DataError, plural
+from lamatext.metrics import mean_present_precision
 from lamatext.nn.pretrained import MINILM, PretrainedNetwork, encoder_batches, load_pretrained
-from lamatext.plurals import plural
 from lamatext.probabilities import sigmoid, softmax
 from lamatext.progress import SILENT, Progress
 from lamatext.recipes import load_recipe

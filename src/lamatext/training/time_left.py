@@ -15,8 +15,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from lamatext.data.svd_vectors import WINDOW
-from lamatext.data.word_vectors import SVD_WORDS
+from lamatext.data.svd_vectors import SVD_WORDS, WINDOW
 from lamatext.kernels.kernel_threads import thread_count
 from lamatext.progress import Progress
 from lamatext.settings import Recipe

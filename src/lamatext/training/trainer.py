@@ -20,7 +20,7 @@ from lamatext.data.text_encoder import Encoder, TextEncoder
 from lamatext.data.token_ids import Indices
 from lamatext.data.tokenizer import TokenizedTexts, Tokenizer
 from lamatext.data.word_vectors import Vectors
-from lamatext.errors import ConfigError, DataError
+from lamatext.errors import ConfigError, DataError, plural
 from lamatext.kernels.numba_compat import compile_cpu_kernels, cpu_kernels_are_compiled
 from lamatext.label_thresholds import (
     LabelThresholds,
@@ -28,7 +28,7 @@ from lamatext.label_thresholds import (
     choose_thresholds,
     warn_of_labels_without_threshold,
 )
-from lamatext.multi_label_metrics import mean_present_precision
+from lamatext.metrics import mean_present_precision
 from lamatext.ngrams.model import NgramModel
 from lamatext.outliers import (
     ValidationStatistics,
@@ -36,7 +36,6 @@ from lamatext.outliers import (
     known_share,
     text_evidence,
 )
-from lamatext.plurals import plural
 from lamatext.probabilities import sigmoid
 from lamatext.progress import SILENT, Progress
 from lamatext.saved.model_io import SavedModel

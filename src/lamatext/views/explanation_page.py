@@ -14,9 +14,9 @@ from markupsafe import Markup
 from lamatext.atomic_write import write_text
 from lamatext.data.dataset import Dataset
 from lamatext.data.read_options import source_title
+from lamatext.errors import plural
 from lamatext.explain.contributions import Floats
 from lamatext.explain.explanation import Explanation, Label
-from lamatext.plurals import plural
 from lamatext.runtime.predictor import Predictor
 from lamatext.views.formatting import label_names, percent, summed
 from lamatext.views.html_templates import render_page, script_json

@@ -5,7 +5,7 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from lamatext.plurals import plural
+from lamatext.errors import plural
 
 if TYPE_CHECKING:  # the command line formats its messages without loading numpy
     from datetime import date as Date

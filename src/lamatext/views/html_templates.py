@@ -12,7 +12,7 @@ from markupsafe import Markup
 
 from lamatext import __version__
 from lamatext.data.read_options import source_title
-from lamatext.plurals import plural
+from lamatext.errors import plural
 from lamatext.views import formatting
 
 MEDIA_TYPES = {

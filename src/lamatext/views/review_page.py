@@ -16,7 +16,7 @@ from lamatext.data.dataset import Dataset
 from lamatext.data.read_options import ReadOptions, source_title
 from lamatext.data.sources import open_table
 from lamatext.data.suspects_file import COLUMNS
-from lamatext.plurals import plural
+from lamatext.errors import plural
 from lamatext.suspect_labels import Suspect, SuspectSearch
 from lamatext.views.html_templates import SHARED_STYLE, render_page, script_json
 from lamatext.views.word_shading import contribution_strength, segments

@@ -6,7 +6,7 @@ from lamatext.data.column_detection import label_separator
 from lamatext.data.dataset import Dataset
 from lamatext.data.labels import class_counts, label_variants
 from lamatext.data.summary import Summary, summarize_dataset
-from lamatext.plurals import plural
+from lamatext.errors import plural
 from lamatext.progress import Progress
 from lamatext.views.formatting import listed_label, percent
 

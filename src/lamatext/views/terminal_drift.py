@@ -2,8 +2,8 @@
 
 from rich.console import Console
 
+from lamatext.errors import plural
 from lamatext.input_drift import Drift
-from lamatext.plurals import plural
 from lamatext.views.formatting import percent
 from lamatext.views.terminal_table import terminal_table
 

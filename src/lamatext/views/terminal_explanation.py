@@ -15,9 +15,9 @@ from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
+from lamatext.errors import plural
 from lamatext.explain.contributions import Floats
 from lamatext.explain.explanation import Explanation, Label
-from lamatext.plurals import plural
 from lamatext.views.formatting import (
     label_names,
     one_line,

@@ -7,17 +7,18 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
+from lamatext.errors import plural
 from lamatext.explain.faithfulness import Faithfulness
 from lamatext.metrics import (
+    AnyScores,
     CoveragePoint,
+    MultiLabelScores,
     Reliability,
     Scores,
     accuracy_interval,
     merge_small_bins,
     wilson_interval,
 )
-from lamatext.multi_label_metrics import AnyScores, MultiLabelScores
-from lamatext.plurals import plural
 from lamatext.runtime.predictor import Predictor
 from lamatext.views.formatting import accuracy_comparison, file_size, percent, terminal_text
 from lamatext.views.terminal_explanation import example_lines

@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
-from lamatext.plurals import plural
+from lamatext.errors import plural
 from lamatext.suspect_labels import IMPROBABLE, Suspect, SuspectSearch
 from lamatext.views.formatting import one_line, percent, probability
 

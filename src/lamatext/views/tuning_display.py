@@ -11,7 +11,7 @@ from rich.text import Text
 
 from lamatext.atomic_write import write_text
 from lamatext.data.read_options import source_title
-from lamatext.plurals import plural
+from lamatext.errors import plural
 from lamatext.progress import Progress
 from lamatext.trials import FINISHED, RUNNING, Choice, Trial, finished_trials, pareto_front
 from lamatext.views.formatting import duration, file_size, one_line

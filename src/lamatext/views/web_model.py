@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from lamatext.data.text_encoder import TextEncoder
-from lamatext.errors import ModelError
+from lamatext.errors import ModelError, plural
 from lamatext.ngrams.model import ngram_specs
-from lamatext.plurals import plural
 from lamatext.saved.format import (
     WEIGHTS,
     load_config,

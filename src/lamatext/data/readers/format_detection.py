@@ -5,10 +5,13 @@ from itertools import chain
 from pathlib import Path
 
 from lamatext.data.read_options import Layout, ReadOptions
-from lamatext.data.readers.csv_dialect import SEPARATORS, Dialect, parse_separator, regularity
 from lamatext.data.readers.csv_reader import (
+    SEPARATORS,
+    Dialect,
     csv_table,
     describe_dialect,
+    parse_separator,
+    regularity,
     remembered_dialect,
     sample_dialect,
 )

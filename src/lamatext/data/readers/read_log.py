@@ -2,8 +2,7 @@
 
 from collections.abc import Callable
 
-from lamatext.errors import DataError
-from lamatext.plurals import plural
+from lamatext.errors import DataError, plural
 
 MAX_LISTED = 1000  # bad rows per fault that are kept with their line
 _SHOWN = 12  # lines per fault in a message

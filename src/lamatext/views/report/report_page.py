@@ -11,16 +11,22 @@ from typing import Any
 
 from lamatext.atomic_write import write_text
 from lamatext.data.read_options import source_title
+from lamatext.errors import plural
 from lamatext.explain.faithfulness import GRADIENTS, RANDOM, VERDICT_SHARE, Order
-from lamatext.metrics import ClassScores, accuracy_interval, merge_small_bins, wilson_interval
-from lamatext.multi_label_metrics import LabelScores, MultiLabelScores
-from lamatext.plurals import plural
+from lamatext.metrics import (
+    ClassScores,
+    LabelScores,
+    MultiLabelScores,
+    accuracy_interval,
+    merge_small_bins,
+    wilson_interval,
+)
 from lamatext.views.formatting import accuracy_comparison, day, file_size, percent, share, signed
 from lamatext.views.html_templates import REPORT_STYLE, SHARED_STYLE, render_page
-from lamatext.views.report.collect import Findings
-from lamatext.views.report.examples import (
+from lamatext.views.report.collect import (
     MAX_MATRIX_CLASSES,
     Cell,
+    Findings,
     example_values,
     multi_label_example_values,
 )

@@ -265,8 +265,8 @@ def test_the_epochs_are_those_of_the_texts_that_are_not_held_out() -> None:
         size = RunSize(20_000, 6 * 20 * 20_000, 4, held_out)
         return [stage for stage in expected_stages(size, DEFAULT) if stage.name == "epoch"]
 
-    assert len(epochs(5_000)) == 6  # of 235 steps each, as 1,200 are needed
-    assert len(epochs(0)) == 4
+    assert len(epochs(5_000)) == 6  # of 235 steps each, at most 6 of them
+    assert len(epochs(0)) == 5  # of 313 steps each, as 1,500 are needed
     assert epochs(5_000)[0].seconds < epochs(0)[0].seconds
 
 

@@ -90,7 +90,7 @@ def _change(
 
 
 def _score(model: Predictor, test: Dataset, progress: Progress) -> tuple[float, Interval]:
-    """Score a model before or after its continuation, with a 95 % interval."""
+    """Score a model before or after continued training, with a 95 % interval."""
     progress.stage(f"scoring on {test.source}", len(test))
     texts = chain.from_iterable(batch.to_pylist() for batch in text_batches(test.texts))
     predictions = model.predict(track_progress(texts, progress)).tolist()

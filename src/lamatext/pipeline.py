@@ -331,7 +331,7 @@ def read_splits(sources: DataSources, recipe: Recipe, progress: Progress = SILEN
 
 
 def _check_label_form(train: Dataset, other: Dataset) -> None:
-    """Check that two files of a pipeline run agree in having one or several labels per text."""
+    """Check that two files of a pipeline run both have one label per text, or both have several."""
     if train.is_multi_label != other.is_multi_label:
         raise DataError(
             f"{other.source}: {'several labels' if other.is_multi_label else 'one label'} per "

@@ -377,7 +377,7 @@ def _start(planned: Launch, inputs: tuple[Tensor, ...], outputs: tuple[Tensor, .
 
 @cache
 def _can_launch_directly() -> bool:
-    """Return whether the installed Triton version supports direct CUDA attention launches."""
+    """Return whether the CUDA attention kernel can be launched without Triton's own launcher."""
     import triton
 
     version = tuple(int(part) for part in triton.__version__.split(".")[:2])

@@ -90,7 +90,7 @@ class LamaBlock(nn.Module):
         self.linear2 = nn.Linear(feed_forward, width)
 
     def forward(self, states: Tensor, mask: Tensor, context: Tensor) -> Tensor:
-        """Apply one attention block of lama-blocks to the word states (B, T, D).
+        """Apply one attention block of the ``lama-blocks`` encoder to the word states (B, T, D).
 
         W_o is applied to the M summaries instead of the T words, which gives the same sum.
         """

@@ -48,7 +48,7 @@ def read_network_tensors(
 
 
 def read_usable_tensors(folder: Path) -> dict[str, Array]:
-    """Read the tensors of a saved bert network and check their types and values only.
+    """Read the tensors of a saved bert network and check types and values, but not shapes.
 
     Only for bert, whose shapes follow from a network of the library transformers.
     """

@@ -175,7 +175,7 @@ class TlsConnection(asyncio.Transport, asyncio.Protocol):
         self._decrypt()
 
     def data_received(self, data: bytes) -> None:
-        """Decrypt what has arrived, unless the TLS connection was closed on this side."""
+        """Decrypt received data, unless the TLS connection was closed locally."""
         if self.is_closed:
             self.discarded_bytes += len(data)
             if self.discarded_bytes > LINGER_BYTES:
@@ -403,7 +403,7 @@ class TlsListener:
             self.start_handshake(connection)
 
     def _pause(self, seconds: float) -> None:
-        """Pause accepting TLS connections, which wait in the socket's backlog meanwhile."""
+        """Stop accepting TLS connections for now; new ones wait in the socket's backlog."""
         self.loop.remove_reader(self.listener)
         self.retry = self.loop.call_later(
             seconds, self.loop.add_reader, self.listener, self._accept

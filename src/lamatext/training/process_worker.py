@@ -30,7 +30,7 @@ def work(group: ProcessGroup) -> None:
 
 
 def main(device: str) -> int:
-    """Run a worker process, which joins the process group and trains until dismissed."""
+    """Run a worker process, which joins the process group and trains until it is told to stop."""
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = os.getppid()

@@ -303,7 +303,7 @@ class _Finished(NamedTuple):
 
 
 class _Run(NamedTuple):
-    """A training run whose network is trained: its data, settings and progress."""
+    """A training run after its network was trained: its data, settings and progress."""
 
     prepared: PreparedRun
     data: EncodedDataset

@@ -103,7 +103,7 @@ def whole_table(dataset: Dataset, options: ReadOptions) -> dict[str, Any] | None
 
 
 def _download_encoding(dataset: Dataset) -> str:
-    """Return the text encoding of the corrected file that the review page downloads.
+    """Return the text encoding of the corrected file that the review page offers for download.
 
     ``utf-8-sig`` is UTF-8 with a byte order mark, which spreadsheets need.
     """

@@ -112,7 +112,7 @@ class Block(NamedTuple):
     line: int  # the number of its first line, from 1
 
     def lines(self) -> Iterator[tuple[int, str]]:
-        """Yield each line of an input file block with its line number."""
+        """Yield each line in a block of an input file, with its line number."""
         text = self.data.decode().removesuffix("\n")
         for number, line in enumerate(text.split("\n"), start=self.line):
             yield number, line.removesuffix("\r")

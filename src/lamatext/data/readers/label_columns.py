@@ -59,7 +59,7 @@ class LabelColumns(NamedTuple):
 
 
 def join_label_batches(batches: Sequence[pa.Array]) -> pa.ChunkedArray:
-    """Concatenate batches of labels to one label column, of lists if any batch contains lists."""
+    """Concatenate batches of labels into one label column, with lists if any batch has lists."""
     if not any(pa.types.is_list(batch.type) for batch in batches):
         return pa.chunked_array(batches, pa.string())
     lists = [

@@ -435,7 +435,7 @@ def _coverage_chart(findings: Findings) -> Chart:
 
 
 def mistakes_section(findings: Findings) -> Values:
-    """Return the template values of the report page's mistakes and doubtful labels."""
+    """Return the template values for the report page section on mistakes and doubtful labels."""
 
     def listed(rows: Sequence[int]) -> list[dict[str, object]]:
         if findings.is_multi_label:

@@ -174,7 +174,7 @@ def test_the_readme_shows_what_the_records_give() -> None:
     [
         ("default", "minilm", "r8", True),
         ("default", "tfidf-svc", "r8", True),
-        ("default", "tfidf-chars", "r8", True),
+        ("default", "tfidf-chars", "r8", False),
         ("default", "minilm", "news", True),
         ("default", "tfidf-chars", "news", False),
         ("default", "tfidf-svc", "news", False),
@@ -233,7 +233,7 @@ def test_the_readme_s_comparisons_follow_from_the_records() -> None:
         from_scratch = [model for model in TITLES if model not in ("minilm", "student")]
         own = {model: board.mean(model, name, "accuracy") or 0 for model in from_scratch}
         best = max(own, key=lambda model: own[model])
-        assert best == ("tfidf-svc" if name == "r8" else "default")
+        assert best == "default"
         for metric in ("bytes", "latency_ms"):
             theirs, ours = (board.mean(model, name, metric) for model in ("minilm", "default"))
             assert ours is not None

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from lamatext.errors import DataError
 from paper import choices, protocol
 from paper.ablation import DIVERGENT_MODELS, PROBES, SUM_OVER_BATCH
 from paper.datasets import count_datasets
@@ -161,7 +162,11 @@ def test_published_accuracies_are_those_of_the_paper() -> None:
 def test_records_without_training_runs_are_recognised_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    def fail(*_: object) -> None:
+        raise DataError("no network")  # at once instead of after several attempts
+
     monkeypatch.setenv("LAMATEXT_DATA", str(tmp_path / "no data"))
+    monkeypatch.setattr("lamatext.data.named_datasets.hub_table", fail)
     shutil.copytree(PAPER_RECORDS, tmp_path / "records")
     records = Records(tmp_path / "records")
     before = {path: path.read_bytes() for path in (tmp_path / "records").rglob("*.json")}

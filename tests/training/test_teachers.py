@@ -472,7 +472,7 @@ def test_minilm_teaches_words_that_the_training_texts_lack(tmp_path: Path) -> No
         "ngrams.enabled": False,  # n-grams know the words of the training texts only
     }
     classifier = TextClassifier(teacher="minilm", settings=settings, random_state=0)
-    classifier.fit(texts, labels, checkpoint=tmp_path / "checkpoint.safetensors")
+    classifier.fit(texts, labels)
     assert classifier.recipe_.text.word_vectors == "minilm"
     assert classifier.facts_["teacher"]["licence"] == "Apache-2.0"
     predicted = classifier.predict(["an excellent story", "a horrible story"])

@@ -131,7 +131,7 @@ def _rate_lines(rates: Rates) -> list[str]:
         f"| an epoch, one core | {rates.epoch:,.0f} texts/s | `training_processes` |",
         f"| steps of 32 texts of 250 words, one GPU | {rates.gpu_steps:,.0f} per s "
         "| `gpu_training` |",
-        f"| steps of a group over NCCL (of one GPU, on a busy machine) | {rates.group_steps:,.0f} "
+        f"| steps of a group over NCCL (of one GPU) | {rates.group_steps:,.0f} "
         "per s | `process_accuracy` |",
         "| Ray, compared with the plain command on the same cores | "
         f"{f'{rates.ray:.2f}' if rates.ray else f'not measured; {RAY_EFFICIENCY} assumed'} "

@@ -19,7 +19,7 @@ from lamatext.errors import ConfigError
 from lamatext.pipeline import Splits
 from lamatext.progress import SILENT
 from lamatext.recipes import load_recipe
-from lamatext.trials import FAILED, FINISHED, Limits, Trial
+from lamatext.trials import FAILED, FINISHED, UNFINISHED, Limits, Trial
 from lamatext.tuning import (
     SPACE,
     DeadlineProgress,
@@ -122,7 +122,7 @@ def test_a_validation_set_of_its_own_stays_that_of_the_final_training() -> None:
     assert len(final.validation) == 20
 
 
-def test_the_trial_of_a_killed_process_counts_as_failed_and_is_run_again(tmp_path: Path) -> None:
+def test_the_trial_of_a_killed_process_is_not_finished_and_is_run_again(tmp_path: Path) -> None:
     task = make_task(tmp_path)
     dead = subprocess.Popen([sys.executable, "-c", ""])
     dead.wait()
@@ -131,7 +131,7 @@ def test_the_trial_of_a_killed_process_counts_as_failed_and_is_run_again(tmp_pat
 
     study = open_study(task)
 
-    assert [t.state for t in read_trials(study)] == [FAILED]
+    assert [t.state for t in read_trials(study)] == [UNFINISHED]
     waiting = [t for t in study.get_trials() if t.state.name == "WAITING"]
     assert sorted(t.user_attrs["seed"] for t in waiting) == [0, 1, 2]
 
@@ -189,6 +189,17 @@ def test_other_seeds_of_a_default_recipe_over_a_limit_are_not_trained(
 
     assert tuning._is_affordable(task, study=None)
     assert not tuning._is_affordable(smaller, study=None)
+
+
+def test_only_a_trial_with_an_error_has_failed(tmp_path: Path) -> None:
+    study = open_study(make_task(tmp_path))
+    diverged, out_of_time = study.ask(), study.ask()
+    diverged.set_user_attr("error", "training diverged in epoch 1")
+
+    for trial in (diverged, out_of_time):
+        tuning._tell(study, trial, "FAIL")
+
+    assert [trial.state for trial in read_trials(study)] == [FAILED, UNFINISHED]
 
 
 def test_two_processes_on_one_study_run_different_trials(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 from lamatext.errors import ConfigError, plural
 
 FINISHED, RUNNING, STOPPED, FAILED = "finished", "running", "stopped early", "failed"
+UNFINISHED = "not finished"  # out of time, or its process has ended
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,7 +17,7 @@ class Trial:
     """Trial of a hyperparameter search with a recipe, its validation score and its costs."""
 
     number: int
-    state: str  # finished, running, stopped early or failed
+    state: str  # finished, running, stopped early, failed or not finished
     settings: dict[str, Any] = field(default_factory=dict)  # that differ from the recipe
     is_default: bool = False  # the recipe as it is
     seed: int = 0
@@ -104,12 +105,15 @@ def seed_spread(trials: Sequence[Trial]) -> Spread | None:
     return Spread(statistics.fmean(values), statistics.stdev(values), len(values))
 
 
-def choose_trial(trials: Sequence[Trial], limits: Limits, metric: str) -> Choice:
+def choose_trial(
+    trials: Sequence[Trial], limits: Limits, metric: str, *, validation_texts: int
+) -> Choice:
     """Choose the trial with the best score within the limits on size and latency.
 
     The best of many trials looks better than it is. If its lead over the default recipe is no
     larger than that of the best of as many seeds, the default is chosen, provided that it is
-    within the limits.
+    within the limits. The scores of a few seeds may be equal by chance, so their standard deviation
+    counts as at least one of the ``validation_texts``.
 
     Raises:
         ConfigError: no trial is within the limits; the error names the smallest and the fastest.
@@ -124,6 +128,9 @@ def choose_trial(trials: Sequence[Trial], limits: Limits, metric: str) -> Choice
     if default is None:
         verdict = f"The default recipe is over a limit; the best trial within them has {metric}"
         return Choice(best, f"{verdict} {best.score:.4f} on the validation texts.")
+    sampled = sum(not t.is_default and t.state in (FINISHED, STOPPED) for t in trials)
+    if best.is_default and not sampled:
+        return Choice(default, "There was only time for the default recipe, which is kept.")
     if best.is_default:
         return Choice(default, "No trial was better than the default recipe, which is kept.")
     assert best.score is not None
@@ -135,14 +142,14 @@ def choose_trial(trials: Sequence[Trial], limits: Limits, metric: str) -> Choice
             "whether that is more than the spread of seeds was not measured, for lack of time."
         )
         return Choice(best, verdict)
-    sampled = sum(not t.is_default and t.state in (FINISHED, STOPPED) for t in trials)
-    chance = spread.deviation * _expected_maximum(sampled, spread.seeds)
+    deviation = max(spread.deviation, 1 / validation_texts)
+    chance = deviation * max(1.0, _expected_maximum(sampled, spread.seeds))
     gain = best.score - spread.mean
     compared = (
         f"{metric} {best.score:.4f} of the best of {plural(sampled, 'trial')}, {spread.mean:.4f} ± "
         f"{spread.deviation:.4f} of the default recipe with {plural(spread.seeds, 'seed')}"
     )
-    if gain > max(chance, spread.deviation):
+    if gain > chance:
         verdict = f"The search brought more than the spread of seeds explains: {compared}."
         return Choice(best, verdict)
     verdict = f"The search brought no more than the spread of seeds explains: {compared}. "

@@ -17,7 +17,7 @@ import tempfile
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -49,6 +49,7 @@ from lamatext.trials import (
     FINISHED,
     RUNNING,
     STOPPED,
+    UNFINISHED,
     Choice,
     Limits,
     Trial,
@@ -367,11 +368,11 @@ def sample_settings(trial: Any, recipe: Recipe, fixed: frozenset[str]) -> dict[s
 
 def read_trials(study: Any) -> list[Trial]:
     """Read all trials of a tuning study, including those of other processes."""
-    states = {"COMPLETE": FINISHED, "RUNNING": RUNNING, "PRUNED": STOPPED, "FAIL": FAILED}
+    states = {"COMPLETE": FINISHED, "RUNNING": RUNNING, "PRUNED": STOPPED, "FAIL": UNFINISHED}
     return [
         Trial(
             number=trial.number,
-            state=states[trial.state.name],
+            state=FAILED if "error" in trial.user_attrs else states[trial.state.name],
             settings=trial.user_attrs.get("settings", {}),
             is_default=trial.user_attrs.get("default", False),
             seed=trial.user_attrs.get("seed", 0),
@@ -380,6 +381,12 @@ def read_trials(study: Any) -> list[Trial]:
         for trial in study.get_trials(deepcopy=False)
         if trial.state.name in states
     ]
+
+
+def _choose(task: TuningTask, trials: Sequence[Trial]) -> Choice:
+    """Choose the best trial of a tuning study within the limits of the task."""
+    texts = len(task.validation)
+    return choose_trial(trials, task.limits, task.metric, validation_texts=texts)
 
 
 def _is_alive(attributes: Mapping[str, Any]) -> bool:
@@ -460,7 +467,7 @@ def final_seconds(task: TuningTask, trials: list[Trial]) -> float:
     """
     finished = finished_trials(trials)
     try:
-        chosen = [choose_trial(trials, task.limits, task.metric).trial] if finished else []
+        chosen = [_choose(task, trials).trial] if finished else []
     except ConfigError:
         return closing_seconds(task)
     if not chosen:
@@ -635,7 +642,7 @@ def _keep_best_models(task: TuningTask, study: Any) -> None:
     with suppress(ConfigError):
         best = [t for t in finished_trials(trials) if not t.is_default]
         if best:
-            kept.add(str(choose_trial(best, task.limits, task.metric).trial.number))
+            kept.add(str(_choose(task, best).trial.number))
     for folder in (task.folder / TRIALS).iterdir():
         if folder.name not in kept:
             shutil.rmtree(folder, ignore_errors=True)
@@ -745,7 +752,7 @@ def finish_study(task: TuningTask, study: Any, progress: Progress) -> TuningResu
             f"in {task.folder}; continue it with a larger --time."
             + (f" The last trial failed: {errors[-1]}" if errors else "")
         )
-    choice = choose_trial(trials, task.limits, task.metric)
+    choice = _choose(task, trials)
     staged = task.folder / f".{MODEL}-{os.getpid()}"
     shutil.rmtree(staged, ignore_errors=True)
     try:

@@ -38,7 +38,7 @@ def made_up_trials(count: int = 8) -> list[Trial]:
 
 def write_page(folder: Path, trials: list[Trial] | None = None) -> str:
     trials = trials or made_up_trials()
-    choice = choose_trial(trials, Limits(60), "accuracy")
+    choice = choose_trial(trials, Limits(60), "accuracy", validation_texts=1_000)
     write_tuning_page(trials, choice, "accuracy", "<b>.csv", folder / "tuning.html")
     return (folder / "tuning.html").read_text(encoding="utf-8")
 

@@ -248,7 +248,8 @@ def connect(ray: Any, address: str | None, cores: int | None = None) -> None:
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise ConfigError(
             f"--address {address or 'local'}: Ray cannot be reached: {reason}. Start it with "
-            "`ray start --head`, or leave --address out to use this machine."
+            "`ray start --head`, set RAY_AUTH_TOKEN if the cluster asks for a token, or leave "
+            "--address out to use this machine."
         ) from error
 
 

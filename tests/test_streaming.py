@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -192,3 +193,15 @@ def test_options_that_need_the_data_in_memory_are_refused(
 
     assert status == 2
     assert "--stream does not work with --group-column" in capsys.readouterr().err
+
+
+def test_several_processes_are_refused_before_the_data_is_read(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    two = SimpleNamespace(size=2)
+    monkeypatch.setattr("lamatext.training.process_group.current_processes", lambda: two)
+
+    status = run(["train", "no-such-folder", "--stream", "--out", "x", "--device", "cpu"])
+
+    assert status == 2
+    assert "--stream trains in one process" in capsys.readouterr().err

@@ -437,8 +437,12 @@ def _read_like_start(
 def stream_splits(sources: DataSources, recipe: Recipe, progress: Progress = SILENT) -> Splits:
     """Read the data of a pipeline run as a stream, with the tokenized training texts on disk.
 
-    A teacher, a model to continue and suspects are refused.
+    A teacher, a model to continue, suspects and several training processes are refused.
     """
+    from lamatext.training.process_group import current_processes
+
+    if current_processes().size > 1:
+        raise ConfigError("--stream trains in one process. Leave --devices or the launcher out.")
     source, options, test = sources.train, sources.reading, sources.test
     refused = {
         "--teacher": sources.teacher,

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -92,6 +93,20 @@ def test_the_others_end_when_process_0_is_killed(folder: Path) -> None:
 
     assert f"Process 0 (pid {run.pid}) has ended." in message
     assert not Path(f"/proc/{worker}").exists() or state_of(worker) == "Z"
+
+
+@pytest.mark.slow
+def test_the_others_end_when_process_0_is_killed_while_they_start(folder: Path) -> None:
+    run = subprocess.Popen(
+        command("--out", "run", "--devices", "2"), cwd=folder, stderr=subprocess.PIPE
+    )
+    while not workers_of(run.pid):
+        time.sleep(0.05)
+    run.kill()
+
+    run.communicate(timeout=60)  # until the worker closes stderr, too
+
+    assert run.returncode == -signal.SIGKILL
 
 
 def state_of(pid: int) -> str:

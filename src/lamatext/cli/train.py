@@ -402,7 +402,7 @@ def _work_for_another_process(device: str) -> None:
     if "LOCAL_RANK" in os.environ and os.environ.get("RANK", "0") != "0":
         from lamatext.training.process_worker import main
 
-        raise typer.Exit(main(device))
+        raise typer.Exit(main(device, os.getppid()))
 
 
 @contextmanager

@@ -18,7 +18,7 @@ from torch.nn import functional as F
 from torch.optim import Optimizer
 
 from lamatext.data.token_ids import Indices, batches_by_length
-from lamatext.errors import ConfigError, ModelError
+from lamatext.errors import ModelError
 from lamatext.metrics import mean_present_precision
 from lamatext.nn.losses import disagreement
 from lamatext.nn.network import Output
@@ -76,8 +76,6 @@ def fit(
     Every epoch draws its random numbers from (seed, epoch), so a loop that resumes from a
     checkpoint gives bit for bit the weights of a loop that was never interrupted.
     """
-    if current_processes().size > 1 and train.token_ids.are_on_disk:
-        raise ConfigError("--stream trains in one process. Leave --devices or the launcher out.")
     job = LoopJob(network, train, validation, settings, _load_state(settings))
     with current_processes().job(job):
         return run_job(job, progress)

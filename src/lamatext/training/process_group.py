@@ -360,10 +360,11 @@ def _check_devices(devices: int | None, device: torch.device) -> None:
             f"{plural(torch.cuda.device_count(), 'GPU')} on this machine. Ask for as many, or "
             "train on processor cores with --device cpu."
         )
-    if device.type == "cpu" and launched is None and local > PROCESSES_PER_CORE * usable_cores():
+    most = PROCESSES_PER_CORE * usable_cores()
+    if device.type == "cpu" and launched is None and local > most:
         raise ConfigError(
-            f"--devices {local}: this machine has {plural(usable_cores(), 'processor core')} for "
-            "the training. Ask for one process per core at most."
+            f"--devices {local}: at most {most} processes can train on "
+            f"{plural(usable_cores(), 'processor core')}. One per core is the fastest."
         )
 
 
@@ -386,7 +387,8 @@ def _start(count: int, device: torch.device) -> list["subprocess.Popen[bytes]"]:
     shared = _shared_files(count) if device.type == "cpu" else [[] for _ in places]
     for place, files in zip(places, shared, strict=True):
         place.update({SHARED: ",".join(map(str, files))} if files else {})
-    command = [sys.executable, "-m", "lamatext.training.process_worker", device.type]
+    worker = "lamatext.training.process_worker"
+    command = [sys.executable, "-m", worker, device.type, str(os.getpid())]
     workers = [
         subprocess.Popen(  # nosec B603 # our own module
             command,

@@ -1,11 +1,13 @@
 """Worker process of a training on several devices: runs its part of each training loop.
 
-``python -m lamatext.training.process_worker DEVICE`` is what ``--devices`` starts.
+``python -m lamatext.training.process_worker DEVICE PARENT`` is what ``--devices`` starts; PARENT is
+the process id of process 0.
 """
 
 import os
 import signal
 import sys
+import threading
 
 from lamatext.errors import LamatextError, ProcessError
 from lamatext.training.loop import LoopJob, run_job
@@ -29,13 +31,25 @@ def work(group: ProcessGroup) -> None:
             pass  # process 0 has the same error and reports it
 
 
-def main(device: str) -> int:
+def _exit_without(parent: int, has_joined: threading.Event) -> None:
+    """End this worker if process 0 ends before both have joined the group.
+
+    Later the lost connection ends it; before, it would wait for process 0 for days.
+    """
+    while not has_joined.wait(0.5):
+        if os.getppid() != parent:
+            os._exit(LOST_CONNECTION)
+
+
+def main(device: str, parent: int) -> int:
     """Run a worker process, which joins the process group and trains until it is told to stop."""
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    parent = os.getppid()
+    has_joined = threading.Event()
+    threading.Thread(target=_exit_without, args=(parent, has_joined), daemon=True).start()
     try:
         with training_processes(None, pick_device(device)) as group:
+            has_joined.set()
             assert isinstance(group, ProcessGroup)
             work(group)
     except ProcessError as error:
@@ -46,4 +60,4 @@ def main(device: str) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))
+    sys.exit(main(sys.argv[1], int(sys.argv[2])))

@@ -14,8 +14,7 @@ from paper.records import Records
 SIZES = {"10⁶": 1e6, "10⁸": 1e8, "10⁹": 1e9}
 CORE_PRICE, GPU_PRICE = 0.04, 3.5  # assumed dollars per hour of a rented core and GPU
 CORES, CLUSTER, GPUS = 2, 100, 8
-EPOCHS, BATCH = 2, 64  # of the default recipe for 10⁶ texts and more
-LARGE_BATCH = 256  # per GPU of a group
+EPOCHS, BATCH = 2, 256  # of the default recipe for 10⁶ texts and more; BATCH is per GPU of a group
 MR_STEPS = 200  # of an epoch on mr: 6,397 training texts in mini-batches of 32
 STREAMED, STREAMED_ROWS = "10000000 rows, 20 words, 4 classes", 1e7
 RAY_EFFICIENCY = 0.8  # assumed where `python -m benchmarks ray` has no record
@@ -48,7 +47,7 @@ def read_rates(folder: Path = RECORDS) -> Rates:
         for r in store.of("process_accuracy")
         if (r.model, r.metric, r.config["device"]) == ("group of 1", "epoch_seconds", "cuda")
     )
-    epoch = _comparisons(folder, "training_processes")["epoch, 20 words, 1 process"]
+    epoch = _comparisons(folder, "training_processes")["epoch, 20 words, batches of 256, 1 process"]
     gpu = _comparisons(folder, "gpu_training")["words/s at batch 32, cuDNN"]
     ray = _comparisons(folder, "ray")
     return Rates(
@@ -85,7 +84,7 @@ class Setup(NamedTuple):
 def setups(rates: Rates) -> list[Setup]:
     """Return the setups of the estimates with their computed throughputs."""
     on_ray = CLUSTER * rates.predict * (rates.ray or RAY_EFFICIENCY)
-    gpu, group = BATCH * rates.gpu_steps, GPUS * LARGE_BATCH * rates.group_steps
+    gpu, group = BATCH * rates.gpu_steps, GPUS * BATCH * rates.group_steps
     return [
         Setup("laptop, 2 cores", 0.0, _train(rates, rates.epoch), CORES * rates.predict),
         Setup("one GPU", GPU_PRICE, _train(rates, gpu), None),

@@ -1,7 +1,10 @@
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
 import pytest
 
 from lamatext.data.sources import load_dataset
@@ -23,6 +26,28 @@ def _test_sets_may_be_small() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("lamatext.pipeline.MIN_TEST_TEXTS", 1)
         yield
+
+
+def test_groups_and_times_decide_the_validation_texts_of_data_with_a_test_file(
+    tmp_path: Path,
+) -> None:
+    source = load_dataset(str(write_csv(tmp_path / "texts.csv", 60)))
+    customers = pa.chunked_array([[f"c{row % 12}" for row in range(len(source))]])
+    times = np.random.default_rng(0).permutation(len(source)).astype(np.float64)
+    recipe, test = resolve_recipe(values=TINY), source.take(np.arange(3))
+
+    grouped = split_dataset(replace(source, group_values=customers), None, test, recipe)
+    timed = split_dataset(replace(source, times=times), None, test, recipe)
+
+    assert grouped.validation is not None
+    columns = grouped.train.group_values, grouped.validation.group_values
+    learnt, validated = (set() if column is None else {*column.to_pylist()} for column in columns)
+    assert validated
+    assert not learnt & validated
+    assert timed.validation is not None
+    assert timed.validation.times is not None
+    assert timed.train.times is not None
+    assert timed.validation.times.min() > timed.train.times.max()
 
 
 @pytest.fixture(scope="module")

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from lamatext.atomic_write import host_code
 from lamatext.cli.main import run
 from lamatext.data import streaming
 from lamatext.data.cache import cache_folder
@@ -98,12 +99,15 @@ def test_the_files_are_deleted_with_the_texts(shards: Path, cache: Path) -> None
 
 
 def test_files_of_a_killed_process_are_deleted(shards: Path, cache: Path) -> None:
-    left = cache / "stream-999999999-x"
+    left = cache / f"stream-{host_code()}-999999999-x"
+    of_another_machine = cache / "stream-00000000-999999999-x"
     left.mkdir(parents=True)
+    of_another_machine.mkdir()
 
     parts(shards)
 
     assert not left.exists()
+    assert of_another_machine.exists()
 
 
 def test_rows_are_counted_before_they_are_read(shards: Path, tmp_path: Path) -> None:

@@ -204,7 +204,7 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
             y: one label per text: str, int or bool; or several: a list or set of labels per text,
                 or an indicator matrix with a column of 0 and 1 for each label.
             sample_weight: one weight per text, at least 0; by default all texts weigh the same.
-            validation_data: texts and labels for early stopping and calibration; by default a
+            validation_data: texts and labels for calibration and early stopping; by default a
                 fraction of X is held out.
             unlabelled: further texts without labels, which the teacher labels.
             checkpoint: a file for the state of the run; if it exists, training resumes from it.

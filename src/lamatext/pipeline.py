@@ -496,9 +496,14 @@ def split_dataset(
     """
     if not pc.any(pc.not_equal(pc.utf8_trim_whitespace(train.texts), "")).as_py():
         raise DataError(f"{train.source}: every text is empty. Choose another --text-column.")
-    if test is not None:
+    is_grouped = train.group_values is not None or train.times is not None
+    if test is not None and (validation is not None or not is_grouped):
         return Splits(train, validation, test)
     groups = group_rows(train.texts, train.group_values, progress)
+    if test is not None:
+        fraction = recipe.training.validation_fraction
+        rows, validation_rows = _hold_out(train, fraction, recipe.seed, groups)
+        return Splits(train.take(rows), train.take(validation_rows), test)
     is_small = round(len(train) * TEST_FRACTION) < MIN_TEST_TEXTS
     if is_small and train.times is None:
         return _cross_validation_splits(train, validation, recipe.seed, groups, seen)

@@ -1,7 +1,8 @@
 """Every setting of a training run: its type, default, allowed range and meaning.
 
-A recipe (``Recipe``) is the full tree of settings. It has four tables, ``text``, ``model``,
-``training`` and ``ngrams``; a setting is addressed by its dotted name, such as ``model.heads``.
+A recipe (``Recipe``) is the full tree of settings. It has five tables, ``text``, ``model``,
+``training``, ``ngrams`` and ``distillation``; a setting is addressed by its dotted name, such as
+``model.heads``.
 """
 
 from collections.abc import Iterable, Mapping

@@ -78,17 +78,32 @@ def test_a_cache_folder_that_cannot_be_written_is_ignored(
 def test_the_least_recently_used_entries_are_deleted_first(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for number in range(4):
-        cached("thing", str(number), one)
-        os.utime(folder / f"thing-{number}.safetensors", (number, number))
-    size = (folder / "thing-0.safetensors").stat().st_size
+    keys = [fingerprint(number) for number in range(5)]
+    for number, key in enumerate(keys[:4]):
+        cached("thing", key, one)
+        os.utime(folder / f"thing-{key}.safetensors", (number, number))
+    size = (folder / f"thing-{keys[0]}.safetensors").stat().st_size
     monkeypatch.setattr(cache, "MAX_BYTES", 3 * size)
 
-    cached("thing", "0", never)  # used just now
-    cached("thing", "new", one)
+    cached("thing", keys[0], never)  # used just now
+    cached("thing", keys[4], one)
 
-    kept = sorted(path.name for path in folder.iterdir())
-    assert kept == [f"thing-{name}.safetensors" for name in ("0", "3", "new")]
+    kept = {path.name for path in folder.iterdir()}
+    assert kept == {f"thing-{keys[number]}.safetensors" for number in (0, 3, 4)}
+
+
+def test_a_file_that_is_no_cache_entry_is_never_deleted(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    model = folder / "model.safetensors"
+    model.write_bytes(b"of somebody else")
+    monkeypatch.setattr(cache, "MAX_BYTES", 1)
+
+    for number in range(3):
+        cached("thing", fingerprint(number), one)
+
+    assert model.is_file()
 
 
 def test_the_cache_folder_can_be_set_by_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:

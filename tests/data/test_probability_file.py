@@ -54,7 +54,7 @@ def test_rows_match_by_id() -> None:
     [
         ({"pos": POS[:2], "neg": NEG[:2]}, "2 rows, but the data has 3"),
         ({"pos": POS}, "no column for the class 'neg'"),
-        ({"pos": POS, "neg": NEG, "meh": NEG}, "'meh' is no class"),
+        ({"pos": POS, "neg": NEG, "meh": NEG}, "'meh' is not a class"),
         ({"pos": ["0.9", "0.2", "0.9"], "neg": NEG}, r"row 3 is \[0.5, 0.9\]"),
         ({"pos": ["1.5", "0.2", "0.5"], "neg": ["-0.5", "0.8", "0.5"]}, "row 1 is"),
         ({"pos": ["nan", "0.2", "0.5"], "neg": NEG}, "row 1 is"),
@@ -108,7 +108,7 @@ def test_a_column_that_occurs_twice_is_an_error() -> None:
 def test_a_text_with_two_different_rows_is_an_error(ids: IdColumn | None) -> None:
     columns = {"pos": POS, "neg": NEG} | ({} if ids is None else {"key": ["a", "b", "c"]})
 
-    with pytest.raises(DataError, match=r"rows 1 and 3 have the same text, 'x', but other prob"):
+    with pytest.raises(DataError, match=r"rows 1 and 3 have the same text, 'x', but different prob"):
         match_probabilities(
             pa.table(columns), CLASSES, ["x", "bad film", "x"], source="votes.csv", ids=ids
         )

@@ -70,6 +70,16 @@ def test_an_error_in_a_vector_file_names_the_line(
         read_vectors(path, VOCABULARY, 2, seed=0)
 
 
+def test_entries_of_several_words_are_passed_over(tmp_path: Path) -> None:
+    path = tmp_path / "vectors.txt"
+    path.write_text("good 1 2\ngood . . 3 4\ngood at home@example.com 5 6\n", encoding="utf-8")
+
+    vectors, matched = read_vectors(path, VOCABULARY, 2, seed=0)
+
+    assert matched == 1
+    assert vectors[VOCABULARY.ids["good"]].tolist() == [1, 2]
+
+
 def test_a_missing_vector_file_is_reported_with_the_alternatives(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"no such file\. Use word2vec, svd, random"):
         read_vectors(tmp_path / "none.txt", VOCABULARY, 2, seed=0)

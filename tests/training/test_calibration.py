@@ -27,6 +27,14 @@ from lamatext.training.calibration import (
 from lamatext.training.loop import predict_logits
 
 
+def test_texts_without_any_weight_leave_the_temperature_as_equal_weights_do() -> None:
+    logits, labels = np.array([[2.0, 0.0], [0.0, 1.0], [1.0, 0.0]]), np.array([0, 1, 1])
+
+    found = fit_temperature(logits, labels, np.zeros(3))
+
+    assert found == fit_temperature(logits, labels)
+
+
 @pytest.mark.parametrize("temperature", [0.5, 1.0, 2.5])
 def test_the_fitted_temperature_is_the_one_the_labels_were_drawn_with(temperature: float) -> None:
     draw = np.random.default_rng(0)

@@ -24,6 +24,7 @@ from lamatext.errors import ConfigError, DataError, ModelError
 from lamatext.progress import SILENT, Progress
 from lamatext.training.teachers import (
     HIGH_RATE,
+    FittedTeacher,
     TeacherData,
     TeachingPlan,
     average,
@@ -122,6 +123,19 @@ def test_a_scikit_learn_classifier_of_several_labels_can_teach(classifier: Class
     assert macro_f1(fitted) > ALL_LABELS_F1 + 0.15
     assert fitted.predict_proba(NEW_TOPICS).sum(axis=1).max() > 1.5
     assert fitted.facts_["teacher"]["validation_accuracy"] > 0.9  # mean average precision
+
+
+def test_a_label_that_a_scikit_learn_teacher_has_never_seen_is_not_taught() -> None:
+    matrix = MATRIX.copy()
+    matrix[:, 0], matrix[:, 1] = 0, 1  # a label of no text, and one of all texts
+    trees = ExtraTreesClassifier(5, random_state=0)
+    teacher = make_pipeline(TfidfVectorizer(), trees).fit(TOPIC_TEXTS, matrix)
+    labels = [str(label) for label in range(matrix.shape[1])]
+
+    taught = FittedTeacher("trees", teacher, labels, labels).predict_proba(NEW_TOPICS[:3])
+
+    np.testing.assert_array_equal(taught[:, 0], 0)
+    np.testing.assert_array_equal(taught[:, 1], 1)
 
 
 def test_a_scikit_learn_classifier_of_another_number_of_labels_is_an_error() -> None:
@@ -361,6 +375,24 @@ def test_probabilities_are_averaged_as_logarithms() -> None:
     averaged = average([np.array([[0.9, 0.1]], np.float32), np.array([[0.5, 0.5]], np.float32)])
 
     np.testing.assert_allclose(averaged, [[3 / 4, 1 / 4]], rtol=1e-6)  # odds: √(9 · 1)
+
+
+def test_with_several_labels_each_label_is_averaged_on_its_own() -> None:
+    first, second = np.array([[0.9, 0.8]], np.float32), np.array([[0.5, 0.8]], np.float32)
+
+    averaged = average([first, second], multi_label=True)
+
+    np.testing.assert_allclose(averaged, [[3 / 4, 0.8]], rtol=1e-6)
+
+
+def test_a_linear_teacher_of_a_class_with_few_texts_can_be_fitted() -> None:
+    targets = np.zeros(10_000, np.int64)
+    targets[:3] = 1
+    embeddings = np.random.default_rng(0).normal(size=(10_000, 2)).astype(np.float32)
+
+    weights, _ = fit_linear_classifier(embeddings, targets)
+
+    assert np.isfinite(weights).all()
 
 
 def test_the_regularization_of_a_linear_teacher_is_chosen_on_the_labels() -> None:

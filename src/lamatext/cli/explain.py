@@ -75,6 +75,7 @@ def run(  # noqa: PLR0913 - one argument per option of the command
     from lamatext.views.terminal_explanation import show_explanation
 
     _check_arguments(source, text, out)
+    _check_page_label(html, label)
     options.check_outputs(out, html, force=force, source=source, model=model)
     predictor = Predictor.load(model)
     explained_label = _find_label(predictor, label)
@@ -111,6 +112,11 @@ def _check_arguments(source: str | None, text: list[str] | None, out: Path | Non
             f"--out {out}: expected a .jsonl file for the explanations of an INPUT. "
             "For a page, use --html; for --text, --json."
         )
+
+
+def _check_page_label(html: Path | None, label: str | None) -> None:
+    if html is not None and label is not None:
+        raise ConfigError("--label with --html: leave out --label; choose the label on the page.")
 
 
 def _find_label(predictor: "Predictor", label: str | None) -> "Label | None":

@@ -69,7 +69,7 @@ ValidationData = Annotated[
     reading_option(
         "--validation",
         metavar="DATA",
-        help="Data for early stopping. [default: a tenth of the training data]",
+        help="Validation data, to calibrate the model. [default: a tenth of the training data]",
     ),
 ]
 RecipeName = Annotated[

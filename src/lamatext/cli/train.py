@@ -169,9 +169,9 @@ def run(  # noqa: PLR0913 - one argument per option of the command
     """Train a classifier on labelled texts, compare it with baselines and save it.
 
     The data is split into training, validation and test texts. The model is trained on the first,
-    stops when it no longer improves on the second, and is scored, next to the baselines, on the
-    third. The folder --out then holds everything that `predict`, `explain`, `report`, `serve` and
-    `export` need.
+    calibrated on the second, and scored, next to the baselines, on the third. The
+    folder --out then holds everything that `predict`, `explain`, `report`, `serve` and `export`
+    need.
     """
     _work_for_another_process(device)
     from lamatext.pipeline import (

@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import re
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -17,6 +18,7 @@ from lamatext.atomic_write import replace_atomically
 from lamatext.errors import DataError
 
 MAX_BYTES = 4 << 30  # bytes; the least recently used entries are deleted first
+ENTRY_NAME = re.compile(r"[a-z0-9-]+-[0-9a-f]{32}\.safetensors")
 
 Arrays = dict[str, NDArray[np.generic]]
 
@@ -113,7 +115,9 @@ def _digest_texts(digest: hashlib.blake2b, texts: pa.ChunkedArray) -> None:
 
 
 def _delete_oldest(folder: Path) -> None:
-    entries = sorted(folder.glob("*.safetensors"), key=lambda path: path.stat().st_mtime)
+    """Delete the oldest cache entries above the limit, and no other file of the folder."""
+    own = (path for path in folder.glob("*.safetensors") if ENTRY_NAME.fullmatch(path.name))
+    entries = sorted(own, key=lambda path: path.stat().st_mtime)
     total = sum(path.stat().st_size for path in entries)
     for path in entries[:-1]:
         if total <= MAX_BYTES:

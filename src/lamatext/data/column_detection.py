@@ -116,7 +116,9 @@ def choose_text_by_name(
     if remembered is not None and set(remembered.text_columns) <= set(columns):
         return remembered.text_columns
     others = [c for c in columns if c not in options.label_columns and c not in _extra(options)]
-    detected = others[0] if len(columns) == 1 else _detect_by_name(others, TEXT_NAMES)
+    detected = (
+        others[0] if len(columns) == len(others) == 1 else _detect_by_name(others, TEXT_NAMES)
+    )
     if detected is not None:
         return (_check_unique(columns, detected, name),)
     if remembered is not None and remembered.text_columns:
@@ -478,7 +480,7 @@ def _candidates(candidates: Sequence[_Profile]) -> str:
 def _advice(columns: Sequence[str], option: str) -> str:
     return (
         f"Its columns are {_listing(columns)}. Name the right one with {option}; "
-        "if that is a row of data, the file lacks its header line (such as text,label)."
+        "if these are values rather than names, the file lacks a header line (such as text,label)."
     )
 
 

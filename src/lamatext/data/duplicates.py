@@ -3,9 +3,10 @@
 Two texts are duplicates if they are equal after case, punctuation and digits are removed, or if the
 Jaccard index of their sets of word 3-grams is at least 0.9. Digits are kept in a text most of whose
 words are codes such as ``w17``. Candidates are found with MinHash and locality-sensitive hashing
-and then compared exactly, so no group is too large; two texts with an index of 0.9 are missed with
-a probability of 0.0002. Each text is compared with at most ``BANDS * WINDOW`` others, so time and
-memory grow in proportion to the total length of the texts. The result depends on the texts alone.
+and then compared exactly, so there are no false positives; two texts with an index of 0.9 are
+missed with a probability of 0.0002. Each text is compared with at most ``BANDS * WINDOW`` others,
+so time and memory grow in proportion to the total length of the texts. The result depends on the
+texts alone.
 """
 
 from collections.abc import Iterator

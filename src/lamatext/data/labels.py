@@ -160,9 +160,8 @@ class LabelEncoder:
         )
         if not dataset.is_multi_label:
             return dataset.take(np.flatnonzero(~is_unknown[codes]))
-        lists = [
-            [label for label in row if label not in set(unknown)] for row in labels.to_pylist()
-        ]
+        unseen = set(unknown)
+        lists = [[label for label in row if label not in unseen] for row in labels.to_pylist()]
         return dataset.with_labels(pa.chunked_array([pa.array(lists, labels.type)]))
 
 

@@ -131,7 +131,7 @@ def _row_of_text(
         if first != row and np.abs(values[first] - values[row]).max() > TOLERANCE:
             raise DataError(
                 f"{source}: rows {first + 1} and {row + 1} have the same text, {text[:60]!r}, "
-                "but other probabilities. Give both their mean."
+                "but different probabilities. Give both rows the mean of the two."
             )
     return rows
 
@@ -148,8 +148,8 @@ def _check_classes(
     unknown = [name for name in names if name not in classes and name not in other]
     if unknown:
         raise DataError(
-            f"{source}: the column {unknown[0]!r} is no class of the data. Remove it; the classes "
-            f"are {', '.join(classes[:20])}."
+            f"{source}: the column {unknown[0]!r} is not a class of the data. Remove it; "
+            f"the classes are {', '.join(classes[:20])}."
         )
 
 

@@ -131,7 +131,7 @@ def hold_out_validation(
     if not len(held_out):
         warnings.warn(
             f"{plural(len(rows), 'text is', 'texts are')} too few to hold out a validation set: "
-            "early stopping uses the training texts.",
+            "the training texts are used instead.",
             stacklevel=2,
         )
         return Split(rows, rows)

@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from lamatext.atomic_write import is_running
+from lamatext.atomic_write import host_code, is_running
 from lamatext.data.cache import cache_folder
 from lamatext.data.dataset import Dataset
 from lamatext.data.duplicates import text_keys
@@ -234,7 +234,9 @@ def _new_folder() -> Path:
     """Create a folder for streamed token files and delete folders of processes that have ended."""
     root = cache_folder()
     root.mkdir(parents=True, exist_ok=True)
-    for old in root.glob("stream-*-*"):
-        if not is_running(int(old.name.split("-")[1])):
+    prefix = f"stream-{host_code()}-"  # other machines may share the folder
+    for old in root.glob(f"{prefix}*-*"):
+        pid = old.name.removeprefix(prefix).partition("-")[0]
+        if pid.isdigit() and not is_running(int(pid)):
             shutil.rmtree(old, ignore_errors=True)
-    return Path(tempfile.mkdtemp(prefix=f"stream-{os.getpid()}-", dir=root))
+    return Path(tempfile.mkdtemp(prefix=f"{prefix}{os.getpid()}-", dir=root))

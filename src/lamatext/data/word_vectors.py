@@ -111,7 +111,7 @@ def train_word2vec(
         sample=text.word2vec_subsample,
         min_count=1,
         workers=1,
-        seed=seed + 1,
+        seed=(seed + 1) % 2**32,  # the largest that NumPy takes
         epochs=epochs,
         callbacks=[Epochs()],
     )
@@ -135,6 +135,8 @@ def frequent_words(path: Path, count: int) -> list[str]:
         word, _, values = line.rstrip().partition(" ")
         if number == 1 and values.isdigit():
             continue  # the header of word2vec
+        if not _starts_with_number(values):
+            continue  # an entry of several words, which no tokenizer gives
         words.append(word)
         if len(words) == count:
             break
@@ -160,11 +162,20 @@ def read_vectors(path: Path, vocabulary: Vocabulary, width: int, seed: int) -> t
         if number == 1 and values.isdigit():
             continue  # the header of word2vec: number of words, vector width
         row = vocabulary.ids.get(word)
-        if row is None:
-            continue
+        if row is None or (matched and not _starts_with_number(values)):
+            continue  # another word, or an entry of several words, as GloVe's files have
         vectors[row] = _parse_row(values, width, f"{path}:{number}")
         matched += 1
     return vectors, matched
+
+
+def _starts_with_number(values: str) -> bool:
+    """Return whether the rest of a line in a word vector file starts with a number."""
+    try:
+        float(values.partition(" ")[0])
+    except ValueError:
+        return False
+    return True
 
 
 def _parse_row(values: str, width: int, where: str) -> Vectors:

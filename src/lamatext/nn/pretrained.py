@@ -158,13 +158,24 @@ def _load(transformers: Any, name: str, folder: Path | None, setting: str) -> tu
         return load(local=True)
     except (OSError, ValueError, KeyError) as error:
         if folder is not None:
-            reason = str(error).splitlines()[0].rstrip(" :.")
+            reason = _first_line(error)
             raise ModelError(
                 f"{folder}: expected a Hugging Face encoder (config.json, model.safetensors, "
                 f"tokenizer.json), which could not be read: {reason}."
             ) from error
     _check_hub(name, setting)
-    return load(local=False)
+    try:
+        return load(local=False)
+    except (OSError, ValueError, KeyError) as error:
+        raise ModelError(
+            f"{setting} = {name!r}: not an encoder that transformers can read "
+            f"({_first_line(error)}). Name another model, or use minilm."
+        ) from error
+
+
+def _first_line(error: Exception) -> str:
+    """Return the first line of an error of the Hugging Face libraries, which can be empty."""
+    return (str(error).splitlines() or [type(error).__name__])[0].rstrip(" :.")
 
 
 def _check_hub(name: str, setting: str) -> None:
@@ -181,7 +192,7 @@ def _check_hub(name: str, setting: str) -> None:
     except Exception as error:  # the exception depends on the HTTP library
         raise ModelError(
             f"{setting} = {name!r}: no folder here, and the Hugging Face Hub cannot be "
-            f"reached ({str(error).splitlines()[0]}). Give a local folder, or use "
+            f"reached ({_first_line(error)}). Give a local folder, or use "
             "minilm, which needs no Hub."
         ) from error
 

@@ -6,7 +6,7 @@ A network alone is divided by one temperature. With an n-gram model the probabil
 
 and all three are fitted to texts that the parts were not trained on. The n-grams come first: a and
 the class biases need no network, and cross-fitting gives out-of-sample logits of all texts.
-The network is heard only where the validation texts speak for it: its factor b has an L1 penalty of
+The network contributes only if the validation texts support it: its factor b has an L1 penalty of
 one standard error of the derivative of the loss at b = 0, and more where few texts estimate that
 error. So b is exactly 0 unless the validation texts are evidence of at least that strength for the
 network, whatever the size of its logits, and the pull towards 0 vanishes as their number grows.
@@ -330,7 +330,7 @@ def _own_probabilities(logits: Floats, labels: Labels) -> Floats:
 
 def _normalized(weights: Floats | None, texts: int) -> Floats:
     """Normalize text weights to a mean of 1, so that the calibration prior keeps its strength."""
-    if weights is None or not texts:
+    if weights is None or not weights.any():
         return np.ones(texts)
     return np.asarray(weights / weights.mean(), np.float64)
 

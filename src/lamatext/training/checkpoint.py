@@ -95,7 +95,8 @@ def load_checkpoint(path: Path, run_id: str) -> TrainingState:
                 getattr(state, part)[key] = file.get_tensor(name)
     except (SafetensorError, OSError, KeyError, TypeError, ValueError, AttributeError) as error:
         raise ModelError(
-            f"{path}: damaged, or not a checkpoint of lamatext. Train without --resume."
+            f"{path}: damaged, or not a checkpoint of lamatext. Start again with --force "
+            "instead of --resume."
         ) from error
     if state.run_id != run_id:
         raise ConfigError(

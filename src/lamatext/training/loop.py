@@ -155,7 +155,7 @@ def _train_epoch(
     training, epoch, weights = settings.training, state.epoch + 1, train.sample_weight
     processes = current_processes()
     # Each process draws other dropout masks.
-    torch.manual_seed(settings.seed * 100_003 + epoch + (processes.rank << 40))
+    torch.manual_seed((settings.seed * 100_003 + epoch + (processes.rank << 40)) % 2**63)
     batches = shuffled_batches(
         train.token_ids.lengths,
         batch_size=int(training.batch_size),

@@ -292,18 +292,24 @@ class FittedTeacher:
         parts = []
         for start in range(0, len(texts), CHUNK):
             chunk = list(texts[start : start + CHUNK])
-            parts.append(_one_column_per_class(self._classifier.predict_proba(chunk)))
+            probabilities = self._classifier.predict_proba(chunk)
+            parts.append(_one_column_per_class(probabilities, self._classifier.classes_))
             progress.advance(len(chunk))
         return np.concatenate(parts)[:, self._columns]
 
 
-def _one_column_per_class(probabilities: Any) -> Probabilities:
+def _one_column_per_class(probabilities: Any, classes: Any) -> Probabilities:
     """Convert the output of a teacher's ``predict_proba`` to an array (n, C).
 
-    Some classifiers of scikit-learn give a list: of each label, the probabilities of 0 and 1.
+    Some classifiers of scikit-learn give a list: of each label, the probabilities of 0 and 1, or
+    of one of them if the teacher was trained on no text with the other.
     """
     if isinstance(probabilities, list):
-        return np.stack([label[:, -1] for label in probabilities], axis=1).astype(np.float32)
+        ones = [
+            label[:, outcomes.tolist().index(1)] if 1 in outcomes else np.zeros(len(label))
+            for label, outcomes in zip(probabilities, classes, strict=True)
+        ]
+        return np.stack(ones, axis=1).astype(np.float32)
     return np.asarray(probabilities, np.float32)
 
 
@@ -358,7 +364,10 @@ class EncoderTeacher:
             for number in range(plan.teachers)
         ]
         probabilities, of_validation = (
-            average([arrays[name].astype(np.float32) for arrays in labelled])
+            average(
+                [arrays[name].astype(np.float32) for arrays in labelled],
+                multi_label=self.data.train.is_multi_label,
+            )
             for name in ("probabilities", "validation")
         )
         accuracy = self.data.score(of_validation)
@@ -373,8 +382,13 @@ class EncoderTeacher:
         return Lesson(_teacher_labels(probabilities, everything, self.data), facts)
 
     def _key(self, texts: Sequence[str], *more: object) -> str:
-        labels = [str(label) for label in self.data.train.require_labels().to_pylist()]
-        return fingerprint("4", self.name, self.recipe.seed, list(texts), labels, *more)
+        labels, held_out = (
+            [str(label) for label in part.require_labels().to_pylist()]
+            for part in (self.data.train, self.data.validation)
+        )
+        validation = self.data.validation.texts.to_pylist()
+        parts = list(texts), labels, validation, held_out, [str(c) for c in self.data.classes]
+        return fingerprint("5", self.name, self.recipe.seed, *parts, *more)
 
     def plan(self, texts: Sequence[str], progress: Progress = SILENT) -> TeachingPlan:
         """Choose how to train the teacher's encoder, based on its measured speed."""
@@ -531,11 +545,11 @@ def _choose_inverse_regularization(
     """Choose C of the teacher's logistic regression by 5-fold cross-validation."""
     from sklearn.linear_model import LogisticRegression
 
-    counts = np.bincount(targets)
-    if counts[counts > 0].min() < 2:
-        return INVERSE_REGULARIZATION[1]
     rows = np.argsort(targets, kind="stable")  # each fold has its share of every class
     rows = rows[:: -(-len(rows) // CROSS_VALIDATED_TEXTS)]
+    counts = np.unique_counts(targets[rows]).counts
+    if len(counts) < 2 or counts.min() < 2:
+        return INVERSE_REGULARIZATION[1]
     fold = np.arange(len(rows)) % 5
     right = dict.fromkeys(INVERSE_REGULARIZATION, 0)
     for strength in right:
@@ -547,11 +561,17 @@ def _choose_inverse_regularization(
     return max(right, key=lambda strength: right[strength])
 
 
-def average(parts: Sequence[Probabilities]) -> Probabilities:
-    """Average the probabilities of several teachers by their normalized geometric mean."""
+def average(parts: Sequence[Probabilities], *, multi_label: bool = False) -> Probabilities:
+    """Average the probabilities of several teachers by their normalized geometric mean.
+
+    With several labels per text, each label has two outcomes of its own.
+    """
     if len(parts) == 1:
         return parts[0]
     logits = np.mean([np.log(np.maximum(part, 1e-6)) for part in parts], axis=0)
+    if multi_label:
+        others = np.mean([np.log(np.maximum(1 - part, 1e-6)) for part in parts], axis=0)
+        return np.asarray(1 / (1 + np.exp(others - logits)), np.float32)
     return soften_classes(np.exp(logits), 1.0)
 
 

@@ -110,7 +110,7 @@ def train(  # noqa: PLR0913 - data, recipe, and where and how it runs
 
     Args:
         train: texts and labels to train on.
-        validation: texts and labels for early stopping and calibration; None holds out
+        validation: texts and labels for calibration and early stopping; None holds out
             ``training.validation_fraction`` of the training texts.
         recipe: all settings.
         classes: all labels, in the order of the class indices.
@@ -559,9 +559,11 @@ def pick_device(name: str) -> torch.device:
     if device.type not in ("cpu", "cuda"):
         raise ConfigError(f"device {name!r} is not supported. Use auto, cpu or cuda.")
     if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+        count = torch.cuda.device_count()
+        advice = "" if count else ", or install a PyTorch build with GPU support"
         raise ConfigError(
-            f"device {name!r}: PyTorch finds {torch.cuda.device_count()} GPUs on this machine. "
-            "Use auto or cpu, or install a PyTorch build with GPU support."
+            f"device {name!r}: PyTorch finds {plural(count, 'GPU')} on this machine. "
+            f"Use auto or cpu{advice}."
         )
     return device
 

@@ -98,6 +98,21 @@ def test_the_files_are_deleted_with_the_texts(shards: Path, cache: Path) -> None
     assert not list(cache.glob("stream-*"))
 
 
+@pytest.mark.filterwarnings("ignore:.* a label that the training data lacks")
+def test_labels_that_only_held_out_texts_have_are_left_out(tmp_path: Path) -> None:
+    letters = [f"{a}{b}" for a in "abcdefghijklmnopqrst" for b in "abcdefghijklmnopqrst"]
+    rows = [f"the film {name},{'good' if row % 2 else 'bad'}" for row, name in enumerate(letters)]
+    stray = [f"something else {name},stray {name}" for name in letters[:60]]  # some are held out
+    source = tmp_path / "texts.csv"
+    source.write_text("\n".join(["text,label", *rows, *stray]), encoding="utf-8")
+
+    found = parts(source)
+
+    held_out = {*found.validation.require_labels().to_pylist()}
+    assert held_out
+    assert held_out <= {*found.texts.classes}
+
+
 def test_files_of_a_killed_process_are_deleted(shards: Path, cache: Path) -> None:
     left = cache / f"stream-{host_code()}-999999999-x"
     of_another_machine = cache / "stream-00000000-999999999-x"

@@ -108,7 +108,9 @@ def test_a_column_that_occurs_twice_is_an_error() -> None:
 def test_a_text_with_two_different_rows_is_an_error(ids: IdColumn | None) -> None:
     columns = {"pos": POS, "neg": NEG} | ({} if ids is None else {"key": ["a", "b", "c"]})
 
-    with pytest.raises(DataError, match=r"rows 1 and 3 have the same text, 'x', but different prob"):
+    with pytest.raises(
+        DataError, match=r"rows 1 and 3 have the same text, 'x', but different prob"
+    ):
         match_probabilities(
             pa.table(columns), CLASSES, ["x", "bad film", "x"], source="votes.csv", ids=ids
         )

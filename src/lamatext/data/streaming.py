@@ -121,6 +121,7 @@ def stream_parts(  # noqa: PLR0913 - what to read, how, and what is held out
     try:
         tokens = TokenIds.write(folder / "tokens", pass_.run(batches, progress))
         validation = validation or pass_.validation.dataset(source, "validation")
+        validation = pass_.known_labels().drop_unknown(validation)  # a label of few texts
         tokens = tokens.extended(pass_.tokenize(validation))
         texts = pass_.finish(tokens, validation)
     except BaseException:
@@ -184,9 +185,13 @@ class _Pass:
             ends.append(len(ids))
         return TokenIds(np.frombuffer(ids, np.int32), np.frombuffer(ends, np.int64))
 
+    def known_labels(self) -> LabelEncoder:
+        """Return the labels of the streamed training texts."""
+        return LabelEncoder(tuple(sorted(self._labels)))
+
     def finish(self, tokens: TokenIds, validation: Dataset) -> StreamedTexts:
         """Return the token ids and labels of the streamed training and validation texts."""
-        encoder = LabelEncoder(tuple(sorted(self._labels)))
+        encoder = self.known_labels()
         code_to_class = encoder.encode(list(self._labels))
         labels = code_to_class[np.frombuffer(self._codes, np.int32)]
         held_out = encoder.encode(validation.require_labels(), source=validation.source)

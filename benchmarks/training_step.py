@@ -35,7 +35,7 @@ PROFILED_BATCHES = 6
 PARTS: Mapping[str, tuple[str, ...]] = {
     "encoder": ("BiGru",),
     "attention": ("CpuAttention", "tanh", "bmm", "softmax", "vector_norm"),
-    "word vectors and optimiser": ("sgd", "SGD", "zero_", "fill_", "embedding", "index_select"),
+    "word vectors and optimizer": ("sgd", "SGD", "zero_", "fill_", "embedding", "index_select"),
     "matrix products": ("mm",),
 }
 

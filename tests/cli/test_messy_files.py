@@ -102,7 +102,7 @@ def test_columns_of_0_and_1_are_offered_as_several_labels(lamatext: Command, pla
     assert "3 labels" in trained.err
 
 
-def test_fasttext_lines_are_recognised_if_the_first_has_no_label(
+def test_fasttext_lines_are_recognized_if_the_first_has_no_label(
     lamatext: Command, place: Path
 ) -> None:
     texts, labels = reviews(60)

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from lamatext.errors import ConfigError
 from lamatext.nn import BilinearAttention, LowRankAttention, StructuredAttention
-from lamatext.nn.attention import l2_normalised, masked_softmax
+from lamatext.nn.attention import l2_normalized, masked_softmax
 
 Layer = TypeVar("Layer", bound=nn.Module)
 
@@ -338,7 +338,7 @@ def test_l2_with_one_head_leaves_only_the_sign_and_no_gradient() -> None:
 def test_l2_divides_by_the_norm_and_keeps_zero() -> None:
     scores = torch.tensor([[3.0, 4.0], [0.0, 0.0]], requires_grad=True)
 
-    unit = l2_normalised(scores)
+    unit = l2_normalized(scores)
     (gradient,) = torch.autograd.grad(unit.sum(), scores)
 
     torch.testing.assert_close(unit, torch.tensor([[0.6, 0.8], [0.0, 0.0]]))

@@ -159,7 +159,7 @@ def test_published_accuracies_are_those_of_the_paper() -> None:
     assert len(DATASETS) == 10
 
 
-def test_records_without_training_runs_are_recognised_too(
+def test_records_without_training_runs_are_recognized_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object) -> None:

@@ -60,14 +60,14 @@ def same(one: dict[str, Tensor], other: dict[str, Tensor]) -> bool:
     return one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
 
 
-OPTIMISERS: list[dict[str, Any]] = [
+OPTIMIZERS: list[dict[str, Any]] = [
     {"optimizer": "sgd", "schedule": "plateau", "learning_rate": 0.1},
     {"optimizer": "adam", "schedule": "constant"},
     {"optimizer": "adamw", "schedule": "one-cycle", "gradient_clip": 0.5},
 ]
 
 
-@pytest.mark.parametrize("values", OPTIMISERS)
+@pytest.mark.parametrize("values", OPTIMIZERS)
 def test_a_seed_makes_two_runs_bit_identical(values: dict[str, Any]) -> None:
     first, second = network(), network()
 
@@ -88,7 +88,7 @@ class Copies(Progress):
         shutil.copy(self.checkpoint, self.folder / epoch)
 
 
-@pytest.mark.parametrize("values", OPTIMISERS)
+@pytest.mark.parametrize("values", OPTIMIZERS)
 def test_a_run_resumed_at_any_epoch_ends_with_the_same_weights(
     tmp_path: Path, values: dict[str, Any]
 ) -> None:

@@ -17,7 +17,6 @@ Shapes: n texts, K n-grams, N values that are not zero, m texts of a working set
 """
 
 import itertools
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -25,7 +24,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from lamatext.kernels.kernel_threads import run_on_threads, thread_count
+from lamatext.kernels.kernel_threads import run_on_threads, thread_count, usable_cores
 from lamatext.kernels.numba_compat import compiled
 from lamatext.kernels.simd import VECTOR_BYTES, at, load, store
 
@@ -99,7 +98,7 @@ def fit_svms(
             fit(rows, list(map(task, block.tolist())), tolerance, own, advance)
             weights[block], biases[block] = own
 
-    run_on_threads(work, min(len(blocks), thread_count(default=os.cpu_count() or 1)))
+    run_on_threads(work, min(len(blocks), thread_count(default=usable_cores())))
     return weights, biases
 
 

@@ -124,7 +124,7 @@ class LowRankAttention(nn.Module):
         if self.tanh:
             scores = scores.tanh()
         if self.l2:
-            scores = l2_normalised(scores)
+            scores = l2_normalized(scores)
         if self.log_temperature is not None:
             scores = scores * self.log_temperature.exp()
         return scores
@@ -193,7 +193,7 @@ def masked_softmax(scores: Tensor, mask: Tensor) -> Tensor:
     return scores.masked_fill(~mask, float("-inf")).softmax(dim=-1)
 
 
-def l2_normalised(scores: Tensor) -> Tensor:
+def l2_normalized(scores: Tensor) -> Tensor:
     """Divide attention scores by their l2 norm over the last axis, keeping zero vectors.
 
     The gradient at zero is zero too.

@@ -1,6 +1,6 @@
 """Encoder of the model lama-blocks: positions, a convolution and attention instead of a GRU.
 
-In a block LAMA's heads summarise the text and every word reads the summaries back; all words are
+In a block LAMA's heads summarize the text and every word reads the summaries back; all words are
 computed in parallel. The equations are in ``docs/model.md``.
 Shapes: B texts, T words, D state width (that of the embeddings), M heads.
 """
@@ -98,8 +98,8 @@ class LamaBlock(nn.Module):
         weights = masked_softmax(scores.transpose(1, 2), mask[:, None, :])  # (B, M, T)
         summaries = self.output(weights @ states)  # (B, M, D)
         states = self.norm1(states + scores.softmax(dim=-1) @ summaries)
-        normalised: Tensor = self.norm2(states + self.linear2(self.linear1(states).relu()))
-        return normalised
+        normalized: Tensor = self.norm2(states + self.linear2(self.linear1(states).relu()))
+        return normalized
 
 
 class SinusoidalPositions(nn.Module):

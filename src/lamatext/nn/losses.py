@@ -7,7 +7,7 @@ M heads.
 import torch
 from torch import Tensor
 
-from lamatext.nn.attention import l2_normalised
+from lamatext.nn.attention import l2_normalized
 from lamatext.nn.network import Output
 from lamatext.settings import ModelSettings
 
@@ -42,6 +42,6 @@ def disagreement_over_embeddings(embedding: Tensor) -> Tensor:
     For the embeddings (B, M, D), return D_emb = −(1/m²) Σᵢ Σⱼ cos(sᵢ, sⱼ) of each text (B,).
     [paper, eq. "demb"]
     """
-    directions = l2_normalised(embedding)  # (B, M, D)
+    directions = l2_normalized(embedding)  # (B, M, D)
     cosines = directions @ directions.transpose(1, 2)  # (B, M, M)
     return -cosines.mean(dim=(1, 2))

@@ -115,7 +115,8 @@ def train(  # noqa: PLR0913 - data, recipe, and where and how it runs
         recipe: all settings.
         classes: all labels, in the order of the class indices.
         sample_weight: one weight per training text, in the network's loss and in the n-gram model;
-            None weights all texts equally. Early stopping ignores it; calibration does not.
+            None weights all texts equally. Early stopping ignores it, and so does calibration with
+            several labels per text.
         teacher_labels: a teacher's probabilities, which the network learns instead of the labels,
             and further texts without labels; None learns the labels. The n-gram model learns the
             labels and, if these are few, the class or labels of each unlabelled text that the

@@ -1,4 +1,4 @@
-"""Reading data with several labels per text, in each of the shapes that are recognised."""
+"""Reading data with several labels per text, in each of the shapes that are recognized."""
 
 from pathlib import Path
 

@@ -26,7 +26,7 @@ from benchmarks.costs import describe_cpu
 from benchmarks.growth import Cell, write_made_up
 from lamatext.cli import output
 from lamatext.kernels.kernel_threads import usable_cores
-from lamatext.progress import Progress
+from lamatext.progress import SILENT, Progress
 from lamatext.views.terminal_table import terminal_table
 from paper.records import Record, Records
 
@@ -119,7 +119,7 @@ def train(folder: Path) -> None:
     from lamatext.data.streaming import stream_parts
     from lamatext.recipes import load_recipe
     from lamatext.training.batching import EncodedDataset
-    from lamatext.training.cross_fitting import fit_ngrams_of_run
+    from lamatext.training.cross_fitting import ngram_fitter
     from lamatext.training.loop import LoopSettings, fit
     from lamatext.training.preparation import prepare_run
     from lamatext.training.trainer import pick_device
@@ -141,7 +141,9 @@ def train(folder: Path) -> None:
         train_rows, valid = data.take(split.train), data.take(split.validation)
         fit(run.network, train_rows, valid, settings, _PartOfEpoch())
     with _measured("ngrams"):
-        fit_ngrams_of_run(run, data, split, settings)
+        fitter = ngram_fitter(run, data, split, settings, SILENT)
+        assert fitter is not None  # the default recipe has n-grams
+        fitter.fit(split.train)
 
 
 @contextmanager

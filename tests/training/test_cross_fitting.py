@@ -59,7 +59,7 @@ def test_right_labels_leave_the_model_as_it_was(monkeypatch: pytest.MonkeyPatch)
     texts, labels = fruit(200)
     found = fitted(texts, labels)
 
-    monkeypatch.setattr(cross_fitting, "_find_doubt", lambda *_: None)
+    monkeypatch.setattr(cross_fitting, "_find_label_noise", lambda *_: None)
     expected = fitted(texts, labels)
 
     assert "label_noise" not in found.facts_
@@ -192,14 +192,14 @@ def test_validation_texts_with_wrong_labels_weigh_less_in_the_final_model(
 ) -> None:
     monkeypatch.setattr(cross_fitting, "CROSS_FIT_BELOW", 100)
     trusts = []
-    doubting = cross_fitting._doubting
+    original = cross_fitting._with_less_weight_on_noise
 
     def kept(*arguments: object) -> cross_fitting.CrossFit:
-        fit = doubting(*arguments)  # type: ignore[arg-type]
+        fit = original(*arguments)  # type: ignore[arg-type]
         trusts.append(fit.fitter.trust)
         return fit
 
-    monkeypatch.setattr(cross_fitting, "_doubting", kept)
+    monkeypatch.setattr(cross_fitting, "_with_less_weight_on_noise", kept)
     texts, labels = fruit(400, wrong=0.3)
     is_wrong = np.array([label != KINDS[number % 4] for number, label in enumerate(labels)])
     classifier = TextClassifier(settings=WITH_NGRAMS, device="cpu", random_state=0)

@@ -33,7 +33,7 @@ from lamatext.data.labels import ClassIndices
 from lamatext.data.splits import Split, folds
 from lamatext.data.token_ids import Indices
 from lamatext.ngrams.model import ClassMixture, NgramModel, divide_by_range
-from lamatext.progress import SILENT, Progress
+from lamatext.progress import Progress
 from lamatext.settings import NgramSettings
 from lamatext.training.batching import EncodedDataset
 from lamatext.training.calibration import (
@@ -75,7 +75,7 @@ class HeldOutNgrams(NamedTuple):
     base: NDArray[np.float32]  # (C,) of a text without known n-grams
 
 
-class Doubt(NamedTuple):
+class LabelNoise(NamedTuple):
     """Estimated share of wrong labels, and the probability that each label is right."""
 
     noise: float
@@ -184,15 +184,7 @@ def ngram_fitter(
     return NgramFitter(prepared, data, counted, sample, ngrams, class_weights, start, progress)
 
 
-def fit_ngrams_of_run(
-    prepared: PreparedRun, data: EncodedDataset, split: Split, settings: LoopSettings
-) -> NgramModel | None:
-    """Fit the n-gram model of a training run on all training texts, without cross-fitting."""
-    fitter = ngram_fitter(prepared, data, split, settings, SILENT)
-    return None if fitter is None else fitter.fit(split.train)
-
-
-def fit_run_ngrams(
+def fit_and_calibrate_ngrams(
     prepared: PreparedRun,
     data: EncodedDataset,
     split: Split,
@@ -254,7 +246,7 @@ def _held_out_fits(validation_texts: int) -> int:
     return 1 if validation_texts >= CROSS_FIT_BELOW else CROSS_FIT_FOLDS
 
 
-def _doubting_fits(validation_texts: int) -> int:
+def _fits_with_noise(validation_texts: int) -> int:
     """Return how many fits are made at most after labels turned out to be wrong."""
     pairs = 0 if validation_texts >= CROSS_FIT_BELOW else math.comb(CROSS_FIT_FOLDS, 2)
     return pairs + len(SVM_STRENGTHS) * _held_out_fits(validation_texts)
@@ -278,43 +270,43 @@ def cross_fit(
     if is_weighted:
         return trusting
     are_doubted = fitter.prepared.classes <= DOUBTED_CLASSES
-    doubt = _find_doubt(trusting, split) if are_doubted else None
-    if doubt is not None:
-        return _doubting(fitter, split, weights, seen, doubt)
+    found = _find_label_noise(trusting, split) if are_doubted else None
+    if found is not None:
+        return _with_less_weight_on_noise(fitter, split, weights, seen, found)
     fitter.expect(1)
     if len(split.validation) >= CROSS_FIT_BELOW or len(seen) < 3:
         return trusting
     return _with_range_power(_with_mixed_classes(trusting, seen), weights, seen)
 
 
-def _doubting(
+def _with_less_weight_on_noise(
     fitter: NgramFitter,
     split: Split,
     weights: NDArray[np.float64],
     seen: Indices,
-    doubt: Doubt,
+    found: LabelNoise,
 ) -> CrossFit:
     """Cross-fit with less weight on labels that look wrong, as strongly as held-out texts prefer.
 
     The final model gives the validation labels, too, the weights that they deserve.
     """
     fitter.progress.note(
-        f"about {100 * doubt.noise:.0f} % of the labels look wrong: fitting the n-grams again with "
+        f"about {100 * found.noise:.0f} % of the labels look wrong: fitting the n-grams again with "
         "less weight on those; `lamatext clean` lists them"
     )
     validation = len(split.validation)
-    fitter.expect(_doubting_fits(validation) + 1)
-    doubting = replace(fitter, noise=doubt.noise, trust=doubt.trust)
+    fitter.expect(_fits_with_noise(validation) + 1)
+    less_trusting = replace(fitter, noise=found.noise, trust=found.trust)
     if validation < CROSS_FIT_BELOW:
-        trust_by_fold = _trust_without_each_fold(fitter, doubt)
+        trust_by_fold = _trust_without_each_fold(fitter, found)
     else:
         trust_by_fold = None
 
     def cross_fitted(strength: float) -> CrossFit:
-        weaker = doubting.weaker(strength)
+        weaker = less_trusting.weaker(strength)
         if trust_by_fold is None:
             return _calibrated(weaker, split, weights, seen)
-        held_out = _cross_fitted(weaker, doubt.rows, CROSS_FIT_FOLDS, trust_by_fold)
+        held_out = _cross_fitted(weaker, found.rows, CROSS_FIT_FOLDS, trust_by_fold)
         return _calibrated_on(weaker, held_out, weights, seen)
 
     best = cross_fitted(SVM_STRENGTHS[0])
@@ -326,29 +318,29 @@ def _doubting(
     fitter.expect(1)
     if validation < CROSS_FIT_BELOW:
         return best
-    trust = _trust(best.fitter, best.held_out, doubt.noise)  # of the validation labels
-    return best._replace(fitter=replace(best.fitter, trust=doubt.trust * trust))
+    trust = _trust(best.fitter, best.held_out, found.noise)  # of the validation labels
+    return best._replace(fitter=replace(best.fitter, trust=found.trust * trust))
 
 
-def _trust_without_each_fold(fitter: NgramFitter, doubt: Doubt) -> list[NDArray[np.float32]]:
+def _trust_without_each_fold(fitter: NgramFitter, found: LabelNoise) -> list[NDArray[np.float32]]:
     """Compute for each fold the trust in all other labels, (n,), without looking at its own.
 
     Otherwise the models would know something of the labels that their calibration holds out. The
     texts of two folds are predicted by one model, which is fitted to the other three.
     """
-    weakest, parts = fitter.weaker(SVM_STRENGTHS[-1]), _folds(fitter, doubt.rows, CROSS_FIT_FOLDS)
+    weakest, parts = fitter.weaker(SVM_STRENGTHS[-1]), _folds(fitter, found.rows, CROSS_FIT_FOLDS)
     predictions: list[list[HeldOutNgrams]] = [[] for _ in parts]  # without each fold
     for (one, (_, left)), (other, (_, right)) in combinations(enumerate(parts), 2):
         pair = np.sort(np.concatenate([left, right]))
-        model = weakest.fit(np.delete(doubt.rows, pair))
+        model = weakest.fit(np.delete(found.rows, pair))
         for fold, held_out in ((one, right), (other, left)):
-            rows = doubt.rows[held_out]
+            rows = found.rows[held_out]
             logits = model.logits(words_of(fitter.prepared, rows))
             predictions[fold].append(HeldOutNgrams(rows, logits, model.base))
     trust = []
     for others in predictions:
         rows, logits = (np.concatenate([part[field] for part in others]) for field in range(2))
-        trust.append(_trust(fitter, HeldOutNgrams(rows, logits, others[0].base), doubt.noise))
+        trust.append(_trust(fitter, HeldOutNgrams(rows, logits, others[0].base), found.noise))
     return trust
 
 
@@ -405,7 +397,7 @@ def _with_range_power(plain: CrossFit, weights: NDArray[np.float64], seen: Indic
     return _calibrated_on(best.fitter, held_out, weights, seen)
 
 
-def _find_doubt(trusting: CrossFit, split: Split) -> Doubt | None:
+def _find_label_noise(trusting: CrossFit, split: Split) -> LabelNoise | None:
     """Estimate by cross-fitting which labels are wrong; return None unless that is significant.
 
     They are cross-fitted with the weakest SVM, which wrong labels mislead least, if the held-out
@@ -424,14 +416,14 @@ def _find_doubt(trusting: CrossFit, split: Split) -> Doubt | None:
     is_suspected = estimate_noise(logits, labels).noise >= MIN_NOISE
     if not are_few and not is_suspected:
         return None
-    further = _doubting_fits(len(split.validation)) if is_suspected else 0
+    further = _fits_with_noise(len(split.validation)) if is_suspected else 0
     fitter.expect(CROSS_FIT_FOLDS + further + 1)
     held_out = _cross_fitted(fitter.weaker(SVM_STRENGTHS[-1]), rows, CROSS_FIT_FOLDS)
     logits, labels = _logits_of_classes(fitter, held_out, common)
     noisy, plain = estimate_noise(logits, labels), calibrate_ngrams(logits, labels)
     if not is_evidence_of_noise(noisy, plain, logits, labels):
         return None
-    return Doubt(noisy.noise, _trust(fitter, held_out, noisy.noise), rows)
+    return LabelNoise(noisy.noise, _trust(fitter, held_out, noisy.noise), rows)
 
 
 def _trust(fitter: NgramFitter, held_out: HeldOutNgrams, noise: float) -> NDArray[np.float32]:

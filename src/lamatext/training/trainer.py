@@ -51,7 +51,7 @@ from lamatext.training.calibration import (
 from lamatext.training.checkpoint import EpochRecord
 from lamatext.training.cross_fitting import (
     FittedNgrams,
-    fit_run_ngrams,
+    fit_and_calibrate_ngrams,
     seen_classes,
     text_weights,
     words_of,
@@ -260,7 +260,7 @@ def _train(
         checkpoint=options.checkpoint,
         run_id=fingerprint(recipe.model_dump_json(), *identity),
     )
-    ngrams = fit_run_ngrams(prepared, data, split, settings, progress)
+    ngrams = fit_and_calibrate_ngrams(prepared, data, split, settings, progress)
     uses_kernel = options.device.type == "cpu" and recipe.model.name in RECURRENT
     if uses_kernel and not cpu_kernels_are_compiled():
         progress.stage("compiling the CPU kernel (once on this machine)")

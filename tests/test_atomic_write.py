@@ -194,3 +194,44 @@ def test_files_are_written_on_a_file_system_without_hard_links(
         write_text(tmp_path / "a.txt", "text")
 
     assert [path.name for path in tmp_path.iterdir()] == ["a.txt"]
+
+
+def test_a_replaced_file_keeps_its_permissions(tmp_path: Path) -> None:
+    path = tmp_path / "private.csv"
+    path.write_text("old")
+    path.chmod(0o600)
+
+    write_text(path, "new")
+
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_missing_input_is_not_blamed_on_the_output(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    missing = tmp_path / "in" / "data.csv"
+
+    with (
+        pytest.raises(DataError, match=re.escape(f"{missing}: No such file")),
+        replace_atomically(tmp_path / "out" / "a.csv"),
+    ):
+        missing.read_text()
+
+
+def test_threads_may_write_the_same_file(tmp_path: Path) -> None:
+    path, errors = tmp_path / "a.txt", []
+
+    def write() -> None:
+        try:
+            for _ in range(50):
+                write_text(path, "text")
+        except DataError as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=write) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert errors == []
+    assert [entry.name for entry in tmp_path.iterdir()] == ["a.txt"]

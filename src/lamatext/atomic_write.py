@@ -10,6 +10,7 @@ import os
 import platform
 import re
 import sys
+import threading
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -35,6 +36,7 @@ def replace_atomically(path: Path) -> Iterator[Path]:
     in the folder are deleted.
     """
     temporary = None
+    target = path
     try:
         if is_special_file(path):
             yield path
@@ -43,17 +45,37 @@ def replace_atomically(path: Path) -> Iterator[Path]:
         target.parent.mkdir(parents=True, exist_ok=True)
         is_marked = path in _MARKED.get(frozenset())
         delete_stale_files(target.parent, keep_marks=is_marked)  # until this file is replaced
-        temporary = _hidden_name(target)
+        temporary = _hidden_name(target.with_name(f"{target.name}.{threading.get_ident()}"))
         yield temporary
+        _finish(temporary, target)
         if is_marked:
             _mark(target, temporary)
         temporary.replace(target)
     except OSError as error:
+        if _is_of_other_folder(error, target):
+            raise DataError(f"{error.filename}: {error.strerror}.") from error
         raise DataError(f"{path}: cannot be written: {error.strerror or error}.") from error
     finally:
         if temporary is not None:
             with suppress(OSError):
                 temporary.unlink(missing_ok=True)
+
+
+def _finish(temporary: Path, target: Path) -> None:
+    """Complete a file before an atomic write: all on the disk, permissions as of the old file."""
+    with suppress(OSError), temporary.open("rb+") as file:
+        os.fsync(file.fileno())
+    with suppress(OSError):
+        temporary.chmod(target.stat().st_mode & 0o777)
+
+
+def _is_of_other_folder(error: OSError, target: Path) -> bool:
+    """Return whether an error in an atomic write is about a file elsewhere, such as the input."""
+    if not isinstance(error.filename, str | os.PathLike) or error.strerror is None:
+        return False
+    place = Path(error.filename).absolute()
+    folder = target.absolute().parent
+    return not place.is_relative_to(folder) and not folder.is_relative_to(place)
 
 
 @contextmanager

@@ -14,6 +14,8 @@ MODEL = str(Path(__file__).parents[1] / "fixtures" / "format-1")
         ("clean", "data.csv", "--out", "data.csv", "--force"),
         ("clean", "data.csv", "--out", "suspects.csv", "--html", "./data.csv"),
         ("predict", MODEL, "data.csv", "--out", "data.csv", "--force"),
+        ("predict", MODEL, "d*.csv", "--out", "data.csv", "--force"),
+        ("report", MODEL, ".", "--out", "data.csv", "--force"),
         ("explain", MODEL, "data.csv", "--html", "data.csv"),
         ("compare", "data.csv", "--json", "data.csv"),
     ],

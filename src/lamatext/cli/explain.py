@@ -75,7 +75,7 @@ def run(  # noqa: PLR0913 - one argument per option of the command
     from lamatext.views.terminal_explanation import show_explanation
 
     _check_arguments(source, text, out)
-    _check_page_label(html, label)
+    _check_page_options(html, label, out, as_json=as_json)
     options.check_outputs(out, html, force=force, source=source, model=model)
     predictor = Predictor.load(model)
     explained_label = _find_label(predictor, label)
@@ -114,9 +114,16 @@ def _check_arguments(source: str | None, text: list[str] | None, out: Path | Non
         )
 
 
-def _check_page_label(html: Path | None, label: str | None) -> None:
-    if html is not None and label is not None:
+def _check_page_options(
+    html: Path | None, label: str | None, out: Path | None, *, as_json: bool
+) -> None:
+    if html is None:
+        return
+    if label is not None:
         raise ConfigError("--label with --html: leave out --label; choose the label on the page.")
+    if out is not None or as_json:
+        option = "--json" if out is None else "--out"
+        raise ConfigError(f"{option} with --html: one or the other. Run the command twice.")
 
 
 def _find_label(predictor: "Predictor", label: str | None) -> "Label | None":

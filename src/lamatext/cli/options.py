@@ -273,10 +273,10 @@ def check_outputs(
     """Check that a command's output options name no existing files, unless ``force`` is true.
 
     Args:
-        outputs: the files; a FIFO or a device may exist, and - is stdout.
+        outputs: the files; a FIFO or a device may exist.
         force: whether existing files may be replaced.
             Files that a killed command has left are replaced.
-        source: the input file, which is never replaced.
+        source: the input, no file of which is ever replaced.
         model: the folder of the model that the command reads, whose files are never replaced.
 
     Raises:
@@ -292,7 +292,7 @@ def check_outputs(
             continue
         if path.is_dir():
             raise ConfigError(f"{path}: is a folder. Name a file in it.")
-        if source is not None and Path(source).is_file() and path.samefile(source):
+        if source is not None and _is_input(path, source):
             raise ConfigError(
                 f"{path}: is the input, which would be lost. Give another output file."
             )
@@ -304,6 +304,17 @@ def check_outputs(
             raise ConfigError(
                 f"{path}: already exists. Replace it with --force, or give another file."
             )
+
+
+def _is_input(path: Path, source: str) -> bool:
+    """Return whether an existing file is the input, matches its pattern or is in its folder."""
+    from lamatext.data.readers.folder_reader import glob_files, is_glob
+
+    if is_glob(source):
+        return any(path.samefile(file) for file in glob_files(source))
+    if Path(source).is_dir():
+        return path.resolve().is_relative_to(Path(source).resolve())
+    return Path(source).is_file() and path.samefile(source)
 
 
 def check_engine(engine: str, address: str | None) -> None:

@@ -4,7 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from lamatext.kernels.kernel_threads import parallel_map, usable_cores
+from lamatext.errors import ConfigError
+from lamatext.kernels.kernel_threads import parallel_map, thread_count, usable_cores
 
 
 @pytest.mark.parametrize("workers", [None, 1, 3])
@@ -51,3 +52,11 @@ def test_an_error_in_the_work_reaches_the_caller(workers: int) -> None:
 
 def test_at_least_one_core_is_usable() -> None:
     assert usable_cores() >= 1
+
+
+@pytest.mark.parametrize("given", ["two", "0", "-1", "1.5"])
+def test_a_wrong_number_of_threads_is_an_error(given: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LAMATEXT_THREADS", given)
+
+    with pytest.raises(ConfigError, match=f"LAMATEXT_THREADS={given}: expected a number"):
+        thread_count(2)

@@ -14,6 +14,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from lamatext.errors import ConfigError
+
 THREADS = "LAMATEXT_THREADS"  # environment: number of kernel threads; overrides everything else
 
 T = TypeVar("T")
@@ -48,7 +50,12 @@ def thread_count(default: int) -> int:
 
     The environment variable overrides ``kernel_threads``, which overrides ``default``.
     """
-    return int(os.environ.get(THREADS) or _requested.get() or default)
+    given = os.environ.get(THREADS)
+    if not given:
+        return _requested.get() or default
+    if not given.strip().isdecimal() or int(given) < 1:
+        raise ConfigError(f"{THREADS}={given}: expected a number of threads, 1 or more.")
+    return int(given)
 
 
 def run_on_threads(work: Callable[[], None], threads: int) -> None:

@@ -30,6 +30,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
@@ -170,8 +171,8 @@ def _check_labels(dataset: Dataset) -> LabelEncoder:
             f"{dataset.source}: several labels per text. Suspect labels are found only in data "
             "with one label per text: check one label at a time, as yes or no."
         )
+    check_label_count(pc.count_distinct(labels).as_py(), len(dataset), dataset.source)
     encoder = LabelEncoder.fit(labels)
-    check_label_count(len(encoder.classes), len(dataset), dataset.source)
     if len(encoder.classes) < 2:
         raise DataError(
             f"{dataset.source}: every text has the label {encoder.names[0]!r}. Expected at least "

@@ -2,7 +2,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from lamatext.data.dataset import Dataset
+from lamatext.data.cache import fingerprint
+from lamatext.data.dataset import Dataset, dataset_fingerprint
 from lamatext.errors import DataError
 
 
@@ -56,3 +57,15 @@ def test_a_list_has_each_new_name_once() -> None:
 
     assert renamed.is_multi_label
     assert renamed.require_labels().to_pylist() == [["a", "b"], []]
+
+
+def test_the_fingerprint_does_not_depend_on_the_size_of_its_blocks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    data = dataset(["a", "b", "c"], ["x", "yy", ""])
+    whole = dataset_fingerprint(data)
+
+    monkeypatch.setattr("lamatext.data.dataset._BLOCK_CHARACTERS", 2)
+
+    assert dataset_fingerprint(data) == whole
+    assert whole == fingerprint(data.texts, np.asarray(["x", "yy", ""], np.str_))

@@ -1,10 +1,17 @@
 """Probability files: matching their rows with the data, and files that do not fit."""
 
+from pathlib import Path
+
 import numpy as np
 import pyarrow as pa
 import pytest
 
-from lamatext.data.probability_file import IdColumn, ProbabilityTable, match_probabilities
+from lamatext.data.probability_file import (
+    IdColumn,
+    ProbabilityTable,
+    match_probabilities,
+    read_probability_columns,
+)
 from lamatext.errors import DataError
 
 TEXTS = ["good film", "bad film", "so so"]
@@ -126,3 +133,10 @@ def test_a_text_may_have_two_equal_rows() -> None:
     table = match(columns)
 
     np.testing.assert_allclose(table.look_up(["x"]), [[0.1, 0.9]], atol=1e-3)
+
+
+def test_classes_that_are_numbers_are_the_header(tmp_path: Path) -> None:
+    path = tmp_path / "p.csv"
+    path.write_text("1,2,3\n0.5,0.5,0\n0,0,1\n")
+
+    assert read_probability_columns(path).column_names == ["1", "2", "3"]

@@ -142,3 +142,17 @@ def test_the_labels_of_a_set_are_sorted() -> None:
 
     assert found is not None
     assert found.rows == [sorted("abcdefghijklmnopqrstuvwxyz"), ["a"]]
+
+
+def test_whole_floats_in_lists_are_int_labels() -> None:
+    lists = label_lists([[1.0, 2.0], [2.0]], 2)
+
+    assert lists is not None
+    assert lists.classes == (1, 2)
+    assert lists.column().to_pylist() == [["1", "2"], ["2"]]
+
+
+@pytest.mark.parametrize("labels", [[2**63, 1], [[2**63], [1]]])
+def test_an_int_of_more_than_64_bits_is_an_error(labels: list[Any]) -> None:
+    with pytest.raises(DataError, match=r"labels\[0\] is 9223372036854775808, .*more than 64 bits"):
+        label_lists(labels, 2) or label_array(labels, 2)

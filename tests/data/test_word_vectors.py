@@ -6,7 +6,7 @@ import pytest
 
 from lamatext.data.token_ids import FIRST_WORD, PAD, TokenIds
 from lamatext.data.vocabulary import Vocabulary
-from lamatext.data.word_vectors import make_vectors, random_vectors, read_vectors
+from lamatext.data.word_vectors import frequent_words, make_vectors, random_vectors, read_vectors
 from lamatext.errors import ConfigError, DataError
 from lamatext.progress import Progress
 from lamatext.settings import TextSettings
@@ -97,3 +97,15 @@ def test_word2vec_depends_on_the_seed_and_has_a_vector_for_every_word() -> None:
     np.testing.assert_array_equal(first[4], random_vectors(5, 4, seed=1)[4])  # "odd": never met
     assert not np.array_equal(first[2], random_vectors(5, 4, seed=1)[2])
     assert not first[PAD].any()
+
+
+def test_tabs_may_separate_and_lines_that_are_not_utf8_are_skipped(tmp_path: Path) -> None:
+    path = tmp_path / "vectors.txt"
+    path.write_bytes(b"good\t1\t2\ncaf\xe9 3 4\nfilm 5 6\n")
+    vocabulary = Vocabulary(["good", "film"])
+
+    vectors, matched = read_vectors(path, vocabulary, 2, 0)
+
+    assert matched == 2
+    assert vectors[vocabulary.ids["good"]].tolist() == [1, 2]
+    assert frequent_words(path, 9) == ["good", "film"]

@@ -86,13 +86,17 @@ def _checksum(path: Path, arrays: Arrays) -> str:
 
 
 def fingerprint(*parts: object) -> str:
-    """Return a hash of the given texts, arrays and settings, for use as a cache key."""
+    """Return a hash of the given texts, arrays and settings, for use as a cache key.
+
+    An array may also be given as an iterator over its blocks.
+    """
     digest = hashlib.blake2b(digest_size=16)
     for part in parts:
         if isinstance(part, pa.ChunkedArray):
             _digest_texts(digest, part)
-        elif isinstance(part, np.ndarray):
-            digest.update(np.ascontiguousarray(part).data)
+        elif isinstance(part, np.ndarray | Iterator):
+            for block in part if isinstance(part, Iterator) else [part]:
+                digest.update(np.ascontiguousarray(block).data)
         else:
             digest.update(repr(part).encode("utf-8", "surrogatepass"))
         digest.update(b"\0")

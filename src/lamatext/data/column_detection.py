@@ -98,7 +98,7 @@ def choose_by_name(
         return texts, options.label_columns
     remembered = options.remembered
     if remembered is not None and set(remembered.label_columns) <= set(columns):
-        return texts, remembered.label_columns
+        return texts, tuple(_check_unique(columns, c, name) for c in remembered.label_columns)
     others = [c for c in columns if c not in (texts or ()) and c not in _extra(options)]
     detected = _detect_by_name(others, LABEL_NAMES)
     return texts, None if detected is None else (_check_unique(columns, detected, name),)
@@ -114,7 +114,7 @@ def choose_text_by_name(
         return options.text_columns
     remembered = options.remembered
     if remembered is not None and set(remembered.text_columns) <= set(columns):
-        return remembered.text_columns
+        return tuple(_check_unique(columns, c, name) for c in remembered.text_columns)
     others = [c for c in columns if c not in options.label_columns and c not in _extra(options)]
     detected = (
         others[0] if len(columns) == len(others) == 1 else _detect_by_name(others, TEXT_NAMES)
@@ -317,9 +317,10 @@ def _profiles(rows: pa.Table, name: str, exclude: Collection[str]) -> list[_Prof
 
 
 def parse_lists(column: pa.Array | pa.ChunkedArray) -> list[list[str] | None] | None:
-    """Parse a column of JSON lists of labels, or return None if a value is not a list."""
+    """Parse a column of JSON lists of labels, or return None if it has none or another value."""
     values = column.to_pylist()
-    if not all(value is None or (value[:1], value[-1:]) == ("[", "]") for value in values):
+    present = [value for value in values if value is not None]
+    if not present or not all((value[:1], value[-1:]) == ("[", "]") for value in present):
         return None
     try:
         lists = [None if value is None else json.loads(value) for value in values]

@@ -12,6 +12,8 @@ from lamatext.data.cache import fingerprint
 from lamatext.data.read_options import Layout
 from lamatext.errors import DataError
 
+_BLOCK_CHARACTERS = 1 << 22  # of an array of labels, to limit the memory
+
 
 @dataclass(frozen=True, slots=True)
 class Dataset:
@@ -123,7 +125,15 @@ def dataset_fingerprint(dataset: Dataset) -> str:
         return ""
     rows = dataset.labels.to_pylist()
     names = ["\x1f".join(row) for row in rows] if dataset.is_multi_label else rows
-    return fingerprint(dataset.texts, np.asarray(names, dtype=np.str_))
+    return fingerprint(dataset.texts, _string_blocks(names))
+
+
+def _string_blocks(names: list[str]) -> Iterator[NDArray[np.str_]]:
+    """Yield the blocks of an array of labels, which pads all of them to the longest one."""
+    longest = max(map(len, names), default=1) or 1
+    size = max(1, _BLOCK_CHARACTERS // longest)
+    for start in range(0, len(names), size):
+        yield np.array(names[start : start + size], dtype=f"<U{longest}")
 
 
 def text_batches(column: pa.ChunkedArray, size: int = 4096) -> Iterator[pa.Array]:

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from lamatext.data.read_options import ReadOptions
 from lamatext.data.readers.format_detection import FORMAT_OF_SUFFIX, file_table
 from lamatext.data.readers.input_files import decompressed_suffix, missing_file_error
 from lamatext.errors import DataError, plural
@@ -63,7 +64,9 @@ def is_probability_file(teacher: object) -> bool:
 
 def read_probability_columns(path: str | PathLike[str]) -> pa.Table:
     """Read a probability file in a table format such as CSV or Parquet as columns of strings."""
-    return pa.Table.from_batches(file_table(str(path)).all_batches())
+    # A column named after a class such as 1 would else be taken for a row of data.
+    table = file_table(str(path), ReadOptions(has_header=True))
+    return pa.Table.from_batches(table.all_batches())
 
 
 def match_probabilities(  # noqa: PLR0913 - the file, the data, and how they match

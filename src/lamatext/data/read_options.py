@@ -56,6 +56,7 @@ class ReadOptions:
     format: str | None = None
     encoding: str | None = None
     separator: str | None = None
+    has_header: bool | None = None  # whether the first row of a CSV file has the column names
     max_record: int = MAX_RECORD
     max_bad_rows: float | None = None  # share of rows to skip; None: the first one is an error
     merge_labels: bool = False

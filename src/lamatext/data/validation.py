@@ -111,7 +111,7 @@ def label_lists(labels: Labels, text_count: int) -> LabelLists | None:
             "texts have one label and others a list. Give a list of labels for every text; an "
             "empty list means that no label applies."
         )
-    given = [list(map(python_label, _ordered(value))) for value in values]
+    given = [list(map(_whole_number, _ordered(value))) for value in values]
     kinds = {_label_kind(label, i) for i, row in enumerate(given) for label in row}
     rows = [list(dict.fromkeys(row)) for row in given]
     flat = [label for row in rows for label in row]
@@ -120,6 +120,12 @@ def label_lists(labels: Labels, text_count: int) -> LabelLists | None:
     classes: NDArray[Any] = np.unique(np.asarray(flat, dtype=_DTYPES[_one_kind(kinds)]))
     is_set = all(isinstance(value, set | frozenset) for value in values)
     return LabelLists(rows, tuple(classes.tolist()), "sets" if is_set else "lists")
+
+
+def _whole_number(label: Any) -> Any:
+    """Convert a label such as 1.0 to an int, as one label per text is; return others unchanged."""
+    value = python_label(label)
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def _ordered(labels: Iterable[Any]) -> Iterable[Any]:
@@ -189,9 +195,13 @@ def _label_kind(label: object, position: int) -> str:
         return "str"
     if isinstance(label, bool | np.bool_):
         return "bool"
-    if isinstance(label, int | np.integer):
-        return "int"
-    if isinstance(label, float | np.floating) and float(label).is_integer():
+    is_whole = isinstance(label, float | np.floating) and float(label).is_integer()
+    if isinstance(label, int | np.integer) or is_whole:
+        if not -(2**63) <= int(label) < 2**63:  # type: ignore[call-overload]  # a number
+            raise DataError(
+                f"labels[{position}] is {label!r}, an int of more than 64 bits. Convert the labels "
+                "to str."
+            )
         return "int"
     raise DataError(
         f"labels[{position}] is {label!r} ({type(label).__name__}), expected a str, int or bool."

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lamatext.data.readers.input_files import read_blocks
+from lamatext.data.readers.read_log import ReadLog
+from lamatext.data.readers.text_lines_reader import usable_lines
 from lamatext.data.token_ids import FIRST_WORD, UNK, TokenIds
 from lamatext.data.vocabulary import Vocabulary
 from lamatext.errors import ConfigError, DataError, require
@@ -130,9 +131,7 @@ def frequent_words(path: Path, count: int) -> list[str]:
     words: list[str] = []
     if count == 0 or not path.is_file():
         return words
-    blocks = read_blocks(str(path), encoding="utf-8")
-    for number, line in chain.from_iterable(block.lines() for block in blocks):
-        word, _, values = line.rstrip().partition(" ")
+    for number, word, values in _read_words(path):
         if number == 1 and values.isdigit():
             continue  # the header of word2vec
         if not _starts_with_number(values):
@@ -155,10 +154,7 @@ def read_vectors(path: Path, vocabulary: Vocabulary, width: int, seed: int) -> t
             "the folder of a pretrained encoder, or a GloVe/word2vec text file."
         )
     vectors, matched = random_vectors(len(vocabulary), width, seed), 0
-    for number, line in chain.from_iterable(
-        block.lines() for block in read_blocks(str(path), encoding="utf-8")
-    ):
-        word, _, values = line.rstrip().partition(" ")
+    for number, word, values in _read_words(path):
         if number == 1 and values.isdigit():
             continue  # the header of word2vec: number of words, vector width
         row = vocabulary.ids.get(word)
@@ -167,6 +163,18 @@ def read_vectors(path: Path, vocabulary: Vocabulary, width: int, seed: int) -> t
         vectors[row] = _parse_row(values, width, f"{path}:{number}")
         matched += 1
     return vectors, matched
+
+
+def _read_words(path: Path) -> Iterator[tuple[int, str, str]]:
+    """Yield the number, the word and the other values of each line in a word vector file.
+
+    Lines that are not UTF-8 are skipped. Some files have tabs instead of spaces.
+    """
+    log = ReadLog(str(path), max_bad_rows=1.0)
+    for block in read_blocks(str(path), encoding="utf-8", log=log):
+        for number, line in usable_lines(block, log):
+            word, _, values = line.rstrip().replace("\t", " ").partition(" ")
+            yield number, word, values
 
 
 def _starts_with_number(values: str) -> bool:

@@ -522,3 +522,68 @@ def test_a_name_with_a_null_character_is_an_error() -> None:
 def test_a_file_whose_content_cannot_be_read_is_an_error() -> None:
     with pytest.raises(DataError, match="/proc/self/mem: cannot be read"):
         next(iter(read_chunks("/proc/self/mem")))
+
+
+def test_a_batch_without_labels_does_not_make_lists_of_all_labels(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    labels = ["good" if row % 2 else "bad" for row in range(16_384)] + [None] * 8_192
+    words = [f"a text of several words, {row}" for row in range(len(labels))]
+    pq.write_table(pa.table({"words": words, "verdict": labels}), path)
+
+    dataset = load_dataset(str(path), ReadOptions(keep_unlabelled=True))
+
+    assert not dataset.is_multi_label
+    assert len(dataset) == 16_384
+    assert len(dataset.unlabelled) == 8_192
+
+
+def test_a_blank_block_in_the_middle_is_streamed_like_any_other(tmp_path: Path) -> None:
+    rows = '{"words": "a b c", "kind": "x"}\n{"words": "d e f", "kind": "y"}\n' * 9
+    path = written(tmp_path, "a.jsonl", rows + "\n" * 2 * CHUNK + rows)
+
+    datasets = list(open_table(path).to_datasets())
+
+    assert [dataset.is_multi_label for dataset in datasets] == [False] * len(datasets)
+    assert sum(map(len, datasets)) == 36
+
+
+def test_a_column_is_not_taken_for_a_field_of_another_one(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    table = {"review": ["1", "2"], "review.text": ["good", "bad"], "label": ["x", "y"]}
+    pq.write_table(pa.table(table), path)
+
+    dataset = load_dataset(str(path), ReadOptions(text_columns=("review.text",)))
+
+    assert dataset.texts.to_pylist() == ["good", "bad"]
+
+
+def test_the_line_of_a_row_with_too_few_fields_is_right(tmp_path: Path) -> None:
+    path = written(tmp_path, "a.csv", "text,label\nthis is good,pos\nthe end,neg\ngood\n")
+
+    with pytest.raises(DataError, match=r"a.csv:4: .*got 1: 'good'. Add the missing fields"):
+        load_dataset(path)
+
+
+@pytest.mark.parametrize("content", ["text,label", "text,label\n"])
+def test_a_header_without_rows_is_an_empty_table(content: str, tmp_path: Path) -> None:
+    table = open_table(written(tmp_path, "a.csv", content))
+
+    assert table.columns == ("text", "label")
+    assert [len(batch) for batch in table.all_batches()] == [0]
+
+
+def test_blank_lines_before_the_header_are_skipped(tmp_path: Path) -> None:
+    path = written(tmp_path, "a.csv", "\n" * 2 * CHUNK + 'text,label\n"a",b\nc\n')
+
+    with pytest.raises(DataError, match=f"a.csv:{2 * CHUNK + 3}: expected 2 fields"):
+        load_dataset(path)
+
+
+@pytest.mark.parametrize("remembered", [Layout(), Layout(text_columns=("x",))])
+def test_a_column_that_occurs_twice_is_an_error_also_in_prediction(
+    remembered: Layout, tmp_path: Path
+) -> None:
+    path = written(tmp_path, "a.csv", "text,text,label\na,b,c\n")
+
+    with pytest.raises(DataError, match="2 columns are named 'text'"):
+        open_table(path).text_batches(ReadOptions(remembered=remembered))

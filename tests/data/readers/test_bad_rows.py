@@ -101,3 +101,10 @@ def test_many_bad_rows_are_counted_and_some_are_listed(tmp_path: Path) -> None:
 
     assert count == "50 rows that cannot be used were skipped."
     assert note.endswith("14 and 38 more.")
+
+
+def test_if_no_row_can_be_used_none_is_offered_to_be_skipped(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="1 of 1 rows cannot be used") as error:
+        read(tmp_path, "a.csv", "text,label\na,\n", 0.01)
+
+    assert "--max-bad-rows" not in str(error.value)

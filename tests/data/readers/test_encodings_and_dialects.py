@@ -318,3 +318,39 @@ def test_another_separator_or_quotes_than_in_training_are_detected_and_named(
     assert "unlike the training file (separator ;, without quotes)" in commas.notes[0]
     assert quotes.texts.to_pylist() == ["one; two", 'three; "four"', "five; six"]
     assert "unlike the training file" in quotes.notes[0]
+
+
+HEADERLESS = Layout(
+    text_columns=("column 2",),
+    label_columns=("column 1",),
+    format="csv",
+    separator=",",
+    header=False,
+)
+
+
+@pytest.mark.parametrize(
+    ("content", "texts"),
+    [
+        ("pos,nice film today\nneg,bad film today\n", ["nice film today", "bad film today"]),
+        ("label,text\npos,nice film\n", ["nice film"]),
+        ("nice film today\nbad film today\n", ["nice film today", "bad film today"]),
+    ],
+)
+def test_a_file_without_a_header_is_read_like_that_of_the_training(
+    content: str, texts: list[str], tmp_path: Path
+) -> None:
+    options = ReadOptions(remembered=HEADERLESS)
+
+    columns, batches = open_table(write(tmp_path, "a.csv", content), options).text_batches(options)
+
+    assert [text for batch in batches for text in batch.column(columns[0]).to_pylist()] == texts
+
+
+def test_a_line_separator_in_a_text_does_not_hide_the_table(tmp_path: Path) -> None:
+    rows = "".join(f"one\u2028two {row}\t{'ab'[row % 2]}\n" for row in range(12))
+
+    dataset = read(tmp_path, "a.txt", f"text\tlabel\n{rows}")
+
+    assert dataset.texts[0].as_py() == "one\u2028two 0"
+    assert dataset.layout.separator == "\t"

@@ -9,6 +9,7 @@ import pytest
 
 from lamatext.data.read_options import ReadOptions
 from lamatext.data.sources import load_dataset, open_table
+from lamatext.errors import DataError
 
 
 def first_rows(source: str) -> list[dict[str, object]]:
@@ -201,3 +202,44 @@ def test_a_key_that_first_occurs_late_is_left_out_with_a_warning(tmp_path: Path)
         last = list(open_table(source).all_batches())[-1]
 
     assert last.to_pylist()[-1] == {"text": "b"}
+
+
+def test_a_label_of_fasttext_ends_at_any_white_space(tmp_path: Path) -> None:
+    path = written(tmp_path, "a.ft", "__label__pos\tgood film\n__label__neg  bad film\n")
+
+    assert first_rows(path) == [
+        {"label": "pos", "text": "good film"},
+        {"label": "neg", "text": "bad film"},
+    ]
+
+
+def test_nan_in_jsonl_is_a_missing_value(tmp_path: Path) -> None:
+    path = written(tmp_path, "a.jsonl", '{"text": "a", "label": NaN}\n{"text": "b", "label": 1}\n')
+
+    assert [row["label"] for row in first_rows(path)] == [None, "1"]
+
+
+def test_a_json_array_over_several_lines_is_detected(tmp_path: Path) -> None:
+    path = written(tmp_path, "a.txt", '[\n  {"text": "a"},\n  {"text": "b"}\n]\n')
+
+    assert first_rows(path) == [{"text": "a"}, {"text": "b"}]
+
+
+def test_a_fault_in_a_json_array_names_its_row(tmp_path: Path) -> None:
+    path = written(
+        tmp_path, "a.json", '[{"text": "a", "label": "x"},\n{"text": [1], "label": "y"}]'
+    )
+
+    with pytest.raises(DataError, match=r"a.json: row 2: 'text' holds \[1\], but the rows before"):
+        load_dataset(path)
+
+
+def test_a_compressed_excel_file_is_read(tmp_path: Path) -> None:
+    openpyxl = pytest.importorskip("openpyxl")
+    workbook = openpyxl.Workbook()
+    for row in (("text", "label"), ("good", "pos")):
+        workbook.active.append(row)
+    workbook.save(tmp_path / "a.xlsx")
+    (tmp_path / "a.xlsx.gz").write_bytes(gzip.compress((tmp_path / "a.xlsx").read_bytes()))
+
+    assert first_rows(str(tmp_path / "a.xlsx.gz")) == [{"text": "good", "label": "pos"}]

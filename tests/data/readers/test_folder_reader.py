@@ -2,6 +2,7 @@ from pathlib import Path
 
 import pytest
 
+from lamatext.data.read_options import ReadOptions
 from lamatext.data.sources import has_test_split, load_dataset
 from lamatext.errors import DataError
 
@@ -84,3 +85,12 @@ def test_a_file_has_no_test_split(tmp_path: Path) -> None:
 
     with pytest.raises(DataError, match=r"a file has no test split. Name the file"):
         load_dataset(f"{root}/reviews.csv", split="test")
+
+
+def test_an_unknown_encoding_is_an_error_for_label_folders(tmp_path: Path) -> None:
+    for label in ("pos", "neg"):
+        (tmp_path / label).mkdir()
+        (tmp_path / label / "1.txt").write_text("a text")
+
+    with pytest.raises(DataError, match="--encoding foo: not a known text encoding"):
+        load_dataset(str(tmp_path), ReadOptions(encoding="foo"))

@@ -120,3 +120,12 @@ def test_a_list_and_a_single_label_cannot_be_concatenated(tmp_path: Path) -> Non
 
     with pytest.raises(DataError, match="one has several labels per text, the other one"):
         one.concatenate(several)
+
+
+def test_the_row_of_a_bad_label_counts_rows_without_labels(tmp_path: Path) -> None:
+    rows = '{"text": "a", "labels": null}\n{"text": "b", "labels": ["x"]}\n'
+    path = tmp_path / "a.jsonl"
+    path.write_text(rows + '{"text": "c", "labels": ["x", " "]}\n')
+
+    with pytest.raises(DataError, match="row 3: one of its labels is null or blank"):
+        load_dataset(str(path), ReadOptions(max_bad_rows=1.0))

@@ -106,3 +106,14 @@ def test_bad_rows_are_named_with_their_shard(tmp_path: Path) -> None:
     assert any(
         "a.jsonl" in note and "line 10" in note.replace("row", "line") for note in dataset.notes
     )
+
+
+def test_the_layout_of_shards_is_that_of_the_first(tmp_path: Path) -> None:
+    for number in range(2):
+        content = "text;label\nGrüße;a\nschön;b\n".encode("cp1252")
+        (tmp_path / f"{number}.csv").write_bytes(content)
+
+    dataset = load_dataset(str(tmp_path / "*.csv"))
+
+    assert dataset.texts.to_pylist() == ["Grüße", "schön"] * 2
+    assert (dataset.layout.separator, dataset.layout.format) == (";", "csv")

@@ -4,6 +4,7 @@ The dialect (separator and quotes) and a missing header are detected from the fi
 """
 
 import csv
+import io
 import re
 from collections.abc import Iterator, Sequence
 from functools import cache, partial
@@ -41,12 +42,13 @@ class Dialect(NamedTuple):
     quote: str
 
 
-def csv_table(
+def csv_table(  # noqa: PLR0913 - the file and how it is written
     name: str,
     blocks: Iterator[Block],
     *,
-    dialect: Dialect | None = None,
+    dialect: Dialect,
     columns: tuple[str, ...] | None = None,
+    has_header: bool | None = None,
     max_record: int = MAX_RECORD,
     log: ReadLog | None = None,
 ) -> Table:
@@ -55,16 +57,16 @@ def csv_table(
     Args:
         name: the name of the file, for messages.
         blocks: the file in blocks of whole lines.
-        dialect: None detects the separator and the quotes.
+        dialect: the separator and the quotes.
         columns: the column names; None reads them from the header.
+        has_header: whether the first row has the column names; None detects it.
         max_record: the longest row, in bytes.
         log: receives the dialect and the bad rows; by default a bad row is an error.
     """
     log = log or ReadLog(name)
-    first = next(blocks, None)
-    if first is None or not first.data.strip():
+    first = first_rows(blocks)
+    if first is None:
         raise DataError(f"{name}: the file is empty. Expected a header line and rows.")
-    dialect = dialect or sample_dialect(first)
     log.separator, log.quote = dialect
     rows: Iterator[Block] = chain([first], blocks)
     if dialect.quote:
@@ -72,14 +74,7 @@ def csv_table(
     parser = _Parser(dialect, log)
     if columns is None:
         block = next(rows, first)
-        columns, body = parser.header(block)
-        if _starts_with_data(parser, columns, body):
-            columns = tuple(f"column {number}" for number in range(1, len(columns) + 1))
-            body = block
-            log.header = False
-            log.notes.append(
-                f"the first row is data, not a header: the columns are {', '.join(columns)}"
-            )
+        columns, body = _columns_and_body(parser, block, has_header, log)
         rows = chain([body], rows)
 
     def batches(wanted: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
@@ -88,6 +83,26 @@ def csv_table(
                 yield parser.parse(block, columns, wanted)
 
     return Table(name, columns, batches, log)
+
+
+def _columns_and_body(
+    parser: "_Parser", block: Block, has_header: bool | None, log: ReadLog
+) -> tuple[tuple[str, ...], Block]:
+    """Return the column names of a CSV file and its first block without the header, if any."""
+    columns, body = parser.header(block)
+    if has_header is None:
+        has_header = not _starts_with_data(parser, columns, body)
+    if has_header:
+        return columns, body
+    columns = _numbered_columns(columns)
+    log.header = False
+    log.notes.append(f"the first row is data, not a header: the columns are {', '.join(columns)}")
+    return columns, block
+
+
+def first_rows(blocks: Iterator[Block]) -> Block | None:
+    """Return the first block of a CSV file that is not blank."""
+    return next((block for block in blocks if block.data.strip()), None)
 
 
 def sample_dialect(block: Block, separators: str = SEPARATORS) -> Dialect:
@@ -106,11 +121,10 @@ def remembered_dialect(block: Block, layout: Layout) -> Dialect | None:
     if layout.separator is None:
         return None
     dialect = Dialect(layout.separator, layout.quote)
-    try:
-        columns, _ = _Parser(dialect, ReadLog("")).header(block)
-    except DataError:
-        return None
-    lines = block.data[:_SAMPLE].decode(errors="ignore").splitlines(keepends=True)
+    columns = _first_row(block, dialect)
+    if remembered_header(block, dialect, layout) is False:
+        columns = _numbered_columns(columns)
+    lines = split_lines(block.data[:_SAMPLE].decode(errors="ignore"))
     regular, detected = (
         regularity(lines, one, is_cut=len(block.data) > _SAMPLE)[0]
         for one in (dialect, sample_dialect(block))
@@ -118,6 +132,29 @@ def remembered_dialect(block: Block, layout: Layout) -> Dialect | None:
     is_single = len(columns) == 1  # such a file has no separator
     fits = set(layout.text_columns) <= set(columns) and (regular >= detected or is_single)
     return dialect if fits else None
+
+
+def remembered_header(block: Block, dialect: Dialect, layout: Layout) -> bool | None:
+    """Return False if a CSV file has no header, like a model's training file; else None.
+
+    A first row with a typical column name is a header all the same.
+    """
+    if layout.header or any(map(is_known_name, _first_row(block, dialect))):
+        return None
+    return False
+
+
+def _first_row(block: Block, dialect: Dialect) -> tuple[str, ...]:
+    """Return the cells of the first row in a CSV file, or none if it cannot be parsed."""
+    try:
+        return _Parser(dialect, ReadLog("")).header(block)[0]
+    except DataError:
+        return ()
+
+
+def _numbered_columns(cells: Sequence[str]) -> tuple[str, ...]:
+    """Return names for the columns of a CSV file without a header."""
+    return tuple(f"column {number}" for number in range(1, len(cells) + 1))
 
 
 def describe_dialect(dialect: Dialect) -> str:
@@ -157,6 +194,8 @@ def _complete_rows(
     data, line = b"", 1
     pending = bytearray()  # not yet searched for the end of a row
     for block in blocks:
+        if not data and not pending:
+            line = block.line
         pending += block.data
         if len(pending) < len(data) and len(data) + len(pending) <= max_record:
             continue  # search again when the row is twice as long: linear time for a long row
@@ -296,12 +335,12 @@ class _Parser:
     def header(self, block: Block) -> tuple[tuple[str, ...], Block]:
         """Parse the CSV header and return the column names and the rest of the block."""
         start, end = _header_span(block.data, self.dialect)
-        head = block.data[start:end]
+        head = block.data[start:end].rstrip(b"\r\n") + b"\n"
         if head.count(self.dialect.separator.encode()) >= MAX_COLUMNS:
             raise too_many_columns(self._log.name)
         line = block.line + block.data.count(b"\n", 0, start)
         names = self._read(Block(head, line), None, None).schema.names
-        return tuple(names), Block(block.data[end:], line + head.count(b"\n"))
+        return tuple(names), Block(block.data[end:], line + block.data.count(b"\n", start, end))
 
     def parse(
         self, block: Block, columns: Sequence[str], wanted: Sequence[str] | None
@@ -361,12 +400,13 @@ class _Parser:
         if not self._invalid_rows:
             return DataError(f"{self._log.name}:{block.line}: cannot be read as a table ({error}).")
         row = self._invalid_rows[0]
-        at = block.data.find(row.text.encode())
-        line = block.line + block.data.count(b"\n", 0, max(at, 0))
+        line = _item(_row_lines(block, self.dialect), row.number - 1)
+        advice = "Put a field that holds the separator in double quotes."
+        if row.actual_columns < row.expected_columns:
+            advice = "Add the missing fields, or skip such rows with --max-bad-rows."
         return DataError(
             f"{self._log.name}:{line}: expected {row.expected_columns} fields as in the header, "
-            f"got {row.actual_columns}: {row.text[:60]!r}. "
-            "Put a field that holds the separator in double quotes."
+            f"got {row.actual_columns}: {row.text[:60]!r}. {advice}"
         )
 
 
@@ -400,7 +440,7 @@ def detect_dialect(sample: str, *, is_cut: bool, separators: str = SEPARATORS) -
         is_cut: whether the file goes on after the sample, so that its last row may be incomplete.
         separators: the characters to try, the preferred one first.
     """
-    lines = sample.splitlines(keepends=True)
+    lines = split_lines(sample)
     by_quote = {}
     for quote in ('"', "", "'"):
         scored = [
@@ -414,6 +454,11 @@ def detect_dialect(sample: str, *, is_cut: bool, separators: str = SEPARATORS) -
         if regular > by_quote[best][0] + _CLEAR and regular >= _REGULAR:
             best = quote
     return Dialect(by_quote[best][-1], best)
+
+
+def split_lines(sample: str) -> list[str]:
+    """Split a sample of a CSV file at LF and CR, but not at U+2028 as ``str.splitlines`` does."""
+    return io.StringIO(sample, newline="").readlines()
 
 
 def regularity(lines: Sequence[str], dialect: Dialect, is_cut: bool) -> tuple[float, int]:

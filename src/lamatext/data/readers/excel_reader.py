@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from lamatext.data.read_options import MAX_RECORD
 from lamatext.data.readers.input_files import missing_file_error, record_too_long, source_name
-from lamatext.data.readers.parquet_reader import copy_to_disk
+from lamatext.data.readers.parquet_reader import open_binary
 from lamatext.data.readers.read_log import ReadLog
 from lamatext.data.readers.table import Table
 from lamatext.errors import DataError, require
@@ -72,7 +72,7 @@ def excel_table(source: str, max_record: int = MAX_RECORD, log: ReadLog | None =
 
 def _open_workbook(openpyxl: Any, source: str, name: str) -> tuple[Any, int]:
     try:
-        content = copy_to_disk(source) if source == "-" else pa.OSFile(source)
+        content = open_binary(source)
         unpacked = _unpacked_size(content, name)
         content.seek(0)
         with warnings.catch_warnings():

@@ -6,6 +6,7 @@ folder or match a glob pattern.
 
 import glob
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -16,6 +17,7 @@ from lamatext.data.readers.format_detection import file_table, is_table_file
 from lamatext.data.readers.input_files import decompressed_suffix, read_text
 from lamatext.data.readers.read_log import ReadLog
 from lamatext.data.readers.table import Table
+from lamatext.data.readers.text_encoding import check_encoding
 from lamatext.data.tokenizer import encodable
 from lamatext.errors import DataError, plural
 
@@ -83,6 +85,8 @@ def _missing_split_message(root: Path, split: str) -> str:
 
 def _label_folders_table(name: str, folders: Sequence[Path], options: ReadOptions) -> Table:
     log = ReadLog(name, options.max_bad_rows)
+    if options.encoding is not None:
+        options = replace(options, encoding=check_encoding(options.encoding))
 
     def batches(wanted: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
         names = list(wanted or ("text", "label"))
@@ -147,7 +151,7 @@ def shards_table(name: str, files: Sequence[Path], options: ReadOptions) -> Tabl
     log = ReadLog(name, options.max_bad_rows)
     used = _used_shards(files, log)
     first = file_table(str(used[0]), options)
-    log.format = first.log.format
+    log.copy_layout(first.log)
 
     def batches(wanted: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
         return read_shards(list(first.columns if wanted is None else wanted), wanted)

@@ -1,5 +1,6 @@
 """File format detection: choose the reader of a file by its extension or its first lines."""
 
+import re
 from collections.abc import Callable, Iterator
 from itertools import chain
 from pathlib import Path
@@ -10,10 +11,13 @@ from lamatext.data.readers.csv_reader import (
     Dialect,
     csv_table,
     describe_dialect,
+    first_rows,
     parse_separator,
     regularity,
     remembered_dialect,
+    remembered_header,
     sample_dialect,
+    split_lines,
 )
 from lamatext.data.readers.excel_reader import excel_table
 from lamatext.data.readers.input_files import (
@@ -87,7 +91,7 @@ def file_table(source: str, options: ReadOptions = DEFAULTS) -> Table:
 
 def _csv_table(name: str, blocks: Iterator[Block], options: ReadOptions, log: ReadLog) -> Table:
     """Open a CSV or TSV file; detect its dialect unless the options name one."""
-    first = next(blocks, None)
+    first = first_rows(blocks)
     if first is None:
         raise DataError(f"{name}: the file is empty. Expected a header line and rows.")
     dialect: Dialect | None = None
@@ -99,8 +103,16 @@ def _csv_table(name: str, blocks: Iterator[Block], options: ReadOptions, log: Re
         first_line = first.data.partition(b"\n")[0]
         is_tsv = log.format == "tsv" and b"\t" in first_line
         dialect = sample_dialect(first, "\t" if is_tsv else SEPARATORS)
+    has_header = options.has_header
+    if has_header is None and options.remembered is not None:
+        has_header = remembered_header(first, dialect, options.remembered)
     table = csv_table(
-        name, chain([first], blocks), dialect=dialect, max_record=options.max_record, log=log
+        name,
+        chain([first], blocks),
+        dialect=dialect,
+        has_header=has_header,
+        max_record=options.max_record,
+        log=log,
     )
     if options.separator is None and len(table.columns) > 1:
         log.notes[:0] = _dialect_notes(dialect, log.format, options.remembered)
@@ -152,13 +164,13 @@ def _format_by_content(first: Block, *, has_suffix: bool) -> str:
     prefix = LABEL_PREFIX.encode()
     if head.startswith(prefix) or b"\n" + prefix in head:  # some lines may lack a label
         return "fasttext"
-    if head.lstrip().startswith((b"{", b"[{")):
+    if re.match(rb"\s*(\[\s*)?\{", head):
         return "jsonl"
     first_line = head.partition(b"\n")[0]
     if not has_suffix and b"\t" in first_line:
         return "tsv"
     if not has_suffix and b"," in first_line and b" " not in first_line:
         return "csv"
-    lines = head[:_SAMPLE].decode(errors="ignore").splitlines(keepends=True)
+    lines = split_lines(head[:_SAMPLE].decode(errors="ignore"))
     share, _ = regularity(lines, sample_dialect(first), is_cut=len(head) > _SAMPLE)
     return "csv" if share == 1 and len(lines) >= _REGULAR_ROWS else "lines"

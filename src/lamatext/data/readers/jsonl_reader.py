@@ -29,7 +29,10 @@ class Literal(str):
     __slots__ = ()
 
 
-_decode = json.JSONDecoder(parse_int=Literal, parse_float=Literal, parse_constant=Literal).decode
+# NaN and infinities are not JSON, but Python writes them: NaN for a missing value.
+_decode = json.JSONDecoder(
+    parse_int=Literal, parse_float=Literal, parse_constant=lambda _: None
+).decode
 
 
 def jsonl_table(name: str, blocks: Iterator[Block], log: ReadLog) -> Table:
@@ -52,7 +55,7 @@ def jsonl_table(name: str, blocks: Iterator[Block], log: ReadLog) -> Table:
             log.line_of = [number for number, _ in rows].__getitem__
             arrays = [
                 _string_array(
-                    [convert(row.get(key), key, f"{name}:{number}") for number, row in rows]
+                    [convert(row.get(key), key, log.place(number)) for number, row in rows]
                 )
                 for key in names
             ]
@@ -200,8 +203,8 @@ class _ValueOrList:
         if is_list != self._holds_lists.setdefault(key, is_list):
             raise DataError(
                 f"{where}: '{key}' holds {_as_json(value, key, where)[:60]}, but the rows before "
-                f"hold {'one value' if is_list else 'lists'}. Write either one label in every row "
-                "or a list of labels in every row."
+                f"hold {'one value' if is_list else 'lists'}. Write one value in every row or, "
+                "if these are labels, a list in every row."
             )
         items = value if isinstance(value, list) else [value]
         if any(isinstance(item, list | dict) for item in items):

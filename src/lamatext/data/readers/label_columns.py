@@ -31,19 +31,19 @@ class LabelColumns(NamedTuple):
         is_missing: NDArray[np.bool_] = column.is_null().to_numpy(zero_copy_only=False)
         return is_missing
 
-    def read(self, batch: pa.RecordBatch, name: str, first_row: int) -> pa.Array:
+    def read(self, batch: pa.RecordBatch, name: str, numbers: NDArray[np.int64]) -> pa.Array:
         """Read the labels of table rows as strings, or as lists if rows may have several labels.
 
         Args:
             batch: has the label columns.
             name: the name of the source, for messages.
-            first_row: the number of rows before this batch, for messages.
+            numbers: the number of each row in the file, for messages.
 
         Raises:
             DataError: a row has a value that is not a label.
         """
         if len(self.names) > 1:
-            return _indicator_labels(batch, self.names, name, first_row)
+            return _indicator_labels(batch, self.names, name, numbers)
         column, where = batch.column(self.names[0]), f"column '{self.names[0]}'"
         is_list = pa.types.is_list(column.type)
         if is_list and self.separator is not None:
@@ -55,7 +55,7 @@ class LabelColumns(NamedTuple):
         rows = column.to_pylist()
         if self.separator is not None:
             rows = [_split(value, self.separator) for value in rows]
-        return pa.array(_distinct(rows, f"{name}: {where}", first_row), LABEL_LISTS)
+        return pa.array(_distinct(rows, f"{name}: {where}", numbers), LABEL_LISTS)
 
 
 def join_label_batches(batches: Sequence[pa.Array]) -> pa.ChunkedArray:
@@ -86,9 +86,11 @@ def _split(value: str, separator: str) -> list[str]:
     return [label for label in labels if label]
 
 
-def _distinct(rows: Iterable[list[str | None]], where: str, first_row: int) -> list[list[str]]:
+def _distinct(
+    rows: Iterable[list[str | None]], where: str, numbers: NDArray[np.int64]
+) -> list[list[str]]:
     result = []
-    for number, labels in enumerate(rows, first_row + 1):
+    for number, labels in zip(numbers.tolist(), rows, strict=True):
         if any(label is None or not label.strip() for label in labels):
             raise DataError(
                 f"{where}, row {number}: one of its labels is null or blank. Remove it; "
@@ -99,19 +101,19 @@ def _distinct(rows: Iterable[list[str | None]], where: str, first_row: int) -> l
 
 
 def _indicator_labels(
-    batch: pa.RecordBatch, names: Sequence[str], name: str, first_row: int
+    batch: pa.RecordBatch, names: Sequence[str], name: str, numbers: NDArray[np.int64]
 ) -> pa.Array:
     rows: list[list[str]] = [[] for _ in range(len(batch))]
     for label in names:
         column = batch.column(label)
         values = [None] * len(batch) if pa.types.is_nested(column.type) else column.to_pylist()
-        for number, value in enumerate(values):
+        for row, value in enumerate(values):
             is_set = _IS_SET.get((value or "").strip().lower())
             if is_set is None:
                 raise DataError(
-                    f"{name}: column '{label}', row {first_row + number + 1}: expected 0 or 1, "
+                    f"{name}: column '{label}', row {numbers[row]}: expected 0 or 1, "
                     f"got {value!r}. With several --label-column, each is one label."
                 )
             if is_set:
-                rows[number].append(label)
+                rows[row].append(label)
     return pa.array(rows, LABEL_LISTS)

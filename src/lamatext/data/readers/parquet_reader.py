@@ -45,18 +45,13 @@ def parquet_table(source: str, max_record: int = MAX_RECORD, log: ReadLog | None
 
     From stdin or a compressed file, the whole content is copied to a temporary file first.
     """
-    name, path = source_name(source), Path(source)
-    is_stream = (
-        source == "-"
-        or decompressed_suffix(path) != path.suffix.lower()
-        or (path.exists() and not path.is_file())
-    )
+    name = source_name(source)
     message = (
         "not a readable Parquet file ({}). Write it again, or give a file of another format its "
         "own ending, such as .csv or .jsonl."
     )
     with _named_errors(name, message, source=source):
-        content = copy_to_disk(source) if is_stream else pa.OSFile(source)
+        content = open_binary(source)
         file = pq.ParquetFile(content)
         columns = tuple(_flatten(file.schema_arrow.empty_table()).schema.names)
 
@@ -187,11 +182,10 @@ def _flatten(table: pa.Table) -> pa.Table:
 def _top_level(file: pq.ParquetFile, wanted: Sequence[str]) -> list[str]:
     """Return the top-level Parquet columns that contain the wanted columns."""
     names = file.schema_arrow.names
-    return list(
-        dict.fromkeys(
-            next(n for n in names if n == column or column.startswith(f"{n}.")) for column in wanted
-        )
+    containing = (
+        [name for name in names if f"{column}.".startswith(f"{name}.")] for column in wanted
     )
+    return list(dict.fromkeys(max(found, key=len) for found in containing))
 
 
 def _string_columns(file: pq.ParquetFile, columns: Sequence[str] | None) -> list[str]:
@@ -238,7 +232,18 @@ def _named_errors(name: str, message: str, *, source: str | None = None) -> Iter
         raise DataError(f"{name}: {message.format(reason)}") from error
 
 
-def copy_to_disk(source: str) -> pa.NativeFile:
+def open_binary(source: str) -> pa.NativeFile:
+    """Open a Parquet or Excel file, from stdin or a compressed file as a temporary copy."""
+    path = Path(source)
+    is_stream = (
+        source == "-"
+        or decompressed_suffix(path) != path.suffix.lower()
+        or (path.exists() and not path.is_file())
+    )
+    return _copy_to_disk(source) if is_stream else pa.OSFile(source)
+
+
+def _copy_to_disk(source: str) -> pa.NativeFile:
     """Copy a Parquet or Excel stream to a temporary file that allows random access."""
     length = 0
     with tempfile.NamedTemporaryFile() as file:

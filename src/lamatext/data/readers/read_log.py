@@ -45,12 +45,21 @@ class ReadLog:
             advice: details and what to do, for the error message.
         """
         if self.is_strict:
-            where = f"{self.name}:{line}:" if self.unit == "line" else f"{self.name}: row {line}:"
-            raise DataError(f"{where} {fault}{advice}")
+            raise DataError(f"{self.place(line)}: {fault}{advice}")
         self.bad_rows += 1
         lines = self._lines.setdefault(fault, [])
         if len(lines) < MAX_LISTED:
             lines.append(line)
+
+    def place(self, line: int) -> str:
+        """Return the file and the line or row for a message."""
+        return f"{self.name}:{line}" if self.unit == "line" else f"{self.name}: row {line}"
+
+    def copy_layout(self, first: "ReadLog") -> None:
+        """Copy what is known of the first shard's format to the log of the whole source."""
+        self.format, self.encoding, self.header = first.format, first.encoding, first.header
+        self.separator, self.quote = first.separator, first.quote
+        self.notes += first.notes
 
     def add_bad_rows(self, other: "ReadLog") -> None:
         """Add the bad rows logged for a shard to the log of the whole source."""
@@ -91,10 +100,13 @@ class ReadLog:
         if self.undecodable:
             hint += " If the file has another encoding, name it with --encoding."
         needed = min(-(-self.bad_rows * 1000 // rows) / 10, 100)
+        advice = "Correct these rows"
+        if self.bad_rows < rows:
+            advice += f", or skip them with --max-bad-rows {needed:g}%"
         raise DataError(
             f"{self.name}: {self.bad_rows:,} of {rows:,} rows cannot be used, more than the "
-            f"allowed {100 * self.max_bad_rows:g} %: {' '.join(self.bad_row_lines())} Correct "
-            f"these rows, or skip them with --max-bad-rows {needed:g}%.{hint}"
+            f"allowed {100 * self.max_bad_rows:g} %: {' '.join(self.bad_row_lines())} {advice}."
+            f"{hint}"
         )
 
 

@@ -150,7 +150,7 @@ class Table:
         texts, labels = choose_by_name(self.columns, options, self.name)
         batches = self.batches(list(dict.fromkeys([*texts, *labels])) if texts and labels else None)
         used = rows = 0
-        for record_batch in batches:
+        for record_batch in filter(len, batches):
             if not (texts and labels):
                 first = pa.Table.from_batches([record_batch])
                 detected = detect_by_content(first, texts, labels, self.name)
@@ -159,9 +159,10 @@ class Table:
             lines = _row_lines(record_batch, self.log, rows, all_lines=False)
             batch = _Batch(record_batch, lines).with_lists(labels)
             values = _text_values(batch.rows, texts, self.name)
-            kept = pa.array(_check_rows(batch, values, layout, self.log, None))
+            is_good = _check_rows(batch, values, layout, self.log, None)
+            kept, numbers = pa.array(is_good), rows + 1 + np.flatnonzero(is_good)
             columns = LabelColumns(labels, layout.label_separator)
-            targets = columns.read(batch.rows.filter(kept), self.name, rows)
+            targets = columns.read(batch.rows.filter(kept), self.name, numbers)
             rows, used = rows + len(record_batch), used + len(targets)
             yield Dataset(
                 pa.chunked_array([values.filter(kept)], pa.large_string()),
@@ -287,7 +288,8 @@ def _usable_rows(
         kept = pa.array(is_good)
         texts.append(values.filter(kept))
         lines.append(batch.lines[is_good])
-        labels.append(label_columns.read(batch.rows.filter(kept), log.name, rows))
+        numbers = rows + 1 + np.flatnonzero(is_good)
+        labels.append(label_columns.read(batch.rows.filter(kept), log.name, numbers))
         for column in filter(None, (layout.group_column, layout.time_column)):
             strings = pc.fill_null(batch.rows.column(column).filter(kept), "")
             extra.setdefault(column, []).append(strings)

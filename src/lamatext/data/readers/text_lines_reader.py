@@ -1,6 +1,7 @@
 """Reader of files with one text per line: plain lines and fastText's ``__label__`` lines."""
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
@@ -11,6 +12,7 @@ from lamatext.data.readers.read_log import ReadLog
 from lamatext.data.readers.table import Table
 
 LABEL_PREFIX = "__label__"
+_WHITE_SPACE = re.compile(r"[ \t\v\f\r\0]")  # that separates words in fastText
 
 
 def plain_lines_table(name: str, blocks: Iterator[Block], log: ReadLog) -> Table:
@@ -59,9 +61,9 @@ def fasttext_table(name: str, blocks: Iterator[Block], log: ReadLog) -> Table:
 def _parse_line(line: str) -> tuple[list[str], str]:
     labels = []
     while line.startswith(LABEL_PREFIX):
-        label, _, line = line.removeprefix(LABEL_PREFIX).partition(" ")
+        label, *rest = _WHITE_SPACE.split(line.removeprefix(LABEL_PREFIX), maxsplit=1)
         labels.append(label)
-        line = line.lstrip()
+        line = "".join(rest).lstrip()
     return labels, line
 
 

@@ -356,7 +356,8 @@ def _calibrated_on(
 ) -> CrossFit:
     """Calibrate cross-fitted n-gram logits on the labels of the held-out texts."""
     logits, labels = _logits_of_classes(fitter, held_out, seen)
-    combination = calibrate_ngrams(logits, labels, weights[held_out.rows], noise=fitter.noise)
+    rows = held_out.rows[_is_evidence(fitter, held_out, seen)]
+    combination = calibrate_ngrams(logits, labels, weights[rows], noise=fitter.noise)
     return CrossFit(fitter, held_out, combination)
 
 
@@ -445,10 +446,32 @@ def _trust(fitter: NgramFitter, held_out: HeldOutNgrams, noise: float) -> NDArra
 def _logits_of_classes(
     fitter: NgramFitter, held_out: HeldOutNgrams, classes: Indices
 ) -> tuple[Logits, Indices]:
-    """Select the cross-fitted logits and labels of texts in the given classes."""
-    labels = fitter.data.labels[held_out.rows]
-    kept = np.isin(labels, classes)
-    return held_out.logits[kept][:, classes], np.searchsorted(classes, labels[kept])
+    """Select the cross-fitted logits and labels of texts in the given classes, without copies."""
+    kept = _is_evidence(fitter, held_out, classes)
+    labels = fitter.data.labels[held_out.rows[kept]]
+    return held_out.logits[kept][:, classes], np.searchsorted(classes, labels)
+
+
+def _is_evidence(
+    fitter: NgramFitter, held_out: HeldOutNgrams, classes: Indices
+) -> NDArray[np.bool_]:
+    """Return a mask of the cross-fitted texts to calibrate some classes with."""
+    labels = fitter.data.labels
+    is_first = is_first_copy(fitter.prepared, labels, held_out.rows)
+    return is_first & np.isin(labels[held_out.rows], classes)
+
+
+def is_first_copy(prepared: PreparedRun, labels: ClassIndices, rows: Indices) -> NDArray[np.bool_]:
+    """Return a mask of ``rows`` without the copies of a text that has the same label.
+
+    To calibrate, copies are no further evidence.
+    """
+    if prepared.copies is None:
+        return np.ones(len(rows), bool)
+    is_first = np.zeros(len(rows), bool)
+    pairs = np.stack([prepared.copies[rows], labels[rows]])
+    is_first[np.unique(pairs, axis=1, return_index=True)[1]] = True
+    return is_first
 
 
 def _held_out_ngrams(
@@ -494,11 +517,21 @@ def _cross_fitted(
 
 
 def _folds(fitter: NgramFitter, rows: Indices, count: int) -> list[tuple[Indices, Indices]]:
-    """Divide texts into folds for cross-fitting: indices of the other texts, and of its own."""
-    labels = fitter.data.labels[rows].tolist()
+    """Divide texts into folds for cross-fitting: indices of the other texts, and of its own.
+
+    Copies of a text are in the same fold: the model of another fold would know their label, and
+    its logits would look better than those of new texts. If this leaves most texts in no fold, as
+    with a few texts that are all repeated, copies are treated like other texts.
+    """
+    labels, seed = fitter.data.labels[rows].tolist(), fitter.prepared.recipe.seed
+    groups = fitter.prepared.groups
     with warnings.catch_warnings():  # of labels seen once, which the first split has named
         warnings.simplefilter("ignore", UserWarning)
-        return list(folds(labels, count, fitter.prepared.recipe.seed))
+        if groups is not None:
+            parts = list(folds(labels, count, seed, groups[rows]))
+            if 2 * sum(len(held_out) for _, held_out in parts) >= len(rows):
+                return parts
+        return list(folds(labels, count, seed))
 
 
 def words_of(prepared: PreparedRun, rows: Indices) -> list[list[str]]:

@@ -8,14 +8,17 @@ from threadpoolctl import threadpool_limits
 from lamatext.data.token_ids import TokenIds
 from lamatext.nn.network import build_network
 from lamatext.settings import ModelSettings
+from lamatext.training import calibration
 from lamatext.training.batching import EncodedDataset
 from lamatext.training.calibration import (
+    CONFIDENCE_SPREAD,
     MIN_NOISE,
     PRIOR_NGRAM_FACTOR,
     Combination,
     _losses,
     add_network,
     calibrate_ngrams,
+    correct_confidence,
     estimate_noise,
     evenly_spread_texts,
     fit_temperature,
@@ -120,26 +123,81 @@ def test_a_network_that_adds_nothing_or_misleads_gets_the_factor_zero(network: f
         assert combination.network == 0
 
 
-@pytest.mark.parametrize("texts", [40, 80])
-def test_fewer_texts_than_classes_leave_the_confidence_of_the_ngrams(texts: int) -> None:
-    random, classes = np.random.default_rng(0), 60
-    labels = random.integers(0, classes, texts)
-    signal = 2 * np.eye(classes)[labels]
-    first, second = (
-        (signal + random.normal(size=(texts, classes))).astype(np.float32) for _ in range(2)
-    )
-    ngrams = Combination(1.0, 0.0, np.zeros(classes))
+def test_texts_that_are_easy_by_chance_make_both_parts_together_no_surer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    first, second, labels = drawn(20_000, ngrams=2.0, network=1.0)
+    ngrams = calibrate_ngrams(first, labels)
+    right = np.flatnonzero(first.argmax(axis=1) == labels)[:700]
+    wrong = np.flatnonzero(first.argmax(axis=1) != labels)[:100]
+    easy = np.concatenate([right, wrong])
 
-    both = add_network(ngrams, first, second, labels)
+    def factor() -> float:
+        parts = first[easy], second[easy], labels[easy]
+        return add_network(ngrams, *parts).ngrams
 
-    alone, together = (
-        softmax(c.logits(first, second), axis=1).max(axis=1).mean() for c in (ngrams, both)
+    corrected = factor()
+    monkeypatch.setattr(calibration, "_confidence_factor", lambda *_: 1.0)
+    uncorrected = factor()
+
+    expected = add_network(ngrams, first, second, labels).ngrams
+    assert uncorrected > 1.3 * expected
+    assert corrected == pytest.approx(expected, rel=0.15)
+
+
+def unevenly_sure(texts: int, seed: int = 0) -> tuple[Logits, Labels]:
+    """Logits of twelve classes, and labels drawn from them with one of two factors per text."""
+    random = np.random.default_rng(seed)
+    first = random.normal(size=(texts, 12)).astype(np.float32)
+    factors = random.choice([1.0, 4.0], (texts, 1))
+    return first, (factors * first + random.gumbel(size=first.shape)).argmax(axis=1)
+
+
+def test_corrected_ngrams_are_about_as_sure_as_they_are_right() -> None:
+    first, labels = unevenly_sure(20_000)
+    plain = calibrate_ngrams(first, labels)
+
+    corrected = correct_confidence(plain, first, labels)
+
+    new, truth = unevenly_sure(20_000, seed=1)
+    before, after = (
+        softmax(c.logits(new, np.zeros_like(new)), axis=1).max(axis=1).mean()
+        for c in (plain, corrected)
     )
-    assert both.network > 0
-    if texts < classes:
-        assert together == pytest.approx(alone, rel=1e-6)
-    else:
-        assert together > alone + 0.1
+    accuracy = (new.argmax(axis=1) == truth).mean()
+    assert before < accuracy - 0.04
+    assert after == pytest.approx(accuracy, abs=0.015)
+    np.testing.assert_allclose(corrected.bias / corrected.ngrams, plain.bias / plain.ngrams)
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.2])
+def test_the_corrected_confidence_makes_right_and_wrong_predictions_most_likely(
+    noise: float,
+) -> None:
+    first, labels = unevenly_sure(300)
+    plain = Combination(1.2, 0.0, np.zeros(12), noise)
+
+    factor = correct_confidence(plain, first, labels).ngrams / plain.ngrams
+
+    def loss(logarithm: float) -> float:
+        total = (logarithm / CONFIDENCE_SPREAD) ** 2 / 2
+        for logits, label in zip(first, labels, strict=True):
+            chances = softmax(np.exp(logarithm) * 1.2 * logits.astype(np.float64))
+            predicted = (1 - noise) * chances.max() + noise * (1 - chances.max()) / 11
+            total -= np.log(predicted if chances.argmax() == label else 1 - predicted)
+        return total
+
+    tried = np.arange(-0.8, 0.8, 0.02)
+    best = tried[np.argmin([loss(value) for value in tried])]
+    assert abs(best) > 0.05
+    assert np.log(factor) == pytest.approx(best, abs=0.011)
+
+
+def test_two_classes_need_no_correction_of_the_confidence() -> None:
+    first, labels = unevenly_sure(300)
+    ngrams = calibrate_ngrams(first[:, :2], labels % 2)
+
+    assert correct_confidence(ngrams, first[:, :2], labels % 2) is ngrams
 
 
 @pytest.mark.parametrize("texts", [1, 2, 3, 4])

@@ -6,7 +6,8 @@ times in a text has the value (1 + ln tf) · idf_g; a table's values are divided
     s_c = Σ_g value_g · w_cg        logit_c = b_c + s_c / (max s − mean s)^γ
 
 so the contribution of each n-gram to a logit is known; the words it covers share it equally. The
-range power γ is 0 unless the model has many classes with few texts (``training/cross_fitting.py``).
+range power γ is 0 unless held-out texts are clearly better calibrated with it
+(``training/cross_fitting.py``).
 Shapes: n texts, T words, K n-grams in a table, C classes; two classes share one row of w, labels of
 which a text may have several do not.
 """

@@ -11,8 +11,14 @@ one standard error of the derivative of the loss at b = 0, and more where few te
 error. So b is exactly 0 unless the validation texts are evidence of at least that strength for the
 network, whatever the size of its logits, and the pull towards 0 vanishes as their number grows.
 From about 2,000 training texts on a network usually helps, so the penalty falls with their number.
-Fewer validation texts than classes can show that the network helps, but not how sure to be of
-classes they lack: there both together are as sure of these texts as the n-grams alone.
+
+Users read the probability p of the predicted class: p of the predictions should be right. The most
+likely factors need not ensure that, above all with many classes, to whose scores a softmax does not
+fit well. So the n-gram logits are finally multiplied by the factor that makes the right and wrong
+predictions most likely: Σ ln p over the right ones plus Σ ln (1 − p) over the wrong ones. With two
+classes that is the likelihood itself. The factor of both parts together is a ratio: that of their
+own predictions over that of the n-grams' predictions for the same validation texts, because these
+few texts may be easier or harder than all those that the n-grams are calibrated on.
 
 Each n-gram score separates one class from all others, so one factor for all of them is too large
 for classes that are often confused with each other, such as neighbouring ratings, and too small for
@@ -52,11 +58,12 @@ TEMPERATURES = np.geomspace(0.25, 4.0, 161)
 PRIOR_NGRAM_FACTOR = 5.0  # a without any text
 NGRAM_FACTOR_SPREAD = 1.0  # standard deviation of ln a in its prior
 BIAS_SPREAD = 0.8  # standard deviation of a class's bias in its prior
+CONFIDENCE_SPREAD = 0.05  # of the logarithm by which the confidence of the n-grams is corrected
 CORRECTION_SPREAD = 0.5  # of the logarithm by which a changes when the network is added
 EVIDENCE = 1.0  # standard errors of evidence that the network needs, and
 FEW_TEXTS = 5  # EVIDENCE times this / n more with n validation texts
 NETWORK_TEXTS = 2_000  # evenly spread training texts above which less evidence is needed
-FACTOR_LIMIT = 3.0  # largest logarithm by which the confidence of both is corrected
+CERTAIN = 1e-9  # a probability closer than this to 0 or 1 counts as this close
 MIN_NOISE = 0.05  # share of wrong labels below which all labels are trusted
 MAX_NOISE = 0.45  # the share from which labels say too little to tell which are wrong
 NOISE_EVIDENCE = 3.0  # log-likelihood that wrong labels must explain
@@ -119,6 +126,27 @@ def calibrate_ngrams(
 
     values = _minimize(objective, start, [(None, None)] * len(start))
     return Combination(float(PRIOR_NGRAM_FACTOR * np.exp(values[0])), 0.0, values[1:], noise)
+
+
+def correct_confidence(
+    ngrams: Combination, ngram_logits: Logits, labels: Labels, weights: Floats | None = None
+) -> Combination:
+    """Scale the logits of a calibrated n-gram model so that its confidence is its accuracy.
+
+    Nothing changes with two classes, whose calibration ensures that already.
+
+    Args:
+        ngrams: the calibration of the n-gram model alone.
+        ngram_logits: out-of-sample logits.
+        labels: class index of each text.
+        weights: weight of each text in the likelihood; None weights all equally.
+    """
+    if len(ngrams.bias) < 3:
+        return ngrams
+    weights = _normalized(weights, len(labels))
+    logits = ngrams.logits(ngram_logits, np.zeros_like(ngram_logits))
+    factor = _confidence_factor(logits, labels, weights, ngrams.noise, CONFIDENCE_SPREAD)
+    return ngrams._replace(ngrams=ngrams.ngrams * factor, bias=ngrams.bias * factor)
 
 
 def mix_classes(ngram_logits: Logits, labels: Labels) -> tuple[ClassMixture, Combination]:
@@ -261,11 +289,12 @@ def add_network(
     log_change, b = _minimize(objective, np.zeros(2), [(None, None), (0, None)])
     if b == 0:
         return ngrams
-    change = float(np.exp(log_change))
-    if len(labels) < base.shape[1]:
-        combined = change * base + b * second
-        sharpness = _factor_of_confidence(combined, _confidence(base))
-        change, b = change * sharpness, b * sharpness
+    combined = np.exp(log_change) * base + b * second
+    together, alone = (
+        _confidence_factor(logits, labels, weights, ngrams.noise, CORRECTION_SPREAD)
+        for logits in (combined, base)
+    )
+    change, b = float(np.exp(log_change)) * together / alone, b * together / alone
     return Combination(ngrams.ngrams * change, float(b / size), ngrams.bias * change, ngrams.noise)
 
 
@@ -279,22 +308,30 @@ def evenly_spread_texts(labels: Labels, classes: int) -> float:
     return float(len(labels) * (1 - (shares**2).sum()) * classes / max(classes - 1, 1))
 
 
-def _factor_of_confidence(logits: Floats, confidence: float) -> float:
-    """Find the calibration factor that yields the given mean confidence."""
-    low, high = -FACTOR_LIMIT, FACTOR_LIMIT  # of its logarithm
-    for _ in range(40):
-        middle = (low + high) / 2
-        if _confidence(np.exp(middle) * logits) > confidence:
-            high = middle
-        else:
-            low = middle
-    return float(np.exp(low))
+def _confidence_factor(
+    logits: Floats, labels: Labels, weights: Floats, noise: float, spread: float
+) -> float:
+    """Find the calibration factor that makes right and wrong predictions most likely.
 
+    ``spread`` is the standard deviation of its logarithm in the prior, whose mean is 0.
+    """
+    is_right = logits.argmax(axis=1) == labels
+    distances = logits.max(axis=1, keepdims=True) - logits  # (n, C)
+    classes = logits.shape[1]
 
-def _confidence(logits: Floats) -> float:
-    """Return the mean of the highest softmax probability per text, for calibration."""
-    shifted = logits - logits.max(axis=1, keepdims=True)
-    return float((1 / np.exp(shifted).sum(axis=1)).mean())
+    def objective(values: Floats) -> tuple[float, Floats]:
+        factor = np.exp(values[0])
+        powers = np.exp(-factor * distances)
+        predicted = 1 / powers.sum(axis=1)  # probability of the predicted class, (n,)
+        slopes = factor * predicted**2 * (powers * distances).sum(axis=1)
+        slopes *= 1 - noise * classes / (classes - 1)
+        given = np.clip(_with_noise(predicted, noise, classes), CERTAIN, 1 - CERTAIN)
+        losses = -np.log(np.where(is_right, given, 1 - given))
+        gradients = slopes * np.where(is_right, -1 / given, 1 / (1 - given))
+        loss = float((weights * losses).sum()) + (values[0] / spread) ** 2 / 2
+        return loss, np.array([(weights * gradients).sum() + values[0] / spread**2])
+
+    return float(np.exp(_minimize(objective, np.zeros(1), [(-3, 3)])[0]))
 
 
 def _losses(

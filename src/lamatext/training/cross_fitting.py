@@ -10,11 +10,12 @@ wrong labels from hard texts.
 If all texts are cross-fitted, the logits of three or more classes, with at least that many texts
 each, are mixed by a matrix (``training/calibration.py``), which becomes part of the weights.
 
-With many classes of few texts each, a single factor cannot calibrate the logits: texts with large
-ones are classified right less often, and texts with small ones more often, than the softmax says.
-If the held-out texts are clear evidence of that, the logits of each text are divided by a power of
-their range (``ngrams/model.py``), the one under which those texts are most likely. The range grows
-with the texts per class, so the factor is then fitted with more folds, which leave out fewer.
+With many classes, a single factor cannot calibrate the logits: texts with large ones are classified
+right less often, and texts with small ones more often, than the softmax says. If the held-out texts
+are clear evidence of that, the logits of each text are divided by a power of their range
+(``ngrams/model.py``), the one under which those texts are most likely. The range grows with the
+texts per class, so if all texts are cross-fitted, the factor is then fitted with more folds, which
+leave out fewer.
 
 Shapes: n texts, C classes.
 """
@@ -40,6 +41,7 @@ from lamatext.training.calibration import (
     MIN_NOISE,
     Combination,
     calibrate_ngrams,
+    correct_confidence,
     estimate_noise,
     held_out_loss,
     is_evidence_of_noise,
@@ -207,8 +209,9 @@ def fit_and_calibrate_ngrams(
         held_out = HeldOutNgrams(split.validation, logits, model.base)
         return FittedNgrams(fitter.fit(everything), held_out, Combination(1, 0, np.zeros(0)))
     seen, _ = seen_classes(prepared, data.labels, split)
-    fitter, held_out, combination = cross_fit(fitter, split, text_weights(data, settings), seen)
-    return FittedNgrams(fitter.fit(everything), held_out, combination)
+    weights = text_weights(data, settings)
+    fit = cross_fit(fitter, split, weights, seen)
+    return FittedNgrams(fit.fitter.fit(everything), fit.held_out, _corrected(fit, weights, seen))
 
 
 def seen_classes(
@@ -274,9 +277,16 @@ def cross_fit(
     if found is not None:
         return _with_less_weight_on_noise(fitter, split, weights, seen, found)
     fitter.expect(1)
-    if len(split.validation) >= CROSS_FIT_BELOW or len(seen) < 3:
+    if len(seen) < 3:
         return trusting
-    return _with_range_power(_with_mixed_classes(trusting, seen), weights, seen)
+    if len(split.validation) >= CROSS_FIT_BELOW:
+        return _with_range_power(trusting, weights, seen)
+    best = _with_range_power(_with_mixed_classes(trusting, seen), weights, seen)
+    if not best.fitter.range_power:
+        return best
+    fitter.expect(FOLDS_OF_RANGE + 1)
+    held_out = _cross_fitted(best.fitter, np.sort(best.held_out.rows), FOLDS_OF_RANGE)
+    return _calibrated_on(best.fitter, held_out, weights, seen)
 
 
 def _with_less_weight_on_noise(
@@ -355,21 +365,27 @@ def _calibrated_on(
     fitter: NgramFitter, held_out: HeldOutNgrams, weights: NDArray[np.float64], seen: Indices
 ) -> CrossFit:
     """Calibrate cross-fitted n-gram logits on the labels of the held-out texts."""
-    logits, labels = _logits_of_classes(fitter, held_out, seen)
-    rows = held_out.rows[_is_evidence(fitter, held_out, seen)]
+    logits, labels, rows = _evidence(fitter, held_out, seen)
     combination = calibrate_ngrams(logits, labels, weights[rows], noise=fitter.noise)
     return CrossFit(fitter, held_out, combination)
 
 
+def _corrected(fit: CrossFit, weights: NDArray[np.float64], seen: Indices) -> Combination:
+    """Correct the confidence of the calibration by the predictions for the held-out texts."""
+    logits, labels, rows = _evidence(fit.fitter, fit.held_out, seen)
+    return correct_confidence(fit.combination, logits, labels, weights[rows])
+
+
 def _loss(fit: CrossFit, seen: Indices) -> float:
     """Compute the negative log-likelihood of the calibrated cross-fitted logits."""
-    return held_out_loss(fit.combination, *_logits_of_classes(fit.fitter, fit.held_out, seen))
+    logits, labels, _ = _evidence(fit.fitter, fit.held_out, seen)
+    return held_out_loss(fit.combination, logits, labels)
 
 
 def _with_mixed_classes(plain: CrossFit, seen: Indices) -> CrossFit:
     """Fit a class-mixing matrix on cross-fitted logits if a class has enough texts."""
     fitter, held_out, _ = plain
-    logits, labels = _logits_of_classes(fitter, held_out, seen)
+    logits, labels, _ = _evidence(fitter, held_out, seen)
     if np.bincount(labels).max(initial=0) < len(seen):
         return plain
     mixture, combination = mix_classes(logits, labels)
@@ -391,11 +407,7 @@ def _with_range_power(plain: CrossFit, weights: NDArray[np.float64], seen: Indic
         fit = _calibrated_on(fitter, held_out, weights, seen)
         if (loss := _loss(fit, seen)) < best_loss:
             best, best_loss = fit, loss
-    if best is plain:
-        return plain
-    plain.fitter.expect(FOLDS_OF_RANGE + 1)
-    held_out = _cross_fitted(best.fitter, np.sort(plain.held_out.rows), FOLDS_OF_RANGE)
-    return _calibrated_on(best.fitter, held_out, weights, seen)
+    return best
 
 
 def _find_label_noise(trusting: CrossFit, split: Split) -> LabelNoise | None:
@@ -413,14 +425,14 @@ def _find_label_noise(trusting: CrossFit, split: Split) -> LabelNoise | None:
     if len(common) < 2:
         return None
     are_few = is_split and len(split.validation) < NOISE_TEXTS
-    logits, labels = _logits_of_classes(fitter, held_out, common)
+    logits, labels, _ = _evidence(fitter, held_out, common)
     is_suspected = estimate_noise(logits, labels).noise >= MIN_NOISE
     if not are_few and not is_suspected:
         return None
     further = _fits_with_noise(len(split.validation)) if is_suspected else 0
     fitter.expect(CROSS_FIT_FOLDS + further + 1)
     held_out = _cross_fitted(fitter.weaker(SVM_STRENGTHS[-1]), rows, CROSS_FIT_FOLDS)
-    logits, labels = _logits_of_classes(fitter, held_out, common)
+    logits, labels, _ = _evidence(fitter, held_out, common)
     noisy, plain = estimate_noise(logits, labels), calibrate_ngrams(logits, labels)
     if not is_evidence_of_noise(noisy, plain, logits, labels):
         return None
@@ -443,22 +455,21 @@ def _trust(fitter: NgramFitter, held_out: HeldOutNgrams, noise: float) -> NDArra
     return trust
 
 
-def _logits_of_classes(
-    fitter: NgramFitter, held_out: HeldOutNgrams, classes: Indices
-) -> tuple[Logits, Indices]:
-    """Select the cross-fitted logits and labels of texts in the given classes, without copies."""
-    kept = _is_evidence(fitter, held_out, classes)
-    labels = fitter.data.labels[held_out.rows[kept]]
-    return held_out.logits[kept][:, classes], np.searchsorted(classes, labels)
+class _Evidence(NamedTuple):
+    """Cross-fitted texts to calibrate some classes with; copies of a text are left out."""
+
+    logits: Logits  # of these classes
+    labels: Indices  # indices into these classes
+    rows: Indices
 
 
-def _is_evidence(
-    fitter: NgramFitter, held_out: HeldOutNgrams, classes: Indices
-) -> NDArray[np.bool_]:
-    """Return a mask of the cross-fitted texts to calibrate some classes with."""
-    labels = fitter.data.labels
-    is_first = is_first_copy(fitter.prepared, labels, held_out.rows)
-    return is_first & np.isin(labels[held_out.rows], classes)
+def _evidence(fitter: NgramFitter, held_out: HeldOutNgrams, classes: Indices) -> _Evidence:
+    """Select the cross-fitted texts that calibrate the given classes."""
+    labels = fitter.data.labels[held_out.rows]
+    kept = is_first_copy(fitter.prepared, fitter.data.labels, held_out.rows)
+    kept &= np.isin(labels, classes)
+    columns = np.searchsorted(classes, labels[kept])
+    return _Evidence(held_out.logits[kept][:, classes], columns, held_out.rows[kept])
 
 
 def is_first_copy(prepared: PreparedRun, labels: ClassIndices, rows: Indices) -> NDArray[np.bool_]:

@@ -289,12 +289,12 @@ def add_network(
     log_change, b = _minimize(objective, np.zeros(2), [(None, None), (0, None)])
     if b == 0:
         return ngrams
-    combined = np.exp(log_change) * base + b * second
+    change = float(np.exp(log_change))
     together, alone = (
         _confidence_factor(logits, labels, weights, ngrams.noise, CORRECTION_SPREAD)
-        for logits in (combined, base)
+        for logits in (change * base + b * second, base)
     )
-    change, b = float(np.exp(log_change)) * together / alone, b * together / alone
+    change, b = change * together / alone, b * together / alone  # easy texts change both factors
     return Combination(ngrams.ngrams * change, float(b / size), ngrams.bias * change, ngrams.noise)
 
 

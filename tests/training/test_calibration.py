@@ -193,6 +193,15 @@ def test_the_corrected_confidence_makes_right_and_wrong_predictions_most_likely(
     assert np.log(factor) == pytest.approx(best, abs=0.011)
 
 
+def test_a_certain_but_wrong_prediction_leaves_the_correction_finite() -> None:
+    logits = np.array([[900.0, 0, 0], [0, 1.0, 0], [0, 0, 2.0]], np.float32)
+    plain = Combination(1.0, 0.0, np.zeros(3))
+
+    corrected = correct_confidence(plain, logits, np.array([1, 1, 2]))
+
+    assert corrected.ngrams == pytest.approx(1, abs=0.1)
+
+
 def test_two_classes_need_no_correction_of_the_confidence() -> None:
     first, labels = unevenly_sure(300)
     ngrams = calibrate_ngrams(first[:, :2], labels % 2)

@@ -2,8 +2,6 @@
 
 import warnings
 from itertools import product
-from types import SimpleNamespace
-from typing import cast
 
 import numpy as np
 import pytest
@@ -13,8 +11,6 @@ from lamatext import TextClassifier
 from lamatext.metrics import calibration_error, measure_reliability
 from lamatext.progress import Progress
 from lamatext.training import cross_fitting
-from lamatext.training.cross_fitting import NgramFitter
-from lamatext.training.preparation import PreparedRun
 from tests.corpora import TINY
 
 WITH_NGRAMS = TINY | {"ngrams.enabled": True, "training.epochs": 1}
@@ -388,26 +384,10 @@ def test_many_validation_texts_find_a_range_power_without_further_fits(
     assert error_on_intents(divided) < 0.6 * error_on_intents(plain)
 
 
-def test_copies_of_a_text_are_in_one_fold_and_count_once() -> None:
-    copies, labels = np.repeat(np.arange(120), 3), np.repeat(np.arange(120) % 4, 3)
-    labels[0] = 1  # another label than that of the two other copies
-    prepared = SimpleNamespace(copies=copies, groups=copies, recipe=SimpleNamespace(seed=0))
-    fitter = SimpleNamespace(prepared=prepared, data=SimpleNamespace(labels=labels))
+def test_a_range_power_needs_weights_that_can_be_saved(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cross_fitting, "MAX_FACTOR", 1.0)
 
-    parts = cross_fitting._folds(cast(NgramFitter, fitter), np.arange(360), 5)
-    is_first = cross_fitting.is_first_copy(cast(PreparedRun, prepared), labels, np.arange(360))
+    classifier = fitted(*intents(6))
 
-    for fitted_rows, held_out in parts:
-        assert not set(copies[fitted_rows]) & set(copies[held_out])
-    assert sorted(np.concatenate([held_out for _, held_out in parts])) == list(range(360))
-    assert np.flatnonzero(is_first).tolist() == sorted([1, *range(0, 360, 3)])
-
-
-def test_repeated_texts_do_not_make_the_probabilities_too_sure() -> None:
-    texts, labels = fruit(300, wrong=0.3)
-    new_texts, _ = fruit(400, wrong=0.3, seed=1)
-
-    once, repeated = (fitted(texts * times, labels * times) for times in (1, 5))
-
-    sure, surer = (c.predict_proba(new_texts).max(axis=1).mean() for c in (once, repeated))
-    assert surer < sure + 0.1
+    assert classifier.ngrams_ is not None
+    assert classifier.ngrams_.range_power == 0

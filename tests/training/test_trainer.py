@@ -1,5 +1,4 @@
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ from lamatext.errors import ConfigError, DataError
 from lamatext.progress import SILENT
 from lamatext.recipes import resolve_recipe
 from lamatext.settings import Recipe
-from lamatext.training import preparation, trainer
+from lamatext.training import preparation
 from lamatext.training.preparation import tokenize_texts
 from lamatext.training.trainer import (
     TrainedModel,
@@ -283,26 +282,3 @@ def test_another_sample_weight_is_another_run_for_a_checkpoint(tmp_path: Path) -
 def test_invalid_sample_weights_are_refused(weights: list[float], message: str) -> None:
     with pytest.raises(DataError, match=message):
         run(texts(40), sample_weight=weights)
-
-
-def test_validation_texts_are_of_other_groups_than_the_training_texts(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    customers = [str(number // 4) for number in range(80)]
-    data = replace(texts(80), group_values=pa.chunked_array([customers]))
-    splits: list[Split] = []
-
-    def remember(texts: object, split: Split, *arguments: Any, **options: Any) -> Any:
-        splits.append(split)
-        return preparation.prepare_run(texts, split, *arguments, **options)
-
-    monkeypatch.setattr(trainer, "prepare_run", remember)
-
-    run(data)
-
-    (split,) = splits
-    assert len(split.validation)
-    trained, held_out = (
-        {customers[row] for row in rows} for rows in (split.train, split.validation)
-    )
-    assert not trained & held_out

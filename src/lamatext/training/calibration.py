@@ -131,9 +131,9 @@ def calibrate_ngrams(
 def correct_confidence(
     ngrams: Combination, ngram_logits: Logits, labels: Labels, weights: Floats | None = None
 ) -> Combination:
-    """Scale the logits of a calibrated n-gram model so that its confidence is its accuracy.
+    """Scale the logits of a calibrated n-gram model by how often its predictions are right.
 
-    Nothing changes with two classes, whose calibration ensures that already.
+    With two classes the calibration has considered that already, and nothing changes.
 
     Args:
         ngrams: the calibration of the n-gram model alone.
@@ -325,7 +325,9 @@ def _confidence_factor(
         predicted = 1 / powers.sum(axis=1)  # probability of the predicted class, (n,)
         slopes = factor * predicted**2 * (powers * distances).sum(axis=1)
         slopes *= 1 - noise * classes / (classes - 1)
-        given = np.clip(_with_noise(predicted, noise, classes), CERTAIN, 1 - CERTAIN)
+        given = _with_noise(predicted, noise, classes)
+        slopes[(given < CERTAIN) | (given > 1 - CERTAIN)] = 0
+        given = np.clip(given, CERTAIN, 1 - CERTAIN)
         losses = -np.log(np.where(is_right, given, 1 - given))
         gradients = slopes * np.where(is_right, -1 / given, 1 / (1 - given))
         loss = float((weights * losses).sum()) + (values[0] / spread) ** 2 / 2

@@ -64,6 +64,7 @@ DOUBTED_CLASSES = 200  # with more, all labels are trusted
 UNDOUBTED_TEXTS = 10  # classes with fewer are too rare to tell which of their labels are wrong
 RANGE_POWERS = (0.2, 0.4, 0.6, 0.8)  # of the range of a text's logits, tried besides 0
 RANGE_EVIDENCE = 3.0  # log-likelihood that held-out texts must gain by it, as by wrong labels
+MAX_FACTOR = 1e6  # of the weights with a range power; a saved model has limits (ngrams/model.py)
 SVM_STRENGTHS = (1.0, 0.3, 0.1)  # times ``ngrams.svm_c``, tried if labels are wrong
 
 Logits = NDArray[np.float32]  # (n, C)
@@ -397,7 +398,10 @@ def _with_mixed_classes(plain: CrossFit, seen: Indices) -> CrossFit:
 
 
 def _with_range_power(plain: CrossFit, weights: NDArray[np.float64], seen: Indices) -> CrossFit:
-    """Divide cross-fitted logits by a power of their range if this clearly lowers the loss."""
+    """Divide cross-fitted logits by a power of their range if this clearly lowers the loss.
+
+    To multiply the divided logits by a, the weights are multiplied by a power of a.
+    """
     best, best_loss = plain, _loss(plain, seen) - RANGE_EVIDENCE
     for power in RANGE_POWERS:
         base = plain.held_out.base
@@ -405,7 +409,8 @@ def _with_range_power(plain: CrossFit, weights: NDArray[np.float64], seen: Indic
         held_out = plain.held_out._replace(logits=logits)
         fitter = replace(plain.fitter, range_power=power)
         fit = _calibrated_on(fitter, held_out, weights, seen)
-        if (loss := _loss(fit, seen)) < best_loss:
+        factor = fit.combination.ngrams ** (1 / (1 - power))
+        if factor <= MAX_FACTOR and (loss := _loss(fit, seen)) < best_loss:
             best, best_loss = fit, loss
     return best
 
@@ -456,7 +461,7 @@ def _trust(fitter: NgramFitter, held_out: HeldOutNgrams, noise: float) -> NDArra
 
 
 class _Evidence(NamedTuple):
-    """Cross-fitted texts to calibrate some classes with; copies of a text are left out."""
+    """Cross-fitted texts to calibrate some classes with."""
 
     logits: Logits  # of these classes
     labels: Indices  # indices into these classes
@@ -464,25 +469,11 @@ class _Evidence(NamedTuple):
 
 
 def _evidence(fitter: NgramFitter, held_out: HeldOutNgrams, classes: Indices) -> _Evidence:
-    """Select the cross-fitted texts that calibrate the given classes."""
+    """Select the cross-fitted texts of the given classes, for calibration."""
     labels = fitter.data.labels[held_out.rows]
-    kept = is_first_copy(fitter.prepared, fitter.data.labels, held_out.rows)
-    kept &= np.isin(labels, classes)
+    kept = np.isin(labels, classes)
     columns = np.searchsorted(classes, labels[kept])
     return _Evidence(held_out.logits[kept][:, classes], columns, held_out.rows[kept])
-
-
-def is_first_copy(prepared: PreparedRun, labels: ClassIndices, rows: Indices) -> NDArray[np.bool_]:
-    """Return a mask of ``rows`` without the copies of a text that has the same label.
-
-    To calibrate, copies are no further evidence.
-    """
-    if prepared.copies is None:
-        return np.ones(len(rows), bool)
-    is_first = np.zeros(len(rows), bool)
-    pairs = np.stack([prepared.copies[rows], labels[rows]])
-    is_first[np.unique(pairs, axis=1, return_index=True)[1]] = True
-    return is_first
 
 
 def _held_out_ngrams(
@@ -528,21 +519,11 @@ def _cross_fitted(
 
 
 def _folds(fitter: NgramFitter, rows: Indices, count: int) -> list[tuple[Indices, Indices]]:
-    """Divide texts into folds for cross-fitting: indices of the other texts, and of its own.
-
-    Copies of a text are in the same fold: the model of another fold would know their label, and
-    its logits would look better than those of new texts. If this leaves most texts in no fold, as
-    with a few texts that are all repeated, copies are treated like other texts.
-    """
-    labels, seed = fitter.data.labels[rows].tolist(), fitter.prepared.recipe.seed
-    groups = fitter.prepared.groups
+    """Divide texts into folds for cross-fitting: indices of the other texts, and of its own."""
+    labels = fitter.data.labels[rows].tolist()
     with warnings.catch_warnings():  # of labels seen once, which the first split has named
         warnings.simplefilter("ignore", UserWarning)
-        if groups is not None:
-            parts = list(folds(labels, count, seed, groups[rows]))
-            if 2 * sum(len(held_out) for _, held_out in parts) >= len(rows):
-                return parts
-        return list(folds(labels, count, seed))
+        return list(folds(labels, count, fitter.prepared.recipe.seed))
 
 
 def words_of(prepared: PreparedRun, rows: Indices) -> list[list[str]]:

@@ -48,8 +48,6 @@ class PreparedRun:
     tokens: TokenizedTexts | None = None  # words of all texts; None if the network reads subwords
     architecture: dict[str, object] | None = None  # of a pretrained encoder
     start: SavedModel | None = None  # the model that the run continues
-    copies: Indices | None = None  # (n,) equal for copies of a text; None: not looked for
-    groups: Indices | None = None  # (n,) equal for copies and for texts of a group in the data
 
 
 def prepare_run(  # noqa: PLR0913 - data, recipe, and what the caller has already

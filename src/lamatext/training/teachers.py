@@ -130,7 +130,7 @@ def teacher_data(
     rows = np.arange(len(train))
     if validation is None:
         fraction = recipe.training.validation_fraction
-        groups = group_rows(train.texts, train.group_values)
+        groups = group_rows(train.texts)
         split = hold_out_validation(train.require_labels(), fraction, recipe.seed, groups)
         train, validation, rows = train.take(split.train), train.take(split.validation), split.train
     return TeacherData(train, validation, unlabelled, classes, rows)

@@ -50,10 +50,8 @@ from lamatext.training.calibration import (
 )
 from lamatext.training.checkpoint import EpochRecord
 from lamatext.training.cross_fitting import (
-    NOISE_TEXTS,
     FittedNgrams,
     fit_and_calibrate_ngrams,
-    is_first_copy,
     seen_classes,
     text_weights,
     words_of,
@@ -155,9 +153,6 @@ def train(  # noqa: PLR0913 - data, recipe, and where and how it runs
         device=str(options.device),
         progress=progress,
     )
-    if len(split.validation) < NOISE_TEXTS:
-        copies, groups = _group_texts(texts, train, validation)
-        prepared = replace(prepared, copies=copies, groups=groups)
     data = EncodedDataset(prepared.token_ids, labels, weights)
     lesson = None if teacher_labels is None else _make_lesson(data, split, teacher_labels, recipe)
     return _train(prepared, data, split, options, lesson)
@@ -333,18 +328,17 @@ def _finish(run: _Run, fitted: FittedNgrams | None) -> _Finished:
     ngrams, held_out, combination = fitted
     accuracy, rows, base = None, split.validation, ngrams.base
     unseen = np.setdiff1d(split.validation, split.train)  # none if there were too few to hold out
-    distinct = unseen[is_first_copy(prepared, data.labels, unseen)]
-    both, at, _ = np.intersect1d(held_out.rows, distinct, return_indices=True)
+    both, at, _ = np.intersect1d(held_out.rows, unseen, return_indices=True)
     if len(both):
         rows, base, ngram_logits = both, held_out.base, held_out.logits[at]
         logits = logits[np.intersect1d(split.validation, both, return_indices=True)[1]]
         parts = ngram_logits[:, seen], logits[:, seen]
-        is_counted = is_first_copy(prepared, data.labels, split.train)
-        spread = evenly_spread_texts(columns[split.train][is_counted], len(seen))
+        spread = evenly_spread_texts(columns[split.train], len(seen))
         combination = add_network(
             combination, *parts, columns[both], weights[both], training_texts=spread
         )
-        accuracy = float((combination.logits(*parts).argmax(axis=1) == columns[both]).mean())
+        decided = combination.logits(*parts).argmax(axis=1)
+        accuracy = float((decided == columns[both]).mean())
         _note_together(progress, "accuracy", accuracy, len(both))
     else:
         ngram_logits = ngrams.logits(words_of(prepared, rows))
@@ -487,7 +481,7 @@ def _join(
     labels = encoder.encode_targets(train.require_labels(), source=train.source)
     if validation is None:
         fraction = recipe.training.validation_fraction
-        groups = group_rows(train.texts, train.group_values)
+        groups = group_rows(train.texts)
         split = hold_out_validation(train.require_labels(), fraction, recipe.seed, groups)
         return train.texts, labels, split
     texts = train.concatenate(validation).texts
@@ -495,20 +489,6 @@ def _join(
     rows, middle = np.arange(len(labels) + len(more)), len(labels)
     split = Split(rows[:middle], rows[middle:])
     return texts, np.concatenate([labels, more]), split
-
-
-def _group_texts(
-    texts: pa.ChunkedArray, train: Dataset, validation: Dataset | None
-) -> tuple[Indices, Indices]:
-    """Group the copies of each text, alone and together with the groups of the data."""
-    copies, given = group_rows(texts), train.group_values
-    if given is None:
-        return copies, copies
-    further = None if validation is None else validation.group_values
-    chunks = [*given.chunks, *(() if further is None else further.chunks)]
-    missing = len(texts) - sum(map(len, chunks))
-    values = pa.chunked_array([*chunks, pa.array([""] * missing, given.type)], given.type)
-    return copies, group_rows(texts, values)
 
 
 def _weights_of_labels(prepared: PreparedRun, targets: Targets) -> Tensor | None:

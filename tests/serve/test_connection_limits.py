@@ -564,13 +564,13 @@ def test_bytes_after_the_response_are_not_decrypted(
         response = client.recv(65536)
         client.settimeout(1)  # the server does not read on
         with suppress(OSError):
-            for _ in range(64 * 16):
+            for _ in range(100 * 16):
                 client.sendall(b"a" * 65536)
                 sent += 65536
 
     assert response.startswith(b"HTTP/1.1 %d " % status)
     assert CountingTls.decrypted < MEGABYTE
-    assert sent < 32 * MEGABYTE  # most of it in buffers of the system
+    assert sent < 60 * MEGABYTE  # most of it in buffers of the system, which grow to 36 MB on Linux
 
 
 @pytest.mark.parametrize("megabytes", [2, 6])

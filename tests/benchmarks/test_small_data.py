@@ -1,11 +1,13 @@
+import re
 from pathlib import Path
+from statistics import mean
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
 from benchmarks import small_data
-from benchmarks.accuracy_jobs import AccuracyJob
+from benchmarks.accuracy_jobs import RECORDS, AccuracyJob
 from lamatext import TextClassifier
 from lamatext.data.dataset import Dataset
 from lamatext.metrics import calibration_error, measure_reliability
@@ -138,3 +140,43 @@ def test_the_scores_are_those_of_the_classifiers_probabilities() -> None:
     assert scores["reliability"] == pytest.approx(
         small_data.reliability_sums(truth, probabilities), abs=1e-3
     )
+
+
+def test_the_guide_quotes_the_gains_over_the_ngrams_and_the_limits_of_the_calibration_error() -> (
+    None
+):
+    values = small_data.read_values(Records(RECORDS))
+    gains: dict[tuple[str, str], float] = {}  # by data set and size, in points
+    for name, sizes in small_data.CELLS.items():
+        for size in sizes:
+            pooled = "sib" if name in small_data.SIB else name
+            together, alone = (
+                mean(r.number for r in values[pooled, size, metric] if r.dataset == name)
+                for metric in ("accuracy", "ngrams_accuracy")
+            )
+            gains[name, size] = 100 * (together - alone)
+    many = {
+        (name, size)
+        for name, size in gains
+        if size == "2000" or (size == "all" and name not in small_data.SIB)
+    }
+    worst = min(
+        (mean(gains[name, size] for size in sizes), name)
+        for name, sizes in small_data.CELLS.items()
+    )
+    page = Path("docs/train.md").read_text(encoding="utf-8")
+    text = re.sub(r"\s+", " ", page)
+
+    few_gain = mean(gain for cell, gain in gains.items() if cell not in many)
+    many_gain = mean(gains[cell] for cell in many)
+    assert f"({few_gain:.2f} points better on average".replace("0.", ".") in text
+    assert f"with 2,000 or more they are {many_gain:.2f} points better".replace("0.", ".") in text
+    assert f"averaged over its sizes, is {-worst[0]:.2f} points worse".replace("0.", ".") in text
+    assert f"points worse ({worst[1]})" in text
+    for (dataset, size, metric), records in values.items():
+        if metric == "reliability" and size in small_data.SIZES:
+            limit = 0.06 if size in ("50", "100", "200") else 0.03
+            if size in ("500", "1000") or (dataset, size) == ("sib", "all"):
+                limit = 0.04
+            error = small_data.pooled_calibration_error([r.value for r in records])  # type: ignore[misc]
+            assert error <= limit, (dataset, size)

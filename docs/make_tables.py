@@ -12,7 +12,12 @@ from benchmarks.__main__ import BENCHMARKS, RECORDS
 from benchmarks.estimates import STREAMED, estimates_table
 from benchmarks.flipped_labels import flipped_labels_table
 from benchmarks.growth import exponent_table, growth_table, stage_table
-from benchmarks.small_data import imbalance_table, small_data_table, wrong_labels_table
+from benchmarks.small_data import (
+    few_texts_table,
+    imbalance_table,
+    small_data_table,
+    wrong_labels_table,
+)
 from benchmarks.tuning import tuning_table
 from paper.records import Records
 
@@ -31,6 +36,7 @@ def fill_tables(page: str) -> str:
         "parts": parts_table(steps),
         "flipped_labels": flipped_labels_table(Records(RECORDS)),
         "small_data": small_data_table(Records(RECORDS)),
+        "few_texts": few_texts_table(Records(RECORDS)),
         "imbalance": imbalance_table(Records(RECORDS)),
         "wrong_labels": wrong_labels_table(Records(RECORDS)),
         "workers": workers_table(records["serving_workers"]),

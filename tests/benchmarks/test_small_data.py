@@ -74,10 +74,35 @@ def test_the_table_shows_accuracy_difference_and_calibration_error(tmp_path: Pat
     assert "| sib | 0.900 (−1.00; 0.050) | – |" in table
 
 
-def test_every_sib_set_has_a_baseline_on_all_texts_only() -> None:
+def test_baselines_are_fitted_to_few_texts_all_texts_of_sib_and_special_draws() -> None:
     assert list(small_data._baselines(AccuracyJob("sib-tha", "all", 0))) == ["characters"]
     assert not small_data._baselines(AccuracyJob("sib-tha", "all", 1))
     assert len(small_data._baselines(AccuracyJob("mr", small_data.FLIPPED, 3))) == 4
+    assert len(small_data._baselines(AccuracyJob("mr", "50", 3))) == 4
+    assert len(small_data._baselines(AccuracyJob("sib-tha", "50", 3))) == 5
+    assert not small_data._baselines(AccuracyJob("mr", "all", 0))
+
+
+def test_the_table_of_few_texts_has_the_best_mean_of_the_baselines(tmp_path: Path) -> None:
+    records = Records(tmp_path)
+    values = {
+        "accuracy": (0.7, 0.8),
+        "ngrams_accuracy": (0.9, 0.9),
+        "words accuracy": (0.5, 0.7),
+        "words and characters accuracy": (0.6, 0.5),
+        "balanced_accuracy": (0.99, 0.99),
+    }
+    records.add(
+        Record(small_data.EXPERIMENT, name, "50", metric, value + shift, seed)
+        for name, shift in (("r8", 0.0), ("sib-tha", 0.0), ("sib-jpn", 0.1))
+        for metric, scores in values.items()
+        for seed, value in enumerate(scores)
+    )
+
+    table = small_data.few_texts_table(records)
+
+    assert "| r8 | 0.750 (0.600) | – |" in table
+    assert "| sib | 0.800 (0.650) | – |" in table
 
 
 def test_the_table_of_wrong_labels_names_the_best_baseline(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Lazy AdamW updates of embedding rows on the CPU, compiled by numba, in place.
+"""Lazy in-place AdamW updates of embedding rows on the CPU, compiled by numba.
 
 ``lamatext.training.lazy_embedding`` explains the equations; its tests compare the result with that
 of torch's AdamW.

@@ -464,7 +464,7 @@ def norm_backward(  # noqa: PLR0913 - one text of the batch
     task: int,
     scores: Floats,
 ) -> None:  # pragma: no cover
-    """Backpropagate in place through normalization and tanh of the CPU attention scores.
+    """Backpropagate in place through the normalization and tanh of the CPU attention scores.
 
     ``scores`` (T, M) holds the gradient of e at the start and that of f at the end. The gradient of
     the temperature is added to ``gradients``.
@@ -561,7 +561,7 @@ def states_gradient(  # noqa: PLR0913 - one text of the batch
 def copy_states_gradient(
     sizes: Sizes, operands: Operands, text: int, states: Floats, out: Floats
 ) -> None:  # pragma: no cover
-    """Copy the CPU attention state gradient of one text into the zero-padded batch."""
+    """Copy the gradient of one text's states to the CPU attention batch, with zeros for padding."""
     row, length = text * sizes.words, operands.length[text]
     for t in range(length):
         for j in range(sizes.width):

@@ -1,9 +1,9 @@
-"""LAMA attention on an NVIDIA GPU: when it can run, how the Triton kernel is launched, gradients.
+"""LAMA attention on an NVIDIA GPU: support checks, launches of the Triton kernel, and gradients.
 
 Reference implementation: the plain torch equation in ``lamatext.nn.attention.LowRankAttention``;
 ``agrees_with_reference`` compares them at first use, the tests compare outputs and gradients. The
 device code is in ``attention_triton.py``. The backward pass is plain torch: it keeps only the
-states and the weights A, and computes u and the scores again.
+states and the weights A, and recomputes u and the scores.
 
 At a thousand words the GPU finishes before Python has prepared the next launch, so the launch does
 little: everything that follows from the sizes is computed once per shape, a compiled kernel is
@@ -31,7 +31,7 @@ from lamatext.kernels.attention_dispatch import AttentionParameters, head_vector
 SHARED_MEMORY = 160 * 1024  # bytes that a program of the kernel needs
 MAX_WIDTH, MAX_HEADS, MAX_CONTEXT, MAX_TEXTS = 128, 32, 1024, 65_535  # of one launch
 
-ALONE, LAST, SPLIT = 0, 1, 2  # joins the chunks: the only program, the last one, a second launch
+ALONE, LAST, SPLIT = 0, 1, 2  # what joins the chunks: the only program, the last, a second launch
 BLOCK = 64  # words that a program scores at a time
 WARPS, STAGES = 4, 2  # warps per program; software pipeline stages
 PROGRAMS_PER_PROCESSOR = 2  # that run at the same time
@@ -138,7 +138,7 @@ def agrees_with_reference(device: torch.device) -> bool:
 def cuda_attention(
     states: Tensor, mask: Tensor, parameters: AttentionParameters
 ) -> tuple[Tensor, Tensor]:
-    """Compute text embeddings (B, M, D) and attention weights (B, M, T) in CUDA."""
+    """Compute text embeddings (B, M, D) and attention weights (B, M, T) on an NVIDIA GPU."""
     if not torch.is_grad_enabled():
         return launch(states, mask, parameters)
     outputs: tuple[Tensor, Tensor] = CudaAttention.apply(states, mask, *parameters)  # type: ignore[no-untyped-call]
@@ -146,7 +146,7 @@ def cuda_attention(
 
 
 class CudaAttention(torch.autograd.Function):
-    """Autograd function for CUDA attention, with a Triton forward and torch backward pass."""
+    """Autograd function for CUDA attention: a Triton forward pass and a torch backward pass."""
 
     @staticmethod
     def forward(ctx: Any, states: Tensor, mask: Tensor, *parameters: Any) -> tuple[Tensor, Tensor]:
@@ -183,10 +183,10 @@ def attention_gradients(
 ) -> list[Tensor | None]:
     """Compute the gradients of CUDA attention with plain torch operations.
 
-    Return those of the states, w, b, p, q, context and log_temperature.
+    Return the gradients of the states, w, b, p, q, context and log_temperature.
 
     ``d_weights`` (B, M, T) is the whole gradient of A, its use in S = A H included. Where a weight
-    is 0, as in padding, the gradient of its score is 0 too.
+    is 0, as in padding, the gradient of its score is 0, too.
     """
     dtype, w = states.dtype, parameters.w
     words = states
@@ -280,7 +280,7 @@ class Plan(NamedTuple):
 
 
 def launch(states: Tensor, mask: Tensor, parameters: AttentionParameters) -> tuple[Tensor, Tensor]:
-    """Compute embeddings (B, M, D) and weights (B, M, T) by CUDA attention without gradients."""
+    """Launch CUDA attention without autograd; return embeddings (B, M, D) and weights (B, M, T)."""
     states, heads = states.contiguous(), parameters.heads
     texts, words, width = shape = states.shape
     plan = plan_for(

@@ -1,7 +1,7 @@
-"""Attention parameters, and the choice of a kernel: Triton on an NVIDIA GPU, numba on the CPU.
+"""Choice of an attention kernel, Triton on an NVIDIA GPU or numba on the CPU, and its parameters.
 
 Reference implementation of both attention kernels: the plain torch equation in
-``lamatext.nn.attention.LowRankAttention``, which also runs whatever no kernel can.
+``lamatext.nn.attention.LowRankAttention``, which is also used for inputs that no kernel supports.
 
 Shapes: B texts, T words, D state width, E context width, M heads, k rank.
 """
@@ -37,7 +37,7 @@ class AttentionParameters(NamedTuple):
 
     @property
     def rank(self) -> int:
-        """Rank k of the attention parameters, the number of vector pairs per head."""
+        """Rank k of the attention, the number of vector pairs in the parameters of each head."""
         return self.p.shape[0] // self.heads
 
 
@@ -76,8 +76,8 @@ def attention_kernel(states: Tensor, parameters: AttentionParameters) -> Kernel 
 def score_in_parts(score: Callable[[Tensor], Tensor], states: Tensor) -> Tensor:
     """Compute attention scores in parts to limit memory use if no attention kernel can run.
 
-    The result is ``score(states)`` (B, T, M). It is computed in parts only on a CPU without
-    gradients, where a text of a million words would otherwise need memory for several copies of its
+    The result is ``score(states)`` (B, T, M). It is computed in parts only on the CPU and without
+    autograd, where a text of a million words would otherwise need memory for several copies of its
     states.
     """
     if states.shape[1] <= PART or states.is_cuda or torch.is_grad_enabled():
@@ -104,7 +104,7 @@ def _cpu_kernel_can_run(states: Tensor, parameters: AttentionParameters) -> bool
 def _inside_functorch(*tensors: Tensor) -> bool:
     """Return whether a ``torch.func`` transform is active, which no attention kernel supports.
 
-    torch has no public query for this. If its private one is missing, test whether a tensor is
+    torch has no public query for this. If its private query is missing, test whether a tensor is
     wrapped by a transform: such a tensor has no data pointer.
     """
     query = getattr(torch._C, FUNCTORCH_QUERY, None)

@@ -94,7 +94,7 @@ class Incoming(NamedTuple):
 class Sums(NamedTuple):
     """Partial sums of the weight gradients of the CPU GRU.
 
-    There are S of each, which are added in a fixed order at the end.
+    There are S sums of each kind, which are added in a fixed order at the end.
     """
 
     inputs: Floats  # (2, S, E, 3H) gates n, r, z
@@ -186,9 +186,9 @@ def pack_weights(layout: Layout, parameters: Sequence[Tensor]) -> Weights:
 
 
 def _empty_weights(layout: Layout, dtype: torch.dtype) -> Weights:
-    """Allocate zero-padded weight arrays for the CPU GRU, reusing old ones if they fit.
+    """Return zero-padded weight arrays for the CPU GRU, reusing old arrays if they fit.
 
-    Their other numbers may be anything.
+    Only the padding is sure to be zero; the other numbers are arbitrary.
     """
     with suppress(IndexError):  # SPARE_WEIGHTS is empty
         sizes, weights = SPARE_WEIGHTS.pop()
@@ -515,9 +515,9 @@ def backward(
 
 @compiled
 def partial_sums(layout: Layout, index: int, sums: Sums) -> Any:  # pragma: no cover
-    """Return one partial sum of the CPU GRU weight gradients, with the sum of the biases cleared.
+    """Return one partial sum of the CPU GRU weight gradients, with its bias sum set to zero.
 
-    The first product that is added to the other sums replaces their content.
+    The other sums need not be cleared: the first product replaces their content.
     """
     padded = layout.padded
     inputs = at(sums.inputs, index * layout.inputs * 3 * padded)

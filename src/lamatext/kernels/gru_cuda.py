@@ -2,9 +2,9 @@
 
 Reference implementation: ``lamatext.kernels.gru_dispatch.packed_gru``; the tests compare states
 and all gradients with it. At the sizes of this package (50 units, 32 texts) cuDNN spends its time
-launching a kernel per word. Here the whole recurrence is one launch per direction of autograd, and
-a text stays on one multiprocessor. The input products and weight gradients are torch matrix
-products.
+launching a kernel per word. Here the whole recurrence is one launch in the forward pass and one in
+the backward pass, and a text stays on one multiprocessor. The input products and weight gradients
+are torch matrix products.
 
 Shapes: B texts, T words of the longest text, E input width, H hidden units per direction.
 """
@@ -62,7 +62,10 @@ def _torch_version() -> tuple[int, ...]:
 
 
 def cuda_gru(inputs: Tensor, lengths: Tensor, parameters: Sequence[Tensor]) -> Tensor:
-    """Compute the states (B, T, 2H) by the CUDA GRU kernel, with parameters in ``nn.GRU`` order."""
+    """Run the CUDA GRU kernel on a batch and return the states (B, T, 2H).
+
+    ``parameters`` are in the order of ``nn.GRU``.
+    """
     on_device = lengths.to(inputs.device, torch.int32, non_blocking=True)
     joined = [torch.cat(pair) for pair in zip(parameters[:4], parameters[4:], strict=True)]
     states: Tensor = CudaBiGru.apply(inputs, on_device, *joined)  # type: ignore[no-untyped-call]

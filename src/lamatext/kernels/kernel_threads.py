@@ -63,8 +63,8 @@ def run_on_threads(work: Callable[[], None], threads: int) -> None:
 
     At most ``threads`` threads are used.
 
-    ``work`` takes tasks from a shared counter until none is left. A kernel thread that has not
-    started by then, because the machine is busy, is cancelled instead of waited for.
+    ``work`` takes tasks from a shared counter until none is left. If a kernel thread has not
+    started by then because the machine is busy, its call is cancelled.
     """
     global _pool
     if threads > 1 and _pool is None:

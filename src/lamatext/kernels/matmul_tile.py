@@ -23,7 +23,7 @@ Integers = NDArray[np.int64]
 
 
 class Matrix(NamedTuple):
-    """Strided matrix operand of the tiled matmul, a pointer with two strides.
+    """Strided matrix operand of the tiled matmul: a pointer with two strides.
 
     Element (i, j) is at ``data[i * row + j * step]``; if ``row`` is 0, all rows are the same.
     """

@@ -1,4 +1,4 @@
-"""Typed access to numba's compiler and its on-disk cache; compilation before the first batch.
+"""Typed access to numba: compile CPU kernels, cache them on disk, or compile them ahead of use.
 
 A kernel is compiled at its first call and cached on disk: next to the package or, if that folder is
 not writable, in the user's cache folder.
@@ -39,7 +39,7 @@ def compiled(function: Function) -> Function:
 
 
 def is_compiled(function: Any) -> bool:
-    """Return whether numba has compiled a kernel already, in memory or on disk."""
+    """Return whether numba has already compiled a kernel, in memory or on disk."""
     return bool(function.signatures) or any(_cache_files(function))
 
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from lamatext.data.token_ids import FramedTexts
 from lamatext.ngrams.hashing import NgramSpec
 
-SPACING = 1.5  # homes of keys per key: a key is seldom found in the home of another
+SPACING = 1.5  # home slots per key, so that a key is seldom found in the home slot of another
 MOST_SLOTS = 2**31 - 1  # the C code numbers them in 32 bits
 
 _ARRAYS = ("keys", "idf", "weights", "idf_step", "steps")
@@ -92,7 +92,7 @@ class CompiledTable:
         return type(None), ()
 
     def logits(self, texts: FramedTexts) -> NDArray[np.float32]:
-        """Compute the n-gram logits of texts by a compiled lookup in the n-gram table."""
+        """Compute the logits of texts from their n-grams in this table with the compiled code."""
         logits = np.empty((len(texts.bounds) - 1, self._rows), np.float32)
         arrays = (np.ascontiguousarray(texts.points, np.uint32), texts.lengths, texts.bounds)
         if texts.bounds[-1] != len(texts.lengths) or texts.lengths.sum() != len(texts.points):

@@ -40,7 +40,7 @@ FREQUENT = 100_000  # document frequencies are told apart up to this
 
 
 class Frequencies(NamedTuple):
-    """Document frequencies of n-grams in all texts, when the model is fitted to a sample."""
+    """Document frequencies of n-grams in all texts, for fitting a model to a sample of them."""
 
     tables: tuple[tuple[NDArray[np.uint32], Rows], ...]  # n-grams, ascending; texts with each
     texts: int
@@ -51,8 +51,8 @@ class CountedTexts:
     """N-gram counts of texts, the input for fitting n-gram models."""
 
     counts: tuple[tuple[NgramSpec, NgramCounts], ...]  # of each table, for all texts
-    rows: Rows  # the texts that are meant
-    frequencies: "Frequencies | None" = None  # in more texts than those; None counts in these
+    rows: Rows  # the selected texts
+    frequencies: "Frequencies | None" = None  # in more texts; None counts in the selected ones
 
     @classmethod
     def from_tokens(cls, tokens: TokenizedTexts, settings: NgramSettings) -> "CountedTexts":
@@ -94,8 +94,8 @@ def count_tokens(
 ) -> NgramCounts:
     """Count the n-grams of each tokenized text by hash key.
 
-    The counts are those of ``count_ngrams``, up to ``MAX_COUNT``. ``hashes`` are those of the
-    distinct words, if they are known already.
+    The counts are those of ``count_ngrams``, up to ``MAX_COUNT``. ``hashes`` are the hashes of the
+    distinct words; None computes them.
     """
     rows, hashes = tokens.rows, hashes or hash_words(tokens.types, spec)
     ends = rows.offsets * spec.words  # upper bounds of the n-grams up to each text
@@ -159,7 +159,7 @@ def collect_keys(
 
 @compiled
 def mix_bits(h: np.uint32) -> np.uint32:  # pragma: no cover
-    """Mix the bits of an n-gram hash, as ``ngrams.hashing.mix`` does but in compiled code."""
+    """Mix the bits of an n-gram hash like ``ngrams.hashing.mix``, but in compiled code."""
     h = np.uint32(h ^ (h >> np.uint32(16)))
     h = np.uint32(h * np.uint32(0x85EBCA6B))
     h = np.uint32(h ^ (h >> np.uint32(13)))
@@ -190,9 +190,9 @@ def fit_ngrams(  # noqa: PLR0913 - data, its weights, and settings
         sample_weight: weight of each text; an integer weight equals repeating the text.
         start: a model fitted to other texts, with a row of weights for each SVM. Its n-grams and
             their idf are kept as far as the size limit allows, n-grams of the texts are added, and
-            the penalty of the fit is the distance from its weights. A label that none of several
-            labels' texts has keeps its weights.
-        mixture: of the classes, for which the fitted weights are changed; None leaves them.
+            the penalty of the fit is the distance from its weights. If a text may have several
+            labels, a label that no text has keeps its weights.
+        mixture: map of the class logits that is applied to the fitted weights; None leaves them.
         progress: receives the steps of the fit.
     """
     if not isinstance(texts, CountedTexts):
@@ -270,9 +270,9 @@ def _merge_tables(
 ) -> list[NgramTable]:
     """Merge the n-gram tables of a fitted model with the n-grams of new texts.
 
-    An n-gram of the model keeps its idf; that of another counts the model's texts as texts without
-    it. How many those were follows from the largest idf, which is that of an n-gram seen once. The
-    rarest n-grams, of both together, are dropped above ``limit``.
+    An n-gram of the model keeps its idf. The idf of a new n-gram counts the model's texts as texts
+    without it; their number follows from the largest idf, which is that of an n-gram seen once. If
+    there are more than ``limit`` n-grams in all, the rarest are dropped.
     """
     merged = []
     for old, new in zip(start.tables, selected, strict=True):
@@ -412,9 +412,9 @@ def add_weights(  # noqa: PLR0913 - texts, n-grams and their index
 
 @compiled
 def frequency_histogram(keys: NDArray[np.uint32]) -> NDArray[np.int64]:  # pragma: no cover
-    """Compute the histogram of document frequencies from sorted n-gram keys, one per text.
+    """Compute a histogram of document frequencies from the sorted n-gram keys of all texts.
 
-    Entry f is the number of n-grams in f texts; the last entry also counts all above.
+    Entry f is the number of n-grams in f texts; the last entry also counts those in more texts.
     """
     histogram, start = np.zeros(FREQUENT + 1, np.int64), 0
     for i in range(1, len(keys) + 1):
@@ -473,7 +473,7 @@ def _table_without_weights(
 
 
 class _Lookup(NamedTuple):
-    """Input of the TF-IDF feature computation, with the n-gram counts of all texts."""
+    """N-gram counts of all texts and one n-gram table, the input for computing TF-IDF features."""
 
     counted: NDArray[np.uint32]
     counts: NDArray[np.uint16]

@@ -95,7 +95,7 @@ def hash_ngrams(words: Sequence[str], spec: NgramSpec) -> Ngrams:
 def count_ngrams(texts: Iterable[Sequence[str]], spec: NgramSpec) -> NgramCounts:
     """Count the n-grams of each text by hash key, in chunks to limit memory use.
 
-    ``CHUNK`` bounds the memory beyond the result.
+    ``CHUNK`` bounds the memory that is used in addition to the result.
     """
     parts = [_count_chunk(chunk, spec) for chunk in _chunks(texts, spec)]
     lengths = np.concatenate([np.zeros(1, np.int64), *(np.diff(part.offsets) for part in parts)])
@@ -165,7 +165,7 @@ def _count_pairs(keys: NDArray[np.uint32], owner: NDArray[np.uint64], texts: int
 
 
 def _starts(ascending: NDArray[Any]) -> NDArray[np.int64]:
-    """Return the start index of each run of equal hash keys in a sorted array, then its length."""
+    """Return the start of each run of equal hash keys in a sorted array, and the array's length."""
     new = np.ones(len(ascending) + 1, bool)
     np.not_equal(ascending[1:], ascending[:-1], out=new[1:-1])
     return np.flatnonzero(new)

@@ -56,7 +56,7 @@ class NgramTable:
         return place, ((1 + np.log(counts)) * idf).astype(np.float32)
 
     def _places(self, keys: NDArray[np.uint32]) -> NDArray[np.int64]:
-        """Return the table index of each n-gram, or of another one if it is unknown."""
+        """Return the table index of each n-gram, which is arbitrary for an unknown n-gram."""
         return np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
 
     def compiled_logits(self, code: CDLL, texts: FramedTexts) -> Floats:
@@ -68,7 +68,7 @@ class NgramTable:
         return self.compiled.logits(texts)
 
     def idf_steps(self, keys: NDArray[np.uint32]) -> NDArray[np.int64]:
-        """Look up the quantized idf of each n-gram, 0 if the n-gram is unknown."""
+        """Return the quantized idf of each n-gram, or 0 for an unknown n-gram."""
         if not len(self.keys):
             return np.zeros(len(keys), np.int64)
         place = self._places(keys)
@@ -136,7 +136,7 @@ class ClassMixture(NamedTuple):
         return np.einsum("ij,jk->ik", self.matrix, weights), self.apply(bias)
 
     def for_all_classes(self, seen: NDArray[np.int64], classes: int) -> "ClassMixture":
-        """Extend the linear map of n-gram logits to all classes, without effect on unseen ones."""
+        """Extend the linear map of n-gram logits to all classes, leaving unseen ones unchanged."""
         matrix, shift = np.eye(classes, dtype=np.float32), np.zeros(classes, np.float32)
         matrix[np.ix_(seen, seen)] = self.matrix
         shift[seen] = self.shift
@@ -154,7 +154,7 @@ class NgramModel:
     def logits(self, texts: Sequence[Words] | FramedTexts) -> Floats:
         """Compute the n-gram model's logits for texts given as lists of words.
 
-        They may be given as code points if the lookup is compiled. The shape is (n, C).
+        The texts may also be given as code points if the lookup is compiled. The shape is (n, C).
         """
         code = compiled_lookup()
         if code is None:
@@ -191,7 +191,8 @@ class NgramModel:
     def scaled(self, factor: float | Floats, shift: NDArray[Any] | None = None) -> "NgramModel":
         """Return a copy of this n-gram model with all logits multiplied by ``factor``.
 
-        It is one number, or one for each row of weights. ``shift`` (C,) is added to the logits.
+        ``factor`` is one number, or one for each row of weights. ``shift`` (C,) is added to the
+        logits.
         """
         small = np.asarray(factor, np.float32)
         by_table = small ** np.float32(1 / (1 - self.range_power)) if self.range_power else small
@@ -292,8 +293,8 @@ def ngram_specs(settings: NgramSettings) -> list[NgramSpec]:
 def divide_by_range(sums: Floats, power: float) -> Floats:
     """Divide the n-gram logits of each text by a power of their range over the classes.
 
-    A text of which many n-grams are known gets large sums, and is not classified right as often as
-    a softmax of them says.
+    A text with many known n-grams gets large sums, but is not classified correctly as often as
+    their softmax says.
     """
     if not power:
         return sums

@@ -7,11 +7,12 @@ For one class, with signs yᵢ = ±1, costs Cᵢ and features sⱼ·xᵢⱼ (s i
 as LIBLINEAR does (Hsieh et al. 2008, algorithm 3 with shrinking). The scale is applied on the fly:
 only vⱼ = sⱼ·wⱼ is stored, so all classes share one matrix and are fitted on several threads. The
 result does not depend on the number of threads. Reference: scikit-learn's ``LinearSVC``.
-A fit can start from weights w⁰, b⁰; the penalty is then ‖(w − w⁰, b − b⁰)‖²/2, the distance from
-them, because the dual problem differs only in where w and b are while all its variables are 0.
+A fit can start from weights w⁰, b⁰; the penalty is then the distance from them,
+‖(w − w⁰, b − b⁰)‖²/2. The dual problem is the same, except that w and b are w⁰ and b⁰ instead of 0
+while all its variables are 0.
 
 With many classes, few texts are near the margin of each. Then an SVM is fitted to a working set of
-texts, to which those that violate the optimality conditions most are added until none does. The
+texts. The texts that violate the optimality conditions most are added to it until none does. The
 margins of all texts are computed for ``LANES`` classes at once, in SIMD vectors.
 Shapes: n texts, K n-grams, N values that are not zero, m texts of a working set.
 """
@@ -77,7 +78,7 @@ def fit_svms(
         rows: the features that all classes share.
         task: returns the data of an SVM by its number.
         tasks: number of SVMs.
-        start: weights to start from and to stay close to; None is zeros.
+        start: weights to start from and to stay close to; None means zeros.
         tolerance: the largest violation of the optimality conditions at which to stop.
         advance: called with steps of progress, ``STEPS`` in all for each SVM.
 
@@ -152,7 +153,8 @@ def _descend(
 ) -> None:
     """Fit one linear SVM by dual coordinate descent, updating ``unknowns`` in place.
 
-    A pass is a step of progress; the steps of passes that were not needed follow at the end.
+    Each pass counts as a step of progress; the steps of passes that were not needed are reported at
+    the end.
     """
     order = np.flatnonzero(task.cost > 0)
     state = _Descent(

@@ -36,7 +36,7 @@ class GruEncoder(nn.Module):
         self.width = 2 * hidden
 
     def forward(self, embedded: Tensor, lengths: Tensor) -> Tensor:
-        """Encode word embeddings by the bidirectional GRU as states (B, T, 2h), 0 for padding."""
+        """Encode word embeddings with a bidirectional GRU into states (B, T, 2h), 0 for padding."""
         return run_gru(self.gru, embedded, lengths)
 
 
@@ -56,7 +56,7 @@ class ConvolutionEncoder(nn.Module):
         self.width = len(windows) * filters
 
     def forward(self, embedded: Tensor, lengths: Tensor) -> Tensor:
-        """Encode word embeddings by convolutions as states (B, T, windows * filters)."""
+        """Encode word embeddings with the convolutions into states (B, T, windows * filters)."""
         mask = mask_of(embedded, lengths)
         words = (embedded * mask[:, :, None]).transpose(1, 2)  # (B, E, T), zeros beyond the text
         maps = [
@@ -86,7 +86,7 @@ class TransformerEncoder(nn.Module):
         )
 
     def forward(self, embedded: Tensor, lengths: Tensor) -> Tensor:
-        """Encode word embeddings by the Transformer layers as states (B, T, E)."""
+        """Encode word embeddings with the Transformer layers into states (B, T, E)."""
         check_positions(self.positions, embedded)
         padding = ~mask_of(embedded, lengths)  # (B, T)
         states = embedded + self.positions.weight[: embedded.shape[1]]  # (B, T, E)

@@ -20,10 +20,10 @@ class BlocksEncoder(nn.Module):
 
     Args:
         width: D, the width of the embeddings and of the states.
-        blocks: the blocks, in order; none leaves the states after the window unchanged.
+        blocks: the blocks, in order; without blocks, the states after the window are returned.
         positions: module from position numbers (…, T) to vectors (…, T, D); None adds no positions.
         end_positions: the same for positions counted from the end of the text.
-        window_radius: words to each side that the window covers; 0 has no window.
+        window_radius: words to each side that the window covers; 0 disables the window.
     """
 
     def __init__(
@@ -45,9 +45,9 @@ class BlocksEncoder(nn.Module):
         self.blocks = nn.ModuleList(blocks)
 
     def forward(self, embedded: Tensor, lengths: Tensor) -> Tensor:
-        """Encode word embeddings (B, T, D) by the lama-blocks encoder as states (B, T, D).
+        """Encode word embeddings (B, T, D) with the lama-blocks encoder into states (B, T, D).
 
-        The context of every block is the mean of the embeddings. The states are (B, T, D).
+        The context of every block is the mean of the embeddings.
         """
         mask = mask_of(embedded, lengths)  # (B, T)
         states = self._add_positions(embedded, lengths)

@@ -180,7 +180,7 @@ def _pooling(model: ModelSettings, *, states: int, context: int) -> tuple[nn.Mod
 
 
 def count_parameters(network: nn.Module) -> dict[str, int]:
-    """Count the trainable parameters of each network component, shared ones only once."""
+    """Count the trainable parameters of each network component, shared parameters only once."""
     counts, seen = {}, set[Tensor]()
     for part in ("embedding", "encoder", "pooling", "classifier"):
         module = getattr(network, part, None)

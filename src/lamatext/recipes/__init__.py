@@ -1,7 +1,7 @@
 """Recipes: named sets of settings in TOML files.
 
-``default`` is lamatext's own recipe, ``paper`` the paper's (for its proposed model LAMA+ctx) and
-``paper/NAME`` the paper's for another system. A recipe file may build on another recipe
+``default`` is lamatext's own recipe, ``paper`` that of the paper for its proposed model LAMA+ctx,
+and ``paper/NAME`` that of the paper for another system. A recipe file may build on another recipe
 (``extends = "paper"``) and then lists only the settings that differ.
 """
 
@@ -95,13 +95,13 @@ def continue_recipe(
 ) -> Recipe:
     """Build the recipe for continuing a trained model on new data.
 
-    Its settings stay, with a fraction of the learning rate and few epochs, so that the model
-    forgets little of what it has learned.
+    The settings of the trained model are kept, except for a lower learning rate and fewer epochs,
+    so that the model forgets little of what it has learned.
 
     Args:
         recipe: the settings of the trained model.
         values: settings by dotted name, which take precedence.
-        again: whether the model is itself a continued one and has had these changes.
+        again: whether the model was itself continued, so that its settings have these changes.
         where: the origin of ``values``, for error messages.
     """
     training = recipe.training

@@ -70,7 +70,7 @@ class _Batch(ctypes.Structure):
 def compiled_library() -> ctypes.CDLL | None:
     """Load the C library of the compiled network, or return None if it is unavailable.
 
-    The CPU must support AVX2 and FMA; AVX-512 is used if it is there.
+    The CPU must support AVX2 and FMA; AVX-512 is used if available.
     """
     spec = find_spec("lamatext.runtime._network")
     if spec is None or spec.origin is None:

@@ -1,4 +1,4 @@
-"""The engine protocol: what the predictor needs of a network, in ONNX Runtime or in PyTorch.
+"""Inference engine protocol: what a predictor needs from a network in ONNX Runtime or PyTorch.
 
 Shapes: B texts, T words, D state width, M heads, C classes.
 """

@@ -1,4 +1,4 @@
-"""Export a saved model to another folder or to one ONNX file, and verify what was exported."""
+"""Export a saved model to another folder or to one ONNX file, and verify the export."""
 
 import shutil
 from collections.abc import Sequence
@@ -41,7 +41,7 @@ ONNX_TOLERANCE = 1e-5
 
 @dataclass(frozen=True, slots=True)
 class FolderExport:
-    """Result of a folder export, with file sizes and parity with the original model."""
+    """Result of a folder export: file sizes and parity with the original model."""
 
     folder: Path
     storage: Storage
@@ -55,11 +55,12 @@ def export_folder(folder: Path, out: Path, *, storage: Storage | None = None) ->
 
     Args:
         folder: the saved model.
-        out: a folder that does not exist, is empty, or holds an export that was killed.
+        out: a folder that does not exist, is empty, or holds an interrupted export.
         storage: storage of the exported weights; None keeps that of the saved model.
 
     Raises:
-        ModelError: the export differs by more than the storage explains; ``out`` is then removed.
+        ModelError: the export differs by more than the storage can explain; ``out`` is then
+            removed.
     """
     config = load_config(folder)
     storage = storage or config["storage"]
@@ -88,13 +89,13 @@ def export_folder(folder: Path, out: Path, *, storage: Storage | None = None) ->
 
 
 def check_export_folder(out: Path) -> None:
-    """Raise an error unless an export folder is new, empty or left by a killed export."""
+    """Raise an error unless an export folder is new, empty or holds an interrupted export."""
     if out.exists() and not _is_free(out):
         raise ModelError(f"{out}: already exists. Name a new or an empty folder for the export.")
 
 
 def _is_free(out: Path) -> bool:
-    """Return whether an export folder is empty or left over from a killed export."""
+    """Return whether an export folder is empty or holds an interrupted export."""
     if not out.is_dir():
         return False
     names = {path.name for path in out.iterdir()}

@@ -80,7 +80,7 @@ def open_session(graph: bytes) -> Any:
     runtime = import_module("onnxruntime")
     runtime.disable_telemetry_events()
     options = runtime.SessionOptions()
-    options.intra_op_num_threads = 1  # more slow the GRU down; ``parallel_map`` runs batches
+    options.intra_op_num_threads = 1  # more would slow the GRU down; ``parallel_map`` runs batches
     options.inter_op_num_threads = 1
     options.enable_mem_pattern = False  # would cache a memory plan for every batch shape ever seen
     options.log_severity_level = 3  # errors only

@@ -1,4 +1,4 @@
-"""Parity of two versions of a model: largest differences of their outputs on the same texts."""
+"""Parity of two model versions: the largest differences between their outputs on the same texts."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ INVISIBLE = 1e-3  # a difference that nobody can see on a page
 
 @dataclass(frozen=True, slots=True)
 class Parity:
-    """Result of a parity check, the largest differences between the outputs of two predictors."""
+    """Result of a parity check: the largest differences between the outputs of two predictors."""
 
     texts: int
     logits: float  # divided by the largest logit of the reference
@@ -26,7 +26,7 @@ class Parity:
 
     @property
     def holds(self) -> bool:
-        """Whether parity holds, with equal labels and no noticeable difference in the outputs."""
+        """Whether parity holds: all labels are equal and no output differs noticeably."""
         largest = np.max([self.probabilities, self.weights or 0.0])
         return bool(largest <= INVISIBLE) and not self.changed
 

@@ -1,14 +1,14 @@
-"""Prediction parts of a batch job: one Parquet file per 10,000 rows, from which it can resume.
+"""Prediction parts of a batch job: a Parquet file per 10,000 rows, from which the job can resume.
 
     NAME.partial/manifest.json       the job: input, text column, model hash, options
     NAME.partial/checksums.txt       SHA-256 and name of each finished part, as of ``sha256sum``
     NAME.partial/part-00000.parquet  rows 0 to 9,999 with their predictions
     NAME.partial/part-00001.parquet  …
 
-A part whose checksum is not the one listed for its name was damaged, or exchanged with another one,
-and is computed again. The parts do not depend on the engine that computes them, in any order: this
-process, or the workers of ``ray_engine.py``. The complete parts are copied to one file, or the
-folder itself becomes the result; its manifest then lists the parts and the number of rows.
+A part whose checksum is not the one listed for its name was damaged or swapped with another part,
+and is computed again. The parts depend neither on the engine that computes them (this process, or
+the workers of ``ray_engine.py``) nor on the order. The complete parts are copied to one file, or
+the folder itself becomes the result; its manifest then lists the parts and the number of rows.
 """
 
 import hashlib
@@ -38,7 +38,7 @@ from lamatext.errors import ConfigError, DataError, plural
 from lamatext.progress import SILENT, Progress
 from lamatext.saved.format import json_text
 
-PART_ROWS = 10_000  # a part takes about a second; fewer rows are lost if the job is killed
+PART_ROWS = 10_000  # a part takes about a second, so little work is lost if the job is killed
 MANIFEST, CHECKSUMS = "manifest.json", "checksums.txt"
 FORMAT = 1
 
@@ -53,7 +53,7 @@ PartEngine = Callable[[NumberedParts], NumberedParts]
 
 @dataclass(frozen=True, slots=True)
 class PredictionOutput:
-    """Output path of a batch prediction, either one file or a folder of part files."""
+    """Output path of a batch prediction: one file or a folder of prediction parts."""
 
     path: Path
     is_folder: bool
@@ -75,7 +75,7 @@ class PredictionOutput:
         return cls(path, is_folder, safe_csv)
 
     def is_resumable(self, source: str) -> bool:
-        """Return whether the prediction can be resumed, which excludes stdin and FIFOs.
+        """Return whether a batch prediction can be resumed: not from stdin or into a FIFO.
 
         Raises:
             ConfigError: the input cannot be written to a folder of parts.
@@ -145,8 +145,8 @@ def describe_job(
 ) -> Job:
     """Return a dictionary that identifies a batch prediction job by input, model and options.
 
-    It is stored in the manifest of the job. A later job with an equal dictionary reuses the parts
-    that this one has finished.
+    The dictionary is stored in the manifest of the job. A later job with an equal dictionary reuses
+    the parts that the earlier job has finished.
 
     Args:
         source: the input as the user named it. A file or folder counts as changed if a size or a
@@ -183,7 +183,7 @@ def part_path(folder: Path, number: int) -> Path:
 
 @dataclass(frozen=True, slots=True)
 class PartFolder:
-    """Folder of finished prediction parts, which only one process at a time may write."""
+    """Folder of finished prediction parts, to which only one process at a time may write."""
 
     folder: Path
     job: Job
@@ -240,7 +240,8 @@ class PartFolder:
     def rows_of(self, number: int) -> int | None:
         """Return the row count of a prediction part, or None if it must be computed again.
 
-        That is so if it is missing or damaged, or if another part is in its place.
+        A part must be computed again if it is missing or damaged, or if another part is in its
+        place.
         """
         path = part_path(self.folder, number)
         try:
@@ -309,7 +310,7 @@ class PartFolder:
         _move(self.folder, folder)
 
     def delete(self) -> None:
-        """Delete the folder of prediction parts after their rows were written to one file."""
+        """Delete the folder of prediction parts once their rows have been written to one file."""
         self._delete_parts()
         shutil.rmtree(self.folder)
 
@@ -407,7 +408,7 @@ def _move(folder: Path, target: Path) -> None:
 
 
 def _is_leftover(name: str) -> bool:
-    """Return whether a killed batch prediction may have left a file of this name in its folder."""
+    """Return whether a file of this name may be left over from an interrupted batch prediction."""
     return (
         name.endswith(".lamatext")
         or name == CHECKSUMS

@@ -239,7 +239,8 @@ class Predictor:
     def probabilities(self, logits: Floats) -> Floats:
         """Convert the predictor's logits (n, C) to probabilities by softmax or sigmoid.
 
-        They are probabilities of labels like those of the training texts, some of them wrong.
+        They are probabilities of labels like those of the training texts, some of which may be
+        wrong.
         """
         if self.thresholds is not None:
             return sigmoid(logits)
@@ -253,7 +254,7 @@ class Predictor:
         return counts
 
     def assess(self, texts: Iterable[str]) -> Assessments:
-        """Return the predictor's probabilities and outlier scores of several texts.
+        """Return the predictor's probabilities and outlier scores for several texts.
 
         The result also tells which texts are empty.
 
@@ -272,7 +273,7 @@ class Predictor:
         return Assessments(*columns)
 
     def assess_each(self, texts: Sequence[str]) -> list[TextAssessment]:
-        """Return the predictor's probabilities, threshold decision and outlier score per text."""
+        """Assess each text with the predictor: probabilities, threshold decision, outlier score."""
         scores: Iterable[tuple[float | None, int, int, bool]]
         if self.validation is None:
             probabilities = self.predict_proba(texts)
@@ -461,7 +462,7 @@ def check_finite(outputs: Floats) -> Floats:
 def add_label_noise(probabilities: Floats, noise: float) -> Floats:
     """Adjust the predictor's probabilities (n, C) for a share ``noise`` of wrong labels.
 
-    A wrong label is any of the others; the order of the classes stays the same.
+    All other labels are equally likely as a wrong label; the order of the classes stays the same.
     """
     if not noise:
         return probabilities

@@ -2,8 +2,8 @@
 
 The calling process reads the input and writes the parts, exactly as without Ray; actors only
 compute. They get the model and the rows through Ray's object store and answer with rows, so they
-need no shared file system, and an actor or a node that is killed has written nothing: its parts are
-given to others. ``docs/decisions.md`` says why this is not a Ray Data pipeline.
+need no shared file system. An actor or a node that is killed has written nothing: its parts are
+assigned to other actors. ``docs/decisions.md`` says why this is not a Ray Data pipeline.
 """
 
 import os
@@ -193,7 +193,8 @@ def ray_engine(
 ) -> PartEngine:
     """Return an engine that predicts the parts of a batch job on Ray, one actor per core.
 
-    Ray is started, or connected to, when the first part is wanted, and left after the last one.
+    Ray is started, or connected to, when the first part is requested, and shut down or disconnected
+    from after the last one.
 
     Args:
         model: the folder of the saved model.

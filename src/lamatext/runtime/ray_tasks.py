@@ -1,7 +1,7 @@
-"""Calls of a function as Ray tasks of one core each, with deadlines (extra ``ray``).
+"""Ray tasks: calls of a function that run on one core each, with deadlines (extra ``ray``).
 
-``lamatext tune --engine ray`` trains its trials with them. Several threads wait for a task each. A
-task whose worker or node dies is repeated elsewhere by Ray.
+``lamatext tune --engine ray`` trains its trials as Ray tasks. Each of several threads waits for one
+task. Ray repeats a task elsewhere if its worker or node dies.
 """
 
 import threading
@@ -19,7 +19,7 @@ POLL_SECONDS = 0.5  # between looks at the deadline while a task runs
 class RayTasks:
     """Wrapper of a Python function whose calls run as tasks on a Ray cluster.
 
-    Several threads may call it at the same time.
+    Several threads may use the wrapper at the same time.
     """
 
     def __init__(self, ray: Any, function: Callable[..., Any]) -> None:
@@ -37,9 +37,9 @@ class RayTasks:
         """Run the function as a Ray task and return its result.
 
         Raises:
-            TimeoutError: it has not answered at the deadline, a ``time.monotonic()``.
-            ConfigError: its workers were lost.
-            ProcessError: so were those of several tasks before, or the tasks are stopped.
+            TimeoutError: the task has not ended by the deadline, a value of ``time.monotonic()``.
+            ConfigError: the workers of the task were lost.
+            ProcessError: the workers of several tasks in a row were lost, or ``stop`` was called.
         """
         reference = self._remote.remote(*arguments)
         while not self.ray.wait([reference], timeout=POLL_SECONDS)[0]:

@@ -17,7 +17,7 @@ WARM_UP = 3  # texts; the first call loads the inference engine
 
 
 def encode_test_labels(predictor: Predictor, test: Dataset) -> tuple[Dataset, Targets]:
-    """Encode test labels for scoring a saved model, without labels unknown to the model."""
+    """Encode the test labels for scoring a saved model, dropping labels unknown to the model."""
     if test.is_multi_label != (predictor.thresholds is not None):
         found, expected = ("lists of labels", "one label")
         if predictor.thresholds is not None:
@@ -35,7 +35,7 @@ def encode_test_labels(predictor: Predictor, test: Dataset) -> tuple[Dataset, Ta
 def score_predictions(
     predictor: Predictor, truth: Targets, probabilities: NDArray[np.float64]
 ) -> AnyScores:
-    """Score a saved model's probabilities for labelled texts by accuracy, F1 and other metrics."""
+    """Compute accuracy, F1 and other scores of a saved model from its predicted probabilities."""
     thresholds = predictor.thresholds
     decided = None if thresholds is None else thresholds.decide(probabilities.astype(np.float32))
     return score_targets(predictor.classes_.tolist(), truth, probabilities, decided)

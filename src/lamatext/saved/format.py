@@ -49,7 +49,7 @@ STATES_INPUT = "given_states"  # optional input of the ONNX graph: precomputed G
 TOKENIZER_SETTINGS = {
     *("tokenizer", "tokenizer_version", "lowercase", "rare_words", "max_words", "last_words")
 }
-ABSENT: dict[str, object] = {"tokenizer_version": 1, "last_words": 0}  # for older models
+ABSENT: dict[str, object] = {"tokenizer_version": 1, "last_words": 0}  # defaults for older models
 
 Config = dict[str, Any]
 
@@ -121,8 +121,7 @@ def load_config(folder: str | PathLike[str]) -> Config:
     """Read ``config.json`` and validate the saved model folder.
 
     This checks the format version, labels, storage type, checksums and the types of all other
-    values that are used. The settings of a format-1
-    folder are returned under their current names.
+    values that are used. The settings of a format-1 folder are returned under their current names.
     """
     folder = Path(folder)
     if not folder.is_dir():
@@ -211,7 +210,7 @@ def tokenizer_settings(folder: Path, config: Config) -> Config:
 
 
 def remembered_layout(config: Config) -> Layout | None:
-    """Return the layout of the training file from ``config.json`` of a saved model, or None."""
+    """Return the training file's layout from ``config.json``, or None if it was not saved."""
     layout = config.get("data", {}).get("layout")
     return None if layout is None else Layout.from_json(layout)
 
@@ -266,8 +265,8 @@ def folder_size(folder: Path) -> int:
 def model_hash(folder: Path, config: Config) -> str:
     """Return a SHA-256 hash of everything in a saved model folder that affects predictions.
 
-    These are the tensors, the tokenizer, the vocabulary and the settings and labels in
-    ``config.json``; not the metrics, the model card and the facts about the training run.
+    The hash covers the tensors, the tokenizer, the vocabulary, and the settings and labels in
+    ``config.json``, but not the metrics, the model card and the facts about the training run.
     """
     facts = {key: value for key, value in config.items() if key not in _NOT_HASHED}
     digest = hashlib.sha256(json.dumps(facts, sort_keys=True).encode())

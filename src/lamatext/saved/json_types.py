@@ -1,4 +1,4 @@
-"""JSON types of the sections in ``config.json`` and ``metrics.json``, checked before their use."""
+"""JSON types of the sections in ``config.json`` and ``metrics.json``, checked before use."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -229,7 +229,7 @@ def check_config_types(path: Path, config: Mapping[str, Any]) -> None:
     """Check the JSON types of the sections in ``config.json`` of a saved model.
 
     Raises:
-        ModelError: a section or a field of it has another type.
+        ModelError: a section or one of its fields has the wrong type.
     """
     _check(path, "", config, _Object({}, _CONFIG))
     for entry in (config, *config.get("ancestors", [])):
@@ -265,14 +265,14 @@ def check_metrics_types(path: Path, metrics: Mapping[str, Any]) -> None:
     """Check the JSON types of scores, epochs and leaderboard rows in ``metrics.json``.
 
     Raises:
-        ModelError: a section or a field of it has another type, or a field is missing.
+        ModelError: a section or one of its fields has the wrong type, or a field is missing.
     """
     present = {name: section for name, section in metrics.items() if section is not None}
     _check(path, "", present, _Object({}, _METRICS))
 
 
 def _check(path: Path, where: str, value: Any, schema: _Schema) -> None:
-    """Check the JSON type of a value, of its items if it is a list, and of an object's fields."""
+    """Check the JSON type of a value and, recursively, of its list items or object fields."""
     if isinstance(schema, _JsonType):
         if not schema.matches(value):
             raise _wrong_type(path, where, schema.name, value)

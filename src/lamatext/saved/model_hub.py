@@ -1,7 +1,7 @@
 """Saved models on the Hugging Face Hub: download ``hf:OWNER/NAME`` and upload a model folder.
 
 Only the files of the saved format are transferred, and a download is validated like any other
-folder. ``$HF_ENDPOINT`` and ``$HF_TOKEN`` are those of the package huggingface_hub.
+folder. The package huggingface_hub reads ``$HF_ENDPOINT`` and ``$HF_TOKEN``.
 """
 
 import re

@@ -148,7 +148,7 @@ def add_metrics(folder: Path, metrics: Mapping[str, Any]) -> None:
     config = load_config(folder)
     config["recipe"] = saved_recipe(folder, config).model_dump()
     merged = {**load_metrics(folder), **metrics}
-    stored = read_json(folder / CONFIG)  # unlike `config` with the setting names of its format
+    stored = read_json(folder / CONFIG)  # unlike `config`, with the setting names of its format
     card = model_card(config, merged)
     unlisted = {name: crc for name, crc in stored["files"].items() if name != METRICS}
     write_text(folder / CONFIG, json_text(stored | {"files": unlisted}))
@@ -362,9 +362,9 @@ def _replace_files(staging: Path, folder: Path) -> None:
 
 
 def describe_ancestors(parent: SavedModel, parent_hash: str | None) -> list[Config]:
-    """List the ancestors of a model, which it was continued from, for ``config.json``.
+    """List the models that a saved model was continued from (its ancestors) for ``config.json``.
 
-    There is one entry per model, with ``parent``, the latest, as the last one.
+    There is one entry per ancestor; the last one is ``parent``.
     """
     facts = parent.facts.get("data", {})
     entry = {

@@ -1,4 +1,4 @@
-"""The tensors of a saved network: which ones a system has, and reading them with full validation.
+"""The tensors of a saved network: their expected shapes, and reading them with full validation.
 
 A saved folder may come from a stranger. Before C code, ONNX Runtime or numba see a tensor, its
 name, shape, type and values are checked against the settings.
@@ -50,7 +50,7 @@ def read_network_tensors(
 def read_usable_tensors(folder: Path) -> dict[str, Array]:
     """Read the tensors of a saved bert network and check types and values, but not shapes.
 
-    Only for bert, whose shapes follow from a network of the library transformers.
+    This is only for bert, whose shapes follow from a network of the library transformers.
     """
     path = folder / WEIGHTS
     tensors = read_tensors(path)

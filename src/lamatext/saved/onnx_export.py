@@ -1,4 +1,4 @@
-"""Export of a network to ``model.onnx``: an ONNX graph built by hand, equal to ``lamatext.nn``.
+"""Export of a network to ``model.onnx``: a hand-built ONNX graph, equivalent to ``lamatext.nn``.
 
 The file has a few kB: its tensors point into ``model.safetensors`` in the same folder. Padding has
 no effect on any output: the GRU reads ``lengths``; the softmax, the mean, the maximum and the
@@ -149,7 +149,7 @@ class OnnxGraphBuilder:
         """Add an ONNX Scan node that loops over the int32 numbers in ``sequence``.
 
         ``step`` builds the body from the names of its float32 states and of one number, and returns
-        the names of the new states. The result is the names of the last states.
+        the names of the new states. Return the names of the last states.
         """
         stem = self._new_name("Scan")
         states, number = [f"{stem}.state{i}" for i in range(len(initial))], f"{stem}.number"

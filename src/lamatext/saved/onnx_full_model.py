@@ -1,4 +1,4 @@
-"""Export of a whole model to one ONNX file: network, n-gram model and softmax, after tokenization.
+"""Export of a full model to one ONNX file: network, n-gram model and softmax, but no tokenizer.
 
 In addition to the inputs of the network's graph, each n-gram table t has three inputs, with one
 entry per distinct n-gram of each text: ``ngram_keys_t`` (its hash key), ``ngram_counts_t`` (its
@@ -93,8 +93,8 @@ def _add_range(graph: OnnxGraphBuilder, sums: str, power: float) -> str:
 def _add_table(graph: OnnxGraphBuilder, table: NgramTable, number: int, shape: str) -> str:
     """Add ONNX nodes that compute the contribution of one n-gram table to the logits.
 
-    Returns the name of the graph's value, (rows, B). The nodes compute the same as
-    ``NgramTable.logits``: TF-IDF values, divided by their norm in each text, times the weights.
+    Return the name of the result (rows, B). The nodes compute the same as ``NgramTable.logits``:
+    TF-IDF values, divided by their norm in each text, times the weights.
     """
     keys = graph.input(f"ngram_keys_{number}", INT64, [f"N{number}"])
     counts = graph.input(f"ngram_counts_{number}", INT32, [f"N{number}"])

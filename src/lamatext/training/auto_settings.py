@@ -1,4 +1,4 @@
-"""Auto settings: values for every setting that a recipe leaves as ``auto``, from the data's size.
+"""Auto settings: replace every ``auto`` in a recipe by a value that suits the size of the data.
 
 The rules depend on the number of texts, words and classes, never on the name of a data set.
 """
@@ -9,19 +9,19 @@ import numpy as np
 
 from lamatext.settings import Recipe
 
-SHORT_TEXT = 50  # words per text; below it character n-grams help
-UNSEEN_WORDS = 0.02  # expected fraction of unseen words in a new text; above it they help too
-FEW_TEXTS_PER_CLASS = 250  # below it they help too, unless
-ALL_WORDS_SEEN = 0.01  # fewer words than this fraction are expected to be unseen
-MANY_WORDS = 5_000_000  # above it character n-grams need gigabytes of memory
+SHORT_TEXT = 50  # mean words per text, up to which character n-grams help
+UNSEEN_WORDS = 0.02  # expected fraction of unseen words in a new text, from which they help, too
+FEW_TEXTS_PER_CLASS = 250  # texts per class, below which they help, too, unless
+ALL_WORDS_SEEN = 0.01  # less than this fraction of the words in a new text will be unseen
+MANY_WORDS = 5_000_000  # above this, character n-grams need gigabytes of memory
 MEGABYTES = 6.0  # of n-grams
 EXTRA_WORD_MEGABYTES = 1e-4  # of a word that the training texts lack; n-grams leave room for it
 LABEL_MEGABYTES = 0.2  # of n-grams per label; rare labels are recognized by rare n-grams
 FEW_TEXTS = 10_000
-MANY_TEXTS = 200_000  # from which large mini-batches learn as much in less time
+MANY_TEXTS = 200_000  # from this number on, large mini-batches learn as much in less time
 FEW_WORDS = 2_000_000
 STEPS = 1_500  # training steps that a network needs; more hardly improve it
-MIN_STEPS = 500  # with fewer texts than that
+MIN_STEPS = 500  # training steps at least, unless that takes more than 30 epochs
 
 
 class DatasetSize(NamedTuple):
@@ -60,12 +60,12 @@ def resolve_auto_settings(recipe: Recipe, size: DatasetSize) -> Recipe:
 
 
 def _use_characters(size: DatasetSize) -> bool:
-    """Resolve the ``auto`` setting ``ngrams.characters`` to True if many words are rare.
+    """Resolve the ``auto`` setting ``ngrams.characters``: True if many words are rare, else False.
 
     The fraction of words seen once estimates the fraction of unseen words in a new text
-    (Good 1953, after Turing). It is tiny for Thai, where a word is a letter with its vowels. With
-    several labels per text most labels have far fewer texts than their mean, so parts of words
-    help even if few words are unseen.
+    (Good 1953, after Turing). It is tiny for Thai, where a word is a letter with its vowels. If a
+    text may have several labels, most labels have far fewer texts than the average label, so parts
+    of words help even if few words are unseen.
     """
     texts, words, words_seen_once, classes, multi_label = size
     has_unseen_words = multi_label or words_seen_once >= ALL_WORDS_SEEN * words
@@ -80,8 +80,8 @@ def _use_characters(size: DatasetSize) -> bool:
 def _epochs(texts: int, batch_size: int) -> int:
     """Resolve the ``auto`` setting ``training.epochs`` from the number of training steps.
 
-    A network needs about ``STEPS`` steps: 2 to 6 epochs, and more if that makes fewer than
-    ``MIN_STEPS``, but never more than 30 passes over the same few texts.
+    A network needs about ``STEPS`` steps, which are spread over 2 to 6 epochs. If these make fewer
+    than ``MIN_STEPS`` steps, there are more epochs, but never more than 30.
     """
     steps = max(1, -(-texts // batch_size))  # in an epoch
     usual = int(np.clip(-(-STEPS // steps), 2, 6))

@@ -1,4 +1,4 @@
-"""Mini-batches: encoded texts grouped by length, in a random order that a seed fixes.
+"""Mini-batches: encoded texts grouped by length, in a random order determined by a seed.
 
 Shapes: n texts, B texts in a mini-batch, T tokens.
 """
@@ -21,7 +21,7 @@ SHUFFLE_BLOCK = 1 << 10  # texts that are read together
 
 @dataclass(frozen=True, slots=True)
 class EncodedDataset:
-    """Encoded texts, class indices and optional sample weights, the source of mini-batches."""
+    """Dataset for mini-batches: encoded texts, class indices and optional sample weights."""
 
     token_ids: TokenIds  # n texts
     labels: NDArray[Any]  # (n,) class indices, or (n, C): probabilities, or 0/1 for each label
@@ -51,7 +51,7 @@ def make_batch(
     device: torch.device,
     map_ids: Callable[[Ids], Ids] | None = None,
 ) -> Batch:
-    """Create a padded mini-batch from the given rows of a dataset on the given device.
+    """Create a padded mini-batch on a device from the given rows of a dataset.
 
     ``map_ids`` replaces the token ids (lazy embedding updates renumber them).
     """
@@ -90,9 +90,10 @@ def shuffled_batches(lengths: Indices, *, batch_size: int, seed: int, epoch: int
 
 
 def _shuffled_rows(count: int, generator: np.random.Generator) -> Indices:
-    """Shuffle the rows of an epoch for mini-batches, with a limited buffer for large data.
+    """Shuffle the rows of an epoch for mini-batches, in a bounded buffer if there are many rows.
 
-    It is filled with blocks of consecutive rows, in random order, which lie together on disk.
+    The buffer is filled with blocks of consecutive rows, which lie together on disk. The order of
+    the blocks is random, too.
     """
     if count <= SHUFFLE_BUFFER:
         return generator.permutation(count)

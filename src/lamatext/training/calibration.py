@@ -1,24 +1,28 @@
 """Calibration: combine the logits of network and n-gram model into reliable probabilities.
 
-A network alone is divided by one temperature. With an n-gram model the probabilities are
+Without an n-gram model, the network's logits are divided by a temperature. With one, the
+probabilities are
 
     softmax(a·ngrams + bias + b·network)
 
-and all three are fitted to texts that the parts were not trained on. The n-grams come first: a and
-the class biases need no network, and cross-fitting gives out-of-sample logits of all texts.
+and a, b and the class biases are fitted to the logits of texts that the two models were not trained
+on. The n-grams come first: a and the biases need no network, and cross-fitting gives out-of-sample
+logits of all texts.
 The network contributes only if the validation texts support it: its factor b has an L1 penalty of
 one standard error of the derivative of the loss at b = 0, and more where few texts estimate that
 error. So b is exactly 0 unless the validation texts are evidence of at least that strength for the
 network, whatever the size of its logits, and the pull towards 0 vanishes as their number grows.
-From about 2,000 training texts on a network usually helps, so the penalty falls with their number.
+From about 2,000 training texts on, a network usually helps, so the penalty falls as their number
+grows.
 
-Users read the probability p of the predicted class: p of the predictions should be right. The most
-likely factors need not ensure that, above all with many classes, to whose scores a softmax does not
-fit well. So the n-gram logits are finally multiplied by the factor that makes the right and wrong
-predictions most likely: Σ ln p over the right ones plus Σ ln (1 − p) over the wrong ones. With two
-classes that is the likelihood itself. The factor of both parts together is a ratio: that of their
-own predictions over that of the n-grams' predictions for the same validation texts, because these
-few texts may be easier or harder than all those that the n-grams are calibrated on.
+Users read the probability p of the predicted class and expect a share p of such predictions to be
+right. The factors of maximum likelihood need not ensure that, above all with many classes, whose
+scores a softmax does not fit well. So the n-gram logits are finally multiplied by the factor under
+which the right and wrong predictions are most likely: it maximizes Σ ln p over the right ones plus
+Σ ln (1 − p) over the wrong ones. With two classes that is the likelihood itself. If the network is
+added, both models are multiplied by a ratio of two such factors: that of their joint predictions
+and that of the n-grams' predictions for the same validation texts, because these few texts may be
+easier or harder than all the texts that the n-grams are calibrated on.
 
 Each n-gram score separates one class from all others, so one factor for all of them is too large
 for classes that are often confused with each other, such as neighbouring ratings, and too small for
@@ -27,13 +31,14 @@ out-of-sample logits:
 
     softmax(a·ngrams + D·(ngrams − mean) + bias)
 
-A score is about 1 in size, at the margin of its SVM, so an entry of D changes a logit as much as a
-bias does, and has the same prior. A row of D has C entries, so it is fitted for classes with at
+A score at the margin of its SVM has the size 1, so an entry of D changes a logit as much as a bias
+does, and has the same prior. A row of D has C entries, so it is fitted for classes with at
 least C texts; other classes have neither a row nor a column in it.
 
-Some labels may be wrong. If a share ε of them is replaced by another label at random, a label that
-is right with the probability p is given with the probability (1 − ε)·p + ε·(1 − p) / (C − 1). ε is
-fitted together with a and the biases, and is 0 unless the labels are evidence of it.
+Some labels may be wrong. If a share ε of them has been replaced by another label at random, a label
+with the probability p of being right is observed with the probability
+(1 − ε)·p + ε·(1 − p) / (C − 1). ε is fitted together with a and the biases, and is 0 unless the
+labels are evidence of it.
 
 Shapes: n texts, C classes.
 """
@@ -58,10 +63,10 @@ TEMPERATURES = np.geomspace(0.25, 4.0, 161)
 PRIOR_NGRAM_FACTOR = 5.0  # a without any text
 NGRAM_FACTOR_SPREAD = 1.0  # standard deviation of ln a in its prior
 BIAS_SPREAD = 0.8  # standard deviation of a class's bias in its prior
-CONFIDENCE_SPREAD = 0.05  # of the logarithm by which the confidence of the n-grams is corrected
-CORRECTION_SPREAD = 0.5  # of the logarithm by which a changes when the network is added
-EVIDENCE = 1.0  # standard errors of evidence that the network needs, and
-FEW_TEXTS = 5  # EVIDENCE times this / n more with n validation texts
+CONFIDENCE_SPREAD = 0.05  # the same for ln of the factor that corrects the n-grams' confidence
+CORRECTION_SPREAD = 0.5  # the same for ln of the factor by which a changes with the network
+EVIDENCE = 1.0  # standard errors of evidence that the network needs
+FEW_TEXTS = 5  # with n validation texts it needs EVIDENCE * FEW_TEXTS / n more
 NETWORK_TEXTS = 2_000  # evenly spread training texts above which less evidence is needed
 CERTAIN = 1e-9  # a probability closer than this to 0 or 1 counts as this close
 MIN_NOISE = 0.05  # share of wrong labels below which all labels are trusted
@@ -131,9 +136,9 @@ def calibrate_ngrams(
 def correct_confidence(
     ngrams: Combination, ngram_logits: Logits, labels: Labels, weights: Floats | None = None
 ) -> Combination:
-    """Scale the logits of a calibrated n-gram model by how often its predictions are right.
+    """Scale the logits of a calibrated n-gram model so that its confidence matches its accuracy.
 
-    With two classes the calibration has considered that already, and nothing changes.
+    With two classes the calibration already takes that into account, and nothing changes.
 
     Args:
         ngrams: the calibration of the n-gram model alone.
@@ -251,8 +256,9 @@ def add_network(
 ) -> Combination:
     """Fit the calibration factor of the network, given a calibrated n-gram model.
 
-    Both logits are of validation texts, on which neither part was trained. The network's logits are
-    divided by their typical size, so that the prior does not depend on how long it was trained.
+    Both models' logits are those of validation texts, on which neither was trained. The network's
+    logits are divided by their typical size, so that the penalty does not depend on how long the
+    network was trained.
 
     Args:
         ngrams: the calibration of the n-gram model alone.
@@ -299,10 +305,10 @@ def add_network(
 
 
 def evenly_spread_texts(labels: Labels, classes: int) -> float:
-    """Return how many texts of equally frequent classes would calibrate as well as these.
+    """Return how many texts with equally frequent classes would be as good for calibration.
 
-    It is n·(1 − Σ pₖ²)·C / (C − 1), where pₖ is the share of class k: all texts if the classes are
-    equally frequent, and hardly any if nearly all texts are of one class.
+    The number is n·(1 − Σ pₖ²)·C / (C − 1), where pₖ is the share of class k: all texts if the
+    classes are equally frequent, and hardly any if nearly all texts are of one class.
     """
     shares = np.bincount(labels, minlength=classes) / max(len(labels), 1)
     return float(len(labels) * (1 - (shares**2).sum()) * classes / max(classes - 1, 1))
@@ -311,9 +317,9 @@ def evenly_spread_texts(labels: Labels, classes: int) -> float:
 def _confidence_factor(
     logits: Floats, labels: Labels, weights: Floats, noise: float, spread: float
 ) -> float:
-    """Find the calibration factor that makes right and wrong predictions most likely.
+    """Find the calibration factor under which the right and wrong predictions are most likely.
 
-    ``spread`` is the standard deviation of its logarithm in the prior, whose mean is 0.
+    ``spread`` is the standard deviation of the factor's logarithm in the prior, whose mean is 0.
     """
     is_right = logits.argmax(axis=1) == labels
     distances = logits.max(axis=1, keepdims=True) - logits  # (n, C)

@@ -24,9 +24,9 @@ def training_threads(network: nn.Module) -> Iterator[None]:
 
 @contextmanager
 def one_torch_thread() -> Iterator[None]:
-    """Limit torch to one CPU thread inside a block, but not our own kernels.
+    """Limit torch, but not our own kernels, to one CPU thread inside a ``with`` block.
 
-    After every operator torch's CPU threads wait for each other in a busy loop. The operators of
+    After every operator, torch's CPU threads wait for each other in a busy loop. The operators of
     our small networks are short: on an idle machine a second thread gains little, and on a busy
     one it waits for a thread that is not scheduled, which makes an epoch ten times slower. The
     thread counts are restored at the end of the block.

@@ -1,21 +1,21 @@
-"""Cross-fitting of the n-gram model: out-of-sample logits for calibration, and wrong labels.
+"""Cross-fitting of the n-gram model: out-of-sample logits to calibrate it and find wrong labels.
 
-Every text gets the logits of a model that was fitted to other texts. If they are evidence of wrong
-labels (``training/calibration.py``), the n-gram model is fitted again, each text weighted by the
-probability that its label is right, and with the strength of the fit that held-out texts prefer.
-These probabilities come from the models that found the evidence, so no strength needs others.
-With more than ``DOUBTED_CLASSES`` classes all labels are trusted: a class has too few texts to tell
-wrong labels from hard texts.
+Every text gets the logits of a model that was fitted to other texts. If the logits are evidence of
+wrong labels (``training/calibration.py``), the n-gram model is fitted again, each text weighted by
+the probability that its label is right. Several strengths of the fit are tried, and the one with
+the smallest loss on held-out texts is kept. The probabilities come from the models that found the
+evidence and are the same for all strengths. With more than ``DOUBTED_CLASSES`` classes all labels
+are trusted: a class has too few texts to tell wrong labels from hard texts.
 
 If all texts are cross-fitted, the logits of three or more classes, with at least that many texts
 each, are mixed by a matrix (``training/calibration.py``), which becomes part of the weights.
 
-With many classes, a single factor cannot calibrate the logits: texts with large ones are classified
-right less often, and texts with small ones more often, than the softmax says. If the held-out texts
-are clear evidence of that, the logits of each text are divided by a power of their range
-(``ngrams/model.py``), the one under which those texts are most likely. The range grows with the
-texts per class, so if all texts are cross-fitted, the factor is then fitted with more folds, which
-leave out fewer.
+With many classes, a single factor cannot calibrate the logits: texts with large logits are
+classified correctly less often, and texts with small logits more often, than the softmax says. If
+the held-out texts are clear evidence of that, the logits of each text are divided by a power of
+their range (``ngrams/model.py``), the power under which the held-out labels are most likely. The
+range grows with the number of texts per class, so if all texts are cross-fitted, the factor is then
+fitted with more folds, each of which leaves out fewer texts.
 
 Shapes: n texts, C classes.
 """
@@ -58,12 +58,12 @@ if TYPE_CHECKING:
 CROSS_FIT_BELOW = 500  # validation texts; with fewer, all texts are cross-fitted to calibrate
 CROSS_FIT_FOLDS = 5
 FOLDS_OF_RANGE = 10  # if the logits are divided by a power of their range
-NGRAM_TEXTS = 500_000  # of texts on disk, that the n-gram model is fitted to
+NGRAM_TEXTS = 500_000  # texts that the n-gram model is fitted to, at most, if they are on disk
 NOISE_TEXTS = 1000  # validation texts; with fewer, all are cross-fitted to find wrong labels
 DOUBTED_CLASSES = 200  # with more, all labels are trusted
 UNDOUBTED_TEXTS = 10  # classes with fewer are too rare to tell which of their labels are wrong
 RANGE_POWERS = (0.2, 0.4, 0.6, 0.8)  # of the range of a text's logits, tried besides 0
-RANGE_EVIDENCE = 3.0  # log-likelihood that held-out texts must gain by it, as by wrong labels
+RANGE_EVIDENCE = 3.0  # log-likelihood of held-out texts that a power above 0 must gain
 MAX_FACTOR = 1e6  # of the weights with a range power; a saved model has limits (ngrams/model.py)
 SVM_STRENGTHS = (1.0, 0.3, 0.1)  # times ``ngrams.svm_c``, tried if labels are wrong
 
@@ -71,7 +71,7 @@ Logits = NDArray[np.float32]  # (n, C)
 
 
 class HeldOutNgrams(NamedTuple):
-    """Logits of n-gram models for texts that they were not fitted to, from cross-fitting."""
+    """Out-of-sample logits of n-gram models, from cross-fitting or for the validation texts."""
 
     rows: Indices
     logits: Logits
@@ -79,15 +79,15 @@ class HeldOutNgrams(NamedTuple):
 
 
 class LabelNoise(NamedTuple):
-    """Estimated share of wrong labels, and the probability that each label is right."""
+    """Share of wrong labels, estimated by cross-fitting, and trust in the label of each text."""
 
     noise: float
-    trust: NDArray[np.float32]  # (n,)
-    rows: Indices  # the texts that were cross-fitted to find out
+    trust: NDArray[np.float32]  # (n,) probability that each label is right
+    rows: Indices  # the texts that were cross-fitted to estimate both
 
 
 class CrossFit(NamedTuple):
-    """Result of cross-fitting an n-gram model, with held-out logits and their calibration."""
+    """Result of cross-fitting an n-gram model: held-out logits and their calibration."""
 
     fitter: "NgramFitter"
     held_out: HeldOutNgrams
@@ -95,7 +95,7 @@ class CrossFit(NamedTuple):
 
 
 class FittedNgrams(NamedTuple):
-    """N-gram model of a training run, and the results of cross-fitting to calibrate it with."""
+    """Final n-gram model of a training run, with the cross-fitting results that calibrate it."""
 
     model: NgramModel
     held_out: HeldOutNgrams
@@ -146,7 +146,7 @@ class NgramFitter:
         return replace(model, range_power=self.range_power)
 
     def expect(self, fits: int) -> None:
-        """Report how many fits follow from here on, with that of the final model."""
+        """Announce how many fits of n-gram models are still to come, including the final one."""
         self.progress.expect("fitting the n-grams", fits)
 
     def weaker(self, strength: float) -> "NgramFitter":
@@ -155,7 +155,7 @@ class NgramFitter:
         return replace(self, settings=self.settings.model_copy(update={"svm_c": svm_c}))
 
     def usable(self, rows: Indices) -> Indices:
-        """Return those of ``rows`` that can be cross-fitted because their n-grams were counted."""
+        """Return the subset of ``rows`` whose n-grams were counted, so they can be cross-fitted."""
         return rows if self.sample is None else np.intersect1d(rows, self.sample)
 
 
@@ -166,7 +166,7 @@ def ngram_fitter(
     settings: LoopSettings,
     progress: Progress,
 ) -> NgramFitter | None:
-    """Prepare the cross-fitting of n-gram models; return None if they are disabled."""
+    """Prepare the cross-fitting of n-gram models, or return None if the run has no such model."""
     ngrams, tokens = prepared.recipe.ngrams, prepared.tokens
     if not ngrams.enabled or tokens is None or not tokens.rows.lengths[split.train].any():
         return None
@@ -194,10 +194,10 @@ def fit_and_calibrate_ngrams(
     settings: LoopSettings,
     progress: Progress,
 ) -> FittedNgrams | None:
-    """Fit the n-gram model of a training run and, by cross-fitting, its calibration.
+    """Fit the n-gram model of a training run and calibrate it by cross-fitting.
 
-    A model fitted to other texts than the held-out ones is calibrated; the final one is fitted to
-    training and validation texts. Return None if the run has no n-gram model. If a text may have
+    The calibration is that of models fitted without the held-out texts; the final model is fitted
+    to training and validation texts. Return None if the run has no n-gram model. If a text may have
     several labels, the held-out texts are the validation texts, and nothing is calibrated yet.
     """
     fitter = ngram_fitter(prepared, data, split, settings, progress)
@@ -220,8 +220,8 @@ def seen_classes(
 ) -> tuple[Indices, Indices]:
     """Return the classes to calibrate on, and each training text's class as an index into them.
 
-    If the run continues a model, the new texts may lack some of its classes: nothing is known of
-    how likely those are among texts that have them.
+    If the run continues a model, the new texts may lack some of its classes. These are left out:
+    the new texts cannot show how likely they are.
     """
     if prepared.start is None:
         return np.arange(prepared.classes), labels
@@ -230,7 +230,7 @@ def seen_classes(
 
 
 def text_weights(data: EncodedDataset, settings: LoopSettings) -> NDArray[np.float64]:
-    """Return the weight of each text in the calibration, (n,); it is that of the training loss."""
+    """Return the weight (n,) of each text in the calibration, the same as in the training loss."""
     weights = np.ones(len(data))
     if data.sample_weight is not None:
         weights *= data.sample_weight
@@ -240,18 +240,18 @@ def text_weights(data: EncodedDataset, settings: LoopSettings) -> NDArray[np.flo
 
 
 def expected_fits(validation_texts: int) -> int:
-    """Return how many times a run fits its n-gram model, if no label looks wrong."""
+    """Return how many n-gram fits a run makes, cross-fitting included, if no label looks wrong."""
     are_few = CROSS_FIT_BELOW <= validation_texts < NOISE_TEXTS  # to find wrong labels with them
     return _held_out_fits(validation_texts) + (CROSS_FIT_FOLDS if are_few else 0) + 1
 
 
 def _held_out_fits(validation_texts: int) -> int:
-    """Return how many fits the held-out n-gram logits of a run take, see ``_held_out_ngrams``."""
+    """Return how many n-gram models ``_held_out_ngrams`` fits, given the validation set size."""
     return 1 if validation_texts >= CROSS_FIT_BELOW else CROSS_FIT_FOLDS
 
 
 def _fits_with_noise(validation_texts: int) -> int:
-    """Return how many fits are made at most after labels turned out to be wrong."""
+    """Return the maximum number of further n-gram fits once labels have turned out to be wrong."""
     pairs = 0 if validation_texts >= CROSS_FIT_BELOW else math.comb(CROSS_FIT_FOLDS, 2)
     return pairs + len(SVM_STRENGTHS) * _held_out_fits(validation_texts)
 
@@ -265,8 +265,8 @@ def cross_fit(
         fitter: the n-gram model of the run.
         split: rows of the training and validation texts.
         weights: weight of each text in the calibration. If texts or classes have weights, all
-            labels are trusted: the weights say already how much each label counts. They are
-            also trusted with more than ``DOUBTED_CLASSES`` classes.
+            labels are trusted: the weights already say how much each label counts. All labels
+            are also trusted with more than ``DOUBTED_CLASSES`` classes.
         seen: the classes to calibrate, ascending.
     """
     trusting = _calibrated(fitter, split, weights, seen)
@@ -297,9 +297,9 @@ def _with_less_weight_on_noise(
     seen: Indices,
     found: LabelNoise,
 ) -> CrossFit:
-    """Cross-fit with less weight on labels that look wrong, as strongly as held-out texts prefer.
+    """Cross-fit with less weight on labels that look wrong, choosing the SVM strength by the loss.
 
-    The final model gives the validation labels, too, the weights that they deserve.
+    In the final fit, validation labels that look wrong have less weight, too.
     """
     fitter.progress.note(
         f"about {100 * found.noise:.0f} % of the labels look wrong: fitting the n-grams again with "
@@ -334,10 +334,11 @@ def _with_less_weight_on_noise(
 
 
 def _trust_without_each_fold(fitter: NgramFitter, found: LabelNoise) -> list[NDArray[np.float32]]:
-    """Compute for each fold the trust in all other labels, (n,), without looking at its own.
+    """Compute, for each cross-fitting fold, the trust (n,) in all labels outside that fold.
 
-    Otherwise the models would know something of the labels that their calibration holds out. The
-    texts of two folds are predicted by one model, which is fitted to the other three.
+    The labels of the fold itself are not used: otherwise its model would know something about the
+    labels that its calibration holds out. The texts of two folds are predicted by one model, which
+    is fitted to the other three.
     """
     weakest, parts = fitter.weaker(SVM_STRENGTHS[-1]), _folds(fitter, found.rows, CROSS_FIT_FOLDS)
     predictions: list[list[HeldOutNgrams]] = [[] for _ in parts]  # without each fold
@@ -372,7 +373,7 @@ def _calibrated_on(
 
 
 def _corrected(fit: CrossFit, weights: NDArray[np.float64], seen: Indices) -> Combination:
-    """Correct the confidence of the calibration by the predictions for the held-out texts."""
+    """Correct the confidence of a cross-fitted calibration, based on held-out predictions."""
     logits, labels, rows = _evidence(fit.fitter, fit.held_out, seen)
     return correct_confidence(fit.combination, logits, labels, weights[rows])
 
@@ -384,7 +385,7 @@ def _loss(fit: CrossFit, seen: Indices) -> float:
 
 
 def _with_mixed_classes(plain: CrossFit, seen: Indices) -> CrossFit:
-    """Fit a class-mixing matrix on cross-fitted logits if a class has enough texts."""
+    """Fit a class-mixing matrix on cross-fitted logits if any class has enough texts."""
     fitter, held_out, _ = plain
     logits, labels, _ = _evidence(fitter, held_out, seen)
     if np.bincount(labels).max(initial=0) < len(seen):
@@ -400,7 +401,8 @@ def _with_mixed_classes(plain: CrossFit, seen: Indices) -> CrossFit:
 def _with_range_power(plain: CrossFit, weights: NDArray[np.float64], seen: Indices) -> CrossFit:
     """Divide cross-fitted logits by a power of their range if this clearly lowers the loss.
 
-    To multiply the divided logits by a, the weights are multiplied by a power of a.
+    Multiplying the divided logits by a multiplies the weights by a power of a, which must not
+    exceed ``MAX_FACTOR``.
     """
     best, best_loss = plain, _loss(plain, seen) - RANGE_EVIDENCE
     for power in RANGE_POWERS:
@@ -416,11 +418,12 @@ def _with_range_power(plain: CrossFit, weights: NDArray[np.float64], seen: Indic
 
 
 def _find_label_noise(trusting: CrossFit, split: Split) -> LabelNoise | None:
-    """Estimate by cross-fitting which labels are wrong; return None unless that is significant.
+    """Estimate by cross-fitting which labels are wrong, or return None without clear evidence.
 
-    They are cross-fitted with the weakest SVM, which wrong labels mislead least, if the held-out
-    texts suggest wrong labels or if these are validation texts, too few to do so. Validation texts
-    that are many enough to calibrate with are left out: nothing may be learned from their labels.
+    The texts are cross-fitted with the weakest SVM, which wrong labels mislead least. That is done
+    only if the held-out texts suggest wrong labels, or if they are validation texts and too few to
+    tell. A validation set that is large enough for calibration is left out: nothing may be learned
+    from its labels.
     """
     fitter, held_out, _ = trusting
     is_split = len(split.validation) >= CROSS_FIT_BELOW
@@ -445,9 +448,10 @@ def _find_label_noise(trusting: CrossFit, split: Split) -> LabelNoise | None:
 
 
 def _trust(fitter: NgramFitter, held_out: HeldOutNgrams, noise: float) -> NDArray[np.float32]:
-    """Compute from cross-fitted logits the probability that each label is right.
+    """Compute the probability that each label is right from cross-fitted logits.
 
-    The shape is (n,): all texts, with 1 for those that were not cross-fitted.
+    The shape is (n,), for all texts. The probability is set to 1 for texts that were not
+    cross-fitted and for rare classes.
     """
     trust, rows = np.ones(len(fitter.data), np.float32), held_out.rows
     seen, labels = np.unique(fitter.data.labels[rows], return_inverse=True)
@@ -461,7 +465,7 @@ def _trust(fitter: NgramFitter, held_out: HeldOutNgrams, noise: float) -> NDArra
 
 
 class _Evidence(NamedTuple):
-    """Cross-fitted texts to calibrate some classes with."""
+    """Cross-fitted logits and labels of the texts that some classes are calibrated on."""
 
     logits: Logits  # of these classes
     labels: Indices  # indices into these classes
@@ -481,9 +485,9 @@ def _held_out_ngrams(
 ) -> HeldOutNgrams:
     """Compute n-gram logits of held-out texts, by cross-fitting if the validation set is small.
 
-    With a large validation set, these are its texts, predicted by a model fitted to the training
-    texts. A small one has too few texts to calibrate with, so all texts are cross-fitted: divided
-    into folds, each of which is predicted by a model fitted to the others.
+    If the validation set is large, its texts are the held-out texts, predicted by a model fitted to
+    the training texts. A small one has too few texts for calibration, so all texts are
+    cross-fitted: divided into folds, each of which is predicted by a model fitted to the others.
     """
     if len(split.validation) >= CROSS_FIT_BELOW:
         model = fitter.fit(split.train)
@@ -499,9 +503,9 @@ def _cross_fitted(
     count: int,
     trust_by_fold: Sequence[NDArray[np.float32]] | None = None,
 ) -> HeldOutNgrams:
-    """Divide texts into folds; return each text's logits by a model fitted to the other folds.
+    """Cross-fit in folds: return the logits of each text by a model fitted to the other folds.
 
-    The model of a fold may have its own trust in each label (n,).
+    ``trust_by_fold`` gives the model of each fold its own trust (n,) in the labels.
     """
     classes, parts = fitter.prepared.classes, _folds(fitter, rows, count)
     order = [np.zeros(0, np.int64)]
@@ -519,9 +523,9 @@ def _cross_fitted(
 
 
 def _folds(fitter: NgramFitter, rows: Indices, count: int) -> list[tuple[Indices, Indices]]:
-    """Divide texts into folds for cross-fitting: indices of the other texts, and of its own."""
+    """Divide texts into cross-fitting folds: pairs of indices to fit to and indices to predict."""
     labels = fitter.data.labels[rows].tolist()
-    with warnings.catch_warnings():  # of labels seen once, which the first split has named
+    with warnings.catch_warnings():  # about labels seen once, as the first split has warned of them
         warnings.simplefilter("ignore", UserWarning)
         return list(folds(labels, count, fitter.prepared.recipe.seed))
 

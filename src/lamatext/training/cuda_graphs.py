@@ -108,7 +108,7 @@ class CudaGraphSteps:
     def _record(self, recorded: _RecordedShape) -> None:
         """Record a training step as a CUDA graph, or continue without one if that fails.
 
-        Recording computes nothing.
+        The recorded step is not executed.
         """
         groups, capture = self._optimizer.param_groups, {"lr": self._rate, "capturable": True}
         before = [{name: group[name] for name in capture if name in group} for group in groups]

@@ -31,7 +31,7 @@ MANY_LABELS = 5_000  # from which only the network learns from unlabelled texts
 
 @dataclass(frozen=True, slots=True)
 class TeacherLabels:
-    """Teacher probabilities of labelled and unlabelled texts, the targets of distillation."""
+    """Targets of distillation: a teacher's probabilities for labelled and unlabelled texts."""
 
     labelled: Probabilities  # (n, C): of the training texts
     more_texts: pa.ChunkedArray  # k texts without labels: the unlabelled ones, then the variants
@@ -47,7 +47,10 @@ class TeacherLabels:
                 raise DataError(f"teacher probabilities ({name}) are {found}, expected {shape}.")
 
     def unlabelled_rows(self, rows: int) -> Indices:
-        """Return the rows of the unlabelled texts, given the number of all rows."""
+        """Return the row indices of the unlabelled texts, which only the teacher has labelled.
+
+        ``rows`` is the number of all rows; those of ``more_texts`` come last.
+        """
         first = rows - len(self.more_texts)
         return np.arange(first, first + self.unlabelled)
 
@@ -69,12 +72,12 @@ def soften_labels(probabilities: Probabilities, temperature: float) -> Probabili
 
 
 def _log(probabilities: NDArray[np.floating]) -> NDArray[np.float64]:
-    """Return the finite logarithm of a teacher's clipped probabilities."""
+    """Return the logarithm of a teacher's probabilities, clipped so that it is finite."""
     return np.log(np.maximum(probabilities.astype(np.float64), 1e-12))
 
 
 def student_recipe(recipe: Recipe, labels: TeacherLabels, texts: pa.ChunkedArray) -> Recipe:
-    """Resolve the ``auto`` settings of a student that depend on its distillation.
+    """Resolve the ``auto`` settings of a student model that depend on its distillation.
 
     With pretrained word vectors and many labels, a student reads words that occur only once in the
     labelled texts, as its teacher does. Text variants multiply the texts, so few epochs of large

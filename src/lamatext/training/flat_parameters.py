@@ -1,8 +1,9 @@
-"""A network's weights as one flat tensor, which the optimizer updates in one operation.
+"""Flat parameters: a network's weights as one tensor, which the optimizer updates in one operation.
 
-A step of a small network on the CPU otherwise spends as much time on calling an operation for each
-of its weights as on the operations. The parameters become views of one tensor, and their gradients
-views of another. Word vectors are not among them: lazy embedding updates change them.
+Otherwise a training step of a small network on the CPU spends as much time on calling an operation
+for each weight tensor as on the operations themselves. The parameters become views of one tensor,
+and their gradients are joined in another. Word vectors are not included: lazy embedding updates
+change them.
 """
 
 import math
@@ -46,10 +47,10 @@ class WeightUpdates:
         self._optimizer.step()
 
     def export_state(self) -> None:
-        """Do nothing, since the optimizer already holds the state for a checkpoint."""
+        """Bring the optimizer's state up to date for a checkpoint; only flat updates need this."""
 
     def release(self) -> None:
-        """Do nothing, since the parameters are not views of a flat tensor."""
+        """Make all parameters separate tensors when training ends; only flat updates need this."""
 
 
 class FlatUpdates(WeightUpdates):
@@ -80,7 +81,7 @@ class FlatUpdates(WeightUpdates):
         set_learning_rate(self._update, rate)
 
     def zero_grad(self) -> None:
-        """Do nothing: the backward pass replaces the gradients."""
+        """Skip resetting the flat gradients, because the backward pass replaces them."""
 
     def backward(self, loss: Tensor) -> None:
         """Compute the gradients of all weights from the loss, as separate tensors."""
@@ -109,7 +110,7 @@ class FlatUpdates(WeightUpdates):
         self._update.step()
 
     def _gradient_memory(self, size: int) -> Tensor:
-        """Return a tensor for ``size`` numbers of the gradient, from an earlier step if it fits."""
+        """Return a flat gradient buffer of ``size`` numbers, reusing that of an earlier step."""
         if len(self._memory) < size:
             self._memory = self._flat.new_empty(size + size // 2)
         return self._memory[:size]
@@ -149,9 +150,9 @@ class FlatUpdates(WeightUpdates):
 def weight_updates(
     network: nn.Module, optimizer: Optimizer, embeddings: DenseUpdates
 ) -> WeightUpdates:
-    """Return flat parameter updates if word embeddings are updated lazily, else ordinary ones.
+    """Return flat parameter updates if word embeddings are updated lazily, else ordinary updates.
 
-    That is the case on the CPU with the optimizers for which embedding updates are lazy.
+    ``embedding_updates`` decides whether the embedding updates are lazy.
     """
     if isinstance(embeddings, LazyUpdates):
         return FlatUpdates(network, optimizer, embeddings)

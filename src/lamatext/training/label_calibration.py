@@ -1,4 +1,4 @@
-"""Calibration of a multi-label model: network and n-gram logits of each label as one probability.
+"""Calibration of a multi-label model: turn network and n-gram logits into label probabilities.
 
 The probability of label l is
 

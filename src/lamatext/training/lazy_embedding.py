@@ -1,4 +1,4 @@
-"""Lazy embedding updates: SGD or AdamW on the rows a mini-batch reads, with the dense result.
+"""Lazy embedding updates: SGD or AdamW on the rows a mini-batch reads, equivalent to dense updates.
 
 A mini-batch reads a few thousand of the embedding's rows, but an optimizer with momentum moves all
 of them. How a row moves without a gradient is known in closed form, so a row catches up on the
@@ -50,7 +50,7 @@ class DenseUpdates:
     """Dense embedding updates, in which the optimizer updates every row at every step."""
 
     def epoch(self, rates: Sequence[float]) -> AbstractContextManager[None]:  # noqa: ARG002 - for LazyUpdates
-        """Do nothing, since dense embedding updates need no setup for an epoch."""
+        """Return a context manager for one epoch, which does nothing for dense updates."""
         return nullcontext()
 
     def load_rows(self, ids: Ids) -> Ids:
@@ -58,13 +58,14 @@ class DenseUpdates:
         return ids
 
     def step(self) -> None:
-        """Do nothing, since the optimizer itself updates the embedding."""
+        """Update the embedding after a training step; only lazy updates need this."""
 
 
 class LazyUpdates(DenseUpdates):
     """Lazy embedding updates, which only touch rows that the current mini-batch reads.
 
-    The buffers are the optimizer's own, so checkpoints contain them. Subclasses know the optimizer.
+    The buffers are the optimizer's own, so checkpoints contain them. Each subclass implements one
+    optimizer.
     """
 
     _buffers: tuple[str, ...]  # names of the buffers in the optimizer's state
@@ -79,8 +80,8 @@ class LazyUpdates(DenseUpdates):
     def epoch(self, rates: Sequence[float]) -> Iterator[None]:
         """Run an epoch of lazy updates and finally bring all embedding rows up to date.
 
-        During the epoch the embedding holds only the rows of the current mini-batch. ``rates`` is
-        the learning rate of each step.
+        During the epoch the embedding holds only the rows of the current mini-batch. ``rates`` are
+        the learning rates of its steps.
         """
         state = self._optimizer.state[self.whole]
         for name in self._buffers:
@@ -98,7 +99,7 @@ class LazyUpdates(DenseUpdates):
 
     @property
     def rows(self) -> Tensor:
-        """The embedding rows of the current mini-batch, (U, E)."""
+        """Embedding rows of the current mini-batch, (U, E)."""
         return self._embedding.weight
 
     @property

@@ -91,7 +91,7 @@ class LoopJob(NamedTuple):
     state: TrainingState  # to start from
 
     def on(self, device: torch.device) -> "LoopJob":
-        """Return a copy of this training loop job for another process, which writes no files."""
+        """Return a copy of this training loop job for another process, without a checkpoint."""
         return self._replace(settings=self.settings._replace(device=device, checkpoint=None))
 
 
@@ -235,7 +235,7 @@ def _share_of_batch(
     The losses of all processes, times these fractions, add up to the loss of the mini-batch.
     """
     if settings.class_weights is not None and batch.sample_weight is None:
-        # The weights of a process's classes may all be 0, which only this mean allows.
+        # The weights of a process's classes may all be 0, which only the weighted mean can handle.
         batch = batch._replace(sample_weight=torch.ones(len(batch.ids), device=batch.ids.device))
     share = processes.share(batch)
     has_rows = processes.rank < len(batch.ids)
@@ -250,7 +250,7 @@ def _share_of_batch(
 def _loss_weights(batch: Batch, settings: LoopSettings) -> tuple[Tensor, Tensor]:
     """Return the sums of weights that normalize the two terms of a mini-batch's loss.
 
-    The mini-batch has sample weights.
+    The mini-batch must have sample weights.
     """
     labels, weights, by_class = batch.labels, batch.sample_weight, settings.class_weights
     assert weights is not None
@@ -269,7 +269,7 @@ def training_loss(
     sample_weight: Tensor | None = None,
     fractions: _LossFractions | None = None,
 ) -> Tensor:
-    """Compute the loss of the training loop, cross-entropy minus head disagreement.
+    """Compute the loss of the training loop: cross-entropy minus weighted head disagreement.
 
     It is J = L − λ D, where L is the mean cross-entropy and D the mean disagreement of the heads.
     With sample weights both are weighted means over the mini-batch: a text of weight 0 has no
@@ -277,8 +277,8 @@ def training_loss(
     temperature τ; then L is τ² times the cross-entropy of softmax(logits / τ). If a text may have
     several labels, they are 0 or 1, or a teacher's probability, for each label (B, C), and L is τ²
     times the sum of one binary cross-entropy per label, of sigmoid(logits / τ).
-    If the mini-batch is one process's share of a larger one, L and D count by their fractions of
-    it.
+    If the mini-batch is one process's share of a larger one, L and D are multiplied by
+    ``fractions``.
     """
     class_weights, differences = settings.class_weights, disagreement(settings.model, output)
     if settings.multi_label:
@@ -313,7 +313,7 @@ def training_loss(
 def _distillation_loss(
     logits: Tensor, targets: Tensor, settings: LoopSettings, sample_weight: Tensor | None
 ) -> Tensor:
-    """Compute the distillation term of the training loop's loss, between student and teacher.
+    """Compute the distillation loss of the training loop, between student and teacher outputs.
 
     The targets are the teacher's probabilities at the temperature of the loss, (B, C).
     """

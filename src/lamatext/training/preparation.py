@@ -32,7 +32,7 @@ from lamatext.training.auto_settings import DatasetSize, resolve_auto_settings
 from lamatext.training.warm_start import EMBEDDING, extend_word_vectors, start_network
 
 UNLABELLED_MIN_COUNT = 3  # occurrences of a word in unlabelled texts that add it to the vocabulary
-WORD_VECTOR_TEXTS = 1_000_000  # of texts on disk, that word vectors are trained on
+WORD_VECTOR_TEXTS = 1_000_000  # texts that word vectors are trained on, at most, if on disk
 _WORD2VEC_SETTINGS = {name for name in TextSettings.model_fields if name.startswith("word2vec_")}
 
 
@@ -66,7 +66,8 @@ def prepare_run(  # noqa: PLR0913 - data, recipe, and what the caller has alread
 ) -> PreparedRun:
     """Prepare a training run by tokenizing texts, building the vocabulary and creating the network.
 
-    The vocabulary comes from the training texts, after that of the model to continue, if any.
+    The vocabulary holds the words of the model to continue, if any, and then those of the training
+    texts.
 
     Args:
         texts: all texts, tokenized or not. Tokens for ``bert`` are ids of its subwords.
@@ -128,12 +129,12 @@ def _initial_network(
 
 
 def _phrase_ends(vocabulary: Vocabulary) -> list[float]:
-    """Return a flag for each vocabulary word, 1 if it is punctuation that ends a phrase."""
+    """Return a flag for each vocabulary word: 1 for punctuation, which ends a phrase, else 0."""
     return [float(not any(map(str.isalnum, word))) for word in vocabulary.words]
 
 
 def _texts_in_memory(token_ids: TokenIds, rows: Indices, seed: int) -> TokenIds:
-    """Return the texts for training word vectors, a random sample if they are on disk."""
+    """Return the texts to train word vectors on: all, or a random sample if they are on disk."""
     if not token_ids.are_on_disk:
         return token_ids.take(rows)
     sample = token_ids.take(sample_rows(rows, WORD_VECTOR_TEXTS, seed))
@@ -214,7 +215,8 @@ def _unlabelled_words(
 ) -> Iterable[str]:
     """Return frequent words of unlabelled texts to add to the vocabulary of a run.
 
-    They are at most ``text.extra_words``, and none unless the word vectors are pretrained.
+    At most ``text.extra_words`` words are returned, and none unless the word vectors are
+    pretrained.
     """
     counts = texts.counts(rows)
     known = Vocabulary.from_counts(texts.types, counts, min_count=UNLABELLED_MIN_COUNT).ids

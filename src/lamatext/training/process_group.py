@@ -1,7 +1,7 @@
-"""Process group of a training on several devices or hosts, through Hugging Face Accelerate.
+"""Process group for training on several devices or hosts, based on Hugging Face Accelerate.
 
 Process 0 runs the whole command: it reads the data, builds vocabulary, word vectors and n-grams,
-and writes. The others wait for training loops. For each loop they receive the network and the
+and writes files. The others wait for training loops. For each loop they receive the network and the
 encoded texts, and then take their share of every mini-batch; gradients are summed over the group,
 so all processes hold the same weights. ``torchrun`` and ``accelerate launch`` start the processes;
 ``--devices`` starts them itself, and they then exchange gradients through shared memory on the CPU.
@@ -42,7 +42,7 @@ LOST_CONNECTION = 75  # exit status of a worker that ended because another proce
 # Environment variables of a process's place in the group, as torchrun defines them.
 PLACE = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 SHARED = "LAMATEXT_SHARED"  # environment: file descriptors of shared memory and of the connections
-SHARED_BYTES = 1 << 22  # of memory for the summand of one process; a longer one goes in parts
+SHARED_BYTES = 1 << 22  # of memory for the tensor of one process; longer ones are summed in parts
 SHARED_PROCESSES = 16  # at most; each reads the summands of all, and is connected to all others
 PROCESSES_PER_CORE = 4  # more are refused: they only take memory and wait for each other
 POLL_SECONDS = 1e-3  # for which a process polls for the others in each step before it sleeps
@@ -62,7 +62,7 @@ class OneProcess:
 
     @contextmanager
     def job(self, job: object) -> Iterator[None]:  # noqa: ARG002 - sent in a group
-        """Run a block with a job that process 0 sends to all processes of the group."""
+        """Run a ``with`` block whose job process 0 sends to all processes of the group."""
         yield
 
     def share(self, batch: Batch) -> Batch:
@@ -102,11 +102,11 @@ def current_processes() -> OneProcess:
 class SharedMemory:
     """Shared memory through which training processes on one machine sum their tensors.
 
-    The processes wait for each other by sending a byte to each other.
+    The processes wait for each other by exchanging single bytes.
 
-    Gloo sends them through the loopback interface, with two more threads in each process, which
-    takes milliseconds. There are two buffers in turn, so that one meeting per sum is enough: who
-    comes to the next one has read the last.
+    Gloo would send the tensors through the loopback interface, with two more threads in each
+    process, which takes milliseconds. Two buffers are used in turn, so that the processes have to
+    wait for each other only once per sum: one that reaches the next sum has read the last one.
     """
 
     def __init__(self, rank: int, memory: int, *others: int) -> None:
@@ -133,7 +133,7 @@ class SharedMemory:
             self._add(buffers[self._turn, :, : len(part)], [part], part)
 
     def _add(self, summands: Tensor, parts: list[Tensor], out: Tensor) -> None:
-        """Write the parts to this process's summand (of all, one per row), then add up all."""
+        """Write the parts to this process's row of the shared memory and sum all rows."""
         rows = summands.unbind()
         torch.cat(parts, out=rows[self._rank])
         self._meet()
@@ -143,7 +143,7 @@ class SharedMemory:
         self._turn = 1 - self._turn
 
     def _buffers(self, dtype: torch.dtype) -> Tensor:
-        """Return the shared memory as numbers of one type: turns, processes, capacity."""
+        """Return the shared memory as numbers of one type, with axes for turn, process, number."""
         if dtype not in self._views:
             numbers = torch.frombuffer(self._memory, dtype=dtype)
             self._views[dtype] = numbers.view(2, len(self._others) + 1, -1)
@@ -163,9 +163,10 @@ class SharedMemory:
 
 
 def _read_byte(connection: int) -> bytes:
-    """Read a byte from another training process; empty if that process has ended.
+    """Read a byte from another training process, or nothing if that process has ended.
 
-    Most waits are shorter than it takes to wake a sleeping process, so this one polls at first.
+    Most waits are shorter than it takes to wake a sleeping process, so this function polls at
+    first.
     """
     ends = time.monotonic() + POLL_SECONDS
     while True:
@@ -188,7 +189,7 @@ def _sleep_until_readable(connection: int) -> None:
 class ProcessGroup(OneProcess):
     """Group of training processes that exchange gradients over NCCL (GPU) or gloo (CPU).
 
-    Where ``--devices`` has started them, CPUs exchange gradients through shared memory instead.
+    On the CPU, processes that ``--devices`` has started use shared memory instead where possible.
     """
 
     def __init__(self, device: torch.device) -> None:
@@ -231,7 +232,8 @@ class ProcessGroup(OneProcess):
     def share(self, batch: Batch) -> Batch:
         """Return every ``size``-th row of a mini-batch as the share of this process.
 
-        A process without a row in a last partial mini-batch gets the first, which then counts 0.
+        If a mini-batch has too few rows for this process, the share is its first row, whose loss
+        then has the weight 0.
         """
         first = self.rank if self.rank < len(batch.ids) else 0
         rows = slice(first, None, self.size) if first == self.rank else slice(1)
@@ -409,8 +411,9 @@ def _start(count: int, device: torch.device) -> list["subprocess.Popen[bytes]"]:
 def _shared_files(count: int) -> list[list[int]]:
     """Create the shared memory and sockets through which the process group sums tensors.
 
-    They are the memory, then a connection to each other process. There are none for many processes
-    and on other systems than Linux.
+    Return the file descriptors for each process: that of the memory, then a connection to each
+    other process. The lists are empty if there are more than ``SHARED_PROCESSES`` processes, and on
+    systems other than Linux.
     """
     if count > SHARED_PROCESSES or not hasattr(os, "memfd_create"):
         return [[] for _ in range(count)]
@@ -489,7 +492,7 @@ class _Workers:
     def _watch(self) -> None:
         """Watch the worker processes of the group and stop this process if one fails.
 
-        GPUs wait for a lost process without an error.
+        Processes on GPUs would otherwise wait for a lost process without an error.
         """
         while not self._is_over.wait(0.5):
             failure = self._failure()

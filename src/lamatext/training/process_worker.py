@@ -1,4 +1,4 @@
-"""Worker process of a training on several devices: runs its part of each training loop.
+"""Worker process for training on several devices: runs its share of each training loop.
 
 ``python -m lamatext.training.process_worker DEVICE PARENT`` is what ``--devices`` starts; PARENT is
 the process id of process 0.
@@ -34,7 +34,7 @@ def work(group: ProcessGroup) -> None:
 def _exit_without(parent: int, has_joined: threading.Event) -> None:
     """End this worker if process 0 ends before both have joined the group.
 
-    Later the lost connection ends it; before, it would wait for process 0 for days.
+    Once both have joined, the lost connection ends it; before that, it would wait for days.
     """
     while not has_joined.wait(0.5):
         if os.getppid() != parent:

@@ -1,9 +1,8 @@
 """Teachers: larger models, or files of probabilities, from which a small model learns.
 
 A teacher gives every text one probability per class; they sum to 1 unless a text may have several
-labels. The small model, the student, learns these
-probabilities on the labelled texts, on unlabelled texts and on variants of both; see
-``training/distillation.py``.
+labels. The small model, the student, learns these probabilities on the labelled texts, on
+unlabelled texts and on variants of both; see ``training/distillation.py``.
 
 teach               label all texts with a teacher, within the time that the settings allow
 FittedTeacher       any fitted classifier as a teacher
@@ -75,9 +74,9 @@ LICENCES = {MINILM: "Apache-2.0"}
 
 @dataclass(frozen=True, slots=True)
 class Lesson:
-    """Probabilities that a teacher predicted for the texts of its student.
+    """Result of teaching: a teacher's probabilities for its student, and facts for the model card.
 
-    It also has entries about the teacher for the model card.
+    The student is trained on these probabilities (distillation).
     """
 
     labels: TeacherLabels
@@ -99,9 +98,10 @@ class TeacherData(NamedTuple):
         return self._encode(self.train)
 
     def score(self, probabilities: Probabilities) -> float:
-        """Score a teacher's probabilities on the validation texts with the student's metric.
+        """Compute the score of a teacher's probabilities for the validation texts.
 
-        It is the accuracy or, if a text may have several labels, the mean average precision.
+        As for the student, the score is the accuracy or, if a text may have several labels, the
+        mean average precision.
         """
         truth = self._encode(self.validation)
         if truth.ndim == 2:
@@ -173,7 +173,7 @@ def teach(
         data: the texts, labels and classes.
         recipe: the student's settings; ``distillation`` has the teacher's.
         device: where an encoder is trained and run.
-        checkpoint: a file for the state of the encoder's training, which resumes from it.
+        checkpoint: a file for the state of the encoder's training, from which it can resume.
         progress: receives the stages.
     """
     texts = [*data.train.texts.to_pylist(), *data.unlabelled]
@@ -204,9 +204,9 @@ def _teacher_labels(
 
 
 def _varied(data: TeacherData) -> list[str]:
-    """Return the texts from which altered variants are made for a teacher to label.
+    """Return the texts whose altered variants a teacher labels.
 
-    These are all texts or, if there are many, only those with labels.
+    These are all texts or, if many are labelled, only the labelled ones.
     """
     labelled: list[str] = data.train.texts.to_pylist()
     return labelled if len(labelled) >= MANY_LABELS else [*labelled, *data.unlabelled]
@@ -215,7 +215,7 @@ def _varied(data: TeacherData) -> list[str]:
 def _wanted_variants(data: TeacherData) -> int:
     """Return how many variants of each text a teacher should label.
 
-    If the labelled texts are many, the unlabelled texts take the place of some variants.
+    If there are many labelled texts, the unlabelled texts take the place of some variants.
     """
     varied = _varied(data)
     words = max(1, _count_words(varied))
@@ -226,7 +226,7 @@ def _wanted_variants(data: TeacherData) -> int:
 
 
 def wanted_teachers(data: TeacherData) -> int:
-    """Return how many fine-tuned encoders should teach by their average, if the time allows.
+    """Return how many fine-tuned encoders a teacher should average if the time allows.
 
     With some thousand labels, many mistakes of an encoder depend on its seed, and the average
     makes fewer; with tens of thousands a second encoder improves nothing.
@@ -301,8 +301,8 @@ class FittedTeacher:
 def _one_column_per_class(probabilities: Any, classes: Any) -> Probabilities:
     """Convert the output of a teacher's ``predict_proba`` to an array (n, C).
 
-    Some classifiers of scikit-learn give a list: of each label, the probabilities of 0 and 1, or
-    of one of them if the teacher was trained on no text with the other.
+    Some classifiers of scikit-learn return a list with one array per label: the probabilities of 0
+    and 1, or of only one of them if the teacher was trained on no text with the other.
     """
     if isinstance(probabilities, list):
         ones = [
@@ -430,7 +430,7 @@ class EncoderTeacher:
         """Train one of the teacher's encoders on the labelled texts according to the plan.
 
         With few labels per class, fine-tuning forgets some of what the encoder knows: the result is
-        then averaged with that of a linear layer on the encoder as it is.
+        then averaged with that of a linear layer on the unchanged encoder.
         """
         networks = []
         if plan.epochs > 0:
@@ -477,7 +477,7 @@ class EncoderTeacher:
     def _fit_linear_layer(
         self, plan: TeachingPlan, progress: Progress
     ) -> tuple[PretrainedNetwork, Encoder]:
-        """Fit only a linear layer of the teacher by logistic regression on text embeddings."""
+        """Train only the teacher's linear layer, by logistic regression on text embeddings."""
         loaded = load_pretrained(self.name, classes=len(self.data.classes), setting="teacher")
         encoder = SubwordEncoder.from_json(loaded.tokenizer, min(plan.max_words, loaded.max_words))
         network, device = loaded.network, pick_device(self.device)
@@ -564,7 +564,7 @@ def _choose_inverse_regularization(
 def average(parts: Sequence[Probabilities], *, multi_label: bool = False) -> Probabilities:
     """Average the probabilities of several teachers by their normalized geometric mean.
 
-    With several labels per text, each label has two outcomes of its own.
+    If a text may have several labels, each label is averaged on its own, over its two outcomes.
     """
     if len(parts) == 1:
         return parts[0]
@@ -623,10 +623,11 @@ def plan_teaching(  # noqa: PLR0913 - speed, sizes, wishes and the time limit of
 ) -> TeachingPlan:
     """Choose the best plan for training an encoder as a teacher within the time limit.
 
-    In this order: fine-tuning on up to 512 subwords per text, if there are enough labels for that,
-    on 256, on 128, in fewer epochs, and a linear layer on the encoder as it is. Then as many
-    variants as the rest of the time allows. Then more encoders of other seeds, if wanted: the
-    mistakes of one are partly its own; their average labels texts better.
+    The first of these choices that fits is taken: fine-tuning on up to 512 subwords per text, if
+    there are enough labels for that, on 256, on 128, in fewer epochs, and a linear layer on the
+    unchanged encoder. The rest of the time is used for variants, and then, if wanted, for more
+    encoders with other seeds: encoders make partly different mistakes, so their average labels
+    texts better.
 
     Args:
         texts_per_second: measured speed of the encoder for each of ``LENGTHS``.

@@ -1,10 +1,10 @@
-"""Time left of a training run: the expected seconds of its stages, corrected by measured ones.
+"""Time left in a training run: the expected duration of its stages, corrected by measurements.
 
 The expected seconds of a stage are proportional to the texts and words that it reads; the constants
-are measured by ``python -m benchmarks growth``. A stage that runs, and earlier stages of its kind,
+are measured by ``python -m benchmarks growth``. The current stage and earlier stages of its kind
 show how much faster or slower this machine is. Stages of other kinds are corrected by the geometric
-mean of these ratios over the kinds, in which none counts for more than ``KIND_SECONDS``: one kind
-whose duration was expected badly changes little.
+mean of these ratios over the kinds. No kind counts for more than ``KIND_SECONDS`` in it, so one
+kind with a poor estimate changes little.
 """
 
 import math
@@ -23,8 +23,8 @@ from lamatext.training.auto_settings import DatasetSize, resolve_auto_settings
 from lamatext.training.cross_fitting import expected_fits
 
 BYTES_PER_WORD = 6.0  # in UTF-8, with the space
-PRIOR_SECONDS = 0.5  # the expected seconds count like measured ones of this duration
-KIND_PRIOR_SECONDS = 3.0  # so does, for one kind of stages, what the other kinds took
+PRIOR_SECONDS = 0.5  # the expected speed counts as much as a measurement of this duration
+KIND_PRIOR_SECONDS = 3.0  # for one kind of stages, so does the measured speed of the other kinds
 KIND_SECONDS = 10.0  # the most that one kind of stages counts for among all kinds
 REPORT_SECONDS = 0.5  # between two reports
 # CPU seconds on one core of the machine of the growth records
@@ -35,7 +35,7 @@ FORWARD = 5.5e-6  # per word that the network reads without training on it
 NGRAMS = {True: 14.0, False: 2.6}  # per word, with and without n-grams of characters
 COUNTING = 0.09e-6  # per n-gram
 FITTING = (0.048e-6, 3.4e-6)  # per n-gram, and per text
-FITTING_POWERS = (0.4, 0.18)  # of the number of SVMs and of texts, by which that is multiplied
+FITTING_POWERS = (0.4, 0.18)  # powers of the numbers of SVMs and texts, which multiply FITTING
 CALIBRATING = 6e-6  # per word of the validation texts
 SAVING = (0.5, 0.13e-6)  # and per word of the training texts, which are hashed
 SCORING = 4e-6  # per word of the test texts
@@ -63,7 +63,7 @@ class RunSize(NamedTuple):
 
 
 def expected_stages(run: RunSize, recipe: Recipe, *, baselines: int = 0) -> list[ExpectedStage]:
-    """Return the stages of a training run on a CPU, in order, from the size of the data."""
+    """Return the stages of a training run on a CPU in order, with their expected duration."""
     words = run.text_bytes / BYTES_PER_WORD
     trained = run.texts - run.validation_texts
     size = DatasetSize(trained, int(words), 0, run.classes)
@@ -97,9 +97,9 @@ def expected_stages(run: RunSize, recipe: Recipe, *, baselines: int = 0) -> list
 
 
 def _pairs_per_word(words: float) -> float:
-    """Return how many later words of a text with ``words`` words are counted next to each word.
+    """Estimate how many word pairs per word are counted to train word vectors.
 
-    Half of the words are skipped, because they are frequent.
+    The text has ``words`` words; half of them are assumed to be skipped, because they are frequent.
     """
     kept = max(1.0, words / 2)
     return sum(max(0.0, 1 - distance / kept) for distance in range(1, WINDOW + 1))
@@ -131,7 +131,7 @@ class TimeLeft(Progress):
         self._report(now)
 
     def expect(self, name: str, count: int) -> None:
-        """Expect ``count`` more stages of this name, each as long as one was expected to be."""
+        """Set the number of stages of this name that are still to come in the training run."""
         kind = name.split()[0]
         places = [number for number, stage in enumerate(self._ahead) if stage.name == kind]
         known = [self._ahead[number] for number in places] or [
@@ -154,11 +154,11 @@ class TimeLeft(Progress):
             self._report(now)
 
     def section(self, title: str) -> None:
-        """Report a section heading."""
+        """Report a section heading, which does not change the time left."""
         self._display.section(title)
 
     def note(self, text: str) -> None:
-        """Report a line of text."""
+        """Report a line of text, which does not change the time left."""
         self._display.note(text)
 
     def _report(self, now: float) -> None:
@@ -196,7 +196,7 @@ class _Times(NamedTuple):
     measured: float
 
     def at_most(self, seconds: float) -> "_Times":
-        """Return the same ratio of the times with a limited number of expected seconds."""
+        """Scale both times down so that the expected time is at most ``seconds``."""
         factor = min(1.0, seconds / self.expected) if self.expected else 1.0
         return _Times(factor * self.expected, factor * self.measured)
 
@@ -204,7 +204,8 @@ class _Times(NamedTuple):
 def _by_kind(finished: Sequence[tuple[ExpectedStage, float]]) -> dict[str, _Times]:
     """Add up the expected and the measured seconds of finished stages of the same kind.
 
-    Those before the last one count for at most ``KIND_SECONDS``: other programs may have ended.
+    The stages before the last one count for at most ``KIND_SECONDS``, because other programs that
+    slowed them down may have ended since.
     """
     kinds: dict[str, _Times] = {}
     for stage, seconds in finished:
@@ -214,12 +215,12 @@ def _by_kind(finished: Sequence[tuple[ExpectedStage, float]]) -> dict[str, _Time
 
 
 def _slowness(times: _Times, prior: float, prior_seconds: float) -> float:
-    """Return measured seconds divided by expected ones, shrunk to ``prior``."""
+    """Return the ratio of measured to expected seconds of stages, shrunk towards ``prior``."""
     return (times.measured + prior_seconds * prior) / (times.expected + prior_seconds)
 
 
 def _mean_slowness(kinds: Collection[_Times]) -> float:
-    """Return the geometric mean over the kinds of measured by expected seconds, shrunk to 1."""
+    """Return the geometric mean of the slowness of each kind of stages, shrunk towards 1."""
     if not kinds:
         return 1.0
     weights = [min(times.expected, KIND_SECONDS) for times in kinds]

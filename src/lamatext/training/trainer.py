@@ -121,8 +121,8 @@ def train(  # noqa: PLR0913 - data, recipe, and where and how it runs
             and further texts without labels; None learns the labels. The n-gram model learns the
             labels and, if these are few, the class or labels of each unlabelled text that the
             teacher predicts.
-        start: a saved model that training continues. Its classes come first in ``classes``; those
-            that no text has keep what they can.
+        start: a saved model that training continues. Its classes come first in ``classes``; classes
+            without new texts keep as much as possible of what the model has learned about them.
         device: ``cpu``, ``cuda``, or ``auto`` for a GPU if there is one.
         checkpoint: file for the state of the run; if it exists, training resumes from it.
         progress: receives the stages of the run.
@@ -233,8 +233,8 @@ def _train(
 
     The n-gram model comes first: whether wrong labels require more fits is then known early, and
     the time left can be estimated well. The weights are rounded to the values that the saved file
-    will hold. If a teacher's lesson is given, the network learns it instead of the labels of the
-    training texts.
+    will hold. If there is a ``lesson``, the network learns its teacher probabilities instead of the
+    labels of the training texts.
     """
     recipe, network, progress = prepared.recipe, prepared.network, options.progress
     train, validation = data.take(split.train), data.take(split.validation)
@@ -304,7 +304,7 @@ class _Finished(NamedTuple):
 
 
 class _Run(NamedTuple):
-    """A training run after its network was trained: its data, settings and progress."""
+    """Training run whose network has been trained, with its data, settings and progress."""
 
     prepared: PreparedRun
     data: EncodedDataset
@@ -426,7 +426,7 @@ def _old_factors_of_unseen_labels(
 def _thresholds_of_unseen_labels(
     thresholds: NDArray[np.float32], training_texts: NDArray[np.float64], prepared: PreparedRun
 ) -> NDArray[np.float32]:
-    """Set the thresholds of labels without training texts to their old values or 1."""
+    """Set the thresholds of labels without training texts to the old values, or 1 if none exist."""
     old = np.ones(len(thresholds), np.float32)
     if prepared.start is not None and prepared.start.thresholds is not None:
         old[: len(prepared.start.labels)] = prepared.start.thresholds.values
@@ -438,7 +438,7 @@ def _threshold_goal(recipe: Recipe) -> ThresholdGoal:
 
 
 def _note_together(progress: Progress, name: str, score: float, texts: int) -> None:
-    """Report the combined validation score of network and n-gram model, unless texts are few."""
+    """Report the validation score of network and n-gram model together, given enough texts."""
     if texts >= NOTED_TEXTS:
         progress.note(
             f"network and n-grams together: validation {name} {100 * score:.1f} % on "
@@ -492,9 +492,10 @@ def _join(
 
 
 def _weights_of_labels(prepared: PreparedRun, targets: Targets) -> Tensor | None:
-    """Return a loss weight (L,) of 0 for labels without texts when training continues a model.
+    """Return loss weights (L,) that skip labels without texts when training continues a model.
 
-    A label that no training text has is left as it is: the new texts may not be labelled with it.
+    A label that no training text has is left as it is, because the new texts may not have been
+    checked for it. Return None to weight all labels equally.
     """
     if prepared.start is None or targets.ndim == 1:
         return None
@@ -572,7 +573,7 @@ def pick_device(name: str) -> torch.device:
 def class_weights(
     setting: str | Mapping[str, float] | None, labels: Targets, classes: Sequence[str]
 ) -> Tensor | None:
-    """Compute the weight of each class in the training loss, or None if all are equal.
+    """Return the weight of each class in the training loss, or None if no weights are set.
 
     The shape is (C,); ``balanced`` gives all classes the same total weight or, if a text may have
     several labels, the texts with a label the same total weight as those without it.

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from lamatext import Predictor
+from lamatext.label_thresholds import LabelThresholds
 from lamatext.runtime.parity import Parity, measure_parity, random_texts
 from lamatext.runtime.torch_engine import TorchEngine
 from lamatext.saved.model_io import load_model, load_network
@@ -66,6 +67,33 @@ def test_without_attention_there_is_no_difference_of_weights(tmp_path: Path) -> 
 
     assert parity.weights is None
     assert "weight" not in str(parity)
+
+
+def test_with_several_labels_any_label_that_changes_breaks_parity(tmp_path: Path) -> None:
+    several = replace(
+        Predictor.load(save(tmp_path / "model", ngrams=True)),
+        thresholds=LabelThresholds(np.full(3, 0.5, np.float32)),
+    )
+    probabilities = several.predict_proba(TEXTS)
+    values = np.array([0.5, 0.5, np.median(probabilities[:, 2])], np.float32)
+    other = replace(several, thresholds=LabelThresholds(values))
+
+    parity = measure_parity(several, other, TEXTS)
+
+    differ = (probabilities[:, 2] >= 0.5) != (probabilities[:, 2] >= values[2])
+    assert parity.changed == differ.sum() > 0
+    assert not parity.holds
+
+
+def test_with_several_labels_probabilities_are_compared_label_by_label(tmp_path: Path) -> None:
+    thresholds = LabelThresholds(np.full(3, 0.5, np.float32))
+    ours = replace(Predictor.load(save(tmp_path / "ours", storage="int8")), thresholds=thresholds)
+    theirs = replace(Predictor.load(save(tmp_path / "theirs")), thresholds=thresholds)
+
+    parity = measure_parity(ours, theirs, TEXTS)
+
+    differences = np.abs(ours.predict_proba(TEXTS) - theirs.predict_proba(TEXTS))
+    assert parity.probabilities == pytest.approx(differences.max(), abs=1e-6)
 
 
 @pytest.mark.parametrize(

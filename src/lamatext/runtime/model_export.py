@@ -2,7 +2,7 @@
 
 import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -110,12 +110,12 @@ def weight_bytes(folder: Path) -> int:
 
 def _reference(folder: Path, model: SavedModel) -> Predictor:
     """Load the original model (in PyTorch if installed) to compare it with its export."""
+    original = Predictor.load(folder)
     if find_spec("torch") is None:
-        return Predictor.load(folder)
+        return original
     from lamatext.runtime.torch_engine import TorchEngine
 
-    engine = TorchEngine(load_network(model))
-    return Predictor(engine, model.encoder, np.array(model.labels), ngrams=model.ngrams)
+    return replace(original, engine=TorchEngine(load_network(model)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lamatext.probabilities import softmax
+from lamatext.label_thresholds import decide_classes
 from lamatext.runtime.engine import Floats
 from lamatext.runtime.predictor import Predictor
 
@@ -22,7 +22,7 @@ class Parity:
     logits: float  # divided by the largest logit of the reference
     probabilities: float
     weights: float | None  # attention weights; None for a system without attention
-    changed: int  # texts for which the most probable label differs
+    changed: int  # texts for which a predicted label differs
 
     @property
     def holds(self) -> bool:
@@ -46,12 +46,17 @@ class Parity:
 def measure_parity(predictor: Predictor, reference: Predictor, texts: Sequence[str]) -> Parity:
     """Measure the parity of a predictor and a reference predictor on the given texts."""
     ours, theirs = predictor.logits(texts), reference.logits(texts)
+    probabilities = predictor.probabilities(ours), reference.probabilities(theirs)
+    labels = (
+        decide_classes(probabilities[0], predictor.thresholds),
+        decide_classes(probabilities[1], reference.thresholds),
+    )
     return Parity(
         texts=len(texts),
         logits=_difference(ours, theirs) / max(1.0, float(np.abs(theirs).max())),
-        probabilities=_difference(softmax(ours), softmax(theirs)),
+        probabilities=_difference(*probabilities),
         weights=_weights_difference(predictor, reference, texts),
-        changed=int((ours.argmax(axis=1) != theirs.argmax(axis=1)).sum()),
+        changed=int((labels[0] != labels[1]).any(axis=1).sum()),
     )
 
 

@@ -169,6 +169,18 @@ def test_a_file_that_differs_is_not_written(
     assert not (tmp_path / "model.onnx").exists()
 
 
+def test_a_file_whose_probabilities_are_not_finite_is_not_written_with_any_storage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = save(tmp_path / "model", ngrams=True)
+    monkeypatch.setattr("lamatext.runtime.model_export._difference", lambda *_: float("nan"))
+
+    with pytest.raises(ModelError, match="differs by nan from the predictor's; 1 is allowed"):
+        export_onnx(folder, tmp_path / "model.onnx", storage="int8")
+
+    assert not (tmp_path / "model.onnx").exists()
+
+
 SCRIPT = """
 const { Encoder } = await load("tokens.js"), { countNgrams } = await load("ngrams.js");
 const encoder = new Encoder(data.vocabulary, data.tokenizer);

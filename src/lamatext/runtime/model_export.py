@@ -137,7 +137,9 @@ def export_onnx(folder: Path, file: Path, *, storage: Storage | None = None) -> 
         storage: storage of the weights; None keeps that of the saved model.
 
     Raises:
-        ModelError: the model runs in PyTorch only, or the file differs; it is then not written.
+        ModelError: the model runs in PyTorch only, or the file's probabilities differ from the
+            predictor's by more than rounding (with another storage: they are not finite); the
+            file is then not written.
     """
     config, model = load_config(folder), load_model(folder)
     if not isinstance(model.encoder, TextEncoder):
@@ -164,11 +166,11 @@ def export_onnx(folder: Path, file: Path, *, storage: Storage | None = None) -> 
     )
     texts = ["", *random_texts(words[FIRST_WORD:])]
     difference = _difference(content, Predictor.load(folder), texts)
-    is_equal = difference <= ONNX_TOLERANCE  # false if it is NaN
-    if storage in (None, config["storage"]) and not is_equal:
+    allowed = ONNX_TOLERANCE if storage in (None, config["storage"]) else 1.0
+    if not difference <= allowed:  # also if it is NaN
         raise ModelError(
             f"{file}: a probability of the ONNX model differs by {difference:.1e} from the "
-            f"predictor's; {ONNX_TOLERANCE:g} is allowed. It was not written; please report this."
+            f"predictor's; {allowed:g} is allowed. It was not written; please report this."
         )
     with replace_atomically(file) as temporary:
         temporary.write_bytes(content)

@@ -11,7 +11,7 @@ from lamatext.data.text_sketch import TextSketch
 from lamatext.errors import ModelError
 from lamatext.outliers import STEPS
 
-_LIMIT = 1 << 63  # a larger whole number cannot be formatted as a float
+_LIMIT = 1 << 63  # whole numbers of the saved files fit into 64 bits
 
 
 class _JsonType(NamedTuple):
